@@ -1,0 +1,13 @@
+// What the compiler can be told, under one name each. Includes nothing.
+#pragma once
+
+#define FM_MUST_CHECK __attribute__((warn_unused_result))
+#define FM_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
+#define FM_NORETURN __attribute__((noreturn))
+#define FM_UNUSED __attribute__((unused))
+#define FM_LIKELY(x) __builtin_expect(!!(x), 1)
+#define FM_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+#define FM_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define FM_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define FM_MAX(a, b) ((a) > (b) ? (a) : (b))

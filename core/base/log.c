@@ -1,0 +1,21 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+void fm_say(const char *fmt, ...)
+{
+	char line[1024] = "fathom: ";
+	size_t used = 8;
+	va_list args;
+	va_start(args, fmt);
+	int n = vsnprintf(line + used, sizeof(line) - used - 1, fmt, args);
+	va_end(args);
+	if (n > 0)
+		used += FM_MIN((size_t)n, sizeof(line) - used - 2);
+	line[used++] = '\n';
+	// One write, so that lines of several processes do not mix.
+	ssize_t ignored = write(STDERR_FILENO, line, used);
+	(void)ignored;
+}

@@ -1,0 +1,87 @@
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// Chunks of 64 KiB keep small profiles small; larger requests get a chunk of their own.
+#define ARENA_CHUNK_BYTES ((size_t)64 << 10)
+
+struct fm_arena_chunk {
+	struct fm_arena_chunk *next;
+	_Alignas(16) uint8_t data[];
+};
+
+static FM_NORETURN void die_out_of_memory(void)
+{
+	static const char line[] = "fathom: out of memory; free some or raise the limit and run again\n";
+	ssize_t ignored = write(STDERR_FILENO, line, sizeof(line) - 1);
+	(void)ignored;
+	exit(1);
+}
+
+void *fm_alloc(size_t size)
+{
+	void *p = calloc(1, size ? size : 1);
+	if (!p)
+		die_out_of_memory();
+	return p;
+}
+
+void *fm_realloc_array(void *p, size_t n, size_t size)
+{
+	size_t total;
+	if (__builtin_mul_overflow(n, size, &total))
+		die_out_of_memory();
+	p = realloc(p, total ? total : 1);
+	if (!p)
+		die_out_of_memory();
+	return p;
+}
+
+char *fm_strdup_n(const char *p, size_t len)
+{
+	char *copy = fm_alloc(len + 1);
+	memcpy(copy, p, len);
+	return copy;
+}
+
+void fm_arena_init(struct fm_arena *arena)
+{
+	*arena = (struct fm_arena){ 0 };
+}
+
+void fm_arena_deinit(struct fm_arena *arena)
+{
+	for (struct fm_arena_chunk *c = arena->chunks, *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
+	fm_arena_init(arena);
+}
+
+void *fm_arena_alloc(struct fm_arena *arena, size_t size)
+{
+	size = (size + 15) & ~(size_t)15;
+	if ((size_t)(arena->end - arena->pos) < size) {
+		size_t data = FM_MAX(size, ARENA_CHUNK_BYTES);
+		struct fm_arena_chunk *c = fm_alloc(sizeof(*c) + data);
+		c->next = arena->chunks;
+		arena->chunks = c;
+		if (size > ARENA_CHUNK_BYTES / 2)
+			return c->data; // keep filling the chunk we have
+		arena->pos = c->data;
+		arena->end = c->data + data;
+	}
+	void *p = arena->pos;
+	arena->pos += size;
+	return p;
+}
+
+char *fm_arena_strdup(struct fm_arena *arena, const char *p, size_t len)
+{
+	char *copy = fm_arena_alloc(arena, len + 1);
+	memcpy(copy, p, len);
+	return copy;
+}

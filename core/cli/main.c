@@ -1,0 +1,40 @@
+// The fathom program: one table of commands.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "cli/cli.h"
+
+static const struct fm_command commands[] = {
+	{ NULL, NULL, NULL },
+};
+
+static void print_help(FILE *out)
+{
+	fputs("usage: fathom COMMAND [options]\n\nCommands:\n", out);
+	for (size_t i = 0; commands[i].name; i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n'fathom COMMAND --help' has options and examples.\n", out);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return FM_EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return FM_EXIT_OK;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		puts("fathom " FM_VERSION);
+		return FM_EXIT_OK;
+	}
+	for (size_t i = 0; commands[i].name; i++)
+		if (!strcmp(argv[1], commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	fm_say("no command named '%s'; 'fathom --help' lists them", argv[1]);
+	return FM_EXIT_USAGE;
+}

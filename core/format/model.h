@@ -1,0 +1,48 @@
+// What a profile is made of, as plain numbers shared by the writer, the reader and everything after them.
+// The numbers are in files: never reuse one.
+#pragma once
+
+#include <stdint.h>
+
+// What a thread was doing when it was sampled.
+enum fm_class {
+	FM_CLASS_PYTHON = 0,   // leaf in the evaluator or the interpreter's own helpers
+	FM_CLASS_NATIVE = 1,   // leaf in any other code
+	FM_CLASS_SYSTEM = 2,   // in the kernel on behalf of the thread
+	FM_CLASS_GC = 3,       // the cycle collector was running on this thread
+	FM_CLASS_GIL_WAIT = 4, // off CPU, asking for the GIL
+	FM_CLASS_WAIT = 5,     // off CPU for any other reason
+	FM_N_CLASSES = 6,
+};
+
+enum fm_frame_kind {
+	FM_FRAME_NATIVE = 0, // ref = image id or FM_NO_ID, value = address to look names up by (see fm_frame)
+	FM_FRAME_PYTHON = 1, // ref = code id or FM_NO_ID, value = instruction byte offset + 1; 0 = not started yet
+	FM_FRAME_ERROR = 2,  // ref = 0, value = enum fm_stack_error: why the stack ends or has a hole here
+};
+
+#define FM_NO_ID UINT32_MAX
+#define FM_ROOT_STACK 0u // stack id 0 is the empty stack; real ones start at 1
+
+// Why a stack is not whole. Stable numbers; the text is what a report shows as the frame's name.
+#define FM_STACK_ERRORS(X)                                                                \
+	X(FM_STACK_NO_UNWIND_INFO, 1, "no unwind information")                            \
+	X(FM_STACK_BAD_CFA, 2, "frame left the thread's stack")                           \
+	X(FM_STACK_UNREADABLE, 3, "stack memory unreadable")                              \
+	X(FM_STACK_BAD_UNWIND_INFO, 4, "damaged unwind information")                      \
+	X(FM_STACK_TOO_DEEP, 5, "stack deeper than the limit")                            \
+	X(FM_STACK_NOT_CODE, 6, "return address outside any code")                        \
+	X(FM_STACK_PYTHON_TORN, 7, "Python frames unreadable at this instant")            \
+	X(FM_STACK_PYTHON_UNKNOWN, 8, "unknown Python version")
+
+enum fm_stack_error {
+#define X(name, number, text) name = number,
+	FM_STACK_ERRORS(X)
+#undef X
+};
+
+enum fm_image_flags {
+	FM_IMAGE_IS_PYTHON = 1, // the interpreter itself: its native frames are plumbing, folded by default
+	FM_IMAGE_IS_VDSO = 2,
+	FM_IMAGE_IS_MAIN = 4, // the program's executable
+};

@@ -1,0 +1,82 @@
+// Writes a .fathom file as a stream: append-only chunks, each whole and checksummed (docs/format.md).
+//
+// Everything is interned here, so callers hand over what they see and keep the ids. One thread at a time.
+// Errors are sticky: the first failed write (a full disk, say) is kept, later calls do nothing, and the file is cut
+// back to its last whole chunk so that it stays readable. Ask fm_writer_error() when it suits.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "format/model.h"
+
+struct fm_writer;
+
+FM_MUST_CHECK enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_diag *diag);
+
+// Ends the open chunk and writes it out. Cheap when nothing is pending.
+enum fm_err fm_writer_flush(struct fm_writer *w);
+// Flushes, marks the file as complete, closes and frees. Returns the sticky error, with its line in diag.
+enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag);
+enum fm_err fm_writer_error(const struct fm_writer *w);
+uint64_t fm_writer_bytes(const struct fm_writer *w); // bytes on disk so far
+
+// Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier one.
+// The known keys are listed in docs/format.md.
+void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value);
+
+// A message for the coverage section: what was not seen, and why.
+void fm_writer_coverage(struct fm_writer *w, struct fm_str what, struct fm_str why);
+
+struct fm_process_info {
+	uint32_t pid, parent_pid;
+	uint64_t start_ns;
+	struct fm_str exe;            // path of the executable
+	struct fm_str command;        // arguments joined by NUL bytes
+	struct fm_str python_version; // "3.11.7", or "" when no Python was found in it
+	struct fm_str engine;         // "perf", "ticker"
+};
+// Ids of processes and threads are dense, from 0. fm_writer_process_update replaces what was said of one.
+uint32_t fm_writer_process(struct fm_writer *w, const struct fm_process_info *info);
+void fm_writer_process_update(struct fm_writer *w, uint32_t process_id, const struct fm_process_info *info);
+// exit_code is -1 when unknown, exit_signal 0 when none.
+void fm_writer_process_end(struct fm_writer *w, uint32_t process_id, uint64_t time_ns, int exit_code, int exit_signal);
+
+uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid, uint64_t start_ns);
+void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_str name);
+// Totals known when a thread is gone (or at the end of the capture). A later call replaces an earlier one.
+void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns, uint64_t n_dropped);
+
+// An image is a file's content; equal (path, build id) give equal ids whatever the process.
+uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str build_id, uint32_t flags);
+// Where a process has it mapped: pc - bias is the ELF virtual address.
+void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end, uint64_t bias);
+
+struct fm_code_info {
+	struct fm_str name, qualname, filename;
+	uint32_t first_line;
+	uint8_t line_table_kind; // enum fm_py_lines of pyabi/row.h
+	struct fm_str line_table;
+};
+uint32_t fm_writer_code(struct fm_writer *w, const struct fm_code_info *code); // equal infos give equal ids
+
+// A native frame's value is the address to look names up by: an ELF virtual address of its image (or the raw pc when ref is
+// FM_NO_ID); the interrupted instruction itself for the leaf, the return address minus one for callers.
+uint32_t fm_writer_frame(struct fm_writer *w, enum fm_frame_kind kind, uint32_t ref, uint64_t value);
+// Stacks are a prefix tree: a stack is its caller's stack plus one frame. parent = FM_ROOT_STACK for the outermost frame.
+uint32_t fm_writer_stack(struct fm_writer *w, uint32_t parent, uint32_t frame_id);
+
+struct fm_sample {
+	uint32_t thread_id;
+	uint32_t stack_id;
+	uint64_t time_ns;   // CLOCK_MONOTONIC
+	uint64_t weight_ns; // CPU time (or waiting time for the wait classes) this sample stands for
+	uint16_t cpu;
+	uint8_t class; // enum fm_class
+};
+// Samples of one thread come in order of time; those of different threads may interleave in any way.
+void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample);
+
+// The text of a source file as it was at capture time. Once per file name.
+void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text);

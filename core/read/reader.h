@@ -1,0 +1,104 @@
+// Reads a .fathom file front to back in bounded memory: tables grow with distinct things, samples stream past.
+//
+//   struct fm_reader *r;
+//   if (fm_reader_open(path, &r, &diag)) ...
+//   struct fm_event ev;
+//   while (fm_reader_next(r, &ev) == FM_OK) ...            // FM_E_END at the end
+//   const struct fm_profile *p = fm_reader_profile(r);     // complete once the end was reached
+//   fm_reader_close(r);
+//
+// A file cut off anywhere reads up to its last whole chunk; profile->is_truncated and ->damage say so. A file damaged in
+// the middle: the damaged chunk and what depends on it is left out and counted, never a crash.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "format/model.h"
+#include "format/writer.h" // the plain structs fm_sample, fm_process_info, fm_code_info
+
+struct fm_meta {
+	struct fm_str key, value;
+};
+
+struct fm_coverage {
+	struct fm_str what, why;
+};
+
+struct fm_process {
+	struct fm_process_info info;
+	uint64_t end_ns; // 0 = not known to have ended
+	int exit_code;   // -1 = unknown
+	int exit_signal; // 0 = none
+};
+
+struct fm_thread {
+	uint32_t process_id, tid;
+	uint64_t start_ns, end_ns; // end 0 = unknown
+	uint64_t cpu_ns;           // 0 = unknown
+	uint64_t n_dropped;
+	struct fm_str name;
+};
+
+struct fm_image {
+	struct fm_str path, build_id;
+	uint32_t flags;
+};
+
+struct fm_mapping {
+	uint32_t process_id, image_id;
+	uint64_t start, end, bias;
+};
+
+struct fm_frame {
+	uint8_t kind; // enum fm_frame_kind
+	uint32_t ref;
+	uint64_t value;
+};
+
+struct fm_stack {
+	uint32_t parent, frame_id;
+};
+
+struct fm_source {
+	struct fm_str filename, text;
+};
+
+// Everything but the events. Borrowed from the reader; strings live as long as it does.
+struct fm_profile {
+	FM_VEC(struct fm_meta) metas;
+	FM_VEC(struct fm_coverage) coverages;
+	FM_VEC(struct fm_process) processes;
+	FM_VEC(struct fm_thread) threads;
+	FM_VEC(struct fm_image) images;
+	FM_VEC(struct fm_mapping) mappings;
+	FM_VEC(struct fm_code_info) codes;
+	FM_VEC(struct fm_frame) frames;
+	FM_VEC(struct fm_stack) stacks; // [0] is the empty stack; parent id < own id always
+	FM_VEC(struct fm_source) sources;
+	bool is_truncated; // no end mark, or bytes after the last whole chunk
+	uint64_t n_damaged_chunks;
+	char damage[160]; // one line for the report, "" when the file is whole
+};
+
+enum fm_event_type {
+	FM_EVENT_SAMPLE = 1,
+};
+
+struct fm_event {
+	enum fm_event_type type;
+	union {
+		struct fm_sample sample;
+	};
+};
+
+struct fm_reader;
+FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag);
+void fm_reader_close(struct fm_reader *r); // NULL is fine
+FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
+const struct fm_profile *fm_reader_profile(const struct fm_reader *r);
+// The value of a meta key, or fallback.
+struct fm_str fm_profile_meta(const struct fm_profile *p, const char *key, struct fm_str fallback);
