@@ -16,6 +16,10 @@ C_FILES = $(shell find core tests examples -name '*.[ch]' | sort)
 ASAN_FLAGS = -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false
 TSAN_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 FUZZ_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dlibfuzzer=true
+# One file at a time: clang-tidy 14 takes every va_list but the first file's for uninitialised.
+TIDY = clang-tidy -p $(BUILD) --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-warning-option \
+	--extra-arg=-Wno-ignored-optimization-argument
+
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
 
@@ -59,8 +63,7 @@ check-sigsafe: all ## signal-time code calls nothing that is not listed with a r
 lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
 	@scripts/bootstrap.sh lint
 	@clang-format --dry-run -Werror $(C_FILES)
-	@clang-tidy -p $(BUILD) --quiet $(shell find core -name '*.c' | sort) 2>&1 | grep -v 'warnings generated' || true
-	@clang-tidy -p $(BUILD) --quiet --warnings-as-errors='*' $(shell find core -name '*.c' | sort) >/dev/null 2>&1
+	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy

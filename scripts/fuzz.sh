@@ -4,7 +4,9 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1 seconds=$2
 for program in "$build"/tests/fuzz/fuzz_*; do
-	[ -f "$program" ] && [ -x "$program" ] || continue
+	if [ -d "$program" ] || [ ! -x "$program" ]; then
+		continue # meson's folder of objects
+	fi
 	name=${program##*/fuzz_}
 	mkdir -p "$build/corpus/$name"
 	echo "fuzz: $name for $seconds s"

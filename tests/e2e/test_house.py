@@ -10,7 +10,7 @@ from typing import Dict, List
 
 import pytest
 
-SIGSAFE_FLAGS = ["-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fno-stack-protector", "-ftls-model=initial-exec"]
+SIGSAFE_FLAGS = "-fno-builtin -fno-tree-loop-distribute-patterns -fno-stack-protector -ftls-model=initial-exec".split()
 
 
 def run(command: List[str], **options: object) -> "subprocess.CompletedProcess[str]":
@@ -55,17 +55,17 @@ def test_right_includes_pass(root: Path, tmp_path: Path) -> None:
 
 BAD_OBJECTS = {
     "memset born from a loop": (
-        'void fm_sig_f(char *p, int n) { for (int i = 0; i < n; i++) p[i] = 0; }',
+        "void fm_sig_f(char *p, int n) { for (int i = 0; i < n; i++) p[i] = 0; }",
         [],
         "memset",
     ),
     "tls through a call": (
-        'extern __thread int v; int fm_sig_f(void) { return v; }',
+        "extern __thread int v; int fm_sig_f(void) { return v; }",
         ["-fno-builtin"],
         "__tls_get_addr",
     ),
     "direct call": (
-        'void *malloc(unsigned long); void *fm_sig_f(void) { return malloc(1); }',
+        "void *malloc(unsigned long); void *fm_sig_f(void) { return malloc(1); }",
         SIGSAFE_FLAGS,
         "malloc",
     ),
@@ -79,7 +79,6 @@ BAD_OBJECTS = {
 
 def compile_sigsafe(tmp_path: Path, code: str, flags: List[str]) -> Path:
     source, target = tmp_path / "unit.c", tmp_path / "unit.o"
-    # The attribute on a later declaration applies to the definition before it as long as nothing was emitted yet.
     source.write_text(code.replace("fm_sig_f(", '__attribute__((section("fm_sigsafe"))) fm_sig_f(') + "\n")
     compiled = run(["gcc", "-O3", "-fPIC", *flags, "-c", str(source), "-o", str(target)])
     assert compiled.returncode == 0, compiled.stdout
@@ -127,7 +126,8 @@ def test_agent_needs_libc_only(agent: Path) -> None:
 
 def test_agent_shows_only_what_its_map_lists(root: Path, agent: Path) -> None:
     listed = (root / "core" / "agent" / "agent.map").read_text().split("global:")[1].split("local:")[0]
-    exported = {line.split()[-1].split("@")[0] for line in run(["nm", "-D", "--defined-only", str(agent)]).stdout.splitlines()}
+    symbols = run(["nm", "-D", "--defined-only", str(agent)]).stdout.splitlines()
+    exported = {line.split()[-1].split("@")[0] for line in symbols}
     assert exported <= set(listed.replace(";", " ").split())
 
 
