@@ -76,10 +76,12 @@ format: ## rewrite C and Python sources in the project's style
 	@$(VENV_PYTHON) -m ruff format .
 
 asan: ## unit tests under the address and undefined-behaviour sanitizers
+	@scripts/bootstrap.sh demo
 	@test -f build-asan/build.ninja || $(MESON) setup build-asan $(ASAN_FLAGS) >/dev/null
 	@$(SAN_ENV) $(MESON) test -C build-asan --print-errorlogs
 
 tsan: ## unit tests under the thread sanitizer
+	@scripts/bootstrap.sh demo
 	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
 	@$(MESON) test -C build-tsan --print-errorlogs
 

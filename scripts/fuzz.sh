@@ -11,5 +11,5 @@ for program in "$build"/tests/fuzz/fuzz_*; do
 	mkdir -p "$build/corpus/$name"
 	echo "fuzz: $name for $seconds s"
 	"$program" -max_total_time="$seconds" -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/$name-" \
-		"$build/corpus/$name" "tests/fuzz/corpus/$name" 2>&1 | grep -v '^INFO:' || exit 1
+		"$build/corpus/$name" "tests/fuzz/corpus/$name" 2>&1 | grep -v -e '^INFO:' -e '^#####' -e '# Uses:' || exit 1
 done
