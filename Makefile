@@ -16,6 +16,10 @@ C_FILES = $(shell find core tests examples -name '*.[ch]' | sort)
 ASAN_FLAGS = -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false
 TSAN_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 FUZZ_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dlibfuzzer=true
+# Builds and shows warnings and errors only.
+ninja = ninja -C $(1) >$(1)/ninja.log 2>&1; status=$$?; \
+	grep -v -e '^\[' -e '^ninja: Entering' -e '^ninja: no work' $(1)/ninja.log; exit $$status
+
 # One file at a time: clang-tidy 14 takes every va_list but the first file's for uninitialised.
 TIDY = clang-tidy -p $(BUILD) --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-warning-option \
 	--extra-arg=-Wno-ignored-optimization-argument
@@ -26,7 +30,7 @@ SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_s
 .PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz bench wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
-	@ninja -C $(BUILD) --quiet
+	@$(call ninja,$(BUILD))
 
 $(BUILD)/build.ninja:
 	@$(MESON) setup $(BUILD) >$(BUILD).log 2>&1 || { tail -n 20 $(BUILD).log; exit 1; }
@@ -88,7 +92,7 @@ tsan: ## unit tests under the thread sanitizer
 fuzz: ## run every fuzz target for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
-	@ninja -C build-fuzz --quiet
+	@$(call ninja,build-fuzz)
 	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 bench: all ## measure Fathom beside its peers and print ratios
