@@ -47,7 +47,7 @@ test: ## install what is missing, build, run every check and test
 	@$(MAKE) --no-print-directory all
 	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
-	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$$failed count"; \
+	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
 
 check-unit: all ## unit tests in C, and every fuzz target over its corpus
@@ -103,7 +103,7 @@ bench: all ## measure Fathom beside its peers and print ratios
 wheel: ## build dist/*.whl: program, agent and Python package
 	@scripts/bootstrap.sh test
 	@rm -f $(WHEEL_DIR)/fathom-*.whl
-	@$(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
 		{ tail -n 30 build-wheel.log; exit 1; }
 	@rm -f build-wheel.log
 	@$(VENV_PYTHON) -m wheel tags --remove --python-tag py3 --abi-tag none $(WHEEL_DIR)/fathom-*.whl
