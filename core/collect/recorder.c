@@ -51,6 +51,11 @@ struct recorded_slot {
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
 };
 
+struct exit_status {
+	uint32_t pid;
+	int code, signal;
+};
+
 struct fm_recorder {
 	struct fm_shared *shared;
 	struct fm_writer *writer;
@@ -60,10 +65,7 @@ struct fm_recorder {
 	uint64_t liveness_ns;
 	uint64_t cost[FM_WIRE_COST_BUCKETS];
 	struct fm_recorder_totals totals;
-	FM_VEC(struct exit_status {
-		uint32_t pid;
-		int code, signal;
-	}) exits;
+	FM_VEC(struct exit_status) exits;
 };
 
 struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer)
