@@ -13,7 +13,8 @@ uint64_t fm_hash_bytes(const void *p, size_t len)
 		h = fm_hash_u64(h ^ word);
 	}
 	uint64_t rest = 0;
-	memcpy(&rest, b, len);
+	if (len) // b may be NULL when there is nothing
+		memcpy(&rest, b, len);
 	return fm_hash_u64(h ^ rest);
 }
 

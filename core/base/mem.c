@@ -43,7 +43,8 @@ void *fm_realloc_array(void *p, size_t n, size_t size)
 char *fm_strdup_n(const char *p, size_t len)
 {
 	char *copy = fm_alloc(len + 1);
-	memcpy(copy, p, len);
+	if (len) // p may be NULL when there is nothing
+		memcpy(copy, p, len);
 	return copy;
 }
 
@@ -82,6 +83,7 @@ void *fm_arena_alloc(struct fm_arena *arena, size_t size)
 char *fm_arena_strdup(struct fm_arena *arena, const char *p, size_t len)
 {
 	char *copy = fm_arena_alloc(arena, len + 1);
-	memcpy(copy, p, len);
+	if (len) // p may be NULL when there is nothing
+		memcpy(copy, p, len);
 	return copy;
 }

@@ -4,9 +4,10 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "cli/cli.h"
+#include "cli/commands.h"
 
 static const struct fm_command commands[] = {
+	{ "record", fm_cmd_record, "capture a program into a file" },
 	{ NULL, NULL, NULL },
 };
 

@@ -22,10 +22,12 @@ int fm_pyabi_has_debug_offsets(const uint8_t *runtime, size_t len);
 #define FM_PY_DEBUG_OFFSETS_BYTES 1024
 
 // The row as the interpreter itself describes it (3.13+). The bytes are untrusted: every offset is checked against the size
-// of its structure and against fixed bounds; FM_E_UNSUPPORTED for a version not known, FM_E_CORRUPT for a table that
-// cannot be true. *ret_hexversion (PY_VERSION_HEX) is set even on failure when it could be read.
+// of its structure and against fixed bounds. FM_E_UNSUPPORTED: no such table here, or of a version not known (alphas and betas
+// are never known); FM_E_TRUNCATED: fewer bytes than this version's table has; FM_E_CORRUPT: a table that cannot be true.
+// *ret is untouched on failure. *ret_hexversion (PY_VERSION_HEX) is set even on failure when it could be read.
 FM_MUST_CHECK enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, struct fm_py_row *ret,
 							  uint32_t *ret_hexversion);
 
-// Rejects rows that cannot be true (offset of a needed field missing, beyond bounds, misaligned).
+// Rejects rows that cannot be true: a needed field missing, beyond bounds, misaligned or on top of another, or one set that
+// the version does not have. Rows of this header's functions have passed it.
 FM_MUST_CHECK enum fm_err fm_pyabi_row_validate(const struct fm_py_row *row);

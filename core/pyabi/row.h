@@ -9,13 +9,15 @@ enum fm_py_frames {
 	FM_PY_FRAMES_OBJECTS_CFRAME = 2, // 3.10: the same, and a CFrame on the C stack per evaluator call
 	FM_PY_FRAMES_ENTRY_FLAG = 3,     // 3.11: tstate->cframe->current_frame; is_entry ends an evaluator call's run
 	FM_PY_FRAMES_SHIM_CFRAME = 4,    // 3.12: as 3.11, but a shim frame on the C stack ends the run
-	FM_PY_FRAMES_SHIM = 5,           // 3.13 and later: tstate->current_frame; shim frames on the C stack
+	// 3.13 and later: tstate->current_frame; shim frames on the C stack. From 3.15 the outermost frame of a thread links to
+	// one more shim, which lies inside the thread state and not on the C stack.
+	FM_PY_FRAMES_SHIM = 5,
 };
 
 enum fm_py_lasti {
-	FM_PY_LASTI_BYTES = 1,  // 3.8, 3.9: f_lasti counts bytes
-	FM_PY_LASTI_UNITS = 2,  // 3.10: f_lasti counts 2-byte units
-	FM_PY_LASTI_POINTER = 3 // 3.11 and later: a pointer into the code's own bytes
+	FM_PY_LASTI_BYTES = 1,  // 3.8, 3.9: f_lasti counts bytes; -1 = not begun
+	FM_PY_LASTI_UNITS = 2,  // 3.10: f_lasti counts 2-byte units; -1 = not begun
+	FM_PY_LASTI_POINTER = 3 // 3.11 and later: a pointer into the code's own bytes; before them = not begun (3.11, 3.12)
 };
 
 // How a code object's line table is coded. The numbers are in profiles: never reuse one.
@@ -26,15 +28,18 @@ enum fm_py_lines {
 	FM_PY_LINES_311 = 3, // 3.11 and later
 };
 
+// In fm_py_row.first_shim_owner: frames have an owner, but none of its values means a shim (3.11).
+#define FM_PY_NO_SHIM_OWNER 0xff
+
 // Offsets are bytes from the start of the structure named first. 0 in a field that a version lacks.
 struct fm_py_row {
 	uint8_t minor; // 8 for 3.8
 	uint8_t is_free_threaded;
-	uint8_t frames;             // enum fm_py_frames
-	uint8_t lasti;              // enum fm_py_lasti
-	uint8_t line_table;         // enum fm_py_lines
-	uint8_t first_shim_owner;   // frames with owner >= this are no Python functions (3.12+)
-	uint8_t generator_owner;    // owner of a frame that lives in a generator object (3.11+)
+	uint8_t frames;              // enum fm_py_frames
+	uint8_t lasti;               // enum fm_py_lasti
+	uint8_t line_table;          // enum fm_py_lines
+	uint8_t first_shim_owner;    // frames with owner >= this are no Python functions (3.11+)
+	uint8_t generator_owner;     // owner of a frame that lives in a generator object (3.11+)
 	uint8_t executable_tag_mask; // low bits to clear in the frame's code pointer (3.14+: tagged)
 
 	uint16_t ts_interp, ts_thread_id;
@@ -43,28 +48,30 @@ struct fm_py_row {
 	uint16_t ts_current_frame; // 3.13+
 	uint16_t ts_datastack_top; // 3.11, 3.12: frames at or above it are already popped
 
-	uint16_t cframe_current_frame; // 3.11, 3.12
+	uint16_t cframe_current_frame; // 3.11, 3.12 (0 is its true place in 3.12)
 	uint16_t cframe_previous;      // 3.10 to 3.12
 
-	uint16_t frame_previous; // or f_back
-	uint16_t frame_code;     // f_code or f_executable
-	uint16_t frame_lasti;    // f_lasti (int32), prev_instr or instr_ptr
-	uint16_t frame_is_entry; // 3.11, one byte
-	uint16_t frame_owner;    // 3.11+, one byte
+	uint16_t frame_previous;   // or f_back
+	uint16_t frame_code;       // f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim
+	uint16_t frame_lasti;      // f_lasti (int32), prev_instr or instr_ptr
+	uint16_t frame_is_entry;   // 3.11, one byte
+	uint16_t frame_owner;      // 3.11+, one byte
 	uint16_t frame_tlbc_index; // 3.14+ free-threaded, int32
 
 	uint16_t code_name, code_qualname, code_filename; // qualname 0 up to 3.10
 	uint16_t code_first_line;                         // int32
 	uint16_t code_line_table;                         // bytes object
 	uint16_t code_bytecode;                           // 3.11+: where the code's own bytes begin
-	uint16_t code_tlbc;                               // 3.14+ free-threaded
+	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in copy[tlbc_index]; copy[0] is
+	// code_bytecode itself. Copies may be missing (NULL).
+	uint16_t code_tlbc;
 
-	uint32_t interp_gc_collecting; // 3.9+: int32
+	uint32_t interp_gc_collecting;  // 3.9+: int32
 	uint32_t runtime_gc_collecting; // 3.8: int32 in _PyRuntime
 
-	uint16_t object_type; // ob_type
-	uint16_t str_length, str_state;
-	uint16_t str_ascii_data, str_compact_data; // where characters begin: ASCII, other compact
-	uint32_t str_kind_mask, str_kind_shift, str_compact_mask, str_ascii_mask; // within state
+	uint16_t object_type;                                                     // ob_type
+	uint16_t str_length, str_state;                                           // ssize_t, uint32
+	uint16_t str_ascii_data, str_compact_data;                                // where characters begin: ASCII, other compact
+	uint32_t str_kind_mask, str_kind_shift, str_compact_mask, str_ascii_mask; // within state; kind = bytes a character
 	uint16_t bytes_size, bytes_data;
 };

@@ -7,8 +7,14 @@
 //   const struct fm_profile *p = fm_reader_profile(r);     // complete once the end was reached
 //   fm_reader_close(r);
 //
+// Samples of one thread come in order of time; threads alternate from chunk to chunk. When a sample arrives, everything it
+// refers to is in the tables.
+//
 // A file cut off anywhere reads up to its last whole chunk; profile->is_truncated and ->damage say so. A file damaged in
-// the middle: the damaged chunk and what depends on it is left out and counted, never a crash.
+// the middle: the damaged chunk is left out and counted, never a crash. Samples that refer to what it defined are kept, so that
+// sums stay right; in place of the lost thing stands a placeholder: "" for a string, the error frame FM_STACK_LOST, a process or
+// thread with pid or tid 0. So every id found in the tables and samples is a valid index (or FM_NO_ID where model.h says so),
+// and frame 0 is always FM_STACK_LOST.
 #pragma once
 
 #include <stdbool.h>
@@ -81,6 +87,8 @@ struct fm_profile {
 	FM_VEC(struct fm_source) sources;
 	bool is_truncated; // no end mark, or bytes after the last whole chunk
 	uint64_t n_damaged_chunks;
+	uint64_t n_undefined_refs; // references to things that no whole chunk defined
+	uint64_t n_lost_samples;   // as far as the end mark tells; 0 when it is missing
 	char damage[160]; // one line for the report, "" when the file is whole
 };
 
@@ -100,5 +108,8 @@ FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **re
 void fm_reader_close(struct fm_reader *r); // NULL is fine
 FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
 const struct fm_profile *fm_reader_profile(const struct fm_reader *r);
+// For progress: how far into the file, and how long it is (0 when unknown, as with a pipe).
+uint64_t fm_reader_bytes_read(const struct fm_reader *r);
+uint64_t fm_reader_bytes_total(const struct fm_reader *r);
 // The value of a meta key, or fallback.
 struct fm_str fm_profile_meta(const struct fm_profile *p, const char *key, struct fm_str fallback);

@@ -1,0 +1,8 @@
+// A 64-bit checksum for bytes on disk: XXH64 as its public specification defines it, so that any reader can check it.
+// Finds damage, not malice.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t fm_checksum_xxh64(const void *p, size_t len, uint64_t seed);

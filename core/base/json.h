@@ -1,0 +1,44 @@
+// Writes JSON as a stream: commas, escapes and nesting are its business, the shape is the caller's.
+// Valid whatever the bytes are: undecodable ones become U+FFFD; a number that JSON lacks (NaN, infinity) becomes null.
+//
+//	struct fm_json j;
+//	fm_json_init(&j, file);
+//	fm_json_object(&j, NULL);
+//	fm_json_str(&j, "name", name);
+//	fm_json_array(&j, "weights");
+//	fm_json_u64(&j, NULL, 12);
+//	fm_json_end(&j);
+//	fm_json_end(&j);
+//
+// key is NULL for the outermost value and inside arrays. Write errors stay in the FILE: ask ferror() at the end.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/str.h"
+
+#define FM_JSON_MAX_DEPTH 16 // what our schemas nest, with room
+
+struct fm_json {
+	FILE *out;
+	unsigned depth;
+	char closers[FM_JSON_MAX_DEPTH];
+	bool has_items[FM_JSON_MAX_DEPTH + 1];
+};
+
+void fm_json_init(struct fm_json *j, FILE *out);
+void fm_json_object(struct fm_json *j, const char *key);
+void fm_json_array(struct fm_json *j, const char *key);
+void fm_json_end(struct fm_json *j); // closes the innermost object or array
+void fm_json_str(struct fm_json *j, const char *key, struct fm_str value);
+void fm_json_u64(struct fm_json *j, const char *key, uint64_t value);
+void fm_json_i64(struct fm_json *j, const char *key, int64_t value);
+void fm_json_real(struct fm_json *j, const char *key, double value); // nine decimals at most: nanoseconds as seconds
+void fm_json_bool(struct fm_json *j, const char *key, bool value);
+void fm_json_null(struct fm_json *j, const char *key);
+void fm_json_newline(struct fm_json *j); // between items, to keep files readable by line tools
+
+// The bytes as a JSON string with its quotes.
+void fm_json_escape(FILE *out, struct fm_str s);

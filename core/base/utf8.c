@@ -1,0 +1,73 @@
+#include "base/utf8.h"
+
+uint32_t fm_utf8_next(const char **p, const char *end)
+{
+	const uint8_t *s = (const uint8_t *)*p;
+	size_t left = (size_t)(end - *p), n;
+	uint32_t c = s[0], min;
+	(*p)++;
+	if (c < 0x80)
+		return c;
+	if (c >= 0xc2 && c < 0xe0)
+		n = 1, min = 0x80, c &= 0x1f;
+	else if (c >= 0xe0 && c < 0xf0)
+		n = 2, min = 0x800, c &= 0x0f;
+	else if (c >= 0xf0 && c < 0xf5)
+		n = 3, min = 0x10000, c &= 0x07;
+	else
+		return FM_UTF8_BAD;
+	if (left < n + 1)
+		return FM_UTF8_BAD;
+	for (size_t i = 1; i <= n; i++) {
+		if ((s[i] & 0xc0) != 0x80)
+			return FM_UTF8_BAD;
+		c = c << 6 | (s[i] & 0x3f);
+	}
+	if (c < min || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+		return FM_UTF8_BAD;
+	*p += n;
+	return c;
+}
+
+void fm_utf8_put(struct fm_buf *b, uint32_t c)
+{
+	if (c < 0x80) {
+		fm_buf_u8(b, (uint8_t)c);
+		return;
+	}
+	uint8_t bytes[4];
+	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+	for (size_t i = n - 1; i > 0; i--, c >>= 6)
+		bytes[i] = (uint8_t)(0x80 | (c & 0x3f));
+	bytes[0] = (uint8_t)((0xf00u >> n) | c); // 0xc0, 0xe0, 0xf0 once cut to a byte
+	fm_buf_bytes(b, bytes, n);
+}
+
+struct range {
+	uint32_t first, last;
+};
+
+static int is_in(const struct range *ranges, size_t n, uint32_t c)
+{
+	for (size_t i = 0; i < n; i++)
+		if (c >= ranges[i].first && c <= ranges[i].last)
+			return 1;
+	return 0;
+}
+
+unsigned fm_utf8_width(uint32_t c)
+{
+	// The blocks that matter for names: combining marks and joiners; East Asian wide, full-width and emoji.
+	static const struct range zero[] = { { 0x300, 0x36f }, { 0x200b, 0x200f }, { 0x202a, 0x202e }, { 0x2060, 0x2064 },
+		{ 0x20d0, 0x20ff }, { 0xfe00, 0xfe0f }, { 0xfeff, 0xfeff } };
+	static const struct range two[] = { { 0x1100, 0x115f }, { 0x2e80, 0x303e }, { 0x3041, 0xa4cf }, { 0xac00, 0xd7a3 },
+		{ 0xf900, 0xfaff }, { 0xfe30, 0xfe6f }, { 0xff00, 0xff60 }, { 0xffe0, 0xffe6 }, { 0x1f300, 0x1f64f },
+		{ 0x1f900, 0x1f9ff }, { 0x20000, 0x3fffd } };
+	if (c < 0x20 || (c >= 0x7f && c < 0xa0))
+		return 0;
+	if (c < 0x300)
+		return 1;
+	if (is_in(zero, FM_ARRAY_LEN(zero), c))
+		return 0;
+	return is_in(two, FM_ARRAY_LEN(two), c) ? 2 : 1;
+}

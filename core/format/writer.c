@@ -1,0 +1,471 @@
+// Interns what it is handed, gathers records, and writes them out as one chunk per flush.
+//
+// A chunk's records come in the order strings, images, facts, codes, frames, stacks, samples: whatever a record refers to
+// stands before it, in the same chunk or an earlier one.
+#include "format/writer.h"
+
+#include <stdlib.h>
+#include <zstd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "format/chunk.h"
+#include "format/output.h"
+#include "format/record.h"
+#include "format/samples.h"
+
+// A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture runs.
+#define CUT_BYTES ((size_t)256 << 10)
+// About 8 bytes a sample before compression: the same 256 KiB.
+#define CUT_SAMPLES ((size_t)32 << 10)
+// Fast enough for a collector beside a busy target, and what higher levels gain on varints is a few per cent.
+#define ZSTD_LEVEL 3
+// The longest record is a process with four strings: 32 MiB, well below FM_CHUNK_MAX_RAW_BYTES.
+#define MAX_STRING_BYTES ((uint32_t)8 << 20)
+#define MAX_SOURCE_BYTES ((uint32_t)32 << 20)
+
+// Entries of one table that wait for the next chunk.
+struct table {
+	struct fm_buf body;
+	uint32_t n;         // ids given out
+	uint32_t n_pending; // of these, not yet written
+};
+
+struct thread_state {
+	uint32_t n_pending; // samples waiting
+	uint32_t order_pos; // where its next sample's index goes, while a chunk is built
+};
+
+struct fm_writer {
+	struct fm_output out;
+	ZSTD_CCtx *zstd;
+	uint32_t seq;
+	uint64_t n_samples;
+
+	struct table strings, images, codes, frames, stacks;
+	struct fm_buf facts;   // whole records in the order of the calls, so that a later one replaces an earlier one
+	size_t pending_bytes;  // in all of the above
+
+	struct fm_intern string_ids;
+	struct fm_intern image_keys; // path id and build id
+	struct fm_intern code_keys;  // the encoded entry
+	struct fm_map frame_ids;     // hash of the frame -> id; a taken hash moves on by one
+	FM_VEC(struct fm_record_frame) frame_items;
+	struct fm_map stack_ids; // parent << 32 | frame
+	uint32_t last_stack_frame;
+	struct fm_map source_names;
+
+	uint32_t n_processes;
+	FM_VEC(struct thread_state) threads;
+	FM_VEC(uint32_t) busy_threads; // those with samples waiting
+	FM_VEC(struct fm_sample) samples;
+	FM_VEC(uint32_t) order;
+
+	struct fm_buf head, scratch, columns[4], raw, sealed; // kept from chunk to chunk
+};
+
+enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_diag *diag)
+{
+	struct fm_writer *w = fm_alloc(sizeof(*w));
+	enum fm_err err = fm_output_open(&w->out, path, diag);
+	if (err) {
+		free(w);
+		return err;
+	}
+	uint8_t header[FM_FILE_HEADER_BYTES];
+	fm_file_header_put(header);
+	err = fm_output_append(&w->out, header, sizeof(header));
+	if (err) {
+		fm_output_close(&w->out, diag);
+		free(w);
+		return err;
+	}
+	w->zstd = ZSTD_createCCtx();
+	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
+	fm_intern_id(&w->string_ids, (struct fm_str){ "", 0 }, NULL);
+	w->strings.n = FM_FIRST_STRING;
+	w->frames.n = FM_FIRST_FRAME;
+	fm_vec_push(&w->frame_items, (struct fm_record_frame){ FM_FRAME_ERROR, 0, FM_STACK_LOST });
+	w->stacks.n = FM_FIRST_STACK;
+	*ret = w;
+	return FM_OK;
+}
+
+static void put_table(struct fm_writer *w, enum fm_record_type type, struct table *t)
+{
+	if (!t->n_pending)
+		return;
+	w->head.len = 0;
+	fm_record_put_batch(&w->head, (struct fm_record_batch){ t->n - t->n_pending, t->n_pending });
+	fm_record_put(&w->raw, type, &w->head, t->body.data, t->body.len);
+	t->n_pending = 0;
+	t->body.len = 0;
+}
+
+static void put_samples(struct fm_writer *w)
+{
+	if (!w->samples.n)
+		return;
+	// Sort by thread, keeping the order within each: count, find each thread's place, deal out.
+	fm_vec_reserve(&w->order, w->samples.n);
+	uint32_t pos = 0;
+	for (size_t i = 0; i < w->busy_threads.n; i++) {
+		struct thread_state *t = &w->threads.items[w->busy_threads.items[i]];
+		t->order_pos = pos;
+		pos += t->n_pending;
+	}
+	for (uint32_t i = 0; i < w->samples.n; i++)
+		w->order.items[w->threads.items[w->samples.items[i].thread_id].order_pos++] = i;
+	for (size_t i = 0; i < w->busy_threads.n; i++) {
+		struct thread_state *t = &w->threads.items[w->busy_threads.items[i]];
+		w->head.len = 0;
+		fm_samples_put(&w->head, w->columns, w->samples.items, &w->order.items[t->order_pos - t->n_pending], t->n_pending);
+		fm_record_put(&w->raw, FM_RECORD_SAMPLES, &w->head, NULL, 0);
+		t->n_pending = 0;
+	}
+	w->n_samples += w->samples.n;
+	w->samples.n = 0;
+	w->busy_threads.n = 0;
+}
+
+static enum fm_err write_chunk(struct fm_writer *w, enum fm_chunk_type type)
+{
+	fm_chunk_seal(w->zstd, type, w->seq, w->raw.data, w->raw.len, &w->sealed);
+	enum fm_err err = fm_output_append(&w->out, w->sealed.data, w->sealed.len);
+	if (!err)
+		w->seq++;
+	return err;
+}
+
+enum fm_err fm_writer_flush(struct fm_writer *w)
+{
+	if (w->out.err || (!w->pending_bytes && !w->samples.n))
+		return w->out.err;
+	w->raw.len = 0;
+	put_table(w, FM_RECORD_STRINGS, &w->strings);
+	put_table(w, FM_RECORD_IMAGES, &w->images);
+	fm_buf_bytes(&w->raw, w->facts.data, w->facts.len);
+	w->facts.len = 0;
+	put_table(w, FM_RECORD_CODES, &w->codes);
+	put_table(w, FM_RECORD_FRAMES, &w->frames);
+	put_table(w, FM_RECORD_STACKS, &w->stacks);
+	put_samples(w);
+	w->pending_bytes = 0;
+	return write_chunk(w, FM_CHUNK_RECORDS);
+}
+
+enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
+{
+	fm_writer_flush(w);
+	if (!w->out.err) {
+		w->raw.len = 0;
+		fm_buf_varint(&w->raw, w->n_samples);
+		write_chunk(w, FM_CHUNK_END);
+	}
+	enum fm_err err = fm_output_close(&w->out, diag);
+	ZSTD_freeCCtx(w->zstd);
+	struct table *tables[] = { &w->strings, &w->images, &w->codes, &w->frames, &w->stacks };
+	for (size_t i = 0; i < FM_ARRAY_LEN(tables); i++)
+		fm_buf_deinit(&tables[i]->body);
+	struct fm_buf *bufs[] = { &w->facts, &w->head, &w->scratch, &w->raw, &w->sealed };
+	for (size_t i = 0; i < FM_ARRAY_LEN(bufs); i++)
+		fm_buf_deinit(bufs[i]);
+	for (size_t i = 0; i < FM_ARRAY_LEN(w->columns); i++)
+		fm_buf_deinit(&w->columns[i]);
+	fm_intern_deinit(&w->string_ids);
+	fm_intern_deinit(&w->image_keys);
+	fm_intern_deinit(&w->code_keys);
+	fm_map_deinit(&w->frame_ids);
+	fm_map_deinit(&w->stack_ids);
+	fm_map_deinit(&w->source_names);
+	fm_vec_deinit(&w->frame_items);
+	fm_vec_deinit(&w->threads);
+	fm_vec_deinit(&w->busy_threads);
+	fm_vec_deinit(&w->samples);
+	fm_vec_deinit(&w->order);
+	free(w);
+	return err;
+}
+
+enum fm_err fm_writer_error(const struct fm_writer *w)
+{
+	return w->out.err;
+}
+
+uint64_t fm_writer_bytes(const struct fm_writer *w)
+{
+	return w->out.offset;
+}
+
+static void add_pending(struct fm_writer *w, size_t bytes)
+{
+	w->pending_bytes += bytes;
+	if (FM_UNLIKELY(w->pending_bytes >= CUT_BYTES))
+		fm_writer_flush(w);
+}
+
+static struct fm_str limited(struct fm_str s)
+{
+	return (struct fm_str){ s.p, FM_MIN(s.len, MAX_STRING_BYTES) };
+}
+
+// A fact's body is built in w->scratch: begin_fact(), fields, end_fact().
+static struct fm_buf *begin_fact(struct fm_writer *w)
+{
+	w->scratch.len = 0;
+	return &w->scratch;
+}
+
+static void end_fact(struct fm_writer *w, enum fm_record_type type)
+{
+	size_t before = w->facts.len;
+	fm_record_put(&w->facts, type, &w->scratch, NULL, 0);
+	add_pending(w, w->facts.len - before);
+}
+
+// The new entry of a table stands at its body's end, from byte `before` on. Gives the entry's id.
+static uint32_t end_entry(struct fm_writer *w, struct table *t, size_t before)
+{
+	uint32_t id = t->n++;
+	t->n_pending++;
+	add_pending(w, t->body.len - before);
+	return id;
+}
+
+static uint32_t string_id(struct fm_writer *w, struct fm_str s)
+{
+	bool is_new;
+	s = limited(s);
+	uint32_t id = fm_intern_id(&w->string_ids, s, &is_new);
+	if (is_new) {
+		size_t before = w->strings.body.len;
+		fm_record_put_str(&w->strings.body, s);
+		end_entry(w, &w->strings, before);
+	}
+	return id;
+}
+
+void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value)
+{
+	if (w->out.err)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_record_put_str(b, limited(fm_str_of(key)));
+	fm_record_put_str(b, limited(value));
+	end_fact(w, FM_RECORD_META);
+}
+
+void fm_writer_coverage(struct fm_writer *w, struct fm_str what, struct fm_str why)
+{
+	if (w->out.err)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_record_put_str(b, limited(what));
+	fm_record_put_str(b, limited(why));
+	end_fact(w, FM_RECORD_COVERAGE);
+}
+
+uint32_t fm_writer_process(struct fm_writer *w, const struct fm_process_info *info)
+{
+	if (w->out.err)
+		return 0;
+	uint32_t id = w->n_processes++;
+	fm_writer_process_update(w, id, info);
+	return id;
+}
+
+void fm_writer_process_update(struct fm_writer *w, uint32_t process_id, const struct fm_process_info *info)
+{
+	if (w->out.err || process_id >= w->n_processes)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, info->pid);
+	fm_buf_varint(b, info->parent_pid);
+	fm_buf_varint(b, info->start_ns);
+	fm_record_put_str(b, limited(info->exe));
+	fm_record_put_str(b, limited(info->command));
+	fm_record_put_str(b, limited(info->python_version));
+	fm_record_put_str(b, limited(info->engine));
+	end_fact(w, FM_RECORD_PROCESS);
+}
+
+void fm_writer_process_end(struct fm_writer *w, uint32_t process_id, uint64_t time_ns, int exit_code, int exit_signal)
+{
+	if (w->out.err || process_id >= w->n_processes)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, time_ns);
+	fm_buf_svarint(b, exit_code);
+	fm_buf_svarint(b, exit_signal);
+	end_fact(w, FM_RECORD_PROCESS_END);
+}
+
+uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid, uint64_t start_ns)
+{
+	if (w->out.err)
+		return 0;
+	uint32_t id = (uint32_t)w->threads.n;
+	fm_vec_push(&w->threads, (struct thread_state){ 0 });
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, id);
+	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, tid);
+	fm_buf_varint(b, start_ns);
+	end_fact(w, FM_RECORD_THREAD);
+	return id;
+}
+
+void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_str name)
+{
+	if (w->out.err || thread_id >= w->threads.n)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, thread_id);
+	fm_record_put_str(b, limited(name));
+	end_fact(w, FM_RECORD_THREAD_NAME);
+}
+
+void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns, uint64_t n_dropped)
+{
+	if (w->out.err || thread_id >= w->threads.n)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, thread_id);
+	fm_buf_varint(b, end_ns);
+	fm_buf_varint(b, cpu_ns);
+	fm_buf_varint(b, n_dropped);
+	end_fact(w, FM_RECORD_THREAD_END);
+}
+
+uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str build_id, uint32_t flags)
+{
+	if (w->out.err)
+		return 0;
+	struct fm_record_image image = { string_id(w, path), limited(build_id), flags };
+	struct fm_buf *key = begin_fact(w);
+	fm_buf_u32(key, image.path);
+	fm_buf_bytes(key, image.build_id.p, image.build_id.len);
+	bool is_new;
+	uint32_t id = fm_intern_id(&w->image_keys, (struct fm_str){ (char *)key->data, (uint32_t)key->len }, &is_new);
+	if (is_new) {
+		size_t before = w->images.body.len;
+		fm_record_put_image(&w->images.body, &image);
+		end_entry(w, &w->images, before);
+	}
+	return id;
+}
+
+void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end, uint64_t bias)
+{
+	if (w->out.err || process_id >= w->n_processes || image_id >= w->images.n)
+		return;
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, image_id);
+	fm_buf_varint(b, start);
+	fm_buf_varint(b, end);
+	fm_buf_varint(b, bias);
+	end_fact(w, FM_RECORD_MAPPING);
+}
+
+uint32_t fm_writer_code(struct fm_writer *w, const struct fm_code_info *code)
+{
+	if (w->out.err)
+		return 0;
+	struct fm_record_code record = {
+		.name = string_id(w, code->name),
+		.qualname = string_id(w, code->qualname),
+		.filename = string_id(w, code->filename),
+		.first_line = code->first_line,
+		.line_table_kind = code->line_table_kind,
+		.line_table = limited(code->line_table),
+	};
+	struct fm_buf *entry = begin_fact(w);
+	fm_record_put_code(entry, &record);
+	bool is_new;
+	uint32_t id = fm_intern_id(&w->code_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len }, &is_new);
+	if (is_new) {
+		size_t before = w->codes.body.len;
+		fm_buf_bytes(&w->codes.body, entry->data, entry->len);
+		end_entry(w, &w->codes, before);
+	}
+	return id;
+}
+
+uint32_t fm_writer_frame(struct fm_writer *w, enum fm_frame_kind kind, uint32_t ref, uint64_t value)
+{
+	if (w->out.err)
+		return 0;
+	if ((kind == FM_FRAME_NATIVE && ref >= w->images.n) || (kind == FM_FRAME_PYTHON && ref >= w->codes.n))
+		ref = FM_NO_ID;
+	struct fm_record_frame frame = { (uint8_t)kind, ref, value };
+	uint64_t hash = fm_hash_u64(value ^ ((uint64_t)ref << 32 | (uint32_t)kind) * 0x9e3779b97f4a7c15u);
+	for (;; hash++) {
+		bool is_new;
+		uint64_t *id = fm_map_at(&w->frame_ids, hash, &is_new);
+		if (is_new) {
+			*id = w->frames.n;
+			fm_vec_push(&w->frame_items, frame);
+			size_t before = w->frames.body.len;
+			fm_record_put_frame(&w->frames.body, &frame);
+			return end_entry(w, &w->frames, before);
+		}
+		const struct fm_record_frame *f = &w->frame_items.items[*id];
+		if (f->value == value && f->ref == ref && f->kind == kind)
+			return (uint32_t)*id;
+	}
+}
+
+uint32_t fm_writer_stack(struct fm_writer *w, uint32_t parent, uint32_t frame_id)
+{
+	if (w->out.err)
+		return FM_ROOT_STACK;
+	struct fm_record_stack stack = {
+		.parent = parent < w->stacks.n ? parent : FM_ROOT_STACK,
+		.frame_id = frame_id < w->frames.n ? frame_id : FM_FRAME_LOST,
+	};
+	bool is_new;
+	uint64_t *id = fm_map_at(&w->stack_ids, (uint64_t)stack.parent << 32 | stack.frame_id, &is_new);
+	if (!is_new)
+		return (uint32_t)*id;
+	*id = w->stacks.n;
+	size_t before = w->stacks.body.len;
+	// Distances start afresh in every batch, so that each can be read alone.
+	uint32_t previous_frame = w->stacks.n_pending ? w->last_stack_frame : 0;
+	fm_record_put_stack(&w->stacks.body, w->stacks.n, previous_frame, &stack);
+	w->last_stack_frame = stack.frame_id;
+	return end_entry(w, &w->stacks, before);
+}
+
+void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample)
+{
+	if (w->out.err || sample->thread_id >= w->threads.n || sample->class >= FM_N_CLASSES)
+		return;
+	if (w->threads.items[sample->thread_id].n_pending++ == 0)
+		fm_vec_push(&w->busy_threads, sample->thread_id);
+	fm_vec_push(&w->samples, *sample);
+	if (FM_UNLIKELY(sample->stack_id >= w->stacks.n))
+		w->samples.items[w->samples.n - 1].stack_id = FM_ROOT_STACK;
+	if (FM_UNLIKELY(w->samples.n >= CUT_SAMPLES))
+		fm_writer_flush(w);
+}
+
+void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text)
+{
+	if (w->out.err)
+		return;
+	bool is_new;
+	fm_map_at(&w->source_names, string_id(w, filename), &is_new);
+	if (!is_new)
+		return;
+	if (text.len > MAX_SOURCE_BYTES) {
+		fm_writer_coverage(w, filename, FM_STR_LIT("source text above 32 MiB is not kept"));
+		return;
+	}
+	struct fm_buf *b = begin_fact(w);
+	fm_record_put_str(b, limited(filename));
+	fm_record_put_str(b, text);
+	end_fact(w, FM_RECORD_SOURCE);
+}

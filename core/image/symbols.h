@@ -1,0 +1,28 @@
+// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a crash.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct fm_symbols;
+
+// Reads .symtab, or .dynsym when that is stripped. FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
+FM_MUST_CHECK enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag);
+// The vDSO that the kernel gives to this process; it has no file.
+FM_MUST_CHECK enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag);
+void fm_symbols_close(struct fm_symbols *symbols); // NULL is fine
+
+struct fm_symbol {
+	uint64_t addr, size;
+	const char *name; // as the linker knows it; lives as long as the table
+};
+// The function that holds the ELF virtual address. FM_E_NOT_FOUND between functions.
+FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
+size_t fm_symbols_count(const struct fm_symbols *symbols);
+
+// The GNU build id: raw bytes that live as long as the table; empty when the file has none.
+struct fm_str fm_symbols_build_id(const struct fm_symbols *symbols);

@@ -1,0 +1,189 @@
+#include "read/reader.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "format/record.h"
+#include "format/samples.h"
+#include "read/chunks.h"
+#include "read/tables.h"
+
+// Samples are decoded in runs that stay in the first-level cache: 512 x 32 bytes.
+#define RUN_SAMPLES 512
+
+struct fm_reader {
+	struct fm_chunks chunks;
+	struct fm_tables tables;
+	struct fm_cursor records; // what is left of the current chunk
+	struct fm_sample_batch batch;
+	uint32_t run_pos, run_n;
+	uint64_t n_samples;
+	uint64_t n_written; // samples the end mark tells of
+	uint64_t n_bad_chunks; // whole by their checksum, impossible by their content
+	bool is_done;
+	struct fm_sample run[RUN_SAMPLES];
+};
+
+enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag)
+{
+	struct fm_chunks chunks;
+	enum fm_err err = fm_chunks_open(&chunks, path, diag);
+	if (err)
+		return err;
+	struct fm_reader *r = fm_alloc(sizeof(*r));
+	r->chunks = chunks;
+	r->records = fm_cursor_over("", 0);
+	fm_tables_init(&r->tables);
+	*ret = r;
+	return FM_OK;
+}
+
+void fm_reader_close(struct fm_reader *r)
+{
+	if (!r)
+		return;
+	fm_chunks_close(&r->chunks);
+	fm_tables_deinit(&r->tables);
+	free(r);
+}
+
+// The line a report shows when a file is not whole. Worst first, as the buffer is short.
+static void describe_damage(struct fm_reader *r)
+{
+	struct fm_profile *p = &r->tables.profile;
+	char *out = p->damage;
+	size_t left = sizeof(p->damage);
+	int n = 0;
+#define ADD(...)                                                                         \
+	do {                                                                             \
+		n = snprintf(out, left, __VA_ARGS__);                                    \
+		n = FM_MIN(n, (int)left - 1);                                            \
+		out += n;                                                                \
+		left -= (size_t)n;                                                       \
+	} while (0)
+	if (p->n_damaged_chunks) {
+		ADD("%" PRIu64 " damaged part%s left out", p->n_damaged_chunks, p->n_damaged_chunks == 1 ? "" : "s");
+		if (r->chunks.has_end && r->n_written > r->n_samples)
+			ADD(" (%" PRIu64 " of %" PRIu64 " samples lost)", r->n_written - r->n_samples, r->n_written);
+	}
+	const char *separator = p->n_damaged_chunks ? "; " : "";
+	if (r->chunks.read_errno)
+		ADD("%sreading stopped: %s", separator, strerror(r->chunks.read_errno));
+	else if (!r->chunks.has_end)
+		ADD("%sno end mark: the recording was cut off or still runs", separator);
+	else if (r->chunks.n_cut_bytes)
+		ADD("%s%" PRIu64 " foreign bytes after the end", separator, r->chunks.n_cut_bytes);
+#undef ADD
+}
+
+static enum fm_err finish(struct fm_reader *r)
+{
+	if (!r->is_done) {
+		struct fm_profile *p = &r->tables.profile;
+		p->is_truncated = !r->chunks.has_end || r->chunks.n_cut_bytes;
+		p->n_damaged_chunks = r->chunks.n_damaged + r->n_bad_chunks;
+		p->n_lost_samples = r->n_written > r->n_samples ? r->n_written - r->n_samples : 0;
+		describe_damage(r);
+		r->is_done = true;
+	}
+	return FM_E_END;
+}
+
+// What is left of a chunk with impossible content cannot be trusted; what came before it stays.
+static void give_up_chunk(struct fm_reader *r)
+{
+	r->n_bad_chunks++;
+	r->batch.n_left = 0;
+	r->records = fm_cursor_over("", 0);
+}
+
+static void begin_batch(struct fm_reader *r, struct fm_cursor *body)
+{
+	if (fm_samples_get(body, &r->batch)) {
+		give_up_chunk(r);
+		return;
+	}
+	if (!fm_tables_need_thread(&r->tables, r->batch.thread_id))
+		r->batch.n_left = 0; // counted as an undefined reference
+}
+
+static void decode_run(struct fm_reader *r)
+{
+	uint32_t n = 0;
+	if (fm_sample_batch_decode(&r->batch, r->run, RUN_SAMPLES, &n)) {
+		give_up_chunk(r);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (FM_UNLIKELY(r->run[i].stack_id >= r->tables.profile.stacks.n) &&
+		    !fm_tables_need_stack(&r->tables, r->run[i].stack_id))
+			r->run[i].stack_id = FM_ROOT_STACK;
+	r->run_pos = 0;
+	r->run_n = n;
+	r->n_samples += n;
+}
+
+static enum fm_err next_record(struct fm_reader *r)
+{
+	uint64_t type;
+	struct fm_cursor body;
+	enum fm_err err = fm_record_next(&r->records, &type, &body);
+	if (err == FM_E_END) {
+		struct fm_chunk chunk;
+		if (fm_chunks_next(&r->chunks, &chunk))
+			return finish(r);
+		struct fm_cursor c = fm_cursor_over(chunk.raw, chunk.len);
+		if (chunk.type == FM_CHUNK_RECORDS)
+			r->records = c;
+		else if (chunk.type == FM_CHUNK_END)
+			r->n_written = fm_cursor_varint(&c);
+		return FM_OK;
+	}
+	if (err)
+		give_up_chunk(r);
+	else if (type == FM_RECORD_SAMPLES)
+		begin_batch(r, &body);
+	else if (fm_tables_record(&r->tables, type, &body))
+		give_up_chunk(r);
+	return FM_OK;
+}
+
+enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
+{
+	while (FM_UNLIKELY(r->run_pos == r->run_n)) {
+		if (r->batch.n_left) {
+			decode_run(r);
+			continue;
+		}
+		enum fm_err err = next_record(r);
+		if (err)
+			return err;
+	}
+	ret->type = FM_EVENT_SAMPLE;
+	ret->sample = r->run[r->run_pos++];
+	return FM_OK;
+}
+
+const struct fm_profile *fm_reader_profile(const struct fm_reader *r)
+{
+	return &r->tables.profile;
+}
+
+uint64_t fm_reader_bytes_read(const struct fm_reader *r)
+{
+	return r->chunks.offset;
+}
+
+uint64_t fm_reader_bytes_total(const struct fm_reader *r)
+{
+	return r->chunks.size;
+}
+
+struct fm_str fm_profile_meta(const struct fm_profile *p, const char *key, struct fm_str fallback)
+{
+	for (size_t i = 0; i < p->metas.n; i++)
+		if (fm_str_eq(p->metas.items[i].key, fm_str_of(key)))
+			return p->metas.items[i].value;
+	return fallback;
+}

@@ -1,0 +1,364 @@
+#include "read/tables.h"
+
+#include <stdlib.h>
+
+#include "format/record.h"
+
+// Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code objects are
+// 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
+#define MAX_HOLES ((uint64_t)1 << 20)
+// Known keys are a few dozen, and each new one is compared with all.
+#define MAX_METAS 4096
+
+void fm_tables_init(struct fm_tables *t)
+{
+	*t = (struct fm_tables){ 0 };
+	fm_arena_init(&t->arena);
+	fm_vec_push(&t->strings, (struct fm_str){ "", 0 });
+	fm_vec_push(&t->profile.frames, (struct fm_frame){ FM_FRAME_ERROR, 0, FM_STACK_LOST });
+	fm_vec_push(&t->profile.stacks, (struct fm_stack){ FM_ROOT_STACK, FM_FRAME_LOST });
+}
+
+void fm_tables_deinit(struct fm_tables *t)
+{
+	struct fm_profile *p = &t->profile;
+	fm_arena_deinit(&t->arena);
+	fm_vec_deinit(&t->strings);
+	fm_vec_deinit(&p->metas);
+	fm_vec_deinit(&p->coverages);
+	fm_vec_deinit(&p->processes);
+	fm_vec_deinit(&p->threads);
+	fm_vec_deinit(&p->images);
+	fm_vec_deinit(&p->mappings);
+	fm_vec_deinit(&p->codes);
+	fm_vec_deinit(&p->frames);
+	fm_vec_deinit(&p->stacks);
+	fm_vec_deinit(&p->sources);
+}
+
+static struct fm_str keep(struct fm_tables *t, struct fm_str s)
+{
+	return s.len ? (struct fm_str){ fm_arena_strdup(&t->arena, s.p, s.len), s.len } : (struct fm_str){ "", 0 };
+}
+
+static struct fm_str string_at(struct fm_tables *t, uint32_t id)
+{
+	if (id < t->strings.n)
+		return t->strings.items[id];
+	t->profile.n_undefined_refs++;
+	return (struct fm_str){ "", 0 };
+}
+
+#define NO_STR { "", 0 } // a macro: C takes no const object as an initialiser
+static const struct fm_str no_str = NO_STR;
+static const struct fm_code_info no_code = { NO_STR, NO_STR, NO_STR, 0, 0, NO_STR };
+static const struct fm_image no_image = { NO_STR, NO_STR, 0 };
+static const struct fm_frame no_frame = { FM_FRAME_ERROR, 0, FM_STACK_LOST };
+static const struct fm_stack no_stack = { FM_ROOT_STACK, FM_FRAME_LOST };
+static const struct fm_process no_process = {
+	.info = { .exe = NO_STR, .command = NO_STR, .python_version = NO_STR, .engine = NO_STR },
+	.exit_code = -1,
+};
+static const struct fm_thread no_thread = { .name = NO_STR };
+
+// Fills a table with placeholders until it has `count` entries. False when that would be too many.
+#define fill_holes(t, vec, count, placeholder)                                           \
+	({                                                                               \
+		size_t upto_ = (count);                                                  \
+		bool fits_ = upto_ <= (vec)->n || upto_ - (vec)->n <= MAX_HOLES - (t)->n_holes; \
+		if (fits_ && upto_ > (vec)->n) {                                         \
+			(t)->n_holes += upto_ - (vec)->n;                                \
+			fm_vec_reserve((vec), upto_);                                    \
+			while ((vec)->n < upto_)                                         \
+				(vec)->items[(vec)->n++] = (placeholder);                \
+		}                                                                        \
+		fits_;                                                                   \
+	})
+
+// For a reference: counts it when its target was never defined.
+#define need(t, vec, id, placeholder)                                                    \
+	({                                                                               \
+		size_t id_ = (id);                                                       \
+		bool known_ = id_ < (vec)->n;                                            \
+		(t)->profile.n_undefined_refs += !known_;                                \
+		known_ || fill_holes((t), (vec), id_ + 1, (placeholder));                \
+	})
+
+// The start of a batch: a hole before it is filled, ids given before must not come again.
+#define begin_batch(t, vec, batch, placeholder)                                          \
+	((batch).first_id < (vec)->n || !fill_holes((t), (vec), (batch).first_id, (placeholder)) ? FM_E_CORRUPT : FM_OK)
+
+static bool need_process(struct fm_tables *t, uint32_t id)
+{
+	return need(t, &t->profile.processes, id, no_process);
+}
+
+bool fm_tables_need_thread(struct fm_tables *t, uint32_t thread_id)
+{
+	if (thread_id < t->profile.threads.n)
+		return true;
+	// A placeholder belongs to process 0, which must then exist.
+	return (t->profile.processes.n || fill_holes(t, &t->profile.processes, 1, no_process)) &&
+	       need(t, &t->profile.threads, thread_id, no_thread);
+}
+
+bool fm_tables_need_stack(struct fm_tables *t, uint32_t stack_id)
+{
+	return need(t, &t->profile.stacks, stack_id, no_stack);
+}
+
+static enum fm_err take_strings(struct fm_tables *t, struct fm_cursor *c, struct fm_record_batch batch)
+{
+	enum fm_err err = begin_batch(t, &t->strings, batch, no_str);
+	for (uint32_t i = 0; i < batch.n && !err; i++) {
+		struct fm_str s = fm_cursor_str(c);
+		err = c->err;
+		if (!err)
+			fm_vec_push(&t->strings, keep(t, s));
+	}
+	return err;
+}
+
+static enum fm_err take_images(struct fm_tables *t, struct fm_cursor *c, struct fm_record_batch batch)
+{
+	enum fm_err err = begin_batch(t, &t->profile.images, batch, no_image);
+	for (uint32_t i = 0; i < batch.n && !err; i++) {
+		struct fm_record_image r = fm_record_get_image(c);
+		err = c->err;
+		if (!err)
+			fm_vec_push(&t->profile.images, (struct fm_image){ string_at(t, r.path), keep(t, r.build_id), r.flags });
+	}
+	return err;
+}
+
+static enum fm_err take_codes(struct fm_tables *t, struct fm_cursor *c, struct fm_record_batch batch)
+{
+	enum fm_err err = begin_batch(t, &t->profile.codes, batch, no_code);
+	for (uint32_t i = 0; i < batch.n && !err; i++) {
+		struct fm_record_code r = fm_record_get_code(c);
+		err = c->err;
+		if (err)
+			break;
+		struct fm_code_info code = {
+			.name = string_at(t, r.name),
+			.qualname = string_at(t, r.qualname),
+			.filename = string_at(t, r.filename),
+			.first_line = r.first_line,
+			.line_table_kind = r.line_table_kind,
+			.line_table = keep(t, r.line_table),
+		};
+		fm_vec_push(&t->profile.codes, code);
+	}
+	return err;
+}
+
+static enum fm_err take_frames(struct fm_tables *t, struct fm_cursor *c, struct fm_record_batch batch)
+{
+	enum fm_err err = begin_batch(t, &t->profile.frames, batch, no_frame);
+	for (uint32_t i = 0; i < batch.n && !err; i++) {
+		struct fm_record_frame r = fm_record_get_frame(c);
+		err = c->err ? c->err : r.kind > FM_FRAME_ERROR ? FM_E_CORRUPT : FM_OK;
+		if (err)
+			break;
+		struct fm_frame frame = { r.kind, r.ref, r.value };
+		bool is_valid = true;
+		if (r.kind == FM_FRAME_NATIVE && r.ref != FM_NO_ID)
+			is_valid = need(t, &t->profile.images, r.ref, no_image);
+		else if (r.kind == FM_FRAME_PYTHON && r.ref != FM_NO_ID)
+			is_valid = need(t, &t->profile.codes, r.ref, no_code);
+		fm_vec_push(&t->profile.frames, is_valid ? frame : no_frame);
+	}
+	return err;
+}
+
+static enum fm_err take_stacks(struct fm_tables *t, struct fm_cursor *c, struct fm_record_batch batch)
+{
+	enum fm_err err = begin_batch(t, &t->profile.stacks, batch, no_stack);
+	uint32_t previous_frame = 0;
+	for (uint32_t i = 0; i < batch.n && !err; i++) {
+		struct fm_record_stack r = fm_record_get_stack(c, (uint32_t)t->profile.stacks.n, previous_frame);
+		err = c->err;
+		if (err)
+			break;
+		previous_frame = r.frame_id;
+		bool is_valid = need(t, &t->profile.frames, r.frame_id, no_frame);
+		fm_vec_push(&t->profile.stacks, (struct fm_stack){ r.parent, is_valid ? r.frame_id : FM_FRAME_LOST });
+	}
+	return err;
+}
+
+static enum fm_err take_meta(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_str key = fm_cursor_str(c);
+	struct fm_str value = fm_cursor_str(c);
+	if (c->err)
+		return c->err;
+	for (size_t i = 0; i < t->profile.metas.n; i++)
+		if (fm_str_eq(t->profile.metas.items[i].key, key)) {
+			t->profile.metas.items[i].value = keep(t, value);
+			return FM_OK;
+		}
+	if (t->profile.metas.n < MAX_METAS)
+		fm_vec_push(&t->profile.metas, (struct fm_meta){ keep(t, key), keep(t, value) });
+	return FM_OK;
+}
+
+static enum fm_err take_pair(struct fm_tables *t, uint64_t type, struct fm_cursor *c)
+{
+	struct fm_str a = fm_cursor_str(c);
+	struct fm_str b = fm_cursor_str(c);
+	if (c->err)
+		return c->err;
+	if (type == FM_RECORD_COVERAGE)
+		fm_vec_push(&t->profile.coverages, (struct fm_coverage){ keep(t, a), keep(t, b) });
+	else
+		fm_vec_push(&t->profile.sources, (struct fm_source){ keep(t, a), keep(t, b) });
+	return FM_OK;
+}
+
+static enum fm_err take_process(struct fm_tables *t, struct fm_cursor *c)
+{
+	uint32_t id = fm_record_get_id(c);
+	struct fm_process_info info;
+	info.pid = fm_record_get_id(c);
+	info.parent_pid = fm_record_get_id(c);
+	info.start_ns = fm_cursor_varint(c);
+	info.exe = fm_cursor_str(c);
+	info.command = fm_cursor_str(c);
+	info.python_version = fm_cursor_str(c);
+	info.engine = fm_cursor_str(c);
+	if (c->err)
+		return c->err;
+	if (!fill_holes(t, &t->profile.processes, id, no_process))
+		return FM_E_CORRUPT;
+	if (id == t->profile.processes.n)
+		fm_vec_push(&t->profile.processes, no_process);
+	info.exe = keep(t, info.exe);
+	info.command = keep(t, info.command);
+	info.python_version = keep(t, info.python_version);
+	info.engine = keep(t, info.engine);
+	t->profile.processes.items[id].info = info;
+	return FM_OK;
+}
+
+static enum fm_err take_process_end(struct fm_tables *t, struct fm_cursor *c)
+{
+	uint32_t id = fm_record_get_id(c);
+	uint64_t end_ns = fm_cursor_varint(c);
+	int64_t exit_code = fm_cursor_svarint(c);
+	int64_t exit_signal = fm_cursor_svarint(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, id))
+		return FM_E_CORRUPT;
+	struct fm_process *p = &t->profile.processes.items[id];
+	p->end_ns = end_ns;
+	p->exit_code = (int)exit_code;
+	p->exit_signal = (int)exit_signal;
+	return FM_OK;
+}
+
+static enum fm_err take_thread(struct fm_tables *t, struct fm_cursor *c)
+{
+	uint32_t id = fm_record_get_id(c);
+	struct fm_thread thread = no_thread;
+	thread.process_id = fm_record_get_id(c);
+	thread.tid = fm_record_get_id(c);
+	thread.start_ns = fm_cursor_varint(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, thread.process_id))
+		return FM_E_CORRUPT;
+	if (!fill_holes(t, &t->profile.threads, id, no_thread)) // their process 0 exists: this thread's own does
+		return FM_E_CORRUPT;
+	if (id == t->profile.threads.n)
+		fm_vec_push(&t->profile.threads, no_thread);
+	t->profile.threads.items[id] = thread;
+	return FM_OK;
+}
+
+static enum fm_err take_thread_name(struct fm_tables *t, struct fm_cursor *c)
+{
+	uint32_t id = fm_record_get_id(c);
+	struct fm_str name = fm_cursor_str(c);
+	if (c->err)
+		return c->err;
+	if (!fm_tables_need_thread(t, id))
+		return FM_E_CORRUPT;
+	t->profile.threads.items[id].name = keep(t, name);
+	return FM_OK;
+}
+
+static enum fm_err take_thread_end(struct fm_tables *t, struct fm_cursor *c)
+{
+	uint32_t id = fm_record_get_id(c);
+	uint64_t end_ns = fm_cursor_varint(c);
+	uint64_t cpu_ns = fm_cursor_varint(c);
+	uint64_t n_dropped = fm_cursor_varint(c);
+	if (c->err)
+		return c->err;
+	if (!fm_tables_need_thread(t, id))
+		return FM_E_CORRUPT;
+	struct fm_thread *thread = &t->profile.threads.items[id];
+	thread->end_ns = end_ns;
+	thread->cpu_ns = cpu_ns;
+	thread->n_dropped = n_dropped;
+	return FM_OK;
+}
+
+static enum fm_err take_mapping(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_mapping m;
+	m.process_id = fm_record_get_id(c);
+	m.image_id = fm_record_get_id(c);
+	m.start = fm_cursor_varint(c);
+	m.end = fm_cursor_varint(c);
+	m.bias = fm_cursor_varint(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, m.process_id) || !need(t, &t->profile.images, m.image_id, no_image))
+		return FM_E_CORRUPT;
+	fm_vec_push(&t->profile.mappings, m);
+	return FM_OK;
+}
+
+enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
+{
+	struct fm_record_batch batch = { 0 };
+	if (type >= FM_RECORD_STRINGS && type <= FM_RECORD_STACKS) {
+		enum fm_err err = fm_record_get_batch(body, &batch);
+		if (err)
+			return err;
+	}
+	switch (type) {
+	case FM_RECORD_STRINGS:
+		return take_strings(t, body, batch);
+	case FM_RECORD_IMAGES:
+		return take_images(t, body, batch);
+	case FM_RECORD_CODES:
+		return take_codes(t, body, batch);
+	case FM_RECORD_FRAMES:
+		return take_frames(t, body, batch);
+	case FM_RECORD_STACKS:
+		return take_stacks(t, body, batch);
+	case FM_RECORD_META:
+		return take_meta(t, body);
+	case FM_RECORD_COVERAGE:
+	case FM_RECORD_SOURCE:
+		return take_pair(t, type, body);
+	case FM_RECORD_PROCESS:
+		return take_process(t, body);
+	case FM_RECORD_PROCESS_END:
+		return take_process_end(t, body);
+	case FM_RECORD_THREAD:
+		return take_thread(t, body);
+	case FM_RECORD_THREAD_NAME:
+		return take_thread_name(t, body);
+	case FM_RECORD_THREAD_END:
+		return take_thread_end(t, body);
+	case FM_RECORD_MAPPING:
+		return take_mapping(t, body);
+	default:
+		return FM_OK; // from a newer minor version
+	}
+}

@@ -1,0 +1,113 @@
+#include "symbolize/names.h"
+
+#include <libiberty/demangle.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/compiler.h"
+
+// Longer names come from templates gone wild or from hostile files; demangling them costs more than it tells.
+#define MAX_SYMBOL_BYTES 4096
+
+// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM: .llvm.123
+static size_t plain_length(const char *symbol)
+{
+	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm." };
+	size_t len = strlen(symbol);
+	for (size_t i = 0; i < FM_ARRAY_LEN(suffixes); i++) {
+		const char *at = strstr(symbol, suffixes[i]);
+		if (at && at > symbol)
+			len = FM_MIN(len, (size_t)(at - symbol));
+	}
+	return len;
+}
+
+struct fm_str fm_name_demangle(struct fm_arena *arena, const char *symbol)
+{
+	size_t len = plain_length(symbol);
+	char *plain = fm_arena_strdup(arena, symbol, len);
+	if (len <= MAX_SYMBOL_BYTES && plain[0] == '_') {
+		_cleanup_free_ char *nice = cplus_demangle(plain, DMGL_AUTO | DMGL_ANSI);
+		if (nice && *nice)
+			return fm_str_of(fm_arena_strdup(arena, nice, strlen(nice)));
+	}
+	return (struct fm_str){ plain, (uint32_t)len };
+}
+
+struct fm_str fm_name_base(struct fm_str path)
+{
+	const char *slash = memrchr(path.p, '/', path.len);
+	if (!slash || slash + 1 == path.p + path.len)
+		return path;
+	return (struct fm_str){ slash + 1, (uint32_t)(path.p + path.len - slash - 1) };
+}
+
+// What follows the last ".../<word>/" in the path, or 0.
+static size_t after_folder(struct fm_str path, const char *word)
+{
+	size_t n = strlen(word), found = 0;
+	for (size_t i = 1; i + n < path.len; i++)
+		if (path.p[i - 1] == '/' && path.p[i + n] == '/' && !memcmp(path.p + i, word, n))
+			found = i + n + 1;
+	return found;
+}
+
+// What follows ".../lib/python3.11/", or 0.
+static size_t after_stdlib(struct fm_str path)
+{
+	static const char prefix[] = "/python3.";
+	for (size_t i = 0; i + sizeof(prefix) <= path.len; i++) {
+		if (memcmp(path.p + i, prefix, sizeof(prefix) - 1))
+			continue;
+		size_t end = i + sizeof(prefix) - 1, digits = end;
+		while (end < path.len && path.p[end] >= '0' && path.p[end] <= '9')
+			end++;
+		if (end > digits && end < path.len && path.p[end] == 't') // free-threaded: python3.13t
+			end++;
+		bool in_lib = i >= 3 && (!memcmp(path.p + i - 3, "lib", 3) || (i >= 5 && !memcmp(path.p + i - 5, "lib64", 5)));
+		if (end > digits && end < path.len && path.p[end] == '/' && in_lib)
+			return end + 1;
+	}
+	return 0;
+}
+
+static bool starts_with(struct fm_str s, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	return s.len >= n && !memcmp(s.p, prefix, n);
+}
+
+bool fm_name_is_library(struct fm_str filename)
+{
+	return starts_with(filename, "<frozen ") || after_folder(filename, "site-packages") ||
+	       after_folder(filename, "dist-packages") || after_stdlib(filename);
+}
+
+struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename)
+{
+	static const char frozen[] = "<frozen ";
+	if (starts_with(filename, frozen) && filename.p[filename.len - 1] == '>') {
+		uint32_t skip = sizeof(frozen) - 1;
+		return (struct fm_str){ filename.p + skip, filename.len - skip - 1 };
+	}
+	size_t skip = after_folder(filename, "site-packages");
+	if (!skip)
+		skip = after_folder(filename, "dist-packages");
+	if (!skip)
+		skip = after_stdlib(filename);
+	struct fm_str rest = skip ? (struct fm_str){ filename.p + skip, filename.len - (uint32_t)skip } : fm_name_base(filename);
+	static const char *const ends[] = { "/__init__.py", ".py" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++) {
+		size_t n = strlen(ends[i]);
+		if (rest.len > n && !memcmp(rest.p + rest.len - n, ends[i], n)) {
+			rest.len -= (uint32_t)n;
+			break;
+		}
+	}
+	char *dotted = fm_arena_strdup(arena, rest.p, rest.len);
+	for (uint32_t i = 0; i < rest.len; i++)
+		if (dotted[i] == '/')
+			dotted[i] = '.';
+	return (struct fm_str){ dotted, rest.len };
+}

@@ -1,0 +1,222 @@
+// Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that share
+// prefixes, Python code objects with line tables, native images. The same arguments give the same file.
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]
+// --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a
+// collector does. The last line tells how fast it was.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "base/mem.h"
+#include "format/writer.h"
+
+#define DEPTH 30
+#define N_IMAGES 8
+#define N_CODES 600
+#define N_FRAMES 4000
+
+static uint64_t rng_state;
+
+static uint64_t rng(void)
+{
+	rng_state += 0x9e3779b97f4a7c15u;
+	uint64_t x = rng_state;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+static uint64_t below(uint64_t n)
+{
+	return (uint64_t)((unsigned __int128)rng() * n >> 64);
+}
+
+// Few things are hot and many are cold.
+static uint32_t skewed(uint32_t n)
+{
+	double u = (double)(rng() >> 11) / 9007199254740992.0;
+	return (uint32_t)(u * u * u * n);
+}
+
+struct options {
+	const char *path;
+	uint64_t n_samples, seed, flush_ns;
+	uint32_t n_threads, n_stacks;
+	bool walk;
+};
+
+struct frame {
+	enum fm_frame_kind kind;
+	uint32_t ref;
+	uint64_t value;
+};
+
+struct thread {
+	uint64_t time_ns;
+	uint32_t stack, cpu;
+	uint32_t id;
+};
+
+static struct frame frames[N_FRAMES];
+static uint32_t (*paths)[DEPTH]; // frame indexes, outermost first
+static uint32_t *leaf_ids;       // stack id, 0 = not handed over yet
+
+static void write_tables(struct fm_writer *w, const struct options *o, struct thread *threads)
+{
+	char text[256];
+	fm_writer_meta(w, "command", FM_STR_LIT("python3 generated.py"));
+	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
+	fm_writer_meta(w, "engine", FM_STR_LIT("ticker"));
+	fm_writer_coverage(w, FM_STR_LIT("process 77"), FM_STR_LIT("it was gone before \xc3\xbc its maps could be read\\"));
+	struct fm_process_info info = {
+		.pid = 1000, .parent_pid = 1, .start_ns = 5, .exe = FM_STR_LIT("/usr/bin/python3.11"),
+		.command = FM_STR_LIT("python3\0generated.py"), .python_version = FM_STR_LIT("3.11.7"), .engine = FM_STR_LIT("ticker"),
+	};
+	uint32_t process = fm_writer_process(w, &info);
+	for (uint32_t i = 0; i < o->n_threads; i++) {
+		threads[i] = (struct thread){ .time_ns = 1000000000u + below(1000000), .cpu = i };
+		threads[i].id = fm_writer_thread(w, process, 1000 + i, threads[i].time_ns);
+		snprintf(text, sizeof(text), "worker-%u", i);
+		fm_writer_thread_name(w, threads[i].id, fm_str_of(text));
+	}
+	for (uint32_t i = 0; i < N_IMAGES; i++) {
+		uint8_t build_id[20];
+		for (size_t k = 0; k < sizeof(build_id); k++)
+			build_id[k] = (uint8_t)rng();
+		snprintf(text, sizeof(text), "/usr/lib/x86_64-linux-gnu/libpart%u.so.1", i);
+		uint32_t id = fm_writer_image(w, fm_str_of(text), (struct fm_str){ (char *)build_id, sizeof(build_id) }, i == 0);
+		fm_writer_mapping(w, process, id, 0x7f0000000000u + ((uint64_t)i << 24), 0x7f0000000000u + ((uint64_t)i << 24) + 0x400000,
+				  0x7f0000000000u + ((uint64_t)i << 24));
+	}
+	for (uint32_t i = 0; i < N_CODES; i++) {
+		char name[64], file[96], table[200];
+		snprintf(name, sizeof(name), "step_%u", i % 400);
+		snprintf(text, sizeof(text), "Stage%u.step_%u", i % 40, i % 400);
+		snprintf(file, sizeof(file), "/home/user/project/package_%u/module_%u.py", i % 7, i % 60);
+		uint32_t n = 20 + (uint32_t)below(sizeof(table) - 20);
+		for (uint32_t k = 0; k < n; k++)
+			table[k] = (char)(k % 2 ? below(4) : below(30));
+		struct fm_code_info code = { fm_str_of(name), fm_str_of(text), fm_str_of(file), 1 + (uint32_t)below(2000), 3, { table, n } };
+		fm_writer_code(w, &code);
+	}
+	fm_writer_source(w, FM_STR_LIT("/home/user/project/package_0/module_0.py"), FM_STR_LIT("def main():\n\tpass\n"));
+	for (uint32_t i = 0; i < N_FRAMES; i++) {
+		if (i % 50 == 49)
+			frames[i] = (struct frame){ FM_FRAME_ERROR, 0, 1 + below(6) };
+		else if (i % 2)
+			frames[i] = (struct frame){ FM_FRAME_PYTHON, (uint32_t)below(N_CODES), 2 * below(300) + 1 };
+		else if (i % 40 == 0)
+			frames[i] = (struct frame){ FM_FRAME_NATIVE, FM_NO_ID, 0x7fff00000000u + below(1 << 20) };
+		else
+			frames[i] = (struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
+	}
+	for (uint32_t i = 0; i < o->n_stacks; i++) {
+		uint32_t shared = i ? 8 + (uint32_t)below(DEPTH - 9) : 0;
+		if (shared)
+			memcpy(paths[i], paths[below(i)], shared * sizeof(paths[i][0]));
+		for (uint32_t k = shared; k < DEPTH; k++)
+			paths[i][k] = (uint32_t)below(N_FRAMES);
+	}
+}
+
+static uint32_t stack_id(struct fm_writer *w, const struct options *o, uint32_t stack)
+{
+	if (leaf_ids[stack] && !o->walk)
+		return leaf_ids[stack];
+	uint32_t id = FM_ROOT_STACK;
+	for (uint32_t k = 0; k < DEPTH; k++) {
+		const struct frame *f = &frames[paths[stack][k]];
+		id = fm_writer_stack(w, id, fm_writer_frame(w, f->kind, f->ref, f->value));
+	}
+	return leaf_ids[stack] = id;
+}
+
+static void write_samples(struct fm_writer *w, const struct options *o, struct thread *threads)
+{
+	uint64_t next_flush_ns = 1000000000u + o->flush_ns;
+	for (uint64_t i = 0; i < o->n_samples; i++) {
+		struct thread *t = &threads[i % o->n_threads];
+		uint64_t weight_ns = 750000 + below(500000); // 1 ms, jittered by a quarter
+		t->time_ns += weight_ns + below(3000);
+		uint64_t dice = rng();
+		if (dice % 64 == 0)
+			t->time_ns += below(50000000); // slept
+		if (dice >> 8 & 1)
+			t->stack = skewed(o->n_stacks);
+		if ((dice >> 16) % 200 == 0)
+			t->cpu = (uint32_t)below(16);
+		struct fm_sample sample = {
+			.thread_id = t->id, .stack_id = stack_id(w, o, t->stack), .time_ns = t->time_ns, .weight_ns = weight_ns,
+			.cpu = (uint16_t)t->cpu, .class = (uint8_t)(t->stack % 7 < 3 ? FM_CLASS_NATIVE : t->stack % 50 == 3 ? FM_CLASS_GC : FM_CLASS_PYTHON),
+		};
+		fm_writer_sample(w, &sample);
+		if (o->flush_ns && t == threads && t->time_ns >= next_flush_ns) {
+			fm_writer_flush(w);
+			next_flush_ns = t->time_ns + o->flush_ns;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
+	if (argc < 3) {
+		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]\n", stderr);
+		return 2;
+	}
+	o.path = argv[1];
+	o.n_samples = strtoull(argv[2], NULL, 0);
+	for (int i = 3; i < argc; i++) {
+		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
+		if (!strcmp(argv[i], "--walk")) {
+			o.walk = true;
+			continue;
+		}
+		if (!strcmp(argv[i], "--seed"))
+			o.seed = value;
+		else if (!strcmp(argv[i], "--threads"))
+			o.n_threads = (uint32_t)FM_MAX(value, 1u);
+		else if (!strcmp(argv[i], "--stacks"))
+			o.n_stacks = (uint32_t)FM_MAX(value, 1u);
+		else if (!strcmp(argv[i], "--flush-ms"))
+			o.flush_ns = value * 1000000;
+		else {
+			fprintf(stderr, "gen_profile: what is %s?\n", argv[i]);
+			return 2;
+		}
+		i++;
+	}
+	rng_state = o.seed;
+	paths = fm_alloc(o.n_stacks * sizeof(*paths));
+	leaf_ids = fm_alloc(o.n_stacks * sizeof(*leaf_ids));
+	struct thread *threads = fm_alloc(o.n_threads * sizeof(*threads));
+	struct fm_writer *w;
+	struct fm_diag diag;
+	if (fm_writer_open(o.path, &w, &diag)) {
+		fprintf(stderr, "gen_profile: %s\n", diag.text);
+		return 1;
+	}
+	write_tables(w, &o, threads);
+	uint64_t start_ns = fm_now_ns();
+	write_samples(w, &o, threads);
+	fm_writer_flush(w);
+	uint64_t took_ns = FM_MAX(fm_now_ns() - start_ns, 1u);
+	for (uint32_t i = 0; i < o.n_threads; i++)
+		fm_writer_thread_end(w, threads[i].id, threads[i].time_ns + 1, threads[i].time_ns / 2, i);
+	fm_writer_process_end(w, 0, threads[0].time_ns + 2, -1, 9);
+	fm_writer_flush(w);
+	uint64_t bytes = fm_writer_bytes(w);
+	if (fm_writer_close(w, &diag)) {
+		fprintf(stderr, "gen_profile: %s\n", diag.text);
+		return 1;
+	}
+	printf("%" PRIu64 " samples, %" PRIu64 " bytes (%.2f a sample), %.2f M samples/s written\n", o.n_samples, bytes,
+	       o.n_samples ? (double)bytes / (double)o.n_samples : 0.0, (double)o.n_samples * 1e3 / (double)took_ns);
+	free(threads);
+	free(leaf_ids);
+	free(paths);
+	return 0;
+}
