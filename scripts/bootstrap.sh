@@ -190,11 +190,23 @@ prepare_viewer_tools() {
 	fi
 }
 
+# Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
+prepare_pythons() {
+	if [ "$1" != test ] || [ -e .tools/pythons/.asked ]; then
+		return 0
+	fi
+	say "getting Python 3.14 and 3.15 into .tools"
+	scripts/get-debian-pythons.sh </dev/null >"$log" 2>&1 || true
+	mkdir -p .tools/pythons && touch .tools/pythons/.asked
+	compgen -G ".tools/pythons/bin/python3*" >/dev/null || say "they cannot be had here; the tests run on fewer Pythons"
+}
+
 case ${1:-} in
 demo | test | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
 	prepare_viewer_tools "$1"
+	prepare_pythons "$1"
 	;;
 which-meson)
 	if system_meson_is_enough; then
