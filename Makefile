@@ -71,7 +71,7 @@ lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
-	@shellcheck scripts/*.sh .ci/run
+	@shellcheck -S warning scripts/*.sh .ci/run
 
 format: ## rewrite C and Python sources in the project's style
 	@scripts/bootstrap.sh lint
