@@ -14,14 +14,14 @@
 
 #if defined(__x86_64__)
 
-enum { DW_RBP = 6, DW_RSP = 7, DW_RIP = 16 };
+enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16 };
 
 // From DWARF's register numbers to the signal context's.
 static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
 					   REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
 
 struct regs {
-	uint64_t pc, sp, fp;
+	uint64_t pc, sp, fp, bx;
 	const greg_t *all; // the whole context, for the interrupted frame only; else NULL
 };
 
@@ -77,7 +77,9 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 		row->rbp_off = INT16_MAX; // saved at rbp itself
 	else
 		row->rbp_off = 0;
-	if (cfi->rbp.where == FM_CFI_AT && (cfi->rbp.off != row->rbp_off || row->rbp_off == 0))
+	row->rbx_off = cfi->rbx.where == FM_CFI_AT ? (int16_t)cfi->rbx.off : 0;
+	if ((cfi->rbp.where == FM_CFI_AT && (cfi->rbp.off != row->rbp_off || row->rbp_off == 0)) ||
+	    (cfi->rbx.where == FM_CFI_AT && (cfi->rbx.off != row->rbx_off || row->rbx_off == 0)))
 		row->kind = FM_SIG_ROW_BAD;
 }
 
@@ -88,7 +90,7 @@ static FM_SIGSAFE const struct fm_sig_row *find_row(struct fm_sig_thread *t, uin
 	if (FM_LIKELY(row->pc == lookup_pc && row->kind != FM_SIG_ROW_EMPTY))
 		return row;
 	row->pc = lookup_pc;
-	row->rbp_off = 0;
+	row->rbp_off = row->rbx_off = 0;
 	row->cfa_off = 0;
 	row->kind = FM_SIG_ROW_NONE;
 	struct fm_sig_image_info image;
@@ -109,7 +111,7 @@ static FM_SIGSAFE const struct fm_sig_row *find_row(struct fm_sig_thread *t, uin
 static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool is_exact, bool *ret_is_exact)
 {
 	const struct fm_sig_row *row = find_row(t, regs->pc - (is_exact ? 0 : 1));
-	uint64_t cfa, ra, fp = regs->fp;
+	uint64_t cfa, ra, fp = regs->fp, bx = regs->bx;
 	*ret_is_exact = false;
 	switch (row->kind) {
 	case FM_SIG_ROW_END:
@@ -124,6 +126,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool
 		regs->pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
 		regs->sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
 		regs->fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP];
+		regs->bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX];
 		regs->all = uc->uc_mcontext.gregs;
 		*ret_is_exact = true;
 		return 0;
@@ -133,6 +136,8 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool
 			cfa = regs->sp;
 		else if (row->cfa_reg == DW_RBP)
 			cfa = regs->fp;
+		else if (row->cfa_reg == DW_RBX)
+			cfa = regs->bx;
 		else if (regs->all)
 			cfa = (uint64_t)regs->all[greg_of_dwarf[row->cfa_reg]];
 		else
@@ -169,9 +174,12 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool
 		if (!fm_sig_read_u64(t, at, &fp))
 			return FM_STACK_UNREADABLE;
 	}
+	if (row->rbx_off && !fm_sig_read_u64(t, cfa + (uint64_t)(int64_t)row->rbx_off, &bx))
+		return FM_STACK_UNREADABLE;
 	regs->pc = ra;
 	regs->sp = cfa;
 	regs->fp = fp;
+	regs->bx = bx;
 	regs->all = NULL;
 	if (ra == 0)
 		return UINT32_MAX; // a thread started on a hand-made stack ends so
@@ -184,6 +192,7 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 		.pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP],
 		.sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP],
 		.fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP],
+		.bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX],
 		.all = uc->uc_mcontext.gregs,
 	};
 	bool is_exact = true;
