@@ -11,6 +11,8 @@
 
 // No real frame is larger; a CFA that jumps further is damage.
 #define MAX_FRAME_BYTES (64ull << 20)
+// Where code without unwind information may keep its return address.
+#define N_WORDS_TO_SCAN 3
 
 #if defined(__x86_64__)
 
@@ -30,7 +32,7 @@ static FM_SIGSAFE bool is_plt_rule(const struct fm_cfi_row *row)
 {
 	const uint8_t *e = row->expr;
 	return row->expr_end - e == 11 && e[0] == 0x77 && e[1] == 8 && e[2] == 0x80 && e[3] == 0 && e[4] == 0x3f &&
-	       e[5] == 0x1a && (e[6] & 0xe0) == 0x20 && e[7] == 0x2a && e[8] == 0x33 && e[9] == 0x24 && e[10] == 0x22;
+	       e[5] == 0x1a && e[6] >= 0x30 && e[6] < 0x50 && e[7] == 0x2a && e[8] == 0x33 && e[9] == 0x24 && e[10] == 0x22;
 }
 
 // "rbp + n, dereferenced", with n in one signed LEB byte.
@@ -64,7 +66,7 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 			return;
 		row->kind = FM_SIG_ROW_REG;
 	} else if (is_plt_rule(cfi)) {
-		row->cfa_off = cfi->expr[6] & 0x1f; // DW_OP_litN
+		row->cfa_off = cfi->expr[6] - 0x30; // DW_OP_litN
 		row->kind = FM_SIG_ROW_PLT;
 	} else if (is_deref_rule(cfi, &row->cfa_off)) {
 		row->kind = FM_SIG_ROW_DEREF;
@@ -105,6 +107,42 @@ static FM_SIGSAFE const struct fm_sig_row *find_row(struct fm_sig_thread *t, uin
 	else if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
 	return row;
+}
+
+// True when ra looks like the address behind a call in code that can be unwound further.
+static FM_SIGSAFE bool is_return_address(struct fm_sig_thread *t, uint64_t ra)
+{
+	struct fm_sig_image_info image;
+	if (!fm_sig_image_find(ra, &image) || ra - image.start < 8 || !fm_sig_readable(t, ra - 7, 7))
+		return false;
+	const uint8_t *before = (const uint8_t *)ra;
+	bool is_call = before[-5] == 0xe8;						  // call rel32
+	for (unsigned len = 2; len <= 7; len++)						  // call *register, *memory
+		is_call |= before[-(int)len] == 0xff && (before[-(int)len + 1] & 0x38) == 0x10;
+	return is_call && find_row(t, ra - 1)->kind == FM_SIG_ROW_REG;
+}
+
+// Code without unwind information: follow the frame pointer where there is one; else the start-up code of libraries (_init,
+// frame_dummy and the like), which keeps its return address within a word or two of the stack pointer.
+static FM_SIGSAFE uint32_t step_without_info(struct fm_sig_thread *t, struct regs *regs)
+{
+	uint64_t fp, ra;
+	if (regs->fp >= regs->sp && !(regs->fp & 7) && regs->fp - regs->sp <= MAX_FRAME_BYTES &&
+	    fm_sig_read_u64(t, regs->fp, &fp) && fm_sig_read_u64(t, regs->fp + 8, &ra) && is_return_address(t, ra)) {
+		regs->sp = regs->fp + 16;
+		regs->fp = fp;
+		regs->pc = ra;
+		regs->all = NULL;
+		return 0;
+	}
+	for (uint64_t at = regs->sp; at < regs->sp + 8 * N_WORDS_TO_SCAN; at += 8)
+		if (fm_sig_read_u64(t, at, &ra) && is_return_address(t, ra)) {
+			regs->sp = at + 8;
+			regs->pc = ra;
+			regs->all = NULL;
+			return 0;
+		}
+	return FM_STACK_NO_UNWIND_INFO;
 }
 
 // One step outwards. Returns 0, UINT32_MAX at the outermost frame, or enum fm_stack_error.
@@ -151,19 +189,8 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool
 		if (!fm_sig_read_u64(t, regs->fp + (uint64_t)(int64_t)row->cfa_off, &cfa))
 			return FM_STACK_UNREADABLE;
 		break;
-	default: // no unwind information
-		if (regs->fp < regs->sp || (regs->fp & 7) || regs->fp - regs->sp > MAX_FRAME_BYTES)
-			return FM_STACK_NO_UNWIND_INFO;
-		if (!fm_sig_read_u64(t, regs->fp, &fp) || !fm_sig_read_u64(t, regs->fp + 8, &ra))
-			return FM_STACK_NO_UNWIND_INFO;
-		struct fm_sig_image_info image;
-		if (!fm_sig_image_find(ra, &image))
-			return FM_STACK_NO_UNWIND_INFO;
-		regs->sp = regs->fp + 16;
-		regs->fp = fp;
-		regs->pc = ra;
-		regs->all = NULL;
-		return 0;
+	default:
+		return step_without_info(t, regs);
 	}
 	if (cfa <= regs->sp || cfa - regs->sp > MAX_FRAME_BYTES || (cfa & 7))
 		return FM_STACK_BAD_CFA;
