@@ -5,8 +5,11 @@
 #include "base/compiler.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/commands.h"
 
 static const struct fm_command commands[] = {
+	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
+	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
 	{ NULL, NULL, NULL },
 };
 

@@ -1,0 +1,5 @@
+// The commands of the table in main.c, one file each.
+#pragma once
+
+int fm_cmd_report(int argc, char **argv);
+int fm_cmd_export(int argc, char **argv);
