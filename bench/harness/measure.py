@@ -132,7 +132,7 @@ def run(argv, env, out_dir, timeout_s):
             lines = [line.strip() for line in file if line.strip()]
         result["error"] = "exit %d: %s" % (code, lines[-1][:160] if lines else "no message")
     else:
-        result.update({key: facts[key] for key in ("body_s", "body_cpu_s", "iterations")})
+        result.update({key: facts[key] for key in ("body_s", "body_cpu_s", "process_cpu_s", "iterations")})
         result["target_rss_bytes"] = facts["peak_rss_kib"] * 1024
         others = {pid: peak for pid, peak in watch.peaks.items() if pid != facts["pid"]}
         result["profiler_rss_bytes"] = sum(others.values())

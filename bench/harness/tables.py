@@ -29,6 +29,13 @@ def per_iteration(key):
     return lambda run: run[key] / run["iterations"]
 
 
+def tree_cpu_ratio(base):
+    """CPU of the whole tree against what the bare program would have used for as many iterations, its start included."""
+    start = median_of(base, lambda run: run["tree_cpu_s"] - run["body_cpu_s"])
+    each = median_of(base, per_iteration("body_cpu_s"))
+    return (lambda run: run["tree_cpu_s"] / (start + each * run["iterations"])) if each else None
+
+
 def sample_fact(key):
     return lambda run: run.get("samples", {}).get(key)
 
@@ -52,12 +59,12 @@ def summarize(runs):
             if not good:
                 rows[tool] = {"error": mine[-1]["error"], "failures": failures}
                 continue
-            wall, cpu = per_iteration("body_s"), per_iteration("tree_cpu_s")
+            wall, cpu = per_iteration("body_s"), tree_cpu_ratio(base)
             base_best = min((wall(run) for run in base if "error" not in run), default=None)
             rows[tool] = {
                 "wall": stats.summary(stats.paired_ratios(by_round(mine, wall), by_round(base, wall))),
                 "best": min(map(wall, good)) / base_best if base_best else None,
-                "cpu": stats.summary(stats.paired_ratios(by_round(mine, cpu), by_round(base, cpu))),
+                "cpu": stats.summary([cpu(run) for run in good]) if cpu else None,
                 "body_s": median_of(mine, lambda run: run["body_s"]),
                 "around_s": median_of(mine, lambda run: run["wall_s"] - run["body_s"]),
                 "target_rss": median_of(mine, lambda run: run["target_rss_bytes"]),

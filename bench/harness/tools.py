@@ -31,7 +31,7 @@ class Job:
 
 class Tool:
     """needs: a package of the venv, "fathom", "empty" or None. share: the part of the full work that a slow tool gets; its
-    cost is compared per iteration. table: the name it has in the table of normalized execution times."""
+    cost is compared per iteration, and SLOW_ROUNDS rounds are enough for it: its ratio is far above the noise. table: the name it has in the table of normalized execution times."""
 
     def __init__(self, name, argv, needs=None, samples=None, rate_hz=0, clock="", share=1.0, table=None, about=""):
         self.name = name
@@ -55,11 +55,14 @@ class Tool:
         return total
 
 
-def stderr_of(job):
-    return re.sub(r"\x1b\[[0-9;]*m", "", prepare.read_text(job.path("stderr.txt")))
+def printed(job):
+    """All that was printed, without colours."""
+    text = prepare.read_text(job.path("stdout.txt")) + prepare.read_text(job.path("stderr.txt"))
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
 # How many samples a tool got, of how many asked, and the share it calls bad itself. Each returns {} when it does not tell.
+# What was asked of a sampler of CPU time is its rate times the CPU seconds that the target itself counted.
 
 
 def fathom_profile(job):
@@ -81,15 +84,15 @@ def fathom_report(job):
         return {"error": "fathom report --json is not JSON: %s" % error}
 
 
-def fathom_samples(job, rate_hz, _wall_s):
+def fathom_samples(job, rate_hz, run):
     report = fathom_report(job)
     if "error" in report:
         return {"note": report["error"]}
     got, dropped = report.get("samples", 0), report.get("dropped", 0)
-    cpu_s = report.get("cpu_s", 0.0)
     return {
         "got": got,
-        "asked": rate_hz * cpu_s,
+        "asked": rate_hz * run["process_cpu_s"],
+        "reported_cpu_s": report.get("cpu_s"),
         "bad_share": (dropped + report.get("failed_unwinds", 0)) / max(1, got + dropped),
         "dropped": dropped,
         "failed_unwinds": report.get("failed_unwinds", 0),
@@ -99,7 +102,7 @@ def fathom_samples(job, rate_hz, _wall_s):
     }
 
 
-def empty_samples(job, _rate_hz, _wall_s):
+def empty_samples(job, rate_hz, run):
     facts = {}
     for line in prepare.read_text(job.path("empty.txt")).splitlines():
         key, _, value = line.partition(" ")
@@ -108,27 +111,27 @@ def empty_samples(job, _rate_hz, _wall_s):
         return {"error": "the kernel refused: " + facts["failed"]}
     if int(facts.get("hits", 0)) == 0:
         return {"error": "the handler was never called"}
-    return {"got": int(facts["hits"]), "sent": int(facts.get("sent", facts["hits"]))}
+    return {"got": int(facts["hits"]), "sent": int(facts.get("sent", facts["hits"])), "asked": rate_hz * run["process_cpu_s"]}
 
 
-def py_spy_samples(job, rate_hz, wall_s):
-    found = re.search(r"Samples: (\d+) Errors: (\d+)", stderr_of(job))
+def py_spy_samples(job, rate_hz, run):
+    found = re.search(r"Samples: (\d+) Errors: (\d+)", printed(job))
     if not found:
         return {}
     got, errors = int(found.group(1)), int(found.group(2))
-    return {"got": got, "asked": rate_hz * wall_s, "bad_share": errors / max(1, got + errors)}
+    return {"got": got, "asked": rate_hz * run["wall_s"], "bad_share": errors / max(1, got + errors)}
 
 
-def austin_samples(job, rate_hz, wall_s):
-    text = stderr_of(job)
+def austin_samples(job, rate_hz, run):
+    text = printed(job)
     found = re.search(r"Error rate : (\d+)/(\d+)", text)
     if not found:
         return {}
     bad, got = int(found.group(1)), int(found.group(2))
-    return {"got": got, "asked": rate_hz * wall_s, "bad_share": bad / max(1, got)}
+    return {"got": got, "asked": rate_hz * run["wall_s"], "bad_share": bad / max(1, got)}
 
 
-def pyinstrument_samples(job, rate_hz, _wall_s):
+def pyinstrument_samples(job, rate_hz, _run):
     try:
         with open(job.path("profile.json")) as file:
             head = file.read(2000)
@@ -221,10 +224,11 @@ def all_tools():
              about="all functions of the script"),
         Tool("Profile", module("profile", "-o", "{out}/profile.pstats"), share=0.1, table="Profile"),
         Tool("pprofile_det", module("pprofile", "-o", "{out}/profile.txt"), "pprofile", share=0.05, table="pprofile_det"),
-        Tool("viztracer", module("viztracer", "--quiet", "-o", "{out}/profile.json"), "viztracer", share=0.3,
+        Tool("viztracer", module("viztracer", "--quiet", "-o", "{out}/profile.json"), "viztracer", share=0.1,
              about="every call, ring of a million events"),
         Tool("memray", module("memray", "run", "-q", "-f", "-o", "{out}/profile.bin"), "memray", share=0.5, about="allocations"),
     ]
 
 
+SLOW_ROUNDS = 3
 EXTRA_ENGINES = ("fathom_ticker", "fathom_perf")  # only with --engines

@@ -35,6 +35,7 @@ def run(name, units_at_scale_1, body, scale=None):
         "workload": name,
         "body_s": wall,
         "body_cpu_s": cpu,
+        "process_cpu_s": time.process_time(),
         "iterations": units,
         "pid": os.getpid(),
         "peak_rss_kib": peak_rss_kib(),
