@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Programs that know their own split of CPU time, under fathom and its peers: how far off is each? See README.md beside it."""
+"""Programs that know their own split of CPU time, under fathom and its peers: how far off is each? See README.md."""
 
 import argparse
 import json
@@ -22,8 +22,17 @@ PROGRAMS = ("mixed", "calls_native", "lines_python", "lines_native", "four_threa
 def own_tools():
     """Rows that matter for accuracy only, beside those of the cost tables."""
     sleepless = tools.around("austin", "-s", "-i", "1ms", "-o", "{out}/profile.austin")
-    return [tools.Tool("austin_cpu_1k", sleepless, "austin-dist", tools.austin_samples, rate_hz=1000, clock="cpu",
-                       about="1 kHz, idle threads left out")]
+    return [
+        tools.Tool(
+            "austin_cpu_1k",
+            sleepless,
+            "austin-dist",
+            tools.austin_samples,
+            rate_hz=1000,
+            clock="cpu",
+            about="1 kHz, idle threads left out",
+        )
+    ]
 
 
 def read_truth(path):
@@ -31,7 +40,7 @@ def read_truth(path):
         for line in file:
             at = line.find("TRUTH {")
             if at >= 0:
-                return json.loads(line[at + 6:])
+                return json.loads(line[at + 6 :])
     return None
 
 
@@ -48,8 +57,13 @@ def compare(truth, split):
         error = max(error, abs(told - expected) * 100)
         if split.n_samples:
             sigma = max(sigma, 100 * math.sqrt(expected * (1 - expected) / split.n_samples))
-    return {"error_points": error, "sigma_points": sigma or None, "shares": shares, "samples": split.n_samples,
-            "misplaced_points": None if split.misplaced is None else split.misplaced * 100}
+    return {
+        "error_points": error,
+        "sigma_points": sigma or None,
+        "shares": shares,
+        "samples": split.n_samples,
+        "misplaced_points": None if split.misplaced is None else split.misplaced * 100,
+    }
 
 
 def run_once(context, options, tool, name, folder, number):
@@ -98,14 +112,20 @@ def print_table(results, chosen, programs):
         mine = [[r for r in results if r["tool"] == tool.name and r["program"] == name] for name in programs]
         if any(mine):
             mixed = [r for r in results if r["tool"] == tool.name and r["program"] == "mixed"]
-            rows.append([tool.name, tool.clock or "every call"] + [cell(m) for m in mine] + [cell(mixed, "misplaced_points")])
+            rows.append(
+                [tool.name, tool.clock or "every call"] + [cell(m) for m in mine] + [cell(mixed, "misplaced_points")]
+            )
     print("## Largest error over the functions or lines of each program, in points\n")
     print(tables.grid(["profiler", "clock"] + list(programs) + ["Python|native"], rows))
-    for reason in dict.fromkeys("%s on %s: %s" % (r["tool"], r["program"], r["error"]) for r in results if "error" in r):
+    for reason in dict.fromkeys(
+        "%s on %s: %s" % (r["tool"], r["program"], r["error"]) for r in results if "error" in r
+    ):
         print("failed: " + reason)
-    print("\nsX.X is one standard error of plain random sampling with that many samples; errors below 3 of them are not findings.")
+    print(
+        "\nsX.X is one standard error of random sampling with that many samples; errors below 3 of them mean nothing."
+    )
     print("Truth is CPU time: a sampler of wall time is off in four_threads by what the waiting threads get.")
-    print("Python|native: share of the mixed program's time that the tool put on the wrong side, where it tells the two apart.")
+    print("Python|native: share of the time in mixed that was put on the wrong side, where a tool tells them apart.")
 
 
 def main(argv=None):
@@ -118,7 +138,9 @@ def main(argv=None):
     parser.add_argument("--engines", action="store_true", help="also fathom with each engine forced")
     parser.add_argument("--python", default=sys.executable, help="the Python to run with (default: this one)")
     parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
-    parser.add_argument("--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)")
+    parser.add_argument(
+        "--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)"
+    )
     parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is ended (default 180)")
     parser.add_argument("--json", metavar="OUT", help="write all results there")
     parser.add_argument("--refresh", action="store_true", help="make the venv anew")
@@ -154,8 +176,14 @@ def main(argv=None):
             shutil.rmtree(folder, ignore_errors=True)
     print_table(results, chosen, programs)
     if options.json:
-        facts = {"schema": "fathom.accuracy/1", "machine": prepare.machine_facts(), "python": context.venv.version,
-                 "versions": context.venv.versions, "seconds": options.seconds, "results": results}
+        facts = {
+            "schema": "fathom.accuracy/1",
+            "machine": prepare.machine_facts(),
+            "python": context.venv.version,
+            "versions": context.venv.versions,
+            "seconds": options.seconds,
+            "results": results,
+        }
         with open(options.json, "w") as file:
             json.dump(facts, file, indent=1)
             file.write("\n")

@@ -25,7 +25,8 @@
 static void result_line(const char *path, const char *key, const char *text, unsigned long n)
 {
 	char line[256];
-	int len = text ? snprintf(line, sizeof(line), "%s %s\n", key, text) : snprintf(line, sizeof(line), "%s %lu\n", key, n);
+	int len = text ? snprintf(line, sizeof(line), "%s %s\n", key, text)
+		       : snprintf(line, sizeof(line), "%s %lu\n", key, n);
 	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 
 	if (fd < 0)
@@ -39,7 +40,8 @@ static void result_line(const char *path, const char *key, const char *text, uns
 
 #include <linux/perf_event.h>
 
-static unsigned long n_hits; // plain: two threads may lose a count between them, and an atomic would not be an empty handler
+static unsigned long
+	n_hits; // plain: two threads may lose a count between them, and an atomic would not be an empty handler
 static char result_path[4096];
 static pid_t owner_pid;
 
@@ -214,7 +216,8 @@ static unsigned long run_ticker(pid_t pid, unsigned long rate_hz, int *ret_statu
 			rescan(pid);
 			rescan_ns = now + RESCAN_NS;
 		}
-		struct timespec ts = { .tv_sec = (time_t)(due_ns / 1000000000u), .tv_nsec = (long)(due_ns % 1000000000u) };
+		struct timespec ts = { .tv_sec = (time_t)(due_ns / 1000000000u),
+				       .tv_nsec = (long)(due_ns % 1000000000u) };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 		n_sent += tick(pid);
 	}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs workloads bare, under fathom and under its peers, by turns, and prints what each costs. See README.md beside it."""
+"""Runs workloads bare, under fathom and under its peers, by turns, and prints what each costs. See README.md."""
 
 import argparse
 import json
@@ -28,8 +28,21 @@ class Workload:
         if not self.pyperformance:
             return os.path.join(BENCH, "workloads", self.name + ".py")
         library = "python" + ".".join(venv.version.split(".")[:2])
-        parts = (venv.path, "lib", library, "site-packages", "pyperformance", "data-files", "benchmarks")
-        return os.path.join(*(parts + ("bm_" + self.pyperformance, "run_benchmark.py")))
+        parts = (
+            venv.path,
+            "lib",
+            library,
+            "site-packages",
+            "pyperformance",
+            "data-files",
+            "benchmarks",
+            "bm_" + self.pyperformance,
+        )
+        # Run from a folder of our own: Scalene leaves out what lies in site-packages, and would have nothing to do.
+        copy = os.path.join(prepare.BUILD, "pyperformance", os.path.basename(venv.path), self.pyperformance)
+        if not os.path.exists(copy):
+            shutil.copytree(os.path.join(*parts), copy)
+        return os.path.join(copy, "run_benchmark.py")
 
     def arguments(self, scale):
         """(command line, environment) for a part of the full work."""
@@ -51,21 +64,27 @@ WORKLOADS = [
     Workload("alloc"),
     Workload("asyncio_mix"),
     Workload("pp_richards", "pyperformance", "richards", 26),
-    Workload("pp_raytrace", "pyperformance", "raytrace", 4),
+    Workload("pp_deltablue", "pyperformance", "deltablue", 400),
 ]
 
 
 def parse_arguments(argv):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few workloads, small, 3 rounds: does it work, not what does it cost")
+    parser.add_argument(
+        "--quick", action="store_true", help="few workloads, small, 3 rounds: does it work, not what does it cost"
+    )
     parser.add_argument("--rounds", type=int, help="how often each pair runs (default 5; with --quick 3)")
     parser.add_argument("--scale", type=float, help="part of the full work (default 0.5; with --quick 0.2)")
     parser.add_argument("--workloads", help="comma-separated; default all: " + ",".join(w.name for w in WORKLOADS))
-    parser.add_argument("--profilers", help="comma-separated rows; the baseline, null and the empty handlers always run")
+    parser.add_argument(
+        "--profilers", help="comma-separated rows; the baseline, null and the empty handlers always run"
+    )
     parser.add_argument("--engines", action="store_true", help="also fathom with each engine forced")
     parser.add_argument("--python", default=sys.executable, help="the Python to run workloads with (default: this one)")
     parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
-    parser.add_argument("--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)")
+    parser.add_argument(
+        "--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)"
+    )
     parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is ended (default 180)")
     parser.add_argument("--json", metavar="OUT", help="write all raw numbers there")
     parser.add_argument("--refresh", action="store_true", help="make the venv anew")
@@ -134,7 +153,7 @@ def run_once(context, options, tool, workload, number, folder):
 
 
 def run_all(context, options, chosen_tools, chosen_workloads, folder):
-    """All pairs, round by round. Each round starts the list of tools at another place, so no tool always runs after the same one."""
+    """All pairs, round by round. Each round starts the list of tools at another place: no tool is always first."""
     runs, failures = [], {}
     for workload in chosen_workloads:  # once, not counted: compiles the .pyc files and warms the disk cache
         run_once(context, options, chosen_tools[0], workload, -1, folder)
@@ -151,8 +170,12 @@ def run_all(context, options, chosen_tools, chosen_workloads, folder):
                     failures[pair] = failures.get(pair, 0) + 1
                     say("bench: %s on %s: %s" % (tool.name, workload.name, result["error"]))
                 elif sys.stderr.isatty():
-                    print("\r\x1b[Kround %d/%d %s %s" % (number + 1, options.rounds, workload.name, tool.name),
-                          end="", file=sys.stderr, flush=True)
+                    print(
+                        "\r\x1b[Kround %d/%d %s %s" % (number + 1, options.rounds, workload.name, tool.name),
+                        end="",
+                        file=sys.stderr,
+                        flush=True,
+                    )
         if sys.stderr.isatty():
             say("")
     return runs
@@ -161,11 +184,22 @@ def run_all(context, options, chosen_tools, chosen_workloads, folder):
 def print_tables(facts, runs, chosen_tools, unavailable):
     table = tables.summarize(runs)
     machine = facts["machine"]
-    print("# Bench: Python %s, %s, %d cores%s, kernel %s; %d rounds, scale %g\n" % (
-        facts["python"], machine["cpu"], machine["cores"], ", virtual machine" if machine["hypervisor"] else "",
-        machine["kernel"], facts["rounds"], facts["scale"]))
-    print("Load at start %.2f, stolen by the hypervisor %.1f %%, took %.0f s." % (
-        machine["load_average_at_start"], facts["steal_share"] * 100, facts["took_s"]))
+    print(
+        "# Bench: Python %s, %s, %d cores%s, kernel %s; %d rounds, scale %g\n"
+        % (
+            facts["python"],
+            machine["cpu"],
+            machine["cores"],
+            ", virtual machine" if machine["hypervisor"] else "",
+            machine["kernel"],
+            facts["rounds"],
+            facts["scale"],
+        )
+    )
+    print(
+        "Load at start %.2f, stolen by the hypervisor %.1f %%, took %.0f s."
+        % (machine["load_average_at_start"], facts["steal_share"] * 100, facts["took_s"])
+    )
     for name, version in sorted(facts["versions"].items()):
         print("%s %s" % (name, version), end="; ")
     print("\n")
@@ -211,12 +245,19 @@ def main(argv=None):
 
     measure.become_subreaper()
     facts = {
-        "schema": "fathom.bench/1", "machine": prepare.machine_facts(), "python": context.venv.version,
-        "versions": context.venv.versions, "rounds": options.rounds, "scale": options.scale,
+        "schema": "fathom.bench/1",
+        "machine": prepare.machine_facts(),
+        "python": context.venv.version,
+        "versions": context.venv.versions,
+        "rounds": options.rounds,
+        "scale": options.scale,
         "unavailable": [{"name": name, "why": why} for name, why in unavailable],
     }
     if facts["machine"]["load_average_at_start"] > facts["machine"]["cores"] / 2:
-        say("bench: the machine is busy (load %.1f): the figures will be noise" % facts["machine"]["load_average_at_start"])
+        say(
+            "bench: the machine is busy (load %.1f): the figures will be noise"
+            % facts["machine"]["load_average_at_start"]
+        )
     folder = options.keep or tempfile.mkdtemp(prefix="fathom-bench-")
     stolen, ticks = prepare.steal_ticks()
     start = time.monotonic()

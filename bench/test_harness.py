@@ -65,7 +65,16 @@ class EmptyHandlerTest(unittest.TestCase):
         for engine in ("ticker", "perf"):
             with self.subTest(engine=engine), tempfile.TemporaryDirectory() as folder:
                 job = FakeJob(folder)
-                argv = [built["empty_program"], engine, "1000", built["empty_library"], job.path("empty.txt"), sys.executable, WORKLOAD, "0.3"]
+                argv = [
+                    built["empty_program"],
+                    engine,
+                    "1000",
+                    built["empty_library"],
+                    job.path("empty.txt"),
+                    sys.executable,
+                    WORKLOAD,
+                    "0.3",
+                ]
                 run = measure.run(argv, prepare.target_env(built), folder, 60)
                 self.assertNotIn("error", run)
                 samples = tools.empty_samples(job, 1000, run)
@@ -78,9 +87,25 @@ class EmptyHandlerTest(unittest.TestCase):
 class TablesTest(unittest.TestCase):
     @staticmethod
     def runs(tool, seconds, **more):
-        return [dict({"round": n, "tool": tool, "workload": "w", "body_s": s, "body_cpu_s": s, "wall_s": s + 0.1, "tree_cpu_s": s + 0.1,
-                      "iterations": 10, "target_rss_bytes": 1, "profiler_rss_bytes": 0, "output_bytes": 0}, **more)
-                for n, s in enumerate(seconds)]
+        return [
+            dict(
+                {
+                    "round": n,
+                    "tool": tool,
+                    "workload": "w",
+                    "body_s": s,
+                    "body_cpu_s": s,
+                    "wall_s": s + 0.1,
+                    "tree_cpu_s": s + 0.1,
+                    "iterations": 10,
+                    "target_rss_bytes": 1,
+                    "profiler_rss_bytes": 0,
+                    "output_bytes": 0,
+                },
+                **more,
+            )
+            for n, s in enumerate(seconds)
+        ]
 
     def test_ratio_is_taken_within_a_round(self):
         runs = self.runs("baseline", [1.0, 2.0, 3.0]) + self.runs("fathom", [1.1, 2.2, 3.3])
@@ -121,12 +146,18 @@ class SplitsTest(unittest.TestCase):
         self.lines = splits.Labels({"kind": "lines", "ns": {"7": 1, "9": 1}}, "/x/prog.py")
 
     def test_py_spy_charges_the_innermost_label(self):
-        self.job.write("profile.txt", "<module> (prog.py:1);a (prog.py:7);helper (other.py:3) 6\n<module> (prog.py:1);b (prog.py:9) 2\n")
+        self.job.write(
+            "profile.txt",
+            "<module> (prog.py:1);a (prog.py:7);helper (other.py:3) 6\n<module> (prog.py:1);b (prog.py:9) 2\n",
+        )
         self.assertEqual(splits.read_py_spy(self.job, self.functions).weights, {"a": 6, "b": 2})
         self.assertEqual(splits.read_py_spy(self.job, self.lines).weights, {"7": 6, "9": 2})
 
     def test_austin_sums_time_and_counts_samples(self):
-        self.job.write("profile.austin", "# mode: wall\nP1;T0:1;/x/prog.py:a:7 1100\nP1;T0:1 90\nP1;T0:1;/x/prog.py:b:9;/y/o.py:a:1 900\n")
+        self.job.write(
+            "profile.austin",
+            "# mode: wall\nP1;T0:1;/x/prog.py:a:7 1100\nP1;T0:1 90\nP1;T0:1;/x/prog.py:b:9;/y/o.py:a:1 900\n",
+        )
         split = splits.read_austin(self.job, self.functions)
         self.assertEqual((split.weights, split.n_samples), ({"a": 1100, "b": 900}, 2))
 

@@ -1,5 +1,6 @@
 """Runs one command and measures its whole process tree."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import threading
 import time
+
+from . import prepare
 
 PR_SET_CHILD_SUBREAPER = 36
 # Peak memory is read this often. Every run pays the same few dozen microseconds for it, the bare one, too.
@@ -63,10 +66,8 @@ class Watch(threading.Thread):
 
 
 def end_group(pid):
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def bench_line(path):
@@ -76,15 +77,13 @@ def bench_line(path):
         for line in file:
             at = line.find("BENCH {")
             if at >= 0:
-                try:
-                    found = json.loads(line[at + 6:])
-                except ValueError:
-                    pass
+                with contextlib.suppress(ValueError):
+                    found = json.loads(line[at + 6 :])
     return found
 
 
 def reap_all(first):
-    """Waits for the run's first process and whatever it left behind. Returns its exit status and everybody's CPU seconds."""
+    """Waits for the run's first process and what it left behind. Returns its exit status and the CPU seconds of all."""
     status, cpu_s, patience = None, 0.0, 200
     while True:
         try:
@@ -110,7 +109,13 @@ def run(argv, env, out_dir, timeout_s):
         start = time.perf_counter()
         try:
             process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env, cwd=out_dir, start_new_session=True,
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=env,
+                cwd=out_dir,
+                start_new_session=True,
             )
         except OSError as error:
             return {"error": "%s: %s" % (argv[0], error.strerror)}
@@ -128,9 +133,7 @@ def run(argv, env, out_dir, timeout_s):
     if watch.timed_out:
         result["error"] = "no end within %d s" % timeout_s
     elif facts is None:
-        with open(stderr, errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
-        result["error"] = "exit %d: %s" % (code, lines[-1][:160] if lines else "no message")
+        result["error"] = "exit %d: %s" % (code, prepare.last_line(prepare.read_text(stderr)))
     else:
         result.update({key: facts[key] for key in ("body_s", "body_cpu_s", "process_cpu_s", "iterations")})
         result["target_rss_bytes"] = facts["peak_rss_kib"] * 1024

@@ -12,7 +12,7 @@ BENCH = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ROOT = os.path.dirname(BENCH)
 BUILD = os.path.join(ROOT, "build-bench")
 
-# Package -> what to try in turn. Austin 4's wheels want a newer C library than some machines have; 3.7 is the last before it.
+# Package -> what to try in turn. Austin 4's wheels want a newer C library than some machines have; 3.7 does not.
 PACKAGES = {
     "py-spy": ["py-spy"],
     "scalene": ["scalene"],
@@ -60,7 +60,12 @@ def call(argv, timeout=300, env=None):
     """Exit status and all output of a helper command. Never raises: a missing program is a status, too."""
     try:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout, env=env,
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+            env=env,
         )
     except subprocess.TimeoutExpired:
         return 124, "", "error: no answer within %d s" % timeout
@@ -184,18 +189,21 @@ def target_env(built):
     env = dict(os.environ)
     for name in ("PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "LD_PRELOAD"):
         env.pop(name, None)
-    env.update({
-        # glibc moves these two thresholds by what a program happens to free first. A wrapper's own start-up is enough to
-        # shift them, and then the heap is trimmed and faulted in again all the time: up to 1.4x with no profiler at all.
-        "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
-        "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-        "PYTHONHASHSEED": "0",
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "NO_COLOR": "1",
-        "LC_ALL": "C.UTF-8",
-        "FATHOM_BENCH_NATIVE": built.get("native", ""),
-    })
+    env.update(
+        {
+            # glibc moves these two thresholds by what a program happens to free first. A wrapper's own start-up is
+            # enough to shift them, and then the heap is trimmed and faulted in again all the time: up to 1.4x with no
+            # profiler at all.
+            "MALLOC_TRIM_THRESHOLD_": str(512 << 20),
+            "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+            "PYTHONHASHSEED": "0",
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "NO_COLOR": "1",
+            "LC_ALL": "C.UTF-8",
+            "FATHOM_BENCH_NATIVE": built.get("native", ""),
+        }
+    )
     return env
 
 

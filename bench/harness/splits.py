@@ -15,7 +15,9 @@ class Split:
     def __init__(self, weights, n_samples=None, misplaced=None):
         self.weights = weights
         self.n_samples = n_samples
-        self.misplaced = misplaced  # share of time put on the wrong side of Python | native, where the tool separates them
+        self.misplaced = (
+            misplaced  # share of time put on the wrong side of Python | native, where the tool separates them
+        )
 
 
 class Labels:
@@ -181,9 +183,21 @@ def read_viztracer(job, labels):
 
 
 READERS = {
-    "fathom": read_fathom, "fathom_no_native": read_fathom, "fathom_10k": read_fathom, "fathom_ticker": read_fathom,
-    "fathom_perf": read_fathom, "py_spy": read_py_spy, "py_spy_1k": read_py_spy, "py_spy_native_1k": read_py_spy,
-    "austin_1k": read_austin, "austin_cpu_1k": read_austin, "scalene": read_scalene, "pyinstrument": read_pyinstrument,
-    "cProfile": read_pstats, "yappi_wallclock": read_pstats, "yappi_cpu": read_pstats, "line_profiler": read_line_profiler,
+    "fathom": read_fathom,
+    "fathom_no_native": read_fathom,
+    "fathom_10k": read_fathom,
+    "fathom_ticker": read_fathom,
+    "fathom_perf": read_fathom,
+    "py_spy": read_py_spy,
+    "py_spy_1k": read_py_spy,
+    "py_spy_native_1k": read_py_spy,
+    "austin_1k": read_austin,
+    "austin_cpu_1k": read_austin,
+    "scalene": read_scalene,
+    "pyinstrument": read_pyinstrument,
+    "cProfile": read_pstats,
+    "yappi_wallclock": read_pstats,
+    "yappi_cpu": read_pstats,
+    "line_profiler": read_line_profiler,
     "viztracer": read_viztracer,
 }

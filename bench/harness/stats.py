@@ -6,8 +6,8 @@ import statistics
 
 
 def paired_ratios(values, bases):
-    """values and bases: {round: [numbers]}. One ratio per round, against that round's own baseline: slow drift of the machine
-    falls out. A tool or baseline that failed in a round has none there."""
+    """values and bases: {round: [numbers]}. One ratio per round, against that round's own baseline: slow drift of the
+    machine falls out. A tool or baseline that failed in a round has none there."""
     ratios = []
     for number, of_round in sorted(values.items()):
         base = bases.get(number)
@@ -31,7 +31,12 @@ def summary(ratios):
         return None
     low, high = median_interval(ratios)
     return {
-        "median": statistics.median(ratios), "min": min(ratios), "max": max(ratios), "low": low, "high": high, "n": len(ratios),
+        "median": statistics.median(ratios),
+        "min": min(ratios),
+        "max": max(ratios),
+        "low": low,
+        "high": high,
+        "n": len(ratios),
     }
 
 

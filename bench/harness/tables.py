@@ -1,4 +1,4 @@
-"""Raw runs -> summaries -> the text that is printed. No measuring here: the same tables can be made from a saved JSON file."""
+"""Raw runs -> summaries -> the text that is printed. No measuring here: a saved JSON file gives the same tables."""
 
 import statistics
 
@@ -6,8 +6,16 @@ from . import stats
 
 # Norm. Exec. Time as shown in a talk about Scalene: the figures this project's users know. Here only for comparison.
 PUBLISHED = {
-    "pprofile_stat": 1.0, "py_spy": 1.0, "scalene": 1.2, "pyinstrument": 1.5, "cProfile": 2.1, "yappi_wallclock": 3.0,
-    "yappi_cpu": 5.2, "line_profiler": 6.6, "Profile": 16.1, "pprofile_det": 39.5,
+    "pprofile_stat": 1.0,
+    "py_spy": 1.0,
+    "scalene": 1.2,
+    "pyinstrument": 1.5,
+    "cProfile": 2.1,
+    "yappi_wallclock": 3.0,
+    "yappi_cpu": 5.2,
+    "line_profiler": 6.6,
+    "Profile": 16.1,
+    "pprofile_det": 39.5,
 }
 
 # When the bare program against itself spreads further than this, the run cannot tell a few percent.
@@ -33,7 +41,7 @@ def per_iteration(key):
 
 
 def tree_cpu_ratio(base):
-    """CPU of the whole tree against what the bare program would have used for as many iterations, its start included."""
+    """CPU of the whole tree against what the bare program would use for as many iterations, its start included."""
     start = median_of(base, lambda run: run["tree_cpu_s"] - run["body_cpu_s"])
     each = median_of(base, per_iteration("body_cpu_s"))
     return (lambda run: run["tree_cpu_s"] / (start + each * run["iterations"])) if each else None
@@ -107,20 +115,41 @@ def grid(head, rows):
 
 
 def workload_table(name, rows):
-    head = ["profiler", "wall x (min-max)", "best/best", "own CPU x", "CPU of tree x", "start+end s", "RSS MB target+own", "output KB",
-            "samples", "got/asked", "bad", "failed runs"]
+    head = [
+        "profiler",
+        "wall x (min-max)",
+        "best/best",
+        "own CPU x",
+        "CPU of tree x",
+        "start+end s",
+        "RSS MB target+own",
+        "output KB",
+        "samples",
+        "got/asked",
+        "bad",
+        "failed runs",
+    ]
     lines = []
     for tool, facts in rows.items():
         if "error" in facts:
             continue
         rss = "%.0f+%.0f" % ((facts["target_rss"] or 0) / 1e6, (facts["profiler_rss"] or 0) / 1e6)
-        lines.append([
-            tool, ratio(facts["wall"]), number(facts["best"]),
-            number(facts["body_cpu"] and facts["body_cpu"]["median"]), number(facts["cpu"] and facts["cpu"]["median"]),
-            number(facts["around_s"]), rss, number(facts["output"] / 1e3, "%.1f"), number(facts["got"], "%d"),
-            number(facts["kept"] and facts["kept"] * 100, "%.0f %%"),
-            number(None if facts["bad"] is None else facts["bad"] * 100, "%.2f %%"), facts["failures"] or "",
-        ])
+        lines.append(
+            [
+                tool,
+                ratio(facts["wall"]),
+                number(facts["best"]),
+                number(facts["body_cpu"] and facts["body_cpu"]["median"]),
+                number(facts["cpu"] and facts["cpu"]["median"]),
+                number(facts["around_s"]),
+                rss,
+                number(facts["output"] / 1e3, "%.1f"),
+                number(facts["got"], "%d"),
+                number(facts["kept"] and facts["kept"] * 100, "%.0f %%"),
+                number(None if facts["bad"] is None else facts["bad"] * 100, "%.2f %%"),
+                facts["failures"] or "",
+            ]
+        )
     body = rows.get("baseline", {}).get("body_s")
     text = ["### %s (bare body: %s s)" % (name, number(body)), "", grid(head, lines)]
     for tool, facts in rows.items():
@@ -163,11 +192,23 @@ def cost_bar(table):
             verdict += " (noisy)"
         spread = "%.2f-%.2f" % (null["min"], null["max"]) if null else "-"
         own = rows["fathom"]["body_cpu"]
-        lines.append([workload, "%.3f" % mine["median"], "%.3f-%.3f" % (mine["low"], mine["high"]),
-                      "%.3f %s" % (empty[cheaper], cheaper), "%.3f" % bar, verdict, number(own and own["median"], "%.3f"), spread])
+        lines.append(
+            [
+                workload,
+                "%.3f" % mine["median"],
+                "%.3f-%.3f" % (mine["low"], mine["high"]),
+                "%.3f %s" % (empty[cheaper], cheaper),
+                "%.3f" % bar,
+                verdict,
+                number(own and own["median"], "%.3f"),
+                spread,
+            ]
+        )
     if not lines:
         return "cost bar: not measured (it needs fathom and an empty handler in the same run)"
-    return grid(["workload", "fathom", "95 %", "cheaper empty handler", "bar", "verdict", "own CPU x", "null min-max"], lines)
+    return grid(
+        ["workload", "fathom", "95 %", "cheaper empty handler", "bar", "verdict", "own CPU x", "null min-max"], lines
+    )
 
 
 def normalized(table, tools):
@@ -181,7 +222,17 @@ def normalized(table, tools):
             continue
         mean = stats.geometric_mean(cells)
         published = PUBLISHED.get(tool.table)
-        lines.append((mean, [tool.table, "%.2fx" % mean, "%.2f-%.2f" % (min(cells), max(cells)), "%d of %d" % (len(cells), len(table)),
-                             "%gx" % published if published else ""]))
+        lines.append(
+            (
+                mean,
+                [
+                    tool.table,
+                    "%.2fx" % mean,
+                    "%.2f-%.2f" % (min(cells), max(cells)),
+                    "%d of %d" % (len(cells), len(table)),
+                    "%gx" % published if published else "",
+                ],
+            )
+        )
     lines.sort(key=lambda line: line[0])
     return grid(["Profiler", "Norm. Exec. Time", "range", "workloads", "in the talk"], [line for _, line in lines])

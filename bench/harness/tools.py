@@ -30,8 +30,13 @@ class Job:
 
 
 class Tool:
-    """needs: a package of the venv, "fathom", "empty" or None. share: the part of the full work that a slow tool gets; its
-    cost is compared per iteration, and SLOW_ROUNDS rounds are enough for it: its ratio is far above the noise. table: the name it has in the table of normalized execution times."""
+    """A row of the tables.
+
+    needs: a package of the venv, "fathom", "empty" or None.
+    share: the part of the full work that a slow tool gets. Its cost is compared per iteration, and SLOW_ROUNDS rounds
+    are enough for it: its ratio is far above the noise.
+    table: the name it has in the table of normalized execution times.
+    """
 
     def __init__(self, name, argv, needs=None, samples=None, rate_hz=0, clock="", share=1.0, table=None, about=""):
         self.name = name
@@ -61,7 +66,7 @@ def printed(job):
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-# How many samples a tool got, of how many asked, and the share it calls bad itself. Each returns {} when it does not tell.
+# How many samples a tool got, of how many asked, and the share it calls bad itself. {} when it does not tell.
 # What was asked of a sampler of CPU time is its rate times the CPU seconds that the target itself counted.
 
 
@@ -111,7 +116,11 @@ def empty_samples(job, rate_hz, run):
         return {"error": "the kernel refused: " + facts["failed"]}
     if int(facts.get("hits", 0)) == 0:
         return {"error": "the handler was never called"}
-    return {"got": int(facts["hits"]), "sent": int(facts.get("sent", facts["hits"])), "asked": rate_hz * run["process_cpu_s"]}
+    return {
+        "got": int(facts["hits"]),
+        "sent": int(facts.get("sent", facts["hits"])),
+        "asked": rate_hz * run["process_cpu_s"],
+    }
 
 
 def py_spy_samples(job, rate_hz, run):
@@ -168,7 +177,9 @@ def module(name, *options):
 
 
 def program(name, *options):
-    return lambda job: [os.path.join(job.bin, name)] + [o.format(out=job.out) for o in options] + [job.script] + job.args
+    return lambda job: (
+        [os.path.join(job.bin, name)] + [o.format(out=job.out) for o in options] + [job.script] + job.args
+    )
 
 
 def around(name, *options):
@@ -178,55 +189,175 @@ def around(name, *options):
 
 def fathom_tool(name, rate_hz, *options, **more):
     return Tool(
-        name, fathom_argv("--cpu", "--rate", "10k" if rate_hz == 10000 else str(rate_hz), *options), "fathom", fathom_samples,
-        rate_hz=rate_hz, clock="cpu", table=name, **more)
+        name,
+        fathom_argv("--cpu", "--rate", "10k" if rate_hz == 10000 else str(rate_hz), *options),
+        "fathom",
+        fathom_samples,
+        rate_hz=rate_hz,
+        clock="cpu",
+        table=name,
+        **more,
+    )
 
 
 def line_profiler_argv(job):
-    return [os.path.join(job.bin, "kernprof"), "-q", "-l", "-p", job.script, "-o", job.path("profile.lprof"), job.script] + job.args
+    return [
+        os.path.join(job.bin, "kernprof"),
+        "-q",
+        "-l",
+        "-p",
+        job.script,
+        "-o",
+        job.path("profile.lprof"),
+        job.script,
+    ] + job.args
 
 
 def all_tools():
     """Every row, in the order of the tables."""
     return [
         Tool("baseline", lambda job: job.target, about="no profiler"),
-        Tool("null", lambda job: job.target, about="the baseline again, as if it were a profiler: what is left is noise"),
-        Tool("empty_ticker", empty_argv("ticker", 1000), "empty", empty_samples, rate_hz=1000, clock="cpu",
-             about="empty handler, 1 kHz, signals from another process"),
-        Tool("empty_perf", empty_argv("perf", 1000), "empty", empty_samples, rate_hz=1000, clock="cpu",
-             about="empty handler, 1 kHz, perf_event sigtrap"),
+        Tool(
+            "null", lambda job: job.target, about="the baseline again, as if it were a profiler: what is left is noise"
+        ),
+        Tool(
+            "empty_ticker",
+            empty_argv("ticker", 1000),
+            "empty",
+            empty_samples,
+            rate_hz=1000,
+            clock="cpu",
+            about="empty handler, 1 kHz, signals from another process",
+        ),
+        Tool(
+            "empty_perf",
+            empty_argv("perf", 1000),
+            "empty",
+            empty_samples,
+            rate_hz=1000,
+            clock="cpu",
+            about="empty handler, 1 kHz, perf_event sigtrap",
+        ),
         fathom_tool("fathom", 1000, about="Python and native stacks, 1 kHz of CPU time"),
         fathom_tool("fathom_no_native", 1000, "--no-native", about="Python stacks only, 1 kHz"),
         fathom_tool("fathom_10k", 10000, about="Python and native stacks, 10 kHz"),
         fathom_tool("fathom_ticker", 1000, "--engine", "ticker", about="as fathom, engine forced"),
         fathom_tool("fathom_perf", 1000, "--engine", "perf", about="as fathom, engine forced"),
-        Tool("py_spy", around("py-spy", "record", "-f", "raw", "-o", "{out}/profile.txt", "--"), "py-spy", py_spy_samples,
-             rate_hz=100, clock="wall", table="py_spy", about="as it comes: 100 Hz"),
-        Tool("py_spy_1k", around("py-spy", "record", "-r", "1000", "-f", "raw", "-o", "{out}/profile.txt", "--"), "py-spy",
-             py_spy_samples, rate_hz=1000, clock="wall", about="1 kHz"),
-        Tool("py_spy_native_1k", around("py-spy", "record", "--native", "-r", "1000", "-f", "raw", "-o", "{out}/profile.txt", "--"),
-             "py-spy", py_spy_samples, rate_hz=1000, clock="wall", about="1 kHz asked, native stacks"),
-        Tool("austin_1k", around("austin", "-i", "1ms", "-o", "{out}/profile.austin"), "austin-dist", austin_samples,
-             rate_hz=1000, clock="wall", about="1 kHz"),
-        Tool("scalene", module("scalene", "run", "--cpu-only", "-o", "{out}/profile.json"), "scalene", table="scalene",
-             rate_hz=100, clock="wall", about="CPU only, 100 Hz"),
-        Tool("scalene_memory", module("scalene", "run", "--memory", "-o", "{out}/profile.json"), "scalene",
-             rate_hz=100, clock="wall", about="CPU and memory"),
-        Tool("pyinstrument", module("pyinstrument", "-r", "json", "-o", "{out}/profile.json"), "pyinstrument",
-             pyinstrument_samples, rate_hz=1000, clock="wall", share=0.5, table="pyinstrument", about="1 kHz, main thread"),
-        Tool("pprofile_stat", module("pprofile", "--statistic", "0.01", "-o", "{out}/profile.txt"), "pprofile",
-             table="pprofile_stat", rate_hz=100, clock="wall", about="100 Hz"),
+        Tool(
+            "py_spy",
+            around("py-spy", "record", "-f", "raw", "-o", "{out}/profile.txt", "--"),
+            "py-spy",
+            py_spy_samples,
+            rate_hz=100,
+            clock="wall",
+            table="py_spy",
+            about="as it comes: 100 Hz",
+        ),
+        Tool(
+            "py_spy_1k",
+            around("py-spy", "record", "-r", "1000", "-f", "raw", "-o", "{out}/profile.txt", "--"),
+            "py-spy",
+            py_spy_samples,
+            rate_hz=1000,
+            clock="wall",
+            about="1 kHz",
+        ),
+        Tool(
+            "py_spy_native_1k",
+            around("py-spy", "record", "--native", "-r", "1000", "-f", "raw", "-o", "{out}/profile.txt", "--"),
+            "py-spy",
+            py_spy_samples,
+            rate_hz=1000,
+            clock="wall",
+            about="1 kHz asked, native stacks",
+        ),
+        Tool(
+            "austin_1k",
+            around("austin", "-i", "1ms", "-o", "{out}/profile.austin"),
+            "austin-dist",
+            austin_samples,
+            rate_hz=1000,
+            clock="wall",
+            about="1 kHz",
+        ),
+        Tool(
+            "scalene",
+            module("scalene", "run", "--cpu-only", "-o", "{out}/profile.json"),
+            "scalene",
+            table="scalene",
+            rate_hz=100,
+            clock="wall",
+            about="CPU only, 100 Hz",
+        ),
+        Tool(
+            "scalene_memory",
+            module("scalene", "run", "--memory", "-o", "{out}/profile.json"),
+            "scalene",
+            rate_hz=100,
+            clock="wall",
+            about="CPU and memory",
+        ),
+        Tool(
+            "pyinstrument",
+            module("pyinstrument", "-r", "json", "-o", "{out}/profile.json"),
+            "pyinstrument",
+            pyinstrument_samples,
+            rate_hz=1000,
+            clock="wall",
+            share=0.5,
+            table="pyinstrument",
+            about="1 kHz, main thread",
+        ),
+        Tool(
+            "pprofile_stat",
+            module("pprofile", "--statistic", "0.01", "-o", "{out}/profile.txt"),
+            "pprofile",
+            table="pprofile_stat",
+            rate_hz=100,
+            clock="wall",
+            about="100 Hz",
+        ),
         Tool("cProfile", module("cProfile", "-o", "{out}/profile.pstats"), share=0.5, table="cProfile"),
-        Tool("yappi_wallclock", module("yappi", "-c", "wall", "-o", "{out}/profile.pstats"), "yappi", share=0.3,
-             table="yappi_wallclock"),
-        Tool("yappi_cpu", module("yappi", "-c", "cpu", "-o", "{out}/profile.pstats"), "yappi", share=0.1, table="yappi_cpu"),
-        Tool("line_profiler", line_profiler_argv, "line_profiler", share=0.05, table="line_profiler",
-             about="all functions of the script"),
+        Tool(
+            "yappi_wallclock",
+            module("yappi", "-c", "wall", "-o", "{out}/profile.pstats"),
+            "yappi",
+            share=0.3,
+            table="yappi_wallclock",
+        ),
+        Tool(
+            "yappi_cpu",
+            module("yappi", "-c", "cpu", "-o", "{out}/profile.pstats"),
+            "yappi",
+            share=0.1,
+            table="yappi_cpu",
+        ),
+        Tool(
+            "line_profiler",
+            line_profiler_argv,
+            "line_profiler",
+            share=0.05,
+            table="line_profiler",
+            about="all functions of the script",
+        ),
         Tool("Profile", module("profile", "-o", "{out}/profile.pstats"), share=0.1, table="Profile"),
-        Tool("pprofile_det", module("pprofile", "-o", "{out}/profile.txt"), "pprofile", share=0.05, table="pprofile_det"),
-        Tool("viztracer", module("viztracer", "--quiet", "-o", "{out}/profile.json"), "viztracer", share=0.1,
-             about="every call, ring of a million events"),
-        Tool("memray", module("memray", "run", "-q", "-f", "-o", "{out}/profile.bin"), "memray", share=0.5, about="allocations"),
+        Tool(
+            "pprofile_det", module("pprofile", "-o", "{out}/profile.txt"), "pprofile", share=0.05, table="pprofile_det"
+        ),
+        Tool(
+            "viztracer",
+            module("viztracer", "--quiet", "-o", "{out}/profile.json"),
+            "viztracer",
+            share=0.1,
+            about="every call, ring of a million events",
+        ),
+        Tool(
+            "memray",
+            module("memray", "run", "-q", "-f", "-o", "{out}/profile.bin"),
+            "memray",
+            share=0.5,
+            about="allocations",
+        ),
     ]
 
 

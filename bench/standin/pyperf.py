@@ -1,7 +1,7 @@
 """A stand-in for pyperf, so that pyperformance's scripts run in one process with a fixed number of loops.
 
-The real pyperf starts worker processes and chooses the number of loops by the clock; here both would hide what is measured.
-Only what the chosen scripts call is here. FATHOM_BENCH_LOOPS says how many loops to run.
+The real pyperf starts worker processes and chooses the number of loops by the clock; here both would hide what is
+measured. Only what the chosen scripts call is here. FATHOM_BENCH_LOOPS says how many loops to run.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Call-heavy Python, call-free Python and C, fixed amounts by turns: shows a sampler that loses or favours one kind of code."""
+"""Call-heavy Python, call-free Python and C by turns: shows a sampler that loses or favours one kind of code."""
 
 import truth
 

@@ -38,7 +38,10 @@ def sleeper(stop):
 
 def main():
     stop = truth.perf_counter() + truth.seconds()
-    threads = [threading.Thread(target=kind, args=(stop,), name=kind.__name__) for kind in (spin_python, spin_c, quarter, sleeper)]
+    threads = [
+        threading.Thread(target=kind, args=(stop,), name=kind.__name__)
+        for kind in (spin_python, spin_c, quarter, sleeper)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,4 +1,4 @@
-"""Three lines of one function with 50/30/20 of the work, all in Python: a whole loop on a line is work on that line alone."""
+"""Three lines of one function with 50/30/20 of the work, all in Python: a loop on one line works on that line alone."""
 
 import truth
 

@@ -1,4 +1,4 @@
-"""Two functions that take turns 30/70 on a beat of exactly the sampler's period: a sampler on a fixed grid sees only one."""
+"""Two functions by turns, 30/70, on a beat of exactly the sampler's period: a fixed grid sees only one of them."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Random slices of 1 to 10 ms over two Python functions, C that holds the GIL and C that does not: 35/25/25/15 of the CPU."""
+"""Random slices of 1 to 10 ms over two Python functions, C that holds the GIL and C that does not: 35/25/25/15."""
 
 import random
 
@@ -20,7 +20,7 @@ def python_b(ns):
     end = truth.thread_time_ns() + ns
     x = 1
     while truth.thread_time_ns() < end:
-        for i in range(200):
+        for _ in range(200):
             x = x * 3 & 0xFFFF
     return x
 

@@ -1,4 +1,4 @@
-"""What the truth programs share. Each measures its own split with the CPU clock of its threads, while it runs, and prints it."""
+"""What the truth programs share. Each measures its own split by the CPU clock of its threads while it runs."""
 
 import json
 import os
@@ -21,7 +21,9 @@ def native_library():
 
     path = os.environ.get("FATHOM_BENCH_NATIVE", "")
     if not os.path.exists(path):
-        sys.exit("native.so is not built: start this program through bench/accuracy.py, or set FATHOM_BENCH_NATIVE to it")
+        sys.exit(
+            "native.so is not built: start this program through bench/accuracy.py, or set FATHOM_BENCH_NATIVE to it"
+        )
     libraries = ctypes.CDLL(path), ctypes.PyDLL(path)  # without and with the GIL held
     for library in libraries:
         library.bench_spin_for.argtypes = [ctypes.c_int64]
@@ -32,9 +34,11 @@ def native_library():
 
 
 def marked_lines(path):
-    """{line number: 0} of the lines marked "(line X)". Read from the text: some profilers replace the function object."""
+    """{line number: 0} of the lines marked "(line X)". Read from the text: some tools replace the function object."""
     with open(path) as source:
-        return {number: 0 for number, line in enumerate(source, 1) if "(line " in line and line.lstrip()[0] not in "#\"'"}
+        return {
+            number: 0 for number, line in enumerate(source, 1) if "(line " in line and line.lstrip()[0] not in "#\"'"
+        }
 
 
 def tell(kind, spent, also=None):
