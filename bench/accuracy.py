@@ -195,3 +195,6 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
+    except BrokenPipeError:  # the reader of our tables left; nothing to say, and nobody to say it to
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
