@@ -23,20 +23,24 @@
 #define UNANSWERED_NS 100000000u
 // How often a thread that blocks the signal is looked at again.
 #define BLOCKED_RECHECK_NS 1000000000u
+// A handler of ours, and the agent's start, block all signals for microseconds: one look is no proof.
+#define BLOCKED_SECOND_LOOK_NS 10000000u
 // Looking at threads that wait may take this share of the ticker's period; with many of them each is looked at less often.
 #define IDLE_LOOK_SHARE 0.05
 #define IDLE_LOOK_NS 1500.0
 #define MAX_IDLE_SKIP 64u
 // What a signal costs the target besides the handler: entering and leaving the kernel.
 #define DELIVERY_NS 2000.0
-// How often the rate is compared with its budget.
-#define BUDGET_NS 50000000u
+// How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
+// tell of every code object and image they meet, which later ones do not.
+#define BUDGET_NS 250000000u
 
 struct tick_thread {
 	uint32_t tid;
 	int fd;           // of .../syscall or .../stat; -1: could not be opened
 	bool fd_is_stat;
-	bool is_blocking; // blocks our signal
+	bool is_blocking; // blocked our signal at the last look
+	bool was_counted; // as blocking it for good
 	bool is_checked;  // its mask was looked at
 	bool was_seen;    // by the last scan
 	int slot;         // index, -1 = not known yet
@@ -254,9 +258,12 @@ static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		bool was_blocking = t->is_blocking;
 		t->is_checked = true;
 		t->is_blocking = blocks_signal(p, t);
-		t->recheck_ns = now_ns + BLOCKED_RECHECK_NS;
 		if (t->is_blocking) {
-			k->stats.n_blocked_threads += !was_blocking;
+			t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
+			if (was_blocking && !t->was_counted) {
+				t->was_counted = true;
+				k->stats.n_blocked_threads++;
+			}
 			return;
 		}
 	}
@@ -302,7 +309,9 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns, 
 			cycles += atomic_load(&fm_shared_slot(k->shared, i)->cost_cycles);
 		}
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
-	if (n > *n_before && cycles > *cycles_before) {
+	if (*n_before == 0) {
+		period = 0;
+	} else if (n > *n_before && cycles > *cycles_before) {
 		double cost_ns = (double)(cycles - *cycles_before) / (double)(n - *n_before) / cycles_per_ns + DELIVERY_NS;
 		period = FM_MAX(wanted, (uint64_t)(cost_ns / k->options.max_overhead));
 	} else if (n == *n_before) {
@@ -347,7 +356,7 @@ static void *run(void *arg)
 		tick(k, now_ns);
 		double idle_share = k->n_idle * IDLE_LOOK_NS * (k->idle_skip + 1) / ((double)period * IDLE_LOOK_SHARE);
 		k->idle_skip = FM_MIN((uint32_t)idle_share, MAX_IDLE_SKIP);
-		if (k->options.max_overhead > 0 && now_ns >= budget_ns) {
+		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
 			budget_ns = now_ns + BUDGET_NS;
 			double cycles_per_ns = (double)(cycles_now() - first_cycles) / (double)(now_ns - first_ns);
 			uint64_t affordable = affordable_period_ns(k, cycles_per_ns, &n_before, &cycles_before);

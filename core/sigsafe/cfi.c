@@ -1,5 +1,6 @@
 // A reader for .eh_frame: DWARF call frame instructions run up to one pc, keeping only what finds the caller: the CFA, the
-// return address and rbp. No other register feeds the CFA of an outer frame in code that compilers emit.
+// return address, rbp, and rbx (the dynamic linker's lazy resolver counts its frame from rbx). No other register feeds the CFA
+// of an outer frame in code that compilers emit.
 #include "sigsafe/cfi.h"
 
 #include <stddef.h>
@@ -10,9 +11,9 @@
 #include "sigsafe/sigsafe.h"
 
 #if defined(__x86_64__)
-enum { REG_FP = 6, REG_RA = 16 };
+enum { REG_FP = 6, REG_BASE = 3, REG_RA = 16 };
 #else
-enum { REG_FP = 29, REG_RA = 30 };
+enum { REG_FP = 29, REG_BASE = 19, REG_RA = 30 };
 #endif
 
 // remember_state nests one deep in practice; a program that exceeds this is taken for damaged.
@@ -176,9 +177,14 @@ struct saved_state {
 	uint8_t cfa_reg;
 	int32_t cfa_off;
 	const uint8_t *expr, *expr_end;
-	uint8_t rbp_where, ra_where;
-	int32_t rbp_off, ra_off;
+	uint8_t where[3]; // rbp, rbx, return address
+	int32_t off[3];
 };
+
+static FM_SIGSAFE struct fm_cfi_rule *rule_of(struct fm_cfi_row *row, uint64_t reg)
+{
+	return reg == REG_FP ? &row->rbp : reg == REG_BASE ? &row->rbx : reg == REG_RA ? &row->ra : NULL;
+}
 
 static FM_SIGSAFE void save(struct saved_state *s, const struct fm_cfi_row *row)
 {
@@ -187,10 +193,12 @@ static FM_SIGSAFE void save(struct saved_state *s, const struct fm_cfi_row *row)
 	s->cfa_off = row->cfa_off;
 	s->expr = row->expr;
 	s->expr_end = row->expr_end;
-	s->rbp_where = row->rbp.where;
-	s->rbp_off = row->rbp.off;
-	s->ra_where = row->ra.where;
-	s->ra_off = row->ra.off;
+	s->where[0] = row->rbp.where;
+	s->where[1] = row->rbx.where;
+	s->where[2] = row->ra.where;
+	s->off[0] = row->rbp.off;
+	s->off[1] = row->rbx.off;
+	s->off[2] = row->ra.off;
 }
 
 static FM_SIGSAFE void restore(struct fm_cfi_row *row, const struct saved_state *s)
@@ -200,19 +208,29 @@ static FM_SIGSAFE void restore(struct fm_cfi_row *row, const struct saved_state 
 	row->cfa_off = s->cfa_off;
 	row->expr = s->expr;
 	row->expr_end = s->expr_end;
-	row->rbp.where = s->rbp_where;
-	row->rbp.off = s->rbp_off;
-	row->ra.where = s->ra_where;
-	row->ra.off = s->ra_off;
+	row->rbp.where = s->where[0];
+	row->rbx.where = s->where[1];
+	row->ra.where = s->where[2];
+	row->rbp.off = s->off[0];
+	row->rbx.off = s->off[1];
+	row->ra.off = s->off[2];
 }
 
 static FM_SIGSAFE void set_rule(struct fm_cfi_row *row, uint64_t reg, uint8_t where, int64_t off)
 {
-	struct fm_cfi_rule *rule = reg == REG_FP ? &row->rbp : reg == REG_RA ? &row->ra : NULL;
+	struct fm_cfi_rule *rule = rule_of(row, reg);
 	if (rule) {
 		rule->where = where;
 		rule->off = (int32_t)off;
 	}
+}
+
+// DW_CFA_restore: back to what the CIE said.
+static FM_SIGSAFE void reset_rule(struct fm_cfi_row *row, uint64_t reg, const struct saved_state *initial)
+{
+	unsigned i = reg == REG_FP ? 0 : reg == REG_BASE ? 1 : 2;
+	if (initial)
+		set_rule(row, reg, initial->where[i], initial->off[i]);
 }
 
 // Runs instructions until the location passes pc. initial is the state after the CIE's own program, for DW_CFA_restore.
@@ -234,10 +252,7 @@ static FM_SIGSAFE bool run_program(struct reader r, const struct cie *cie, uint6
 			set_rule(row, op & 0x3f, FM_CFI_AT, (int64_t)read_uleb(&r) * cie->data_align);
 			continue;
 		case 0xc0:
-			reg = op & 0x3f;
-			if (initial)
-				set_rule(row, reg, reg == REG_FP ? initial->rbp_where : initial->ra_where,
-					 reg == REG_FP ? initial->rbp_off : initial->ra_off);
+			reset_rule(row, op & 0x3f, initial);
 			continue;
 		default:
 			switch (op) {
@@ -262,10 +277,7 @@ static FM_SIGSAFE bool run_program(struct reader r, const struct cie *cie, uint6
 				set_rule(row, reg, FM_CFI_AT, (int64_t)read_uleb(&r) * cie->data_align);
 				continue;
 			case 0x06: // restore_extended
-				reg = read_uleb(&r);
-				if (initial)
-					set_rule(row, reg, reg == REG_FP ? initial->rbp_where : initial->ra_where,
-						 reg == REG_FP ? initial->rbp_off : initial->ra_off);
+				reset_rule(row, read_uleb(&r), initial);
 				continue;
 			case 0x07: // undefined
 				set_rule(row, read_uleb(&r), FM_CFI_UNDEFINED, 0);
@@ -392,6 +404,8 @@ FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, c
 	ret->expr = ret->expr_end = NULL;
 	ret->rbp.where = FM_CFI_SAME;
 	ret->rbp.off = 0;
+	ret->rbx.where = FM_CFI_SAME;
+	ret->rbx.off = 0;
 	ret->ra.where = FM_CFI_SAME;
 	ret->ra.off = 0;
 	struct saved_state initial;

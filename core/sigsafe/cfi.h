@@ -25,7 +25,7 @@ struct fm_cfi_row {
 	uint8_t cfa_reg; // DWARF number
 	int32_t cfa_off;
 	const uint8_t *expr, *expr_end;
-	struct fm_cfi_rule rbp, ra;
+	struct fm_cfi_rule rbp, rbx, ra;
 };
 
 // Returns 0, or FM_STACK_NO_UNWIND_INFO when the image has no entry for pc, or FM_STACK_BAD_UNWIND_INFO.

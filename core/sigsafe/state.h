@@ -26,10 +26,11 @@ struct fm_sig_row {
 	uint64_t pc;
 	int32_t cfa_off;
 	int16_t rbp_off; // 0: rbp is unchanged; else saved at CFA + rbp_off
+	int16_t rbx_off; // the same for rbx
 	uint8_t cfa_reg; // DWARF register number
 	uint8_t kind;
 };
-static_assert(sizeof(struct fm_sig_row) == 16, "four rows a cache line");
+static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 
 struct fm_sig_native {
 	uint64_t pc;

@@ -1,0 +1,40 @@
+#include "aggregate/analysis.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options, struct fm_analysis **ret,
+			     struct fm_diag *diag)
+{
+	struct fm_analysis *a = fm_alloc(sizeof(*a));
+	a->path = fm_strdup_n(path, strlen(path));
+	a->options = *options;
+	enum fm_err err = fm_reader_open(path, &a->reader, diag);
+	if (err) {
+		a->reader = NULL;
+		fm_analysis_close(a);
+		return err;
+	}
+	err = fm_tally_read(&a->tally, a->reader);
+	if (err) {
+		fm_analysis_close(a);
+		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
+	}
+	a->profile = fm_reader_profile(a->reader);
+	a->symbolizer = fm_symbolizer_create(a->profile);
+	fm_view_build(&a->view, a->profile, &a->tally, a->symbolizer, options);
+	*ret = a;
+	return FM_OK;
+}
+
+void fm_analysis_close(struct fm_analysis *a)
+{
+	if (!a)
+		return;
+	fm_view_deinit(&a->view);
+	fm_symbolizer_destroy(a->symbolizer);
+	fm_tally_deinit(&a->tally);
+	fm_reader_close(a->reader);
+	free(a->path);
+	free(a);
+}

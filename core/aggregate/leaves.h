@@ -1,0 +1,19 @@
+// Where samples end, summed up per group (thread, process or everything): what stack outputs are written from.
+#pragma once
+
+#include "aggregate/view.h"
+
+struct fm_leaf {
+	uint32_t group; // thread id, process id, or 0
+	uint32_t node;  // of the view
+	uint64_t n, weight_ns;
+};
+
+struct fm_leaves {
+	FM_VEC(struct fm_leaf) items;
+};
+
+// Sorted by group, then node; one row each. Only samples of the classes that the options show.
+void fm_leaves_build(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_tally *tally,
+		     const struct fm_view *view, const struct fm_view_options *options);
+void fm_leaves_deinit(struct fm_leaves *l);

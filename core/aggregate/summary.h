@@ -1,0 +1,50 @@
+// The tables people read: functions, lines, threads, processes, totals. Built from a tally and a view; no I/O.
+#pragma once
+
+#include <stdint.h>
+
+#include "aggregate/view.h"
+#include "aggregate/weight.h"
+
+struct fm_function_row {
+	uint32_t function_id;
+	struct fm_weight self;    // it was the innermost frame shown
+	struct fm_weight total;   // it was anywhere in the stack, counted once per stack
+	struct fm_weight charged; // Python: it was the innermost Python frame, native callees included. Native: as self
+};
+
+struct fm_line_row {
+	uint32_t function_id; // the function that most of the line's time was in
+	uint32_t file_id, line;
+	struct fm_weight weight; // native callees are in the native class of the Python line that called them
+};
+
+struct fm_thread_row {
+	uint32_t thread_id;
+	struct fm_weight weight;
+	uint64_t n; // samples of every class
+};
+
+struct fm_process_row {
+	uint32_t process_id;
+	struct fm_weight weight;
+	uint32_t n_threads;
+};
+
+struct fm_summary {
+	struct fm_weight total;
+	double class_sq[FM_N_CLASSES];          // squared weights per class, s^2
+	uint64_t n_failed_unwinds;              // samples whose stack holds an error frame
+	struct fm_weight outside_python;        // no Python frame in the stack
+	FM_VEC(struct fm_function_row) functions; // most total CPU time first
+	FM_VEC(struct fm_line_row) lines;       // most CPU time first
+	FM_VEC(struct fm_thread_row) threads;   // most CPU time first
+	FM_VEC(struct fm_process_row) processes; // in order of their ids
+};
+
+void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, const struct fm_tally *tally,
+		     const struct fm_view *view, const struct fm_symbolizer *symbolizer, const struct fm_view_options *options);
+void fm_summary_deinit(struct fm_summary *t);
+
+// Half the 95 % interval of a part's CPU seconds.
+double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part);

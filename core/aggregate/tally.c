@@ -1,0 +1,71 @@
+#include "aggregate/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Ids beyond these come from damaged files; growing dense arrays to them would eat the machine.
+#define MAX_THREADS (1u << 24)
+#define MAX_STACKS (1u << 29)
+
+void fm_tally_deinit(struct fm_tally *t)
+{
+	fm_vec_deinit(&t->cells);
+	fm_vec_deinit(&t->last_cell);
+	fm_vec_deinit(&t->threads);
+	fm_map_deinit(&t->index);
+}
+
+static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s)
+{
+	// thread ids stay below 2^24 and classes below 8, so the key is exact
+	uint64_t key = (uint64_t)s->stack_id << 32 | s->thread_id << 3 | s->class;
+	bool is_new;
+	uint64_t *slot = fm_map_at(&t->index, key, &is_new);
+	if (is_new) {
+		*slot = t->cells.n;
+		fm_vec_push(&t->cells, (struct fm_cell){ .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class });
+	}
+	return (uint32_t)*slot;
+}
+
+void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
+{
+	if (FM_UNLIKELY(s->class >= FM_N_CLASSES || s->thread_id >= MAX_THREADS || s->stack_id >= MAX_STACKS)) {
+		t->n_invalid++;
+		return;
+	}
+	if (FM_UNLIKELY(s->stack_id >= t->last_cell.n))
+		fm_vec_grow_to(&t->last_cell, (size_t)s->stack_id + 1);
+	if (FM_UNLIKELY(s->thread_id >= t->threads.n))
+		fm_vec_grow_to(&t->threads, (size_t)s->thread_id + 1);
+
+	uint32_t *last = &t->last_cell.items[s->stack_id];
+	struct fm_cell *cell = *last ? &t->cells.items[*last - 1] : NULL;
+	if (FM_UNLIKELY(!cell || cell->thread_id != s->thread_id || cell->class != s->class)) {
+		uint32_t found = find_cell(t, s);
+		*last = found + 1;
+		cell = &t->cells.items[found];
+	}
+	double weight_s = (double)s->weight_ns * 1e-9;
+	cell->n++;
+	cell->weight_ns += s->weight_ns;
+	cell->weight_sq += weight_s * weight_s;
+
+	struct fm_thread_span *span = &t->threads.items[s->thread_id];
+	if (!span->n || s->time_ns < span->first_ns)
+		span->first_ns = s->time_ns;
+	if (s->time_ns > span->last_ns)
+		span->last_ns = s->time_ns;
+	span->n++;
+	t->n_samples++;
+}
+
+enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r)
+{
+	struct fm_event event;
+	enum fm_err err;
+	while (!(err = fm_reader_next(r, &event)))
+		if (event.type == FM_EVENT_SAMPLE)
+			fm_tally_add(t, &event.sample);
+	return err == FM_E_END ? FM_OK : err;
+}

@@ -1,0 +1,72 @@
+// What a person sees of a stack: a prefix tree of named frames, with interpreter plumbing folded away.
+//
+// The rule, unless asked otherwise, for a stack that holds a Python frame:
+//   - native frames of the interpreter's own image are left out (they are how Python calls, not what is called);
+//   - native frames outside the outermost Python frame are left out (main, libc's start);
+//   - native frames of every other image, and every error frame, stay.
+// A stack without any Python frame keeps all its frames. Every sample keeps a place: a fold never loses one.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/tally.h"
+#include "base/hash.h"
+#include "symbolize/symbolize.h"
+
+// How stacks become frames. The names follow py-spy's flags where it has one.
+struct fm_view_options {
+	bool native_all;       // fold nothing
+	bool python_only;      // hide every native frame of a stack that holds a Python frame
+	bool by_function;      // one frame per function, shown at its first line (py-spy -F)
+	bool no_line_numbers;  // the same without any line (py-spy --nolineno)
+	bool full_filenames;   // whole paths instead of their last part (py-spy --full-filenames)
+	bool threads;          // the thread is the first frame (py-spy -t)
+	bool processes;        // the chain of processes comes before it (py-spy -s)
+	bool gil_only;         // only samples in the interpreter itself, which holds the GIL (py-spy -g)
+	bool idle;             // waiting samples too (py-spy -i)
+	bool detailed;         // lines of libraries too; without it their time goes to the user's line that called them
+	bool unit_us;          // collapsed stacks count microseconds instead of samples
+	unsigned n_top;        // rows of a table in the text report; 0 = its default
+	unsigned width;        // of the text report; 0 = the terminal's, or 100
+	int color;             // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
+	int utf8;              // -1 = as the locale says, 0 = ASCII, 1 = always
+};
+
+#define FM_VIEW_OPTIONS_DEFAULT ((struct fm_view_options){ .color = -1, .utf8 = -1 })
+
+// True when samples of the class belong into stack outputs (collapsed, speedscope, ...).
+bool fm_view_shows_class(const struct fm_view_options *options, unsigned class);
+
+struct fm_node {
+	uint32_t parent;      // < own id; node 0 is the empty stack
+	uint32_t function_id; // of the symbolizer
+	uint32_t line;        // 0 = unknown or not asked for
+	uint32_t depth;       // node 0 has 0
+};
+
+struct fm_view {
+	FM_VEC(struct fm_node) nodes;
+	uint32_t *stack_node;  // by stack id; 0 for stacks that no sample ends in or goes through
+	uint8_t *stack_flags;  // by stack id
+	size_t n_stacks;
+	struct fm_map children; // (parent, label) -> node
+	struct fm_map labels;   // (function, line) -> label
+};
+
+enum fm_stack_flags {
+	FM_STACK_USED = 1,       // a sample ends in it or in a stack above it
+	FM_STACK_HAS_PYTHON = 2, // a Python frame is in it
+	FM_STACK_HAS_ERROR = 4,  // an error frame is in it
+};
+
+// Names only the frames that samples went through.
+void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally,
+		   struct fm_symbolizer *symbolizer, const struct fm_view_options *options);
+void fm_view_deinit(struct fm_view *v);
+
+// The node of a sample's stack; 0 when the id is out of range.
+static inline uint32_t fm_view_node(const struct fm_view *v, uint32_t stack_id)
+{
+	return stack_id < v->n_stacks ? v->stack_node[stack_id] : 0;
+}

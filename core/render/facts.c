@@ -1,0 +1,111 @@
+#include "render/facts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t meta_u64(const struct fm_profile *p, const char *key)
+{
+	struct fm_str s = fm_profile_meta(p, key, FM_STR_LIT(""));
+	uint64_t v = 0;
+	for (uint32_t i = 0; i < s.len && s.p[i] >= '0' && s.p[i] <= '9' && v < UINT64_MAX / 10 - 9; i++)
+		v = v * 10 + (uint64_t)(s.p[i] - '0');
+	return v;
+}
+
+static uint64_t span_ns(uint64_t start, uint64_t end)
+{
+	return end > start ? end - start : 0;
+}
+
+double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t id)
+{
+	const struct fm_thread_span *span = id < a->tally.threads.n ? &a->tally.threads.items[id] : NULL;
+	const struct fm_thread *t = id < a->profile->threads.n ? &a->profile->threads.items[id] : NULL;
+	uint64_t start = t && t->start_ns ? t->start_ns : span ? span->first_ns : 0;
+	uint64_t end = t && t->end_ns ? t->end_ns : span ? span->last_ns : 0;
+	return fm_seconds(span_ns(start, end));
+}
+
+double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const struct fm_weight *sampled)
+{
+	uint64_t known = id < a->profile->threads.n ? a->profile->threads.items[id].cpu_ns : 0;
+	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
+}
+
+void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
+{
+	const struct fm_profile *p = a->profile;
+	const struct fm_process *root = p->processes.n ? &p->processes.items[0] : NULL;
+	const struct fm_str none = FM_STR_LIT("");
+	*f = (struct fm_facts){ .exit_code = -1 };
+	f->command = fm_profile_meta(p, "command", root ? root->info.command : none);
+	f->started = fm_profile_meta(p, "started", none);
+	f->python = fm_profile_meta(p, "python", none);
+	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
+		f->python = p->processes.items[i].info.python_version;
+	f->engine = fm_profile_meta(p, "engine", root ? root->info.engine : none);
+	f->rate_hz = meta_u64(p, "rate_hz");
+	f->max_rss_bytes = meta_u64(p, "max_rss_bytes");
+	f->overhead_s = fm_seconds(meta_u64(p, "overhead_ns"));
+	f->n_samples = a->tally.n_samples;
+	if (root) {
+		f->exit_code = root->exit_code;
+		f->exit_signal = root->exit_signal;
+	}
+
+	uint64_t first = UINT64_MAX, last = 0;
+	for (size_t i = 0; i < a->tally.threads.n; i++)
+		if (a->tally.threads.items[i].n) {
+			first = FM_MIN(first, a->tally.threads.items[i].first_ns);
+			last = FM_MAX(last, a->tally.threads.items[i].last_ns);
+		}
+	uint64_t start = root && root->info.start_ns ? root->info.start_ns : first;
+	uint64_t wall_ns = meta_u64(p, "wall_ns");
+	if (!wall_ns)
+		wall_ns = span_ns(start, root && root->end_ns ? root->end_ns : last);
+	f->wall_s = fm_seconds(wall_ns);
+
+	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
+	uint64_t *sampled = fm_alloc((a->tally.threads.n + 1) * sizeof(*sampled));
+	for (size_t i = 0; i < a->tally.cells.n; i++)
+		if (fm_class_is_cpu(a->tally.cells.items[i].class))
+			sampled[a->tally.cells.items[i].thread_id] += a->tally.cells.items[i].weight_ns;
+	uint64_t cpu_ns = 0;
+	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
+		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
+		cpu_ns += known ? known : i < a->tally.threads.n ? sampled[i] : 0;
+		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
+	}
+	free(sampled);
+	f->cpu_s = fm_seconds(cpu_ns);
+}
+
+void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
+		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
+{
+	char what[160];
+	for (size_t i = 0; i < a->profile->coverages.n; i++)
+		each(ctx, a->profile->coverages.items[i].what, a->profile->coverages.items[i].why);
+	if (a->profile->damage[0])
+		each(ctx, FM_STR_LIT("part of the profile"), fm_str_of(a->profile->damage));
+	if (a->tally.n_invalid) {
+		snprintf(what, sizeof(what), "%" PRIu64 " samples", a->tally.n_invalid);
+		each(ctx, fm_str_of(what), FM_STR_LIT("their records hold impossible values"));
+	}
+	struct fm_facts f;
+	fm_facts_gather(&f, a);
+	if (f.n_dropped) {
+		snprintf(what, sizeof(what), "%" PRIu64 " samples were dropped", f.n_dropped);
+		each(ctx, fm_str_of(what), FM_STR_LIT("the collector could not keep up; lower the rate (--rate)"));
+	}
+	if (t->n_failed_unwinds) {
+		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples", t->n_failed_unwinds, f.n_samples);
+		each(ctx, fm_str_of(what), FM_STR_LIT("unwinding stopped early; each of these stacks holds a frame in [brackets] with the reason"));
+	}
+	size_t n;
+	const struct fm_coverage *names = fm_symbolizer_coverage(a->symbolizer, &n);
+	for (size_t i = 0; i < n; i++)
+		each(ctx, names[i].what, names[i].why);
+}

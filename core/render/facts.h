@@ -1,0 +1,23 @@
+// What is true of a capture as a whole, gathered from its meta facts, processes and threads for both reports.
+#pragma once
+
+#include "aggregate/analysis.h"
+
+struct fm_facts {
+	struct fm_str command; // arguments joined by NUL
+	struct fm_str python, started, engine;
+	double wall_s, cpu_s, overhead_s;
+	uint64_t rate_hz, max_rss_bytes, n_samples, n_dropped;
+	int exit_code;   // -1 = unknown
+	int exit_signal; // 0 = none
+};
+
+void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a);
+// From its start to its end, as far as known; samples fill in for what is not.
+double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
+// The sampled threads' real CPU time where it is known, the samples' weight where not.
+double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
+
+// Everything that was not seen, from the capture, the file and the names, one call each.
+void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
+		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx);

@@ -1,0 +1,11 @@
+// The writers behind fm_formats, one file each.
+#pragma once
+
+#include "render/render.h"
+
+enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_flamegraph(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag);

@@ -1,0 +1,213 @@
+// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left out.
+#include "base/json.h"
+#include "render/facts.h"
+#include "render/formats.h"
+#include "render/label.h"
+
+static void write_words(struct fm_json *j, const char *key, struct fm_str joined)
+{
+	fm_json_array(j, key);
+	const char *p = joined.p, *end = joined.p + joined.len;
+	while (p < end) {
+		const char *nul = memchr(p, 0, (size_t)(end - p));
+		fm_json_str(j, NULL, (struct fm_str){ p, (uint32_t)((nul ? nul : end) - p) });
+		p = nul ? nul + 1 : end;
+	}
+	fm_json_end(j);
+}
+
+static void write_exit(struct fm_json *j, int code, int signal)
+{
+	fm_json_object(j, "exit");
+	if (code >= 0 && !signal)
+		fm_json_i64(j, "code", code);
+	else
+		fm_json_null(j, "code");
+	if (signal)
+		fm_json_i64(j, "signal", signal);
+	else
+		fm_json_null(j, "signal");
+	fm_json_end(j);
+}
+
+static void write_coverage(void *ctx, struct fm_str what, struct fm_str why)
+{
+	struct fm_json *j = ctx;
+	fm_json_newline(j);
+	fm_json_object(j, NULL);
+	fm_json_str(j, "what", what);
+	fm_json_str(j, "why", why);
+	fm_json_end(j);
+}
+
+static void write_head(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+{
+	struct fm_facts f;
+	fm_facts_gather(&f, a);
+	fm_json_str(j, "schema", FM_STR_LIT("fathom.report/1"));
+	write_words(j, "command", f.command);
+	fm_json_str(j, "python", f.python);
+	fm_json_str(j, "started", f.started);
+	write_exit(j, f.exit_code, f.exit_signal);
+	fm_json_newline(j);
+	fm_json_real(j, "wall_s", f.wall_s);
+	fm_json_real(j, "cpu_s", f.cpu_s);
+	fm_json_u64(j, "rate_hz", f.rate_hz);
+	fm_json_str(j, "engine", f.engine);
+	fm_json_u64(j, "samples", f.n_samples);
+	fm_json_u64(j, "dropped", f.n_dropped);
+	fm_json_u64(j, "failed_unwinds", t->n_failed_unwinds);
+	fm_json_real(j, "overhead_s", f.overhead_s);
+	fm_json_u64(j, "max_rss_bytes", f.max_rss_bytes);
+	fm_json_newline(j);
+	fm_json_array(j, "coverage");
+	fm_facts_coverage(a, t, write_coverage, j);
+	fm_json_end(j);
+	fm_json_newline(j);
+	const uint64_t *ns = t->total.ns;
+	fm_json_object(j, "time");
+	fm_json_real(j, "python_s", fm_seconds(ns[FM_CLASS_PYTHON]));
+	fm_json_real(j, "native_s", fm_seconds(ns[FM_CLASS_NATIVE]));
+	fm_json_real(j, "system_s", fm_seconds(ns[FM_CLASS_SYSTEM]));
+	fm_json_real(j, "gc_s", fm_seconds(ns[FM_CLASS_GC]));
+	fm_json_real(j, "gil_wait_s", fm_seconds(ns[FM_CLASS_GIL_WAIT]));
+	fm_json_real(j, "wait_s", fm_seconds(ns[FM_CLASS_WAIT]));
+	fm_json_end(j);
+}
+
+static void write_processes(struct fm_json *j, const struct fm_profile *p)
+{
+	fm_json_array(j, "processes");
+	for (size_t i = 0; i < p->processes.n; i++) {
+		const struct fm_process *process = &p->processes.items[i];
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_u64(j, "pid", process->info.pid);
+		if (i == 0 || !process->info.parent_pid) // the root's parent is fathom or the user's shell: not part of the profile
+			fm_json_null(j, "parent");
+		else
+			fm_json_u64(j, "parent", process->info.parent_pid);
+		write_words(j, "command", process->info.command);
+		fm_json_str(j, "python", process->info.python_version);
+		write_exit(j, process->exit_code, process->exit_signal);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_threads(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+{
+	fm_json_array(j, "threads");
+	for (size_t i = 0; i < t->threads.n; i++) {
+		const struct fm_thread_row *row = &t->threads.items[i];
+		const struct fm_thread *thread =
+			row->thread_id < a->profile->threads.n ? &a->profile->threads.items[row->thread_id] : NULL;
+		uint32_t process = fm_label_process_of(a, row->thread_id);
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_u64(j, "pid", process != FM_NO_ID ? a->profile->processes.items[process].info.pid : 0);
+		fm_json_u64(j, "tid", thread ? thread->tid : 0);
+		fm_json_str(j, "name", thread ? thread->name : FM_STR_LIT(""));
+		fm_json_real(j, "cpu_s", fm_facts_thread_cpu_s(a, row->thread_id, &row->weight));
+		fm_json_real(j, "wall_s", fm_facts_thread_wall_s(a, row->thread_id));
+		fm_json_u64(j, "samples", row->n);
+		fm_json_u64(j, "dropped", thread ? thread->n_dropped : 0);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_classes(struct fm_json *j, const struct fm_weight *w)
+{
+	fm_json_real(j, "python_s", fm_seconds(w->ns[FM_CLASS_PYTHON]));
+	fm_json_real(j, "native_s", fm_seconds(w->ns[FM_CLASS_NATIVE]));
+	fm_json_real(j, "system_s", fm_seconds(w->ns[FM_CLASS_SYSTEM]));
+	fm_json_real(j, "gc_s", fm_seconds(w->ns[FM_CLASS_GC]));
+	fm_json_real(j, "gil_wait_s", fm_seconds(w->ns[FM_CLASS_GIL_WAIT]));
+	fm_json_real(j, "wait_s", fm_seconds(w->ns[FM_CLASS_WAIT]));
+}
+
+static void write_functions(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+{
+	static const char *const kinds[] = { [FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error" };
+	fm_json_array(j, "functions");
+	for (size_t i = 0; i < t->functions.n; i++) {
+		const struct fm_function_row *row = &t->functions.items[i];
+		const struct fm_function *f = fm_analysis_function(a, row->function_id);
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_str(j, "name", f->name);
+		fm_json_str(j, "module", f->module);
+		fm_json_str(j, "file", f->file.len ? f->file : f->path);
+		fm_json_u64(j, "line", f->line);
+		fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+		fm_json_real(j, "self_s", fm_seconds(fm_weight_cpu_ns(&row->self)));
+		fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));
+		fm_json_real(j, "self_plus_minus_s", fm_summary_plus_minus_s(t, &row->self));
+		fm_json_real(j, "total_plus_minus_s", fm_summary_plus_minus_s(t, &row->total));
+		write_classes(j, &row->charged);
+		fm_json_u64(j, "alloc_bytes", 0);
+		fm_json_u64(j, "peak_bytes", 0);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_lines(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+{
+	fm_json_array(j, "lines");
+	for (size_t i = 0; i < t->lines.n; i++) {
+		const struct fm_line_row *row = &t->lines.items[i];
+		const struct fm_function *f = fm_analysis_function(a, row->function_id);
+		const uint64_t *ns = row->weight.ns;
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_str(j, "file", f->file);
+		fm_json_u64(j, "line", row->line);
+		fm_json_str(j, "function", f->name);
+		write_classes(j, &row->weight);
+		fm_json_real(j, "total_s", fm_seconds(ns[FM_CLASS_PYTHON] + ns[FM_CLASS_NATIVE] + ns[FM_CLASS_SYSTEM]));
+		fm_json_real(j, "plus_minus_s", fm_summary_plus_minus_s(t, &row->weight));
+		fm_json_u64(j, "samples", row->weight.n);
+		static const char *const zeroes[] = { "alloc_bytes", "alloc_python_share", "peak_bytes", "peak_plus_minus_bytes",
+			"avg_bytes", "copy_bytes" };
+		for (size_t z = 0; z < FM_ARRAY_LEN(zeroes); z++)
+			fm_json_u64(j, zeroes[z], 0);
+		fm_json_array(j, "timeline_bytes");
+		fm_json_end(j);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
+{
+	struct fm_summary t;
+	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
+	struct fm_json j;
+	fm_json_init(&j, out);
+	fm_json_object(&j, NULL);
+	write_head(&j, a, &t);
+	fm_json_newline(&j);
+	write_processes(&j, a->profile);
+	fm_json_newline(&j);
+	write_threads(&j, a, &t);
+	fm_json_newline(&j);
+	write_functions(&j, a, &t);
+	fm_json_newline(&j);
+	write_lines(&j, a, &t);
+	fm_json_newline(&j);
+	fm_json_object(&j, "memory");
+	fm_json_u64(&j, "peak_bytes", 0);
+	fm_json_u64(&j, "alloc_bytes", 0);
+	fm_json_real(&j, "growth_rate", 0);
+	fm_json_array(&j, "timeline");
+	fm_json_end(&j);
+	fm_json_end(&j);
+	fm_json_array(&j, "leaks");
+	fm_json_end(&j);
+	fm_json_end(&j);
+	fm_json_newline(&j);
+	fm_summary_deinit(&t);
+	return FM_OK;
+}

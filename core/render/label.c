@@ -1,0 +1,125 @@
+#include "render/label.h"
+
+#include <string.h>
+
+#include "base/utf8.h"
+
+static struct fm_str last_part(struct fm_str path)
+{
+	const char *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
+	if (!slash || slash + 1 == path.p + path.len)
+		return path;
+	return (struct fm_str){ slash + 1, (uint32_t)(path.p + path.len - slash - 1) };
+}
+
+struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id)
+{
+	const struct fm_function *f = fm_analysis_function(a, function_id);
+	struct fm_str file = f->file.len ? f->file : f->path;
+	return a->options.full_filenames ? file : last_part(file);
+}
+
+void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, uint32_t function_id, uint32_t line)
+{
+	const struct fm_function *f = fm_analysis_function(a, function_id);
+	struct fm_str file = fm_label_file(a, function_id);
+	fm_buf_bytes(b, f->name.p, f->name.len);
+	if (!file.len)
+		return;
+	fm_buf_str(b, " (");
+	fm_buf_bytes(b, file.p, file.len);
+	if (line)
+		fm_buf_printf(b, ":%u", line);
+	fm_buf_u8(b, ')');
+}
+
+void fm_label_thread(struct fm_buf *b, const struct fm_analysis *a, uint32_t thread_id)
+{
+	if (thread_id >= a->profile->threads.n) {
+		fm_buf_str(b, "thread (unknown)");
+		return;
+	}
+	const struct fm_thread *t = &a->profile->threads.items[thread_id];
+	fm_buf_printf(b, "thread (%u)", t->tid);
+	if (t->name.len) {
+		fm_buf_str(b, ": ");
+		fm_buf_bytes(b, t->name.p, t->name.len);
+	}
+}
+
+static bool is_plain_word(struct fm_str s)
+{
+	for (uint32_t i = 0; i < s.len; i++) {
+		char c = s.p[i];
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_-+=./:,@%^", c) ||
+		      (uint8_t)c >= 0x80) || !c)
+			return false;
+	}
+	return s.len > 0;
+}
+
+void fm_label_word(struct fm_buf *b, struct fm_str word)
+{
+	if (is_plain_word(word)) {
+		fm_buf_bytes(b, word.p, word.len);
+		return;
+	}
+	fm_buf_u8(b, '\'');
+	for (uint32_t i = 0; i < word.len; i++) {
+		if (word.p[i] == '\'')
+			fm_buf_str(b, "'\\''");
+		else
+			fm_buf_u8(b, (uint8_t)word.p[i]);
+	}
+	fm_buf_u8(b, '\'');
+}
+
+void fm_label_command(struct fm_buf *b, struct fm_str joined)
+{
+	const char *p = joined.p, *end = joined.p + joined.len;
+	if (joined.len && !memchr(p, 0, joined.len)) { // one word, or a line that was joined already
+		fm_buf_bytes(b, p, joined.len);
+		return;
+	}
+	for (bool is_first = true; p < end; is_first = false) {
+		const char *nul = memchr(p, 0, (size_t)(end - p));
+		if (!is_first)
+			fm_buf_u8(b, ' ');
+		fm_label_word(b, (struct fm_str){ p, (uint32_t)((nul ? nul : end) - p) });
+		p = nul ? nul + 1 : end;
+	}
+}
+
+void fm_label_process(struct fm_buf *b, const struct fm_analysis *a, uint32_t process_id)
+{
+	const struct fm_process_info *info = &a->profile->processes.items[process_id].info;
+	fm_buf_printf(b, "process %u:\"", info->pid);
+	fm_label_command(b, info->command);
+	fm_buf_u8(b, '"');
+}
+
+uint32_t fm_label_process_of(const struct fm_analysis *a, uint32_t thread_id)
+{
+	uint32_t id = thread_id < a->profile->threads.n ? a->profile->threads.items[thread_id].process_id : FM_NO_ID;
+	return id < a->profile->processes.n ? id : FM_NO_ID;
+}
+
+uint32_t fm_label_parent_of(const struct fm_analysis *a, uint32_t process_id)
+{
+	const struct fm_process_info *info = &a->profile->processes.items[process_id].info;
+	uint32_t best = FM_NO_ID;
+	// Pids are reused: the parent is the latest process of that pid that came before. A lower id also rules out cycles.
+	for (uint32_t i = 0; i < process_id; i++)
+		if (a->profile->processes.items[i].info.pid == info->parent_pid)
+			best = i;
+	return best;
+}
+
+void fm_label_clean(struct fm_buf *b, struct fm_str s)
+{
+	const char *p = s.p, *end = s.p + s.len;
+	while (p < end) {
+		uint32_t c = fm_utf8_next(&p, end);
+		fm_utf8_put(b, c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ? '?' : c);
+	}
+}

@@ -1,0 +1,27 @@
+// How a frame, a thread and a process are called in outputs for other tools (CLI.md, "Frames in text formats").
+#pragma once
+
+#include "aggregate/analysis.h"
+#include "base/str.h"
+
+// "qualname (file.py:12)", "symbol (libfoo.so)", "[no unwind information]". Raw bytes: the output escapes what it must.
+void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, uint32_t function_id, uint32_t line);
+// The file part alone: "file.py", or the whole path when options say so; a library for native frames; "" when unknown.
+struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id);
+// "thread (1234): name"
+void fm_label_thread(struct fm_buf *b, const struct fm_analysis *a, uint32_t thread_id);
+// "process 1234:"python x.py""
+void fm_label_process(struct fm_buf *b, const struct fm_analysis *a, uint32_t process_id);
+
+// The thread's process, or FM_NO_ID.
+uint32_t fm_label_process_of(const struct fm_analysis *a, uint32_t thread_id);
+// The process with the pid of its parent that began before it, or FM_NO_ID.
+uint32_t fm_label_parent_of(const struct fm_analysis *a, uint32_t process_id);
+
+// Arguments joined by NUL bytes, as one line for a shell.
+void fm_label_command(struct fm_buf *b, struct fm_str nul_joined);
+// One argument, quoted when a shell would take it apart.
+void fm_label_word(struct fm_buf *b, struct fm_str word);
+
+// Appends s with every control character and undecodable byte replaced, fit for a line-based format.
+void fm_label_clean(struct fm_buf *b, struct fm_str s);

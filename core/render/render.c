@@ -1,0 +1,86 @@
+#include "render/render.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "render/formats.h"
+
+const struct fm_format fm_formats[] = {
+	{ "text", "the report that 'fathom report' prints", ".txt", fm_write_text },
+	{ "json", "the report for machines, schema fathom.report/1", ".json", fm_write_json },
+	{ "collapsed", "one line per stack with its count: flamegraph.pl, inferno, speedscope", ".txt", fm_write_collapsed },
+	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope },
+	{ "flamegraph", "interactive SVG, self-contained", ".svg", fm_write_flamegraph },
+	{ "chrometrace", "trace events: chrome://tracing, Perfetto", ".json", fm_write_chrometrace },
+	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed },
+	{ NULL, NULL, NULL, NULL },
+};
+
+const struct fm_format *fm_format_find(const char *name)
+{
+	for (const struct fm_format *f = fm_formats; f->name; f++)
+		if (!strcmp(f->name, name))
+			return f;
+	return NULL;
+}
+
+struct output {
+	FILE *file;
+	const char *path;      // as people know it
+	bool is_ours;          // to be closed
+	bool is_fresh_regular; // to be removed when writing fails
+};
+
+static enum fm_err open_output(const char *path, const char *profile_path, struct output *ret, struct fm_diag *diag)
+{
+	if (!path || !strcmp(path, "-")) {
+		*ret = (struct output){ stdout, "standard output", false, false };
+		return FM_OK;
+	}
+	struct stat in, out;
+	if (!stat(profile_path, &in) && !stat(path, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+		return fm_diag_set(diag, FM_E_REFUSED, "%s is the profile itself; give another output file", path);
+	FILE *file = fopen(path, "we");
+	if (!file)
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
+	bool is_regular = !fstat(fileno(file), &out) && S_ISREG(out.st_mode);
+	*ret = (struct output){ file, path, true, is_regular };
+	return FM_OK;
+}
+
+static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_diag *diag)
+{
+	errno = 0;
+	bool is_bad = fflush(out->file) || ferror(out->file);
+	int cause = errno;
+	if (out->is_ours && fclose(out->file)) {
+		is_bad = true;
+		cause = cause ? cause : errno;
+	}
+	if (is_bad && !err)
+		err = fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", out->path, strerror(cause ? cause : EIO));
+	if (err && out->is_fresh_regular)
+		unlink(out->path); // half a file would be taken for a whole one
+	return err;
+}
+
+enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
+			    const struct fm_view_options *options, struct fm_diag *diag)
+{
+	const struct fm_format *f = fm_format_find(format);
+	if (!f)
+		return fm_diag_set(diag, FM_E_USAGE, "no format named '%s'; 'fathom export --list' names them", format);
+	struct fm_analysis *a;
+	enum fm_err err = fm_analysis_open(profile_path, options, &a, diag);
+	if (err)
+		return err;
+	struct output out = { 0 };
+	err = open_output(out_path, profile_path, &out, diag);
+	if (!err)
+		err = close_output(&out, f->write(out.file, a, diag), diag);
+	fm_analysis_close(a);
+	return err;
+}
