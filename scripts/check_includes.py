@@ -70,7 +70,8 @@ def wrong_includes(core: Path) -> Iterator[str]:
             else:
                 other = header.split("/")[0] if "/" in header else room
                 plain = room in ("sigsafe", "agent") and PLAIN.fullmatch(header)
-                allowed = other == room or other in ROOMS[room] or bool(plain) or (header in VOCABULARY and room != "base")
+                spoken = header in VOCABULARY and room != "base"
+                allowed = other == room or other in ROOMS[room] or bool(plain) or spoken
             if not allowed:
                 yield f"{path}:{line}: room '{room}' may not include {header}"
 
