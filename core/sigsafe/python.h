@@ -7,7 +7,7 @@
 #include "sigsafe/state.h"
 
 // Looks whether the image mapped at start is a CPython, and if so fills fm_sig.python. Any thread, any time, once.
-void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias, bool is_late);
+void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias);
 
 // Fills t->python, t->runs and t->python_error. *ret_is_collecting: the cycle collector runs on this thread.
 void fm_sig_python_walk(struct fm_sig_thread *t, bool *ret_is_collecting);
