@@ -48,6 +48,7 @@ struct recorded_slot {
 	uint32_t process_idx, tid, thread_id;
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
+	char name[32];
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
 };
 
@@ -393,20 +394,25 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->process_idx = owner->process_idx;
 	s->tid = owner->tid;
 	s->definitions_read = 0;
+	s->name[0] = 0;
 	s->stacks.n = 0;
 	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
 }
 
-static void name_thread(struct fm_recorder *r, const struct recorded_slot *s)
+// Threads rename themselves when it suits them; what they are called now is written when it is news.
+static void name_thread(struct fm_recorder *r, struct recorded_slot *s)
 {
-	char path[64], name[32];
+	char path[64], name[sizeof(s->name)] = "";
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", r->processes[s->process_idx].pid, s->tid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name)) : 0;
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
 	while (n > 0 && name[n - 1] == '\n')
 		n--;
-	if (n > 0)
-		fm_writer_thread_name(r->writer, s->thread_id, (struct fm_str){ name, (uint32_t)n });
+	name[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(name, s->name))
+		return;
+	memcpy(s->name, name, sizeof(name));
+	fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(name));
 }
 
 static void close_slot(struct fm_recorder *r, uint32_t idx)
