@@ -265,6 +265,28 @@ def test_a_profile_cut_anywhere_reports_or_refuses_in_one_line(fathom, known, tm
             assert b"Not seen, and why" in done.stdout, n
 
 
+@pytest.fixture(scope="module")
+def hostile(build: Path, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("hostile") / "hostile.fathom"
+    subprocess.run([build / "tests" / "known_profile", path, "--hostile"], check=True)
+    return path
+
+
+def test_hostile_names_stay_names(fathom, hostile):
+    for name in ("json", "speedscope", "chrometrace"):
+        json.loads(ok(fathom, "export", "-f", name, "--idle", hostile))
+    svg = ok(fathom, "export", "-f", "flamegraph", "--threads", "--processes", "--idle", hostile)
+    root = ElementTree.fromstring(svg)
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}script"))) == 1
+    for line in ok(fathom, "export", "-f", "collapsed", "--threads", hostile).splitlines():
+        frames, count = line.rsplit(" ", 1)
+        assert int(count) > 0
+        assert len(frames.split(";")) in (1, 4)  # the thread alone, or thread, error, Python and native frame
+    for env in ({}, {"LC_ALL": "C"}):
+        text = ok(fathom, "report", hostile, env=env)
+        assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+
+
 def test_help_has_examples(fathom):
     for command in ("report", "export"):
         text = ok(fathom, command, "--help")

@@ -113,7 +113,7 @@ static inline enum fm_err known_write(const char *path, const struct known_image
 	fm_writer_thread_end(w, worker, start + 1000000000, 1000000000, 0);
 	fm_writer_process_end(w, child, start + 500000000, -1, 9);
 	fm_writer_process_end(w, root, start + 11847000000, 0, 0);
-	fm_writer_source(w, FM_STR_LIT("/home/user/app.py"), FM_STR_LIT("\n\n\n\n\n\n\n\n\ndef main():\n\tapp.work(3)\n\tjson.dumps(data)\n\n\n\n\n\n\n\n"
+	fm_writer_source(w, FM_STR_LIT("/home/user/app.py"), FM_STR_LIT("\n\n\n\n\n\n\n\n\ndef main():\n    app.work(3)\n    json.dumps(data)\n\n\n\n\n\n\n\n"
 		"    def work(self, n):\n        if n: self.work(n - 1)\n        kernel(self.data)\n        return [x * x for x in self.data]\n"));
 	return fm_writer_close(w, diag);
 }
