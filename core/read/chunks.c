@@ -106,6 +106,9 @@ void fm_chunks_close(struct fm_chunks *s)
 
 static enum fm_err cut_off(struct fm_chunks *s)
 {
+	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is lost.
+	s->n_damaged += s->in_garbage;
+	s->in_garbage = false;
 	s->n_cut_bytes = available(s);
 	consume(s, available(s));
 	return FM_E_END;
@@ -145,33 +148,28 @@ enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 	}
 	for (;;) {
 		struct fm_chunk_header h;
-		if (!fill(s, FM_CHUNK_HEADER_BYTES)) {
-			// A header that was overwritten, at the end of the file: nothing after it tells by its number that one is lost.
-			s->n_damaged += s->in_garbage;
-			s->in_garbage = false;
+		if (!fill(s, FM_CHUNK_HEADER_BYTES))
 			return cut_off(s);
-		}
 		if (!fm_chunk_header_get(s->window + s->pos, &h)) {
 			skip_garbage(s);
 			continue;
 		}
 		if (!fill(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len))
 			return cut_off(s);
-		s->in_garbage = false;
 		const uint8_t *stored = s->window + s->pos + FM_CHUNK_HEADER_BYTES;
 		consume(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len); // moves the position only: the bytes stay until fill()
-		// The header has a check of its own, so its length can be trusted even when the payload is damaged.
+		bool is_late = h.seq < s->next_seq; // seen before, or out of order
+		if (!is_late) {
+			s->n_damaged += FM_MAX(h.seq - s->next_seq, (uint64_t)s->in_garbage);
+			s->next_seq = (uint64_t)h.seq + 1;
+		}
+		s->in_garbage = false;
+		// The header has a check of its own, so its length could be trusted even if the payload is damaged.
 		raw_reserve(s, h.raw_len);
-		if (h.seq < s->next_seq || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {
+		if (is_late || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {
 			s->n_damaged++;
-			if (h.seq >= s->next_seq) {
-				s->n_damaged += h.seq - s->next_seq;
-				s->next_seq = h.seq + 1;
-			}
 			continue;
 		}
-		s->n_damaged += h.seq - s->next_seq;
-		s->next_seq = h.seq + 1;
 		s->has_end = h.type == FM_CHUNK_END;
 		*ret = (struct fm_chunk){ h.type, s->raw, h.raw_len };
 		return FM_OK;

@@ -26,7 +26,7 @@ struct fm_chunks {
 	ZSTD_DCtx *zstd;
 	uint8_t *raw;
 	size_t raw_cap;
-	uint32_t next_seq;
+	uint64_t next_seq;
 	bool in_garbage; // bytes were stepped over since the last header
 
 	bool has_end;         // the end mark was reached
