@@ -25,7 +25,8 @@ static void put_column(struct fm_buf *out, const uint64_t *values, uint32_t n, u
 	out->len += (size_t)n * width;
 }
 
-void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_sample *samples, const uint32_t *order, uint32_t n)
+void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_sample *samples, const uint32_t *order,
+		    uint32_t n)
 {
 	scratch->len = 0;
 	fm_buf_reserve(scratch, (size_t)n * FM_N_COLUMNS * sizeof(uint64_t));
@@ -36,8 +37,8 @@ void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_
 	uint64_t previous_ns = base_ns;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fm_sample *s = &samples[order[i]];
-		// While a thread runs without a pause, time passes as fast as its weight adds up: what is left over is small.
-		// Unsigned arithmetic wraps and wraps back, so even a clock that steps backwards survives.
+		// While a thread runs without a pause, time passes as fast as its weight adds up: what is left over is
+		// small. Unsigned arithmetic wraps and wraps back, so even a clock that steps backwards survives.
 		int64_t rest_ns = (int64_t)(s->time_ns - previous_ns - s->weight_ns);
 		previous_ns = s->time_ns;
 		times[i] = ((uint64_t)rest_ns << 1) ^ (uint64_t)(rest_ns >> 63);
@@ -75,7 +76,8 @@ enum fm_err fm_samples_get(struct fm_cursor *body, struct fm_sample_batch *ret)
 }
 
 // The usual widths as one expression each: the compiler makes them one load and shift per plane, without an inner loop.
-static void get_column(const struct fm_planes *column, uint32_t stride, uint32_t pos, uint32_t n, uint64_t *restrict ret)
+static void get_column(const struct fm_planes *column, uint32_t stride, uint32_t pos, uint32_t n,
+		       uint64_t *restrict ret)
 {
 	uint64_t min = column->min;
 	const uint8_t *p[8];
@@ -100,7 +102,8 @@ static void get_column(const struct fm_planes *column, uint32_t stride, uint32_t
 		break;
 	case 4:
 		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min + (p[0][i] | (uint32_t)p[1][i] << 8 | (uint32_t)p[2][i] << 16 | (uint32_t)p[3][i] << 24);
+			ret[i] = min +
+				 (p[0][i] | (uint32_t)p[1][i] << 8 | (uint32_t)p[2][i] << 16 | (uint32_t)p[3][i] << 24);
 		break;
 	default:
 		for (uint32_t i = 0; i < n; i++) {
@@ -135,7 +138,7 @@ enum fm_err fm_sample_batch_decode(struct fm_sample_batch *batch, struct fm_samp
 		ret[i].time_ns = time_ns;
 		ret[i].weight_ns = weight_ns;
 		ret[i].cpu = (uint16_t)(place >> FM_SAMPLE_CLASS_BITS);
-		ret[i].class = (uint8_t)class;
+		ret[i].class = (uint8_t) class;
 	}
 	// One question for the whole run. Classes index arrays further on, so an unknown one must not pass.
 	if (all_stacks > UINT32_MAX || all_places >> FM_SAMPLE_CLASS_BITS > UINT16_MAX || worst_class >= FM_N_CLASSES)

@@ -1,8 +1,8 @@
 // The samples of one thread in one chunk: a batch of four columns of byte planes (docs/format.md, "Samples").
 //
-// Columns rather than rows because equal things side by side compress better; byte planes rather than varints because they decode
-// three times as fast and the compressor sees the quiet high bytes as runs. A batch starts from its own base time, so it can be
-// read whatever happened to the chunks before it.
+// Columns rather than rows because equal things side by side compress better; byte planes rather than varints because
+// they decode three times as fast and the compressor sees the quiet high bytes as runs. A batch starts from its own
+// base time, so it can be read whatever happened to the chunks before it.
 #pragma once
 
 #include <stdint.h>
@@ -16,9 +16,10 @@
 
 enum fm_sample_column { FM_COLUMN_TIME, FM_COLUMN_STACK, FM_COLUMN_WEIGHT, FM_COLUMN_PLACE, FM_N_COLUMNS };
 
-// Appends the body of a FM_RECORD_SAMPLES record for samples[order[0..n-1]], all of one thread and in order of time; n > 0.
-// scratch is kept from call to call.
-void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_sample *samples, const uint32_t *order, uint32_t n);
+// Appends the body of a FM_RECORD_SAMPLES record for samples[order[0..n-1]], all of one thread and in order of time; n
+// > 0. scratch is kept from call to call.
+void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_sample *samples, const uint32_t *order,
+		    uint32_t n);
 
 struct fm_sample_batch {
 	uint32_t thread_id;

@@ -12,8 +12,6 @@
 
 // One read brings several chunks; a chunk larger than this makes the window grow.
 #define WINDOW_BYTES ((size_t)1 << 20)
-// Chunks may be read slightly past their end by wide loads in decoders to come; costs nothing.
-#define RAW_SLACK_BYTES 16
 
 // Makes `want` bytes available from window[pos] on; false when the file has fewer.
 static bool fill(struct fm_chunks *s, size_t want)
@@ -58,9 +56,11 @@ static size_t available(const struct fm_chunks *s)
 
 enum fm_err fm_chunks_open(struct fm_chunks *ret, const char *path, struct fm_diag *diag)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path, strerror(errno));
+		return fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path,
+				   strerror(errno));
 	struct stat st = { 0 };
 	if (fstat(fd, &st) < 0)
 		return fm_diag_set(diag, FM_E_IO, "cannot open %s: %s", path, strerror(errno));
@@ -77,15 +77,16 @@ enum fm_err fm_chunks_open(struct fm_chunks *ret, const char *path, struct fm_di
 		err = fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is empty, not a Fathom profile", path);
 	} else {
 		bool is_start = memcmp(s.window, FM_FILE_MAGIC, FM_MIN(s.len, (size_t)FM_FILE_MAGIC_BYTES)) == 0;
-		err = !is_start ? FM_E_BAD_MAGIC :
-				  fm_diag_set(diag, FM_E_TRUNCATED, "%s ends after %zu bytes, inside the file header", path, s.len);
+		err = !is_start ? FM_E_BAD_MAGIC
+				: fm_diag_set(diag, FM_E_TRUNCATED, "%s ends after %zu bytes, inside the file header",
+					      path, s.len);
 	}
 	if (err) {
 		if (err == FM_E_BAD_MAGIC && s.len)
 			fm_diag_set(diag, err, "%s is not a Fathom profile", path);
 		if (err == FM_E_BAD_VERSION)
-			fm_diag_set(diag, err, "%s has format %u.%u; this Fathom reads format %u: use a newer Fathom", path, major,
-				    minor, FM_FILE_MAJOR);
+			fm_diag_set(diag, err, "%s has format %u.%u; this Fathom reads format %u: use a newer Fathom",
+				    path, major, minor, FM_FILE_MAJOR);
 		free(s.window);
 		return err;
 	}
@@ -106,7 +107,8 @@ void fm_chunks_close(struct fm_chunks *s)
 
 static enum fm_err cut_off(struct fm_chunks *s)
 {
-	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is lost.
+	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is
+	// lost.
 	s->n_damaged += s->in_garbage;
 	s->in_garbage = false;
 	s->n_cut_bytes = available(s);
@@ -114,7 +116,8 @@ static enum fm_err cut_off(struct fm_chunks *s)
 	return FM_E_END;
 }
 
-// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is linear whatever the bytes.
+// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is linear whatever the
+// bytes.
 static void skip_garbage(struct fm_chunks *s)
 {
 	s->in_garbage = true;
@@ -130,10 +133,10 @@ static void skip_garbage(struct fm_chunks *s)
 
 static void raw_reserve(struct fm_chunks *s, size_t want)
 {
-	if (s->raw_cap < want + RAW_SLACK_BYTES) {
+	if (s->raw_cap < want) {
 		free(s->raw); // no realloc: the old content is not needed
-		s->raw = fm_realloc_array(NULL, want + RAW_SLACK_BYTES, 1);
-		s->raw_cap = want + RAW_SLACK_BYTES;
+		s->raw = fm_realloc_array(NULL, want, 1);
+		s->raw_cap = want;
 	}
 }
 
@@ -157,8 +160,9 @@ enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 		if (!fill(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len))
 			return cut_off(s);
 		const uint8_t *stored = s->window + s->pos + FM_CHUNK_HEADER_BYTES;
-		consume(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len); // moves the position only: the bytes stay until fill()
-		bool is_late = h.seq < s->next_seq; // seen before, or out of order
+		consume(s, FM_CHUNK_HEADER_BYTES +
+				   (size_t)h.stored_len); // moves the position only: the bytes stay until fill()
+		bool is_late = h.seq < s->next_seq;       // seen before, or out of order
 		if (!is_late) {
 			s->n_damaged += FM_MAX(h.seq - s->next_seq, (uint64_t)s->in_garbage);
 			s->next_seq = (uint64_t)h.seq + 1;

@@ -16,7 +16,7 @@ struct fm_reader {
 	struct fm_sample_batch batch;
 	uint32_t run_pos, run_n;
 	uint64_t n_samples;
-	uint64_t n_written; // samples the end mark tells of
+	uint64_t n_written;    // samples the end mark tells of
 	uint64_t n_bad_chunks; // whole by their checksum, impossible by their content
 	bool is_done;
 	struct fm_sample run[FM_SAMPLE_RUN];
@@ -52,12 +52,12 @@ static void describe_damage(struct fm_reader *r)
 	char *out = p->damage;
 	size_t left = sizeof(p->damage);
 	int n = 0;
-#define ADD(...)                                                                         \
-	do {                                                                             \
-		n = snprintf(out, left, __VA_ARGS__);                                    \
-		n = FM_MIN(n, (int)left - 1);                                            \
-		out += n;                                                                \
-		left -= (size_t)n;                                                       \
+#define ADD(...)                                      \
+	do {                                          \
+		n = snprintf(out, left, __VA_ARGS__); \
+		n = FM_MIN(n, (int)left - 1);         \
+		out += n;                             \
+		left -= (size_t)n;                    \
 	} while (0)
 	if (p->n_damaged_chunks) {
 		ADD("%" PRIu64 " damaged part%s left out", p->n_damaged_chunks, p->n_damaged_chunks == 1 ? "" : "s");

@@ -1,10 +1,11 @@
 // Feeds bytes to the reader in two ways. The first byte chooses:
 //   even: the rest is a file as it is: header checks, cuts, resynchronisation;
-//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 length, bytes}...
+//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
 // Whatever the bytes: no crash, and every id that comes out is a valid index.
 //
-// With -fsanitize=fuzzer this is a libFuzzer target. Otherwise main() runs it over the files given, and --seeds DIR writes a small
-// corpus to start from (no binaries are stored).
+// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target. Otherwise main() runs it over the files given;
+// --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs N fixed variations of that
+// corpus.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,19 +114,52 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 #ifndef FM_LIBFUZZER
-static void save(const char *dir, const char *name, uint8_t mode, const void *p, size_t len)
+static struct fm_buf seeds[3];
+static const char *const seed_names[] = { "whole", "cut", "records" };
+
+static void save_seeds(const char *dir)
 {
-	char path[4096];
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	FILE *f = fopen(path, "wb");
-	if (!f || fputc(mode, f) == EOF || fwrite(p, 1, len, f) != len || fclose(f) != 0) {
-		perror(path);
-		exit(1);
+	for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++) {
+		char path[4096];
+		snprintf(path, sizeof(path), "%s/%s", dir, seed_names[i]);
+		FILE *f = fopen(path, "wb");
+		if (!f || fwrite(seeds[i].data, 1, seeds[i].len, f) != seeds[i].len || fclose(f) != 0) {
+			perror(path);
+			exit(1);
+		}
 	}
 }
 
+// Without coverage feedback, but the same bytes on every machine: a regression test that needs no libFuzzer.
+static void mutate(unsigned long n_rounds)
+{
+	uint64_t state = 1;
+	struct fm_buf b = { 0 };
+	for (unsigned long round = 0; round < n_rounds; round++) {
+		const struct fm_buf *seed = &seeds[round % FM_ARRAY_LEN(seeds)];
+		b.len = 0;
+		fm_buf_bytes(&b, seed->data, seed->len);
+		for (unsigned i = 0; i <= round % 5; i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			size_t at = 1 + (size_t)(state >> 33) % (b.len - 1);
+			uint8_t byte = (uint8_t)(state >> 25);
+			if (state >> 62 == 0)
+				b.data[at] = byte;
+			else if (state >> 62 == 1)
+				b.data[at] ^= (uint8_t)(1 << byte % 8);
+			else if (state >> 62 == 2)
+				memmove(b.data + at, b.data + 1 + byte % at,
+					b.len - at < at ? b.len - at : at - byte % at);
+			else
+				b.data[at] = byte % 2 ? 0xff : 0;
+		}
+		LLVMFuzzerTestOneInput(b.data, b.len);
+	}
+	fm_buf_deinit(&b);
+}
+
 // A profile with one of everything, small enough to mutate well; then the same as the raw content of its chunks.
-static int write_seeds(const char *dir)
+static int build_seeds(void)
 {
 	char path[] = "/tmp/fathom-seed-XXXXXX";
 	int fd = mkstemp(path);
@@ -135,21 +169,27 @@ static int write_seeds(const char *dir)
 		perror(path);
 		return 1;
 	}
-	struct fm_process_info info = { 7, 1, 2, FM_STR_LIT("/bin/p"), FM_STR_LIT("p\0x"), FM_STR_LIT("3.11.7"), FM_STR_LIT("perf") };
+	struct fm_process_info info = {
+		7, 1, 2, FM_STR_LIT("/bin/p"), FM_STR_LIT("p\0x"), FM_STR_LIT("3.11.7"), FM_STR_LIT("perf")
+	};
 	uint32_t process = fm_writer_process(w, &info), thread = fm_writer_thread(w, process, 7, 3);
 	fm_writer_thread_name(w, thread, FM_STR_LIT("main"));
 	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
 	fm_writer_coverage(w, FM_STR_LIT("a"), FM_STR_LIT("b"));
 	uint32_t image = fm_writer_image(w, FM_STR_LIT("/lib/c.so"), FM_STR_LIT("\1\2\3"), 0);
 	fm_writer_mapping(w, process, image, 0x1000, 0x2000, 0x1000);
-	struct fm_code_info code = { FM_STR_LIT("f"), FM_STR_LIT("C.f"), FM_STR_LIT("m.py"), 1, 3, FM_STR_LIT("\x80\0\1") };
-	uint32_t frames[] = { fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &code), 5), fm_writer_frame(w, FM_FRAME_NATIVE, image, 0x40),
-			      fm_writer_frame(w, FM_FRAME_ERROR, 0, 1), fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 0x123456) };
+	struct fm_code_info code = { FM_STR_LIT("f"),       FM_STR_LIT("C.f"), FM_STR_LIT("m.py"), 1, 3,
+				     FM_STR_LIT("\x80\0\1") };
+	uint32_t frames[] = { fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &code), 5),
+			      fm_writer_frame(w, FM_FRAME_NATIVE, image, 0x40),
+			      fm_writer_frame(w, FM_FRAME_ERROR, 0, 1),
+			      fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 0x123456) };
 	for (uint32_t i = 0; i < 3; i++) {
 		uint32_t stack = FM_ROOT_STACK;
 		for (uint32_t k = 0; k < 4; k++) {
 			stack = fm_writer_stack(w, stack, frames[(i + k) % 4]);
-			struct fm_sample sample = { thread, stack, 1000 * (i * 4 + k + 1), 900, (uint16_t)i, (uint8_t)(k + i) % FM_N_CLASSES };
+			struct fm_sample sample = { thread, stack,       1000 * (i * 4 + k + 1),
+						    900,    (uint16_t)i, (uint8_t)(k + i) % FM_N_CLASSES };
 			fm_writer_sample(w, &sample);
 		}
 		fm_writer_flush(w);
@@ -165,31 +205,39 @@ static int write_seeds(const char *dir)
 	ssize_t n = pread(fd, bytes, sizeof(bytes), 0);
 	unlink(path);
 	MUST(n > FM_FILE_HEADER_BYTES && n < (ssize_t)sizeof(bytes));
-	save(dir, "whole", 0, bytes, (size_t)n);
-	save(dir, "cut", 0, bytes, (size_t)n / 2);
-	struct fm_buf raws = { 0 };
+	for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)
+		fm_buf_u8(&seeds[i], i == 2);
+	fm_buf_bytes(&seeds[0], bytes, (size_t)n);
+	fm_buf_bytes(&seeds[1], bytes, (size_t)n / 2);
 	ZSTD_DCtx *zstd = ZSTD_createDCtx();
 	for (size_t pos = FM_FILE_HEADER_BYTES; pos + FM_CHUNK_HEADER_BYTES <= (size_t)n;) {
 		struct fm_chunk_header h;
 		uint8_t raw[8192];
 		MUST(fm_chunk_header_get(bytes + pos, &h) && h.raw_len <= sizeof(raw));
 		MUST(fm_chunk_unpack(zstd, &h, bytes + pos + FM_CHUNK_HEADER_BYTES, raw) == FM_OK);
-		fm_buf_u8(&raws, (uint8_t)h.raw_len);
-		fm_buf_u8(&raws, (uint8_t)(h.raw_len >> 8));
-		fm_buf_bytes(&raws, raw, h.raw_len);
+		fm_buf_u8(&seeds[2], (uint8_t)h.raw_len);
+		fm_buf_u8(&seeds[2], (uint8_t)(h.raw_len >> 8));
+		fm_buf_bytes(&seeds[2], raw, h.raw_len);
 		pos += FM_CHUNK_HEADER_BYTES + h.stored_len;
 	}
-	save(dir, "records", 1, raws.data, raws.len);
 	ZSTD_freeDCtx(zstd);
-	fm_buf_deinit(&raws);
 	close(fd);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	if (argc == 3 && !strcmp(argv[1], "--seeds"))
-		return write_seeds(argv[2]);
+	if (argc == 3 && (!strcmp(argv[1], "--seeds") || !strcmp(argv[1], "--mutate"))) {
+		if (build_seeds())
+			return 1;
+		if (!strcmp(argv[1], "--seeds"))
+			save_seeds(argv[2]);
+		else
+			mutate(strtoul(argv[2], NULL, 10));
+		for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)
+			fm_buf_deinit(&seeds[i]);
+		return 0;
+	}
 	for (int i = 1; i < argc; i++) {
 		FILE *f = fopen(argv[i], "rb");
 		if (!f) {

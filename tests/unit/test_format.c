@@ -94,13 +94,22 @@ static struct fm_reader *read_all(struct fm_sample *ret, size_t cap, size_t *ret
 }
 
 static const struct fm_process_info some_process = {
-	.pid = 40, .parent_pid = 4, .start_ns = 123, .exe = FM_STR_LIT("/usr/bin/python3"), .command = FM_STR_LIT("python3\0x.py"),
-	.python_version = FM_STR_LIT("3.11.7"), .engine = FM_STR_LIT("perf"),
+	.pid = 40,
+	.parent_pid = 4,
+	.start_ns = 123,
+	.exe = FM_STR_LIT("/usr/bin/python3"),
+	.command = FM_STR_LIT("python3\0x.py"),
+	.python_version = FM_STR_LIT("3.11.7"),
+	.engine = FM_STR_LIT("perf"),
 };
 
 static const struct fm_code_info some_code = {
-	.name = FM_STR_LIT("inner"), .qualname = FM_STR_LIT("outer.<locals>.inner"), .filename = FM_STR_LIT("/home/u/x.py"),
-	.first_line = 17, .line_table_kind = 3, .line_table = FM_STR_LIT("\x80\0\xff|"),
+	.name = FM_STR_LIT("inner"),
+	.qualname = FM_STR_LIT("outer.<locals>.inner"),
+	.filename = FM_STR_LIT("/home/u/x.py"),
+	.first_line = 17,
+	.line_table_kind = 3,
+	.line_table = FM_STR_LIT("\x80\0\xff|"),
 };
 
 // Three chunks of samples (4, 4 and 4) and an end mark; every chunk defines something that later ones use.
@@ -111,8 +120,10 @@ static void write_small_profile(void)
 	uint32_t threads[2] = { fm_writer_thread(w, process, 40, 124), fm_writer_thread(w, process, 41, 125) };
 	uint32_t stack = FM_ROOT_STACK;
 	for (uint32_t i = 0; i < 12; i++) {
-		uint32_t frame = i % 2 ? fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &some_code), i) :
-					 fm_writer_frame(w, FM_FRAME_NATIVE, fm_writer_image(w, FM_STR_LIT("/lib/a.so"), FM_STR_LIT("\1\2"), 0), i);
+		uint32_t frame =
+			i % 2 ? fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &some_code), i)
+			      : fm_writer_frame(w, FM_FRAME_NATIVE,
+						fm_writer_image(w, FM_STR_LIT("/lib/a.so"), FM_STR_LIT("\1\2"), 0), i);
 		stack = fm_writer_stack(w, stack, frame);
 		struct fm_sample s = { threads[i % 2], stack, 1000 + i * 100, 90, 3, FM_CLASS_NATIVE };
 		fm_writer_sample(w, &s);
@@ -200,7 +211,8 @@ TEST(everything_survives_a_round_trip)
 	CHECK_EQ(p->processes.items[1].exit_code, -1);
 	CHECK_EQ(p->threads.n, 1);
 	const struct fm_thread *t = &p->threads.items[0];
-	CHECK(t->process_id == 0 && t->tid == 44 && t->start_ns == 125 && t->end_ns == 900 && t->cpu_ns == 800 && t->n_dropped == 7);
+	CHECK(t->process_id == 0 && t->tid == 44 && t->start_ns == 125 && t->end_ns == 900 && t->cpu_ns == 800 &&
+	      t->n_dropped == 7);
 	CHECK_STR(t->name, "MainThread");
 	CHECK_EQ(p->images.n, 1);
 	CHECK_STR(p->images.items[0].path, "/lib/libc.so.6");
@@ -433,7 +445,8 @@ TEST(lost_chunk_leaves_a_hole_and_shifts_nothing)
 	CHECK_EQ(p->n_lost_samples, 4);
 	CHECK(p->n_undefined_refs > 0);
 	CHECK(!p->is_truncated);
-	// Threads, process, code, image and the first four stacks and frames are gone; all later ones have their own ids.
+	// Threads, process, code, image and the first four stacks and frames are gone; all later ones have their own
+	// ids.
 	CHECK(p->threads.n == 2 && p->threads.items[1].tid == 0);
 	CHECK_EQ(p->stacks.n, 13);
 	for (uint32_t i = 1; i <= 12; i++) {
@@ -567,7 +580,7 @@ static void add_record(struct fm_buf *raw, unsigned type, size_t n, const uint64
 	fm_record_put(raw, (enum fm_record_type)type, &body, NULL, 0);
 	fm_buf_deinit(&body);
 }
-#define ADD_RECORD(raw, type, ...)                                                                   \
+#define ADD_RECORD(raw, type, ...) \
 	add_record(raw, type, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
 
 static struct fm_reader *read_built(size_t *ret_n)
@@ -607,19 +620,19 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		uint64_t varints[24];
 		size_t n;
 	} cases[] = {
-		{ FM_RECORD_STACKS, { 0, 1, 1, 0 }, 4 },                  // stack 0 again
-		{ FM_RECORD_STACKS, { 1, 1, 0, 0 }, 4 },                  // its own parent
-		{ FM_RECORD_STACKS, { 1, 1, 2, 0 }, 4 },                  // a parent below 0
-		{ FM_RECORD_STACKS, { 1, 1, 1, 1 }, 4 },                  // a frame below 0
-		{ FM_RECORD_STACKS, { 1, 1000000000 }, 2 },               // more entries than bytes
-		{ FM_RECORD_FRAMES, { 1, 1, 3, 0, 0 }, 5 },               // no such kind
-		{ FM_RECORD_STRINGS, { 1, 1, 500, 0 }, 4 },               // longer than its record
-		{ FM_RECORD_STRINGS, { 4000000000, 1, 0 }, 3 },           // a hole of billions
-		{ FM_RECORD_THREAD, { 4000000000, 0, 1, 1 }, 4 },         // likewise
-		{ FM_RECORD_PROCESS_END, { UINT64_MAX, 1, 1, 1 }, 4 },    // no 32-bit id
-		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 },   // a million samples in no bytes
-		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },      // a nine-byte number
-		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },      // class 6
+		{ FM_RECORD_STACKS, { 0, 1, 1, 0 }, 4 },                              // stack 0 again
+		{ FM_RECORD_STACKS, { 1, 1, 0, 0 }, 4 },                              // its own parent
+		{ FM_RECORD_STACKS, { 1, 1, 2, 0 }, 4 },                              // a parent below 0
+		{ FM_RECORD_STACKS, { 1, 1, 1, 1 }, 4 },                              // a frame below 0
+		{ FM_RECORD_STACKS, { 1, 1000000000 }, 2 },                           // more entries than bytes
+		{ FM_RECORD_FRAMES, { 1, 1, 3, 0, 0 }, 5 },                           // no such kind
+		{ FM_RECORD_STRINGS, { 1, 1, 500, 0 }, 4 },                           // longer than its record
+		{ FM_RECORD_STRINGS, { 4000000000, 1, 0 }, 3 },                       // a hole of billions
+		{ FM_RECORD_THREAD, { 4000000000, 0, 1, 1 }, 4 },                     // likewise
+		{ FM_RECORD_PROCESS_END, { UINT64_MAX, 1, 1, 1 }, 4 },                // no 32-bit id
+		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 }, // a million samples in no bytes
+		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
+		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
 	};
 	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
 		struct fm_buf raw = { 0 };
