@@ -64,7 +64,6 @@ struct fm_recorder {
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
 	uint64_t liveness_ns;
-	uint64_t cost[FM_WIRE_COST_BUCKETS];
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;
 };
@@ -423,9 +422,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
-	r->totals.cost_cycles += atomic_load(&slot->cost_cycles);
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		r->cost[i] += atomic_load(&slot->cost[i]);
+	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	s->is_used = false;
 	s->stacks.n = 0;
@@ -538,21 +535,6 @@ void fm_recorder_drain(struct fm_recorder *r)
 	bury(r, is_gone);
 }
 
-static uint64_t median_cycles(const struct fm_recorder *r)
-{
-	uint64_t total = 0, seen = 0;
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		total += r->cost[i];
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++) {
-		seen += r->cost[i];
-		if (seen * 2 >= total && total) {
-			size_t bucket = i + 8; // see count_cost() in sigsafe/tick.c
-			return (uint64_t)(4 + (bucket & 3)) << (bucket >> 2) >> 2;
-		}
-	}
-	return 0;
-}
-
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 {
 	r->liveness_ns = 0;
@@ -569,6 +551,5 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			end_process(r, i);
-	r->totals.cost_median_cycles = median_cycles(r);
 	*ret = r->totals;
 }

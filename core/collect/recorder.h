@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "collect/cost.h"
 #include "collect/shared.h"
 #include "format/writer.h"
 
@@ -11,8 +12,7 @@ struct fm_recorder;
 
 struct fm_recorder_totals {
 	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
-	uint64_t cost_cycles;
-	uint64_t cost_median_cycles;
+	struct fm_cost cost;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };
