@@ -27,6 +27,8 @@
 #define FLUSH_NS 100000000u
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
+// How long children that outlive the program are waited for.
+#define STRAGGLERS_NS 200000000u
 
 static volatile sig_atomic_t caught_signal;
 
@@ -149,6 +151,16 @@ static void say_write_error_once(struct capture *c)
 	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path, strerror(errno));
 }
 
+// Helpers that a program leaves behind (multiprocessing's servers) end a moment after it.
+static void wait_for_stragglers(struct capture *c)
+{
+	for (uint64_t end_ns = fm_now_ns() + STRAGGLERS_NS; fm_now_ns() < end_ns && fm_recorder_n_alive(c->recorder);) {
+		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		nanosleep(&nap, NULL);
+		fm_recorder_drain(c->recorder);
+	}
+}
+
 // Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
 static void follow(struct capture *c)
 {
@@ -246,6 +258,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
 	follow(&c);
+	wait_for_stragglers(&c);
 	atomic_store(&c.shared.header->is_over, 1);
 	if (c.ticker)
 		fm_ticker_stop(c.ticker, &ticks);

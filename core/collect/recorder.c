@@ -535,16 +535,20 @@ void fm_recorder_drain(struct fm_recorder *r)
 	bury(r, is_gone);
 }
 
+uint32_t fm_recorder_n_alive(const struct fm_recorder *r)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		n += r->processes[i].is_used && !is_process_gone(&r->processes[i]);
+	return n;
+}
+
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 {
 	r->liveness_ns = 0;
 	fm_recorder_drain(r);
-	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		r->totals.n_processes_alive += r->processes[i].is_used;
-	// What still runs is cut off here.
-	bool is_gone[FM_WIRE_N_PROCESSES];
-	memset(is_gone, true, sizeof(is_gone));
-	read_rings(r);
+	r->totals.n_processes_alive = fm_recorder_n_alive(r);
+	read_rings(r); // what still runs is cut off here
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
 			close_slot(r, i);

@@ -22,6 +22,8 @@ void fm_recorder_destroy(struct fm_recorder *r);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);
+// How many processes have joined and not ended.
+uint32_t fm_recorder_n_alive(const struct fm_recorder *r);
 // The status of a process that the caller has reaped.
 void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal);
 // Last drain: ends what is still open, and adds to the coverage what could not be seen.

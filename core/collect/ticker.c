@@ -34,7 +34,7 @@
 #define DELIVERY_NS 2000.0
 // How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
 // tell of every code object and image they meet, which later ones do not.
-#define BUDGET_NS 250000000u
+#define BUDGET_NS 500000000u
 
 struct tick_thread {
 	uint32_t tid;
@@ -312,10 +312,10 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 	fm_cost_subtract(&window, &k->cost_before);
 	bool is_first = fm_cost_samples(&k->cost_before) == 0;
 	k->cost_before = cost;
-	uint64_t n = fm_cost_samples(&window);
-	if (is_first || n == 0)
+	if (is_first || fm_cost_samples(&window) == 0)
 		return 0;
-	double cost_ns = (double)fm_cost_total_cycles(&window) / (double)n / cycles_per_ns + DELIVERY_NS;
+	// The median: a process that just starts has dear samples for a while, and lowering the rate would not outlast them.
+	double cost_ns = (double)fm_cost_median_cycles(&window) / cycles_per_ns + DELIVERY_NS;
 	return (uint64_t)(cost_ns / k->options.max_overhead);
 }
 

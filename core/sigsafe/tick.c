@@ -44,11 +44,12 @@ static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
 			t->rows[i].kind = FM_SIG_ROW_EMPTY;
 	}
-	if (t->samples_until_page_flush-- == 0) {
+	if (t->samples_until_page_flush == 0) {
 		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
 		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
 			t->pages[i] = 0;
 	}
+	t->samples_until_page_flush--;
 }
 
 static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
