@@ -44,7 +44,8 @@ struct capture {
 	struct fm_recorder *recorder;
 	struct fm_ticker *ticker;
 	struct fm_launch launch;
-	uint64_t start_ns, start_cycles;
+	uint64_t start_ns, end_ns; // of the target
+	uint64_t start_cycles;
 	struct rusage usage; // the target's
 	int status;
 	bool did_say_write_error;
@@ -97,7 +98,7 @@ static void coverage(struct capture *c, const char *what, const char *why)
 
 static void write_closing(struct capture *c, const struct fm_recorder_totals *totals, const struct fm_ticker_stats *ticks, uint64_t wall_ns)
 {
-	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)wall_ns;
+	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
 	if (WIFEXITED(c->status))
@@ -186,8 +187,10 @@ static void follow(struct capture *c)
 			if (fm_writer_flush(c->writer))
 				say_write_error_once(c);
 		}
-		if (reaped != 0)
+		if (reaped != 0) {
+			c->end_ns = now_ns;
 			return;
+		}
 		if (now_ns >= stop_ns) {
 			stop_ns = UINT64_MAX;
 			kill_ns = now_ns + STOP_GRACE_NS;
@@ -263,7 +266,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if (c.ticker)
 		fm_ticker_stop(c.ticker, &ticks);
 	fm_recorder_finish(c.recorder, &totals);
-	ret->wall_ns = fm_now_ns() - c.start_ns;
+	ret->wall_ns = c.end_ns - c.start_ns;
 	write_closing(&c, &totals, &ticks, ret->wall_ns);
 	ret->n_samples = totals.n_samples;
 	ret->exit_signal = WIFSIGNALED(c.status) ? WTERMSIG(c.status) : 0;

@@ -35,6 +35,7 @@
 // How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
 // tell of every code object and image they meet, which later ones do not.
 #define BUDGET_NS 500000000u
+#define BUDGET_SAMPLES 20 // fewer say nothing
 
 struct tick_thread {
 	uint32_t tid;
@@ -312,7 +313,7 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 	fm_cost_subtract(&window, &k->cost_before);
 	bool is_first = fm_cost_samples(&k->cost_before) == 0;
 	k->cost_before = cost;
-	if (is_first || fm_cost_samples(&window) == 0)
+	if (is_first || fm_cost_samples(&window) < BUDGET_SAMPLES)
 		return 0;
 	// The median: a process that just starts has dear samples for a while, and lowering the rate would not outlast them.
 	double cost_ns = (double)fm_cost_median_cycles(&window) / cycles_per_ns + DELIVERY_NS;
