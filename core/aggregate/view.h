@@ -58,6 +58,7 @@ enum fm_stack_flags {
 	FM_STACK_USED = 1,       // a sample ends in it or in a stack above it
 	FM_STACK_HAS_PYTHON = 2, // a Python frame is in it
 	FM_STACK_HAS_ERROR = 4,  // an error frame is in it
+	FM_STACK_IS_WHOLE = 8,   // a sample without any Python frame goes through it: shown with every frame
 };
 
 // Names only the frames that samples went through.

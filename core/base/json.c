@@ -42,6 +42,9 @@ static void begin_value(struct fm_json *j, const char *key)
 {
 	if (j->has_items[j->depth])
 		putc_unlocked(',', j->out);
+	if (j->is_newline_due)
+		putc_unlocked('\n', j->out);
+	j->is_newline_due = false;
 	j->has_items[j->depth] = true;
 	if (key) {
 		fm_json_escape(j->out, fm_str_of(key));
@@ -122,5 +125,7 @@ void fm_json_null(struct fm_json *j, const char *key)
 
 void fm_json_newline(struct fm_json *j)
 {
-	putc_unlocked('\n', j->out);
+	j->is_newline_due = j->depth > 0; // after the comma, which the next value writes
+	if (!j->depth)
+		putc_unlocked('\n', j->out);
 }

@@ -19,6 +19,7 @@ struct symbol {
 	uint64_t addr, size;
 	uint32_t name; // offset in the string section
 	uint8_t rank;  // which of several names for one address is shown: the lowest
+	bool is_sizeless; // size is what is left of its section
 };
 
 struct fm_symbols {
@@ -54,22 +55,20 @@ static uint8_t rank_of(const GElf_Sym *sym)
 	return rank;
 }
 
-static bool is_executable(Elf *elf, size_t section)
+// The executable section that a symbol lies in. False for absolute symbols, data, and addresses outside their section.
+static bool find_code(Elf *elf, const GElf_Sym *sym, GElf_Shdr *ret)
 {
-	GElf_Shdr header;
-	Elf_Scn *scn = elf_getscn(elf, section);
-	return scn && gelf_getshdr(scn, &header) && (header.sh_flags & SHF_EXECINSTR);
+	Elf_Scn *scn = sym->st_shndx < SHN_LORESERVE ? elf_getscn(elf, sym->st_shndx) : NULL;
+	return scn && gelf_getshdr(scn, ret) && (ret->sh_flags & SHF_EXECINSTR) && sym->st_value >= ret->sh_addr &&
+	       sym->st_value - ret->sh_addr < ret->sh_size;
 }
 
-static bool is_function(Elf *elf, const GElf_Sym *sym)
+static bool is_function(const GElf_Sym *sym)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
-	if (sym->st_shndx == SHN_UNDEF || !sym->st_value || !sym->st_name)
-		return false;
-	if (type == STT_FUNC || type == STT_GNU_IFUNC)
-		return true;
 	// Assembly often forgets the type (_start, many hand-written kernels).
-	return type == STT_NOTYPE && sym->st_shndx < SHN_LORESERVE && is_executable(elf, sym->st_shndx);
+	return sym->st_shndx != SHN_UNDEF && sym->st_value && sym->st_name &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
 static void read_section(struct fm_symbols *s, Elf_Scn *scn, const GElf_Shdr *header)
@@ -83,8 +82,12 @@ static void read_section(struct fm_symbols *s, Elf_Scn *scn, const GElf_Shdr *he
 		GElf_Sym sym;
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		if (is_function(s->elf, &sym))
-			fm_vec_push(&s->table, (struct symbol){ sym.st_value, sym.st_size, sym.st_name, rank_of(&sym) });
+		GElf_Shdr code;
+		if (!is_function(&sym) || !find_code(s->elf, &sym, &code))
+			continue;
+		uint64_t left = code.sh_size - (sym.st_value - code.sh_addr);
+		fm_vec_push(&s->table, (struct symbol){ sym.st_value, sym.st_size ? sym.st_size : left, sym.st_name, rank_of(&sym),
+			sym.st_size == 0 });
 	}
 }
 
@@ -199,8 +202,7 @@ enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm
 	for (size_t step = 0; step < MAX_BACKWARD_STEPS && low > step; step++) {
 		const struct symbol *sym = &s->table.items[low - step - 1];
 		// Without a size a label reaches to the next one, and only the nearest can mean us.
-		bool holds = sym->size ? addr - sym->addr < sym->size : step == 0;
-		if (!holds)
+		if (addr - sym->addr >= sym->size || (sym->is_sizeless && step > 0))
 			continue;
 		const char *name = elf_strptr(s->elf, s->strings, sym->name);
 		if (!name || !*name)

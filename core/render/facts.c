@@ -50,7 +50,11 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
-	if (root) {
+	// The first process may have become another one by exec, so the collector notes how the program itself ended.
+	f->exit_signal = (int)meta_u64(p, "exit_signal");
+	if (!f->exit_signal && fm_profile_meta(p, "exit_code", none).len)
+		f->exit_code = (int)meta_u64(p, "exit_code");
+	else if (!f->exit_signal && root) {
 		f->exit_code = root->exit_code;
 		f->exit_signal = root->exit_signal;
 	}

@@ -6,10 +6,13 @@
 
 static struct fm_str last_part(struct fm_str path)
 {
-	const char *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
-	if (!slash || slash + 1 == path.p + path.len)
+	const char *end = path.p + path.len, *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
+	// Every package has an __init__.py: its folder says which.
+	if (slash && slash > path.p && fm_str_eq((struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) }, FM_STR_LIT("__init__.py")))
+		slash = memrchr(path.p, '/', (size_t)(slash - path.p));
+	if (!slash || slash + 1 == end)
 		return path;
-	return (struct fm_str){ slash + 1, (uint32_t)(path.p + path.len - slash - 1) };
+	return (struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) };
 }
 
 struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id)

@@ -54,8 +54,16 @@ static enum fm_err open_output(const char *path, const char *profile_path, struc
 static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_diag *diag)
 {
 	errno = 0;
-	bool is_bad = fflush(out->file) || ferror(out->file);
+	bool is_bad = fflush(out->file);
 	int cause = errno;
+	if (!is_bad && ferror(out->file)) {
+		// An earlier write failed and stdio forgot why. The file is broken anyhow: write again to hear the reason.
+		clearerr(out->file);
+		fputc('\n', out->file);
+		fflush(out->file);
+		cause = errno;
+		is_bad = true;
+	}
 	if (out->is_ours && fclose(out->file)) {
 		is_bad = true;
 		cause = cause ? cause : errno;

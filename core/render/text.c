@@ -104,13 +104,13 @@ static void print_classes(const struct fm_text *t)
 		double seconds = fm_seconds(sum->total.ns[c]);
 		fputs("  ", s->out);
 		put_mark(s, &looks[c]);
-		fprintf(s->out, " %-20s %10.3f s", looks[c].name, seconds);
+		fprintf(s->out, " %-19s %10.3f s", looks[c].name, seconds);
 		if (fm_class_is_cpu(c))
 			fprintf(s->out, "  %5.1f%% %s%.1f", 100 * seconds / t->cpu_s, s->has_utf8 ? "±" : "+-",
 				100 * fm_plus_minus_s(seconds, sum->class_sq[c], t->cpu_s, sum->total.cpu_sq) / t->cpu_s);
 		fputc('\n', s->out);
 	}
-	fprintf(s->out, "    %-20s %10.3f s  in %s samples", "CPU time sampled", t->cpu_s, fm_style_count(sum->total.n, count));
+	fprintf(s->out, "    %-19s %10.3f s  in %s samples", "CPU time sampled", t->cpu_s, fm_style_count(sum->total.n, count));
 	if (t->facts.wall_s > 0)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
@@ -120,7 +120,7 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 {
 	const struct fm_style *s = &t->style;
 	const struct fm_function *f = fm_analysis_function(t->a, row->function_id);
-	const unsigned place_cells = 24, fixed = 5 + 2 + 6 + 1 + 5 + 1 + 11 + 2;
+	const unsigned place_cells = s->width < 90 ? 18 : 24, fixed = 5 + 2 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + 11 + 2;
 	double pm = t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, w) / t->cpu_s : 0;
 	struct fm_buf place = { 0 };
 	struct fm_str file = fm_label_file(t->a, row->function_id);
@@ -137,9 +137,9 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 	fm_style_fit(s, f->name, s->width - fixed - place_cells, true);
 	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, w));
 	fm_style_paint(s, FM_PAINT_DIM);
-	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+", interval);
+	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+-", interval);
 	fm_style_paint(s, FM_PAINT_NONE);
-	fprintf(s->out, " %9.3f s  ", fm_seconds(fm_weight_cpu_ns(w)));
+	fprintf(s->out, " %9.3f s%s", fm_seconds(fm_weight_cpu_ns(w)), place.len ? "  " : "");
 	fm_style_fit(s, (struct fm_str){ (const char *)place.data, (uint32_t)place.len }, place_cells, false);
 	fputc('\n', s->out);
 	fm_buf_deinit(&place);
@@ -196,9 +196,9 @@ static void print_threads(const struct fm_text *t)
 		const struct fm_thread_row *row = &t->summary.threads.items[i];
 		const struct fm_thread *thread = row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
 		uint32_t process = fm_label_process_of(t->a, row->thread_id);
-		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%% %12s  ", process != FM_NO_ID ? p->processes.items[process].info.pid : 0,
+		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%% %12s%s", process != FM_NO_ID ? p->processes.items[process].info.pid : 0,
 			thread ? thread->tid : 0, fm_seconds(fm_weight_cpu_ns(&row->weight)), fm_text_percent(t, &row->weight),
-			fm_style_count(row->n, count));
+			fm_style_count(row->n, count), thread && thread->name.len ? "  " : "");
 		fm_style_fit(s, thread ? thread->name : FM_STR_LIT(""), s->width - 59, false);
 		fputc('\n', s->out);
 	}
@@ -280,7 +280,7 @@ static void print_method(const struct fm_text *t)
 			fm_buf_printf(&line, " (%.1f%% of the CPU time)", 100 * f->overhead_s / f->cpu_s);
 		fm_buf_u8(&line, '.');
 	}
-	fm_buf_printf(&line, " %s is the 95%% interval, in points of percent.", s->has_utf8 ? "±" : "+");
+	fm_buf_printf(&line, " %s is the 95%% interval, in points of percent.", s->has_utf8 ? "±" : "+-");
 	fm_style_wrap(s, (struct fm_str){ (const char *)line.data, (uint32_t)line.len }, 0, 0);
 	fm_buf_deinit(&line);
 }

@@ -43,6 +43,8 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint32_t id = fm_sig_code_id(t, code);
 	if (id == 0)
 		return false;
+	if (id == FM_SIG_NOT_A_FUNCTION)
+		return true;
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
 		uint64_t bytecode = code + row->code_bytecode;
@@ -127,6 +129,7 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 			return;
 		}
 		bool is_innermost = n == 0;
+		uint64_t first_frame = frame;
 		while (frame && frame != outer_frame) { // a frame still being linked may point past its run
 			uint8_t owner, is_entry = 0;
 			if (!fm_sig_read_u8(t, frame + row->frame_owner, &owner)) {
@@ -139,7 +142,8 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 			// The evaluator links its cframe before it fills current_frame in: for some instructions there is an
 			// old value. It points to a frame already popped, at or above the top of the data stack (which
 			// grows upwards in chunks of 16 KiB and more).
-			if (is_innermost && owner != row->generator_owner && frame >= stack_top && frame - stack_top < 16384)
+			if (is_innermost && frame == first_frame && owner != row->generator_owner && frame >= stack_top &&
+			    frame - stack_top < 16384)
 				break;
 			if (!push_frame(w, frame)) {
 				if (!is_innermost)

@@ -66,8 +66,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->last_cpu_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
-		t->samples_until_page_flush = 0;
-		t->unload_generation = UINT32_MAX;
+		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		fm_sig_self = t;
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;
