@@ -5,13 +5,13 @@
 #   scripts/bootstrap.sh which-meson             prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
-# ends with 1. Python tools go into .venv, viewer tools into .tools: nothing of yours is touched. Needs no terminal.
+# ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
+# nothing of yours is touched. Needs no terminal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one in .venv
 PYTHON_TOOLS="scripts/python-tools.txt"
-SPEEDSCOPE=1.25.0 PLAYWRIGHT=1.49.1
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -174,19 +174,18 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
-# The speedscope package and a driver for Chromium: exports are checked in the viewer they are made for.
+# The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
-	local stamp=".tools/node/speedscope-$SPEEDSCOPE-playwright-$PLAYWRIGHT"
-	if [ "$1" != test ] || [ -e "$stamp" ] || ! has npm || ! has node; then
+	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
+	if [ "$1" != test ] || cmp -s $list $stamp || ! has npm || ! has node; then
 		return 0
 	fi
-	say "installing the speedscope viewer into .tools"
-	mkdir -p .tools/node
-	if npm install --prefix .tools/node --no-audit --no-fund --ignore-scripts --loglevel=error \
-		"speedscope@$SPEEDSCOPE" "playwright-core@$PLAYWRIGHT" </dev/null >/dev/null 2>&1; then
-		touch "$stamp"
+	say "installing the viewers of the tests into tests/web"
+	if npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
+		</dev/null >"$log" 2>&1; then
+		cp $list $stamp
 	else
-		say "npm could not install the speedscope viewer; the test that needs it is skipped"
+		say "npm could not install them; the tests that need them are skipped"
 	fi
 }
 

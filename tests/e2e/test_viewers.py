@@ -19,6 +19,9 @@ def check(root: Path, script: str, *args) -> None:
     node = shutil.which("node")
     if not node:
         pytest.skip("node is not installed")
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.lstrip("v").split(".")[0]) < 18:
+        pytest.skip(f"node {version} is older than 18, which the browser's driver needs")
     done = subprocess.run([node, root / "tests" / "web" / script, *map(str, args)], capture_output=True, text=True, timeout=120)
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
