@@ -6,7 +6,9 @@
 
 static struct fm_str last_part(struct fm_str path)
 {
-	const char *end = path.p + path.len, *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
+	if (!path.len)
+		return path;
+	const char *end = path.p + path.len, *slash = memrchr(path.p, '/', path.len);
 	// Every package has an __init__.py: its folder says which.
 	if (slash && slash > path.p && fm_str_eq((struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) }, FM_STR_LIT("__init__.py")))
 		slash = memrchr(path.p, '/', (size_t)(slash - path.p));

@@ -140,7 +140,7 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+-", interval);
 	fm_style_paint(s, FM_PAINT_NONE);
 	fprintf(s->out, " %9.3f s%s", fm_seconds(fm_weight_cpu_ns(w)), place.len ? "  " : "");
-	fm_style_fit(s, (struct fm_str){ (const char *)place.data, (uint32_t)place.len }, place_cells, false);
+	fm_style_fit_end(s, (struct fm_str){ (const char *)place.data, (uint32_t)place.len }, place_cells); // the line is at the end
 	fputc('\n', s->out);
 	fm_buf_deinit(&place);
 }

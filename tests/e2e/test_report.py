@@ -149,6 +149,18 @@ def test_speedscope(fathom, known):
     assert main["weights"] == pytest.approx([4, 3, 1, 0.5])
 
 
+def test_speedscope_with_too_many_samples_writes_each_stack_once(fathom, build, tmp_path):
+    path = tmp_path / "big.fathom"
+    subprocess.run([build / "tests" / "gen_profile", path, "2500000"], check=True, capture_output=True)
+    data = json.loads(ok(fathom, "export", "-f", "speedscope", path))
+    assert "each distinct stack once" in data["name"]
+    report = json.loads(ok(fathom, "report", "--json", path))
+    cpu_s = sum(report["time"][k] for k in ("python_s", "native_s", "system_s", "gc_s"))
+    assert sum(p["endValue"] for p in data["profiles"]) == pytest.approx(cpu_s)
+    for profile in data["profiles"]:
+        assert len({tuple(x) for x in profile["samples"]}) == len(profile["samples"])
+
+
 def test_chrometrace_nests_and_adds_up(fathom, known):
     events = json.loads(ok(fathom, "export", "-f", "chrometrace", known))
     open_frames, total = {}, {}
