@@ -49,10 +49,15 @@ struct fm_py_row {
 	uint16_t ts_datastack_top; // 3.11, 3.12: frames at or above it are already popped
 
 	uint16_t cframe_current_frame; // 3.11, 3.12 (0 is its true place in 3.12)
-	uint16_t cframe_previous;      // 3.10 to 3.12
+	// 3.10 to 3.12. The outermost cframe is a member of the thread state, not on the C stack, and ends the chain: 3.10 leaves
+	// its link uninitialised.
+	uint16_t cframe_previous;
 
 	uint16_t frame_previous;   // or f_back
-	uint16_t frame_code;       // f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim
+	// f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim. From 3.12 on one code is the
+	// interpreter's own, pushed under an __init__ that runs in its caller's evaluator call: its co_filename and co_name
+	// are the same object and its co_firstlineno is 0. sys._getframe() does not show such frames, nor should a walker.
+	uint16_t frame_code;
 	uint16_t frame_lasti;      // f_lasti (int32), prev_instr or instr_ptr
 	uint16_t frame_is_entry;   // 3.11, one byte
 	uint16_t frame_owner;      // 3.11+, one byte

@@ -1,0 +1,119 @@
+# The front door. Meson does the building, out of tree; every target below says what it does in `make help`.
+# `make demo` and `make test` need nothing but make and a checkout: scripts/bootstrap.sh brings what is missing.
+
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 30
+WHEEL_DIR ?= dist
+DEMO ?= examples/log_digest.py
+
+MESON = $(shell scripts/bootstrap.sh which-meson)
+VENV_PYTHON = .venv/bin/python
+C_FILES = $(shell find core tests examples -name '*.[ch]' | sort)
+
+# Address and undefined-behaviour sanitizers go together; thread sanitizer excludes both. b_lundef is off because a
+# sanitized library finds the sanitizer's symbols in the program that loads it.
+ASAN_FLAGS = -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false
+TSAN_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
+FUZZ_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dlibfuzzer=true
+# Builds and shows warnings and errors only.
+ninja = ninja -C $(1) >$(1)/ninja.log 2>&1; status=$$?; \
+	grep -v -e '^\[' -e '^ninja: Entering' -e '^ninja: no work' $(1)/ninja.log; exit $$status
+
+# One file at a time: clang-tidy 14 takes every va_list but the first file's for uninitialised.
+TIDY = clang-tidy -p $(BUILD) --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-warning-option \
+	--extra-arg=-Wno-ignored-optimization-argument
+
+# A finding must end the program: without this, undefined behaviour prints a line and the test passes.
+SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+
+.PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz bench wheel install clean help
+
+all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
+	@$(call ninja,$(BUILD))
+
+$(BUILD)/build.ninja:
+	@$(MESON) setup $(BUILD) >$(BUILD).log 2>&1 || { tail -n 20 $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+
+demo: ## install what is missing, build, profile an example and print its report
+	@scripts/bootstrap.sh demo
+	@$(MAKE) --no-print-directory all
+	$(BUILD)/fathom run $(DEMO)
+
+# Every stage runs even when an earlier one failed, so that one run tells everything.
+test: ## install what is missing, build, run every check and test
+	@scripts/bootstrap.sh test
+	@$(MAKE) --no-print-directory all
+	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
+		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
+	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \
+	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
+
+check-unit: all ## unit tests in C, and every fuzz target over its corpus
+	@rm -f $(BUILD)/meson-logs/testlog.json
+	@$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs
+
+check-e2e: all ## tests of the built program, with pytest
+	@rm -f $(BUILD)/e2e.xml
+	@$(VENV_PYTHON) -m pytest tests/e2e --junitxml=$(BUILD)/e2e.xml $(PYTEST_ARGS)
+
+check-includes: ## no room includes what it may not
+	@python3 scripts/check_includes.py
+
+check-sigsafe: all ## signal-time code calls nothing that is not listed with a reason
+	@scripts/check_sigsafe.sh $(BUILD)
+
+lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
+	@scripts/bootstrap.sh lint
+	@clang-format --dry-run -Werror $(C_FILES)
+	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
+	@$(VENV_PYTHON) -m ruff check .
+	@$(VENV_PYTHON) -m ruff format --check .
+	@$(VENV_PYTHON) -m mypy
+	@shellcheck -S warning scripts/*.sh .ci/run
+
+format: ## rewrite C and Python sources in the project's style
+	@scripts/bootstrap.sh lint
+	@clang-format -i $(C_FILES)
+	@$(VENV_PYTHON) -m ruff check --fix .
+	@$(VENV_PYTHON) -m ruff format .
+
+asan: ## unit tests under the address and undefined-behaviour sanitizers
+	@scripts/bootstrap.sh demo
+	@test -f build-asan/build.ninja || $(MESON) setup build-asan $(ASAN_FLAGS) >/dev/null
+	@$(SAN_ENV) $(MESON) test -C build-asan --print-errorlogs
+
+tsan: ## unit tests under the thread sanitizer
+	@scripts/bootstrap.sh demo
+	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
+	@$(MESON) test -C build-tsan --print-errorlogs
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (30) each
+	@scripts/bootstrap.sh fuzz
+	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
+	@$(call ninja,build-fuzz)
+	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
+bench: all ## measure Fathom beside its peers and print ratios
+	@bench/run $(BENCH_ARGS)
+
+# meson-python names the Python that built the wheel as the oldest it serves. Nothing in it depends on that one: the program is
+# no extension, and the agent takes its offsets from pyabi. So the name is made to say what is true.
+wheel: ## build dist/*.whl: program, agent and Python package
+	@scripts/bootstrap.sh test
+	@rm -f $(WHEEL_DIR)/fathom-*.whl
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
+		{ tail -n 30 build-wheel.log; exit 1; }
+	@rm -f build-wheel.log
+	@$(VENV_PYTHON) -m wheel tags --remove --python-tag py3 --abi-tag none $(WHEEL_DIR)/fathom-*.whl
+
+install: all ## install below PREFIX (/usr/local); DESTDIR is understood
+	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)
+	@$(MESON) install -C $(BUILD)
+
+clean: ## remove everything that was built (not .venv)
+	@rm -rf build build-* dist
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

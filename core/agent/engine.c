@@ -1,0 +1,136 @@
+// The two ways a sample comes about. Ticker: the collector sends FM_TICK_SIGNAL to threads that run; nothing to do here but
+// to answer. Perf: the kernel's task clock raises SIGTRAP in the running thread itself, also in threads made later.
+#include "agent/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "sigsafe/raw.h"
+#include "sigsafe/state.h"
+#include "sigsafe/tick.h"
+
+#ifndef TRAP_PERF
+#define TRAP_PERF 6
+#endif
+
+// sigtrap, remove_on_exec and inherit_thread (Linux 5.13) as bits of perf_event_attr's flag word, for older headers.
+#define ATTR_INHERIT_THREAD (1ull << 35)
+#define ATTR_REMOVE_ON_EXEC (1ull << 36)
+#define ATTR_SIGTRAP (1ull << 37)
+
+// Two samples of a thread are at least so far apart: the time a sample and its timer take.
+#define PERF_SHORTEST_NS 20000u
+
+static int perf_fd = -1;
+static struct fm_wire_slot *perf_slot; // of the thread that opened it
+static uint64_t perf_random, perf_next_ns;
+
+static void on_tick(int sig, siginfo_t *info, void *context)
+{
+	// Ours comes from the collector by tgkill; anybody else's belongs to the program.
+	if (info->si_code == SI_TKILL && fm_sig.header && (uint32_t)info->si_pid == fm_sig.header->collector_pid)
+		fm_sig_tick(context);
+	else
+		fm_agent_chain_signal(sig, info, context);
+}
+
+// A fixed period could stay in step with the program's own beat, so each sample sets the next one's. The schedule is kept in
+// the thread's own CPU time: what the sample itself took does not lower the rate. Only the thread that opened the event can
+// do this; threads that inherited it keep the fixed period.
+static void jitter(void)
+{
+	struct fm_sig_thread *t = fm_sig_self;
+	if (!t || perf_fd < 0 || t->slot != perf_slot)
+		return;
+	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
+	uint64_t now = atomic_load_explicit(&t->slot->cpu_ns, memory_order_relaxed);
+	perf_random ^= perf_random << 13;
+	perf_random ^= perf_random >> 7;
+	perf_random ^= perf_random << 17;
+	perf_next_ns += period / 2 + perf_random % (period + 1);
+	if (perf_next_ns < now + PERF_SHORTEST_NS)
+		perf_next_ns = now + PERF_SHORTEST_NS; // late: do not make up for it in a burst
+	uint64_t next = perf_next_ns - now;
+	fm_sig_syscall(SYS_ioctl, perf_fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0);
+}
+
+static void on_trap(int sig, siginfo_t *info, void *context)
+{
+	if (info->si_code == TRAP_PERF) {
+		fm_sig_tick(context);
+		jitter();
+	} else {
+		fm_agent_chain_signal(sig, info, context);
+	}
+}
+
+static bool install(int sig, void (*handler)(int, siginfo_t *, void *))
+{
+	// SA_ONSTACK: a thread on a small stack that has set another one up for signals wants it used.
+	// All signals are blocked meanwhile: a program's handler that jumps out of ours would leave a sample half made.
+	struct sigaction act = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
+	sigfillset(&act.sa_mask);
+	fm_agent_hold_signal(sig);
+	return fm_agent_real_sigaction(sig, &act, NULL) == 0;
+}
+
+// Out of the way of programs that count on low descriptor numbers.
+static int move_up(int fd)
+{
+	struct rlimit limit;
+	int floor = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > 1024 ? 1000 : 200;
+	int moved = fcntl(fd, F_DUPFD_CLOEXEC, floor);
+	if (moved < 0)
+		return fd;
+	close(fd);
+	return moved;
+}
+
+static int start_perf(void)
+{
+	struct perf_event_attr attr;
+	memset(&attr, 0, sizeof(attr));
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.size = 128; // PERF_ATTR_SIZE_VER7: the first with sig_data
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	attr.sample_period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
+	attr.inherit = 1;
+	attr.exclude_kernel = 1;
+	attr.exclude_hv = 1;
+	uint64_t *flags = (uint64_t *)((char *)&attr + 40);
+	*flags |= ATTR_INHERIT_THREAD | ATTR_REMOVE_ON_EXEC | ATTR_SIGTRAP;
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
+	if (fd < 0)
+		return errno;
+	perf_fd = move_up(fd);
+	perf_slot = fm_sig_self ? fm_sig_self->slot : NULL;
+	perf_random = fm_now_ns() | 1;
+	perf_next_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return 0;
+}
+
+void fm_agent_engine_start(void)
+{
+	if (fm_sig.header->engine == FM_ENGINE_PERF) {
+		if (perf_fd >= 0) { // inherited over fork: counts the parent, not us
+			close(perf_fd);
+			perf_fd = -1;
+		}
+		int err = install(SIGTRAP, on_trap) ? start_perf() : errno;
+		if (err == 0) {
+			fm_sig.process->engine = FM_ENGINE_PERF;
+			return;
+		}
+		fm_sig.process->engine_errors = (uint32_t)err;
+	}
+	install(FM_TICK_SIGNAL, on_tick);
+	fm_sig.process->engine = FM_ENGINE_TICKER;
+}

@@ -1,0 +1,214 @@
+// Start-up: when the library is loaded with FATHOM_RING set, map the shared memory, find the Python that is there, say who
+// we are, install the engine. About 100 microseconds, once per process image.
+#include "agent/agent.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "sigsafe/image.h"
+#include "sigsafe/python.h"
+#include "sigsafe/raw.h"
+#include "sigsafe/ring.h"
+#include "sigsafe/state.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+// Longer command lines are cut in the report.
+#define MAX_COMMAND_BYTES 8192
+
+// Private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
+static void *map_private(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, size, MADV_WIPEONFORK);
+	madvise(p, size, MADV_DONTDUMP);
+	return p;
+}
+
+static bool map_shared(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return false; // the collector is gone, or this is another user's or namespace's process
+	struct stat st;
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != FM_WIRE_TOTAL_BYTES) {
+		close(fd);
+		return false;
+	}
+	uint8_t *p = mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	close(fd); // the program sees no descriptor of ours
+	if (p == MAP_FAILED)
+		return false;
+	struct fm_wire_header *header = (void *)p;
+	if (header->magic != FM_WIRE_MAGIC || header->version != FM_WIRE_VERSION) {
+		munmap(p, FM_WIRE_TOTAL_BYTES);
+		return false;
+	}
+	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
+	fm_sig.shared = p;
+	fm_sig.threads = map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
+	fm_sig.codes = map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
+	fm_sig.images = map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
+		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
+		munmap(p, FM_WIRE_TOTAL_BYTES);
+		return false;
+	}
+	fm_sig.header = header;
+	return true;
+}
+
+static bool claim_process(void)
+{
+	struct fm_wire_header *header = fm_sig.header;
+	struct fm_wire_process *table = (void *)(fm_sig.shared + FM_WIRE_HEADER_BYTES);
+	uint32_t hint = atomic_fetch_add(&header->process_hint, 1);
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		struct fm_wire_process *p = &table[(hint + i) % FM_WIRE_N_PROCESSES];
+		uint32_t expected = FM_WIRE_FREE;
+		if (!atomic_compare_exchange_strong(&p->state, &expected, FM_WIRE_CLAIMED))
+			continue;
+		fm_sig.process = p;
+		fm_sig.process_idx = (uint32_t)(p - table);
+		fm_sig.pid = (uint32_t)getpid();
+		p->pid = fm_sig.pid;
+		p->parent_pid = (uint32_t)getppid();
+		p->engine = FM_ENGINE_TICKER;
+		p->start_ns = fm_now_ns();
+		p->engine_errors = 0;
+		p->is_gone = 0;
+		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
+		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
+		return true;
+	}
+	atomic_fetch_add(&header->n_no_process, 1);
+	return false;
+}
+
+static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	uintptr_t start = UINTPTR_MAX, end = 0, hdr = 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		if (ph->p_type == PT_LOAD) {
+			start = FM_MIN(start, (info->dlpi_addr + ph->p_vaddr) & ~4095ul);
+			end = FM_MAX(end, info->dlpi_addr + ph->p_vaddr + ph->p_memsz);
+		} else if (ph->p_type == PT_GNU_EH_FRAME) {
+			hdr = info->dlpi_addr + ph->p_vaddr;
+		}
+	}
+	if (start >= end)
+		return 0;
+	if (fm_sig_n_images_at_start < FM_SIG_N_IMAGES_AT_START) {
+		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
+		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr, info->dlpi_name ? info->dlpi_name : "" };
+	}
+	bool had_python = fm_sig.has_python;
+	fm_sig_python_look(start, end, info->dlpi_addr);
+	if (!had_python && fm_sig.has_python && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);
+	return 0;
+}
+
+// Reads a small file of /proc/self; returns the bytes read.
+static size_t read_proc(const char *path, char *to, size_t cap)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	size_t len = 0;
+	ssize_t n;
+	while (len < cap && (n = read(fd, to + len, cap - len)) > 0)
+		len += (size_t)n;
+	close(fd);
+	return len;
+}
+
+static void tell_exec_name(void)
+{
+	static char command[MAX_COMMAND_BYTES];
+	size_t command_len = read_proc("/proc/self/cmdline", command, sizeof(command));
+	size_t exe_len = strlen(fm_sig.exe);
+	struct fm_sig_thread *t = fm_sig_thread_get();
+	if (!t)
+		return;
+	struct fm_wire_exec_name *rec =
+		fm_sig_ring_reserve(t, FM_WIRE_EXEC_NAME, sizeof(*rec) + exe_len + command_len);
+	if (!rec)
+		return;
+	rec->exe_len = (uint32_t)exe_len;
+	rec->command_len = (uint32_t)command_len;
+	memcpy(rec->bytes, fm_sig.exe, exe_len);
+	memcpy(rec->bytes + exe_len, command, command_len);
+	fm_sig_ring_commit(t, &rec->rec);
+	// The thread's clock starts here: what the loader and the program's start cost is not the program's doing.
+	t->last_cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// Enters this process into the table and starts its engine. Signals are blocked: no sample may see half of it.
+static void join(void)
+{
+	sigset_t all, old;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	if (claim_process()) {
+		tell_exec_name();
+		fm_agent_engine_start();
+		atomic_store_explicit(&fm_sig.process->state, FM_WIRE_LIVE, memory_order_release);
+		atomic_fetch_add(&fm_sig.header->n_processes_claimed, 1);
+	} else {
+		fm_sig.header = NULL;
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+// The child of a fork has a copy of everything but the engine; its private tables came as zeros. It must not write to its
+// parent's slot.
+static void after_fork_in_child(void)
+{
+	if (!fm_sig.header)
+		return;
+	fm_sig_self = NULL;
+	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
+		fm_sig.header = NULL;
+		return;
+	}
+	fm_sig.process = NULL;
+	fm_sig.next_code_id = 0;
+	join();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	const char *path = getenv(FM_WIRE_ENV);
+	if (!path || !*path || fm_sig.header)
+		return;
+	ssize_t len = readlink("/proc/self/exe", fm_sig.exe, sizeof(fm_sig.exe) - 1);
+	fm_sig.exe[len > 0 ? len : 0] = 0;
+	if (!map_shared(path))
+		return;
+	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
+		unsetenv(FM_WIRE_ENV);
+		unsetenv("LD_PRELOAD");
+	}
+	dl_iterate_phdr(look_at_image, NULL);
+	join();
+	if (fm_sig.header)
+		pthread_atfork(NULL, NULL, after_fork_in_child);
+}

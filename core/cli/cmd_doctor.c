@@ -1,0 +1,147 @@
+// fathom doctor: what this machine allows and lacks, each with its remedy.
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/target.h"
+#include "collect/agent_path.h"
+#include "collect/capture.h"
+
+enum verdict { GOOD, NOTE, BAD };
+
+static void line(enum verdict verdict, const char *what, const char *text)
+{
+	static const char *const marks[] = { "ok  ", "note", "BAD " };
+	printf("%s  %-18s %s\n", marks[verdict], what, text);
+}
+
+static int read_number(const char *path, int fallback)
+{
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	int value;
+	return f && fscanf(f, "%d", &value) == 1 ? value : fallback;
+}
+
+static bool check_agent(void)
+{
+	char path[4096];
+	struct fm_diag diag;
+	if (fm_agent_path_find(path, sizeof(path), &diag)) {
+		line(BAD, "agent", diag.text);
+		return false;
+	}
+	line(GOOD, "agent", path);
+	return true;
+}
+
+static void check_engines(void)
+{
+	char text[256];
+	int err, paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -99);
+	if (fm_engine_perf_is_permitted(&err))
+		snprintf(text, sizeof(text), "permitted (perf_event_paranoid is %d)", paranoid);
+	else if (err == EACCES || err == EPERM)
+		snprintf(text, sizeof(text), "refused (perf_event_paranoid is %d); 'sysctl kernel.perf_event_paranoid=2' as root permits it", paranoid);
+	else
+		snprintf(text, sizeof(text), "not there: %s; needs Linux 5.13 or a container that lets perf_event_open through", strerror(err));
+	line(fm_engine_perf_is_permitted(NULL) ? GOOD : NOTE, "perf events", text);
+	snprintf(text, sizeof(text), "%s: %s", fm_engine_choose() == FM_ENGINE_PERF ? "perf" : "ticker",
+		 fm_machine_is_virtual() ? "a virtual machine, where timer interrupts cost the program more than signals from another core"
+		 : fm_engine_choose() == FM_ENGINE_PERF ? "the better clock where timer interrupts are cheap"
+							: "perf events are not to be had");
+	line(GOOD, "engine used", text);
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		line(NOTE, "processors", "only one: the ticker shares it with the program");
+}
+
+static void check_libc(void)
+{
+	char text[160];
+	const char *version = gnu_get_libc_version();
+	int major = 0, minor = 0;
+	sscanf(version, "%d.%d", &major, &minor);
+	bool is_new = major > 2 || (major == 2 && minor >= 35);
+	snprintf(text, sizeof(text), "%s%s", version,
+		 is_new ? "" : ": older than 2.35, so native stacks through libraries loaded later (extension modules) follow frame pointers only");
+	line(is_new ? GOOD : NOTE, "glibc", text);
+}
+
+static void check_ptrace(void)
+{
+	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
+	char text[160];
+	snprintf(text, sizeof(text), scope <= 1 ? "own children may be looked at (ptrace_scope is %d)"
+						: "restricted (ptrace_scope is %d): the ticker uses a slower way to see which threads run",
+		 scope);
+	line(scope <= 1 ? GOOD : NOTE, "thread states", text);
+}
+
+static void check_python(void)
+{
+	static const char *const names[] = { "python3", "python3.8", "python3.9", "python3.10", "python3.11",
+					     "python3.12", "python3.13", "python3.14", "python3.15" };
+	bool any = false;
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++) {
+		char command[256], text[512] = "";
+		snprintf(command, sizeof(command),
+			 "%s -c 'import sys; print(sys.version.split()[0], sys.executable)' 2>/dev/null", names[i]);
+		FILE *f = popen(command, "re");
+		if (f && fgets(text, sizeof(text), f)) {
+			text[strcspn(text, "\n")] = 0;
+			int minor = 0;
+			sscanf(text, "3.%d", &minor);
+			bool is_known = minor >= 8 && minor <= 15;
+			any |= is_known;
+			if (!is_known)
+				strncat(text, " (not a version Fathom knows: native frames only)", sizeof(text) - strlen(text) - 1);
+			line(is_known ? GOOD : NOTE, names[i], text);
+		}
+		if (f)
+			pclose(f);
+	}
+	if (!any)
+		line(NOTE, "python", "no Python from 3.8 to 3.15 on PATH; name one with 'fathom run --python PATH'");
+}
+
+int fm_cmd_doctor(int argc, char **argv)
+{
+	const struct fm_option options[] = { { 0 } };
+	const struct fm_usage usage = {
+		.command = "doctor",
+		.operands = "",
+		.about = "Tell what this machine allows and lacks, each with the remedy. Exit code 1 when Fathom cannot work here.",
+		.options = options,
+		.examples = "  fathom doctor\n",
+	};
+	struct fm_operands ops;
+	int exit_code;
+	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
+		return exit_code;
+	struct utsname system;
+	char text[512];
+	if (uname(&system) == 0) {
+		snprintf(text, sizeof(text), "Linux %.128s on %.64s%s", system.release, system.machine, fm_machine_is_virtual() ? ", virtual" : "");
+		line(GOOD, "system", text);
+	}
+	bool is_fine = check_agent();
+	check_libc();
+	check_engines();
+	check_ptrace();
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (4ull << 30)) {
+		line(BAD, "address space", "limited below 4 GiB ('ulimit -v'): the agent stays out; raise the limit");
+		is_fine = false;
+	}
+	check_python();
+	return is_fine ? FM_EXIT_OK : FM_EXIT_FAILED;
+}

@@ -1,0 +1,137 @@
+// fathom record: capture only, into one file. Understands py-spy's record flags, so that its command lines work with the name
+// changed; -f with a foreign format writes that format directly.
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/capture_options.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "render/render.h"
+
+// A place for the capture while a foreign format is what is wanted.
+static bool make_temporary(char *ret, size_t cap)
+{
+	const char *dir = getenv("TMPDIR");
+	snprintf(ret, cap, "%s/fathom-XXXXXX", dir && *dir ? dir : "/tmp");
+	int fd = mkostemp(ret, O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+// Writing comes after the run, so an impossible place is better said before.
+static bool can_write(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+int fm_cmd_record(int argc, char **argv)
+{
+	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
+	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
+	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
+	bool native = false;
+	const struct fm_option options[] = {
+		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "where to write (default: profile.fathom, or profile.EXT of the format)" },
+		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT",
+		  "fathom (default), or write speedscope, raw, flamegraph, chrometrace, ... directly" },
+		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time (default 1000; 10k is fine)" },
+		{ "duration", 'd', FM_OPT_TEXT, &duration, "SECONDS", "ask the program to stop after so long (default: unlimited)" },
+		{ "native", 'n', FM_OPT_FLAG, &native, NULL, "native frames too: always so; taken for py-spy's sake" },
+		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
+		{ "subprocesses", 's', FM_OPT_FLAG, &view.processes, NULL, "child processes are always followed; this names them in each stack" },
+		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
+		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
+		{ "gil", 'g', FM_OPT_FLAG, &view.gil_only, NULL, "only samples in the interpreter itself" },
+		{ "idle", 'i', FM_OPT_FLAG, &view.idle, NULL, "waiting samples too, where the capture has them" },
+		{ "function", 'F', FM_OPT_FLAG, &view.by_function, NULL, "one frame per function instead of per line" },
+		{ "nolineno", 0, FM_OPT_FLAG, &view.no_line_numbers, NULL, "leave line numbers out" },
+		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
+		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
+		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },
+		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID", "attach to a running process (not built yet)" },
+		{ "nonblocking", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
+		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
+		{ 0 },
+	};
+	const struct fm_usage usage = {
+		.command = "record",
+		.operands = "-- PROGRAM [ARGUMENTS...]",
+		.about = "Run a program and write a profile of it. py-spy's record flags are understood.",
+		.options = options,
+		.examples = "  fathom record -o app.fathom -- python app.py\n"
+			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
+			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n",
+		.stop_at_first_operand = true,
+		.max_operands = UINT_MAX,
+	};
+	struct fm_operands ops;
+	int exit_code;
+	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
+		return exit_code;
+	if (pid) {
+		fm_say("attaching to a running process is not built yet; start the program with 'fathom record -o F -- PROGRAM'");
+		return FM_EXIT_FAILED;
+	}
+	if (ops.n == 0) {
+		fm_say("name the program to run after --: fathom record -o F -- python app.py");
+		return FM_EXIT_USAGE;
+	}
+	bool is_foreign = strcmp(format, "fathom") != 0;
+	const struct fm_format *foreign = is_foreign ? fm_format_find(format) : NULL;
+	if (is_foreign && !foreign) {
+		fm_say("no format named '%s'; 'fathom export --list' names them", format);
+		return FM_EXIT_USAGE;
+	}
+	if (duration && strcmp(duration, "unlimited")) {
+		char *end;
+		flags.duration_s = strtod(duration, &end);
+		if (*end == 's')
+			end++;
+		if (*end || end == duration || !(flags.duration_s > 0)) {
+			fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
+			return FM_EXIT_USAGE;
+		}
+	}
+	struct fm_diag diag;
+	char profile[4096], default_output[64];
+	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
+	output = output ? output : default_output;
+	struct fm_capture_options capture = { .argv = ops.v, .output_path = output };
+	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
+	if (foreign) {
+		if (!can_write(output)) {
+			fm_say("cannot write to %s: %m", output);
+			return FM_EXIT_FAILED;
+		}
+		if (!make_temporary(profile, sizeof(profile))) {
+			fm_say("cannot make a temporary file: %m; set TMPDIR to a folder with room");
+			return FM_EXIT_FAILED;
+		}
+		capture.output_path = profile;
+	}
+	struct fm_capture_result result;
+	enum fm_err err = fm_capture_run(&capture, &result, &diag);
+	exit_code = result.exit_code;
+	if (err) {
+		fm_say("%s", diag.text);
+	} else if (foreign && fm_render_write(format, profile, output, &view, &diag)) {
+		fm_say("%s", diag.text);
+		exit_code = exit_code ? exit_code : FM_EXIT_FAILED;
+	}
+	if (foreign)
+		unlink(profile);
+	return exit_code;
+}

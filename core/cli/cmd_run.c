@@ -1,0 +1,148 @@
+// fathom run: profile a target, keep the results in a dated folder, print the report.
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/capture_options.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/target.h"
+#include "render/render.h"
+
+static int make_dirs(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = 0;
+		int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+		*p = '/';
+		if (failed)
+			return -1;
+	}
+	return mkdir(path, 0777);
+}
+
+// <output dir>/<stem>/<UTC date and time>/, a new one.
+static enum fm_err make_results_dir(const char *output_dir, const char *stem, char *ret, size_t cap, struct fm_diag *diag)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	char stamp[32];
+	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &utc);
+	for (int i = 1; i < 1000; i++) {
+		char suffix[16] = "";
+		if (i > 1)
+			snprintf(suffix, sizeof(suffix), "_%d", i); // a second run within the second
+		if (snprintf(ret, cap, "%s/%s/%s%s", output_dir, stem, stamp, suffix) >= (int)cap)
+			return fm_diag_set(diag, FM_E_USAGE, "the results folder's path is too long");
+		if (make_dirs(ret) == 0)
+			return FM_OK;
+		if (errno != EEXIST)
+			break;
+	}
+	return fm_diag_set(diag, FM_E_IO, "cannot make the results folder %s: %s; choose another with --output-dir", ret, strerror(errno));
+}
+
+// The code as it was, beside its results.
+static void copy_script(const char *script, const char *dir)
+{
+	const char *base = strrchr(script, '/');
+	char path[8192], buffer[65536];
+	snprintf(path, sizeof(path), "%s/%s", dir, base ? base + 1 : script);
+	_cleanup_close_ int from = open(script, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	ssize_t n;
+	while (from >= 0 && to >= 0 && (n = read(from, buffer, sizeof(buffer))) > 0)
+		if (write(to, buffer, (size_t)n) != n)
+			break; // a full disk; the capture says so itself
+}
+
+int fm_cmd_run(int argc, char **argv)
+{
+	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
+	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
+	const char *module = NULL, *python = NULL, *output_dir = ".fathom";
+	bool is_quiet = false, is_cpu = false;
+	const struct fm_option options[] = {
+		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
+		{ "python", 0, FM_OPT_TEXT, &python, "PATH", "the interpreter for scripts and modules (default: python3 on PATH)" },
+		{ "cpu", 0, FM_OPT_FLAG, &is_cpu, NULL, "time only (all there is so far)" },
+		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time (default 1000; 10k is fine)" },
+		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
+		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
+		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
+		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
+		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },
+		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
+		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
+		{ 0 },
+	};
+	const struct fm_usage usage = {
+		.command = "run",
+		.operands = "TARGET [ARGUMENTS...]",
+		.about = "Profile a script, a module (-m) or any program, print where the time went and keep the results.",
+		.options = options,
+		.examples = "  fathom run script.py --its-own-option\n"
+			    "  fathom run -m pytest tests\n"
+			    "  fathom run --rate 10k --python python3.12 script.py\n"
+			    "  fathom run ./simulation input.dat\n",
+		.stop_at_first_operand = true,
+		.max_operands = UINT_MAX,
+	};
+	struct fm_operands ops;
+	int exit_code;
+	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
+		return exit_code;
+	if (!module && ops.n == 0) {
+		fm_say("name a script, a module (-m) or a program to run; 'fathom run --help' has examples");
+		return FM_EXIT_USAGE;
+	}
+	struct fm_diag diag;
+	struct fm_capture_options capture = { 0 };
+	struct fm_target target;
+	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
+	char dir[4096], profile[4200], results[4200];
+	exit_code = FM_EXIT_FAILED;
+	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
+	    make_results_dir(output_dir, target.stem, dir, sizeof(dir), &diag)) {
+		fm_say("%s", diag.text);
+		goto out;
+	}
+	snprintf(profile, sizeof(profile), "%s/profile.fathom", dir);
+	snprintf(results, sizeof(results), "%s/profile_results.txt", dir);
+	if (target.script)
+		copy_script(target.script, dir);
+	capture.argv = target.argv.items;
+	capture.output_path = profile;
+	struct fm_capture_result result;
+	if (fm_capture_run(&capture, &result, &diag)) {
+		fm_say("%s", diag.text);
+		exit_code = result.exit_code;
+		goto out;
+	}
+	exit_code = result.exit_code;
+	if (!is_quiet && fm_render_write("text", profile, NULL, &view, &diag))
+		fm_say("%s", diag.text);
+	view.color = 0;
+	view.width = 120;
+	if (fm_render_write("text", profile, results, &view, &diag))
+		fm_say("%s", diag.text);
+out:
+	fm_target_deinit(&target);
+	return exit_code;
+}

@@ -1,0 +1,131 @@
+#include "cli/target.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static char *copy(const char *s)
+{
+	return fm_strdup_n(s, strlen(s));
+}
+
+// The path of a program as the shell would find it, or NULL.
+static char *search_path(const char *name)
+{
+	const char *path = getenv("PATH");
+	while (path && *path) {
+		const char *end = strchrnul(path, ':');
+		char full[4096];
+		struct stat st;
+		int n = snprintf(full, sizeof(full), "%.*s/%s", (int)(end - path), path, name);
+		if (n < (int)sizeof(full) && access(full, X_OK) == 0 && stat(full, &st) == 0 && S_ISREG(st.st_mode))
+			return copy(full);
+		path = *end ? end + 1 : end;
+	}
+	return NULL;
+}
+
+static void set_stem(struct fm_target *t, const char *name)
+{
+	const char *base = strrchr(name, '/');
+	base = base ? base + 1 : name;
+	snprintf(t->stem, sizeof(t->stem), "%s", base);
+	char *dot = strrchr(t->stem, '.');
+	if (dot && dot != t->stem && !strcmp(dot, ".py"))
+		*dot = 0;
+	if (!t->stem[0])
+		snprintf(t->stem, sizeof(t->stem), "program");
+}
+
+// A Python script by its name or its first line; anything else that may be executed is a program.
+static bool is_python_script(const char *path)
+{
+	size_t len = strlen(path);
+	if ((len > 3 && !strcmp(path + len - 3, ".py")) || (len > 4 && !strcmp(path + len - 4, ".pyz")))
+		return true;
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	char line[256] = "";
+	if (!f || !fgets(line, sizeof(line), f))
+		return false;
+	return !strncmp(line, "#!", 2) && strstr(line, "python") != NULL;
+}
+
+static enum fm_err find_python(struct fm_target *t, const char *python, struct fm_diag *diag)
+{
+	if (python && strchr(python, '/')) {
+		if (access(python, X_OK) != 0)
+			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python, strerror(errno));
+		t->python = copy(python);
+		return FM_OK;
+	}
+	const char *name = python ? python : "python3";
+	t->python = search_path(name);
+	if (!t->python)
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH", name);
+	return FM_OK;
+}
+
+enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *python, char **operands, int n_operands,
+			   struct fm_diag *diag)
+{
+	*t = (struct fm_target){ 0 };
+	enum fm_err err = FM_OK;
+	if (module) {
+		if ((err = find_python(t, python, diag)))
+			return err;
+		set_stem(t, module);
+		fm_vec_push(&t->argv, copy(t->python));
+		fm_vec_push(&t->argv, copy("-m"));
+		fm_vec_push(&t->argv, copy(module));
+	} else {
+		const char *name = operands[0];
+		struct stat st;
+		bool is_there = stat(name, &st) == 0;
+		set_stem(t, name);
+		if (is_there && S_ISDIR(st.st_mode)) {
+			char main_py[4096];
+			snprintf(main_py, sizeof(main_py), "%s/__main__.py", name);
+			if (access(main_py, R_OK) != 0)
+				return fm_diag_set(diag, FM_E_NOT_FOUND, "%s is a folder without a __main__.py; name a script in it", name);
+		} else if (is_there && access(name, R_OK) != 0 && access(name, X_OK) != 0) {
+			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
+		}
+		if (is_there && (S_ISDIR(st.st_mode) || is_python_script(name) || access(name, X_OK) != 0)) {
+			if ((err = find_python(t, python, diag)))
+				return err;
+			t->script = S_ISDIR(st.st_mode) ? NULL : name;
+			fm_vec_push(&t->argv, copy(t->python));
+			fm_vec_push(&t->argv, copy(name));
+		} else if (is_there) { // a program, here or by its path
+			char path[4096];
+			snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : "./", name);
+			fm_vec_push(&t->argv, copy(path));
+		} else {
+			_cleanup_free_ char *program = strchr(name, '/') ? NULL : search_path(name);
+			if (!program)
+				return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no file or program named %s", name);
+			fm_vec_push(&t->argv, copy(name));
+		}
+		operands++;
+		n_operands--;
+	}
+	for (int i = 0; i < n_operands; i++)
+		fm_vec_push(&t->argv, copy(operands[i]));
+	fm_vec_push(&t->argv, NULL);
+	return FM_OK;
+}
+
+void fm_target_deinit(struct fm_target *t)
+{
+	for (size_t i = 0; i < t->argv.n; i++)
+		free(t->argv.items[i]);
+	fm_vec_deinit(&t->argv);
+	free(t->python);
+}

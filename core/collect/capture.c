@@ -1,0 +1,270 @@
+#include "collect/capture.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "collect/agent_path.h"
+#include "collect/launch.h"
+#include "collect/recorder.h"
+#include "collect/shared.h"
+#include "collect/ticker.h"
+#include "format/writer.h"
+
+// The rings are read this often; a killed target loses nothing, but a killed collector loses what it had not read.
+#define DRAIN_NS 10000000
+// A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
+#define FLUSH_NS 100000000u
+// A target that was asked to stop at the end of --duration gets so long before it is killed.
+#define STOP_GRACE_NS 5000000000u
+
+static volatile sig_atomic_t caught_signal;
+
+static void on_signal(int sig)
+{
+	caught_signal = sig;
+}
+
+struct capture {
+	const struct fm_capture_options *options;
+	struct fm_shared shared;
+	struct fm_writer *writer;
+	struct fm_recorder *recorder;
+	struct fm_ticker *ticker;
+	struct fm_launch launch;
+	uint64_t start_ns, start_cycles;
+	struct rusage usage; // the target's
+	int status;
+	bool did_say_write_error;
+};
+
+static uint64_t cycles_now(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	uint64_t v;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#endif
+}
+
+static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	fm_writer_meta(w, key, fm_str_of(text));
+}
+
+static void write_opening(struct capture *c)
+{
+	struct fm_buf command = { 0 };
+	for (char **arg = c->options->argv; *arg; arg++)
+		fm_buf_bytes(&command, *arg, strlen(*arg) + (arg[1] != NULL)); // joined by NUL bytes
+	fm_writer_meta(c->writer, "command", (struct fm_str){ (char *)command.data, (uint32_t)command.len });
+	fm_buf_deinit(&command);
+	char text[128];
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	fm_writer_meta(c->writer, "started", fm_str_of(text));
+	if (gethostname(text, sizeof(text)) == 0)
+		fm_writer_meta(c->writer, "host", fm_str_of(text));
+	fm_writer_meta(c->writer, "fathom_version", fm_str_of(FM_VERSION));
+	fm_writer_meta(c->writer, "clock", FM_STR_LIT("monotonic"));
+	fm_writer_meta(c->writer, "mode", c->options->native ? FM_STR_LIT("cpu") : FM_STR_LIT("cpu, Python frames only"));
+	fm_writer_meta(c->writer, "engine", c->shared.header->engine == FM_ENGINE_PERF ? FM_STR_LIT("perf") : FM_STR_LIT("ticker"));
+	meta_uint(c->writer, "rate_hz", c->options->rate_hz);
+}
+
+static void coverage(struct capture *c, const char *what, const char *why)
+{
+	fm_writer_coverage(c->writer, fm_str_of(what), fm_str_of(why));
+}
+
+static void write_closing(struct capture *c, const struct fm_recorder_totals *totals, const struct fm_ticker_stats *ticks, uint64_t wall_ns)
+{
+	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)wall_ns;
+	char what[160];
+	meta_uint(c->writer, "wall_ns", wall_ns);
+	if (WIFEXITED(c->status))
+		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
+	else
+		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
+	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)totals->cost_cycles / cycles_per_ns));
+	meta_uint(c->writer, "handler_median_ns", (uint64_t)((double)totals->cost_median_cycles / cycles_per_ns));
+	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+	meta_uint(c->writer, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
+	meta_uint(c->writer, "target_user_ns", (uint64_t)c->usage.ru_utime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_utime.tv_usec * 1000u);
+	meta_uint(c->writer, "target_system_ns", (uint64_t)c->usage.ru_stime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_stime.tv_usec * 1000u);
+	meta_uint(c->writer, "n_dropped", totals->n_dropped + atomic_load(&c->shared.header->n_no_slot));
+	meta_uint(c->writer, "n_failed_unwinds", totals->n_failed);
+	meta_uint(c->writer, "n_restarted_calls", totals->n_restarted);
+	meta_uint(c->writer, "n_signals", ticks->n_signals);
+	if (totals->n_processes == 0)
+		coverage(c, "the whole program", "the agent was not loaded into it: it is statically linked, set-user-id, or clears its environment");
+	if (ticks->n_blocked_threads) {
+		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
+		coverage(c, what, "blocked the sampling signal (SIGURG) for some time; their CPU time is counted where they next allowed it");
+	}
+	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz) {
+		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
+		coverage(c, what, "deep stacks cost more than --max-overhead allows");
+	}
+	if (totals->n_processes_alive) {
+		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive, totals->n_processes_alive == 1 ? "" : "es");
+		coverage(c, what, "still running when the program ended");
+	}
+	if (atomic_load(&c->shared.header->n_no_process)) {
+		snprintf(what, sizeof(what), "%llu processes", (unsigned long long)atomic_load(&c->shared.header->n_no_process));
+		coverage(c, what, "more than 1024 processes ran at one time");
+	}
+	if (atomic_load(&c->shared.header->n_no_slot)) {
+		snprintf(what, sizeof(what), "%llu samples", (unsigned long long)atomic_load(&c->shared.header->n_no_slot));
+		coverage(c, what, "more than 1024 threads ran at one time");
+	}
+	if (totals->n_bad_records) {
+		snprintf(what, sizeof(what), "%llu records", (unsigned long long)totals->n_bad_records);
+		coverage(c, what, "the target wrote over the memory it shares with Fathom");
+	}
+}
+
+static void say_write_error_once(struct capture *c)
+{
+	enum fm_err err = fm_writer_error(c->writer);
+	if (!err || c->did_say_write_error)
+		return;
+	c->did_say_write_error = true;
+	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path, strerror(errno));
+}
+
+// Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
+static void follow(struct capture *c)
+{
+	uint64_t flush_ns = c->start_ns + FLUSH_NS, stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
+	if (c->options->duration_s > 0)
+		stop_ns = c->start_ns + (uint64_t)(c->options->duration_s * 1e9);
+	for (;;) {
+		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		nanosleep(&nap, NULL);
+		if (caught_signal) {
+			kill(c->launch.pid, caught_signal);
+			caught_signal = 0;
+		}
+		// Reaping comes before draining: what the target wrote last is then in the rings.
+		pid_t reaped = wait4(c->launch.pid, &c->status, WNOHANG, &c->usage);
+		if (reaped == c->launch.pid)
+			fm_recorder_set_exit(c->recorder, (uint32_t)reaped, WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
+					     WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0);
+		fm_recorder_drain(c->recorder);
+		uint64_t now_ns = fm_now_ns();
+		if (now_ns >= flush_ns) {
+			flush_ns = now_ns + FLUSH_NS;
+			if (fm_writer_flush(c->writer))
+				say_write_error_once(c);
+		}
+		if (reaped != 0)
+			return;
+		if (now_ns >= stop_ns) {
+			stop_ns = UINT64_MAX;
+			kill_ns = now_ns + STOP_GRACE_NS;
+			kill(c->launch.pid, SIGTERM);
+		}
+		if (now_ns >= kill_ns) {
+			kill_ns = UINT64_MAX;
+			kill(c->launch.pid, SIGKILL);
+		}
+	}
+}
+
+static void hold_signals(void)
+{
+	struct sigaction act = { .sa_handler = SIG_IGN };
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGQUIT, &act, NULL);
+	sigaction(SIGPIPE, &act, NULL);
+	sigaction(SIGXFSZ, &act, NULL); // a file-size limit is an error of write(), not the end
+	act.sa_handler = on_signal;
+	sigaction(SIGTERM, &act, NULL);
+	sigaction(SIGHUP, &act, NULL);
+}
+
+static void raise_descriptor_limit(void)
+{
+	// One descriptor per thread of the target is held open.
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret, struct fm_diag *diag)
+{
+	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 } };
+	struct fm_ticker_stats ticks = { 0 };
+	struct fm_recorder_totals totals = { 0 };
+	char agent_path[4096];
+	*ret = (struct fm_capture_result){ .exit_code = 1 };
+	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);
+	if (err)
+		return err;
+	if ((err = fm_shared_init(&c.shared, diag)))
+		goto out;
+	c.shared.header->rate_hz = options->rate_hz;
+	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
+	c.shared.header->flags = (options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
+	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
+		goto out;
+	write_opening(&c);
+	if ((err = fm_writer_flush(c.writer))) {
+		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
+		goto out;
+	}
+	c.recorder = fm_recorder_create(&c.shared, c.writer);
+	c.start_ns = fm_now_ns();
+	c.start_cycles = cycles_now();
+	if ((err = fm_launch_start(&c.launch, options->argv, agent_path, c.shared.env_value, &ret->exit_code, diag))) {
+		if (c.launch.pid > 0)
+			waitpid(c.launch.pid, NULL, 0);
+		goto out;
+	}
+	hold_signals();
+	raise_descriptor_limit();
+	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz, .max_overhead = options->max_overhead };
+	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
+		coverage(&c, "the whole program", "the sampling thread could not be started");
+	follow(&c);
+	atomic_store(&c.shared.header->is_over, 1);
+	if (c.ticker)
+		fm_ticker_stop(c.ticker, &ticks);
+	fm_recorder_finish(c.recorder, &totals);
+	ret->wall_ns = fm_now_ns() - c.start_ns;
+	write_closing(&c, &totals, &ticks, ret->wall_ns);
+	ret->n_samples = totals.n_samples;
+	ret->exit_signal = WIFSIGNALED(c.status) ? WTERMSIG(c.status) : 0;
+	ret->exit_code = ret->exit_signal ? 128 + ret->exit_signal : WEXITSTATUS(c.status);
+out:
+	if (c.writer) {
+		say_write_error_once(&c);
+		enum fm_err close_err = fm_writer_close(c.writer, NULL);
+		if (close_err && !err && !c.did_say_write_error)
+			fm_say("cannot write all of %s; it is readable up to its last whole part", options->output_path);
+	}
+	if (c.recorder)
+		fm_recorder_destroy(c.recorder);
+	fm_launch_deinit(&c.launch);
+	fm_shared_deinit(&c.shared);
+	return err;
+}

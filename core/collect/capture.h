@@ -1,0 +1,36 @@
+// One capture from start to end: launch the target, tick, drain, write, wait, close the file.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+struct fm_capture_options {
+	char **argv; // NULL-terminated command of the target
+	const char *output_path;
+	uint32_t rate_hz;
+	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
+	bool native, children;
+	double max_overhead; // share, 0 = no limit
+	double duration_s;   // 0 = until the target ends
+};
+
+struct fm_capture_result {
+	int exit_code;   // what fathom should exit with: the target's own, or 128 + signal
+	int exit_signal; // 0 = none
+	uint64_t n_samples;
+	uint64_t wall_ns;
+};
+
+// FM_OK when the target ran, whatever it returned; a file that could not be written whole is said in one line on stderr and
+// does not stop the target. Otherwise diag says why nothing ran, and ret->exit_code is set.
+FM_MUST_CHECK enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret,
+					 struct fm_diag *diag);
+
+// The engine that costs the target less here. In a virtual machine every timer interrupt leaves the guest, which costs ten
+// times a signal from another core; on bare metal perf is the better clock, if the system permits it.
+uint32_t fm_engine_choose(void);
+bool fm_engine_perf_is_permitted(int *ret_errno);
+bool fm_machine_is_virtual(void);

@@ -1,0 +1,42 @@
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "collect/capture.h"
+
+bool fm_machine_is_virtual(void)
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/cpuinfo", "re");
+	char line[4096];
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "flags", 5))
+			return strstr(line, " hypervisor") != NULL;
+	return false;
+}
+
+bool fm_engine_perf_is_permitted(int *ret_errno)
+{
+	struct perf_event_attr attr;
+	memset(&attr, 0, sizeof(attr));
+	attr.type = PERF_TYPE_SOFTWARE;
+	attr.size = 128;
+	attr.config = PERF_COUNT_SW_TASK_CLOCK;
+	attr.sample_period = 1000000000u;
+	attr.disabled = 1;
+	attr.exclude_kernel = 1;
+	attr.exclude_hv = 1;
+	*(uint64_t *)((char *)&attr + 40) |= 1ull << 36 | 1ull << 37; // remove_on_exec, sigtrap: as agent/engine.c asks
+	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul);
+	if (ret_errno)
+		*ret_errno = fd < 0 ? errno : 0;
+	return fd >= 0;
+}
+
+uint32_t fm_engine_choose(void)
+{
+	return !fm_machine_is_virtual() && fm_engine_perf_is_permitted(NULL) ? FM_ENGINE_PERF : FM_ENGINE_TICKER;
+}

@@ -1,0 +1,574 @@
+// Definitions (code objects, images) and samples travel through different threads' rings, so the order between rings matters:
+// an agent publishes a definition before any sample that uses it. Reading therefore goes in three steps: note how far each
+// ring is; read the definitions of every ring as far as it is by then; read the samples up to the notes. A sample within the
+// notes finds its definitions read.
+#include "collect/recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+
+// Larger source files are left out of the profile; the report then reads them from disk.
+#define MAX_SOURCE_BYTES (1 << 20)
+// A thread's end is noticed this often.
+#define LIVENESS_NS 50000000u
+
+struct image_range {
+	uint64_t start, end, bias;
+	uint32_t image_id;
+};
+
+// What the collector knows of one process image. exec and fork make new ones.
+struct recorded_process {
+	bool is_used;
+	uint32_t pid, process_id;
+	int pidfd;
+	struct fm_process_info info;
+	struct fm_buf exe, command;
+	char version[24];
+	bool is_named;
+	FM_VEC(uint32_t) code_ids; // wire id -> writer id + 1
+	FM_VEC(struct image_range) images;
+	struct fm_map frames; // wire frame -> writer frame id
+};
+
+struct recorded_slot {
+	bool is_used;
+	uint32_t process_idx, tid, thread_id;
+	uint64_t definitions_read; // ring position
+	uint64_t noted_head;
+	char name[32];
+	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
+};
+
+struct exit_status {
+	uint32_t pid;
+	int code, signal;
+};
+
+struct fm_recorder {
+	struct fm_shared *shared;
+	struct fm_writer *writer;
+	struct recorded_process processes[FM_WIRE_N_PROCESSES];
+	struct recorded_slot slots[FM_WIRE_N_SLOTS];
+	struct fm_intern sources; // file names whose text was looked for
+	uint64_t liveness_ns;
+	uint64_t cost[FM_WIRE_COST_BUCKETS];
+	struct fm_recorder_totals totals;
+	FM_VEC(struct exit_status) exits;
+};
+
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer)
+{
+	struct fm_recorder *r = fm_alloc(sizeof(*r));
+	r->shared = shared;
+	r->writer = writer;
+	return r;
+}
+
+static void process_deinit(struct recorded_process *p)
+{
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	fm_buf_deinit(&p->exe);
+	fm_buf_deinit(&p->command);
+	fm_vec_deinit(&p->code_ids);
+	fm_vec_deinit(&p->images);
+	fm_map_deinit(&p->frames);
+	*p = (struct recorded_process){ .pidfd = -1 };
+}
+
+void fm_recorder_destroy(struct fm_recorder *r)
+{
+	for (size_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].is_used)
+			process_deinit(&r->processes[i]);
+	for (size_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		fm_vec_deinit(&r->slots[i].stacks);
+	fm_intern_deinit(&r->sources);
+	fm_vec_deinit(&r->exits);
+	free(r);
+}
+
+// ---- processes ----
+
+static void describe_process(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+{
+	uint32_t version = atomic_load(&entry->python_version);
+	p->version[0] = 0;
+	if (atomic_load(&entry->python) != FM_WIRE_PYTHON_NONE) {
+		if (version & 0xffff)
+			snprintf(p->version, sizeof(p->version), "%u.%u.%u", version >> 24, version >> 16 & 0xff, version >> 8 & 0xff);
+		else
+			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
+	}
+	p->info = (struct fm_process_info){
+		.pid = entry->pid,
+		.parent_pid = entry->parent_pid,
+		.start_ns = entry->start_ns,
+		.exe = { p->exe.data ? (const char *)p->exe.data : "", (uint32_t)p->exe.len },
+		.command = { p->command.data ? (const char *)p->command.data : "", (uint32_t)p->command.len },
+		.python_version = fm_str_of(p->version),
+		.engine = fm_str_of(entry->engine == FM_ENGINE_PERF ? "perf" : "ticker"),
+	};
+}
+
+static struct recorded_process *open_process(struct fm_recorder *r, uint32_t idx)
+{
+	struct recorded_process *p = &r->processes[idx];
+	const struct fm_wire_process *entry = &r->shared->processes[idx];
+	if (p->is_used)
+		return p;
+	*p = (struct recorded_process){ .is_used = true, .pid = entry->pid };
+	p->pidfd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
+	describe_process(r, p, entry);
+	p->process_id = fm_writer_process(r->writer, &p->info);
+	r->totals.n_processes++;
+	return p;
+}
+
+static void update_process(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+{
+	char before[sizeof(p->version)];
+	memcpy(before, p->version, sizeof(before));
+	describe_process(r, p, entry);
+	if (!p->is_named && !strcmp(before, p->version))
+		return;
+	p->is_named = false;
+	fm_writer_process_update(r->writer, p->process_id, &p->info);
+}
+
+// How a process ended, as far as anybody outside its parent can tell: the last field of a zombie's stat.
+static void read_zombie_exit(uint32_t pid, int *ret_code, int *ret_signal)
+{
+	char path[32], text[1024];
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	const char *state = strrchr(text, ')');
+	const char *last = strrchr(text, ' ');
+	if (!state || state[1] != ' ' || state[2] != 'Z' || !last)
+		return;
+	int status = atoi(last + 1);
+	*ret_signal = status & 0x7f;
+	*ret_code = *ret_signal ? -1 : status >> 8;
+}
+
+static void end_process(struct fm_recorder *r, uint32_t idx)
+{
+	struct recorded_process *p = &r->processes[idx];
+	struct fm_wire_process *entry = &r->shared->processes[idx];
+	int code = -1, signal = 0;
+	bool is_known = false;
+	for (size_t i = 0; i < r->exits.n; i++)
+		if (r->exits.items[i].pid == p->pid) {
+			code = r->exits.items[i].code;
+			signal = r->exits.items[i].signal;
+			is_known = true;
+		}
+	if (!is_known)
+		read_zombie_exit(p->pid, &code, &signal);
+	update_process(r, p, entry);
+	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
+		char what[96];
+		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
+		char why[128];
+		snprintf(why, sizeof(why), "Python %s is not known to this Fathom; native frames only", p->version);
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+		r->totals.n_unknown_python++;
+	}
+	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
+	process_deinit(p);
+	entry->pid = 0;
+	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
+}
+
+void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal)
+{
+	fm_vec_push(&r->exits, (struct exit_status){ pid, exit_code, exit_signal });
+}
+
+// ---- definitions ----
+
+static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
+{
+	bool is_new;
+	fm_intern_id(&r->sources, filename, &is_new);
+	if (!is_new || filename.len == 0 || filename.p[0] == '<' || filename.len > 4000)
+		return;
+	char path[4096];
+	if (filename.p[0] == '/')
+		snprintf(path, sizeof(path), "%.*s", (int)filename.len, filename.p);
+	else
+		snprintf(path, sizeof(path), "/proc/%u/cwd/%.*s", p->pid, (int)filename.len, filename.p);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE_BYTES)
+		return;
+	_cleanup_free_ char *text = fm_alloc((size_t)st.st_size + 1);
+	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
+	if (n > 0)
+		fm_writer_source(r->writer, filename, (struct fm_str){ text, (uint32_t)n });
+}
+
+static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
+{
+	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
+	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= FM_WIRE_NO_CODE) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	const char *at = (const char *)rec->bytes;
+	struct fm_code_info code = { .first_line = rec->first_line, .line_table_kind = rec->line_table_kind };
+	code.name = (struct fm_str){ at, rec->name_len };
+	code.qualname = (struct fm_str){ at + rec->name_len, rec->qualname_len };
+	code.filename = (struct fm_str){ at + rec->name_len + rec->qualname_len, rec->filename_len };
+	code.line_table = (struct fm_str){ code.filename.p + rec->filename_len, rec->line_table_len };
+	if (code.qualname.len == 0)
+		code.qualname = code.name; // up to 3.10 the interpreter has no better one
+	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
+	p->code_ids.items[rec->id] = fm_writer_code(r->writer, &code) + 1;
+	keep_source(r, p, code.filename);
+}
+
+static void take_image(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_image *rec)
+{
+	if (rec->rec.size < sizeof(*rec) || (uint64_t)rec->path_len + rec->build_id_len > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct fm_str path = { (const char *)rec->bytes, rec->path_len };
+	struct fm_str build_id = { (const char *)rec->bytes + rec->path_len, rec->build_id_len };
+	if (rec->flags & FM_IMAGE_IS_VDSO)
+		path = FM_STR_LIT("[vdso]");
+	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
+	for (size_t i = 0; i < p->images.n; i++) {
+		struct image_range *have = &p->images.items[i];
+		if (have->start == rec->start && have->end == rec->end && have->image_id == id)
+			return; // told by two threads at once, or again after a dlclose
+		if (have->start < rec->end && rec->start < have->end)
+			*have-- = p->images.items[--p->images.n], i--; // was unloaded
+	}
+	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, id });
+	fm_map_deinit(&p->frames); // addresses may mean something else now
+	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
+}
+
+static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_exec_name *rec)
+{
+	if (rec->rec.size < sizeof(*rec) || (uint64_t)rec->exe_len + rec->command_len > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	p->exe.len = p->command.len = 0;
+	uint32_t command_len = rec->command_len;
+	while (command_len && rec->bytes[rec->exe_len + command_len - 1] == 0)
+		command_len--;
+	fm_buf_bytes(&p->exe, rec->bytes, rec->exe_len);
+	fm_buf_bytes(&p->command, rec->bytes + rec->exe_len, command_len);
+	p->is_named = true;
+	(void)r;
+}
+
+// ---- samples ----
+
+static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t lookup_pc)
+{
+	bool is_new;
+	uint64_t *known = fm_map_at(&p->frames, lookup_pc, &is_new);
+	if (!is_new)
+		return (uint32_t)*known;
+	uint32_t image_id = FM_NO_ID;
+	uint64_t value = lookup_pc;
+	for (size_t i = 0; i < p->images.n; i++)
+		if (lookup_pc >= p->images.items[i].start && lookup_pc < p->images.items[i].end) {
+			image_id = p->images.items[i].image_id;
+			value = lookup_pc - p->images.items[i].bias;
+		}
+	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image_id, value);
+	*known = id;
+	return id;
+}
+
+static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact)
+{
+	uint64_t kind = frame >> FM_WIRE_FRAME_SHIFT;
+	if (kind == FM_WIRE_FRAME_NATIVE)
+		return native_frame(r, p, frame - (is_exact ? 0 : 1));
+	if (kind == FM_WIRE_FRAME_PYTHON) {
+		uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
+		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
+	}
+	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
+}
+
+static void take_sample(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_sample *rec)
+{
+	uint64_t n_new = (uint64_t)rec->n_frames - rec->n_shared;
+	if (rec->rec.size < sizeof(*rec) || rec->n_shared > rec->n_frames || rec->n_shared > s->stacks.n ||
+	    n_new * 8 > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	uint32_t stack = rec->n_shared ? s->stacks.items[rec->n_shared - 1] : FM_ROOT_STACK;
+	s->stacks.n = rec->n_shared;
+	for (uint64_t i = n_new; i-- > 0;) { // outermost first
+		bool is_exact = i == rec->leaf_idx || i == rec->exact_idx;
+		stack = fm_writer_stack(r->writer, stack, resolve_frame(r, p, rec->frames[i], is_exact));
+		fm_vec_push(&s->stacks, stack);
+	}
+	struct fm_sample sample = {
+		.thread_id = s->thread_id,
+		.stack_id = stack,
+		.time_ns = rec->time_ns,
+		.weight_ns = rec->weight_ns,
+		.cpu = rec->cpu,
+		.class = rec->class,
+	};
+	fm_writer_sample(r->writer, &sample);
+	r->totals.n_samples++;
+}
+
+// ---- rings ----
+
+typedef void (*take_fn)(struct fm_recorder *, struct recorded_process *, struct recorded_slot *, const struct fm_wire_record *);
+
+static void take_definition(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_record *rec)
+{
+	(void)s;
+	if (rec->type == FM_WIRE_CODE)
+		take_code(r, p, (const void *)rec);
+	else if (rec->type == FM_WIRE_IMAGE)
+		take_image(r, p, (const void *)rec);
+	else if (rec->type == FM_WIRE_EXEC_NAME)
+		take_exec_name(r, p, (const void *)rec);
+}
+
+static void take_event(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_record *rec)
+{
+	if (rec->type == FM_WIRE_SAMPLE)
+		take_sample(r, p, s, (const void *)rec);
+}
+
+// Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
+static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64_t to, take_fn take)
+{
+	struct recorded_slot *s = &r->slots[idx];
+	struct recorded_process *p = &r->processes[s->process_idx];
+	const uint8_t *ring = fm_shared_ring(r->shared, idx);
+	if (to - from > FM_WIRE_RING_BYTES)
+		return;
+	while (from < to) {
+		const struct fm_wire_record *rec = (const void *)(ring + from % FM_WIRE_RING_BYTES);
+		uint32_t size = rec->size;
+		if (size < sizeof(*rec) || size % 8 || size > to - from || from % FM_WIRE_RING_BYTES + size > FM_WIRE_RING_BYTES) {
+			r->totals.n_bad_records++;
+			return;
+		}
+		take(r, p, s, rec);
+		from += size;
+	}
+}
+
+static void open_slot(struct fm_recorder *r, uint32_t idx)
+{
+	const struct fm_wire_owner *owner = &r->shared->owners[idx];
+	struct recorded_slot *s = &r->slots[idx];
+	struct recorded_process *p = open_process(r, owner->process_idx);
+	s->is_used = true;
+	s->process_idx = owner->process_idx;
+	s->tid = owner->tid;
+	s->definitions_read = 0;
+	s->name[0] = 0;
+	s->stacks.n = 0;
+	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+}
+
+// Threads rename themselves when it suits them; what they are called now is written when it is news.
+static void name_thread(struct fm_recorder *r, struct recorded_slot *s)
+{
+	char path[64], name[sizeof(s->name)] = "";
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", r->processes[s->process_idx].pid, s->tid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
+	while (n > 0 && name[n - 1] == '\n')
+		n--;
+	name[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(name, s->name))
+		return;
+	memcpy(s->name, name, sizeof(name));
+	fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(name));
+}
+
+static void close_slot(struct fm_recorder *r, uint32_t idx)
+{
+	struct recorded_slot *s = &r->slots[idx];
+	struct fm_wire_slot *slot = fm_shared_slot(r->shared, idx);
+	uint64_t n_dropped = atomic_load(&slot->n_dropped);
+	r->totals.n_dropped += n_dropped;
+	r->totals.n_failed += atomic_load(&slot->n_failed);
+	r->totals.n_restarted += atomic_load(&slot->n_restarted);
+	r->totals.cost_cycles += atomic_load(&slot->cost_cycles);
+	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
+		r->cost[i] += atomic_load(&slot->cost[i]);
+	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
+	s->is_used = false;
+	s->stacks.n = 0;
+	fm_shared_free_slot(r->shared, idx);
+}
+
+static bool is_process_gone(const struct recorded_process *p)
+{
+	if (p->pidfd < 0)
+		return true; // it was gone before we could look
+	struct pollfd poller = { .fd = p->pidfd, .events = POLLIN };
+	return poll(&poller, 1, 0) > 0;
+}
+
+static bool is_thread_gone(const struct recorded_process *p, uint32_t tid)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%u/task/%u", p->pid, tid);
+	return access(path, F_OK) != 0 && errno == ENOENT;
+}
+
+// True when another entry of the same pid came later: the process has called exec.
+static bool was_replaced(const struct fm_recorder *r, uint32_t idx)
+{
+	const struct fm_wire_process *entry = &r->shared->processes[idx];
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		const struct fm_wire_process *other = &r->shared->processes[i];
+		if (i != idx && other->pid == entry->pid && other->start_ns > entry->start_ns &&
+		    atomic_load_explicit(&other->state, memory_order_acquire) == FM_WIRE_LIVE)
+			return true;
+	}
+	return false;
+}
+
+static void read_rings(struct fm_recorder *r)
+{
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
+			continue;
+		if (!r->slots[i].is_used)
+			open_slot(r, i);
+		r->slots[i].noted_head = atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
+	}
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct recorded_slot *s = &r->slots[i];
+		if (!s->is_used)
+			continue;
+		uint64_t head = atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
+		walk_ring(r, i, s->definitions_read, head, take_definition);
+		s->definitions_read = head;
+	}
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct recorded_slot *s = &r->slots[i];
+		if (!s->is_used)
+			continue;
+		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
+		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours
+		if (tail == s->noted_head)
+			continue;
+		walk_ring(r, i, tail, s->noted_head, take_event);
+		// Release: we are done with these bytes, the owner may overwrite them.
+		atomic_store_explicit(&slot->tail, s->noted_head, memory_order_release);
+	}
+}
+
+// Ends threads and processes that are gone. What they wrote last has been read: they were seen gone before read_rings ran.
+static void bury(struct fm_recorder *r, const bool *is_gone)
+{
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct recorded_slot *s = &r->slots[i];
+		if (s->is_used && (is_gone[s->process_idx] || is_thread_gone(&r->processes[s->process_idx], s->tid))) {
+			struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
+			if (atomic_load(&slot->tail) == atomic_load(&slot->head))
+				close_slot(r, i);
+		}
+	}
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		if (!r->processes[i].is_used || !is_gone[i])
+			continue;
+		bool has_slots = false;
+		for (uint32_t j = 0; j < FM_WIRE_N_SLOTS; j++)
+			has_slots |= r->slots[j].is_used && r->slots[j].process_idx == i;
+		if (!has_slots)
+			end_process(r, i);
+	}
+}
+
+void fm_recorder_drain(struct fm_recorder *r)
+{
+	uint64_t now_ns = fm_now_ns();
+	bool look = now_ns >= r->liveness_ns;
+	bool is_gone[FM_WIRE_N_PROCESSES] = { false };
+	if (look) {
+		r->liveness_ns = now_ns + LIVENESS_NS;
+		for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+			if (atomic_load_explicit(&r->shared->processes[i].state, memory_order_acquire) == FM_WIRE_LIVE) {
+				struct recorded_process *p = open_process(r, i);
+				is_gone[i] = is_process_gone(p) || was_replaced(r, i);
+			}
+	}
+	read_rings(r);
+	if (!look)
+		return;
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		if (r->slots[i].is_used)
+			name_thread(r, &r->slots[i]);
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].is_used && !is_gone[i])
+			update_process(r, &r->processes[i], &r->shared->processes[i]);
+	bury(r, is_gone);
+}
+
+static uint64_t median_cycles(const struct fm_recorder *r)
+{
+	uint64_t total = 0, seen = 0;
+	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
+		total += r->cost[i];
+	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++) {
+		seen += r->cost[i];
+		if (seen * 2 >= total && total) {
+			size_t bucket = i + 8; // see count_cost() in sigsafe/tick.c
+			return (uint64_t)(4 + (bucket & 3)) << (bucket >> 2) >> 2;
+		}
+	}
+	return 0;
+}
+
+void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
+{
+	r->liveness_ns = 0;
+	fm_recorder_drain(r);
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		r->totals.n_processes_alive += r->processes[i].is_used;
+	// What still runs is cut off here.
+	bool is_gone[FM_WIRE_N_PROCESSES];
+	memset(is_gone, true, sizeof(is_gone));
+	read_rings(r);
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		if (r->slots[i].is_used)
+			close_slot(r, i);
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].is_used)
+			end_process(r, i);
+	r->totals.cost_median_cycles = median_cycles(r);
+	*ret = r->totals;
+}

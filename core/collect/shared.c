@@ -1,0 +1,48 @@
+#include "collect/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
+{
+	*shared = (struct fm_shared){ .fd = memfd_create("fathom", MFD_CLOEXEC) };
+	if (shared->fd < 0 || ftruncate(shared->fd, (off_t)FM_WIRE_TOTAL_BYTES) != 0)
+		return fm_diag_set(diag, FM_E_REFUSED, "cannot make shared memory: %s", strerror(errno));
+	shared->base = mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
+	if (shared->base == MAP_FAILED) {
+		shared->base = NULL;
+		return fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",
+				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno));
+	}
+	shared->header = (void *)shared->base;
+	shared->processes = (void *)(shared->base + FM_WIRE_HEADER_BYTES);
+	shared->owners = (void *)(shared->base + FM_WIRE_SLOT_TABLE_OFFSET);
+	shared->header->version = FM_WIRE_VERSION;
+	shared->header->collector_pid = (uint32_t)getpid();
+	shared->header->magic = FM_WIRE_MAGIC;
+	snprintf(shared->env_value, sizeof(shared->env_value), "/proc/%d/fd/%d", getpid(), shared->fd);
+	return FM_OK;
+}
+
+void fm_shared_deinit(struct fm_shared *shared)
+{
+	if (shared->base)
+		munmap(shared->base, FM_WIRE_TOTAL_BYTES);
+	if (shared->fd >= 0)
+		close(shared->fd);
+	*shared = (struct fm_shared){ .fd = -1 };
+}
+
+void fm_shared_free_slot(struct fm_shared *shared, uint32_t idx)
+{
+	// Punching the hole zeroes control block and ring in one go and gives the pages back.
+	fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		  (off_t)(FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES), FM_WIRE_SLOT_BYTES);
+	struct fm_wire_owner *owner = &shared->owners[idx];
+	owner->pid = owner->tid = 0;
+	atomic_store_explicit(&owner->state, FM_WIRE_FREE, memory_order_release);
+}

@@ -1,0 +1,32 @@
+// The collector's side of the shared memory (wire/wire.h): made here, mapped by every process of the target's tree.
+#pragma once
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "wire/wire.h"
+
+struct fm_shared {
+	int fd;
+	uint8_t *base;
+	struct fm_wire_header *header;
+	struct fm_wire_process *processes; // FM_WIRE_N_PROCESSES
+	struct fm_wire_owner *owners;      // FM_WIRE_N_SLOTS
+	char env_value[64];                // for FM_WIRE_ENV
+};
+
+FM_MUST_CHECK enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag);
+void fm_shared_deinit(struct fm_shared *shared);
+
+static inline struct fm_wire_slot *fm_shared_slot(const struct fm_shared *shared, uint32_t idx)
+{
+	return (struct fm_wire_slot *)(shared->base + FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES);
+}
+
+static inline const uint8_t *fm_shared_ring(const struct fm_shared *shared, uint32_t idx)
+{
+	return (const uint8_t *)fm_shared_slot(shared, idx) + FM_WIRE_CONTROL_BYTES;
+}
+
+// Gives a slot back: zeroes its control block and returns the ring's pages. Its owner must be gone.
+void fm_shared_free_slot(struct fm_shared *shared, uint32_t idx);

@@ -1,0 +1,397 @@
+#include "collect/ticker.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+
+// New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others.
+#define RESCAN_NS 20000000u
+// A signal not answered for so long: the thread blocks it, or lost it over an exec.
+#define UNANSWERED_NS 100000000u
+// How often a thread that blocks the signal is looked at again.
+#define BLOCKED_RECHECK_NS 1000000000u
+// A handler of ours, and the agent's start, block all signals for microseconds: one look is no proof.
+#define BLOCKED_SECOND_LOOK_NS 10000000u
+// Looking at threads that wait may take this share of the ticker's period; with many of them each is looked at less often.
+#define IDLE_LOOK_SHARE 0.05
+#define IDLE_LOOK_NS 1500.0
+#define MAX_IDLE_SKIP 64u
+// What a signal costs the target besides the handler: entering and leaving the kernel.
+#define DELIVERY_NS 2000.0
+// How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
+// tell of every code object and image they meet, which later ones do not.
+#define BUDGET_NS 250000000u
+
+struct tick_thread {
+	uint32_t tid;
+	int fd;           // of .../syscall or .../stat; -1: could not be opened
+	bool fd_is_stat;
+	bool is_blocking; // blocked our signal at the last look
+	bool was_counted; // as blocking it for good
+	bool is_checked;  // its mask was looked at
+	bool was_seen;    // by the last scan
+	int slot;         // index, -1 = not known yet
+	uint32_t skip;    // ticks to let pass before the next look
+	uint64_t sent_ns; // of the unanswered signal, 0 = none
+	uint64_t n_ticks_at_send;
+	uint64_t recheck_ns;
+};
+
+struct tick_process {
+	uint32_t process_idx, pid;
+	int task_fd; // of /proc/PID/task
+	uint64_t n_links, scanned_ns;
+	FM_VEC(struct tick_thread) threads;
+};
+
+struct fm_ticker {
+	struct fm_shared *shared;
+	struct fm_ticker_options options;
+	pthread_t thread;
+	_Atomic int is_stopping;
+	uint64_t random;
+	uint32_t n_claimed_seen;
+	uint32_t idle_skip;
+	uint32_t n_idle;
+	FM_VEC(struct tick_process) processes;
+	struct fm_ticker_stats stats;
+};
+
+static uint64_t next_random(struct fm_ticker *k)
+{
+	uint64_t x = k->random;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return k->random = x;
+}
+
+static void close_thread(struct tick_thread *t)
+{
+	if (t->fd >= 0)
+		close(t->fd);
+}
+
+static void close_process(struct tick_process *p)
+{
+	for (size_t i = 0; i < p->threads.n; i++)
+		close_thread(&p->threads.items[i]);
+	fm_vec_deinit(&p->threads);
+	if (p->task_fd >= 0)
+		close(p->task_fd);
+}
+
+static void open_thread(const struct tick_process *p, struct tick_thread *t)
+{
+	char path[64];
+	// "running" or what it waits for, in one microsecond; needs the right to trace, which a parent has.
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", p->pid, t->tid);
+	t->fd = open(path, O_RDONLY | O_CLOEXEC);
+	char probe[8];
+	if (t->fd >= 0 && pread(t->fd, probe, sizeof(probe), 0) <= 0) {
+		close(t->fd);
+		t->fd = -1;
+	}
+	t->fd_is_stat = t->fd < 0;
+	if (t->fd < 0) {
+		snprintf(path, sizeof(path), "/proc/%u/task/%u/stat", p->pid, t->tid);
+		t->fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+}
+
+static void scan_threads(struct fm_ticker *k, struct tick_process *p, uint64_t now_ns)
+{
+	p->scanned_ns = now_ns;
+	int fd = openat(p->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (size_t i = 0; i < p->threads.n; i++)
+		p->threads.items[i].was_seen = false;
+	for (struct dirent *e; (e = readdir(dir));) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		if (tid == 0)
+			continue;
+		struct tick_thread *found = NULL;
+		for (size_t i = 0; i < p->threads.n && !found; i++)
+			if (p->threads.items[i].tid == tid)
+				found = &p->threads.items[i];
+		if (!found) {
+			struct tick_thread t = { .tid = tid, .fd = -1, .slot = -1 };
+			open_thread(p, &t);
+			fm_vec_push(&p->threads, t);
+			found = &p->threads.items[p->threads.n - 1];
+		}
+		found->was_seen = true;
+	}
+	closedir(dir);
+	for (size_t i = 0; i < p->threads.n;) {
+		if (p->threads.items[i].was_seen) {
+			i++;
+		} else {
+			close_thread(&p->threads.items[i]);
+			p->threads.items[i] = p->threads.items[--p->threads.n];
+		}
+	}
+	(void)k;
+}
+
+// Takes up processes that joined and drops those whose entry was freed or taken by another.
+static void scan_processes(struct fm_ticker *k)
+{
+	k->n_claimed_seen = atomic_load(&k->shared->header->n_processes_claimed);
+	for (size_t i = 0; i < k->processes.n;) {
+		struct tick_process *p = &k->processes.items[i];
+		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE && entry->pid == p->pid) {
+			i++;
+		} else {
+			close_process(p);
+			k->processes.items[i] = k->processes.items[--k->processes.n];
+		}
+	}
+	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
+		struct fm_wire_process *entry = &k->shared->processes[idx];
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE || entry->engine != FM_ENGINE_TICKER)
+			continue;
+		bool is_known = false;
+		for (size_t i = 0; i < k->processes.n && !is_known; i++)
+			is_known = k->processes.items[i].process_idx == idx;
+		if (is_known)
+			continue;
+		char path[32];
+		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
+		struct tick_process p = { .process_idx = idx, .pid = entry->pid, .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
+		fm_vec_push(&k->processes, p);
+	}
+}
+
+static bool is_running(const struct tick_thread *t)
+{
+	char text[512];
+	if (t->fd < 0)
+		return false;
+	ssize_t n = pread(t->fd, text, t->fd_is_stat ? sizeof(text) - 1 : 8, 0);
+	if (n <= 0)
+		return false;
+	if (!t->fd_is_stat)
+		return text[0] == 'r'; // "running"
+	text[n] = 0;
+	const char *after_name = strrchr(text, ')'); // the name may hold anything, also brackets
+	return after_name && after_name[1] && after_name[2] == 'R';
+}
+
+static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
+{
+	char path[64], text[4096];
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", p->pid, t->tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = 0;
+	const char *mask = strstr(text, "\nSigBlk:");
+	return mask && strtoull(mask + 8, NULL, 16) >> (FM_TICK_SIGNAL - 1) & 1;
+}
+
+static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
+{
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		const struct fm_wire_owner *o = &shared->owners[i];
+		if (o->tid == tid && o->process_idx == process_idx && atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
+			return (int)i;
+	}
+	return -1;
+}
+
+// True when a signal on its way has been answered, or none is.
+static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
+{
+	if (!t->sent_ns)
+		return true;
+	if (t->slot < 0)
+		t->slot = find_slot(k->shared, p->process_idx, t->tid);
+	if (t->slot >= 0 && atomic_load_explicit(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks, memory_order_acquire) != t->n_ticks_at_send) {
+		t->sent_ns = 0;
+		return true;
+	}
+	if (now_ns - t->sent_ns < UNANSWERED_NS)
+		return false;
+	t->sent_ns = 0;
+	t->is_checked = false; // look at its mask again before the next one
+	return true;
+}
+
+static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
+{
+	if (t->skip) {
+		t->skip--;
+		return;
+	}
+	if (!is_running(t)) {
+		t->skip = k->idle_skip;
+		k->n_idle++;
+		return;
+	}
+	if (!is_answered(k, p, t, now_ns))
+		return;
+	if (t->is_blocking && now_ns < t->recheck_ns)
+		return;
+	if (!t->is_checked || t->is_blocking) {
+		bool was_blocking = t->is_blocking;
+		t->is_checked = true;
+		t->is_blocking = blocks_signal(p, t);
+		if (t->is_blocking) {
+			t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
+			if (was_blocking && !t->was_counted) {
+				t->was_counted = true;
+				k->stats.n_blocked_threads++;
+			}
+			return;
+		}
+	}
+	t->n_ticks_at_send = t->slot >= 0 ? atomic_load(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks) : 0;
+	if (syscall(SYS_tgkill, p->pid, t->tid, FM_TICK_SIGNAL) == 0) {
+		t->sent_ns = now_ns;
+		k->stats.n_signals++;
+	}
+}
+
+static void tick(struct fm_ticker *k, uint64_t now_ns)
+{
+	if (k->n_claimed_seen != atomic_load(&k->shared->header->n_processes_claimed))
+		scan_processes(k);
+	k->n_idle = 0;
+	for (size_t i = 0; i < k->processes.n; i++) {
+		struct tick_process *p = &k->processes.items[i];
+		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
+		struct stat st;
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE || entry->pid != p->pid ||
+		    fstat(p->task_fd, &st) != 0) {
+			close_process(p);
+			*p = k->processes.items[--k->processes.n];
+			i--;
+			continue;
+		}
+		if (st.st_nlink != p->n_links || now_ns - p->scanned_ns > RESCAN_NS) {
+			p->n_links = st.st_nlink;
+			scan_threads(k, p, now_ns);
+		}
+		for (size_t j = 0; j < p->threads.n; j++)
+			tick_thread(k, p, &p->threads.items[j], now_ns);
+	}
+}
+
+// The period at which handlers stay within their budget, from what they cost lately.
+static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns, uint64_t *n_before, uint64_t *cycles_before)
+{
+	uint64_t n = 0, cycles = 0;
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE) {
+			n += atomic_load(&fm_shared_slot(k->shared, i)->n_ticks);
+			cycles += atomic_load(&fm_shared_slot(k->shared, i)->cost_cycles);
+		}
+	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
+	if (*n_before == 0) {
+		period = 0;
+	} else if (n > *n_before && cycles > *cycles_before) {
+		double cost_ns = (double)(cycles - *cycles_before) / (double)(n - *n_before) / cycles_per_ns + DELIVERY_NS;
+		period = FM_MAX(wanted, (uint64_t)(cost_ns / k->options.max_overhead));
+	} else if (n == *n_before) {
+		period = 0; // nothing new: keep what is
+	}
+	*n_before = n;
+	*cycles_before = cycles;
+	return period;
+}
+
+static uint64_t cycles_now(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#else
+	uint64_t v;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#endif
+}
+
+static void *run(void *arg)
+{
+	struct fm_ticker *k = arg;
+	prctl(PR_SET_NAME, "fathom-ticker");
+	prctl(PR_SET_TIMERSLACK, 1ul); // the default of 50 us is half a period at 10 kHz
+	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
+	uint64_t first_ns = fm_now_ns(), first_cycles = cycles_now();
+	uint64_t next_ns = first_ns, budget_ns = first_ns + BUDGET_NS, n_before = 0, cycles_before = 0;
+	k->stats.lowest_rate_hz = k->options.rate_hz;
+	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
+		// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
+		next_ns += period / 2 + next_random(k) % (period + 1);
+		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u), .tv_nsec = (long)(next_ns % 1000000000u) };
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		uint64_t now_ns = fm_now_ns();
+		if (now_ns > next_ns + 2 * period) { // do not make up for it in a burst
+			k->stats.n_late++;
+			next_ns = now_ns;
+		}
+		k->stats.n_ticks++;
+		tick(k, now_ns);
+		double idle_share = k->n_idle * IDLE_LOOK_NS * (k->idle_skip + 1) / ((double)period * IDLE_LOOK_SHARE);
+		k->idle_skip = FM_MIN((uint32_t)idle_share, MAX_IDLE_SKIP);
+		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
+			budget_ns = now_ns + BUDGET_NS;
+			double cycles_per_ns = (double)(cycles_now() - first_cycles) / (double)(now_ns - first_ns);
+			uint64_t affordable = affordable_period_ns(k, cycles_per_ns, &n_before, &cycles_before);
+			if (affordable) // half way each time: one odd window does not swing the rate
+				period = FM_MAX(wanted, (period + affordable) / 2);
+			k->stats.lowest_rate_hz = FM_MIN(k->stats.lowest_rate_hz, (uint32_t)(1000000000u / period));
+		}
+	}
+	k->stats.cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	return NULL;
+}
+
+enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_options *options, struct fm_ticker **ret,
+			    struct fm_diag *diag)
+{
+	struct fm_ticker *k = fm_alloc(sizeof(*k));
+	k->shared = shared;
+	k->options = *options;
+	k->random = fm_now_ns() | 1;
+	int err = pthread_create(&k->thread, NULL, run, k);
+	if (err) {
+		free(k);
+		return fm_diag_set(diag, FM_E_REFUSED, "cannot start a thread: %s", strerror(err));
+	}
+	*ret = k;
+	return FM_OK;
+}
+
+void fm_ticker_stop(struct fm_ticker *k, struct fm_ticker_stats *ret)
+{
+	atomic_store(&k->is_stopping, 1);
+	pthread_join(k->thread, NULL);
+	*ret = k->stats;
+	for (size_t i = 0; i < k->processes.n; i++)
+		close_process(&k->processes.items[i]);
+	fm_vec_deinit(&k->processes);
+	free(k);
+}

@@ -1,0 +1,83 @@
+//   native (innermost first)           runs                        out
+//   memcpy            cfa 0x10                                     memcpy
+//   PyEval            cfa 0x50         marker 0x48: g, f           g, f, PyEval
+//   list_sort         cfa 0x60                                     list_sort
+//   PyEval            cfa 0x90         marker 0x88: main           main, PyEval
+//
+// A run belongs to the native frame whose part of the stack, [previous cfa, cfa), holds its marker. Both lists are ordered by
+// address, so one pass does it, with stripped, split and tail-calling interpreters alike.
+#include "sigsafe/merge.h"
+
+#include <stdbool.h>
+
+#include "format/model.h"
+#include "sigsafe/raw.h"
+
+#include "sigsafe/sigsafe.h"
+
+static FM_SIGSAFE void put(struct fm_sig_thread *t, uint64_t frame)
+{
+	if (t->n_out < FM_SIG_MAX_FRAMES)
+		t->out[t->n_out++] = frame;
+	else // the outer end goes; the last frame says so
+		t->out[FM_SIG_MAX_FRAMES - 1] = FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | FM_STACK_TOO_DEEP;
+}
+
+static FM_SIGSAFE bool is_evaluator(const struct fm_sig_native *frame, bool is_leaf)
+{
+	const struct fm_sig_python *py = &fm_sig.python;
+	uint64_t pc = frame->pc - (is_leaf ? 0 : 1);
+	return (pc >= py->eval_start && pc < py->eval_end) || (pc >= py->eval_cold_start && pc < py->eval_cold_end);
+}
+
+// 3.8 and 3.9: evaluator frames and Python frames pair one to one. A whole native stack is in step at its outer end (at the
+// inner end the evaluator may just enter or leave); a broken one only at its inner end.
+static FM_SIGSAFE void find_markers(struct fm_sig_thread *t)
+{
+	uint32_t n_evaluators = 0;
+	for (uint32_t i = 0; i < t->n_native; i++)
+		n_evaluators += is_evaluator(&t->native[i], i == 0);
+	int64_t shift = t->native_error ? 0 : (int64_t)t->n_runs - n_evaluators; // run = evaluator + shift
+	uint32_t nth = 0;
+	for (uint32_t i = 0; i < t->n_native; i++) {
+		if (!is_evaluator(&t->native[i], i == 0))
+			continue;
+		int64_t run = (int64_t)nth++ + shift;
+		if (run >= 0 && run < t->n_runs)
+			t->runs[run].marker = t->native[i].cfa - 1;
+	}
+	// More Python than C: unpaired runs at the outer end come after the break, those at the inner end stay with the leaf.
+	for (int64_t run = (int64_t)nth + shift; run < t->n_runs; run++)
+		if (run >= 0)
+			t->runs[run].marker = UINT64_MAX;
+}
+
+FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, uint32_t *ret_leaf_idx, uint32_t *ret_exact_idx)
+{
+	uint32_t run = 0, frame = 0;
+	t->n_out = 0;
+	*ret_leaf_idx = *ret_exact_idx = UINT32_MAX;
+	if (t->n_runs && t->n_native && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+		find_markers(t);
+	for (uint32_t i = 0; i < t->n_native; i++) {
+		// The frame at which unwinding broke off does not own what lies beyond.
+		uint64_t cfa = t->native[i].cfa;
+		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++)
+			for (; frame < t->runs[run].end; frame++)
+				put(t, t->python[frame]);
+		if (cfa == UINT64_MAX && !t->native_error)
+			for (; frame < t->n_python; frame++)
+				put(t, t->python[frame]);
+		if (i == 0)
+			*ret_leaf_idx = t->n_out;
+		if (i == t->exact_native)
+			*ret_exact_idx = t->n_out;
+		put(t, FM_WIRE_FRAME_NATIVE << FM_WIRE_FRAME_SHIFT | (t->native[i].pc & ((1ull << FM_WIRE_FRAME_SHIFT) - 1)));
+	}
+	if (t->native_error)
+		put(t, FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | t->native_error);
+	for (; frame < t->n_python; frame++)
+		put(t, t->python[frame]);
+	if (t->python_error)
+		put(t, FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | t->python_error);
+}

@@ -1,0 +1,18 @@
+#include "sigsafe/raw.h"
+
+#include <errno.h>
+
+#include "sigsafe/sigsafe.h"
+
+struct fm_sig_state fm_sig;
+__thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));
+
+FM_SIGSAFE bool fm_sig_probe_page(struct fm_sig_thread *t, uintptr_t addr)
+{
+	uintptr_t page = addr >> 12;
+	long ret = fm_sig_syscall(SYS_rt_sigprocmask, ~0L, (long)(page << 12), 0, 8);
+	if (ret != -EINVAL)
+		return false;
+	t->pages[page & (FM_SIG_PAGES - 1)] = page;
+	return true;
+}

@@ -1,0 +1,100 @@
+// What the signal-time code may use instead of libc: system calls without errno, copies without memcpy, guarded reads.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "base/compiler.h"
+#include "sigsafe/state.h"
+
+// A system call that leaves errno alone; returns -errno on failure.
+static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
+{
+#if defined(__x86_64__)
+	long ret;
+	register long r10 __asm__("r10") = d;
+	__asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	return ret;
+#elif defined(__aarch64__)
+	register long x8 __asm__("x8") = nr;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	return x0;
+#else
+#error "no system call sequence for this CPU"
+#endif
+}
+
+static inline uint64_t fm_sig_cycles(void)
+{
+#if defined(__x86_64__)
+	uint32_t lo, hi;
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+	return (uint64_t)hi << 32 | lo;
+#else
+	uint64_t v;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
+	return v;
+#endif
+}
+
+static inline void fm_sig_copy(void *to, const void *from, size_t len)
+{
+	uint8_t *t = to;
+	const uint8_t *f = from;
+	for (; len >= 8; t += 8, f += 8, len -= 8)
+		*(uint64_t *)t = *(const uint64_t *)f; // both our CPUs take unaligned words
+	for (; len; len--)
+		*t++ = *f++;
+}
+
+// True when the page of addr can be read. Asks the kernel by a call that reads 8 bytes and then always fails for another
+// reason: rt_sigprocmask with an impossible `how` gives EFAULT for bad memory and EINVAL for good, and changes nothing.
+bool fm_sig_probe_page(struct fm_sig_thread *t, uintptr_t addr);
+
+// True when [addr, addr + len) can be read, len at most a page.
+static inline bool fm_sig_readable(struct fm_sig_thread *t, uintptr_t addr, size_t len)
+{
+	// Below the first page and above the user half there is nothing of ours; pointers torn in two end up there.
+	if (FM_UNLIKELY(addr < 4096 || addr >= (1ull << 47) - 4096))
+		return false;
+	uintptr_t first = addr >> 12, last = (addr + len - 1) >> 12;
+	if (FM_UNLIKELY(t->pages[first & (FM_SIG_PAGES - 1)] != first) && !fm_sig_probe_page(t, addr))
+		return false;
+	return first == last || t->pages[last & (FM_SIG_PAGES - 1)] == last || fm_sig_probe_page(t, last << 12);
+}
+
+static inline bool fm_sig_read_u64(struct fm_sig_thread *t, uintptr_t addr, uint64_t *ret)
+{
+	if (!fm_sig_readable(t, addr, 8))
+		return false;
+	*ret = *(const uint64_t *)addr;
+	return true;
+}
+
+static inline bool fm_sig_read_u32(struct fm_sig_thread *t, uintptr_t addr, uint32_t *ret)
+{
+	if (!fm_sig_readable(t, addr, 4))
+		return false;
+	*ret = *(const uint32_t *)addr;
+	return true;
+}
+
+static inline bool fm_sig_read_u8(struct fm_sig_thread *t, uintptr_t addr, uint8_t *ret)
+{
+	if (!fm_sig_readable(t, addr, 1))
+		return false;
+	*ret = *(const uint8_t *)addr;
+	return true;
+}
+
+static inline uint64_t fm_sig_hash(uint64_t x)
+{
+	x *= 0x9e3779b97f4a7c15u;
+	return x ^ x >> 29;
+}

@@ -1,0 +1,77 @@
+#include "sigsafe/ring.h"
+
+#include <time.h>
+
+#include "sigsafe/raw.h"
+
+#include "sigsafe/sigsafe.h"
+
+FM_SIGSAFE void *fm_sig_ring_reserve(struct fm_sig_thread *t, uint16_t type, size_t size)
+{
+	size = (size + 7) & ~(size_t)7;
+	struct fm_wire_slot *slot = t->slot;
+	uint64_t head = atomic_load_explicit(&slot->head, memory_order_relaxed); // ours
+	// Acquire: the bytes below tail have been read by the collector before we overwrite them.
+	uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_acquire);
+	uint64_t to_end = FM_WIRE_RING_BYTES - head % FM_WIRE_RING_BYTES;
+	uint64_t skip = size > to_end ? to_end : 0; // records are never split
+	if (size > FM_WIRE_RING_BYTES / 2 || head + skip + size - tail > FM_WIRE_RING_BYTES)
+		return NULL;
+	if (skip) {
+		struct fm_wire_record *pad = (void *)(t->ring + head % FM_WIRE_RING_BYTES);
+		pad->size = (uint32_t)skip;
+		pad->type = FM_WIRE_PAD;
+		pad->reserved = 0;
+		head += skip;
+		atomic_store_explicit(&slot->head, head, memory_order_release);
+	}
+	struct fm_wire_record *rec = (void *)(t->ring + head % FM_WIRE_RING_BYTES);
+	rec->size = (uint32_t)size;
+	rec->type = type;
+	rec->reserved = 0;
+	return rec;
+}
+
+FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire_record *rec)
+{
+	uint64_t head = atomic_load_explicit(&t->slot->head, memory_order_relaxed);
+	// Publishes the record: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
+	atomic_store_explicit(&t->slot->head, head + rec->size, memory_order_release);
+}
+
+FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
+{
+	if (FM_LIKELY(fm_sig_self != NULL))
+		return fm_sig_self;
+	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
+	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		uint32_t idx = (hint + i) % FM_WIRE_N_SLOTS;
+		struct fm_wire_owner *owner = &owners[idx];
+		uint32_t expected = FM_WIRE_FREE;
+		if (atomic_load_explicit(&owner->state, memory_order_relaxed) != FM_WIRE_FREE ||
+		    !atomic_compare_exchange_strong(&owner->state, &expected, FM_WIRE_CLAIMED))
+			continue;
+		struct fm_wire_slot *slot =
+			(void *)(fm_sig.shared + FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES);
+		struct fm_sig_thread *t = &fm_sig.threads[idx];
+		struct timespec now;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		owner->process_idx = fm_sig.process_idx;
+		owner->pid = fm_sig.pid;
+		owner->tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
+		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		t->slot = slot;
+		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
+		t->last_cpu_ns = 0;
+		t->n_prev = 0; // an earlier thread may have used this memory
+		t->is_busy = false;
+		t->samples_until_page_flush = 0;
+		t->unload_generation = UINT32_MAX;
+		fm_sig_self = t;
+		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
+		return t;
+	}
+	atomic_fetch_add_explicit(&fm_sig.header->n_no_slot, 1, memory_order_relaxed);
+	return NULL;
+}

@@ -1,0 +1,15 @@
+// The calling thread's ring: reserve, fill, commit. One writer, at signal time (or with signals blocked).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sigsafe/state.h"
+
+// Room for a record of size bytes (rounded up to 8), its header filled; NULL when the ring is full. The reader sees nothing
+// of it until fm_sig_ring_commit().
+void *fm_sig_ring_reserve(struct fm_sig_thread *t, uint16_t type, size_t size);
+void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire_record *rec);
+
+// The calling thread's memory, with a slot claimed at first use; NULL when all slots are taken.
+struct fm_sig_thread *fm_sig_thread_get(void);

@@ -1,0 +1,111 @@
+// All state of the signal-time code: one struct per process, one per sampled thread.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "pyabi/row.h"
+#include "wire/wire.h"
+
+// 5,000 Python calls recurse through about 15,000 C frames up to CPython 3.10: whole stacks want room. Deeper ones keep
+// their leaf side and end in FM_STACK_TOO_DEEP.
+#define FM_SIG_MAX_FRAMES 32768
+#define FM_SIG_MAX_RUNS 16384
+
+// Rows remembered by pc. Return addresses repeat from sample to sample; leaf pcs mostly do.
+#define FM_SIG_ROWS 4096 // power of two
+// Pages known to be readable. 512 x 4 KiB covers the stack and the hot objects of most threads.
+#define FM_SIG_PAGES 512 // power of two
+// A page once readable may be unmapped later: forget them now and then. What this bounds is not a crash in normal use
+// (live objects stay mapped) but how long a stale belief could pair with a torn pointer.
+#define FM_SIG_PAGES_TTL 256 // samples
+
+// How to get from a frame to its caller, for one pc. kind is enum fm_sig_row_kind.
+struct fm_sig_row {
+	uint64_t pc;
+	int32_t cfa_off;
+	int16_t rbp_off; // 0: rbp is unchanged; else saved at CFA + rbp_off
+	int16_t rbx_off; // the same for rbx
+	uint8_t cfa_reg; // DWARF register number
+	uint8_t kind;
+};
+static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
+
+struct fm_sig_native {
+	uint64_t pc;
+	uint64_t cfa; // end of the frame on the stack: it owns [previous cfa, cfa)
+};
+
+struct fm_sig_run {
+	uint64_t marker; // an address inside the evaluator's C frame; 0 = not known (3.8, 3.9)
+	uint32_t end;    // index after the run's last Python frame
+};
+
+// A sampled thread's private memory; anonymous, sparse, wiped in a forked child.
+struct fm_sig_thread {
+	struct fm_wire_slot *slot;
+	uint8_t *ring;
+	uint64_t last_cpu_ns;
+	uint32_t unload_generation; // rows are forgotten when a library was unloaded
+	uint32_t samples_until_page_flush;
+	bool is_busy;
+	bool has_python_image_leaf;
+	uint32_t n_native, n_python, n_runs, n_out, n_prev;
+	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
+	uint32_t native_error; // enum fm_stack_error or 0
+	uint32_t python_error;
+	uint64_t pages[FM_SIG_PAGES];
+	struct fm_sig_row rows[FM_SIG_ROWS];
+	struct fm_sig_native native[FM_SIG_MAX_FRAMES];
+	uint64_t python[FM_SIG_MAX_FRAMES];
+	struct fm_sig_run runs[FM_SIG_MAX_RUNS];
+	uint64_t out[FM_SIG_MAX_FRAMES];
+	uint64_t prev[FM_SIG_MAX_FRAMES]; // the last stack that was pushed, outermost first
+};
+
+struct fm_sig_python {
+	struct fm_py_row row;
+	void *(*current_thread_state)(void);     // _PyThreadState_UncheckedGet
+	void *(*gilstate_thread_state)(void);    // PyGILState_GetThisThreadState
+	uintptr_t runtime, code_type;
+	uintptr_t image_start, image_end;
+	uintptr_t eval_start, eval_end;          // _PyEval_EvalFrameDefault, for 3.8 and 3.9
+	uintptr_t eval_cold_start, eval_cold_end; // its .cold part, when symbols tell
+	uint32_t hexversion;
+};
+
+// Code objects and images already told of. Open addressing, insert only, safe between threads.
+#define FM_SIG_CODES (1u << 18)
+#define FM_SIG_IMAGES (1u << 12)
+
+struct fm_sig_code {
+	_Atomic uint64_t addr;   // of the code object, 0 = empty
+	_Atomic uint64_t id_print; // id << 32 | fingerprint, 0 = being written
+};
+
+struct fm_sig_image {
+	_Atomic uint64_t start;
+	_Atomic uint64_t told; // 1 once its record is in a ring
+};
+
+struct fm_sig_state {
+	struct fm_wire_header *header; // NULL: inert
+	struct fm_wire_process *process;
+	uint32_t process_idx;
+	uint32_t pid;
+	uint8_t *shared;               // start of the mapping
+	struct fm_sig_thread *threads; // FM_WIRE_N_SLOTS of them
+	struct fm_sig_code *codes;
+	struct fm_sig_image *images;
+	_Atomic uint32_t next_code_id; // ids are 1, 2, ...
+	_Atomic uint32_t unload_generation;
+	_Atomic uint32_t has_python; // python below is complete (release/acquire)
+	struct fm_sig_python python;
+	char exe[512]; // the executable's path, for its image record
+};
+
+extern struct fm_sig_state fm_sig;
+
+// The calling thread's memory, NULL before its first sample. initial-exec: reading it never allocates.
+extern __thread struct fm_sig_thread *fm_sig_self;

@@ -1,0 +1,147 @@
+#include "sigsafe/tick.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "format/model.h"
+#include "sigsafe/image.h"
+#include "sigsafe/merge.h"
+#include "sigsafe/python.h"
+#include "sigsafe/raw.h"
+#include "sigsafe/restart.h"
+#include "sigsafe/ring.h"
+#include "sigsafe/unwind.h"
+
+#include "sigsafe/sigsafe.h"
+
+extern int sched_getcpu(void);
+
+static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static FM_SIGSAFE void count_cost(struct fm_wire_slot *slot, uint64_t cycles)
+{
+	// Relaxed and unshared: only this thread writes its slot's counters.
+	uint64_t total = atomic_load_explicit(&slot->cost_cycles, memory_order_relaxed);
+	atomic_store_explicit(&slot->cost_cycles, total + cycles, memory_order_relaxed);
+	unsigned log2 = 63 - (unsigned)__builtin_clzll(cycles | 4);
+	unsigned bucket = (log2 << 2 | (unsigned)(cycles >> (log2 - 2) & 3)) - 8;
+	if (bucket >= FM_WIRE_COST_BUCKETS)
+		bucket = FM_WIRE_COST_BUCKETS - 1;
+	uint32_t n = atomic_load_explicit(&slot->cost[bucket], memory_order_relaxed);
+	atomic_store_explicit(&slot->cost[bucket], n + 1, memory_order_relaxed);
+}
+
+static FM_SIGSAFE void bump(_Atomic uint64_t *counter)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+// Forgets what may no longer be true.
+static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
+{
+	uint32_t generation = atomic_load_explicit(&fm_sig.unload_generation, memory_order_acquire);
+	if (FM_UNLIKELY(t->unload_generation != generation)) {
+		t->unload_generation = generation;
+		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
+			t->rows[i].kind = FM_SIG_ROW_EMPTY;
+	}
+	if (t->samples_until_page_flush-- == 0) {
+		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
+		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
+			t->pages[i] = 0;
+	}
+}
+
+static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
+{
+	uint64_t pc = fm_sig_context_pc(uc);
+	if (is_collecting)
+		return FM_CLASS_GC;
+	if (fm_sig_is_after_syscall(t, pc))
+		return FM_CLASS_SYSTEM;
+	if (fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end)
+		return FM_CLASS_PYTHON;
+	return FM_CLASS_NATIVE;
+}
+
+static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
+				   uint32_t leaf_idx, uint32_t exact_idx)
+{
+	// Most of a stack is as it was a millisecond ago. Only the frames inside of the common outer part are written.
+	uint32_t n = t->n_out, n_shared = 0;
+	uint32_t most = n < t->n_prev ? n : t->n_prev;
+	while (n_shared < most && t->prev[n_shared] == t->out[n - 1 - n_shared])
+		n_shared++;
+	struct fm_wire_sample *rec =
+		fm_sig_ring_reserve(t, FM_WIRE_SAMPLE, sizeof(*rec) + (uint64_t)(n - n_shared) * sizeof(uint64_t));
+	if (!rec) {
+		bump(&t->slot->n_dropped);
+		return; // prev stays what the reader knows
+	}
+	rec->time_ns = now_ns;
+	rec->weight_ns = weight_ns;
+	rec->n_frames = n;
+	rec->n_shared = n_shared;
+	rec->leaf_idx = leaf_idx;
+	rec->exact_idx = exact_idx;
+	rec->cpu = (uint16_t)sched_getcpu();
+	rec->class = class;
+	for (uint32_t i = 0; i < n - n_shared; i++)
+		rec->frames[i] = t->out[i];
+	for (uint32_t i = n_shared; i < n; i++)
+		t->prev[i] = t->out[n - 1 - i];
+	t->n_prev = n;
+	fm_sig_ring_commit(t, &rec->rec);
+	bump(&t->slot->n_samples);
+	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
+}
+
+FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
+{
+	uint64_t start = fm_sig_cycles();
+	int saved_errno = errno;
+	if (!fm_sig.header || atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		goto out;
+	struct fm_sig_thread *t = fm_sig_thread_get();
+	if (!t || t->is_busy)
+		goto out;
+	t->is_busy = true;
+	refresh(t);
+	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	bool is_collecting;
+	fm_sig_python_walk(t, &is_collecting);
+	uint8_t class = classify(t, uc, is_collecting);
+	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
+	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {
+		// Python frames only; a thread without any shows where it is by its pc alone.
+		t->n_native = t->n_python ? 0 : 1;
+		t->native_error = 0;
+		t->exact_native = UINT32_MAX;
+		t->native[0].pc = fm_sig_context_pc(uc);
+		t->native[0].cfa = UINT64_MAX;
+		struct fm_sig_image_info image;
+		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
+			fm_sig_image_tell(t, &image);
+	} else {
+		fm_sig_unwind(t, uc);
+	}
+	fm_sig_merge(t, &leaf_idx, &exact_idx);
+	if (t->native_error || t->python_error)
+		bump(&t->slot->n_failed);
+	push_sample(t, ns_of(CLOCK_MONOTONIC), cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
+	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
+	if (fm_sig_restart_syscall(t, uc))
+		bump(&t->slot->n_restarted);
+	count_cost(t->slot, fm_sig_cycles() - start);
+	t->is_busy = false;
+	// Last: the ticker may send the next signal now.
+	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,
+			      memory_order_release);
+out:
+	errno = saved_errno;
+}

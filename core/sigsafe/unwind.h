@@ -1,0 +1,20 @@
+// Native stacks: from a signal context to the list of (pc, CFA), innermost first.
+#pragma once
+
+#include <ucontext.h>
+
+#include "sigsafe/state.h"
+
+enum fm_sig_row_kind {
+	FM_SIG_ROW_EMPTY = 0,
+	FM_SIG_ROW_REG,    // CFA = register + cfa_off
+	FM_SIG_ROW_DEREF,  // CFA = *(rbp + cfa_off): functions that realign their stack
+	FM_SIG_ROW_PLT,    // CFA = rsp + 8, plus 8 in the second half of a 16-byte PLT entry
+	FM_SIG_ROW_SIGNAL, // registers of the caller are in the signal context at rsp
+	FM_SIG_ROW_END,    // outermost frame
+	FM_SIG_ROW_NONE,   // no unwind information here: follow the frame pointer
+	FM_SIG_ROW_BAD,
+};
+
+// Fills t->native, t->n_native, t->exact_native and t->native_error (0 = the outermost frame was reached).
+void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc);

@@ -1,0 +1,191 @@
+// The shared memory between agent and collector: plain structs and constants, no functions.
+//
+// The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
+// exec needs no handshake, and what a killed process wrote last is still there to be drained.
+//
+//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... |
+//
+// The tables are dense, so that looking for a free or a busy entry touches no pages of unused slots.
+//
+// A slot belongs to one thread while it lives: claimed by compare-and-swap at the thread's first sample, given back by the
+// collector when the thread is gone and the ring is drained. One writer (the thread, at signal time), one reader (the
+// collector). A full ring drops the newest sample and counts it: older stacks stay whole.
+#pragma once
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
+#define FM_WIRE_VERSION 1
+
+// 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
+// sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
+#define FM_WIRE_N_SLOTS 1024
+#define FM_WIRE_N_PROCESSES 1024
+#define FM_WIRE_RING_BYTES (1u << 20)
+#define FM_WIRE_CONTROL_BYTES 4096u
+#define FM_WIRE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + FM_WIRE_RING_BYTES)
+#define FM_WIRE_HEADER_BYTES 4096u
+#define FM_WIRE_PROCESS_BYTES 64u
+#define FM_WIRE_SLOT_TABLE_OFFSET (FM_WIRE_HEADER_BYTES + FM_WIRE_N_PROCESSES * FM_WIRE_PROCESS_BYTES)
+#define FM_WIRE_SLOTS_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
+#define FM_WIRE_TOTAL_BYTES (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
+
+// Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
+#define FM_WIRE_ENV "FATHOM_RING"
+
+// The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
+#define FM_TICK_SIGNAL SIGURG
+
+enum fm_engine {
+	FM_ENGINE_TICKER = 1, // the collector signals threads that run
+	FM_ENGINE_PERF = 2,   // perf_event task-clock with sigtrap, inherited by threads
+};
+
+enum fm_wire_flags {
+	FM_WIRE_NO_NATIVE = 1,   // Python frames only
+	FM_WIRE_NO_CHILDREN = 2, // the first process only
+};
+
+struct fm_wire_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t collector_pid;
+	uint32_t rate_hz;
+	uint32_t engine; // enum fm_engine asked for
+	uint32_t flags;  // enum fm_wire_flags
+	uint32_t reserved;
+	_Atomic uint32_t is_over;      // collector: no more samples wanted
+	_Atomic uint32_t slot_hint;    // any process: where to look for a free slot first
+	_Atomic uint32_t process_hint; // the same for processes
+	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
+	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
+	_Atomic uint64_t n_no_process;        // processes that found the table full
+};
+static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
+
+enum fm_wire_state {
+	FM_WIRE_FREE = 0,
+	FM_WIRE_CLAIMED = 1, // the owner is still writing who it is
+	FM_WIRE_LIVE = 2,
+};
+
+enum fm_wire_python {
+	FM_WIRE_PYTHON_NONE = 0,
+	FM_WIRE_PYTHON_KNOWN = 1,
+	FM_WIRE_PYTHON_UNKNOWN = 2, // a Python this build does not know: native frames only
+};
+
+// One per process that runs the agent. Written by the process until LIVE, freed by the collector.
+struct fm_wire_process {
+	_Atomic uint32_t state; // enum fm_wire_state, published with release
+	uint32_t pid;
+	uint32_t parent_pid;
+	uint32_t engine;                 // the engine in use
+	_Atomic uint32_t python;         // enum fm_wire_python
+	_Atomic uint32_t python_version; // PY_VERSION_HEX, or 0x030N0000 when only the minor is known
+	uint64_t start_ns;
+	_Atomic uint32_t is_gone;       // set by the agent when it gives up (engine lost, exec refused...)
+	_Atomic uint32_t engine_errors; // errno of the engine asked for, when another one is in use
+	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 40];
+};
+static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
+
+// Handler time histogram: bucket = 4 * log2(cycles) with two fraction bits. 2^8 to 2^24 cycles is all that matters.
+#define FM_WIRE_COST_BUCKETS 96
+
+// Who owns a slot: one entry of the slot table.
+struct fm_wire_owner {
+	_Atomic uint32_t state; // enum fm_wire_state, published with release
+	uint32_t process_idx;
+	uint32_t pid, tid;
+};
+static_assert(sizeof(struct fm_wire_owner) == 16, "slot table entry size");
+static_assert(FM_WIRE_SLOTS_OFFSET % 4096 == 0, "control blocks begin on pages");
+
+// A slot's control block.
+struct fm_wire_slot {
+	uint64_t start_ns; // when it was claimed
+
+	_Alignas(64) _Atomic uint64_t head; // written by the owner (release) after the bytes, read by the collector (acquire)
+	_Atomic uint64_t n_ticks;           // signals answered, sampled or not; the ticker sends no second one before
+	_Atomic uint64_t n_samples;
+	_Atomic uint64_t n_dropped; // ring full
+	_Atomic uint64_t n_failed;  // samples whose stack carries an error frame
+	_Atomic uint64_t n_restarted; // system calls put back after our signal
+	_Atomic uint64_t cpu_ns;    // the thread's CPU clock at its last sample
+	_Atomic uint64_t cost_cycles;
+	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
+
+	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
+};
+static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
+
+// ---- records in a ring: 8-byte aligned, never split; a PAD record fills the end of the ring ----
+
+enum fm_wire_type {
+	FM_WIRE_PAD = 0,
+	FM_WIRE_SAMPLE = 1,
+	FM_WIRE_CODE = 2,
+	FM_WIRE_IMAGE = 3,
+	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
+};
+
+struct fm_wire_record {
+	uint32_t size; // with this header, a multiple of 8
+	uint16_t type; // enum fm_wire_type
+	uint16_t reserved;
+};
+
+// A frame in 8 bytes, by its top four bits:
+//   0  native   pc
+//   1  Python   code id (28 bits) | instruction byte offset + 1 (32 bits); offset part 0 = not started
+//   2  error    enum fm_stack_error
+#define FM_WIRE_FRAME_SHIFT 60
+#define FM_WIRE_FRAME_NATIVE 0ull
+#define FM_WIRE_FRAME_PYTHON 1ull
+#define FM_WIRE_FRAME_ERROR 2ull
+#define FM_WIRE_CODE_BITS 28
+#define FM_WIRE_NO_CODE ((1u << FM_WIRE_CODE_BITS) - 1) // a Python function whose names did not fit the ring
+
+struct fm_wire_sample {
+	struct fm_wire_record rec;
+	uint64_t time_ns;
+	uint64_t weight_ns;
+	uint32_t n_frames; // of the whole stack
+	uint32_t n_shared; // outermost frames equal to those of the slot's previous sample, not repeated here
+	uint32_t leaf_idx;  // where the interrupted native frame stands: its pc is exact, not a return address
+	uint32_t exact_idx; // the same for a frame interrupted by another signal's handler; UINT32_MAX = none
+	uint16_t cpu;
+	uint8_t class; // enum fm_class
+	uint8_t reserved[5];
+	uint64_t frames[];     // n_frames - n_shared of them, innermost first
+};
+
+struct fm_wire_code {
+	struct fm_wire_record rec;
+	uint32_t id;
+	uint32_t first_line;
+	uint8_t line_table_kind; // enum fm_py_lines
+	uint8_t reserved[3];
+	uint32_t name_len, qualname_len, filename_len, line_table_len;
+	uint32_t reserved2;
+	uint8_t bytes[]; // name, qualname, filename (UTF-8), line table
+};
+
+struct fm_wire_image {
+	struct fm_wire_record rec;
+	uint64_t start, end; // mapped range
+	uint64_t bias;       // pc - bias = ELF virtual address
+	uint32_t flags;      // enum fm_image_flags
+	uint32_t path_len, build_id_len;
+	uint32_t reserved;
+	uint8_t bytes[]; // path, build id
+};
+
+struct fm_wire_exec_name {
+	struct fm_wire_record rec;
+	uint32_t exe_len, command_len;
+	uint8_t bytes[]; // path, arguments joined by NUL
+};

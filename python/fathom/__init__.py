@@ -1,0 +1,65 @@
+"""Fathom: a profiler for Python programs and all the native code below them.
+
+This package carries the `fathom` program and its agent, and knows where they are.
+"""
+
+import os
+import shutil
+from typing import List, Optional
+
+__all__ = ["__version__", "agent_path", "program_path"]
+
+__version__ = "0.1.0"
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_AGENT = "_agent.abi3.so"
+
+
+def _first_file(candidates: List[Optional[str]]) -> Optional[str]:
+    for path in candidates:
+        if path and os.path.isfile(path):
+            return os.path.abspath(path)
+    return None
+
+
+def _in_checkout(name: str) -> str:
+    """The file as `make` builds it, for a package that is imported from a checkout."""
+    return os.path.join(_HERE, os.pardir, os.pardir, "build", name)
+
+
+def program_path() -> str:
+    """Path of the fathom program: the one in this package, else of this checkout, else on PATH."""
+    found = _first_file([os.path.join(_HERE, "_bin", "fathom"), _in_checkout("fathom")])
+    found = found or _installed_program()
+    if found is None:
+        raise FileNotFoundError("the fathom program is neither in this package nor on PATH; reinstall fathom")
+    return found
+
+
+def agent_path() -> str:
+    """Path of the agent: FATHOM_AGENT_PATH if set, else the one that belongs to program_path()."""
+    named = os.environ.get("FATHOM_AGENT_PATH")
+    if named:
+        if not os.path.isfile(named):
+            raise FileNotFoundError("FATHOM_AGENT_PATH names %s, which does not exist" % named)
+        return os.path.abspath(named)
+    bin_dir = os.path.dirname(os.path.realpath(_installed_program() or "/"))
+    found = _first_file(
+        [
+            os.path.join(_HERE, _AGENT),
+            _in_checkout(_AGENT),
+            os.path.join(bin_dir, os.pardir, "lib", "fathom", _AGENT),
+        ]
+    )
+    if found is None:
+        raise FileNotFoundError("the agent %s is not where fathom was installed; reinstall fathom" % _AGENT)
+    return found
+
+
+def _installed_program() -> Optional[str]:
+    """fathom on PATH, unless it is a script: pip's entry point would only lead back here."""
+    path = shutil.which("fathom")
+    if path is None:
+        return None
+    with open(path, "rb") as file:
+        return path if file.read(4) == b"\x7fELF" else None

@@ -1,0 +1,224 @@
+#!/usr/bin/env bash
+# Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
+#
+#   scripts/bootstrap.sh demo|test|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh which-meson             prints the meson to use
+#
+# System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
+# ends with 1. Python tools go into .venv, viewer tools into .tools: nothing of yours is touched. Needs no terminal.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one in .venv
+PYTHON_TOOLS="scripts/python-tools.txt"
+SPEEDSCOPE=1.25.0 PLAYWRIGHT=1.49.1
+
+say() { echo "bootstrap: $*"; }
+fail() {
+	echo "bootstrap: $*" >&2
+	exit 1
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null; }
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; } # at_least HAVE WANT
+
+# Asked several times a run, and a start of meson costs a fifth of a second: the answer is kept until apt changed it.
+system_meson=
+system_meson_is_enough() {
+	local version
+	if [ -z "$system_meson" ]; then
+		system_meson=no
+		! version=$(meson --version 2>/dev/null) || ! at_least "$version" "$MESON_MIN" || system_meson=yes
+	fi
+	[ "$system_meson" = yes ]
+}
+
+have_meson() { system_meson_is_enough || [ -x .venv/bin/meson ]; }
+
+can_make_venv() { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
+
+# Prints the packages of a tier that are missing. What counts is the thing itself, not the package: a compiler or a rustc
+# from elsewhere serves as well.
+missing_packages() {
+	has gcc && has_header stdio.h || echo gcc libc6-dev
+	has ninja || echo ninja-build
+	has pkg-config || echo pkg-config
+	has python3 || echo python3
+	has_header libelf.h || echo libelf-dev
+	has_header elfutils/libdw.h || echo libdw-dev
+	has_header zstd.h || echo libzstd-dev
+	has_header libiberty/demangle.h || echo libiberty-dev
+	case $1 in
+	test)
+		has g++ || echo g++
+		has git || echo git
+		has readelf || echo binutils
+		;;
+	lint)
+		has clang-format || echo clang-format
+		has clang-tidy || echo clang-tidy
+		has shellcheck || echo shellcheck
+		;;
+	fuzz)
+		has clang || echo clang
+		# libFuzzer's runtime is a package of its own, named after the compiler's version.
+		has clang && ! compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*" >/dev/null &&
+			echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+		;;
+	esac
+	case $1 in
+	test | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	esac
+}
+
+# Without these, single tests are skipped and say so; a machine that cannot have them still passes.
+missing_optional_packages() {
+	[ "$1" = test ] || return 0
+	has rustc || optional rustc
+	has node || optional nodejs
+	has npm || optional npm
+	has chromium || has chromium-browser || has google-chrome || optional chromium
+}
+optional() { [ -e ".tools/unavailable-$1" ] || echo "$1"; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+may_install() { has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && sudo -n true 2>/dev/null; }; }; }
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+apt() { # apt VERB ARGS...: quiet, no questions; waits for another apt instead of failing
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
+}
+
+# Prints the package that brings meson: the distribution's when it is new enough, else what .venv needs to have one.
+package_for_meson() {
+	local candidate
+	candidate=$(apt-cache policy meson 2>/dev/null | awk '/Candidate:/ { print $2 }')
+	if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" ge "$MESON_MIN"; then
+		echo meson
+	elif ! can_make_venv; then
+		echo python3-venv
+	fi
+}
+
+install_packages() {
+	system_meson_is_enough || true # before the subshells below, so that they inherit the answer
+	local wanted optional package may=
+	read -r -d '' -a wanted < <(missing_packages "$1") || true
+	read -r -d '' -a optional < <(missing_optional_packages "$1") || true
+	if [ ${#wanted[@]} = 0 ] && [ ${#optional[@]} = 0 ] && have_meson; then
+		return
+	fi
+	if may_install; then
+		may=1
+		apt update || true # an out-of-date list may still serve; the install says if not
+	fi
+	if ! have_meson; then
+		package=$(package_for_meson)
+		wanted+=(${package:+"$package"})
+	fi
+	if [ ${#wanted[@]} != 0 ]; then
+		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
+		[ -n "$may" ] || fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
+		say "installing ${wanted[*]}"
+		apt install --no-install-recommends "${wanted[@]}" ||
+			fail "apt could not install ${wanted[*]}: $(grep '^E:' "$log" | tail -n 1)"
+		system_meson=
+	fi
+	for package in "${optional[@]}"; do
+		if [ -z "$may" ]; then
+			say "no right to install $package; the tests that need it are skipped"
+			continue
+		fi
+		say "installing $package"
+		if ! apt install --no-install-recommends "$package"; then
+			say "$package cannot be had here; the tests that need it are skipped"
+			mkdir -p .tools && touch ".tools/unavailable-$package" # do not try again on every run
+		fi
+	done
+}
+
+# The stamp is a copy of the list that was installed; a changed list makes the venv unready.
+venv_is_ready() {
+	if [ "$1" = demo ] || [ "$1" = fuzz ]; then
+		have_meson
+	else
+		[ -x .venv/bin/python ] && cmp -s "$PYTHON_TOOLS" .venv/.tools
+	fi
+}
+
+prepare_venv() {
+	venv_is_ready "$1" && return
+	if [ ! -x .venv/bin/python ]; then
+		say "creating .venv"
+		rm -rf .venv
+		python3 -m venv .venv || fail "python3 -m venv failed; see the lines above"
+	fi
+	if [ "$1" = demo ] || [ "$1" = fuzz ]; then
+		say "installing meson into .venv"
+		.venv/bin/python -m pip install -q "meson>=$MESON_MIN" </dev/null >"$log" 2>&1 ||
+			fail "pip could not install meson: $(grep -i error "$log" | tail -n 1)"
+		return
+	fi
+	say "installing Python tools into .venv"
+	.venv/bin/python -m pip install -q -r "$PYTHON_TOOLS" </dev/null >"$log" 2>&1 ||
+		fail "pip could not install $PYTHON_TOOLS: $(grep -i error "$log" | tail -n 1)"
+	cp "$PYTHON_TOOLS" .venv/.tools
+}
+
+# The speedscope package and a driver for Chromium: exports are checked in the viewer they are made for.
+prepare_viewer_tools() {
+	local stamp=".tools/node/speedscope-$SPEEDSCOPE-playwright-$PLAYWRIGHT"
+	if [ "$1" != test ] || [ -e "$stamp" ] || ! has npm || ! has node; then
+		return 0
+	fi
+	say "installing the speedscope viewer into .tools"
+	mkdir -p .tools/node
+	if npm install --prefix .tools/node --no-audit --no-fund --ignore-scripts --loglevel=error \
+		"speedscope@$SPEEDSCOPE" "playwright-core@$PLAYWRIGHT" </dev/null >/dev/null 2>&1; then
+		touch "$stamp"
+	else
+		say "npm could not install the speedscope viewer; the test that needs it is skipped"
+	fi
+}
+
+# Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
+prepare_pythons() {
+	if [ "$1" != test ] || [ -e .tools/pythons/.asked ]; then
+		return 0
+	fi
+	say "getting Python 3.14 and 3.15 into .tools"
+	scripts/get-debian-pythons.sh </dev/null >"$log" 2>&1 || true
+	mkdir -p .tools/pythons && touch .tools/pythons/.asked
+	compgen -G ".tools/pythons/bin/python3*" >/dev/null || say "they cannot be had here; the tests run on fewer Pythons"
+}
+
+case ${1:-} in
+demo | test | lint | fuzz)
+	install_packages "$1"
+	prepare_venv "$1"
+	prepare_viewer_tools "$1"
+	prepare_pythons "$1"
+	;;
+which-meson)
+	if system_meson_is_enough; then
+		command -v meson
+	elif [ -x .venv/bin/meson ]; then
+		echo "$PWD/.venv/bin/meson"
+	else
+		echo "false" # ends the recipe that asked
+		fail "no meson $MESON_MIN or newer; run scripts/bootstrap.sh demo"
+	fi
+	;;
+*)
+	fail "usage: scripts/bootstrap.sh demo|test|lint|fuzz|which-meson"
+	;;
+esac

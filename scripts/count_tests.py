@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""Adds up what the test stages of one `make test` left in the build folder, and prints the closing count.
+
+A stage that left nothing did not run, and that is a failure, not a zero.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import List, NamedTuple
+from xml.etree import ElementTree
+
+
+class Count(NamedTuple):
+    passed: int
+    failed: int
+    skipped: int
+
+
+def count_meson(log: Path) -> Count:
+    """Cases of every unit test program ("5 passed, 0 failed"); a program without such a line counts as one case."""
+    passed = failed = skipped = 0
+    for line in log.read_text().splitlines():
+        test = json.loads(line)
+        cases = re.findall(r"^(\d+) passed, (\d+) failed$", test.get("stdout", ""), re.MULTILINE)
+        n_failed = sum(int(n) for _, n in cases)
+        if test["result"] == "SKIP":
+            skipped += 1
+        elif test["result"] == "OK":
+            passed += sum(int(n) for n, _ in cases) or 1
+        else:
+            passed += sum(int(n) for n, _ in cases)
+            failed += n_failed or 1  # a crash or a timeout may come without a failed case
+    return Count(passed, failed, skipped)
+
+
+def count_pytest(xml: Path) -> Count:
+    suites = list(ElementTree.parse(xml).getroot().iter("testsuite"))
+    total, bad, skipped = (
+        sum(int(suite.get(name, "0")) for suite in suites for name in names)
+        for names in (["tests"], ["failures", "errors"], ["skipped"])
+    )
+    return Count(total - bad - skipped, bad, skipped)
+
+
+def main() -> int:
+    build = Path(sys.argv[1])
+    counts: List[Count] = []
+    for name, file, count in [
+        ("unit", build / "meson-logs" / "testlog.json", count_meson),
+        ("end-to-end", build / "e2e.xml", count_pytest),
+    ]:
+        if not file.exists():
+            print(f"{name} tests did not run")
+            counts.append(Count(0, 1, 0))
+            continue
+        counts.append(count(file))
+        print("{}: {} passed, {} failed, {} skipped".format(name, *counts[-1]))
+    passed, failed, skipped = (sum(column) for column in zip(*counts))
+    print(f"all tests: {passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""The checks that guard the house must themselves catch what they are there for."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+
+SIGSAFE_FLAGS = "-fno-builtin -fno-tree-loop-distribute-patterns -fno-stack-protector -ftls-model=initial-exec".split()
+
+
+def run(command: List[str], **options: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)  # type: ignore
+
+
+def check_includes(root: Path, tree: Path, files: Dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    for name, text in files.items():
+        path = tree / "core" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return run([sys.executable, str(root / "scripts" / "check_includes.py"), str(tree)])
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("read/a.c", '#include "collect/drain.h"'),
+        ("base/a.h", '#include "format/model.h"'),
+        ("sigsafe/a.c", '#include "base/mem.h"'),
+        ("sigsafe/a.c", '#include "image/elf.h"'),
+        ("cli/a.c", '#  include "agent/start.h"'),
+        ("agent/a.c", "#include <Python.h>"),
+        ("render/a.c", "#include <elfutils/libdw.h>"),
+        ("attic/a.c", ""),
+    ],
+)
+def test_wrong_include_is_caught(root: Path, tmp_path: Path, name: str, line: str) -> None:
+    result = check_includes(root, tmp_path, {name: "// first line\n" + line + "\n"})
+    assert result.returncode == 1
+    assert name in result.stdout
+
+
+def test_right_includes_pass(root: Path, tmp_path: Path) -> None:
+    files = {
+        "read/a.c": '#include <stdio.h>\n#include "format/model.h"\n#include "read/a.h"\n#include "base/mem.h"\n',
+        "sigsafe/a.c": '#include <elf.h>\n#include "wire/ring.h"\n#include "pyabi/row.h"\n#include "sigsafe.h"\n',
+    }
+    result = check_includes(root, tmp_path, files)
+    assert result.returncode == 0, result.stdout
+
+
+BAD_OBJECTS = {
+    "memset born from a loop": (
+        "void fm_sig_f(char *p, int n) { for (int i = 0; i < n; i++) p[i] = 0; }",
+        [],
+        "memset",
+    ),
+    "tls through a call": (
+        "extern __thread int v; int fm_sig_f(void) { return v; }",
+        ["-fno-builtin"],
+        "__tls_get_addr",
+    ),
+    "direct call": (
+        "void *malloc(unsigned long); void *fm_sig_f(void) { return malloc(1); }",
+        SIGSAFE_FLAGS,
+        "malloc",
+    ),
+    "outside the section": (
+        'int fm_sig_elsewhere(void) __attribute__((section(".text"))); int fm_sig_elsewhere(void) { return 1; }',
+        SIGSAFE_FLAGS,
+        "fm_sig_elsewhere lies in .text",
+    ),
+}
+
+
+def compile_sigsafe(tmp_path: Path, code: str, flags: List[str]) -> Path:
+    source, target = tmp_path / "unit.c", tmp_path / "unit.o"
+    source.write_text(code.replace("fm_sig_f(", '__attribute__((section("fm_sigsafe"))) fm_sig_f(') + "\n")
+    compiled = run(["gcc", "-O3", "-fPIC", *flags, "-c", str(source), "-o", str(target)])
+    assert compiled.returncode == 0, compiled.stdout
+    return target
+
+
+@pytest.mark.parametrize("what", list(BAD_OBJECTS))
+def test_unsafe_object_is_caught(root: Path, tmp_path: Path, what: str) -> None:
+    code, flags, named = BAD_OBJECTS[what]
+    result = run([str(root / "scripts" / "check_sigsafe.sh"), "--objects", str(compile_sigsafe(tmp_path, code, flags))])
+    assert result.returncode == 1, result.stdout
+    assert named in result.stdout
+
+
+def test_safe_object_passes(root: Path, tmp_path: Path) -> None:
+    code = BAD_OBJECTS["memset born from a loop"][0]
+    target = compile_sigsafe(tmp_path, code, SIGSAFE_FLAGS)
+    result = run([str(root / "scripts" / "check_sigsafe.sh"), "--objects", str(target)])
+    assert result.returncode == 0, result.stdout
+
+
+def test_poisoned_name_stops_the_compiler(root: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.c"
+    source.write_text('#include <stdlib.h>\n#include "sigsafe/sigsafe.h"\nvoid *f(void) { return malloc(1); }\n')
+    result = run(["gcc", "-I", str(root / "core"), "-c", str(source), "-o", str(tmp_path / "a.o")])
+    assert result.returncode != 0
+    assert 'poisoned "malloc"' in result.stdout
+
+
+@pytest.fixture
+def agent(root: Path, build: Path) -> Path:
+    path = build / "_agent.abi3.so"
+    if not path.exists() and not list((root / "core" / "agent").glob("*.c")):
+        pytest.skip("core/agent has no sources")
+    assert path.exists(), "core/agent has sources but the agent was not built"
+    return path
+
+
+def test_agent_needs_libc_only(agent: Path) -> None:
+    dynamic = run(["readelf", "-dW", str(agent)]).stdout
+    needed = {line.split("[")[1].rstrip("]") for line in dynamic.splitlines() if "(NEEDED)" in line}
+    assert needed <= {"libc.so.6", "ld-linux-x86-64.so.2"}
+    assert "NOW" in dynamic, "a lazily bound symbol would be resolved inside a handler"
+
+
+def test_agent_shows_only_what_its_map_lists(root: Path, agent: Path) -> None:
+    listed = (root / "core" / "agent" / "agent.map").read_text().split("global:")[1].split("local:")[0]
+    symbols = run(["nm", "-D", "--defined-only", str(agent)]).stdout.splitlines()
+    exported = {line.split()[-1].split("@")[0] for line in symbols}
+    assert exported <= set(listed.replace(";", " ").split())
+
+
+def fake_machine(tmp_path: Path, names: List[str]) -> Dict[str, str]:
+    """An environment whose PATH holds only these commands of this machine."""
+    for name in names:
+        found = shutil.which(name)
+        assert found, name
+        (tmp_path / name).symlink_to(found)
+    return {"PATH": str(tmp_path), "HOME": str(tmp_path), "CI": "true"}
+
+
+@pytest.fixture
+def checkout(root: Path, tmp_path: Path) -> Path:
+    """The scripts alone, so that a bootstrap under test cannot touch the real .venv."""
+    copy = tmp_path / "checkout"
+    shutil.copytree(root / "scripts", copy / "scripts")
+    return copy
+
+
+BASIC_COMMANDS = ["bash", "env", "dirname", "sort", "head", "awk", "mktemp", "rm", "cmp", "id", "tail", "grep", "cut"]
+
+
+def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp_path: Path) -> None:
+    machine = tmp_path / "bin"
+    machine.mkdir()
+    environment = fake_machine(machine, [c for c in BASIC_COMMANDS if c != "id"])
+    for name, text in {"id": "echo 1000", "apt-get": "exit 99", "apt-cache": "exit 1"}.items():
+        (machine / name).write_text("#!/bin/sh\n%s\n" % text)
+        (machine / name).chmod(stat.S_IRWXU)
+    result = run(["bash", "scripts/bootstrap.sh", "demo"], cwd=checkout, env=environment, stdin=subprocess.DEVNULL)
+    assert result.returncode == 1, result.stdout
+    (line,) = result.stdout.splitlines()
+    assert "sudo apt-get install -y" in line
+    assert "ninja-build" in line and "python3" in line
+
+
+def test_bootstrap_is_silent_when_all_is_there(root: Path) -> None:
+    environment = {**os.environ, "CI": "true"}
+    result = run(["scripts/bootstrap.sh", "demo"], cwd=root, env=environment, stdin=subprocess.DEVNULL)
+    assert (result.returncode, result.stdout) == (0, "")

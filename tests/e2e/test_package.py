@@ -1,0 +1,95 @@
+"""The wheel holds everything, and what it installs runs."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import List
+
+import pytest
+
+
+def run(command: List[str], **options: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)  # type: ignore
+
+
+@pytest.fixture(scope="module")
+def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    result = run(["make", "wheel", "WHEEL_DIR=%s" % out], cwd=root)
+    assert result.returncode == 0, result.stdout
+    (path,) = out.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """bin/ of a fresh environment with nothing but the wheel in it."""
+    venv = tmp_path_factory.mktemp("venv")
+    assert run([sys.executable, "-m", "venv", str(venv)]).returncode == 0
+    result = run([str(venv / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-index", str(wheel)])
+    assert result.returncode == 0, result.stdout
+    return venv / "bin"
+
+
+def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
+    expected = {"fathom/__init__.py", "fathom/__main__.py", "fathom/py.typed", "fathom/_bin/fathom"}
+    if list((root / "core" / "agent").glob("*.c")):
+        expected.add("fathom/_agent.abi3.so")
+    assert expected <= names
+    assert modes["fathom/_bin/fathom"] & 0o111, "the program must be executable"
+
+
+def test_wheel_serves_every_python(wheel: Path) -> None:
+    # One build serves every CPython: the file name must not tie it to the one that built it.
+    assert "-py3-none-linux_" in wheel.name
+
+
+def test_installed_program_runs(root: Path, build: Path, installed: Path) -> None:
+    expected = run([str(build / "fathom"), "--version"]).stdout
+    assert expected.startswith("fathom ")
+    assert run([str(installed / "fathom"), "--version"]).stdout == expected
+    assert run([str(installed / "python"), "-m", "fathom", "--version"]).stdout == expected
+
+
+def test_package_and_program_have_one_version(installed: Path) -> None:
+    result = run([str(installed / "python"), "-c", "import fathom; print('fathom', fathom.__version__)"])
+    assert result.stdout == run([str(installed / "fathom"), "--version"]).stdout
+
+
+def test_exit_status_passes_through(installed: Path) -> None:
+    assert run([str(installed / "fathom"), "no-such-command"]).returncode == 2
+
+
+def test_ignored_signals_of_the_entry_script_are_not_handed_on(installed: Path, tmp_path: Path) -> None:
+    # Python ignores SIGPIPE (13) and SIGXFSZ (25); a program behind exec would inherit that.
+    fake = tmp_path / "fathom"
+    fake.write_text("#!/bin/sh\ngrep SigIgn /proc/$$/status\n")
+    fake.chmod(0o755)
+    code = "import fathom.__main__ as m; m.program_path = lambda: %r; m.program([])" % str(fake)
+    result = run([str(installed / "python"), "-c", code])
+    ignored = int(result.stdout.split()[1], 16)
+    assert ignored & (1 << 12 | 1 << 24) == 0
+
+
+@pytest.mark.parametrize("args", [["script.py", "a"], ["-m", "module"], ["-l", "script.py"]])
+def test_tracing_forms_say_that_they_are_to_come(installed: Path, args: List[str]) -> None:
+    result = run([str(installed / "python"), "-m", "fathom", *args])
+    assert result.returncode == 2
+    assert len(result.stdout.splitlines()) == 1
+    assert "does not trace yet" in result.stdout
+
+
+def test_missing_program_is_one_line(root: Path, tmp_path: Path) -> None:
+    package = tmp_path / "fathom"
+    package.mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (package / name).write_bytes((root / "python" / "fathom" / name).read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PATH": "/nonexistent"}
+    result = run([sys.executable, "-m", "fathom", "report", "x"], env=environment)
+    assert result.returncode == 1
+    assert len(result.stdout.splitlines()) == 1 and "reinstall" in result.stdout
