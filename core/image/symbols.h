@@ -24,5 +24,9 @@ struct fm_symbol {
 FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
 size_t fm_symbols_count(const struct fm_symbols *symbols);
 
+// Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which stripping leaves in place.
+// Tells the unnamed functions of a stripped library apart. FM_E_NOT_FOUND when the table does not say.
+FM_MUST_CHECK enum fm_err fm_symbols_function_start(const struct fm_symbols *symbols, uint64_t addr, uint64_t *ret);
+
 // The GNU build id: raw bytes that live as long as the table; empty when the file has none.
 struct fm_str fm_symbols_build_id(const struct fm_symbols *symbols);

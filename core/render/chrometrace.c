@@ -105,7 +105,8 @@ static void write_names(struct writer *w)
 		uint32_t process = fm_label_process_of(w->a, i);
 		uint64_t tid = p->threads.items[i].tid;
 		if (p->threads.items[i].name.len && process != FM_NO_ID)
-			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid, p->threads.items[i].name);
+			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid,
+				   p->threads.items[i].name);
 	}
 }
 

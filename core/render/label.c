@@ -10,7 +10,8 @@ static struct fm_str last_part(struct fm_str path)
 		return path;
 	const char *end = path.p + path.len, *slash = memrchr(path.p, '/', path.len);
 	// Every package has an __init__.py: its folder says which.
-	if (slash && slash > path.p && fm_str_eq((struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) }, FM_STR_LIT("__init__.py")))
+	if (slash && slash > path.p &&
+	    fm_str_eq((struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) }, FM_STR_LIT("__init__.py")))
 		slash = memrchr(path.p, '/', (size_t)(slash - path.p));
 	if (!slash || slash + 1 == end)
 		return path;
@@ -56,8 +57,9 @@ static bool is_plain_word(struct fm_str s)
 {
 	for (uint32_t i = 0; i < s.len; i++) {
 		char c = s.p[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_-+=./:,@%^", c) ||
-		      (uint8_t)c >= 0x80) || !c)
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		      strchr("_-+=./:,@%^", c) || (uint8_t)c >= 0x80) ||
+		    !c)
 			return false;
 	}
 	return s.len > 0;
