@@ -1,11 +1,11 @@
 #include "render/flamegraph.h"
 
-// clang-format off: one line of CSS or JavaScript is one line here
+// One line of CSS or JavaScript is one line here.
+// clang-format off
 
 const char fm_flame_style[] =
 	"text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24;pointer-events:none}\n"
-	".h{font:bold 15px system-ui,sans-serif}.b{font:13px "
-	"system-ui,sans-serif;fill:#0550ae;cursor:pointer;pointer-events:auto}\n"
+	".h{font:bold 15px system-ui,sans-serif}.b{font:13px system-ui,sans-serif;fill:#0550ae;cursor:pointer;pointer-events:auto}\n"
 	".i{font:13px system-ui,sans-serif;fill:#57606a}\n"
 	"#frames rect{stroke:#fff;stroke-width:.6;cursor:pointer}#frames rect:hover{stroke:#1b1f24}\n"
 	"g.up rect{opacity:.45}g.hit rect{fill:#f0abfc!important}\n"
@@ -20,9 +20,7 @@ const char fm_flame_script[] =
 	"var info=document.getElementById('info'),idle=info.textContent,hits=document.getElementById('hits');\n"
 	"var gs=document.getElementById('frames').children;\n"
 	"for(var k=0;k<gs.length;k++){var g=gs[k],r=g.querySelector('rect');\n"
-	"  "
-	"fs.push({g:g,r:r,t:g.querySelector('text'),x:+r.getAttribute('x')/W,w:+r.getAttribute('width')/"
-	"W,y:+r.getAttribute('y'),\n"
+	"  fs.push({g:g,r:r,t:g.querySelector('text'),x:+r.getAttribute('x')/W,w:+r.getAttribute('width')/W,y:+r.getAttribute('y'),\n"
 	"    title:g.querySelector('title').textContent,name:g.querySelector('title').textContent.split('\\n')[0]});}\n"
 	"var root=fs[0];zoom=root;\n"
 	"function fit(f,px){if(!f.t)return;var n=Math.floor((px-6)/7.25);\n"
@@ -38,16 +36,14 @@ const char fm_flame_script[] =
 	"  document.getElementById('reset').style.display=zoom===root?'none':'';}\n"
 	"function search(s){term=s||'';var re=null,low=term.toLowerCase(),spans=[];\n"
 	"  try{re=term?new RegExp(term,'i'):null;}catch(err){re=null;}\n"
-	"  fs.forEach(function(f){var "
-	"hit=!!term&&f!==root&&(re?re.test(f.name):f.name.toLowerCase().indexOf(low)>=0);\n"
+	"  fs.forEach(function(f){var hit=!!term&&f!==root&&(re?re.test(f.name):f.name.toLowerCase().indexOf(low)>=0);\n"
 	"    f.g.classList.toggle('hit',hit);if(hit)spans.push(f);});\n"
 	// frames come outermost first: what lies inside a matched span is already counted
 	"  var sum=0,end=-1;spans.sort(function(a,b){return a.x-b.x||b.w-a.w;});\n"
 	"  spans.forEach(function(f){if(f.x>=end-1e-9){sum+=f.w;end=f.x+f.w;}});\n"
 	"  hits.textContent=term?'matched '+(100*sum).toFixed(2)+'%: '+term:'';\n"
 	"  document.getElementById('search').textContent=term?'clear search':'search';}\n"
-	"function ask(){if(term)search('');else{var s=window.prompt('Search for functions or files (text or regular "
-	"expression):','');if(s)search(s);}}\n"
+	"function ask(){if(term)search('');else{var s=window.prompt('Search for functions or files (text or regular expression):','');if(s)search(s);}}\n"
 	"function size(){W=Math.max(400,window.innerWidth||1200);svg.setAttribute('width',W);\n"
 	"  svg.setAttribute('viewBox','0 0 '+W+' '+svg.getAttribute('height'));draw();}\n"
 	"fs.forEach(function(f){\n"

@@ -6,7 +6,7 @@
 
 static struct fm_str last_part(struct fm_str path)
 {
-	if (!path.len)
+	if (!path.p || !path.len)
 		return path;
 	const char *end = path.p + path.len, *slash = memrchr(path.p, '/', path.len);
 	// Every package has an __init__.py: its folder says which.
