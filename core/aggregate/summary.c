@@ -62,7 +62,8 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 	}
 }
 
-// Which Python function and line pays for what happens in each node. Parents come first, so one pass inherits downwards.
+// Which Python function and line pays for what happens in each node. Parents come first, so one pass inherits
+// downwards.
 struct payer {
 	uint32_t own;  // node + 1 of the innermost Python frame; 0 = none
 	uint32_t user; // the same, of the user's own code
@@ -89,8 +90,8 @@ static void add_functions(struct build *b, const struct payer *payers)
 	const struct fm_view *v = b->view;
 	struct fm_summary *t = b->t;
 	fm_vec_grow_to(&t->functions, fm_symbolizer_n_functions(b->symbolizer));
-	// Children lists, so that one walk down the tree knows which functions are on the path: a recursive function's total is
-	// the sum over its outermost occurrences.
+	// Children lists, so that one walk down the tree knows which functions are on the path: a recursive function's
+	// total is the sum over its outermost occurrences.
 	uint32_t n = (uint32_t)v->nodes.n;
 	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
 	uint32_t *n_on_path = fm_alloc((t->functions.n + 1) * sizeof(*n_on_path));

@@ -116,7 +116,8 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	for (size_t s = 1; s < v->n_stacks; s++)
 		if (v->stack_flags[s] & FM_STACK_USED)
 			add_stack(&b, (uint32_t)s, &profile->stacks.items[s]);
-	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python shows whole.
+	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python
+	// shows whole.
 	for (size_t s = 1; !options->native_all && s < v->n_stacks; s++)
 		if ((v->stack_flags[s] & (FM_STACK_IS_WHOLE | FM_STACK_HAS_PYTHON)) == FM_STACK_IS_WHOLE)
 			v->stack_node[s] = b.whole[s];

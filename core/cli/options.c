@@ -207,7 +207,8 @@ bool fm_options_parse(const struct fm_usage *usage, int argc, char **argv, struc
 	*ret_exit = FM_EXIT_USAGE;
 	int n_operands = 0;
 	bool only_operands = false;
-	// Operands are moved to the front, so that argv[1 .. n_operands] are theirs; what is overwritten was read already.
+	// Operands are moved to the front, so that argv[1 .. n_operands] are theirs; what is overwritten was read
+	// already.
 	for (p.i = 1; p.i < argc && !p.is_help; p.i++) {
 		char *arg = argv[p.i];
 		if (only_operands || arg[0] != '-' || !arg[1]) {

@@ -13,7 +13,8 @@
 //	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 //		return exit_code;
 //
-// Understood: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, -l=VALUE, bundled letters (-tn), and -- (the rest are operands).
+// Understood: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, -l=VALUE, bundled letters (-tn), and -- (the rest are
+// operands).
 // --help and -h are always there. A wrong option is one line on stderr and exit code 2.
 #pragma once
 

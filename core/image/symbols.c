@@ -136,8 +136,8 @@ static void read_build_id(struct fm_symbols *s)
 	}
 }
 
-// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4) and the
-// sorted table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
+// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4)
+// and the sorted table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
 #define HDR_BYTES 12
 static void read_function_starts(struct fm_symbols *s)
 {

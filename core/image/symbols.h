@@ -1,4 +1,5 @@
-// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a crash.
+// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a
+// crash.
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
-// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and ends
-// with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes all frames.
+// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and
+// ends with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes
+// all frames.
 #include <stdlib.h>
 
 #include "aggregate/path.h"

@@ -50,8 +50,8 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
-	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the pid later
-	// has another parent.
+	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
+	// pid later has another parent.
 	const struct fm_process *last_exec = root;
 	for (size_t i = 1; i < p->processes.n; i++) {
 		const struct fm_process *next = &p->processes.items[i];

@@ -1,5 +1,6 @@
 // A flame graph as one interactive SVG, outermost frames at the top, widest first. Frames too narrow to ever matter
-// (MIN_SHARE of everything) are left out and counted in the header, so that the file stays small however many stacks there are.
+// (MIN_SHARE of everything) are left out and counted in the header, so that the file stays small however many stacks
+// there are.
 #include "render/flamegraph.h"
 
 #include <inttypes.h>
@@ -79,13 +80,14 @@ static uint32_t named_child(struct flame *f, uint32_t parent, struct fm_buf *lab
 
 static uint32_t process_branch(struct flame *f, uint32_t process_id)
 {
-	uint32_t above = fm_label_parent_of(f->a, process_id);
-	uint32_t parent = above == FM_NO_ID ? 0 : process_branch(f, above);
-	struct fm_buf label = { 0 };
-	fm_label_process(&label, f->a, process_id);
-	uint32_t id = named_child(f, parent, &label);
-	fm_buf_deinit(&label);
-	return id;
+	uint32_t chain[FM_LABEL_MAX_PROCESSES], branch = 0;
+	for (unsigned n = fm_label_process_chain(f->a, process_id, chain); n-- > 0;) {
+		struct fm_buf label = { 0 };
+		fm_label_process(&label, f->a, chain[n]);
+		branch = named_child(f, branch, &label);
+		fm_buf_deinit(&label);
+	}
+	return branch;
 }
 
 static uint32_t group_branch(struct flame *f, uint32_t group)

@@ -1,4 +1,5 @@
-// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left out.
+// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left
+// out.
 #include "base/json.h"
 #include "render/facts.h"
 #include "render/formats.h"

@@ -111,15 +111,26 @@ uint32_t fm_label_process_of(const struct fm_analysis *a, uint32_t thread_id)
 	return id < a->profile->processes.n ? id : FM_NO_ID;
 }
 
-uint32_t fm_label_parent_of(const struct fm_analysis *a, uint32_t process_id)
+// The process with the pid of its parent that began before it, or FM_NO_ID.
+static uint32_t parent_of(const struct fm_analysis *a, uint32_t process_id)
 {
 	const struct fm_process_info *info = &a->profile->processes.items[process_id].info;
 	uint32_t best = FM_NO_ID;
-	// Pids are reused: the parent is the latest process of that pid that came before. A lower id also rules out cycles.
+	// Pids are reused: the parent is the latest process of that pid that came before. A lower id also rules out
+	// cycles.
 	for (uint32_t i = 0; i < process_id; i++)
 		if (a->profile->processes.items[i].info.pid == info->parent_pid)
 			best = i;
 	return best;
+}
+
+unsigned fm_label_process_chain(const struct fm_analysis *a, uint32_t process_id,
+				uint32_t ret[static FM_LABEL_MAX_PROCESSES])
+{
+	unsigned n = 0;
+	for (; process_id != FM_NO_ID && n < FM_LABEL_MAX_PROCESSES; process_id = parent_of(a, process_id))
+		ret[n++] = process_id;
+	return n;
 }
 
 void fm_label_clean(struct fm_buf *b, struct fm_str s)

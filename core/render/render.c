@@ -58,7 +58,8 @@ static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_d
 	bool is_bad = fflush(out->file);
 	int cause = errno;
 	if (!is_bad && ferror(out->file)) {
-		// An earlier write failed and stdio forgot why. The file is broken anyhow: write again to hear the reason.
+		// An earlier write failed and stdio forgot why. The file is broken anyhow: write again to hear the
+		// reason.
 		clearerr(out->file);
 		fputc('\n', out->file);
 		fflush(out->file);

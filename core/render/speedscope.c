@@ -1,7 +1,7 @@
 // The file format of speedscope.app: a sampled profile per thread, in order of time, weights in seconds.
 //
-// A stack is written out for every run of equal samples, so the file grows with runs. Past MAX_RUNS no browser opens it any
-// more: then each distinct stack is written once, which the left-heavy and sandwich views show exactly the same.
+// A stack is written out for every run of equal samples, so the file grows with runs. Past MAX_RUNS no browser opens it
+// any more: then each distinct stack is written once, which the left-heavy and sandwich views show exactly the same.
 #include <stdlib.h>
 
 #include "aggregate/leaves.h"

@@ -1,5 +1,5 @@
-// How the text report is set: width, colour, characters. Every name that reaches a terminal passes through here, because
-// names come from files and may hold escape sequences.
+// How the text report is set: width, colour, characters. Every name that reaches a terminal passes through here,
+// because names come from files and may hold escape sequences.
 #pragma once
 
 #include <stdbool.h>

@@ -10,7 +10,8 @@
 // Longer names come from templates gone wild or from hostile files; demangling them costs more than it tells.
 #define MAX_SYMBOL_BYTES 4096
 
-// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM: .llvm.123
+// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM:
+// .llvm.123
 static size_t plain_length(const char *symbol)
 {
 	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm." };

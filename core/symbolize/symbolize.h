@@ -1,8 +1,8 @@
 // Frames to names: (image, address) -> function and library, (code, offset) -> function, file and line.
 //
-// Works lazily: an image's file is opened when the first frame in it is asked for, each frame is looked up once. One thread at
-// a time. Everything handed out lives as long as the symbolizer, which borrows the profile (and so the reader).
-// Lines and inlined calls of native code will come from debug information; fm_place has the room for them.
+// Works lazily: an image's file is opened when the first frame in it is asked for, each frame is looked up once. One
+// thread at a time. Everything handed out lives as long as the symbolizer, which borrows the profile (and so the
+// reader). Lines and inlined calls of native code will come from debug information; fm_place has the room for them.
 #pragma once
 
 #include <stdbool.h>
