@@ -10,6 +10,8 @@
 
 #define DEFAULT_TOP 10
 #define MAX_THREAD_ROWS 20
+// Threads and processes below this share of the time are counted, not listed: a shell script has dozens of them.
+#define MIN_ROW_PERCENT 0.5
 
 static const struct class_look {
 	const char *name, *block, *letter;
@@ -207,7 +209,11 @@ static void print_threads(const struct fm_text *t)
 		return;
 	fm_style_heading(s, "%zu threads with samples", n);
 	fprintf(s->out, "%10s %10s  %11s  %6s %12s  %s\n", "pid", "tid", "CPU", "", "samples", "name");
-	for (size_t i = 0; i < FM_MIN(n, (size_t)MAX_THREAD_ROWS); i++) {
+	size_t shown = 1;
+	while (shown < FM_MIN(n, (size_t)MAX_THREAD_ROWS) &&
+	       fm_text_percent(t, &t->summary.threads.items[shown].weight) >= MIN_ROW_PERCENT)
+		shown++;
+	for (size_t i = 0; i < shown; i++) {
 		const struct fm_thread_row *row = &t->summary.threads.items[i];
 		const struct fm_thread *thread =
 			row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
@@ -219,8 +225,8 @@ static void print_threads(const struct fm_text *t)
 		fm_style_fit(s, thread ? thread->name : FM_STR_LIT(""), s->width - 59, false);
 		fputc('\n', s->out);
 	}
-	if (n > MAX_THREAD_ROWS)
-		fprintf(s->out, "           and %zu more; --json lists them all\n", n - MAX_THREAD_ROWS);
+	if (n > shown)
+		fprintf(s->out, "           and %zu more with less; --json lists them all\n", n - shown);
 }
 
 static int compare_processes(const void *pa, const void *pb)
@@ -238,10 +244,13 @@ static void print_processes(struct fm_text *t)
 		return;
 	fm_style_heading(s, "%zu processes", p->processes.n);
 	fprintf(s->out, "%10s %10s  %11s  %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
-	// The busiest first: a shell script has dozens that did next to nothing.
 	struct fm_process_row *rows = t->summary.processes.items;
 	qsort(rows, t->summary.processes.n, sizeof(*rows), compare_processes);
-	for (size_t i = 0; i < FM_MIN(p->processes.n, (size_t)MAX_THREAD_ROWS); i++) {
+	size_t shown = 1;
+	while (shown < FM_MIN(p->processes.n, (size_t)MAX_THREAD_ROWS) &&
+	       fm_text_percent(t, &rows[shown].weight) >= MIN_ROW_PERCENT)
+		shown++;
+	for (size_t i = 0; i < shown; i++) {
 		const struct fm_process *process = &p->processes.items[rows[i].process_id];
 		const struct fm_weight *w = &rows[i].weight;
 		char exit_text[24] = "?";
@@ -258,8 +267,8 @@ static void print_processes(struct fm_text *t)
 		fm_buf_deinit(&command);
 		fputc('\n', s->out);
 	}
-	if (p->processes.n > MAX_THREAD_ROWS)
-		fprintf(s->out, "           and %zu more; --json lists them all\n", p->processes.n - MAX_THREAD_ROWS);
+	if (p->processes.n > shown)
+		fprintf(s->out, "           and %zu more with less; --json lists them all\n", p->processes.n - shown);
 }
 
 struct gaps {
