@@ -48,10 +48,13 @@ static void mark_used(struct fm_view *v, const struct fm_profile *profile, const
 	for (size_t i = 0; i < tally->cells.n; i++) {
 		uint32_t s = tally->cells.items[i].stack_id;
 		if (s < v->n_stacks)
-			v->stack_flags[s] |= v->stack_flags[s] & FM_STACK_HAS_PYTHON ? FM_STACK_USED : FM_STACK_USED | FM_STACK_IS_WHOLE;
+			v->stack_flags[s] |= v->stack_flags[s] & FM_STACK_HAS_PYTHON
+						     ? FM_STACK_USED
+						     : FM_STACK_USED | FM_STACK_IS_WHOLE;
 	}
 	for (size_t s = v->n_stacks; s-- > 1;)
-		v->stack_flags[profile->stacks.items[s].parent] |= v->stack_flags[s] & (FM_STACK_USED | FM_STACK_IS_WHOLE);
+		v->stack_flags[profile->stacks.items[s].parent] |=
+			v->stack_flags[s] & (FM_STACK_USED | FM_STACK_IS_WHOLE);
 }
 
 struct builder {
@@ -90,7 +93,8 @@ static void add_stack(struct builder *b, uint32_t id, const struct fm_stack *sta
 	struct fm_view *v = b->view;
 	uint8_t flags = v->stack_flags[id];
 	if ((flags & FM_STACK_IS_WHOLE) && !b->options->native_all)
-		b->whole[id] = add_frame(b, b->whole[stack->parent], fm_symbolizer_place(b->symbolizer, stack->frame_id));
+		b->whole[id] =
+			add_frame(b, b->whole[stack->parent], fm_symbolizer_place(b->symbolizer, stack->frame_id));
 	uint32_t parent = v->stack_node[stack->parent];
 	if (is_hidden(b, flags, stack->frame_id))
 		v->stack_node[id] = parent;
@@ -112,7 +116,8 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	for (size_t s = 1; s < v->n_stacks; s++)
 		if (v->stack_flags[s] & FM_STACK_USED)
 			add_stack(&b, (uint32_t)s, &profile->stacks.items[s]);
-	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python shows whole.
+	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python
+	// shows whole.
 	for (size_t s = 1; !options->native_all && s < v->n_stacks; s++)
 		if ((v->stack_flags[s] & (FM_STACK_IS_WHOLE | FM_STACK_HAS_PYTHON)) == FM_STACK_IS_WHOLE)
 			v->stack_node[s] = b.whole[s];

@@ -374,7 +374,11 @@ enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_opt
 	k->shared = shared;
 	k->options = *options;
 	k->random = fm_now_ns() | 1;
+	sigset_t all, old; // signals to the collector are its main thread's business
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int err = pthread_create(&k->thread, NULL, run, k);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
 		free(k);
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot start a thread: %s", strerror(err));

@@ -1,5 +1,6 @@
-// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and ends
-// with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes all frames.
+// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and
+// ends with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes
+// all frames.
 #include <stdlib.h>
 
 #include "aggregate/path.h"
@@ -105,7 +106,8 @@ static void write_names(struct writer *w)
 		uint32_t process = fm_label_process_of(w->a, i);
 		uint64_t tid = p->threads.items[i].tid;
 		if (p->threads.items[i].name.len && process != FM_NO_ID)
-			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid, p->threads.items[i].name);
+			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid,
+				   p->threads.items[i].name);
 	}
 }
 

@@ -1,5 +1,8 @@
 #include "render/flamegraph.h"
 
+// One line of CSS or JavaScript is one line here.
+// clang-format off
+
 const char fm_flame_style[] =
 	"text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24;pointer-events:none}\n"
 	".h{font:bold 15px system-ui,sans-serif}.b{font:13px system-ui,sans-serif;fill:#0550ae;cursor:pointer;pointer-events:auto}\n"

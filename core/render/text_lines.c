@@ -5,7 +5,7 @@
 #include "render/text.h"
 
 #define MAX_FILES 6
-#define MAX_LINES 15      // per file
+#define MAX_LINES 15       // per file
 #define MIN_FILE_SHARE 1.0 // percent of the CPU time; what is less is in --json
 #define MIN_LINE_SHARE 0.5
 
@@ -23,7 +23,8 @@ static int compare_files(const void *pa, const void *pb)
 
 static int compare_line_numbers(const void *pa, const void *pb)
 {
-	const struct fm_line_row *a = *(const struct fm_line_row *const *)pa, *b = *(const struct fm_line_row *const *)pb;
+	const struct fm_line_row *a = *(const struct fm_line_row *const *)pa,
+				 *b = *(const struct fm_line_row *const *)pb;
 	return (a->line > b->line) - (a->line < b->line);
 }
 
@@ -37,7 +38,8 @@ static struct source open_source(const struct fm_profile *p, struct fm_str filen
 {
 	for (size_t i = 0; i < p->sources.n; i++)
 		if (fm_str_eq(p->sources.items[i].filename, filename))
-			return (struct source){ p->sources.items[i].text.p, p->sources.items[i].text.p + p->sources.items[i].text.len, 1 };
+			return (struct source){ p->sources.items[i].text.p,
+						p->sources.items[i].text.p + p->sources.items[i].text.len, 1 };
 	return (struct source){ "", "", 1 };
 }
 
@@ -80,7 +82,8 @@ static void print_row(const struct fm_text *t, const struct fm_line_row *row, st
 	put_cell(t, ns[FM_CLASS_PYTHON] + ns[FM_CLASS_GC], bar);
 	put_cell(t, ns[FM_CLASS_NATIVE], bar);
 	put_cell(t, ns[FM_CLASS_SYSTEM], bar);
-	fprintf(s->out, "%5.1f %s", t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, &row->weight) / t->cpu_s : 0, bar);
+	fprintf(s->out, "%5.1f %s",
+		t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, &row->weight) / t->cpu_s : 0, bar);
 	fputc(' ', s->out);
 	unsigned room = s->width - 49;
 	if (text.len) {
@@ -115,10 +118,11 @@ static void print_file(const struct fm_text *t, const struct file *file)
 	fm_style_paint(s, FM_PAINT_BOLD);
 	fm_style_fit_end(s, name, s->width - 36);
 	fm_style_paint(s, FM_PAINT_NONE);
-	fprintf(s->out, ": %.1f%% of the time (%.3f s)\n", fm_text_percent(t, &file->weight), fm_seconds(fm_weight_cpu_ns(&file->weight)));
+	fprintf(s->out, ": %.1f%% of the time (%.3f s)\n", fm_text_percent(t, &file->weight),
+		fm_seconds(fm_weight_cpu_ns(&file->weight)));
 	fm_style_paint(s, FM_PAINT_DIM);
-	fprintf(s->out, "%6s %s%7s %s%7s %s%7s %s%*s %s\n", "line", bar, "Python", bar, "native", bar, "system", bar, s->has_utf8 ? 6 : 5,
-		s->has_utf8 ? "±" : "+-", bar);
+	fprintf(s->out, "%6s %s%7s %s%7s %s%7s %s%*s %s\n", "line", bar, "Python", bar, "native", bar, "system", bar,
+		s->has_utf8 ? 6 : 5, s->has_utf8 ? "±" : "+-", bar);
 	fm_style_paint(s, FM_PAINT_NONE);
 	// What all shown lines are indented by is room for code.
 	unsigned indent = UINT16_MAX;
@@ -154,8 +158,10 @@ void fm_text_lines(const struct fm_text *t)
 	fm_map_deinit(&index);
 	if (files.n) {
 		qsort(files.items, files.n, sizeof(*files.items), compare_files);
-		fm_style_heading(&t->style, t->a->options.detailed ? "Lines, native callees charged to the Python line" :
-			"Lines of your code, with what they call in libraries and native code");
+		fm_style_heading(&t->style,
+				 t->a->options.detailed
+					 ? "Lines, native callees charged to the Python line"
+					 : "Lines of your code, with what they call in libraries and native code");
 	}
 	for (size_t i = 0; i < FM_MIN(files.n, (size_t)MAX_FILES); i++)
 		if (i == 0 || fm_text_percent(t, &files.items[i].weight) >= MIN_FILE_SHARE)

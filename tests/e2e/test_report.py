@@ -41,8 +41,8 @@ def report(fathom: Path, known: Path) -> dict:
 def test_json_follows_the_schema(report):
     assert list(report) == [
         "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "rate_hz", "engine", "samples", "dropped",
-        "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions", "lines",
-        "memory", "leaks",
+        "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions",
+        "lines", "memory", "leaks",
     ]  # fmt: skip
     assert report["schema"] == "fathom.report/1"
     assert report["command"] == ["fathom", "run", "app.py", "--size=3"]
@@ -54,7 +54,14 @@ def test_json_follows_the_schema(report):
     assert (report["samples"], report["dropped"], report["failed_unwinds"]) == (10300, 7, 500)
     assert report["overhead_s"] == 0.12
     assert report["max_rss_bytes"] == 150601000
-    assert report["time"] == {"python_s": 5.3, "native_s": 4, "system_s": 0.5, "gc_s": 0.2, "gil_wait_s": 0.3, "wait_s": 0}
+    assert report["time"] == {
+        "python_s": 5.3,
+        "native_s": 4,
+        "system_s": 0.5,
+        "gc_s": 0.2,
+        "gil_wait_s": 0.3,
+        "wait_s": 0,
+    }
     assert report["memory"] == {"peak_bytes": 0, "alloc_bytes": 0, "growth_rate": 0, "timeline": []}
     assert report["leaks"] == []
 
@@ -122,11 +129,13 @@ def test_collapsed_options(fathom, known):
     assert "main (/home/user/app.py:12);dumps (/usr/lib/python3.9/json/__init__.py:5) 1000" in lines("--full-filenames")
     assert "thread (101): worker;known_start (known_profile);known_kernel (known_profile) 1000" in lines("--threads")
     assert (
-        'process 100:"python3 app.py --size=3";process 200:"python3 -c \'a b\'";thread (200);[no unwind information];main (app.py:12) 500'
-        in lines("--threads", "--processes")
+        'process 100:"python3 app.py --size=3";process 200:"python3 -c \'a b\'";thread (200);'
+        "[no unwind information];main (app.py:12) 500" in lines("--threads", "--processes")
     )
     assert "main (app.py:11);App.work (app.py:22) 3000" in lines("--python-only")
-    assert "0x100 (python3.9);0x200 (python3.9);main (app.py:12);dumps (json/__init__.py:5) 1000" in lines("--native-all")
+    assert "0x100 (python3.9);0x200 (python3.9);main (app.py:12);dumps (json/__init__.py:5) 1000" in lines(
+        "--native-all"
+    )
     assert sum(int(x.rsplit(" ", 1)[1]) for x in lines("--gil")) == 5500
 
 
@@ -137,7 +146,11 @@ def test_speedscope(fathom, known):
     assert {"name": "App.work", "file": "app.py", "line": 21} in frames
     assert {"name": "known_kernel", "file": "known_profile"} in frames
     by_name = {p["name"]: p for p in data["profiles"]}
-    assert list(by_name) == ["process 100 thread (100): MainThread", "process 100 thread (101): worker", "process 200 thread (200)"]
+    assert list(by_name) == [
+        "process 100 thread (100): MainThread",
+        "process 100 thread (101): worker",
+        "process 200 thread (200)",
+    ]
     for profile in data["profiles"]:
         assert (profile["type"], profile["unit"], profile["startValue"]) == ("sampled", "seconds", 0)
         assert len(profile["samples"]) == len(profile["weights"])
@@ -145,8 +158,25 @@ def test_speedscope(fathom, known):
     main = by_name["process 100 thread (100): MainThread"]
     stacks = [[frames[i]["name"] for i in s] for s in main["samples"]]
     # in order of time; equal neighbours are one entry, waiting is left out
-    assert stacks == [["main", "App.work"], ["main", "App.work", "known_kernel"], ["main", "dumps"], ["main"] + ["App.work"] * 3]
+    assert stacks == [
+        ["main", "App.work"],
+        ["main", "App.work", "known_kernel"],
+        ["main", "dumps"],
+        ["main"] + ["App.work"] * 3,
+    ]
     assert main["weights"] == pytest.approx([4, 3, 1, 0.5])
+
+
+def test_speedscope_with_too_many_samples_writes_each_stack_once(fathom, build, tmp_path):
+    path = tmp_path / "big.fathom"
+    subprocess.run([build / "tests" / "gen_profile", path, "2500000"], check=True, capture_output=True)
+    data = json.loads(ok(fathom, "export", "-f", "speedscope", path))
+    assert "each distinct stack once" in data["name"]
+    report = json.loads(ok(fathom, "report", "--json", path))
+    cpu_s = sum(report["time"][k] for k in ("python_s", "native_s", "system_s", "gc_s"))
+    assert sum(p["endValue"] for p in data["profiles"]) == pytest.approx(cpu_s)
+    for profile in data["profiles"]:
+        assert len({tuple(x) for x in profile["samples"]}) == len(profile["samples"])
 
 
 def test_chrometrace_nests_and_adds_up(fathom, known):
@@ -173,7 +203,7 @@ def test_flamegraph_is_wellformed_and_asks_nobody(fathom, known):
     assert titles[0] == "all"
     assert {"main (app.py:11)", "known_kernel (known_profile)", "[no unwind information]"} <= set(titles)
     assert re.findall(r"(?:href|src|url)\s*[=(]", text) == []
-    assert re.findall("https?://[^\"]*", text) == ["http://www.w3.org/2000/svg"]
+    assert re.findall('https?://[^"]*', text) == ["http://www.w3.org/2000/svg"]
 
 
 def normalised(text: str, known: Path) -> str:
@@ -299,7 +329,15 @@ def test_help_has_examples(fathom):
 
 def test_any_bytes_become_valid_json(build):
     rng = random.Random(7)
-    pieces = [b"", b"plain", bytes(range(256)), "naïve 名 🐍".encode(), b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"</script>\xe2\x80\xa8"]
+    pieces = [
+        b"",
+        b"plain",
+        bytes(range(256)),
+        "naïve 名 🐍".encode(),
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"</script>\xe2\x80\xa8",
+    ]
     pieces += [bytes(rng.choices(range(256), k=rng.randrange(60))) for _ in range(2000)]
     pieces += [bytes(rng.choice([0xC3, 0xE2, 0xF0, 0x80, 0xBF, 0x41]) for _ in range(12)) for _ in range(2000)]
     stdin = b"".join(struct.pack("<I", len(p)) + p for p in pieces)

@@ -22,13 +22,17 @@ def check(root: Path, script: str, *args) -> None:
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if int(version.lstrip("v").split(".")[0]) < 18:
         pytest.skip(f"node {version} is older than 18, which the browser's driver needs")
-    done = subprocess.run([node, root / "tests" / "web" / script, *map(str, args)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [node, root / "tests" / "web" / script, *map(str, args)], capture_output=True, text=True, timeout=120
+    )
     if done.returncode == 77:
         pytest.skip(done.stdout.strip())
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name, functions", [("known", ["App.work", "known_kernel", "main"]), ("hostile", ["<script>alert(1)</script>"])])
+@pytest.mark.parametrize(
+    "name, functions", [("known", ["App.work", "known_kernel", "main"]), ("hostile", ["<script>alert(1)</script>"])]
+)
 def test_speedscope_opens_it_left_heavy(root, fathom, profile, name, functions):
     out = profile / f"{name}.speedscope.json"
     subprocess.run([fathom, "export", "-f", "speedscope", "-o", out, profile / f"{name}.fathom"], check=True)
@@ -38,5 +42,7 @@ def test_speedscope_opens_it_left_heavy(root, fathom, profile, name, functions):
 @pytest.mark.parametrize("name, search", [("known", "known_kernel"), ("hostile", "semi;colon")])
 def test_flamegraph_zooms_and_searches(root, fathom, profile, name, search):
     out = profile / f"{name}.svg"
-    subprocess.run([fathom, "export", "-f", "flamegraph", "--threads", "-o", out, profile / f"{name}.fathom"], check=True)
+    subprocess.run(
+        [fathom, "export", "-f", "flamegraph", "--threads", "-o", out, profile / f"{name}.fathom"], check=True
+    )
     check(root, "check_flamegraph.mjs", out, search)

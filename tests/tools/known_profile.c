@@ -33,8 +33,21 @@ static int take_bias(struct dl_phdr_info *info, size_t size, void *ctx)
 static enum fm_err write_hostile(const char *path, struct fm_diag *diag)
 {
 	static const char *const names[] = {
-		"<script>alert(1)</script>", "]]><script>alert(2)</script>", "\"quoted' & <b>", "semi;colon 12", "new\nline\r", "\x1b[31mred\x1b]0;title\a",
-		"\xff\xfe bytes", "\xe2\x80\xae right to left", "\\u0041 \\", "caf\xc3\xa9 \xe5\x90\x8d \xf0\x9f\x90\x8d", "\xc2\x9b" "31m", "${jndi}", " ", "",
+		"<script>alert(1)</script>",
+		"]]><script>alert(2)</script>",
+		"\"quoted' & <b>",
+		"semi;colon 12",
+		"new\nline\r",
+		"\x1b[31mred\x1b]0;title\a",
+		"\xff\xfe bytes",
+		"\xe2\x80\xae right to left",
+		"\\u0041 \\",
+		"caf\xc3\xa9 \xe5\x90\x8d \xf0\x9f\x90\x8d",
+		"\xc2\x9b"
+		"31m",
+		"${jndi}",
+		" ",
+		"",
 	};
 	struct fm_writer *w;
 	enum fm_err err = fm_writer_open(path, &w, diag);
@@ -43,15 +56,19 @@ static enum fm_err write_hostile(const char *path, struct fm_diag *diag)
 	fm_writer_meta(w, "command", fm_str_of(names[1]));
 	fm_writer_meta(w, "rate_hz", fm_str_of("99999999999999999999999"));
 	fm_writer_coverage(w, fm_str_of(names[5]), fm_str_of(names[0]));
-	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 7, .parent_pid = 7, .command = fm_str_of(names[2]) });
+	uint32_t process = fm_writer_process(
+		w, &(struct fm_process_info){ .pid = 7, .parent_pid = 7, .command = fm_str_of(names[2]) });
 	uint64_t time_ns = 0;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		uint32_t thread = fm_writer_thread(w, process, (uint32_t)i, 0);
 		fm_writer_thread_name(w, thread, fm_str_of(names[i]));
-		uint32_t outer = fm_writer_frame(w, FM_FRAME_PYTHON, known_code(w, names[i], names[i], names[(i + 1) % 14], UINT32_MAX), 1);
+		uint32_t outer = fm_writer_frame(w, FM_FRAME_PYTHON,
+						 known_code(w, names[i], names[i], names[(i + 1) % 14], UINT32_MAX), 1);
 		uint32_t image = fm_writer_image(w, fm_str_of(names[i]), fm_str_of(names[i]), 0);
-		uint32_t inner = fm_writer_frame(w, FM_FRAME_NATIVE, image, UINT64_MAX), lost = fm_writer_frame(w, FM_FRAME_ERROR, 0, 4711 + i);
-		uint32_t stack = fm_writer_stack(w, fm_writer_stack(w, fm_writer_stack(w, FM_ROOT_STACK, lost), outer), inner);
+		uint32_t inner = fm_writer_frame(w, FM_FRAME_NATIVE, image, UINT64_MAX),
+			 lost = fm_writer_frame(w, FM_FRAME_ERROR, 0, 4711 + i);
+		uint32_t stack =
+			fm_writer_stack(w, fm_writer_stack(w, fm_writer_stack(w, FM_ROOT_STACK, lost), outer), inner);
 		known_samples(w, &time_ns, thread, stack, (uint8_t)(i % FM_N_CLASSES), 3);
 		known_samples(w, &time_ns, thread, FM_ROOT_STACK, FM_CLASS_PYTHON, 1);
 	}

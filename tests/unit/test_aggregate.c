@@ -33,7 +33,8 @@ static const struct fm_function_row *function(const struct fm_analysis *a, const
 	return NULL;
 }
 
-static const struct fm_line_row *line(const struct fm_analysis *a, const struct fm_summary *t, const char *file, uint32_t number)
+static const struct fm_line_row *line(const struct fm_analysis *a, const struct fm_summary *t, const char *file,
+				      uint32_t number)
 {
 	for (size_t i = 0; i < t->lines.n; i++)
 		if (t->lines.items[i].line == number &&
@@ -42,7 +43,7 @@ static const struct fm_line_row *line(const struct fm_analysis *a, const struct 
 	return NULL;
 }
 
-#define MS(n) ((uint64_t)(n) * 1000000)
+#define MS(n) ((uint64_t)(n)*1000000)
 #define APP "/home/user/app.py"
 #define JSON "/usr/lib/python3.9/json/__init__.py"
 
@@ -157,7 +158,8 @@ static unsigned depth_of_deepest(const struct fm_analysis *a)
 {
 	unsigned deepest = 0;
 	for (size_t i = 0; i < a->tally.cells.n; i++)
-		deepest = FM_MAX(deepest, a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[i].stack_id)].depth);
+		deepest = FM_MAX(deepest,
+				 a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[i].stack_id)].depth);
 	return deepest;
 }
 
@@ -166,7 +168,8 @@ TEST(views_fold_what_they_say)
 	struct fm_view_options o = FM_VIEW_OPTIONS_DEFAULT;
 	struct fm_analysis *a = open_known(&o);
 	CHECK_EQ(depth_of_deepest(a), 4); // D: main, work, work, work
-	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth, 3); // B: main, work, kernel
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth,
+		 3); // B: main, work, kernel
 	fm_analysis_close(a);
 	o.native_all = true;
 	a = open_known(&o);
@@ -175,8 +178,10 @@ TEST(views_fold_what_they_say)
 	o.native_all = false;
 	o.python_only = true;
 	a = open_known(&o);
-	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth, 2); // B without its kernel
-	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[2].stack_id)].depth, 2); // E has no Python: whole
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth,
+		 2); // B without its kernel
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[2].stack_id)].depth,
+		 2); // E has no Python: whole
 	fm_analysis_close(a);
 }
 
@@ -185,7 +190,10 @@ TEST(leaves_sum_to_the_samples_that_are_shown)
 	static const struct {
 		bool threads, gil_only, idle;
 		uint64_t n;
-	} cases[] = { { false, false, false, 10000 }, { true, false, false, 10000 }, { false, true, false, 5500 }, { false, false, true, 10300 } };
+	} cases[] = { { false, false, false, 10000 },
+		      { true, false, false, 10000 },
+		      { false, true, false, 5500 },
+		      { false, false, true, 10300 } };
 	for (size_t c = 0; c < FM_ARRAY_LEN(cases); c++) {
 		struct fm_view_options o = FM_VIEW_OPTIONS_DEFAULT;
 		o.threads = cases[c].threads;
@@ -207,7 +215,8 @@ TEST(a_path_keeps_what_two_stacks_share)
 {
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_path path = { 0 };
-	uint32_t node_a = fm_view_node(&a->view, a->tally.cells.items[0].stack_id), node_b = fm_view_node(&a->view, a->tally.cells.items[1].stack_id);
+	uint32_t node_a = fm_view_node(&a->view, a->tally.cells.items[0].stack_id),
+		 node_b = fm_view_node(&a->view, a->tally.cells.items[1].stack_id);
 	CHECK_EQ(fm_path_move(&path, &a->view, node_a), 0);
 	CHECK_EQ(path.nodes.n, 2);
 	CHECK_EQ(fm_path_move(&path, &a->view, node_a), 2);

@@ -42,8 +42,9 @@ static void write_all_kinds(struct fm_json *j)
 TEST(every_kind_of_value_is_written)
 {
 	char *text = render(write_all_kinds);
-	CHECK_STR(fm_str_of(text), "{\"s\":\"a\\\"b\\\\c\\n\\u0001\\u007f\",\"u\":18446744073709551615,\"i\":-5,\"r\":1.5,\"whole\":100,"
-				   "\"tiny\":0.000000001,\"nan\":null,\"b\":true,\"a\":[1,\n[]],\"n\":null}\n");
+	CHECK_STR(fm_str_of(text),
+		  "{\"s\":\"a\\\"b\\\\c\\n\\u0001\\u007f\",\"u\":18446744073709551615,\"i\":-5,\"r\":1.5,\"whole\":100,"
+		  "\"tiny\":0.000000001,\"nan\":null,\"b\":true,\"a\":[1,\n[]],\"n\":null}\n");
 	free(text);
 }
 
@@ -63,9 +64,10 @@ TEST(undecodable_bytes_become_the_replacement_character)
 	CHECK_STR(escaped(FM_STR_LIT("\xc3\xa9"), room, sizeof(room)), "\"\xc3\xa9\"");
 	CHECK_STR(escaped(FM_STR_LIT("\xc3"), room, sizeof(room)), "\"\\ufffd\"");
 	CHECK_STR(escaped(FM_STR_LIT("\xed\xa0\x80"), room, sizeof(room)), "\"\\ufffd\\ufffd\\ufffd\""); // a surrogate
-	CHECK_STR(escaped(FM_STR_LIT("\xc0\xaf"), room, sizeof(room)), "\"\\ufffd\\ufffd\"");         // overlong
+	CHECK_STR(escaped(FM_STR_LIT("\xc0\xaf"), room, sizeof(room)), "\"\\ufffd\\ufffd\"");            // overlong
 	CHECK_STR(escaped(FM_STR_LIT("\xf0\x9f\x90\x8d"), room, sizeof(room)), "\"\xf0\x9f\x90\x8d\"");
-	CHECK_STR(escaped(FM_STR_LIT("\xf4\x90\x80\x80"), room, sizeof(room)), "\"\\ufffd\\ufffd\\ufffd\\ufffd\""); // past U+10FFFF
+	CHECK_STR(escaped(FM_STR_LIT("\xf4\x90\x80\x80"), room, sizeof(room)),
+		  "\"\\ufffd\\ufffd\\ufffd\\ufffd\""); // past U+10FFFF
 	CHECK_STR(escaped(FM_STR_LIT("\xe2\x80\xa8"), room, sizeof(room)), "\"\\u2028\"");
 	CHECK_STR(escaped(FM_STR_LIT("\xef\xbf\xbd"), room, sizeof(room)), "\"\xef\xbf\xbd\""); // U+FFFD itself
 }

@@ -49,10 +49,28 @@ TEST(a_function_is_found_by_any_of_its_addresses)
 	fm_symbols_close(s);
 }
 
+// The unwind table agrees with the symbol table about where functions begin.
+TEST(unwind_tables_tell_where_functions_begin)
+{
+	struct fm_symbols *s;
+	struct fm_symbol sym;
+	CHECK_EQ(fm_symbols_open("/proc/self/exe", &s, NULL), FM_OK);
+	uint64_t addr = own_addr(test_target), start = 0;
+	CHECK_EQ(fm_symbols_find(s, addr, &sym), FM_OK);
+	for (uint64_t off = 0; off < sym.size; off++) {
+		CHECK_EQ(fm_symbols_function_start(s, addr + off, &start), FM_OK);
+		CHECK_EQ(start, addr);
+	}
+	CHECK_EQ(fm_symbols_function_start(s, 0, &start), FM_E_NOT_FOUND);
+	CHECK_EQ(fm_symbols_function_start(s, UINT64_MAX, &start), FM_E_NOT_FOUND);
+	fm_symbols_close(s);
+}
+
 TEST(libc_is_named_from_its_dynamic_symbols)
 {
 	const char *path = NULL;
-	static const char *const paths[] = { "/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib64/libc.so.6", "/usr/lib/libc.so.6" };
+	static const char *const paths[] = { "/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib64/libc.so.6",
+					     "/usr/lib/libc.so.6" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(paths) && !path; i++)
 		if (!access(paths[i], R_OK))
 			path = paths[i];
@@ -114,7 +132,9 @@ TEST(damaged_files_never_crash)
 		} changes[8];
 		for (unsigned i = 0; i < 8; i++) {
 			rng = rng * 1664525 + 1013904223;
-			size_t at = i < 4 ? section_table + (rng >> 8) % (len - section_table) : i < 6 ? (rng >> 8) % 64 : (rng >> 8) % len;
+			size_t at = i < 4   ? section_table + (rng >> 8) % (len - section_table)
+				    : i < 6 ? (rng >> 8) % 64
+					    : (rng >> 8) % len;
 			changes[i] = (struct change){ at, bytes[at] };
 			if (at > 16) // the magic stays, or nothing is tested
 				bytes[at] = (char)(rng >> 3);
@@ -126,6 +146,10 @@ TEST(damaged_files_never_crash)
 			for (uint64_t addr = 0; addr < 0x10000; addr += 64)
 				if (!fm_symbols_find(s, addr, &sym))
 					CHECK(strlen(sym.name) > 0);
+			uint64_t start = 0;
+			for (uint64_t addr = 0; addr < 0x10000; addr += 64)
+				if (!fm_symbols_function_start(s, addr, &start))
+					CHECK(start <= addr);
 			fm_symbols_close(s);
 		}
 		for (unsigned i = 8; i-- > 0;)
