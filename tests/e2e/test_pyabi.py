@@ -4,6 +4,7 @@ Three ways: offsetof() over its own headers, a walk of its own stack by our offs
 """
 
 import functools
+import glob
 import importlib.util
 import json
 import os
@@ -61,8 +62,8 @@ def compile_c(out, *args):
 def tools(tmp_path_factory):
     """Our own tools, built from the sources at hand and not from whatever lies in a build folder."""
     folder = tmp_path_factory.mktemp("tools")
-    pyabi = [os.path.join("core", "pyabi", f) for f in sorted(os.listdir(os.path.join(REPO, "core", "pyabi"))) if f.endswith(".c")]
-    return {name: compile_c(folder / name, "-Wall", "-Wextra", "-Icore", "tests/tools/%s.c" % name, "core/base/err.c", *pyabi)
+    sources = glob.glob(os.path.join(REPO, "core", "pyabi", "*.c")) + ["core/base/err.c"]
+    return {name: compile_c(folder / name, "-Wall", "-Wextra", "-Icore", "tests/tools/%s.c" % name, *sources)
             for name in ("print_row", "print_lines")}
 
 
@@ -96,8 +97,8 @@ def header_program(python, tmp_path, *defines):
     if not include:
         pytest.skip("no internal headers")
     # The parent folder too: Debian's pyconfig.h includes <ARCH/pythonX.Y/pyconfig.h>.
-    return compile_c(tmp_path / "header_offsets", "-w", *defines, "-I" + include, "-I" + os.path.join(include, "internal"),
-                     "-I" + os.path.dirname(include), "tests/tools/header_offsets.c",
+    return compile_c(tmp_path / "header_offsets", "-w", *defines, "-I" + include,
+                     "-I" + os.path.join(include, "internal"), "-I" + os.path.dirname(include), "tests/tools/header_offsets.c",
                      "-Wl,--unresolved-symbols=ignore-all")
 
 
@@ -140,8 +141,8 @@ def test_headers_have_the_table_the_interpreter_has(python, tmp_path):
         pytest.skip("no _Py_DebugOffsets before 3.13")
     table = subprocess.run([header_program(python, tmp_path), "table"], stdout=subprocess.PIPE, check=True).stdout
     has = bytearray(python.runtime()[: len(table)])
-    # The whole runtime's and interpreter's sizes (slots 3 and 6) depend on flags of the interpreter's own build, which its
-    # installed headers do not carry: 8 bytes in Debian's 3.15.
+    # The whole runtime's and interpreter's sizes (slots 3 and 6) depend on flags of the interpreter's own build, which
+    # its installed headers do not carry: 8 bytes in Debian's 3.15.
     for slot in (3, 6):
         has[8 * slot : 8 * slot + 8] = table[8 * slot : 8 * slot + 8]
     assert has == table

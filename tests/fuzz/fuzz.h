@@ -1,5 +1,5 @@
-// What every fuzzer has: LLVMFuzzerTestOneInput, and outside of libFuzzer a main() that runs it over the files and folders
-// given, so that a corpus is also an ordinary test.
+// What every fuzzer has: LLVMFuzzerTestOneInput, and outside of libFuzzer a main() that runs it over the files and
+// folders given, so that a corpus is also an ordinary test.
 #pragma once
 
 #include <dirent.h>
