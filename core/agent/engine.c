@@ -44,7 +44,7 @@ static void on_tick(int sig, siginfo_t *info, void *context)
 
 // A fixed period could stay in step with the program's own beat, so each sample sets the next one's. The schedule is kept in
 // the thread's own CPU time: what the sample itself took does not lower the rate. Only the thread that opened the event can
-// do this; threads that inherited it keep the fixed period.
+// do this; threads that inherited it keep a fixed one (odd_period_ns).
 static void jitter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
@@ -94,6 +94,15 @@ static int move_up(int fd)
 	return moved;
 }
 
+// Threads that inherit the event cannot be given random intervals. So the period is one that no program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a
+// beat of a round number of microseconds the samples then walk through all its phases, about thirty steps a round.
+static uint64_t odd_period_ns(uint32_t rate_hz)
+{
+	uint64_t wanted_ns = 1000000000u / FM_MAX(rate_hz, 1u);
+	uint64_t draw = fm_sig_hash(fm_now_ns()) % 1024;
+	return wanted_ns * (95 * 1024 + 2 * draw) / (100 * 1024) | 1;
+}
+
 static int start_perf(void)
 {
 	struct perf_event_attr attr;
@@ -101,7 +110,7 @@ static int start_perf(void)
 	attr.type = PERF_TYPE_SOFTWARE;
 	attr.size = 128; // PERF_ATTR_SIZE_VER7: the first with sig_data
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
-	attr.sample_period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
+	attr.sample_period = odd_period_ns(fm_sig.header->rate_hz);
 	attr.inherit = 1;
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;

@@ -16,6 +16,9 @@
 
 extern int sched_getcpu(void);
 
+// A running thread takes a signal within some ten microseconds. Later than this, it had been ready to run but on no CPU.
+#define LATE_NS 200000u
+
 static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
 {
 	struct timespec ts;
@@ -64,6 +67,18 @@ static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc
 	return FM_CLASS_NATIVE;
 }
 
+// True for a signal that found the thread preempted, for which "running" stands too. It is answered where the scheduler took
+// the CPU away: not at a random place of the program but at a beat of the kernel's own, with which a program's beat can be in
+// step. Left out, its time goes to the next sample, and a thread gets its samples per second of CPU however crowded the
+// machine is. A system call holds signals back by itself; but had it run all the while, it had used as much CPU.
+static FM_SIGSAFE bool was_preempted(struct fm_sig_thread *t, uint64_t now_ns, uint64_t cpu_ns, uint64_t pc)
+{
+	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed); // 0 with perf
+	if (!sent_ns || now_ns <= sent_ns + LATE_NS)
+		return false;
+	return cpu_ns - t->last_cpu_ns < now_ns - sent_ns || !fm_sig_is_after_syscall(t, pc);
+}
+
 static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
 				   uint32_t leaf_idx, uint32_t exact_idx)
 {
@@ -107,7 +122,10 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 		goto out;
 	t->is_busy = true;
 	refresh(t);
+	uint64_t now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	if (FM_UNLIKELY(was_preempted(t, now_ns, cpu_ns, fm_sig_context_pc(uc))))
+		goto answered;
 	bool is_collecting;
 	fm_sig_python_walk(t, &is_collecting);
 	uint8_t class = classify(t, uc, is_collecting);
@@ -128,11 +146,12 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 	fm_sig_merge(t, &leaf_idx, &exact_idx);
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
-	push_sample(t, ns_of(CLOCK_MONOTONIC), cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
+	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
+	count_cost(t->slot, fm_sig_cycles() - start);
+answered:
 	if (fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
-	count_cost(t->slot, fm_sig_cycles() - start);
 	t->is_busy = false;
 	// Last: the ticker may send the next signal now.
 	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,

@@ -1,6 +1,7 @@
-# Run by tests/e2e/test_pyabi.py under every Python found. "runtime": writes the first bytes of _PyRuntime. "walk ROW": walks the own
-# stack by the offsets of ROW (JSON), in several shapes of call, and prints what it read beside what Python says, as JSON.
-# "lines": prints a line table and Python's own answer for every code object of some standard modules.
+# Run by tests/e2e/test_pyabi.py under every Python found. "runtime": writes the first bytes of _PyRuntime. "walk ROW":
+# walks the own stack by the offsets of ROW (JSON), in several shapes of call, and prints what it read beside what
+# Python says, as JSON. "lines": prints a line table and Python's own answer for every code object of some standard
+# modules.
 import ctypes
 import dis
 import gc
@@ -70,8 +71,8 @@ THREAD = None
 
 
 def snapshot():
-    # Nothing here calls a Python function before the chains have been followed: its frame would be the current one then, and
-    # gone when its links are read.
+    # Nothing here calls a Python function before the chains have been followed: its frame would be the current one
+    # then, and gone when its links are read.
     row, thread, load, load_u8 = ROW, THREAD, ctypes.c_uint64.from_address, ctypes.c_uint8.from_address
     if row["frames"] <= 2:
         frame = load(thread + row["ts_frame"]).value

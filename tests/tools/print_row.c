@@ -1,5 +1,6 @@
-// Prints Fathom's row of one CPython, a field a line: "print_row 11" from the table, "print_row -" from the first bytes of
-// _PyRuntime on standard input (then the version too). Exit status: the fm_err, so that tests see why there is no row.
+// Prints Fathom's row of one CPython, a field a line: "print_row 11" from the table, "print_row -" from the first bytes
+// of _PyRuntime on standard input (then the version too). Exit status: the fm_err, so that tests see why there is no
+// row.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ int main(int argc, char **argv)
 	P(ts_interp), P(ts_thread_id), P(ts_frame), P(ts_cframe), P(ts_current_frame), P(ts_datastack_top);
 	P(cframe_current_frame), P(cframe_previous);
 	P(frame_previous), P(frame_code), P(frame_lasti), P(frame_is_entry), P(frame_owner), P(frame_tlbc_index);
-	P(code_name), P(code_qualname), P(code_filename), P(code_first_line), P(code_line_table), P(code_bytecode), P(code_tlbc);
+	P(code_name), P(code_qualname), P(code_filename), P(code_first_line), P(code_line_table);
+	P(code_bytecode), P(code_tlbc);
 	P(interp_gc_collecting), P(runtime_gc_collecting);
 	P(object_type), P(str_length), P(str_state), P(str_ascii_data), P(str_compact_data);
 	P(str_kind_mask), P(str_kind_shift), P(str_compact_mask), P(str_ascii_mask), P(bytes_size), P(bytes_data);

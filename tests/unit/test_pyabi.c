@@ -44,10 +44,12 @@ TEST(line_table_311_reads_every_form)
 		ENTRY_311(12, 1), 0x05, 0x06,                  // 10..11: line +2 = 103
 		ENTRY_311(13, 8), 0x07,                        // 12..27: svarint 7 = -3, line 100
 		ENTRY_311(15, 1),                              // 28..29: no location
-		ENTRY_311(14, 1), 0x48, 0x03, 0x02, 0x01, 0x4f, 0x01, // 30..31: svarint 0x48 0x03 = 8 + 3 * 64 = 200 = +100, line 200
+		// 30..31: svarint 0x48 0x03 = 8 + 3 * 64 = 200 = +100, line 200
+		ENTRY_311(14, 1), 0x48, 0x03, 0x02, 0x01, 0x4f, 0x01,
 		ENTRY_311(0, 1), 0x00,                         // 32..33: line 200
 	};
-	const uint32_t expected[] = { 100, 100, 100, 100, 101, 103, 100, 100, 100, 100, 100, 100, 100, 100, 0, 200, 200 };
+	const uint32_t expected[] = { 100, 100, 100, 100, 101, 103, 100, 100, 100,
+				      100, 100, 100, 100, 100, 0,   200, 200 };
 	for (uint32_t i = 0; i < FM_ARRAY_LEN(expected); i++) {
 		CHECK_EQ(LINE(FM_PY_LINES_311, table, 100, 2 * i), expected[i]);
 		CHECK_EQ(LINE(FM_PY_LINES_311, table, 100, 2 * i + 1), expected[i]);
@@ -153,16 +155,16 @@ TEST(rows_that_cannot_be_true_are_refused)
 // A true _Py_DebugOffsets of 3.13 (GIL build), slot by slot as its header orders them.
 enum { N_SLOTS_313 = 73, SLOT_INTERP_SIZE = 6, SLOT_THREAD_SIZE = 19, SLOT_CURRENT_FRAME = 23, SLOT_FRAME_SIZE = 28 };
 static const uint64_t table_313[N_SLOTS_313] = {
-	0x7970677562656478, 0x030d00f0, 0,                                                     // "xdebugpy", 3.13.0 final, has a GIL
-	283320, 608, 632,                                                                      // runtime
-	194968, 7272, 7264, 7344, 7400, 7656, 7680, 7688, 16, 7752, 0, 7768, 7760,              // interpreter
-	304, 0, 8, 16, 72, 152, 160, 232, 32,                                                  // thread
-	80, 8, 0, 56, 72, 70,                                                                  // frame
-	208, 112, 120, 128, 136, 68, 52, 96, 104, 200,                                         // code
-	16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 48, 32, 40, 24, 16, 32, 16, 24,       // object, type, ..., int
-	40, 16, 32,                                                                            // bytes
-	64, 32, 16, 40,                                                                        // str
-	240, 200,                                                                              // gc
+	0x7970677562656478, 0x030d00f0, 0, // "xdebugpy", 3.13.0 final, has a GIL
+	283320, 608, 632, // runtime
+	194968, 7272, 7264, 7344, 7400, 7656, 7680, 7688, 16, 7752, 0, 7768, 7760, // interpreter
+	304, 0, 8, 16, 72, 152, 160, 232, 32, // thread
+	80, 8, 0, 56, 72, 70, // frame
+	208, 112, 120, 128, 136, 68, 52, 96, 104, 200, // code
+	16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 48, 32, 40, 24, 16, 32, 16, 24, // object, type, ..., int
+	40, 16, 32, // bytes
+	64, 32, 16, 40, // str
+	240, 200, // gc
 };
 
 static enum fm_err read_table(const uint64_t *table, struct fm_py_row *row, uint32_t *hexversion)
