@@ -67,7 +67,6 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->samples_until_page_flush = 0;
-		t->unload_generation = UINT32_MAX;
 		fm_sig_self = t;
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;

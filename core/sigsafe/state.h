@@ -29,6 +29,7 @@ struct fm_sig_row {
 	int16_t rbx_off; // the same for rbx
 	uint8_t cfa_reg; // DWARF register number
 	uint8_t kind;
+	uint8_t lost; // enum fm_unwind_lost
 };
 static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 
@@ -47,7 +48,7 @@ struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
-	uint32_t unload_generation; // rows are forgotten when a library was unloaded
+	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
 	bool has_python_image_leaf;
