@@ -4,8 +4,9 @@
 #
 #   scripts/get-debian-pythons.sh [-d DIR] [KIND ...]
 #
-# KIND: release (default), debug (3.14 with --with-pydebug), freethreaded (3.14 built here from Debian's source package:
-# Debian has no binary of it; needs a compiler and some minutes). DIR: .tools/pythons of this repository.
+# KIND: release (default), debug (3.14 with --with-pydebug), freethreaded (3.14 built here, since Debian has no binary of it:
+# from Debian's source package, or from the tree FATHOM_CPYTHON_SOURCE where the mirror has no sources; needs a compiler and some
+# minutes). DIR: .tools/pythons of this repository.
 # Result: DIR/bin/python3.14 and so on; scripts/find-pythons.py finds them there. Run again, it does only what is missing.
 #
 # The mirror is the one this machine's apt already uses (or FATHOM_DEBIAN_MIRROR); what cannot be had is skipped with one
@@ -164,25 +165,34 @@ get_debug() {
 	fi
 }
 
+# Leaves the source in $1.
+get_source() {
+	mkdir -p "$1"
+	if [ -n "${FATHOM_CPYTHON_SOURCE:-}" ]; then
+		cp -a "$FATHOM_CPYTHON_SOURCE/." "$1"
+	else
+		(cd "$state" && apt-get -qq --download-only source python$freethreaded_version) >>"$state/log" 2>&1 || return 1
+		tar -C "$1" --strip-components=1 -xf "$(ls "$state"/python${freethreaded_version}_*.orig.tar.?z | tail -1)"
+	fi
+}
+
 # Installed into a prefix of its own, against the host's libraries. -O1 without PGO or LTO: minutes instead of half an hour,
 # and the layout of structures does not depend on it.
 build_freethreaded() {
-	local v=$1 src=$state/source
-	mkdir -p "$src"
-	(cd "$src" && apt-get -qq --download-only source python$v) >>"$state/log" 2>&1 || return 1
-	rm -rf "$src/tree" && mkdir "$src/tree"
-	tar -C "$src/tree" --strip-components=1 -xf "$(ls "$src"/python${v}_*.orig.tar.* | grep -v '\.asc$' | tail -1)" || return 1
-	(cd "$src/tree" && ./configure -q --disable-gil --prefix="$dir/freethreaded" --disable-test-modules \
-		CFLAGS='-O1 -g0' && make -s -j"$(nproc)" && make -s install) >>"$state/log" 2>&1 || return 1
-	rm -rf "$src/tree"
+	local tree=$state/source
+	rm -rf "$tree"
+	get_source "$tree" || return 1
+	(cd "$tree" && ./configure -q --disable-gil --prefix="$dir/freethreaded" --disable-test-modules CFLAGS='-O1 -g0' &&
+		make -s -j"$(nproc)" && make -s install) >>"$state/log" 2>&1 || return 1
+	rm -rf "$tree"
 }
 
 get_freethreaded() {
-	local v=$freethreaded_version t=python${freethreaded_version}t
+	local t=python${freethreaded_version}t
 	if [ ! -x "$dir/freethreaded/bin/$t" ]; then
 		command -v cc make >/dev/null || { say "skipped: no compiler for $t"; return; }
-		say "building $t from Debian's source package"
-		build_freethreaded $v || { say "skipped: $t could not be built (see $state/log)"; return; }
+		say "building $t: takes some minutes"
+		build_freethreaded || { say "skipped: $t could not be had or built (see $state/log)"; return; }
 	fi
 	ln -sfn "../freethreaded/bin/$t" "$dir/bin/$t"
 	report "$dir/bin/$t" -c 'import ctypes' $t

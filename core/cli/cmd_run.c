@@ -58,7 +58,7 @@ static enum fm_err make_results_dir(const char *output_dir, const char *stem, ch
 static void copy_script(const char *script, const char *dir)
 {
 	const char *base = strrchr(script, '/');
-	char path[4096], buffer[65536];
+	char path[8192], buffer[65536];
 	snprintf(path, sizeof(path), "%s/%s", dir, base ? base + 1 : script);
 	_cleanup_close_ int from = open(script, O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

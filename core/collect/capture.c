@@ -98,6 +98,10 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)wall_ns;
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
+	if (WIFEXITED(c->status))
+		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
+	else
+		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
 	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)totals->cost_cycles / cycles_per_ns));
 	meta_uint(c->writer, "handler_median_ns", (uint64_t)((double)totals->cost_median_cycles / cycles_per_ns));
 	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));

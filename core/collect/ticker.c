@@ -356,7 +356,7 @@ static void *run(void *arg)
 		tick(k, now_ns);
 		double idle_share = k->n_idle * IDLE_LOOK_NS * (k->idle_skip + 1) / ((double)period * IDLE_LOOK_SHARE);
 		k->idle_skip = FM_MIN((uint32_t)idle_share, MAX_IDLE_SKIP);
-		if (k->options.max_overhead > 0 && now_ns >= budget_ns) {
+		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
 			budget_ns = now_ns + BUDGET_NS;
 			double cycles_per_ns = (double)(cycles_now() - first_cycles) / (double)(now_ns - first_ns);
 			uint64_t affordable = affordable_period_ns(k, cycles_per_ns, &n_before, &cycles_before);

@@ -1,14 +1,14 @@
 // Reads the table _Py_DebugOffsets with which CPython 3.13 and later describe their own layout.
 //
-// It lies at the start of _PyRuntime: the cookie, PY_VERSION_HEX, then 64-bit offsets and sizes in sections. The sections differ by
-// minor version, so a table can only be read by somebody who knows that version: a newer one is refused, never guessed. So are
-// alphas and betas, whose tables moved between pre-releases without saying so.
+// It lies at the start of _PyRuntime: the cookie, PY_VERSION_HEX, then 64-bit offsets and sizes in sections. The
+// sections differ by minor version, so a table can only be read by somebody who knows that version: a newer one is
+// refused, never guessed. So are alphas and betas, whose tables moved between pre-releases without saying so.
 //
-// The bytes are untrusted (another process wrote them, or something else lies where we looked). Everything is checked here,
-// once, so that whoever walks frames needs no checks of offsets.
+// The bytes are untrusted (another process wrote them, or something else lies where we looked). Everything is checked
+// here, once, so that whoever walks frames needs no checks of offsets.
 //
-// To add a version: copy the newest layout, put in the sections its pycore_debug_offsets.h has, set the static_assert to the new
-// sizeof, add a line to versions[]. docs/cpython-support.md says what else to look at.
+// To add a version: copy the newest layout, put in the sections its pycore_debug_offsets.h has, set the static_assert
+// to the new sizeof, add a line to versions[]. docs/cpython-support.md says what else to look at.
 #include <assert.h>
 #include <string.h>
 
@@ -31,7 +31,8 @@ struct offsets_313 {
 		uint64_t size, previous, executable, instr_ptr, localsplus, owner;
 	} frame;
 	struct {
-		uint64_t size, filename, name, qualname, line_table, first_line, argcount, local_names, local_kinds, bytecode;
+		uint64_t size, filename, name, qualname, line_table, first_line;
+		uint64_t argcount, local_names, local_kinds, bytecode;
 	} code;
 	struct {
 		uint64_t size, type;
@@ -81,7 +82,8 @@ struct offsets_314 {
 		uint64_t size, previous, executable, instr_ptr, localsplus, owner, stackpointer, tlbc_index;
 	} frame;
 	struct {
-		uint64_t size, filename, name, qualname, line_table, first_line, argcount, local_names, local_kinds, bytecode, tlbc;
+		uint64_t size, filename, name, qualname, line_table, first_line;
+		uint64_t argcount, local_names, local_kinds, bytecode, tlbc;
 	} code;
 	struct {
 		uint64_t size, type;
@@ -125,7 +127,8 @@ struct offsets_314 {
 };
 static_assert(sizeof(struct offsets_314) == 760, "sizeof(_Py_DebugOffsets) in 3.14");
 
-// 3.15: what its own sampler wants: the GIL per thread, exceptions, the collector's frame and statistics, attribute tables.
+// 3.15: what its own sampler wants: the GIL per thread, exceptions, the collector's frame and statistics, attribute
+// tables.
 struct offsets_315 {
 	uint8_t cookie[8];
 	uint64_t version, free_threaded;
@@ -137,8 +140,9 @@ struct offsets_315 {
 		uint64_t gil, gil_enabled, gil_locked, gil_holder, code_generation, tlbc_generation;
 	} interp;
 	struct {
-		uint64_t size, prev, next, interp, current_frame, base_frame, last_profiled_frame, last_profiled_frame_seq;
-		uint64_t thread_id, native_thread_id, datastack_chunk, status;
+		uint64_t size, prev, next, interp, current_frame, base_frame;
+		uint64_t last_profiled_frame, last_profiled_frame_seq, thread_id, native_thread_id;
+		uint64_t datastack_chunk, status;
 		uint64_t holds_gil, gil_requested, current_exception, exc_state;
 	} thread;
 	struct {
@@ -148,7 +152,8 @@ struct offsets_315 {
 		uint64_t size, previous, executable, instr_ptr, localsplus, owner, stackpointer, tlbc_index;
 	} frame;
 	struct {
-		uint64_t size, filename, name, qualname, line_table, first_line, argcount, local_names, local_kinds, bytecode, tlbc;
+		uint64_t size, filename, name, qualname, line_table, first_line;
+		uint64_t argcount, local_names, local_kinds, bytecode, tlbc;
 	} code;
 	struct {
 		uint64_t size, type;
@@ -231,16 +236,17 @@ struct layout {
 	uint16_t size;
 	uint16_t interp_size, interp_gc, gc_size, gc_collecting;
 	uint16_t str_size, ascii_size, compact_size; // compact_size 0: not told before 3.15
-	struct slot tlbc[2];                         // free-threaded builds only; none in 3.13, which has no thread-local bytecode
+	struct slot tlbc[2]; // free-threaded builds only; none in 3.13, which has no thread-local bytecode
 	struct slot slots[N_ROW_FIELDS];
 };
 
 #define SLOT(row_field, path, size_path, width) \
 	{ offsetof(struct fm_py_row, row_field), offsetof(LAYOUT, path), offsetof(LAYOUT, size_path), width },
-#define LAYOUT_COMMON                                                                                                \
-	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size), .interp_gc = offsetof(LAYOUT, interp.gc), \
-	.gc_size = offsetof(LAYOUT, gc.size), .gc_collecting = offsetof(LAYOUT, gc.collecting),                      \
-	.str_size = offsetof(LAYOUT, str.size), .ascii_size = offsetof(LAYOUT, str.ascii_size),                      \
+#define LAYOUT_COMMON                                                                           \
+	.size = sizeof(LAYOUT),                                                                 \
+	.interp_size = offsetof(LAYOUT, interp.size), .interp_gc = offsetof(LAYOUT, interp.gc), \
+	.gc_size = offsetof(LAYOUT, gc.size), .gc_collecting = offsetof(LAYOUT, gc.collecting), \
+	.str_size = offsetof(LAYOUT, str.size), .ascii_size = offsetof(LAYOUT, str.ascii_size), \
 	.slots = { ROW_FIELDS(SLOT) }
 #define LAYOUT_TLBC                                                        \
 	.tlbc = {                                                          \
@@ -257,11 +263,16 @@ static const struct layout layout_314 = { LAYOUT_COMMON, LAYOUT_TLBC };
 #undef LAYOUT
 
 #define LAYOUT struct offsets_315
-static const struct layout layout_315 = { LAYOUT_COMMON, LAYOUT_TLBC, .compact_size = offsetof(LAYOUT, str.compact_size) };
+static const struct layout layout_315 = {
+	LAYOUT_COMMON,
+	LAYOUT_TLBC,
+	.compact_size = offsetof(LAYOUT, str.compact_size),
+};
 #undef LAYOUT
 
-// What the table does not tell. Owners are CPython's enum _frameowner: 3.13 calls 3 CSTACK; 3.14 calls it INTERPRETER and has CSTACK
-// as 4; 3.15 has only 3. Tags are those of _PyStackRef (pycore_stackref.h): 3.13 keeps a plain pointer there.
+// What the table does not tell. Owners are CPython's enum _frameowner: 3.13 calls 3 CSTACK; 3.14 calls it INTERPRETER
+// and has CSTACK as 4; 3.15 has only 3. Tags are those of _PyStackRef (pycore_stackref.h): 3.13 keeps a plain pointer
+// there.
 static const struct version {
 	uint8_t minor, executable_tag_mask, first_shim_owner, generator_owner;
 	const struct layout *layout;
@@ -275,7 +286,8 @@ static const struct version {
 #define VERSION_AT 8
 #define FREE_THREADED_AT 16
 
-// PY_VERSION_HEX is 0xMMmmppLs; level L: 0xA alpha, 0xB beta, 0xC candidate, 0xF final. Layouts stand from the first candidate on.
+// PY_VERSION_HEX is 0xMMmmppLs; level L: 0xA alpha, 0xB beta, 0xC candidate, 0xF final. Layouts stand from the first
+// candidate on.
 #define LEVEL_CANDIDATE 0xC
 
 // No structure of CPython's that we read is larger, but for the interpreter state (0.2 to 0.4 MB).
@@ -317,8 +329,8 @@ static int read_gc(const uint8_t *table, const struct layout *layout, struct fm_
 	return 1;
 }
 
-// Characters follow the structure a string uses: PyASCIIObject, or PyCompactUnicodeObject, which adds a length and a pointer.
-// PyUnicodeObject adds one more pointer, so its size gives the second one where the table does not.
+// Characters follow the structure a string uses: PyASCIIObject, or PyCompactUnicodeObject, which adds a length and a
+// pointer. PyUnicodeObject adds one more pointer, so its size gives the second one where the table does not.
 static int read_str(const uint8_t *table, const struct layout *layout, struct fm_py_row *row)
 {
 	uint64_t size = read_u64(table + layout->str_size), ascii = read_u64(table + layout->ascii_size);
@@ -331,8 +343,8 @@ static int read_str(const uint8_t *table, const struct layout *layout, struct fm
 	return 1;
 }
 
-// The bit fields of PyASCIIObject.state. Free-threaded builds from 3.14 on give "interned" a byte of its own, to set it atomically;
-// everything after it moves from bit 2 to bit 8.
+// The bit fields of PyASCIIObject.state. Free-threaded builds from 3.14 on give "interned" a byte of its own, to set it
+// atomically; everything after it moves from bit 2 to bit 8.
 static void set_str_state(struct fm_py_row *row)
 {
 	unsigned shift = row->is_free_threaded && row->minor >= 14 ? 8 : 2;
@@ -381,7 +393,8 @@ enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, 
 	};
 	if (!read_slots(runtime, layout->slots, FM_ARRAY_LEN(layout->slots), &row))
 		return FM_E_CORRUPT;
-	if (free_threaded && layout->tlbc[0].width && !read_slots(runtime, layout->tlbc, FM_ARRAY_LEN(layout->tlbc), &row))
+	int has_tlbc = free_threaded && layout->tlbc[0].width;
+	if (has_tlbc && !read_slots(runtime, layout->tlbc, FM_ARRAY_LEN(layout->tlbc), &row))
 		return FM_E_CORRUPT;
 	if (!read_gc(runtime, layout, &row) || !read_str(runtime, layout, &row))
 		return FM_E_CORRUPT;

@@ -9,15 +9,15 @@ enum fm_py_frames {
 	FM_PY_FRAMES_OBJECTS_CFRAME = 2, // 3.10: the same, and a CFrame on the C stack per evaluator call
 	FM_PY_FRAMES_ENTRY_FLAG = 3,     // 3.11: tstate->cframe->current_frame; is_entry ends an evaluator call's run
 	FM_PY_FRAMES_SHIM_CFRAME = 4,    // 3.12: as 3.11, but a shim frame on the C stack ends the run
-	// 3.13 and later: tstate->current_frame; shim frames on the C stack. From 3.15 the outermost frame of a thread links to
-	// one more shim, which lies inside the thread state and not on the C stack.
+	// 3.13 and later: tstate->current_frame; shim frames on the C stack. From 3.15 the outermost frame of a thread
+	// links to one more shim, which lies inside the thread state and not on the C stack.
 	FM_PY_FRAMES_SHIM = 5,
 };
 
 enum fm_py_lasti {
 	FM_PY_LASTI_BYTES = 1,  // 3.8, 3.9: f_lasti counts bytes; -1 = not begun
 	FM_PY_LASTI_UNITS = 2,  // 3.10: f_lasti counts 2-byte units; -1 = not begun
-	FM_PY_LASTI_POINTER = 3 // 3.11 and later: a pointer into the code's own bytes; before them = not begun (3.11, 3.12)
+	FM_PY_LASTI_POINTER = 3 // 3.11 and later: a pointer into the code's bytes; before them = not begun (3.11, 3.12)
 };
 
 // How a code object's line table is coded. The numbers are in profiles: never reuse one.
@@ -49,10 +49,16 @@ struct fm_py_row {
 	uint16_t ts_datastack_top; // 3.11, 3.12: frames at or above it are already popped
 
 	uint16_t cframe_current_frame; // 3.11, 3.12 (0 is its true place in 3.12)
-	uint16_t cframe_previous;      // 3.10 to 3.12
+	// 3.10 to 3.12. The outermost cframe is a member of the thread state, not on the C stack, and ends the chain:
+	// 3.10 leaves its link uninitialised.
+	uint16_t cframe_previous;
 
 	uint16_t frame_previous;   // or f_back
-	uint16_t frame_code;       // f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim
+	// f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim. From 3.12 on one code is
+	// the interpreter's own, pushed under an __init__ that runs in its caller's evaluator call: its co_filename and
+	// co_name are the same object and its co_firstlineno is 0. sys._getframe() does not show such frames, nor
+	// should a walker.
+	uint16_t frame_code;
 	uint16_t frame_lasti;      // f_lasti (int32), prev_instr or instr_ptr
 	uint16_t frame_is_entry;   // 3.11, one byte
 	uint16_t frame_owner;      // 3.11+, one byte
@@ -69,9 +75,10 @@ struct fm_py_row {
 	uint32_t interp_gc_collecting;  // 3.9+: int32
 	uint32_t runtime_gc_collecting; // 3.8: int32 in _PyRuntime
 
-	uint16_t object_type;                                                     // ob_type
-	uint16_t str_length, str_state;                                           // ssize_t, uint32
-	uint16_t str_ascii_data, str_compact_data;                                // where characters begin: ASCII, other compact
-	uint32_t str_kind_mask, str_kind_shift, str_compact_mask, str_ascii_mask; // within state; kind = bytes a character
+	uint16_t object_type;                      // ob_type
+	uint16_t str_length, str_state;            // ssize_t, uint32
+	uint16_t str_ascii_data, str_compact_data; // where characters begin: ASCII, other compact
+	// Within state; kind is the bytes of a character (1, 2, 4).
+	uint32_t str_kind_mask, str_kind_shift, str_compact_mask, str_ascii_mask;
 	uint16_t bytes_size, bytes_data;
 };

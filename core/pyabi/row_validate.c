@@ -3,8 +3,8 @@
 
 #define LAST FM_PY_NEWEST_MINOR
 
-// Room for the structures to grow (3.15's largest field in use: thread state 152, frame 78, code 232, object head 72), yet small
-// enough that an address plus an offset stays in the neighbourhood of a true object.
+// Room for the structures to grow (3.15's largest field in use: thread state 152, frame 78, code 232, object head 72),
+// yet small enough that an address plus an offset stays in the neighbourhood of a true object.
 enum { THREAD_MAX = 1024, CFRAME_MAX = 64, FRAME_MAX = 256, CODE_MAX = 512, OBJECT_MAX = 256, GC_MAX = 1 << 20 };
 
 enum { MAY_BE_0 = 1, FREE_THREADED_ONLY = 2 };
@@ -132,5 +132,6 @@ enum fm_err fm_pyabi_row_validate(const struct fm_py_row *row)
 		return FM_E_CORRUPT;
 	if (row->minor >= 11 && (row->first_shim_owner == 0 || row->generator_owner >= row->first_shim_owner))
 		return FM_E_CORRUPT;
-	return has_its_kinds(row) && has_no_overlap(row) && has_true_strings(row) && has_true_gc(row) ? FM_OK : FM_E_CORRUPT;
+	int is_true = has_its_kinds(row) && has_no_overlap(row) && has_true_strings(row) && has_true_gc(row);
+	return is_true ? FM_OK : FM_E_CORRUPT;
 }

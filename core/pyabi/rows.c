@@ -1,8 +1,8 @@
 // The layouts of the releases that do not describe themselves, and of 3.13 in case its own table cannot be read.
 //
-// Linux on 64-bit machines. The numbers are offsetof() over each release's own headers (tests/e2e/test_pyabi.py compares them with
-// every Python it finds) and are the same from X.Y.0 to the last X.Y.Z, in release and debug builds. Free-threaded builds
-// have other layouts and are read from _Py_DebugOffsets only.
+// Linux on 64-bit machines. The numbers are offsetof() over each release's own headers (tests/e2e/test_pyabi.py
+// compares them with every Python it finds) and are the same from X.Y.0 to the last X.Y.Z, in release and debug builds.
+// Free-threaded builds have other layouts and are read from _Py_DebugOffsets only.
 #include "pyabi/pyabi.h"
 
 // PyASCIIObject.state, 3.8 to 3.13: interned in bits 0 and 1, then kind, compact, ascii.
@@ -16,8 +16,8 @@
 #define STR_DATA .str_ascii_data = 40, .str_compact_data = 56
 
 static const struct fm_py_row rows[] = {
-	// 3.13: cframe is gone, the thread state names the current frame. instr_ptr is the instruction being executed (for a
-	// caller, its call). f_executable may be None, in shims.
+	// 3.13: cframe is gone, the thread state names the current frame. instr_ptr is the instruction being executed
+	// (for a caller, its call). f_executable may be None, in shims.
 	{
 		.minor = 13,
 		.frames = FM_PY_FRAMES_SHIM,
@@ -43,8 +43,9 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA,
 	},
-	// 3.12: is_entry is gone. The evaluator pushes a shim frame (owner FRAME_OWNED_BY_CSTACK) that is a local of its own C
-	// frame, and the frames above it belong to that call. The GIL and the collector became the interpreter's.
+	// 3.12: is_entry is gone. The evaluator pushes a shim frame (owner FRAME_OWNED_BY_CSTACK) that is a local of
+	// its own C frame, and the frames above it belong to that call. The GIL and the collector became the
+	// interpreter's.
 	{
 		.minor = 12,
 		.frames = FM_PY_FRAMES_SHIM_CFRAME,
@@ -73,9 +74,10 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA,
 	},
-	// 3.11: frames are plain structures in the thread's own stack of chunks; a Python function calling another stays in
-	// the same evaluator call, and is_entry marks the frame that call began with. The bytecode lies inside the code
-	// object and the frame points into it; line tables carry columns; code objects know their qualified name.
+	// 3.11: frames are plain structures in the thread's own stack of chunks; a Python function calling another
+	// stays in the same evaluator call, and is_entry marks the frame that call began with. The bytecode lies inside
+	// the code object and the frame points into it; line tables carry columns; code objects know their qualified
+	// name.
 	{
 		.minor = 11,
 		.frames = FM_PY_FRAMES_ENTRY_FLAG,
@@ -105,8 +107,8 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA_WITH_WSTR,
 	},
-	// 3.10: every evaluator call keeps a CFrame on the C stack (for tracing; it names no Python frame). f_lasti counts code units,
-	// and co_lnotab gave way to a table that can say "no line".
+	// 3.10: every evaluator call keeps a CFrame on the C stack (for tracing; it names no Python frame). f_lasti
+	// counts code units, and co_lnotab gave way to a table that can say "no line".
 	{
 		.minor = 10,
 		.frames = FM_PY_FRAMES_OBJECTS_CFRAME,

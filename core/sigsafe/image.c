@@ -26,6 +26,18 @@ extern int find_object(void *pc, struct dl_find_object_result *result) __asm__("
 struct fm_sig_image_info fm_sig_images_at_start[FM_SIG_N_IMAGES_AT_START];
 uint32_t fm_sig_n_images_at_start;
 
+static FM_SIGSAFE bool find_at_start(uintptr_t pc, struct fm_sig_image_info *ret)
+{
+	for (uint32_t i = 0; i < fm_sig_n_images_at_start; i++) {
+		const struct fm_sig_image_info *image = &fm_sig_images_at_start[i];
+		if (pc >= image->start && pc < image->end) {
+			*ret = *image;
+			return true;
+		}
+	}
+	return false;
+}
+
 FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 {
 	if (FM_LIKELY(find_object != NULL)) {
@@ -37,20 +49,13 @@ FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 		ret->eh_frame_hdr = (uintptr_t)found.eh_frame;
 		ret->bias = found.link_map ? found.link_map->l_addr : 0;
 		ret->path = found.link_map && found.link_map->l_name ? found.link_map->l_name : "";
+		// The kernel maps an executable's segments one by one, and where they leave holes (patchelf makes some) the
+		// answer is the one segment that holds pc, without header, tables or unwind information.
+		if (FM_UNLIKELY(ret->eh_frame_hdr < ret->start || ret->eh_frame_hdr >= ret->end) && ret->eh_frame_hdr)
+			find_at_start(pc, ret);
 		return true;
 	}
-	for (uint32_t i = 0; i < fm_sig_n_images_at_start; i++) {
-		const struct fm_sig_image_info *image = &fm_sig_images_at_start[i];
-		if (pc >= image->start && pc < image->end) {
-			ret->start = image->start;
-			ret->end = image->end;
-			ret->eh_frame_hdr = image->eh_frame_hdr;
-			ret->bias = image->bias;
-			ret->path = image->path;
-			return true;
-		}
-	}
-	return false;
+	return find_at_start(pc, ret);
 }
 
 static FM_SIGSAFE size_t length_of(const char *s, size_t max)

@@ -1,12 +1,23 @@
-"""Places that every end-to-end test needs."""
+"""Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
-import os
 import sys
 from pathlib import Path
+from typing import Any, Callable, Optional, Sequence
 
 import pytest
+from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+Profile = Callable[..., Capture]
+
+
+def pytest_generate_tests(metafunc: Any) -> None:
+    """A test that takes `python` runs once for every Python found."""
+    if "python" in metafunc.fixturenames and not hasattr(metafunc.module, "each_python"):
+        if not hasattr(metafunc.config, "fathom_pythons"):
+            metafunc.config.fathom_pythons = find_pythons()
+        metafunc.parametrize("python", metafunc.config.fathom_pythons, ids=str, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +29,7 @@ def root() -> Path:
 @pytest.fixture(scope="session")
 def build() -> Path:
     """The build folder under test; FATHOM_BUILD names another one than build/."""
-    return ROOT / os.environ.get("FATHOM_BUILD", "build")
+    return BUILD
 
 
 @pytest.fixture(scope="session")
@@ -27,4 +38,11 @@ def fathom(build: Path) -> Path:
     return build / "fathom"
 
 
-sys.path.insert(0, str(ROOT / "python"))
+@pytest.fixture
+def profile(tmp_path: Path) -> Profile:
+    """profile(target, args=(), options=(), python=None) -> Capture; target is a name in tests/targets or a path."""
+
+    def run(target: str, args: Sequence[str] = (), options: Sequence[str] = (), python: Optional[Python] = None) -> Capture:
+        return record(tmp_path / "profile.fathom", TARGETS / target, args, options, python)
+
+    return run

@@ -1,0 +1,17 @@
+// What every fuzzer has: LLVMFuzzerTestOneInput, which libFuzzer calls, or regress.c over the corpus.
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_CHECK(cond)                                                         \
+	do {                                                                     \
+		if (!(cond)) {                                                   \
+			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \
+			abort();                                                 \
+		}                                                                \
+	} while (0)
