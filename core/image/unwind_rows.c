@@ -1,0 +1,269 @@
+// libdw runs the entries' programs; this file lists the functions they describe and puts its answers into flat rows.
+#include "image/unwind_rows.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+// A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
+#define MAX_ROWS_OF_FUNCTION 100000u
+#define MAX_ROWS (4u << 20)
+
+enum { DW_RBX = 3, DW_RBP = 6, DW_RA = 16 };
+
+struct function {
+	uint64_t start, end;
+};
+
+struct functions {
+	struct function *items;
+	size_t n, cap;
+};
+
+struct section {
+	Elf_Data *data;
+	uint64_t addr;
+};
+
+static bool find_section(Elf *elf, const char *name, struct section *ret)
+{
+	size_t names;
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return false;
+	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+		GElf_Shdr header;
+		if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		const char *have = elf_strptr(elf, names, header.sh_name);
+		if (!have || strcmp(have, name) != 0)
+			continue;
+		if ((header.sh_flags & SHF_COMPRESSED) && elf_compress(scn, 0, 0) < 0)
+			return false;
+		ret->data = elf_getdata(scn, NULL);
+		ret->addr = header.sh_addr;
+		return ret->data && ret->data->d_buf;
+	}
+	return false;
+}
+
+static bool has_index(Elf *elf)
+{
+	size_t n;
+	if (elf_getphdrnum(elf, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr header;
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_GNU_EH_FRAME)
+			return true;
+	}
+	return false;
+}
+
+// A pointer in one of the encodings that .eh_frame uses. False: another encoding, or cut off.
+static bool read_pointer(const struct section *s, const uint8_t **pos, const uint8_t *end, uint8_t enc, uint64_t *ret)
+{
+	unsigned bytes = (enc & 7) == 2 ? 2 : (enc & 7) == 3 ? 4 : (enc & 7) == 0 || (enc & 7) == 4 ? 8 : 0;
+	if (!bytes || (size_t)(end - *pos) < bytes || ((enc & 0x70) && (enc & 0x70) != 0x10))
+		return false;
+	uint64_t v = 0;
+	memcpy(&v, *pos, bytes);
+	if (enc & 8)
+		v = (uint64_t)((int64_t)(v << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+	if ((enc & 0x70) == 0x10)
+		v += s->addr + (uint64_t)(*pos - (const uint8_t *)s->data->d_buf);
+	*pos += bytes;
+	*ret = v;
+	return true;
+}
+
+// The encoding of addresses in the FDEs of a CIE ('R' in its augmentation). -1: not understood.
+static int fde_encoding(const unsigned char *e_ident, const struct section *s, uint64_t cie_off)
+{
+	Dwarf_CFI_Entry cie;
+	Dwarf_Off next;
+	if (dwarf_next_cfi(e_ident, s->data, true, cie_off, &next, &cie) != 0 || !dwarf_cfi_cie_p(&cie))
+		return -1;
+	const uint8_t *at = cie.cie.augmentation_data, *end = at + cie.cie.augmentation_data_size;
+	for (const char *a = cie.cie.augmentation; *a; a++) {
+		if (*a == 'R')
+			return at < end ? *at : -1;
+		if (*a == 'L')
+			at++;
+		if (*a == 'P') {
+			uint64_t ignored;
+			if (at >= end)
+				return -1;
+			uint8_t enc = *at++ & 0x0f;
+			if (!read_pointer(s, &at, end, enc, &ignored))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static void list_functions(Elf *elf, const struct section *s, bool is_eh, struct functions *ret)
+{
+	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
+	for (Dwarf_Off off = 0, next = 0;; off = next) {
+		Dwarf_CFI_Entry entry;
+		int status = dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry);
+		if (status > 0 || next <= off)
+			return;
+		if (status < 0 || dwarf_cfi_cie_p(&entry))
+			continue;
+		const uint8_t *pos = entry.fde.start, *end = entry.fde.end;
+		int enc = is_eh ? fde_encoding(e_ident, s, entry.fde.CIE_pointer) : 0;
+		struct function f;
+		uint64_t size;
+		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) || !read_pointer(s, &pos, end, enc & 0x0f, &size))
+			continue;
+		f.end = f.start + size;
+		// Address 0: the linker dropped the function and left its entry.
+		if (f.start && f.start < f.end && f.end <= UINT32_MAX)
+			fm_vec_push(ret, f);
+	}
+}
+
+// The offset from the CFA at which a register is saved; *ret_is_lost when it is saved in another way.
+static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	*ret_is_lost = true;
+	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
+		return 0;
+	if (n == 0) {
+		*ret_is_lost = ops != NULL; // NULL: same value
+		return 0;
+	}
+	if (reg == DW_RBP && n == 1 && ops[0].atom == DW_OP_breg6 && ops[0].number == 0) {
+		*ret_is_lost = false;
+		return FM_UNWIND_AT_RBP;
+	}
+	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
+		return 0;
+	int64_t off = (int64_t)ops[1].number;
+	if (off <= INT16_MIN || off >= INT16_MAX || off == 0)
+		return 0;
+	*ret_is_lost = false;
+	return (int16_t)off;
+}
+
+static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *row)
+{
+	Dwarf_Op *ops, mem[3];
+	size_t n;
+	bool is_lost;
+	row->kind = FM_UNWIND_GAP;
+	if (is_signal)
+		return;
+	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
+		row->kind = FM_UNWIND_END;
+		return;
+	}
+	if (saved_offset(frame, DW_RA, &is_lost) != -8 || is_lost || dwarf_frame_cfa(frame, &ops, &n) != 0)
+		return;
+	bool is_reg = n == 1 && ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg15;
+	bool is_deref = n == 2 && ops[0].atom == DW_OP_breg6 && ops[1].atom == DW_OP_deref;
+	if (!is_reg && !is_deref)
+		return;
+	row->kind = is_reg ? FM_UNWIND_REG : FM_UNWIND_DEREF;
+	row->cfa_reg = is_reg ? (uint8_t)(ops[0].atom - DW_OP_breg0) : DW_RBP;
+	row->cfa_off = (int32_t)ops[0].number;
+	row->rbp_off = saved_offset(frame, DW_RBP, &is_lost);
+	row->lost = is_lost ? FM_UNWIND_LOST_RBP : 0;
+	row->rbx_off = saved_offset(frame, DW_RBX, &is_lost);
+	row->lost |= is_lost ? FM_UNWIND_LOST_RBX : 0;
+}
+
+static void add_function(Dwarf_CFI *cfi, const struct function *f, struct fm_unwind_rows *ret)
+{
+	uint64_t addr = f->start;
+	for (unsigned i = 0; addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS; i++) {
+		Dwarf_Frame *frame;
+		Dwarf_Addr start, end;
+		bool is_signal = false;
+		if (dwarf_cfi_addrframe(cfi, addr, &frame) != 0)
+			break;
+		struct fm_unwind_row row = { .addr = (uint32_t)addr };
+		if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA || end <= addr)
+			end = f->end;
+		else
+			make_row(frame, is_signal, &row);
+		free(frame);
+		fm_vec_push(ret, row);
+		addr = end;
+	}
+	fm_vec_push(ret, (struct fm_unwind_row){ .addr = (uint32_t)f->end });
+}
+
+static int compare_functions(const void *pa, const void *pb)
+{
+	const struct function *a = pa, *b = pb;
+	return (a->start > b->start) - (a->start < b->start);
+}
+
+// Adds the functions of one section that `known`, which may be NULL, does not describe.
+static void add_section(Elf *elf, const struct section *s, bool is_eh, Dwarf_CFI *cfi, Dwarf_CFI *known, struct fm_unwind_rows *ret)
+{
+	struct functions functions = { 0 };
+	list_functions(elf, s, is_eh, &functions);
+	if (functions.n)
+		qsort(functions.items, functions.n, sizeof(*functions.items), compare_functions);
+	uint64_t done = 0;
+	for (size_t i = 0; i < functions.n; i++) {
+		struct function f = functions.items[i];
+		Dwarf_Frame *frame;
+		if (f.start < done)
+			continue; // two entries for one function
+		if (known && dwarf_cfi_addrframe(known, f.start, &frame) == 0) {
+			free(frame);
+			continue;
+		}
+		// The GAP that ended the function before gives way when this one begins there.
+		if (ret->n && ret->items[ret->n - 1].addr == f.start)
+			ret->n--;
+		add_function(cfi, &f, ret);
+		done = f.end;
+	}
+	fm_vec_deinit(&functions);
+}
+
+enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, struct fm_diag *diag)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+	GElf_Ehdr header;
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header)) {
+		elf_end(elf);
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s: not an ELF file", path);
+	}
+	struct section debug_frame, eh_frame;
+	bool is_indexed = has_index(elf), is_known_cpu = header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64;
+	Dwarf_CFI *eh_cfi = is_known_cpu ? dwarf_getcfi_elf(elf) : NULL;
+	if (eh_cfi && !is_indexed && find_section(elf, ".eh_frame", &eh_frame))
+		add_section(elf, &eh_frame, true, eh_cfi, NULL, ret);
+	if (is_known_cpu && find_section(elf, ".debug_frame", &debug_frame)) {
+		Dwarf *dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+		Dwarf_CFI *cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
+		if (cfi && ret->n == 0)
+			add_section(elf, &debug_frame, false, cfi, eh_cfi, ret);
+		dwarf_end(dwarf);
+	}
+	if (eh_cfi)
+		dwarf_cfi_end(eh_cfi);
+	elf_end(elf);
+	return FM_OK;
+}
