@@ -142,7 +142,9 @@ static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
 	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
 		return 0;
 	if (n == 0) {
-		*ret_is_lost = ops != NULL; // NULL: same value
+		// No operations: the same value, or (ops is not NULL) undefined. libdw's defaults for this CPU leave rbx out of those
+		// that calls preserve; no compiler marks it undefined.
+		*ret_is_lost = ops != NULL && reg != DW_RBX;
 		return 0;
 	}
 	if (reg == DW_RBP && n == 1 && ops[0].atom == DW_OP_breg6 && ops[0].number == 0) {
@@ -172,13 +174,14 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 	}
 	if (saved_offset(frame, DW_RA, &is_lost) != -8 || is_lost || dwarf_frame_cfa(frame, &ops, &n) != 0)
 		return;
-	bool is_reg = n == 1 && ops[0].atom >= DW_OP_breg0 && ops[0].atom <= DW_OP_breg15;
+	// libdw says "register + offset" in its own way, and expressions as they are written.
+	bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < 16;
 	bool is_deref = n == 2 && ops[0].atom == DW_OP_breg6 && ops[1].atom == DW_OP_deref;
 	if (!is_reg && !is_deref)
 		return;
 	row->kind = is_reg ? FM_UNWIND_REG : FM_UNWIND_DEREF;
-	row->cfa_reg = is_reg ? (uint8_t)(ops[0].atom - DW_OP_breg0) : DW_RBP;
-	row->cfa_off = (int32_t)ops[0].number;
+	row->cfa_reg = is_reg ? (uint8_t)ops[0].number : DW_RBP;
+	row->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
 	row->rbp_off = saved_offset(frame, DW_RBP, &is_lost);
 	row->lost = is_lost ? FM_UNWIND_LOST_RBP : 0;
 	row->rbx_off = saved_offset(frame, DW_RBX, &is_lost);

@@ -149,9 +149,11 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 	fm_sig_image_tell(t, &image);
 	struct fm_cfi_row cfi;
 	uint32_t err = fm_sig_cfi_find(&image, pc, &cfi);
-	if (err == 0)
+	if (err == 0) {
 		make_row(&cfi, row);
-	else if (err != FM_STACK_NO_UNWIND_INFO)
+		if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 && fm_sig_is_start_context(t, pc, 0))
+			row->kind = FM_SIG_ROW_END;
+	} else if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
 	else if (fm_sig.shared)
 		take_published_row(&image, pc, row);
@@ -178,7 +180,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	uint8_t kind = row->kind;
 	*ret_is_exact = false;
 	if (FM_UNLIKELY(want_all) && (kind == FM_SIG_ROW_REG || kind == FM_SIG_ROW_PLT || kind == FM_SIG_ROW_DEREF)) {
-		uint32_t err = fm_sig_step_full(t, regs, pc);
+		uint32_t err = fm_sig_step_full(t, regs, pc, is_exact);
 		if (err != FM_STACK_NO_UNWIND_INFO) // else the row was published, and is all there is
 			return err;
 	}
@@ -188,7 +190,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	case FM_SIG_ROW_BAD:
 		return FM_STACK_BAD_UNWIND_INFO;
 	case FM_SIG_ROW_FULL:
-		return fm_sig_step_full(t, regs, pc);
+		return fm_sig_step_full(t, regs, pc, is_exact);
 	case FM_SIG_ROW_SIGNAL:
 		*ret_is_exact = true;
 		return fm_sig_step_signal(t, regs);

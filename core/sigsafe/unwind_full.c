@@ -60,7 +60,7 @@ static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct f
 	}
 }
 
-FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc)
+FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact)
 {
 	struct fm_sig_image_info image;
 	struct fm_cfi_row cfi;
@@ -73,7 +73,9 @@ FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs
 	err = find_cfa(t, &cfi, regs, &cfa);
 	if (err)
 		return err;
-	if (cfa <= regs->r[FM_DW_RSP] || cfa - regs->r[FM_DW_RSP] > FM_SIG_MAX_FRAME_BYTES || (cfa & 7))
+	// With the return address in a register the frame may be empty; a step must gain ground all the same, or the walk never ends.
+	bool is_empty = cfa == regs->r[FM_DW_RSP] && cfi.state.regs[FM_DW_RA].where == FM_CFI_REGISTER && is_exact;
+	if ((cfa <= regs->r[FM_DW_RSP] && !is_empty) || cfa - regs->r[FM_DW_RSP] > FM_SIG_MAX_FRAME_BYTES || (cfa & 7))
 		return FM_STACK_BAD_CFA;
 	struct fm_sig_regs caller;
 	caller.known = 0;

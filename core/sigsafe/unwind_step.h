@@ -28,11 +28,15 @@ const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc);
 void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc);
 
 // One step by all that the entry of pc says, for all registers; slower than by a row, which knows rbp and rbx only.
-uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc);
+uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact);
 
 // One step out of code that no unwind information describes. is_exact: the frame was interrupted, it has not called.
 // *ret_is_exact: the caller was interrupted, too: this was a signal frame.
 uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact);
+
+// glibc's __start_context, to which the first function of a makecontext stack returns. Its entry says it was called, but nothing
+// did: such a stack ends there. ahead: how far behind pc its known instructions may begin.
+bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, unsigned ahead);
 
 // One step through a signal frame.
 uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_regs *regs);
