@@ -53,6 +53,7 @@ struct fm_sig_thread {
 	bool is_busy;
 	bool has_python_image_leaf;
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
+	uint64_t native_sp;    // where the innermost native frame begins
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
 	uint32_t native_error; // enum fm_stack_error or 0
 	uint32_t python_error;

@@ -127,6 +127,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 		t->exact_native = UINT32_MAX;
 		t->native[0].pc = fm_sig_context_pc(uc);
 		t->native[0].cfa = UINT64_MAX;
+		t->native_sp = 0;
 		struct fm_sig_image_info image;
 		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
 			fm_sig_image_tell(t, &image);

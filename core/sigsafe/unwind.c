@@ -245,6 +245,7 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 	fm_sig_regs_from_context(&regs, uc);
 	bool is_exact = true;
 	t->n_native = 0;
+	t->native_sp = regs.r[FM_DW_RSP];
 	t->exact_native = UINT32_MAX;
 	for (;;) {
 		if (t->n_native == FM_SIG_MAX_FRAMES)
@@ -279,6 +280,7 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 {
 	(void)uc;
 	t->n_native = 0;
+	t->native_sp = 0;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
 }

@@ -25,7 +25,9 @@ LIBRARIES: Dict[str, Tuple[str, List[str]]] = {
     "c_noindex": ("ext_c.c", ["-O2", "-Wl,--no-eh-frame-hdr"]),
     "cpp_O0": ("ext_cpp.cpp", ["-O0"]),
     "cpp_O2": ("ext_cpp.cpp", ["-O2"]),
-    "cpp_O3avx2": ("ext_cpp.cpp", ["-O3", "-mavx2", "-s"]),
+    "cpp_O3avx2": ("ext_cpp.cpp", ["-O3", "-mavx2"]),
+    # Without symbols a function's cold part has no name of its own.
+    "cpp_stripped": ("ext_cpp.cpp", ["-O2", "-s", "-fno-reorder-blocks-and-partition"]),
     "asm_plain": ("ext_asm.S", []),
     "rust_0": ("ext_rust.rs", ["-C", "opt-level=0"]),
     "rust_3": ("ext_rust.rs", ["-C", "opt-level=3", "-C", "panic=unwind"]),
