@@ -230,9 +230,13 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 				set_cfa(row, reg, (int64_t)fm_sig_read_uleb(&r));
 				continue;
 			case 0x0d: // def_cfa_register
+				if (row->state.cfa.where != FM_CFI_REGISTER)
+					return false; // its offset would be that of an expression; so below
 				set_cfa(row, fm_sig_read_uleb(&r), row->state.cfa.off);
 				continue;
 			case 0x0e: // def_cfa_offset
+				if (row->state.cfa.where != FM_CFI_REGISTER)
+					return false;
 				row->state.cfa.off = (int32_t)fm_sig_read_uleb(&r);
 				continue;
 			case 0x0f: // def_cfa_expression
@@ -255,6 +259,8 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 				set_cfa(row, reg, scaled(cie, (uint64_t)fm_sig_read_sleb(&r)));
 				continue;
 			case 0x13: // def_cfa_offset_sf
+				if (row->state.cfa.where != FM_CFI_REGISTER)
+					return false;
 				row->state.cfa.off = (int32_t)scaled(cie, (uint64_t)fm_sig_read_sleb(&r));
 				continue;
 			case 0x14: // val_offset

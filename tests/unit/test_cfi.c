@@ -170,6 +170,9 @@ TEST(expressions_are_found_and_not_run)
 	CHECK_EQ(row.state.regs[6].where, FM_CFI_AT_EXPR);
 	CHECK_EQ(row.state.regs[3].where, FM_CFI_VALUE_EXPR);
 	CHECK_EQ(row.origin[row.state.regs[3].off], 0x31);
+	struct built mixed = BUILD(0x0f, 1, 0x31, 0x0e, 16); // an offset without a register
+	CHECK_EQ(decode_at(&mixed, 0, &row), FM_STACK_BAD_UNWIND_INFO);
+	free(mixed.bytes);
 	struct built cut = BUILD(0x0f, 9, 0x76);
 	CHECK_EQ(decode_at(&cut, 0, &row), FM_STACK_BAD_UNWIND_INFO);
 	free(b.bytes);
