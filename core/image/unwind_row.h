@@ -12,9 +12,10 @@ enum fm_unwind_row_kind {
 	FM_UNWIND_END = 3,   // outermost frame
 };
 
-enum fm_unwind_lost {
+enum fm_unwind_flags {
 	FM_UNWIND_LOST_RBP = 1, // saved in a way that a row cannot tell
 	FM_UNWIND_LOST_RBX = 2,
+	FM_UNWIND_GUESSED = 4, // from the code itself (prologue.h): what it finds must look like a return address
 };
 
 // rbp_off of rows whose rbp is saved where rbp itself points: realigned stacks.
@@ -27,7 +28,7 @@ struct fm_unwind_row {
 	int16_t rbx_off;
 	uint8_t cfa_reg; // DWARF number
 	uint8_t kind;    // enum fm_unwind_row_kind
-	uint8_t lost;    // enum fm_unwind_lost
+	uint8_t flags;   // enum fm_unwind_flags
 	uint8_t reserved;
 };
 static_assert(sizeof(struct fm_unwind_row) == 16, "rows are shared between processes");

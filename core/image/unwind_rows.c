@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "image/prologue.h"
 
 // A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
 #define MAX_ROWS_OF_FUNCTION 100000u
@@ -20,8 +21,18 @@
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RA = 16 };
 
+// Where a function's rows come from. Of two that claim the same addresses the first in this order is taken.
+enum source {
+	FROM_IMAGE, // the agent finds them itself
+	FROM_EH_FRAME,
+	FROM_DEBUG_FRAME,
+	FROM_CODE,
+};
+
 struct function {
 	uint64_t start, end;
+	enum source source;
+	const uint8_t *code; // FROM_CODE
 };
 
 struct functions {
@@ -110,9 +121,10 @@ static int fde_encoding(const unsigned char *e_ident, const struct section *s, u
 	return 0;
 }
 
-static void list_functions(Elf *elf, const struct section *s, bool is_eh, struct functions *ret)
+static void list_described(Elf *elf, const struct section *s, enum source source, struct functions *ret)
 {
 	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
+	bool is_eh = source != FROM_DEBUG_FRAME;
 	for (Dwarf_Off off = 0, next = 0;; off = next) {
 		Dwarf_CFI_Entry entry;
 		int status = dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry);
@@ -122,7 +134,7 @@ static void list_functions(Elf *elf, const struct section *s, bool is_eh, struct
 			continue;
 		const uint8_t *pos = entry.fde.start, *end = entry.fde.end;
 		int enc = is_eh ? fde_encoding(e_ident, s, entry.fde.CIE_pointer) : 0;
-		struct function f;
+		struct function f = { .source = source };
 		uint64_t size;
 		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) || !read_pointer(s, &pos, end, enc & 0x0f, &size))
 			continue;
@@ -183,12 +195,12 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 	row->cfa_reg = is_reg ? (uint8_t)ops[0].number : DW_RBP;
 	row->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
 	row->rbp_off = saved_offset(frame, DW_RBP, &is_lost);
-	row->lost = is_lost ? FM_UNWIND_LOST_RBP : 0;
+	row->flags = is_lost ? FM_UNWIND_LOST_RBP : 0;
 	row->rbx_off = saved_offset(frame, DW_RBX, &is_lost);
-	row->lost |= is_lost ? FM_UNWIND_LOST_RBX : 0;
+	row->flags |= is_lost ? FM_UNWIND_LOST_RBX : 0;
 }
 
-static void add_function(Dwarf_CFI *cfi, const struct function *f, struct fm_unwind_rows *ret)
+static void add_described(Dwarf_CFI *cfi, const struct function *f, struct fm_unwind_rows *ret)
 {
 	uint64_t addr = f->start;
 	for (unsigned i = 0; addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS; i++) {
@@ -209,36 +221,73 @@ static void add_function(Dwarf_CFI *cfi, const struct function *f, struct fm_unw
 	fm_vec_push(ret, (struct fm_unwind_row){ .addr = (uint32_t)f->end });
 }
 
+static void list_symbols(Elf *elf, Elf_Scn *scn, struct functions *ret)
+{
+	GElf_Shdr header;
+	Elf_Data *data = elf_getdata(scn, NULL);
+	if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
+		return;
+	for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
+		GElf_Sym sym;
+		GElf_Shdr at;
+		if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC || !sym.st_size ||
+		    sym.st_shndx == SHN_UNDEF || sym.st_shndx >= SHN_LORESERVE)
+			continue;
+		Elf_Scn *text = elf_getscn(elf, sym.st_shndx);
+		Elf_Data *code = text ? elf_getdata(text, NULL) : NULL;
+		if (!code || !code->d_buf || !gelf_getshdr(text, &at) || !(at.sh_flags & SHF_EXECINSTR) || sym.st_value < at.sh_addr ||
+		    sym.st_value - at.sh_addr > code->d_size || sym.st_size > code->d_size - (sym.st_value - at.sh_addr) ||
+		    sym.st_value + sym.st_size > UINT32_MAX)
+			continue;
+		struct function f = { sym.st_value, sym.st_value + sym.st_size, FROM_CODE,
+				      (const uint8_t *)code->d_buf + (sym.st_value - at.sh_addr) };
+		fm_vec_push(ret, f);
+	}
+}
+
+// The functions that .symtab names, or .dynsym when that is stripped.
+static void list_named(Elf *elf, struct functions *ret)
+{
+	static const unsigned kinds[] = { SHT_SYMTAB, SHT_DYNSYM };
+	size_t before = ret->n;
+	for (size_t k = 0; k < FM_ARRAY_LEN(kinds) && ret->n == before; k++)
+		for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+			GElf_Shdr header;
+			if (gelf_getshdr(scn, &header) && header.sh_type == kinds[k])
+				list_symbols(elf, scn, ret);
+		}
+}
+
 static int compare_functions(const void *pa, const void *pb)
 {
 	const struct function *a = pa, *b = pb;
-	return (a->start > b->start) - (a->start < b->start);
+	if (a->start != b->start)
+		return (a->start > b->start) - (a->start < b->start);
+	return (int)a->source - (int)b->source;
 }
 
-// Adds the functions of one section that `known`, which may be NULL, does not describe.
-static void add_section(Elf *elf, const struct section *s, bool is_eh, Dwarf_CFI *cfi, Dwarf_CFI *known, struct fm_unwind_rows *ret)
+static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, struct fm_unwind_rows *ret)
 {
-	struct functions functions = { 0 };
-	list_functions(elf, s, is_eh, &functions);
-	if (functions.n)
-		qsort(functions.items, functions.n, sizeof(*functions.items), compare_functions);
 	uint64_t done = 0;
-	for (size_t i = 0; i < functions.n; i++) {
-		struct function f = functions.items[i];
-		Dwarf_Frame *frame;
-		if (f.start < done)
-			continue; // two entries for one function
-		if (known && dwarf_cfi_addrframe(known, f.start, &frame) == 0) {
-			free(frame);
+	if (functions->n)
+		qsort(functions->items, functions->n, sizeof(*functions->items), compare_functions);
+	for (size_t i = 0; i < functions->n && ret->n < MAX_ROWS; i++) {
+		const struct function *f = &functions->items[i];
+		// The source that is better knows better where a function ends.
+		bool is_cut = i + 1 < functions->n && functions->items[i + 1].start < f->end && functions->items[i + 1].source < f->source;
+		if (f->start < done || is_cut)
 			continue;
-		}
+		done = f->end;
+		if (f->source == FROM_IMAGE)
+			continue;
 		// The GAP that ended the function before gives way when this one begins there.
-		if (ret->n && ret->items[ret->n - 1].addr == f.start)
+		if (ret->n && ret->items[ret->n - 1].addr == f->start)
 			ret->n--;
-		add_function(cfi, &f, ret);
-		done = f.end;
+		if (f->source == FROM_CODE)
+			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)f->start, ret);
+		else
+			add_described(f->source == FROM_EH_FRAME ? eh_cfi : debug_cfi, f, ret);
 	}
-	fm_vec_deinit(&functions);
 }
 
 enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, struct fm_diag *diag)
@@ -253,20 +302,26 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		elf_end(elf);
 		return fm_diag_set(diag, FM_E_CORRUPT, "%s: not an ELF file", path);
 	}
-	struct section debug_frame, eh_frame;
-	bool is_indexed = has_index(elf), is_known_cpu = header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64;
-	Dwarf_CFI *eh_cfi = is_known_cpu ? dwarf_getcfi_elf(elf) : NULL;
-	if (eh_cfi && !is_indexed && find_section(elf, ".eh_frame", &eh_frame))
-		add_section(elf, &eh_frame, true, eh_cfi, NULL, ret);
-	if (is_known_cpu && find_section(elf, ".debug_frame", &debug_frame)) {
-		Dwarf *dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-		Dwarf_CFI *cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
-		if (cfi && ret->n == 0)
-			add_section(elf, &debug_frame, false, cfi, eh_cfi, ret);
+	if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64) {
+		struct functions functions = { 0 };
+		struct section section;
+		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
+		Dwarf *dwarf = NULL;
+		if (eh_cfi && find_section(elf, ".eh_frame", &section))
+			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, &functions);
+		if (find_section(elf, ".debug_frame", &section)) {
+			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
+			if (debug_cfi)
+				list_described(elf, &section, FROM_DEBUG_FRAME, &functions);
+		}
+		list_named(elf, &functions);
+		add_functions(&functions, eh_cfi, debug_cfi, ret);
+		fm_vec_deinit(&functions);
 		dwarf_end(dwarf);
+		if (eh_cfi)
+			dwarf_cfi_end(eh_cfi);
 	}
-	if (eh_cfi)
-		dwarf_cfi_end(eh_cfi);
 	elf_end(elf);
 	return FM_OK;
 }

@@ -1,5 +1,6 @@
 // Unwind rows of one ELF file, for code that the mapped image does not describe in a way that can be searched at signal time:
-// functions with an entry in .debug_frame but none in .eh_frame, and an .eh_frame without .eh_frame_hdr.
+// functions with an entry in .debug_frame but none in .eh_frame, an .eh_frame without .eh_frame_hdr, and functions with no entry at
+// all, whose rows are read off their code (prologue.h).
 // Files are untrusted; a damaged one gives fewer rows, never a crash.
 #pragma once
 

@@ -29,7 +29,7 @@ struct fm_sig_row {
 	int16_t rbx_off; // the same for rbx
 	uint8_t cfa_reg; // DWARF register number
 	uint8_t kind;
-	uint8_t lost; // enum fm_unwind_lost
+	uint8_t flags; // enum fm_unwind_flags
 };
 static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 

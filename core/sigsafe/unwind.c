@@ -73,9 +73,9 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 	// In all but hand-written code the return address is what `call` pushed: right below the CFA.
 	if (ra->where != FM_CFI_AT || ra->off != -8 || cfi->state.regs[FM_DW_RSP].where != FM_CFI_SAME)
 		return;
-	row->rbp_off = saved_offset(cfi, FM_DW_RBP, FM_UNWIND_LOST_RBP, &row->lost);
-	row->rbx_off = saved_offset(cfi, FM_DW_RBX, FM_UNWIND_LOST_RBX, &row->lost);
-	if (row->lost & FM_UNWIND_LOST_RBP)
+	row->rbp_off = saved_offset(cfi, FM_DW_RBP, FM_UNWIND_LOST_RBP, &row->flags);
+	row->rbx_off = saved_offset(cfi, FM_DW_RBX, FM_UNWIND_LOST_RBX, &row->flags);
+	if (row->flags & FM_UNWIND_LOST_RBP)
 		return;
 	if (cfa->where == FM_CFI_REGISTER) {
 		if (cfi->state.cfa_reg >= FM_CFI_N_REGS) {
@@ -124,7 +124,7 @@ static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image,
 		row->cfa_reg = found->cfa_reg;
 		row->rbp_off = found->rbp_off;
 		row->rbx_off = found->rbx_off;
-		row->lost = found->lost;
+		row->flags = found->flags;
 		row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG :
 			    found->kind == FM_UNWIND_DEREF				   ? FM_SIG_ROW_DEREF :
 			    found->kind == FM_UNWIND_END				   ? FM_SIG_ROW_END :
@@ -141,7 +141,7 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 	row->pc = pc;
 	row->rbp_off = row->rbx_off = 0;
 	row->cfa_off = 0;
-	row->lost = 0;
+	row->flags = 0;
 	row->kind = FM_SIG_ROW_NONE;
 	struct fm_sig_image_info image;
 	if (!fm_sig_image_find(pc, &image))
@@ -227,9 +227,11 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 			return FM_STACK_UNREADABLE;
 		known |= 1u << FM_DW_RBX;
 	}
-	if (FM_UNLIKELY(row->lost))
-		known &= ~((row->lost & FM_UNWIND_LOST_RBP ? 1u << FM_DW_RBP : 0) |
-			   (row->lost & FM_UNWIND_LOST_RBX ? 1u << FM_DW_RBX : 0));
+	if (FM_UNLIKELY(row->flags & FM_UNWIND_GUESSED) && !fm_sig_is_return_address(t, ra))
+		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
+	if (FM_UNLIKELY(row->flags))
+		known &= ~((row->flags & FM_UNWIND_LOST_RBP ? 1u << FM_DW_RBP : 0) |
+			   (row->flags & FM_UNWIND_LOST_RBX ? 1u << FM_DW_RBX : 0));
 	r[FM_DW_RA] = ra;
 	r[FM_DW_RSP] = cfa;
 	r[FM_DW_RBP] = fp;

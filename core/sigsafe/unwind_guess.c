@@ -17,8 +17,7 @@
 // Functions that end in a jump to another one and were replaced by it on the stack are mostly short.
 #define MAX_TAIL_CALLER_BYTES 64
 
-// True when ra is the address behind a call in a loaded image.
-static FM_SIGSAFE bool is_return_address(struct fm_sig_thread *t, uint64_t ra)
+FM_SIGSAFE bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra)
 {
 	struct fm_sig_image_info image;
 	if (!fm_sig_image_find(ra, &image) || ra - image.start < 8 || !fm_sig_readable(t, ra - 7, 7))
@@ -68,7 +67,7 @@ FM_SIGSAFE bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, un
 static FM_SIGSAFE bool try_return_at(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t at, uint64_t fp)
 {
 	uint64_t ra;
-	if (!fm_sig_read_u64(t, at, &ra) || (!is_return_address(t, ra) && !is_sigreturn(t, ra) && !fm_sig_is_start_context(t, ra, 48)))
+	if (!fm_sig_read_u64(t, at, &ra) || (!fm_sig_is_return_address(t, ra) && !is_sigreturn(t, ra) && !fm_sig_is_start_context(t, ra, 48)))
 		return false;
 	step_to(regs, at + 8, fp, ra);
 	return true;
@@ -147,7 +146,7 @@ static FM_SIGSAFE bool step_from_leaf(struct fm_sig_thread *t, struct fm_sig_reg
 	uint64_t pc = regs->r[FM_DW_RA], sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], ra;
 	for (unsigned n_pushed = 0; n_pushed < 2; n_pushed++) {
 		uint64_t start;
-		if (!fm_sig_read_u64(t, sp + 8 * n_pushed, &ra) || !is_return_address(t, ra) || !(start = called_function(t, ra, pc)))
+		if (!fm_sig_read_u64(t, sp + 8 * n_pushed, &ra) || !fm_sig_is_return_address(t, ra) || !(start = called_function(t, ra, pc)))
 			continue;
 		if (n_pushed) {
 			const uint8_t *p = (const uint8_t *)start; // readable: a PLT entry was looked for there
@@ -201,7 +200,7 @@ FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_reg
 		return 0;
 	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN; at += 8) {
 		uint64_t ra;
-		if (fm_sig_read_u64(t, at, &ra) && is_return_address(t, ra) && fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
+		if (fm_sig_read_u64(t, at, &ra) && fm_sig_is_return_address(t, ra) && fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
 			step_to(regs, at + 8, fp, ra);
 			return 0;
 		}

@@ -59,7 +59,7 @@ static void check_row(const struct fm_unwind_row *row, uint64_t addr, unsigned k
 	CHECK_EQ(row->cfa_off, off);
 	CHECK_EQ(row->rbp_off, rbp);
 	CHECK_EQ(row->rbx_off, rbx);
-	CHECK_EQ(row->lost, 0);
+	CHECK_EQ(row->flags, 0);
 }
 
 static uint64_t address_of(const char *path, const char *name)
