@@ -110,9 +110,11 @@ def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> Non
     found: "Counter[str]" = Counter()
     for labels, n in capture.collapsed():
         found.update({name: n for name in set(map(plain_name, labels)) & {"busy_one", "busy_two", "idle"}})
-    cpu_s = capture.report["cpu_s"]
     assert min(found["busy_one"], found["busy_two"]) > 0.1 * sum(found.values()), found
-    assert found["busy_one"] + found["busy_two"] > 0.8 * 1000 * (cpu_s - 0.3)
+    # Each busy thread at the rate asked for, although they hand each other the GIL and are idle half of the time.
+    busy = sorted(capture.report["threads"], key=lambda thread: -float(thread["cpu_s"]))[:2]
+    for thread in busy:
+        assert thread["samples"] > 0.85 * 1000 * thread["cpu_s"], busy
     # A thread that starts or ends runs for a moment; one that waits is not sampled.
     assert found["idle"] < 158
     meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
