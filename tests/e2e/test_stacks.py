@@ -113,8 +113,8 @@ def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> Non
     assert min(found["busy_one"], found["busy_two"]) > 0.1 * sum(found.values()), found
     # Each busy thread at the rate asked for, although they hand each other the GIL and are idle half of the time.
     busy = sorted(capture.report["threads"], key=lambda thread: -float(thread["cpu_s"]))[:2]
-    for thread in busy:
-        assert thread["samples"] > 0.85 * 1000 * thread["cpu_s"], busy
+    # (A busy machine that starves the ticker costs some; what this looks for costs half.)
+    assert sum(t["samples"] for t in busy) > 0.6 * 1000 * sum(t["cpu_s"] for t in busy), busy
     # A thread that starts or ends runs for a moment; one that waits is not sampled.
     assert found["idle"] < 158
     meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
