@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "collect/rows.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
@@ -26,6 +27,7 @@
 
 struct image_range {
 	uint64_t start, end, bias;
+	uint64_t from_ns; // seen then; until a later one takes some of its addresses
 	uint32_t image_id;
 };
 
@@ -39,8 +41,10 @@ struct recorded_process {
 	char version[24];
 	bool is_named;
 	FM_VEC(uint32_t) code_ids; // wire id -> writer id + 1
-	FM_VEC(struct image_range) images;
-	struct fm_map frames; // wire frame -> writer frame id
+	FM_VEC(struct image_range) images; // in the order they came, also those that were unloaded since
+	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
+	struct fm_map frames;              // pc -> writer frame id, for samples within:
+	uint64_t frames_from_ns, frames_until_ns;
 };
 
 struct recorded_slot {
@@ -60,6 +64,7 @@ struct exit_status {
 struct fm_recorder {
 	struct fm_shared *shared;
 	struct fm_writer *writer;
+	struct fm_rows *rows;
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -73,6 +78,7 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	struct fm_recorder *r = fm_alloc(sizeof(*r));
 	r->shared = shared;
 	r->writer = writer;
+	r->rows = fm_rows_create(shared);
 	return r;
 }
 
@@ -84,6 +90,7 @@ static void process_deinit(struct recorded_process *p)
 	fm_buf_deinit(&p->command);
 	fm_vec_deinit(&p->code_ids);
 	fm_vec_deinit(&p->images);
+	fm_vec_deinit(&p->replaced_ns);
 	fm_map_deinit(&p->frames);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }
@@ -97,6 +104,7 @@ void fm_recorder_destroy(struct fm_recorder *r)
 		fm_vec_deinit(&r->slots[i].stacks);
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
+	fm_rows_destroy(r->rows);
 	free(r);
 }
 
@@ -191,6 +199,7 @@ static void end_process(struct fm_recorder *r, uint32_t idx)
 		r->totals.n_unknown_python++;
 	}
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
+	fm_rows_forget_process(r->rows, idx);
 	process_deinit(p);
 	entry->pid = 0;
 	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
@@ -255,16 +264,23 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 	if (rec->flags & FM_IMAGE_IS_VDSO)
 		path = FM_STR_LIT("[vdso]");
 	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
-	for (size_t i = 0; i < p->images.n; i++) {
-		struct image_range *have = &p->images.items[i];
+	bool is_replacing = false;
+	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
+		const struct image_range *have = &p->images.items[i];
+		if (have->start >= rec->end || rec->start >= have->end)
+			continue;
 		if (have->start == rec->start && have->end == rec->end && have->image_id == id)
 			return; // told by two threads at once, or again after a dlclose
-		if (have->start < rec->end && rec->start < have->end)
-			*have-- = p->images.items[--p->images.n], i--; // was unloaded
+		is_replacing = true;
 	}
-	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, id });
+	if (is_replacing)
+		fm_vec_push(&p->replaced_ns, rec->time_ns);
+	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
 	fm_map_deinit(&p->frames); // addresses may mean something else now
+	p->frames_from_ns = p->frames_until_ns = 0;
 	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
+	if (!(rec->flags & FM_IMAGE_IS_VDSO))
+		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), rec, path);
 }
 
 static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_exec_name *rec)
@@ -285,29 +301,50 @@ static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, co
 
 // ---- samples ----
 
-static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t lookup_pc)
+// Makes p->frames good for samples of this time: libraries may come and go at one address while rings wait to be read.
+static void select_frames(struct recorded_process *p, uint64_t time_ns)
+{
+	if (FM_LIKELY(p->replaced_ns.n == 0) || (time_ns >= p->frames_from_ns && time_ns < p->frames_until_ns))
+		return;
+	p->frames_from_ns = 0;
+	p->frames_until_ns = UINT64_MAX;
+	for (size_t i = 0; i < p->replaced_ns.n; i++) {
+		uint64_t at = p->replaced_ns.items[i];
+		if (at <= time_ns)
+			p->frames_from_ns = FM_MAX(p->frames_from_ns, at);
+		else
+			p->frames_until_ns = FM_MIN(p->frames_until_ns, at);
+	}
+	fm_map_deinit(&p->frames);
+}
+
+static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t lookup_pc, uint64_t time_ns)
 {
 	bool is_new;
 	uint64_t *known = fm_map_at(&p->frames, lookup_pc, &is_new);
 	if (!is_new)
 		return (uint32_t)*known;
-	uint32_t image_id = FM_NO_ID;
-	uint64_t value = lookup_pc;
-	for (size_t i = 0; i < p->images.n; i++)
-		if (lookup_pc >= p->images.items[i].start && lookup_pc < p->images.items[i].end) {
-			image_id = p->images.items[i].image_id;
-			value = lookup_pc - p->images.items[i].bias;
-		}
-	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image_id, value);
+	const struct image_range *image = NULL;
+	for (size_t i = p->images.n; i-- > 0;) {
+		const struct image_range *range = &p->images.items[i];
+		if (lookup_pc < range->start || lookup_pc >= range->end)
+			continue;
+		image = range; // the first one there ever was, unless:
+		if (range->from_ns <= time_ns)
+			break;
+	}
+	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image ? image->image_id : FM_NO_ID,
+				      image ? lookup_pc - image->bias : lookup_pc);
 	*known = id;
 	return id;
 }
 
-static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact)
+static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact,
+			      uint64_t time_ns)
 {
 	uint64_t kind = frame >> FM_WIRE_FRAME_SHIFT;
 	if (kind == FM_WIRE_FRAME_NATIVE)
-		return native_frame(r, p, frame - (is_exact ? 0 : 1));
+		return native_frame(r, p, frame - (is_exact ? 0 : 1), time_ns);
 	if (kind == FM_WIRE_FRAME_PYTHON) {
 		uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
 		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
@@ -326,9 +363,10 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 	}
 	uint32_t stack = rec->n_shared ? s->stacks.items[rec->n_shared - 1] : FM_ROOT_STACK;
 	s->stacks.n = rec->n_shared;
+	select_frames(p, rec->time_ns);
 	for (uint64_t i = n_new; i-- > 0;) { // outermost first
 		bool is_exact = i == rec->leaf_idx || i == rec->exact_idx;
-		stack = fm_writer_stack(r->writer, stack, resolve_frame(r, p, rec->frames[i], is_exact));
+		stack = fm_writer_stack(r->writer, stack, resolve_frame(r, p, rec->frames[i], is_exact, rec->time_ns));
 		fm_vec_push(&s->stacks, stack);
 	}
 	struct fm_sample sample = {
@@ -555,5 +593,8 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			end_process(r, i);
+	if (fm_rows_n_left_out(r->rows))
+		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
+				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
 	*ret = r->totals;
 }

@@ -30,6 +30,8 @@
 #define IDLE_LOOK_SHARE 0.05
 #define IDLE_LOOK_NS 1500.0
 #define MAX_IDLE_SKIP 64u
+// A thread that ran so lately is looked at every time all the same: threads that hand each other the GIL wait for 5 ms in turn.
+#define RECENT_NS 100000000u
 // What a signal costs the target besides the handler: entering and leaving the kernel.
 #define DELIVERY_NS 2000.0
 // How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
@@ -47,6 +49,7 @@ struct tick_thread {
 	bool was_seen;    // by the last scan
 	int slot;         // index, -1 = not known yet
 	uint32_t skip;    // ticks to let pass before the next look
+	uint64_t ran_ns;  // when it was last seen running
 	uint64_t sent_ns; // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
@@ -249,10 +252,12 @@ static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		return;
 	}
 	if (!is_running(t)) {
-		t->skip = k->idle_skip;
-		k->n_idle++;
+		bool is_recent = t->ran_ns && now_ns - t->ran_ns < RECENT_NS;
+		t->skip = is_recent ? 0 : k->idle_skip;
+		k->n_idle += !is_recent;
 		return;
 	}
+	t->ran_ns = now_ns;
 	if (!is_answered(k, p, t, now_ns))
 		return;
 	if (t->is_blocking && now_ns < t->recheck_ns)

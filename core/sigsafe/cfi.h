@@ -7,25 +7,40 @@
 
 #include "sigsafe/image.h"
 
+// DWARF's register numbers. The return address is a register of its own on x86-64.
+#if defined(__x86_64__)
+enum { FM_DW_RBX = 3, FM_DW_RBP = 6, FM_DW_RSP = 7, FM_DW_RA = 16, FM_CFI_N_REGS = 17 };
+#else
+enum { FM_DW_RBX = 19, FM_DW_RBP = 29, FM_DW_RSP = 31, FM_DW_RA = 30, FM_CFI_N_REGS = 32 };
+#endif
+
 enum fm_cfi_where {
-	FM_CFI_SAME = 0,      // the caller's value is the one we have
-	FM_CFI_UNDEFINED = 1, // there is none; for the return address: the outermost frame
-	FM_CFI_AT = 2,        // saved at CFA + off
-	FM_CFI_OTHER = 3,     // by register or expression: not followed
+	FM_CFI_SAME = 0,       // the caller's value is the one we have
+	FM_CFI_UNDEFINED = 1,  // there is none; for the return address: the outermost frame
+	FM_CFI_AT = 2,         // saved at CFA + off
+	FM_CFI_VALUE = 3,      // CFA + off is the value
+	FM_CFI_REGISTER = 4,   // in the register with number off
+	FM_CFI_AT_EXPR = 5,    // saved at the address that an expression gives
+	FM_CFI_VALUE_EXPR = 6, // an expression gives the value
 };
 
 struct fm_cfi_rule {
-	uint8_t where; // enum fm_cfi_where
-	int32_t off;
+	int32_t off;      // for expressions: from fm_cfi_row.origin
+	uint8_t where;    // enum fm_cfi_where
+	uint8_t expr_len; // longer ones do not occur: such an entry is damaged
+};
+
+// What DW_CFA_remember_state saves.
+struct fm_cfi_state {
+	struct fm_cfi_rule cfa; // REGISTER: reg + off (the register is in cfa_reg); VALUE_EXPR
+	uint8_t cfa_reg;
+	struct fm_cfi_rule regs[FM_CFI_N_REGS];
 };
 
 struct fm_cfi_row {
 	bool is_signal_frame; // the caller was interrupted: its registers are in the signal context
-	bool cfa_is_expr;
-	uint8_t cfa_reg; // DWARF number
-	int32_t cfa_off;
-	const uint8_t *expr, *expr_end;
-	struct fm_cfi_rule rbp, rbx, ra;
+	const uint8_t *origin; // expressions are counted from here: the FDE
+	struct fm_cfi_state state;
 };
 
 // Returns 0, or FM_STACK_NO_UNWIND_INFO when the image has no entry for pc, or FM_STACK_BAD_UNWIND_INFO.

@@ -5,7 +5,8 @@
 //   PyEval            cfa 0x90         marker 0x88: main           PyEval, main
 //
 // A run belongs to the native frame whose part of the stack, [previous cfa, cfa), holds its marker. Both lists are ordered by
-// address, so one pass does it, with stripped, split and tail-calling interpreters alike.
+// address, so one pass does it, with stripped, split and tail-calling interpreters alike. Where a handler runs on an alternate
+// stack the native side jumps between address ranges; a run then waits for the frame that holds it.
 //
 // The evaluator's own frame goes to the inner end of its run, as what the innermost function is doing. At the outer end its pc,
 // which differs from sample to sample, would make every frame of the run part of a new stack.
@@ -55,24 +56,41 @@ static FM_SIGSAFE void find_markers(struct fm_sig_thread *t)
 			t->runs[run].marker = UINT64_MAX;
 }
 
+// The first native frame from i on whose part of the stack holds the marker; 0 = none.
+static FM_SIGSAFE uint32_t find_owner(const struct fm_sig_thread *t, uint32_t i, uint64_t marker)
+{
+	for (; i < t->n_native; i++)
+		if (marker >= t->native[i - 1].cfa && marker < t->native[i].cfa)
+			return i;
+	return 0;
+}
+
 FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, uint32_t *ret_leaf_idx, uint32_t *ret_exact_idx)
 {
-	uint32_t run = 0, frame = 0;
+	uint32_t run = 0, frame = 0, wait_for = 0;
+	bool is_searching = true; // one marker that no frame holds is enough to stop: the search is not free
 	t->n_out = 0;
 	*ret_leaf_idx = *ret_exact_idx = UINT32_MAX;
 	if (t->n_runs && t->n_native && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
 		find_markers(t);
 	for (uint32_t i = 0; i < t->n_native; i++) {
 		// The frame at which unwinding broke off does not own what lies beyond.
-		uint64_t cfa = t->native[i].cfa;
+		uint64_t cfa = t->native[i].cfa, low = i ? t->native[i - 1].cfa : t->native_sp;
 		if (i == 0)
 			*ret_leaf_idx = t->n_out;
 		if (i == t->exact_native)
 			*ret_exact_idx = t->n_out;
 		put(t, FM_WIRE_FRAME_NATIVE << FM_WIRE_FRAME_SHIFT | (t->native[i].pc & ((1ull << FM_WIRE_FRAME_SHIFT) - 1)));
-		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++)
+		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++) {
+			if (FM_UNLIKELY(t->runs[run].marker < low) && is_searching && wait_for <= i) {
+				wait_for = find_owner(t, i + 1, t->runs[run].marker);
+				is_searching = wait_for != 0;
+			}
+			if (FM_UNLIKELY(wait_for > i))
+				break;
 			for (; frame < t->runs[run].end; frame++)
 				put(t, t->python[frame]);
+		}
 	}
 	if (t->native_error)
 		put(t, FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | t->native_error);

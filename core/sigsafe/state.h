@@ -29,6 +29,7 @@ struct fm_sig_row {
 	int16_t rbx_off; // the same for rbx
 	uint8_t cfa_reg; // DWARF register number
 	uint8_t kind;
+	uint8_t flags; // enum fm_unwind_flags
 };
 static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 
@@ -47,11 +48,12 @@ struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
-	uint32_t unload_generation; // rows are forgotten when a library was unloaded
+	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
 	bool has_python_image_leaf;
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
+	uint64_t native_sp;    // where the innermost native frame begins
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
 	uint32_t native_error; // enum fm_stack_error or 0
 	uint32_t python_error;

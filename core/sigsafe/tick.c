@@ -41,11 +41,14 @@ static FM_SIGSAFE void bump(_Atomic uint64_t *counter)
 // Forgets what may no longer be true.
 static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 {
-	uint32_t generation = atomic_load_explicit(&fm_sig.unload_generation, memory_order_acquire);
-	if (FM_UNLIKELY(t->unload_generation != generation)) {
-		t->unload_generation = generation;
+	// Both only grow, so their sum tells when either changed.
+	uint32_t generation = atomic_load_explicit(&fm_sig.unload_generation, memory_order_acquire) +
+			      atomic_load_explicit(&fm_sig.header->rows_generation, memory_order_acquire);
+	if (FM_UNLIKELY(t->rows_generation != generation)) {
+		t->rows_generation = generation;
 		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
 			t->rows[i].kind = FM_SIG_ROW_EMPTY;
+		t->n_prev = 0; // the same address may be another function now: the next stack is written whole
 	}
 	if (t->samples_until_page_flush == 0) {
 		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
@@ -137,6 +140,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 		t->exact_native = UINT32_MAX;
 		t->native[0].pc = fm_sig_context_pc(uc);
 		t->native[0].cfa = UINT64_MAX;
+		t->native_sp = 0;
 		struct fm_sig_image_info image;
 		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
 			fm_sig_image_tell(t, &image);

@@ -1,249 +1,278 @@
 // Stepping from frame to frame. Each pc's rule is looked up once (cfi.c, about half a microsecond) and then remembered in
-// the thread's row cache, so a step costs a hash, a compare and two loads.
+// the thread's row cache, so a step costs a hash, a compare and two loads. Rows know rbp and rbx; when an outer frame turns out to
+// need another register, the stack is walked again by the full rules (unwind_full.c).
 #include "sigsafe/unwind.h"
 
 #include "format/model.h"
+#include "image/unwind_row.h"
 #include "sigsafe/cfi.h"
 #include "sigsafe/image.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/unwind_step.h"
 
 #include "sigsafe/sigsafe.h"
 
-// No real frame is larger; a CFA that jumps further is damage.
-#define MAX_FRAME_BYTES (64ull << 20)
-// Where code without unwind information may keep its return address.
-#define N_WORDS_TO_SCAN 3
-
 #if defined(__x86_64__)
-
-enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RIP = 16 };
 
 // From DWARF's register numbers to the signal context's.
 static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
 					   REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
 
-struct regs {
-	uint64_t pc, sp, fp, bx;
-	const greg_t *all; // the whole context, for the interrupted frame only; else NULL
-};
+FM_SIGSAFE void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc)
+{
+	for (unsigned i = 0; i < FM_CFI_N_REGS; i++)
+		regs->r[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of_dwarf[i]];
+	regs->known = (1u << FM_CFI_N_REGS) - 1;
+}
 
 // The PLT's rule as linkers write it: rsp + 8 + ((rip & 15) >= 11) * 8 (the comparison value differs between linkers).
-static FM_SIGSAFE bool is_plt_rule(const struct fm_cfi_row *row)
+static FM_SIGSAFE bool is_plt_rule(const uint8_t *e, uint32_t len)
 {
-	const uint8_t *e = row->expr;
-	return row->expr_end - e == 11 && e[0] == 0x77 && e[1] == 8 && e[2] == 0x80 && e[3] == 0 && e[4] == 0x3f &&
-	       e[5] == 0x1a && e[6] >= 0x30 && e[6] < 0x50 && e[7] == 0x2a && e[8] == 0x33 && e[9] == 0x24 && e[10] == 0x22;
+	return len == 11 && e[0] == 0x77 && e[1] == 8 && e[2] == 0x80 && e[3] == 0 && e[4] == 0x3f && e[5] == 0x1a &&
+	       e[6] >= 0x30 && e[6] < 0x50 && e[7] == 0x2a && e[8] == 0x33 && e[9] == 0x24 && e[10] == 0x22;
 }
 
 // "rbp + n, dereferenced", with n in one signed LEB byte.
-static FM_SIGSAFE bool is_deref_rule(const struct fm_cfi_row *row, int32_t *ret_off)
+static FM_SIGSAFE bool is_deref_rule(const uint8_t *e, uint32_t len, int32_t *ret_off)
 {
-	const uint8_t *e = row->expr;
-	if (row->expr_end - e != 3 || e[0] != 0x76 || (e[1] & 0x80) || e[2] != 0x06)
+	if (len != 3 || e[0] != 0x76 || (e[1] & 0x80) || e[2] != 0x06)
 		return false;
 	*ret_off = (e[1] & 0x40) ? (int32_t)e[1] - 128 : e[1];
 	return true;
 }
 
+// The offset of rbp or rbx as rows have it; *lost gets the bit when a row cannot say it.
+static FM_SIGSAFE int16_t saved_offset(const struct fm_cfi_row *cfi, unsigned reg, uint8_t lost_bit, uint8_t *lost)
+{
+	const struct fm_cfi_rule *rule = &cfi->state.regs[reg];
+	const uint8_t *e = cfi->origin + rule->off;
+	if (rule->where == FM_CFI_SAME)
+		return 0;
+	if (rule->where == FM_CFI_AT && rule->off && rule->off > INT16_MIN && rule->off < INT16_MAX)
+		return (int16_t)rule->off;
+	// gcc saves rbp of functions that realign their stack as "at rbp + 0".
+	if (reg == FM_DW_RBP && rule->where == FM_CFI_AT_EXPR && rule->expr_len == 2 && e[0] == 0x76 && e[1] == 0)
+		return FM_UNWIND_AT_RBP;
+	*lost |= lost_bit;
+	return 0;
+}
+
 static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row *row)
 {
-	row->kind = FM_SIG_ROW_BAD;
+	const struct fm_cfi_rule *cfa = &cfi->state.cfa, *ra = &cfi->state.regs[FM_DW_RA];
+	const uint8_t *e = cfi->origin + cfa->off;
+	row->kind = FM_SIG_ROW_FULL;
 	if (cfi->is_signal_frame) {
 		row->kind = FM_SIG_ROW_SIGNAL;
 		return;
 	}
-	if (cfi->ra.where == FM_CFI_UNDEFINED) {
+	if (ra->where == FM_CFI_UNDEFINED) {
 		row->kind = FM_SIG_ROW_END;
 		return;
 	}
-	// On x86-64 the return address is what `call` pushed: right below the CFA, always.
-	if (cfi->ra.where != FM_CFI_AT || cfi->ra.off != -8)
+	// In all but hand-written code the return address is what `call` pushed: right below the CFA.
+	if (ra->where != FM_CFI_AT || ra->off != -8 || cfi->state.regs[FM_DW_RSP].where != FM_CFI_SAME)
 		return;
-	row->cfa_off = cfi->cfa_off;
-	row->cfa_reg = cfi->cfa_reg;
-	if (!cfi->cfa_is_expr) {
-		if (cfi->cfa_reg > DW_RIP)
+	row->rbp_off = saved_offset(cfi, FM_DW_RBP, FM_UNWIND_LOST_RBP, &row->flags);
+	row->rbx_off = saved_offset(cfi, FM_DW_RBX, FM_UNWIND_LOST_RBX, &row->flags);
+	if (row->flags & FM_UNWIND_LOST_RBP)
+		return;
+	if (cfa->where == FM_CFI_REGISTER) {
+		if (cfi->state.cfa_reg >= FM_CFI_N_REGS) {
+			row->kind = FM_SIG_ROW_BAD;
 			return;
+		}
+		row->cfa_off = cfa->off;
+		row->cfa_reg = cfi->state.cfa_reg;
 		row->kind = FM_SIG_ROW_REG;
-	} else if (is_plt_rule(cfi)) {
-		row->cfa_off = cfi->expr[6] - 0x30; // DW_OP_litN
+	} else if (is_plt_rule(e, cfa->expr_len)) {
+		row->cfa_off = e[6] - 0x30; // DW_OP_litN
 		row->kind = FM_SIG_ROW_PLT;
-	} else if (is_deref_rule(cfi, &row->cfa_off)) {
+	} else if (is_deref_rule(e, cfa->expr_len, &row->cfa_off)) {
 		row->kind = FM_SIG_ROW_DEREF;
-	} else {
-		return;
 	}
-	if (cfi->rbp.where == FM_CFI_AT)
-		row->rbp_off = (int16_t)cfi->rbp.off;
-	else if (cfi->rbp.where == FM_CFI_OTHER && cfi->rbp.off == 1)
-		row->rbp_off = INT16_MAX; // saved at rbp itself
-	else
-		row->rbp_off = 0;
-	row->rbx_off = cfi->rbx.where == FM_CFI_AT ? (int16_t)cfi->rbx.off : 0;
-	if ((cfi->rbp.where == FM_CFI_AT && (cfi->rbp.off != row->rbp_off || row->rbp_off == 0)) ||
-	    (cfi->rbx.where == FM_CFI_AT && (cfi->rbx.off != row->rbx_off || row->rbx_off == 0)))
-		row->kind = FM_SIG_ROW_BAD;
 }
 
-// The row for the instruction at lookup_pc, from the cache or made now.
-static FM_SIGSAFE const struct fm_sig_row *find_row(struct fm_sig_thread *t, uint64_t lookup_pc)
+// Rows that the collector made from the image's file.
+static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image, uint64_t pc, struct fm_sig_row *row)
 {
-	struct fm_sig_row *row = &t->rows[fm_sig_hash(lookup_pc) & (FM_SIG_ROWS - 1)];
-	if (FM_LIKELY(row->pc == lookup_pc && row->kind != FM_SIG_ROW_EMPTY))
+	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
+	const struct fm_unwind_row *rows = (const void *)(fm_sig.shared + FM_WIRE_ROWS_OFFSET);
+	uint32_t n = atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire);
+	const char *path = image->path[0] ? image->path : fm_sig.exe;
+	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
+		const struct fm_wire_row_image *e = &images[i];
+		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) != fm_sig.process_idx + 1 ||
+		    e->start != image->start || e->bias != image->bias)
+			continue;
+		uint32_t len = 0;
+		while (path[len])
+			len++;
+		uint64_t lo = e->first_row, hi = lo + e->n_rows, addr = pc - image->bias;
+		if (e->path_hash != fm_wire_path_hash(path, len) || lo == hi || hi > FM_WIRE_ROWS_BYTES / sizeof(*rows) ||
+		    addr < rows[lo].addr)
+			return;
+		while (hi - lo > 1) {
+			uint64_t mid = lo + (hi - lo) / 2;
+			if (rows[mid].addr <= addr)
+				lo = mid;
+			else
+				hi = mid;
+		}
+		const struct fm_unwind_row *found = &rows[lo];
+		row->cfa_off = found->cfa_off;
+		row->cfa_reg = found->cfa_reg;
+		row->rbp_off = found->rbp_off;
+		row->rbx_off = found->rbx_off;
+		row->flags = found->flags;
+		row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG :
+			    found->kind == FM_UNWIND_DEREF				   ? FM_SIG_ROW_DEREF :
+			    found->kind == FM_UNWIND_END				   ? FM_SIG_ROW_END :
+											     FM_SIG_ROW_NONE;
+		return;
+	}
+}
+
+FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc)
+{
+	struct fm_sig_row *row = &t->rows[fm_sig_hash(pc) & (FM_SIG_ROWS - 1)];
+	if (FM_LIKELY(row->pc == pc && row->kind != FM_SIG_ROW_EMPTY))
 		return row;
-	row->pc = lookup_pc;
+	row->pc = pc;
 	row->rbp_off = row->rbx_off = 0;
 	row->cfa_off = 0;
+	row->flags = 0;
 	row->kind = FM_SIG_ROW_NONE;
 	struct fm_sig_image_info image;
-	if (!fm_sig_image_find(lookup_pc, &image)) {
+	if (!fm_sig_image_find(pc, &image))
 		return row;
-	}
 	fm_sig_image_tell(t, &image);
 	struct fm_cfi_row cfi;
-	uint32_t err = fm_sig_cfi_find(&image, lookup_pc, &cfi);
-	if (err == 0)
+	uint32_t err = fm_sig_cfi_find(&image, pc, &cfi);
+	if (err == 0) {
 		make_row(&cfi, row);
-	else if (err != FM_STACK_NO_UNWIND_INFO)
+		if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 && fm_sig_is_start_context(t, pc, 0))
+			row->kind = FM_SIG_ROW_END;
+	} else if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
+	else if (fm_sig.shared)
+		take_published_row(&image, pc, row);
 	return row;
 }
 
-// True when ra looks like the address behind a call in code that can be unwound further.
-static FM_SIGSAFE bool is_return_address(struct fm_sig_thread *t, uint64_t ra)
+FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_regs *regs)
 {
-	struct fm_sig_image_info image;
-	if (!fm_sig_image_find(ra, &image) || ra - image.start < 8 || !fm_sig_readable(t, ra - 7, 7))
-		return false;
-	const uint8_t *before = (const uint8_t *)ra;
-	bool is_call = before[-5] == 0xe8;						  // call rel32
-	for (unsigned len = 2; len <= 7; len++)						  // call *register, *memory
-		is_call |= before[-(int)len] == 0xff && (before[-(int)len + 1] & 0x38) == 0x10;
-	return is_call && find_row(t, ra - 1)->kind == FM_SIG_ROW_REG;
-}
-
-// Code without unwind information: follow the frame pointer where there is one; else the start-up code of libraries (_init,
-// frame_dummy and the like), which keeps its return address within a word or two of the stack pointer.
-static FM_SIGSAFE uint32_t step_without_info(struct fm_sig_thread *t, struct regs *regs)
-{
-	uint64_t fp, ra;
-	if (regs->fp >= regs->sp && !(regs->fp & 7) && regs->fp - regs->sp <= MAX_FRAME_BYTES &&
-	    fm_sig_read_u64(t, regs->fp, &fp) && fm_sig_read_u64(t, regs->fp + 8, &ra) && is_return_address(t, ra)) {
-		regs->sp = regs->fp + 16;
-		regs->fp = fp;
-		regs->pc = ra;
-		regs->all = NULL;
-		return 0;
-	}
-	for (uint64_t at = regs->sp; at < regs->sp + 8 * N_WORDS_TO_SCAN; at += 8)
-		if (fm_sig_read_u64(t, at, &ra) && is_return_address(t, ra)) {
-			regs->sp = at + 8;
-			regs->pc = ra;
-			regs->all = NULL;
-			return 0;
-		}
-	return FM_STACK_NO_UNWIND_INFO;
-}
-
-// One step outwards. Returns 0, UINT32_MAX at the outermost frame, or enum fm_stack_error.
-static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool is_exact, bool *ret_is_exact)
-{
-	const struct fm_sig_row *row = find_row(t, regs->pc - (is_exact ? 0 : 1));
-	uint64_t cfa, ra, fp = regs->fp, bx = regs->bx;
-	*ret_is_exact = false;
-	switch (row->kind) {
-	case FM_SIG_ROW_END:
-		return UINT32_MAX;
-	case FM_SIG_ROW_BAD:
-		return FM_STACK_BAD_UNWIND_INFO;
-	case FM_SIG_ROW_SIGNAL: {
-		// At __restore_rt the stack pointer points to the ucontext that the kernel pushed.
-		const ucontext_t *uc = (const void *)regs->sp;
-		if (!fm_sig_readable(t, regs->sp, sizeof(*uc)))
-			return FM_STACK_UNREADABLE;
-		regs->pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP];
-		regs->sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP];
-		regs->fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP];
-		regs->bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX];
-		regs->all = uc->uc_mcontext.gregs;
-		*ret_is_exact = true;
-		return 0;
-	}
-	case FM_SIG_ROW_REG:
-		if (FM_LIKELY(row->cfa_reg == DW_RSP))
-			cfa = regs->sp;
-		else if (row->cfa_reg == DW_RBP)
-			cfa = regs->fp;
-		else if (row->cfa_reg == DW_RBX)
-			cfa = regs->bx;
-		else if (regs->all)
-			cfa = (uint64_t)regs->all[greg_of_dwarf[row->cfa_reg]];
-		else
-			return FM_STACK_BAD_UNWIND_INFO;
-		cfa += (uint64_t)(int64_t)row->cfa_off;
-		break;
-	case FM_SIG_ROW_PLT:
-		cfa = regs->sp + 8 + ((regs->pc & 15) >= (uint64_t)row->cfa_off ? 8 : 0);
-		break;
-	case FM_SIG_ROW_DEREF:
-		if (!fm_sig_read_u64(t, regs->fp + (uint64_t)(int64_t)row->cfa_off, &cfa))
-			return FM_STACK_UNREADABLE;
-		break;
-	default:
-		return step_without_info(t, regs);
-	}
-	if (cfa <= regs->sp || cfa - regs->sp > MAX_FRAME_BYTES || (cfa & 7))
-		return FM_STACK_BAD_CFA;
-	if (!fm_sig_read_u64(t, cfa - 8, &ra))
+	// At __restore_rt the stack pointer points to the ucontext that the kernel pushed.
+	const ucontext_t *uc = (const void *)regs->r[FM_DW_RSP];
+	if (!fm_sig_readable(t, (uintptr_t)uc, sizeof(*uc)))
 		return FM_STACK_UNREADABLE;
-	if (row->rbp_off) {
-		uint64_t at = row->rbp_off == INT16_MAX ? regs->fp : cfa + (uint64_t)(int64_t)row->rbp_off;
-		if (!fm_sig_read_u64(t, at, &fp))
-			return FM_STACK_UNREADABLE;
-	}
-	if (row->rbx_off && !fm_sig_read_u64(t, cfa + (uint64_t)(int64_t)row->rbx_off, &bx))
-		return FM_STACK_UNREADABLE;
-	regs->pc = ra;
-	regs->sp = cfa;
-	regs->fp = fp;
-	regs->bx = bx;
-	regs->all = NULL;
-	if (ra == 0)
-		return UINT32_MAX; // a thread started on a hand-made stack ends so
+	fm_sig_regs_from_context(regs, uc);
 	return 0;
 }
 
-FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
+// One step outwards. Returns 0, FM_SIG_STEP_END, enum fm_stack_error or FM_SIG_NEEDS_ALL_REGS.
+static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool want_all, bool *ret_is_exact)
 {
-	struct regs regs = {
-		.pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP],
-		.sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP],
-		.fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP],
-		.bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX],
-		.all = uc->uc_mcontext.gregs,
-	};
+	uint64_t *r = regs->r;
+	uint64_t pc = r[FM_DW_RA] - (is_exact ? 0 : 1);
+	const struct fm_sig_row *row = fm_sig_row_find(t, pc);
+	uint64_t cfa, ra, fp = r[FM_DW_RBP], bx = r[FM_DW_RBX];
+	uint8_t kind = row->kind;
+	*ret_is_exact = false;
+	if (FM_UNLIKELY(want_all) && (kind == FM_SIG_ROW_REG || kind == FM_SIG_ROW_PLT || kind == FM_SIG_ROW_DEREF)) {
+		uint32_t err = fm_sig_step_full(t, regs, pc, is_exact);
+		if (err != FM_STACK_NO_UNWIND_INFO) // else the row was published, and is all there is
+			return err;
+	}
+	switch (kind) {
+	case FM_SIG_ROW_END:
+		return FM_SIG_STEP_END;
+	case FM_SIG_ROW_BAD:
+		return FM_STACK_BAD_UNWIND_INFO;
+	case FM_SIG_ROW_FULL:
+		return fm_sig_step_full(t, regs, pc, is_exact);
+	case FM_SIG_ROW_SIGNAL:
+		*ret_is_exact = true;
+		return fm_sig_step_signal(t, regs);
+	case FM_SIG_ROW_REG:
+		if (FM_UNLIKELY(!fm_sig_is_known(regs, row->cfa_reg)))
+			return FM_SIG_NEEDS_ALL_REGS;
+		cfa = r[row->cfa_reg] + (uint64_t)(int64_t)row->cfa_off;
+		break;
+	case FM_SIG_ROW_PLT:
+		cfa = r[FM_DW_RSP] + 8 + ((r[FM_DW_RA] & 15) >= (uint64_t)row->cfa_off ? 8 : 0);
+		break;
+	case FM_SIG_ROW_DEREF:
+		if (!fm_sig_is_known(regs, FM_DW_RBP))
+			return FM_SIG_NEEDS_ALL_REGS;
+		if (!fm_sig_read_u64(t, fp + (uint64_t)(int64_t)row->cfa_off, &cfa))
+			return FM_STACK_UNREADABLE;
+		break;
+	default:
+		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
+	}
+	if (cfa <= r[FM_DW_RSP] || cfa - r[FM_DW_RSP] > FM_SIG_MAX_FRAME_BYTES || (cfa & 7))
+		return FM_STACK_BAD_CFA;
+	if (!fm_sig_read_u64(t, cfa - 8, &ra))
+		return FM_STACK_UNREADABLE;
+	uint32_t known = regs->known & (1u << FM_DW_RSP | 1u << FM_DW_RA | 1u << FM_DW_RBP | 1u << FM_DW_RBX);
+	if (row->rbp_off) {
+		uint64_t at = row->rbp_off == FM_UNWIND_AT_RBP ? fp : cfa + (uint64_t)(int64_t)row->rbp_off;
+		if (!fm_sig_read_u64(t, at, &fp))
+			return FM_STACK_UNREADABLE;
+		known |= 1u << FM_DW_RBP;
+	}
+	if (row->rbx_off) {
+		if (!fm_sig_read_u64(t, cfa + (uint64_t)(int64_t)row->rbx_off, &bx))
+			return FM_STACK_UNREADABLE;
+		known |= 1u << FM_DW_RBX;
+	}
+	if (FM_UNLIKELY(row->flags & FM_UNWIND_GUESSED) && !fm_sig_is_return_address(t, ra))
+		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
+	if (FM_UNLIKELY(row->flags))
+		known &= ~((row->flags & FM_UNWIND_LOST_RBP ? 1u << FM_DW_RBP : 0) |
+			   (row->flags & FM_UNWIND_LOST_RBX ? 1u << FM_DW_RBX : 0));
+	r[FM_DW_RA] = ra;
+	r[FM_DW_RSP] = cfa;
+	r[FM_DW_RBP] = fp;
+	r[FM_DW_RBX] = bx;
+	regs->known = known;
+	return 0;
+}
+
+// The whole stack. want_all: every register is followed, by the full rules.
+static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, bool want_all)
+{
+	struct fm_sig_regs regs;
+	fm_sig_regs_from_context(&regs, uc);
 	bool is_exact = true;
 	t->n_native = 0;
+	t->native_sp = regs.r[FM_DW_RSP];
 	t->exact_native = UINT32_MAX;
-	t->native_error = 0;
 	for (;;) {
-		if (t->n_native == FM_SIG_MAX_FRAMES) {
-			t->native_error = FM_STACK_TOO_DEEP;
-			return;
-		}
+		if (t->n_native == FM_SIG_MAX_FRAMES)
+			return FM_STACK_TOO_DEEP;
 		struct fm_sig_native *frame = &t->native[t->n_native++];
-		frame->pc = regs.pc;
+		frame->pc = regs.r[FM_DW_RA];
 		bool next_is_exact;
-		uint32_t err = step(t, &regs, is_exact, &next_is_exact);
-		frame->cfa = err ? UINT64_MAX : regs.sp; // the outermost frame owns the rest of the stack
-		if (err) {
-			t->native_error = err == UINT32_MAX ? 0 : err;
-			return;
-		}
+		uint32_t err = step(t, &regs, is_exact, want_all, &next_is_exact);
+		if (err == 0 && regs.r[FM_DW_RA] == 0)
+			err = FM_SIG_STEP_END; // a thread started on a hand-made stack ends so
+		frame->cfa = err ? UINT64_MAX : regs.r[FM_DW_RSP]; // the outermost frame owns the rest of the stack
+		if (err)
+			return err == FM_SIG_STEP_END ? 0 : err;
 		is_exact = next_is_exact;
 		if (is_exact)
 			t->exact_native = t->n_native;
 	}
+}
+
+FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	uint32_t err = walk(t, uc, false);
+	if (FM_UNLIKELY(err == FM_SIG_NEEDS_ALL_REGS))
+		err = walk(t, uc, true);
+	t->native_error = err == FM_SIG_NEEDS_ALL_REGS ? FM_STACK_BAD_UNWIND_INFO : err;
 }
 
 #else
@@ -253,6 +282,7 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 {
 	(void)uc;
 	t->n_native = 0;
+	t->native_sp = 0;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
 }

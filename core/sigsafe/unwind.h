@@ -10,6 +10,7 @@ enum fm_sig_row_kind {
 	FM_SIG_ROW_REG,    // CFA = register + cfa_off
 	FM_SIG_ROW_DEREF,  // CFA = *(rbp + cfa_off): functions that realign their stack
 	FM_SIG_ROW_PLT,    // CFA = rsp + 8, plus 8 in the second half of a 16-byte PLT entry
+	FM_SIG_ROW_FULL,   // anything else: decoded again at each step
 	FM_SIG_ROW_SIGNAL, // registers of the caller are in the signal context at rsp
 	FM_SIG_ROW_END,    // outermost frame
 	FM_SIG_ROW_NONE,   // no unwind information here: follow the frame pointer

@@ -3,7 +3,7 @@
 // The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
 // exec needs no handshake, and what a killed process wrote last is still there to be drained.
 //
-//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... |
+//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows |
 //
 // The tables are dense, so that looking for a free or a busy entry touches no pages of unused slots.
 //
@@ -30,7 +30,12 @@
 #define FM_WIRE_PROCESS_BYTES 64u
 #define FM_WIRE_SLOT_TABLE_OFFSET (FM_WIRE_HEADER_BYTES + FM_WIRE_N_PROCESSES * FM_WIRE_PROCESS_BYTES)
 #define FM_WIRE_SLOTS_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
-#define FM_WIRE_TOTAL_BYTES (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
+// Unwind rows of images that cannot be unwound from what is mapped (collect/rows.h). 64 MiB are 4 million rows.
+#define FM_WIRE_N_ROW_IMAGES 2048
+#define FM_WIRE_ROWS_BYTES (64u << 20)
+#define FM_WIRE_ROW_IMAGES_OFFSET (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
+#define FM_WIRE_ROWS_OFFSET (FM_WIRE_ROW_IMAGES_OFFSET + FM_WIRE_N_ROW_IMAGES * 48u)
+#define FM_WIRE_TOTAL_BYTES (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
@@ -62,6 +67,8 @@ struct fm_wire_header {
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
 	_Atomic uint64_t n_no_process;        // processes that found the table full
+	_Atomic uint32_t n_row_images;        // entries of the row image table in use (collector)
+	_Atomic uint32_t rows_generation;     // grows with each change of that table: what was not found may be there now
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -91,6 +98,24 @@ struct fm_wire_process {
 	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 40];
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
+
+// Where the unwind rows of one image of one process are. Written by the collector; process_idx1 last, with release.
+struct fm_wire_row_image {
+	_Atomic uint32_t process_idx1; // process index + 1; 0 = free
+	uint32_t path_hash;            // fm_wire_path_hash: tells apart what is loaded at one address in turn
+	uint64_t start, end, bias;
+	uint32_t first_row, n_rows; // struct fm_unwind_row (image/unwind_row.h) at FM_WIRE_ROWS_OFFSET, sorted
+	uint64_t reserved;
+};
+static_assert(sizeof(struct fm_wire_row_image) == 48, "row image entry size");
+
+static inline uint32_t fm_wire_path_hash(const char *path, uint32_t len)
+{
+	uint32_t hash = 2166136261u;
+	for (uint32_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)path[i]) * 16777619u;
+	return hash;
+}
 
 // Handler time histogram: bucket = 4 * log2(cycles) with two fraction bits. 2^8 to 2^24 cycles is all that matters.
 #define FM_WIRE_COST_BUCKETS 96
@@ -190,6 +215,7 @@ struct fm_wire_code {
 
 struct fm_wire_image {
 	struct fm_wire_record rec;
+	uint64_t time_ns;    // when it was seen: what was at these addresses before, belongs to earlier samples
 	uint64_t start, end; // mapped range
 	uint64_t bias;       // pc - bias = ELF virtual address
 	uint32_t flags;      // enum fm_image_flags

@@ -1,0 +1,116 @@
+#include "collect/rows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "image/unwind_rows.h"
+
+// Rows of a file, published once however many processes map it.
+struct file_rows {
+	uint32_t first_row, n_rows;
+};
+
+struct fm_rows {
+	struct fm_shared *shared;
+	struct fm_wire_row_image *images;
+	struct fm_unwind_row *table;
+	uint32_t n_rows; // used; rows are never given back
+	struct fm_intern paths;
+	FM_VEC(struct file_rows) files; // by id of its path
+	uint32_t n_left_out;
+};
+
+struct fm_rows *fm_rows_create(struct fm_shared *shared)
+{
+	struct fm_rows *rows = fm_alloc(sizeof(*rows));
+	rows->shared = shared;
+	rows->images = (void *)(shared->base + FM_WIRE_ROW_IMAGES_OFFSET);
+	rows->table = (void *)(shared->base + FM_WIRE_ROWS_OFFSET);
+	return rows;
+}
+
+void fm_rows_destroy(struct fm_rows *rows)
+{
+	fm_intern_deinit(&rows->paths);
+	fm_vec_deinit(&rows->files);
+	free(rows);
+}
+
+uint32_t fm_rows_n_left_out(const struct fm_rows *rows)
+{
+	return rows->n_left_out;
+}
+
+static struct file_rows rows_of_file(struct fm_rows *rows, struct fm_str path)
+{
+	bool is_new;
+	uint32_t id = fm_intern_id(&rows->paths, path, &is_new);
+	fm_vec_grow_to(&rows->files, (size_t)id + 1);
+	if (!is_new)
+		return rows->files.items[id];
+	struct fm_unwind_rows made = { 0 };
+	char *name = fm_strdup_n(path.p, path.len);
+	struct fm_diag diag;
+	// A file that is gone or no ELF file has no rows; its frames then say so themselves.
+	if (fm_unwind_rows_read(name, &made, &diag) == FM_OK && made.n) {
+		if (made.n > FM_WIRE_ROWS_BYTES / sizeof(*made.items) - rows->n_rows) {
+			rows->n_left_out++;
+		} else {
+			memcpy(rows->table + rows->n_rows, made.items, made.n * sizeof(*made.items));
+			rows->files.items[id] = (struct file_rows){ rows->n_rows, (uint32_t)made.n };
+			rows->n_rows += (uint32_t)made.n;
+		}
+	}
+	free(name);
+	fm_vec_deinit(&made);
+	return rows->files.items[id];
+}
+
+void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, const struct fm_wire_image *image, struct fm_str path)
+{
+	struct file_rows file = rows_of_file(rows, path);
+	struct fm_wire_header *header = rows->shared->header;
+	uint32_t n = atomic_load(&header->n_row_images), free_idx = n;
+	bool is_changed = false;
+	for (uint32_t i = 0; i < n; i++) {
+		struct fm_wire_row_image *e = &rows->images[i];
+		uint32_t owner = atomic_load(&e->process_idx1);
+		if (owner == process_idx + 1 && e->start < image->end && image->start < e->end) {
+			if (e->start == image->start && e->first_row == file.first_row && e->n_rows == file.n_rows)
+				return; // told again
+			atomic_store_explicit(&e->process_idx1, 0, memory_order_release);
+			is_changed = true;
+			owner = 0;
+		}
+		if (owner == 0 && free_idx == n)
+			free_idx = i;
+	}
+	if (file.n_rows && free_idx == FM_WIRE_N_ROW_IMAGES)
+		rows->n_left_out++;
+	if (file.n_rows && free_idx < FM_WIRE_N_ROW_IMAGES) {
+		struct fm_wire_row_image *e = &rows->images[free_idx];
+		e->path_hash = fm_wire_path_hash(path.p, path.len);
+		e->start = image->start;
+		e->end = image->end;
+		e->bias = image->bias;
+		e->first_row = file.first_row;
+		e->n_rows = file.n_rows;
+		atomic_store_explicit(&e->process_idx1, process_idx + 1, memory_order_release);
+		if (free_idx == n)
+			atomic_store_explicit(&header->n_row_images, n + 1, memory_order_release);
+		is_changed = true;
+	}
+	// Release: an agent that sees the new number finds the entry.
+	if (is_changed)
+		atomic_fetch_add_explicit(&header->rows_generation, 1, memory_order_release);
+}
+
+void fm_rows_forget_process(struct fm_rows *rows, uint32_t process_idx)
+{
+	uint32_t n = atomic_load(&rows->shared->header->n_row_images);
+	for (uint32_t i = 0; i < n; i++)
+		if (atomic_load(&rows->images[i].process_idx1) == process_idx + 1)
+			atomic_store_explicit(&rows->images[i].process_idx1, 0, memory_order_release);
+}

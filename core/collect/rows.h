@@ -1,0 +1,18 @@
+// Unwind rows for images that cannot be unwound from what is mapped: made from the file (image/unwind_rows.h) when the image is
+// first seen, and published in the shared memory, where the agent finds them. docs/decisions/0002-unwind-rows-on-demand.md.
+#pragma once
+
+#include "base/str.h"
+#include "collect/shared.h"
+#include "wire/wire.h"
+
+struct fm_rows;
+struct fm_rows *fm_rows_create(struct fm_shared *shared);
+void fm_rows_destroy(struct fm_rows *rows);
+
+// Publishes the rows of an image of a process, if it needs any; what the process had at these addresses before goes.
+void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, const struct fm_wire_image *image, struct fm_str path);
+// Takes back what was published for a process that is gone.
+void fm_rows_forget_process(struct fm_rows *rows, uint32_t process_idx);
+// Images whose rows did not fit.
+uint32_t fm_rows_n_left_out(const struct fm_rows *rows);

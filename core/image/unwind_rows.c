@@ -1,0 +1,327 @@
+// libdw runs the entries' programs; this file lists the functions they describe and puts its answers into flat rows.
+#include "image/unwind_rows.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "image/prologue.h"
+
+// A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
+#define MAX_ROWS_OF_FUNCTION 100000u
+#define MAX_ROWS (4u << 20)
+
+enum { DW_RBX = 3, DW_RBP = 6, DW_RA = 16 };
+
+// Where a function's rows come from. Of two that claim the same addresses the first in this order is taken.
+enum source {
+	FROM_IMAGE, // the agent finds them itself
+	FROM_EH_FRAME,
+	FROM_DEBUG_FRAME,
+	FROM_CODE,
+};
+
+struct function {
+	uint64_t start, end;
+	enum source source;
+	const uint8_t *code; // FROM_CODE
+};
+
+struct functions {
+	struct function *items;
+	size_t n, cap;
+};
+
+struct section {
+	Elf_Data *data;
+	uint64_t addr;
+};
+
+static bool find_section(Elf *elf, const char *name, struct section *ret)
+{
+	size_t names;
+	if (elf_getshdrstrndx(elf, &names) != 0)
+		return false;
+	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+		GElf_Shdr header;
+		if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		const char *have = elf_strptr(elf, names, header.sh_name);
+		if (!have || strcmp(have, name) != 0)
+			continue;
+		if ((header.sh_flags & SHF_COMPRESSED) && elf_compress(scn, 0, 0) < 0)
+			return false;
+		ret->data = elf_getdata(scn, NULL);
+		ret->addr = header.sh_addr;
+		return ret->data && ret->data->d_buf;
+	}
+	return false;
+}
+
+static bool has_index(Elf *elf)
+{
+	size_t n;
+	if (elf_getphdrnum(elf, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr header;
+		if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_GNU_EH_FRAME)
+			return true;
+	}
+	return false;
+}
+
+// A pointer in one of the encodings that .eh_frame uses. False: another encoding, or cut off.
+static bool read_pointer(const struct section *s, const uint8_t **pos, const uint8_t *end, uint8_t enc, uint64_t *ret)
+{
+	unsigned bytes = (enc & 7) == 2 ? 2 : (enc & 7) == 3 ? 4 : (enc & 7) == 0 || (enc & 7) == 4 ? 8 : 0;
+	if (!bytes || (size_t)(end - *pos) < bytes || ((enc & 0x70) && (enc & 0x70) != 0x10))
+		return false;
+	uint64_t v = 0;
+	memcpy(&v, *pos, bytes);
+	if (enc & 8)
+		v = (uint64_t)((int64_t)(v << (64 - 8 * bytes)) >> (64 - 8 * bytes));
+	if ((enc & 0x70) == 0x10)
+		v += s->addr + (uint64_t)(*pos - (const uint8_t *)s->data->d_buf);
+	*pos += bytes;
+	*ret = v;
+	return true;
+}
+
+// The encoding of addresses in the FDEs of a CIE ('R' in its augmentation). -1: not understood.
+static int fde_encoding(const unsigned char *e_ident, const struct section *s, uint64_t cie_off)
+{
+	Dwarf_CFI_Entry cie;
+	Dwarf_Off next;
+	if (dwarf_next_cfi(e_ident, s->data, true, cie_off, &next, &cie) != 0 || !dwarf_cfi_cie_p(&cie))
+		return -1;
+	const uint8_t *at = cie.cie.augmentation_data, *end = at + cie.cie.augmentation_data_size;
+	for (const char *a = cie.cie.augmentation; *a; a++) {
+		if (*a == 'R')
+			return at < end ? *at : -1;
+		if (*a == 'L')
+			at++;
+		if (*a == 'P') {
+			uint64_t ignored;
+			if (at >= end)
+				return -1;
+			uint8_t enc = *at++ & 0x0f;
+			if (!read_pointer(s, &at, end, enc, &ignored))
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static void list_described(Elf *elf, const struct section *s, enum source source, struct functions *ret)
+{
+	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
+	bool is_eh = source != FROM_DEBUG_FRAME;
+	for (Dwarf_Off off = 0, next = 0;; off = next) {
+		Dwarf_CFI_Entry entry;
+		int status = dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry);
+		if (status > 0 || next <= off)
+			return;
+		if (status < 0 || dwarf_cfi_cie_p(&entry))
+			continue;
+		const uint8_t *pos = entry.fde.start, *end = entry.fde.end;
+		int enc = is_eh ? fde_encoding(e_ident, s, entry.fde.CIE_pointer) : 0;
+		struct function f = { .source = source };
+		uint64_t size;
+		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) || !read_pointer(s, &pos, end, enc & 0x0f, &size))
+			continue;
+		f.end = f.start + size;
+		// Address 0: the linker dropped the function and left its entry.
+		if (f.start && f.start < f.end && f.end <= UINT32_MAX)
+			fm_vec_push(ret, f);
+	}
+}
+
+// The offset from the CFA at which a register is saved; *ret_is_lost when it is saved in another way.
+static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	*ret_is_lost = true;
+	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
+		return 0;
+	if (n == 0) {
+		// No operations: the same value, or (ops is not NULL) undefined. libdw's defaults for this CPU leave rbx out of those
+		// that calls preserve; no compiler marks it undefined.
+		*ret_is_lost = ops != NULL && reg != DW_RBX;
+		return 0;
+	}
+	if (reg == DW_RBP && n == 1 && ops[0].atom == DW_OP_breg6 && ops[0].number == 0) {
+		*ret_is_lost = false;
+		return FM_UNWIND_AT_RBP;
+	}
+	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
+		return 0;
+	int64_t off = (int64_t)ops[1].number;
+	if (off <= INT16_MIN || off >= INT16_MAX || off == 0)
+		return 0;
+	*ret_is_lost = false;
+	return (int16_t)off;
+}
+
+static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *row)
+{
+	Dwarf_Op *ops, mem[3];
+	size_t n;
+	bool is_lost;
+	row->kind = FM_UNWIND_GAP;
+	if (is_signal)
+		return;
+	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
+		row->kind = FM_UNWIND_END;
+		return;
+	}
+	if (saved_offset(frame, DW_RA, &is_lost) != -8 || is_lost || dwarf_frame_cfa(frame, &ops, &n) != 0)
+		return;
+	// libdw says "register + offset" in its own way, and expressions as they are written.
+	bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < 16;
+	bool is_deref = n == 2 && ops[0].atom == DW_OP_breg6 && ops[1].atom == DW_OP_deref;
+	if (!is_reg && !is_deref)
+		return;
+	row->kind = is_reg ? FM_UNWIND_REG : FM_UNWIND_DEREF;
+	row->cfa_reg = is_reg ? (uint8_t)ops[0].number : DW_RBP;
+	row->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
+	row->rbp_off = saved_offset(frame, DW_RBP, &is_lost);
+	row->flags = is_lost ? FM_UNWIND_LOST_RBP : 0;
+	row->rbx_off = saved_offset(frame, DW_RBX, &is_lost);
+	row->flags |= is_lost ? FM_UNWIND_LOST_RBX : 0;
+}
+
+static void add_described(Dwarf_CFI *cfi, const struct function *f, struct fm_unwind_rows *ret)
+{
+	uint64_t addr = f->start;
+	for (unsigned i = 0; addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS; i++) {
+		Dwarf_Frame *frame;
+		Dwarf_Addr start, end;
+		bool is_signal = false;
+		if (dwarf_cfi_addrframe(cfi, addr, &frame) != 0)
+			break;
+		struct fm_unwind_row row = { .addr = (uint32_t)addr };
+		if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA || end <= addr)
+			end = f->end;
+		else
+			make_row(frame, is_signal, &row);
+		free(frame);
+		fm_vec_push(ret, row);
+		addr = end;
+	}
+	fm_vec_push(ret, (struct fm_unwind_row){ .addr = (uint32_t)f->end });
+}
+
+static void list_symbols(Elf *elf, Elf_Scn *scn, struct functions *ret)
+{
+	GElf_Shdr header;
+	Elf_Data *data = elf_getdata(scn, NULL);
+	if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
+		return;
+	for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
+		GElf_Sym sym;
+		GElf_Shdr at;
+		if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC || !sym.st_size ||
+		    sym.st_shndx == SHN_UNDEF || sym.st_shndx >= SHN_LORESERVE)
+			continue;
+		Elf_Scn *text = elf_getscn(elf, sym.st_shndx);
+		Elf_Data *code = text ? elf_getdata(text, NULL) : NULL;
+		if (!code || !code->d_buf || !gelf_getshdr(text, &at) || !(at.sh_flags & SHF_EXECINSTR) || sym.st_value < at.sh_addr ||
+		    sym.st_value - at.sh_addr > code->d_size || sym.st_size > code->d_size - (sym.st_value - at.sh_addr) ||
+		    sym.st_value + sym.st_size > UINT32_MAX)
+			continue;
+		struct function f = { sym.st_value, sym.st_value + sym.st_size, FROM_CODE,
+				      (const uint8_t *)code->d_buf + (sym.st_value - at.sh_addr) };
+		fm_vec_push(ret, f);
+	}
+}
+
+// The functions that .symtab names, or .dynsym when that is stripped.
+static void list_named(Elf *elf, struct functions *ret)
+{
+	static const unsigned kinds[] = { SHT_SYMTAB, SHT_DYNSYM };
+	size_t before = ret->n;
+	for (size_t k = 0; k < FM_ARRAY_LEN(kinds) && ret->n == before; k++)
+		for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+			GElf_Shdr header;
+			if (gelf_getshdr(scn, &header) && header.sh_type == kinds[k])
+				list_symbols(elf, scn, ret);
+		}
+}
+
+static int compare_functions(const void *pa, const void *pb)
+{
+	const struct function *a = pa, *b = pb;
+	if (a->start != b->start)
+		return (a->start > b->start) - (a->start < b->start);
+	return (int)a->source - (int)b->source;
+}
+
+static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, struct fm_unwind_rows *ret)
+{
+	uint64_t done = 0;
+	if (functions->n)
+		qsort(functions->items, functions->n, sizeof(*functions->items), compare_functions);
+	for (size_t i = 0; i < functions->n && ret->n < MAX_ROWS; i++) {
+		const struct function *f = &functions->items[i];
+		// The source that is better knows better where a function ends.
+		bool is_cut = i + 1 < functions->n && functions->items[i + 1].start < f->end && functions->items[i + 1].source < f->source;
+		if (f->start < done || is_cut)
+			continue;
+		done = f->end;
+		if (f->source == FROM_IMAGE)
+			continue;
+		// The GAP that ended the function before gives way when this one begins there.
+		if (ret->n && ret->items[ret->n - 1].addr == f->start)
+			ret->n--;
+		if (f->source == FROM_CODE)
+			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)f->start, ret);
+		else
+			add_described(f->source == FROM_EH_FRAME ? eh_cfi : debug_cfi, f, ret);
+	}
+}
+
+enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, struct fm_diag *diag)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s: %s", path, strerror(errno));
+	elf_version(EV_CURRENT);
+	Elf *elf = elf_begin(fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+	GElf_Ehdr header;
+	if (!elf || elf_kind(elf) != ELF_K_ELF || !gelf_getehdr(elf, &header)) {
+		elf_end(elf);
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s: not an ELF file", path);
+	}
+	if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64) {
+		struct functions functions = { 0 };
+		struct section section;
+		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
+		Dwarf *dwarf = NULL;
+		if (eh_cfi && find_section(elf, ".eh_frame", &section))
+			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, &functions);
+		if (find_section(elf, ".debug_frame", &section)) {
+			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
+			if (debug_cfi)
+				list_described(elf, &section, FROM_DEBUG_FRAME, &functions);
+		}
+		list_named(elf, &functions);
+		add_functions(&functions, eh_cfi, debug_cfi, ret);
+		fm_vec_deinit(&functions);
+		dwarf_end(dwarf);
+		if (eh_cfi)
+			dwarf_cfi_end(eh_cfi);
+	}
+	elf_end(elf);
+	return FM_OK;
+}

@@ -1,0 +1,45 @@
+// Between the parts of the unwinder: registers in, registers of the caller out.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#include "sigsafe/expr.h"
+#include "sigsafe/unwind.h"
+
+// No real frame is larger; a CFA that jumps further is damage.
+#define FM_SIG_MAX_FRAME_BYTES (64ull << 20)
+
+// Beyond enum fm_stack_error and FM_SIG_NEEDS_ALL_REGS, what a step may return.
+#define FM_SIG_STEP_END UINT32_MAX
+
+// What a called function gives back as it was, beside the stack pointer.
+#define FM_SIG_CALLEE_SAVED (1u << 3 | 1u << 6 | 0xfu << 12)
+
+static inline bool fm_sig_is_known(const struct fm_sig_regs *regs, unsigned reg)
+{
+	return regs->known >> reg & 1;
+}
+
+// The row for the instruction at pc, from the cache or made now.
+const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc);
+
+void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc);
+
+// One step by all that the entry of pc says, for all registers; slower than by a row, which knows rbp and rbx only.
+uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact);
+
+// One step out of code that no unwind information describes. is_exact: the frame was interrupted, it has not called.
+// *ret_is_exact: the caller was interrupted, too: this was a signal frame.
+uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact);
+
+// True when ra is the address behind a call in a loaded image.
+bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra);
+
+// glibc's __start_context, to which the first function of a makecontext stack returns. Its entry says it was called, but nothing
+// did: such a stack ends there. ahead: how far behind pc its known instructions may begin.
+bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, unsigned ahead);
+
+// One step through a signal frame.
+uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_regs *regs);

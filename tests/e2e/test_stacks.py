@@ -1,0 +1,161 @@
+"""Native stacks are whole, and merged with Python's in the order in which the calls were made."""
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, List, Tuple
+
+import pytest
+from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, find_pythons, record
+from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, plain_name
+
+SECONDS = 0.25
+WHOLE_SHARE = 0.995
+OPTIONS = ["--rate", "5k", "--max-overhead", "0"]
+
+
+@pytest.fixture(scope="session")
+def libraries(tmp_path_factory: Any) -> Tuple[List[Path], List[str]]:
+    return compile_libraries(tmp_path_factory.mktemp("native"), list(LIBRARIES))
+
+
+def check_outermost(capture: Capture) -> None:
+    """A stack without a reason reaches the start of its thread: its outermost frame is native (as only an end of unwinding is)."""
+    frames, stacks = capture.frames, capture.stacks
+    has_error, outermost = [False], [-1]
+    for parent, frame in stacks[1:]:
+        has_error.append(has_error[parent] or frames[frame].kind == FRAME_ERROR)
+        outermost.append(frame if parent == 0 else outermost[parent])
+    bad = [s for s in capture.samples if not has_error[s.stack] and frames[outermost[s.stack]].kind != FRAME_NATIVE]
+    assert not bad, f"{len(bad)} of {len(capture.samples)} samples begin with a Python frame"
+
+
+def check(capture: Capture, expected: List[str], record_property: Any) -> None:
+    check_outermost(capture)
+    found = judge(capture)
+    report = []
+    for name in expected:
+        assert name in found, f"no sample in {name}"
+        v = found[name]
+        report.append(f"{name}: {v.n} samples, {v.n_broken} not whole {dict(v.reasons) or ''}")
+    record_property("stacks", report)
+    print("\n".join(report))
+    for name in expected:
+        assert not found[name].wrong, f"{name}: " + "\n".join(f"{n} x {what}" for what, n in found[name].wrong.most_common(5))
+    for language in sorted({name.partition("_")[0] for name in expected}):
+        group = [found[name] for name in expected if name.partition("_")[0] == language]
+        n, n_broken = sum(v.n for v in group), sum(v.n_broken for v in group)
+        assert n > 200, f"{language}: only {n} samples"
+        assert n_broken <= (1 - WHOLE_SHARE) * n, f"{language}: {n_broken} of {n} not whole\n" + "\n".join(report)
+
+
+def test_stacks_through_native_code_are_whole(python: Python, libraries: Any, tmp_path: Path, record_property: Any) -> None:
+    paths, missing = libraries
+    capture = record(tmp_path / "p.fathom", TARGETS / "chain.py", [SECONDS, *paths], OPTIONS, python)
+    check(capture, [path.stem for path in paths], record_property)
+    if missing:
+        pytest.skip("all right, but without " + "; ".join(missing))
+
+
+RELOADED = """
+volatile unsigned long sink;
+__attribute__((noinline, noipa)) void NAME_work(long n)
+{
+	for (long i = 0; i < n; i++)
+		sink += (unsigned long)i * FACTOR;
+}
+__attribute__((noinline)) void NAME_outer(long n)
+{
+	NAME_work(n);
+	__asm__ volatile("");
+}
+"""
+
+
+def test_libraries_that_take_turns_at_one_address(python: Python, tmp_path: Path) -> None:
+    paths = []
+    for factor, name in enumerate(("alpha", "bravo", "delta"), 3):
+        source = tmp_path / (name + ".c")
+        source.write_text(RELOADED.replace("NAME", name).replace("FACTOR", str(factor)))
+        paths.append(tmp_path / (name + ".so"))
+        # Different ways to unwind: rows that outlive their library lead astray.
+        options = [["-O2"], ["-O0"], ["-O2", "-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]][factor - 3]
+        subprocess.run(["cc", "-shared", "-fPIC", *options, str(source), "-o", str(paths[-1])], check=True)
+    capture = record(tmp_path / "p.fathom", TARGETS / "reload.py", [1.5, *paths], OPTIONS, python)
+    counts = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", capture.run.stdout)}
+    assert counts["loaded"] > 100 and counts["shared"] > 1, capture.run.stdout
+    n_inside, n_broken, wrong = 0, 0, Counter()  # type: ignore[var-annotated]
+    for labels, n in capture.collapsed():
+        names = [plain_name(label) for label in labels]
+        owner = [name[3:] for name in names if name in ("py_alpha", "py_bravo", "py_delta")]
+        native = [name for name in names if re.fullmatch(r"(alpha|bravo|delta)_(outer|work)", name)]
+        if not owner:
+            continue
+        n_inside += n
+        if any(is_error(label) for label in labels):
+            n_broken += n
+        elif native not in ([], [owner[0] + "_outer"], [owner[0] + "_outer", owner[0] + "_work"]):
+            wrong[";".join(labels)] += n
+    assert n_inside > 1000
+    assert not wrong, wrong.most_common(5)
+    # One library has no tables of its own: until its rows are published, at each load anew, it is walked by its code.
+    print(f"{n_inside} samples inside, {n_broken} not whole, {counts}")
+    assert n_broken <= 0.02 * n_inside
+
+
+def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> None:
+    options = ["--rate", "1000", "--max-overhead", "0", "--engine", "ticker"]
+    capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.5, 158], options, python)
+    found: "Counter[str]" = Counter()
+    for labels, n in capture.collapsed():
+        found.update({name: n for name in set(map(plain_name, labels)) & {"busy_one", "busy_two", "idle"}})
+    assert min(found["busy_one"], found["busy_two"]) > 0.1 * sum(found.values()), found
+    # Each busy thread at the rate asked for, although they hand each other the GIL and are idle half of the time.
+    busy = sorted(capture.report["threads"], key=lambda thread: -float(thread["cpu_s"]))[:2]
+    # (A busy machine that starves the ticker costs some; what this looks for costs half.)
+    assert sum(t["samples"] for t in busy) > 0.6 * 1000 * sum(t["cpu_s"] for t in busy), busy
+    # A thread that starts or ends runs for a moment; one that waits is not sampled.
+    assert found["idle"] < 158
+    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
+    assert int(meta["n_signals"]) <= 1.1 * len(capture.samples) + 200, (meta, len(capture.samples))
+
+
+def check_uses(capture: Capture, record_property: Any) -> "Counter[str]":
+    check_outermost(capture)
+    samples: "Counter[str]" = Counter()
+    reasons: "Counter[str]" = Counter()
+    for labels, n in capture.collapsed():
+        use = ([name for name in map(plain_name, labels) if name.startswith("use_")] or ["start"])[0]
+        samples[use] += n
+        at = [i for i, label in enumerate(labels) if is_error(label)]
+        if at:
+            reasons[f"{use}: {labels[at[0]]} below {labels[at[0] + 1] if at[0] + 1 < len(labels) else 'nothing'}"] += n
+    record_property("samples", dict(samples))
+    record_property("reasons", dict(reasons))
+    print(dict(samples), dict(reasons), capture.run.stdout)
+    assert sum(reasons.values()) <= (1 - WHOLE_SHARE) * sum(samples.values()), reasons.most_common(10)
+    return samples
+
+
+def test_native_parts_of_the_standard_library(python: Python, tmp_path: Path, record_property: Any) -> None:
+    check_uses(record(tmp_path / "p.fathom", TARGETS / "stdlib_work.py", [0.25], OPTIONS, python), record_property)
+
+
+def test_numpy_with_its_assembly_kernels_and_threads(tmp_path: Path, record_property: Any) -> None:
+    """OpenBLAS's kernels have no unwind information at all."""
+    pythons = [p for p in find_pythons() if p.kind == "release" and 9 <= p.minor <= 13]
+    if not pythons:
+        pytest.skip("no Python that numpy has wheels for")
+    venv = tmp_path / "venv"
+    subprocess.run([pythons[-1].path, "-m", "venv", str(venv)], check=True)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "numpy"]
+    try:
+        if subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180).returncode != 0:
+            pytest.skip("numpy could not be installed")
+    except subprocess.TimeoutExpired:
+        pytest.skip("numpy could not be installed in time")
+    python = pythons[-1]._replace(path=str(venv / "bin" / "python"))
+    capture = record(tmp_path / "p.fathom", TARGETS / "stdlib_work.py", [1.0, "use_numpy"], OPTIONS, python)
+    samples = check_uses(capture, record_property)
+    assert samples["use_numpy"] > 1000

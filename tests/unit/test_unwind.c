@@ -1,0 +1,172 @@
+// The unwinder on this very process: a signal in a known call chain, and the functions it finds.
+#include "sigsafe/unwind.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "format/model.h"
+#include "test.h"
+
+#define LINK __attribute__((noinline, noipa))
+#define NO_TAIL_CALL() __asm__ volatile("")
+
+static struct fm_sig_thread t;
+static struct fm_wire_header header;
+static struct fm_sig_image images[FM_SIG_IMAGES];
+static uint8_t ring[FM_WIRE_RING_BYTES];
+static struct fm_wire_slot slot;
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)info;
+	fm_sig_unwind(&t, context);
+}
+
+static void start(void)
+{
+	fm_sig.header = &header;
+	fm_sig.images = images;
+	fm_sig.threads = &t;
+	t.slot = &slot;
+	t.ring = ring;
+	struct sigaction act = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	sigaction(SIGUSR1, &act, NULL);
+}
+
+static bool is_in(uint64_t pc, void (*function)(void), uint64_t size)
+{
+	return pc >= (uint64_t)function && pc < (uint64_t)function + size;
+}
+
+// Every function of the chain calls the next one; each is shorter than this.
+#define MAX_BYTES 256
+
+LINK static void leaf(void)
+{
+	raise(SIGUSR1);
+	NO_TAIL_CALL();
+}
+
+LINK static void with_alloca(void)
+{
+	volatile char *p = __builtin_alloca(100 + (unsigned)getpid() % 100);
+	p[0] = 1;
+	leaf();
+	p[1] = 2;
+}
+
+LINK static void with_large_frame(void)
+{
+	volatile char large[200000];
+	large[0] = large[sizeof(large) - 1] = 1;
+	with_alloca();
+	large[1] = 2;
+}
+
+LINK static void with_aligned_frame(void)
+{
+	char block[64] __attribute__((aligned(256)));
+	__asm__ volatile("" : : "r"(block) : "memory");
+	with_large_frame();
+	__asm__ volatile("" : : "r"(block) : "memory");
+}
+
+// Frames of the chain in t.native, from the innermost of it on; returns the index after the last.
+static uint32_t check_chain(void (*const *chain)(void), uint32_t n)
+{
+	uint32_t at = 0;
+	while (at < t.n_native && !is_in(t.native[at].pc, chain[0], MAX_BYTES))
+		at++;
+	for (uint32_t i = 0; i < n; i++, at++) {
+		CHECK(at < t.n_native);
+		CHECK(is_in(t.native[at].pc, chain[i], MAX_BYTES));
+	}
+	return at;
+}
+
+TEST(a_signal_in_a_chain_finds_its_functions_in_order)
+{
+	static void (*const chain[])(void) = { leaf, with_alloca, with_large_frame, with_aligned_frame };
+	start();
+	with_aligned_frame();
+	CHECK_EQ(t.native_error, 0);
+	uint32_t end = check_chain(chain, 4);
+	CHECK(end < t.n_native); // main and what called it
+	uint64_t low = t.native_sp;
+	for (uint32_t i = 0; i + 1 < t.n_native; i++) {
+		CHECK(t.native[i].cfa > low);
+		low = t.native[i].cfa;
+	}
+	CHECK_EQ(t.native[t.n_native - 1].cfa, UINT64_MAX);
+}
+
+LINK static void in_handler(int sig)
+{
+	(void)sig;
+	with_alloca();
+	NO_TAIL_CALL();
+}
+
+LINK static void raiser(void)
+{
+	raise(SIGUSR2);
+	NO_TAIL_CALL();
+}
+
+TEST(the_stack_goes_on_through_a_signal_frame)
+{
+	static void (*const inner[])(void) = { leaf, with_alloca }, (*const outer[])(void) = { raiser };
+	for (int on_stack = 0; on_stack < 2; on_stack++) {
+		static char block[65536];
+		stack_t stack = { .ss_sp = block, .ss_size = sizeof(block) };
+		start();
+		sigaltstack(&stack, NULL);
+		struct sigaction act = { .sa_handler = in_handler, .sa_flags = on_stack ? SA_ONSTACK : 0 };
+		sigaction(SIGUSR2, &act, NULL);
+		raiser();
+		CHECK_EQ(t.native_error, 0);
+		uint32_t end = check_chain(inner, 2);
+		CHECK(t.exact_native != UINT32_MAX && t.exact_native > end);
+		check_chain(outer, 1);
+	}
+}
+
+static ucontext_t caller, fiber;
+
+TEST(a_fiber_s_stack_ends_where_it_began)
+{
+	static char block[65536];
+	static void (*const chain[])(void) = { leaf, with_alloca };
+	start();
+	getcontext(&fiber);
+	fiber.uc_stack.ss_sp = block;
+	fiber.uc_stack.ss_size = sizeof(block);
+	fiber.uc_link = &caller;
+	makecontext(&fiber, with_alloca, 0);
+	swapcontext(&caller, &fiber);
+	CHECK_EQ(t.native_error, 0);
+	check_chain(chain, 2);
+}
+
+// A return address that cannot be: the stack ends with a reason, and the frames before it are there.
+LINK static void smashed(void)
+{
+	void *volatile *frame = __builtin_frame_address(0);
+	void *before = frame[1];
+	frame[1] = (void *)0x1234567;
+	leaf();
+	frame[1] = before;
+}
+
+TEST(a_smashed_return_address_is_an_error_frame)
+{
+	static void (*const chain[])(void) = { leaf, smashed };
+	start();
+	smashed();
+	check_chain(chain, 2);
+	CHECK_EQ(t.native_error, FM_STACK_NOT_CODE);
+}
+
+TEST_MAIN()
