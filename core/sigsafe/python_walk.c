@@ -255,11 +255,12 @@ static FM_SIGSAFE uint64_t find_outer_cframe(const struct walk *w, uint64_t ente
 		best = previous;
 	for (unsigned i = 0; i < N_GENERAL_REGISTERS + N_VECTOR_HALVES; i++) {
 		uint64_t reg = i < N_GENERAL_REGISTERS ? general_register(w->uc, i) : vector_half(w->uc, i - N_GENERAL_REGISTERS);
-		if (reg <= entering || !is_cframe(w, reg, entering))
-			continue;
-		// The root is in the thread state, which may lie below the stack or above it: outermost in any case.
+		// The root is in the thread state, to which another register points anyway: it is what is left when none is better.
 		bool is_root = reg - w->ts < THREAD_STATE_BYTES;
-		if (!best || (!is_root && (reg < best || best - w->ts < THREAD_STATE_BYTES)))
+		if (!best && is_root)
+			best = reg;
+		else if (!is_root && reg > entering && is_cframe(w, reg, entering) &&
+			 (!best || reg < best || best - w->ts < THREAD_STATE_BYTES))
 			best = reg;
 	}
 	return best;
