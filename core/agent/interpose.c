@@ -114,8 +114,8 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 		return fn ? ((handler_fn(*)(int, handler_fn))fn)(sig, handler) : SIG_ERR;
 	}
 	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
-	sigaction(sig, &act, &old);
-	return old.sa_handler;
+	// It may be given back between the question above and here, and the real one may refuse.
+	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }
 
 EXPORT int dlclose(void *handle);

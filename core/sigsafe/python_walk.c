@@ -48,7 +48,7 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint32_t id = fm_sig_code_id(t, code);
 	if (id == 0)
 		return false;
-	if (id == FM_SIG_CODE_HIDDEN)
+	if (id == FM_SIG_NOT_A_FUNCTION)
 		return true;
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
@@ -295,7 +295,7 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
 	const struct fm_py_row *row = w->row;
-	uint64_t cframe, outer_cframe, frame, outer_frame, last;
+	uint64_t cframe, outer_cframe, frame, outer_frame, last = 0;
 	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &cframe))
 		return;
 	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe)) {
@@ -333,7 +333,7 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 static FM_SIGSAFE void walk_shims(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
-	uint64_t frame, shim;
+	uint64_t frame, shim = 0;
 	if (!fm_sig_read_u64(t, w->ts + w->row->ts_current_frame, &frame))
 		return;
 	for (uint32_t n = 0; frame; n++) {

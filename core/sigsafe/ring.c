@@ -41,7 +41,8 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
-	if (FM_LIKELY(fm_sig_self != NULL))
+	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
+	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL))
 		return fm_sig_self;
 	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
@@ -67,8 +68,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->last_cpu_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
-		t->samples_until_page_flush = 0;
-		t->unload_generation = UINT32_MAX;
+		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		fm_sig_self = t;
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;

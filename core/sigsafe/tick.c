@@ -29,14 +29,8 @@ static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
 static FM_SIGSAFE void count_cost(struct fm_wire_slot *slot, uint64_t cycles)
 {
 	// Relaxed and unshared: only this thread writes its slot's counters.
-	uint64_t total = atomic_load_explicit(&slot->cost_cycles, memory_order_relaxed);
-	atomic_store_explicit(&slot->cost_cycles, total + cycles, memory_order_relaxed);
-	unsigned log2 = 63 - (unsigned)__builtin_clzll(cycles | 4);
-	unsigned bucket = (log2 << 2 | (unsigned)(cycles >> (log2 - 2) & 3)) - 8;
-	if (bucket >= FM_WIRE_COST_BUCKETS)
-		bucket = FM_WIRE_COST_BUCKETS - 1;
-	uint32_t n = atomic_load_explicit(&slot->cost[bucket], memory_order_relaxed);
-	atomic_store_explicit(&slot->cost[bucket], n + 1, memory_order_relaxed);
+	_Atomic uint32_t *bucket = &slot->cost[fm_wire_cost_bucket(cycles)];
+	atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 static FM_SIGSAFE void bump(_Atomic uint64_t *counter)
@@ -53,11 +47,12 @@ static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
 			t->rows[i].kind = FM_SIG_ROW_EMPTY;
 	}
-	if (t->samples_until_page_flush-- == 0) {
+	if (t->samples_until_page_flush == 0) {
 		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
 		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
 			t->pages[i] = 0;
 	}
+	t->samples_until_page_flush--;
 }
 
 static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
