@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "sigsafe/state.h"
 
@@ -10,7 +11,7 @@
 void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias);
 
 // Fills t->python, t->runs and t->python_error. *ret_is_collecting: the cycle collector runs on this thread.
-void fm_sig_python_walk(struct fm_sig_thread *t, bool *ret_is_collecting);
+void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc, bool *ret_is_collecting);
 
 #define FM_SIG_NOT_A_FUNCTION UINT32_MAX
 

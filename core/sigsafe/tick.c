@@ -130,7 +130,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 	if (FM_UNLIKELY(was_preempted(t, now_ns, cpu_ns, fm_sig_context_pc(uc))))
 		goto answered;
 	bool is_collecting;
-	fm_sig_python_walk(t, &is_collecting);
+	fm_sig_python_walk(t, uc, &is_collecting);
 	uint8_t class = classify(t, uc, is_collecting);
 	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
 	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {

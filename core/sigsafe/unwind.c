@@ -240,6 +240,15 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	return 0;
 }
 
+FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
+{
+	struct fm_sig_regs regs;
+	fm_sig_regs_from_context(&regs, uc);
+	uint64_t sp = regs.r[FM_DW_RSP];
+	bool is_exact;
+	return step(t, &regs, true, false, &is_exact) == 0 && addr >= sp && addr < regs.r[FM_DW_RSP];
+}
+
 // The whole stack. want_all: every register is followed, by the full rules.
 static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, bool want_all)
 {
@@ -285,6 +294,14 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 	t->native_sp = 0;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
+}
+
+FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
+{
+	(void)t;
+	(void)uc;
+	(void)addr;
+	return false;
 }
 
 #endif

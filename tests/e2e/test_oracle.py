@@ -21,7 +21,7 @@ RATE_HZ = 10000
 MAX_RUNS = 12
 ERRORS = {5: "too deep", 7: "torn"}
 # The code that oracle_subinterpreters.py runs in the other interpreter.
-INNER_EDGES = {("inner_leaf", "inner"), ("inner", "<module>")}
+INNER_EDGES = {("sub_leaf", "sub_entry"), ("sub_entry", "<module>")}
 
 
 class Place(NamedTuple):
@@ -77,7 +77,7 @@ class Oracle:
             legal = (callee.name if callee.is_target else "library") in names
         elif callee.is_target:
             legal = callee.name in self.from_library
-        elif callee.name.startswith("inner") and "oracle_sub" in str(self.path):
+        elif callee.name in ("sub_leaf", "sub_entry"):
             legal = (callee.name, caller.name) in INNER_EDGES
         else:
             legal = True

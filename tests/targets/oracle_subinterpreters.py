@@ -5,14 +5,14 @@ import importlib
 import oracle
 
 INNER = """
-def inner_leaf(n):
+def sub_leaf(n):
     return n + 1
 
-def inner(n):
-    return inner_leaf(n)
+def sub_entry(n):
+    return sub_leaf(n)
 
 for i in range(200):
-    inner(i)
+    sub_entry(i)
 """
 
 
