@@ -4,7 +4,6 @@
 
 #include <elf.h>
 #include <link.h>
-#include <time.h>
 
 #include "format/model.h"
 #include "sigsafe/python.h"
@@ -127,9 +126,7 @@ FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 		fm_sig_ring_reserve(t, FM_WIRE_IMAGE, sizeof(struct fm_wire_image) + path_len + id_len);
 	if (!rec)
 		return; // ring full: a later sample tries again
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	rec->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	rec->time_ns = t->now_ns; // not later than the sample that met it
 	rec->start = image->start;
 	rec->end = image->end;
 	rec->bias = image->bias;

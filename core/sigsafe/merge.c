@@ -35,13 +35,16 @@ static FM_SIGSAFE bool is_evaluator(const struct fm_sig_native *frame, bool is_l
 }
 
 // 3.8 and 3.9: evaluator frames and Python frames pair one to one. A whole native stack is in step at its outer end (at the
-// inner end the evaluator may just enter or leave); a broken one only at its inner end.
+// inner end the evaluator may just enter or leave, which makes one Python frame more or less); a broken one, or one that ends where
+// a fiber began, only at its inner end.
 static FM_SIGSAFE void find_markers(struct fm_sig_thread *t)
 {
 	uint32_t n_evaluators = 0;
 	for (uint32_t i = 0; i < t->n_native; i++)
 		n_evaluators += is_evaluator(&t->native[i], i == 0);
-	int64_t shift = t->native_error ? 0 : (int64_t)t->n_runs - n_evaluators; // run = evaluator + shift
+	int64_t shift = (int64_t)t->n_runs - n_evaluators; // run = evaluator + shift
+	if (t->native_error || shift > 1)
+		shift = 0;
 	uint32_t nth = 0;
 	for (uint32_t i = 0; i < t->n_native; i++) {
 		if (!is_evaluator(&t->native[i], i == 0))

@@ -48,6 +48,7 @@ struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
+	uint64_t now_ns; // when this sample was taken
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;

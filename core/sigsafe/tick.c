@@ -125,7 +125,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 		goto out;
 	t->is_busy = true;
 	refresh(t);
-	uint64_t now_ns = ns_of(CLOCK_MONOTONIC);
+	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
 	if (FM_UNLIKELY(was_preempted(t, now_ns, cpu_ns, fm_sig_context_pc(uc))))
 		goto answered;

@@ -130,6 +130,8 @@ def judge(capture: Capture) -> Dict[str, Verdict]:
         is_right = any(is_prefix(names, base + end) for end in ends) or is_prefix(names, THREAD) or (
             "c_fiber_main" in names and is_prefix(names, FIBER)
         )
+        # A new fiber's first return address is its function's very beginning: looked up as a return address, it is the one before.
+        is_right |= plain_name(labels[-1]) in ("swapcontext", "setcontext", "makecontext") and is_prefix(names[:5], PYTHON)
         found[libraries[0]] = verdict._replace(n=verdict.n + n, n_broken=verdict.n_broken + (n if errors else 0))
         if errors:
             at = labels.index(errors[0])

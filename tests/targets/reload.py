@@ -30,9 +30,9 @@ def use(name, path, caller):
 
 if __name__ == "__main__":
     users = [make(path) for path in sys.argv[2:]]
-    end = time.perf_counter() + float(sys.argv[1])
+    end = time.process_time() + float(sys.argv[1])
     n = 0
-    while time.perf_counter() < end:
+    while time.process_time() < end:
         use(*users[n % len(users)])
         n += 1
     shared = max(len(names) for names in addresses.values())

@@ -221,6 +221,18 @@ TEST(a_broken_native_stack_pairs_from_the_inner_end)
 	CHECK_MERGED("1 950 b 2 !3 a");
 }
 
+TEST(a_fiber_has_the_python_frames_of_its_thread_outside)
+{
+	begin(FM_PY_FRAMES_OBJECTS);
+	native(1, 0x20);
+	native(950, 0x60); // called back from the fiber
+	native(2, 0);
+	run(0, "c");
+	run(0, "b");
+	run(0, "a");
+	CHECK_MERGED("1 950 c 2 b a");
+}
+
 TEST(a_stack_beyond_the_limit_ends_in_a_reason)
 {
 	begin(FM_PY_FRAMES_SHIM);
