@@ -69,6 +69,7 @@ static bool map_shared(const char *path)
 		return false;
 	}
 	fm_sig.header = header;
+	fm_sig.collector_pid = header->collector_pid;
 	return true;
 }
 

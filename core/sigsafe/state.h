@@ -94,6 +94,7 @@ struct fm_sig_state {
 	struct fm_wire_process *process;
 	uint32_t process_idx;
 	uint32_t pid;
+	uint32_t collector_pid;        // stays when header goes: its last signals may still come
 	uint8_t *shared;               // start of the mapping
 	struct fm_sig_thread *threads; // FM_WIRE_N_SLOTS of them
 	struct fm_sig_code *codes;

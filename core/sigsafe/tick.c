@@ -101,15 +101,23 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
 }
 
-FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
+FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
+{
+	fm_sig_restart_syscall(fm_sig_self, uc);
+}
+
+FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 {
 	uint64_t start = fm_sig_cycles();
 	int saved_errno = errno;
-	if (!fm_sig.header || atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	struct fm_sig_thread *t = NULL;
+	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		t = fm_sig_thread_get();
+	if (!t || t->is_busy) {
+		if (may_interrupt)
+			fm_sig_ignore(uc);
 		goto out;
-	struct fm_sig_thread *t = fm_sig_thread_get();
-	if (!t || t->is_busy)
-		goto out;
+	}
 	t->is_busy = true;
 	refresh(t);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
@@ -135,7 +143,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 		bump(&t->slot->n_failed);
 	push_sample(t, ns_of(CLOCK_MONOTONIC), cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
-	if (fm_sig_restart_syscall(t, uc))
+	if (may_interrupt && fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
 	count_cost(t->slot, fm_sig_cycles() - start);
 	t->is_busy = false;

@@ -6,6 +6,7 @@
 #include "sigsafe/cfi.h"
 #include "sigsafe/image.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/restart.h"
 
 #include "sigsafe/sigsafe.h"
 
@@ -222,6 +223,13 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 		.bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX],
 		.all = uc->uc_mcontext.gregs,
 	};
+	if (fm_sig_is_resuming(regs.pc)) { // in our own detour: the stack as the program knows it
+		const struct fm_sig_resume *resume = (const struct fm_sig_resume *)regs.sp;
+		if (fm_sig_readable(t, regs.sp, sizeof(*resume))) {
+			regs.pc = resume->pc;
+			regs.sp = resume->sp;
+		}
+	}
 	bool is_exact = true;
 	t->n_native = 0;
 	t->exact_native = UINT32_MAX;
