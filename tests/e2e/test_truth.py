@@ -1,0 +1,167 @@
+"""Programs whose time is split in a known way are reported so, within three standard errors (capture.standard_error_s).
+
+The truth is measured by the program itself, on the thread's CPU clock, in the same run (tests/targets/truth.py).
+Beyond the standard error one sample period is allowed: a part begins and ends within one, once per run.
+"""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import pytest
+from capture import CLASS_GC, TARGETS, Capture, Python, Sample, standard_error_s
+
+SECONDS = 1.0
+PERIOD_S = 1e-3
+ENGINES = ["ticker", "perf"]
+NO_LIMIT = ["--max-overhead", "0"]
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: Any, fathom: Path, tmp_path_factory: Any) -> str:
+    name: str = request.param
+    out = tmp_path_factory.mktemp("engine") / "p.fathom"
+    subprocess.run([fathom, "record", "--engine", name, "-o", out, "--", "true"], check=True)
+    used = json.loads(subprocess.run([fathom, "report", "--json", out], check=True, stdout=subprocess.PIPE).stdout)["engine"]
+    if used != name:
+        pytest.skip("perf_event_open is refused here")
+    return name
+
+
+def line_marked(target: str, name: str) -> int:
+    for n, line in enumerate((TARGETS / target).read_text().splitlines(), 1):
+        if line.endswith("# line: " + name):
+            return n
+    raise KeyError(name)
+
+
+def line_row(capture: Capture, target: str, name: str) -> Dict[str, float]:
+    wanted = line_marked(target, name)
+    rows = [r for r in capture.report["lines"] if Path(r["file"]).name == target and r["line"] == wanted]
+    assert len(rows) == 1, f"{target}:{wanted} is in the report {len(rows)} times"
+    row: Dict[str, float] = rows[0]
+    return row
+
+
+class Comparison:
+    """Collects (what, true seconds, reported seconds) and judges all of them at once."""
+
+    def __init__(self, title: str, samples: List[Sample]) -> None:
+        self.title, self.samples = title, samples
+        self.rows: List[Tuple[str, float, float]] = []
+
+    def add(self, what: str, true_s: float, got_s: float) -> None:
+        self.rows.append((what, true_s, got_s))
+
+    def judge(self, record_property: Any, allowance_s: float = PERIOD_S) -> None:
+        worst, text = 0.0, []
+        for what, true_s, got_s in self.rows:
+            se = standard_error_s(true_s, self.samples)
+            sigmas = max(0.0, abs(got_s - true_s) - allowance_s) / se if se else 0.0
+            worst = max(worst, sigmas)
+            text.append(f"{what}: {got_s:.4f} s, true {true_s:.4f} s, {sigmas:.2f} standard errors of {se:.4f} s")
+        print(f"{self.title}: {len(self.samples)} samples, worst {worst:.2f} standard errors")
+        record_property("standard_errors", round(worst, 3))
+        record_property("samples", len(self.samples))
+        assert worst <= 3, "\n".join(text)
+
+
+def run(
+    profile: Any, python: Python, tmp_path: Path, target: str, *args: str, options: Tuple[str, ...] = (), seconds: float = SECONDS
+) -> Tuple[Capture, Dict[str, float]]:
+    file = tmp_path / "truth.json"
+    capture: Capture = profile(target, [str(file), str(seconds), *args], [*NO_LIMIT, *options], python)
+    truth: Dict[str, float] = json.loads(file.read_text())
+    assert capture.report["dropped"] == 0
+    return capture, truth
+
+
+def test_functions(profile: Any, python: Python, engine: str, tmp_path: Path, record_property: Any) -> None:
+    capture, truth = run(profile, python, tmp_path, "truth_functions.py", options=("--engine", engine))
+    c = Comparison(f"functions {python} {engine}", capture.samples)
+    for name, seconds in truth.items():
+        c.add(name, seconds, capture.seconds(name))
+    c.judge(record_property)
+
+
+def test_lines(profile: Any, python: Python, tmp_path: Path, record_property: Any) -> None:
+    capture, truth = run(profile, python, tmp_path, "truth_lines.py")
+    c = Comparison(f"lines {python}", capture.samples)
+    for name, seconds in truth.items():
+        c.add(name, seconds, line_row(capture, "truth_lines.py", name)["total_s"])
+    c.judge(record_property)
+
+
+def test_threads(profile: Any, python: Python, tmp_path: Path, record_property: Any) -> None:
+    """A thread's CPU time is known, not estimated: what a thread did after its last sample is all that may be missing."""
+    capture, truth = run(profile, python, tmp_path, "truth_threads.py")
+    rows = {str(r["tid"]): r for r in capture.report["threads"]}
+    sleeper = next(name for name in truth if name.startswith("sleeper"))
+    slept_s = truth.pop(sleeper)
+    got_s = rows.get(sleeper.split()[1], {"cpu_s": 0.0})["cpu_s"]
+    assert got_s <= slept_s + PERIOD_S and slept_s < 0.05, f"the sleeping thread: {got_s} s, true {slept_s} s"
+    for tid, true_s in truth.items():
+        weight_s = sum(s.weight_ns for s in capture.samples if capture.thread_tids[s.thread] == int(tid)) * 1e-9
+        assert abs(rows[tid]["cpu_s"] - true_s) <= 3 * PERIOD_S, f"thread {tid}: {rows[tid]['cpu_s']} s, true {true_s} s"
+        assert abs(weight_s - true_s) <= 3 * PERIOD_S, f"thread {tid}: samples weigh {weight_s} s, true {true_s} s"
+
+
+@pytest.fixture(scope="session")
+def spin_library(tmp_path_factory: Any) -> str:
+    cc = shutil.which("cc") or shutil.which("gcc")
+    if not cc:
+        pytest.skip("no C compiler")
+    out = tmp_path_factory.mktemp("spin") / "libspin.so"
+    subprocess.run([cc, "-O2", "-shared", "-fPIC", "-o", str(out), str(TARGETS / "spin.c")], check=True)
+    return str(out)
+
+
+def test_native(
+    profile: Any, python: Python, engine: str, spin_library: str, tmp_path: Path, record_property: Any
+) -> None:
+    capture, truth = run(profile, python, tmp_path, "truth_native.py", spin_library, options=("--engine", engine))
+    c = Comparison(f"native {python} {engine}", capture.samples)
+    pure, free, holding = (line_row(capture, "truth_native.py", name) for name in ("pure", "free", "holding"))
+    c.add("python_s of the Python line", truth["pure"], pure["python_s"])
+    c.add("native_s of the Python line", 0, pure["native_s"])
+    c.add("native_s of the call without the GIL", truth["free"], free["native_s"])
+    c.add("native_s of the call with the GIL", truth["holding"], holding["native_s"])
+    c.judge(record_property)
+
+
+@pytest.mark.parametrize("kib", [64, 4096])
+def test_system(profile: Any, python: Python, kib: int, tmp_path: Path, record_property: Any) -> None:
+    """Short calls and such as last as long as a period."""
+    capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib))
+    c = Comparison(f"system {python} {kib} KiB", capture.samples)
+    row = line_row(capture, "truth_system.py", "system")
+    c.add("the calling line", truth["system"], row["total_s"])
+    c.add("the Python line", truth["python"], line_row(capture, "truth_system.py", "python")["total_s"])
+    if kib > 1000:  # else the interpreter's own share of the loop shows
+        c.add("system_s", truth["system"], row["system_s"])
+    c.judge(record_property)
+
+
+def test_gc(profile: Any, python: Python, tmp_path: Path, record_property: Any) -> None:
+    capture, truth = run(profile, python, tmp_path, "truth_gc.py")
+    mine = {i for i, code in enumerate(capture.innermost_code) if code and code.name == "collect"}
+    gc_s = sum(s.weight_ns for s in capture.samples if s.kind == CLASS_GC and s.stack in mine) * 1e-9
+    c = Comparison(f"gc {python}", capture.samples)
+    c.add("collector", truth["collect"], gc_s)
+    c.add("Python", truth["python"], capture.seconds("python"))
+    c.judge(record_property)
+    assert capture.report["time"]["gc_s"] >= gc_s - 1e-6
+
+
+@pytest.mark.parametrize("clock", ["wall", "cpu"])
+def test_lockstep(
+    profile: Any, python: Python, engine: str, clock: str, tmp_path: Path, record_property: Any
+) -> None:
+    options = ("--engine", engine, "--rate", "1000")
+    capture, truth = run(profile, python, tmp_path, "truth_lockstep.py", clock, options=options)
+    c = Comparison(f"lockstep {python} {engine} {clock}", capture.samples)
+    for name in ("short", "long"):
+        c.add(name, truth[name], capture.seconds(name))
+    c.judge(record_property)
