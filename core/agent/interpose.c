@@ -173,6 +173,9 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 			return -1;
 	} else if (act) {
 		struct sigaction wanted = *act, ours; // act and old may be one
+#if defined(__x86_64__)
+		wanted.sa_flags |= 0x04000000; // SA_RESTORER: libc sets it, and shows it to those who ask
+#endif
 		set_held(h, &wanted);
 		// A program that lets its signal end a system call gets that; our own then put the call back themselves.
 		bool restarts = is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;

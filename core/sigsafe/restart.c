@@ -2,10 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "sigsafe/pending.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/tick.h"
 
@@ -141,17 +143,27 @@ FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
 		regs[REG_RCX] = 0; // changed by every system call: nobody counts on it
 }
 
+
 FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
-	uint64_t pc = (uint64_t)regs[REG_RIP];
+	uint64_t pc = (uint64_t)regs[REG_RIP], flags;
+	// The kernel is about to make the call again because our handler has SA_RESTART; the program's own may not have it.
+	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(t, pc + 2)) {
+		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) && !(flags & SA_RESTART)) {
+			regs[REG_RAX] = -EINTR;
+			regs[REG_RIP] = (greg_t)(pc + 2);
+		}
+		return false;
+	}
 	// The syscall instruction leaves its return address in rcx; fm_sig_mark_interrupted takes it away.
 	if ((uint64_t)regs[REG_RCX] != pc || !fm_sig_is_after_syscall(t, pc))
 		return false;
-	if (regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX])
-		return resume_write(t, regs, pc);
-	if (regs[REG_RAX] != -EINTR)
+	bool is_partial = regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX];
+	if (!(is_partial || regs[REG_RAX] == -EINTR) || fm_sig_is_theirs_pending(uc, &flags))
 		return false;
+	if (is_partial)
+		return resume_write(t, regs, pc);
 	uint32_t nr = find_number(t, pc);
 	if (!is_repeatable(nr))
 		return false;

@@ -6,6 +6,7 @@
 #include "format/model.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
+#include "sigsafe/pending.h"
 #include "sigsafe/python.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
@@ -146,6 +147,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
 	count_cost(t->slot, fm_sig_cycles() - start);
+	fm_sig_leave_to_main(t, uc);
 	t->is_busy = false;
 	// Last: the ticker may send the next signal now.
 	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
@@ -38,8 +39,15 @@ def under(profile: Path, *options: str) -> List[str]:
     return [str(FATHOM), "record", "-o", str(profile), *options, "--"]
 
 
+def default_signals() -> None:
+    """A shell that runs its commands in the background has them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
 def run(command: Sequence[Arg], timeout: float = 120, **more: Any) -> "subprocess.CompletedProcess[str]":
     more.setdefault("env", clean_env())
+    more.setdefault("preexec_fn", default_signals)
     more.setdefault("stdin", subprocess.DEVNULL if "input" not in more else None)
     if more["stdin"] is None:
         del more["stdin"]
