@@ -72,17 +72,19 @@ static bool is_borrowed_memory(void)
 	return (uint32_t)getpid() != fm_sig.pid;
 }
 
+static bool is_default_or_ignored(const struct sigaction *act)
+{
+	return act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN;
+}
+
 // Replaces what the program wants done with a signal we hold.
 static void set_held(struct held_signal *h, const struct sigaction *act)
 {
 	unsigned next = !atomic_load_explicit(&h->current, memory_order_acquire);
 	h->copies[next] = *act;
 	atomic_store_explicit(&h->current, next, memory_order_release);
-}
-
-static bool is_default_or_ignored(const struct sigaction *act)
-{
-	return act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN;
+	if (h == &held[FM_TICK_SIGNAL])
+		atomic_store(&fm_sig.is_tick_handled, !is_default_or_ignored(act));
 }
 
 void fm_agent_chain_signal(int sig, siginfo_t *info, void *context)

@@ -22,7 +22,10 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	uint64_t pending = 0, blocked = *(const uint64_t *)&uc->uc_sigmask;
 	if (fm_sig_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
 		return 0;
-	pending &= ~blocked & ~(1ull << (FM_TICK_SIGNAL - 1)) & ~(1ull << (SIGTRAP - 1));
+	pending &= ~blocked & ~(1ull << (SIGTRAP - 1));
+	// One more of the tick's signal is the program's: the ticker sends no second one before the first is answered.
+	if (!atomic_load_explicit(&fm_sig.is_tick_handled, memory_order_relaxed))
+		pending &= ~(1ull << (FM_TICK_SIGNAL - 1));
 	for (; pending; pending &= pending - 1) {
 		struct kernel_sigaction act = { 0 };
 		int sig = __builtin_ctzll(pending) + 1;
