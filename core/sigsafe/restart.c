@@ -23,7 +23,7 @@ static FM_SIGSAFE bool is_code_readable(struct fm_sig_thread *t, uint64_t pc, ui
 
 FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 {
-	return is_code_readable(t, pc, 2) && *(const uint16_t *)(pc - 2) == 0x050f;
+	return is_code_readable(t, pc, 2) && *(const fm_sig_u16 *)(pc - 2) == 0x050f;
 }
 
 // Calls that fail with EINTR only before they did anything, so that making them again is what an undisturbed thread would
@@ -176,7 +176,7 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 
 FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 {
-	return fm_sig_readable(t, pc - 4, 4) && *(const uint32_t *)(pc - 4) == 0xd4000001u; // svc #0
+	return fm_sig_readable(t, pc - 4, 4) && *(const fm_sig_u32 *)(pc - 4) == 0xd4000001u; // svc #0
 }
 
 FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)

@@ -51,8 +51,15 @@ def run(command: Sequence[Arg], timeout: float = 120, **more: Any) -> "subproces
     more.setdefault("stdin", subprocess.DEVNULL if "input" not in more else None)
     if more["stdin"] is None:
         del more["stdin"]
-    return subprocess.run([str(a) for a in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          errors="replace", timeout=timeout, **more)
+    return subprocess.run(
+        [str(a) for a in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        **more,
+    )
 
 
 def report(profile: Path) -> Dict[str, Any]:
@@ -72,6 +79,13 @@ def pick_python(minor: int = 0) -> Optional[Python]:
     """One released Python: the newest that is at least 3.minor (exactly that one when given), None when there is none."""
     found = [p for p in find_pythons() if p.kind == "release" and (not minor or p.minor == minor)]
     return found[-1] if found else None
+
+
+def some_pythons() -> List[Python]:
+    """The oldest and the newest released one; all of all kinds when there is time."""
+    found = find_pythons()
+    released = [p for p in found if p.kind == "release"]
+    return found if LONG or len(released) < 3 else [released[0], released[-1]]
 
 
 def engines() -> List[str]:

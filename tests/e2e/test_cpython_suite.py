@@ -19,7 +19,11 @@ each_python = True  # conftest: chosen here, one for the short ones
 
 def pythons() -> List[Python]:
     """Those that have CPython's test package; just one unless there is time."""
-    found = [p for p in find_pythons() if p.kind == "release" and run([p.path, "-c", "import test.test_signal"]).returncode == 0]
+    found = [
+        p
+        for p in find_pythons()
+        if p.kind == "release" and run([p.path, "-c", "import test.test_signal"]).returncode == 0
+    ]
     return found if LONG else found[-1:]
 
 
@@ -48,7 +52,9 @@ def test_suite(python: Python, name: str, tmp_path: Path) -> None:
     if ours - bare:  # some of these tests fail now and then on a busy machine; what is ours fails again
         again, n_ours = suite(command, python, name, tmp_path / "again")
         ours &= again
-    print(f"{python} {name}: {n_bare} tests bare, {len(bare)} failed; under Fathom {n_ours} and {len(ours)} {sorted(ours)}")
+    print(
+        f"{python} {name}: {n_bare} tests bare, {len(bare)} failed; under Fathom {n_ours} and {len(ours)} {sorted(ours)}"
+    )
     if os.environ.get("FATHOM_TEST_LOG"):
         with open(os.environ["FATHOM_TEST_LOG"], "a") as log:
             log.write(f"{python} {name}: bare {n_bare} tests {sorted(bare)}; under Fathom {n_ours} {sorted(ours)}\n")

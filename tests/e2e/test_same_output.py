@@ -11,8 +11,9 @@ from typing import List, Tuple
 
 import pytest
 from capture import Python
-from guest import FATHOM, clean_env, default_signals, run, under
+from guest import FATHOM, clean_env, default_signals, run, some_pythons, under
 
+each_python = True  # conftest: chosen here
 PROGRAMS = {
     "streams": """
         import sys
@@ -50,6 +51,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("what", list(PROGRAMS))
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_same(what: str, python: Python, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAMS[what]))
@@ -58,8 +60,11 @@ def test_same(what: str, python: Python, tmp_path: Path) -> None:
     done = run([*under(tmp_path / "p.fathom"), *command], input="one\ntwo\n", cwd=tmp_path)
     assert (done.stdout, done.stderr, done.returncode) == (bare.stdout, bare.stderr, bare.returncode)
     # run prints its report after the program's own output, and nothing else.
-    quiet = run([FATHOM, "run", "--quiet", "--python", python.path, "--output-dir", tmp_path / "results", *command[1:]],
-                input="one\ntwo\n", cwd=tmp_path)
+    quiet = run(
+        [FATHOM, "run", "--quiet", "--python", python.path, "--output-dir", tmp_path / "results", *command[1:]],
+        input="one\ntwo\n",
+        cwd=tmp_path,
+    )
     assert (quiet.stdout, quiet.stderr, quiet.returncode) == (bare.stdout, bare.stderr, bare.returncode)
 
 
@@ -100,6 +105,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_terminal(python: Python, tmp_path: Path) -> None:
     """Also Ctrl-C as the terminal gives it: to all in the foreground."""
     script = tmp_path / "terminal.py"
@@ -112,6 +118,7 @@ def test_terminal(python: Python, tmp_path: Path) -> None:
     assert done == bare
 
 
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_pipe_reader_leaves(python: Python, tmp_path: Path) -> None:
     """SIGPIPE and its like keep their meaning for the program: Fathom's own handling is not inherited."""
     script = "import signal; print([signal.getsignal(s) == signal.SIG_IGN for s in (2, 3, 15, 1, 25)])"
@@ -119,6 +126,10 @@ def test_pipe_reader_leaves(python: Python, tmp_path: Path) -> None:
     done = run([*under(tmp_path / "p.fathom"), python.path, "-c", script])
     assert done.stdout == bare.stdout
     for command in ([], under(tmp_path / "p.fathom")):
-        process = subprocess.run(["sh", "-c", '"$@" | head -n 1', "sh", *command, "yes"],
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        process = subprocess.run(
+            ["sh", "-c", '"$@" | head -n 1', "sh", *command, "yes"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+        )
         assert (process.stdout, process.stderr) == (b"y\n", b"")

@@ -8,11 +8,25 @@ from typing import List
 
 import pytest
 from capture import Python
-from guest import clean_env, compile_target, engines, report, run, under
+from guest import clean_env, compile_target, engines, report, run, some_pythons, under
 
+each_python = True  # conftest: chosen here
 ENGINES = engines()
-SAME = ["urg_sigaction", "urg_signal", "urg_restart", "other_handlers", "trap_handler", "trap_default", "signalfd", "sigwait_all",
-        "blocked", "small_stack", "alt_stack", "alt_stack_nested", "close_all"]
+SAME = [
+    "urg_sigaction",
+    "urg_signal",
+    "urg_restart",
+    "other_handlers",
+    "trap_handler",
+    "trap_default",
+    "signalfd",
+    "sigwait_all",
+    "blocked",
+    "small_stack",
+    "alt_stack",
+    "alt_stack_nested",
+    "close_all",
+]
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +49,9 @@ def test_same(what: str, engine: str, signals: Path, tmp_path: Path) -> None:
     assert (done.stderr, done.returncode) == (bare.stderr, bare_code)
     result = report(profile)
     if (what, engine) == ("close_all", "perf"):
-        pytest.xfail("closing the event's descriptor ends sampling with the perf engine; the collector should hold a copy")
+        pytest.xfail(
+            "closing the event's descriptor ends sampling with the perf engine; the collector should hold a copy"
+        )
     if what not in ("blocked", "signalfd", "sigwait_all"):
         assert result["samples"] >= 20, "it was not sampled, so nothing was shown"
     if what == "blocked" and engine == "ticker":
@@ -165,6 +181,7 @@ def plain(text: str) -> str:
 
 
 @pytest.mark.parametrize("what", list(PROGRAMS))
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_python_same(what: str, python: Python, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(textwrap.dedent(PROGRAMS[what]))
