@@ -16,9 +16,12 @@ C_FILES = $(shell find core tests examples -name '*.[ch]' | sort)
 ASAN_FLAGS = -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false
 TSAN_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 FUZZ_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dlibfuzzer=true
+# Builds and shows warnings and errors only.
+ninja = ninja -C $(1) >$(1)/ninja.log 2>&1; status=$$?; \
+	grep -v -e '^\[' -e '^ninja: Entering' -e '^ninja: no work' $(1)/ninja.log; exit $$status
+
 # One file at a time: clang-tidy 14 takes every va_list but the first file's for uninitialised.
-TIDY = clang-tidy -p $(BUILD) --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-warning-option \
-	--extra-arg=-Wno-ignored-optimization-argument
+TIDY = clang-tidy -p $(BUILD)/tidy --quiet --warnings-as-errors='*' --extra-arg=-Wno-unknown-warning-option
 
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
@@ -26,7 +29,7 @@ SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_s
 .PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz bench wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
-	@ninja -C $(BUILD) --quiet
+	@$(call ninja,$(BUILD))
 
 $(BUILD)/build.ninja:
 	@$(MESON) setup $(BUILD) >$(BUILD).log 2>&1 || { tail -n 20 $(BUILD).log; exit 1; }
@@ -43,7 +46,7 @@ test: ## install what is missing, build, run every check and test
 	@$(MAKE) --no-print-directory all
 	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
-	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$$failed count"; \
+	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
 
 check-unit: all ## unit tests in C, and every fuzz target over its corpus
@@ -63,11 +66,13 @@ check-sigsafe: all ## signal-time code calls nothing that is not listed with a r
 lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
 	@scripts/bootstrap.sh lint
 	@clang-format --dry-run -Werror $(C_FILES)
+	@mkdir -p $(BUILD)/tidy # the commands without the one flag that only gcc knows
+	@sed 's/ -fno-tree-loop-distribute-patterns//' $(BUILD)/compile_commands.json >$(BUILD)/tidy/compile_commands.json
 	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
-	@shellcheck scripts/*.sh .ci/run
+	@shellcheck -S warning scripts/*.sh .ci/run
 
 format: ## rewrite C and Python sources in the project's style
 	@scripts/bootstrap.sh lint
@@ -88,7 +93,7 @@ tsan: ## unit tests under the thread sanitizer
 fuzz: ## run every fuzz target for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
-	@ninja -C build-fuzz --quiet
+	@$(call ninja,build-fuzz)
 	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 bench: all ## measure Fathom beside its peers and print ratios
@@ -99,7 +104,7 @@ bench: all ## measure Fathom beside its peers and print ratios
 wheel: ## build dist/*.whl: program, agent and Python package
 	@scripts/bootstrap.sh test
 	@rm -f $(WHEEL_DIR)/fathom-*.whl
-	@$(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
 		{ tail -n 30 build-wheel.log; exit 1; }
 	@rm -f build-wheel.log
 	@$(VENV_PYTHON) -m wheel tags --remove --python-tag py3 --abi-tag none $(WHEEL_DIR)/fathom-*.whl

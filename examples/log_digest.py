@@ -21,7 +21,7 @@ WORDS = "cart login search item order profile image static help about invoice ba
 
 def make_lines(count: int) -> List[str]:
     rng = random.Random(7)
-    paths = ["/" + "/".join(rng.choices(WORDS, k=rng.randint(1, 4))) for _ in range(200)]
+    paths = ["/" + "/".join(rng.choices(WORDS, k=rng.randint(1, 4))) for _ in range(260)]
     paths += [path[:-1] for path in paths[:8]]  # typing errors
     return [
         '10.0.%d.%d [%02d:%02d:%02d] "GET %s" %d %s'
@@ -65,7 +65,7 @@ def compress(lines: List[str], sizes: Counter) -> None:
 
 
 def main() -> None:
-    lines = make_lines(60_000)
+    lines = make_lines(80_000)
     sizes: Counter = Counter()
     packer = threading.Thread(target=compress, args=(lines, sizes), name="packer")
     packer.start()

@@ -5,13 +5,13 @@
 #   scripts/bootstrap.sh which-meson             prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
-# ends with 1. Python tools go into .venv, viewer tools into .tools: nothing of yours is touched. Needs no terminal.
+# ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
+# nothing of yours is touched. Needs no terminal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one in .venv
 PYTHON_TOOLS="scripts/python-tools.txt"
-SPEEDSCOPE=1.25.0 PLAYWRIGHT=1.49.1
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -32,6 +32,10 @@ system_meson_is_enough() {
 	fi
 	[ "$system_meson" = yes ]
 }
+
+have_meson() { system_meson_is_enough || [ -x .venv/bin/meson ]; }
+
+can_make_venv() { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Prints the packages of a tier that are missing. What counts is the thing itself, not the package: a compiler or a rustc
 # from elsewhere serves as well.
@@ -62,17 +66,20 @@ missing_packages() {
 			echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
 		;;
 	esac
-	venv_is_ready "$1" || { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; } || echo python3-venv
+	case $1 in
+	test | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	esac
 }
 
 # Without these, single tests are skipped and say so; a machine that cannot have them still passes.
 missing_optional_packages() {
 	[ "$1" = test ] || return 0
-	has rustc || echo rustc
-	has node || echo nodejs
-	has npm || echo npm
-	has chromium || has chromium-browser || has google-chrome || echo chromium
+	has rustc || optional rustc
+	has node || optional nodejs
+	has npm || optional npm
+	has chromium || has chromium-browser || has google-chrome || optional chromium
 }
+optional() { [ -e ".tools/unavailable-$1" ] || echo "$1"; }
 
 as_root() {
 	if [ "$(id -u)" = 0 ]; then
@@ -91,49 +98,46 @@ apt() { # apt VERB ARGS...: quiet, no questions; waits for another apt instead o
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
 }
 
-apt_updated=
-apt_update() {
-	[ -n "$apt_updated" ] || apt update || true # an out-of-date list may still serve; the install says if not
-	apt_updated=1
-}
-
-# Only a list that was just read can say whether the distribution's meson is new enough.
-distribution_meson_is_enough() {
+# Prints the package that brings meson: the distribution's when it is new enough, else what .venv needs to have one.
+package_for_meson() {
 	local candidate
 	candidate=$(apt-cache policy meson 2>/dev/null | awk '/Candidate:/ { print $2 }')
-	[ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" ge "$MESON_MIN"
+	if [ -n "$candidate" ] && [ "$candidate" != "(none)" ] && dpkg --compare-versions "$candidate" ge "$MESON_MIN"; then
+		echo meson
+	elif ! can_make_venv; then
+		echo python3-venv
+	fi
 }
 
 install_packages() {
 	system_meson_is_enough || true # before the subshells below, so that they inherit the answer
-	local wanted optional
+	local wanted optional package may=
 	read -r -d '' -a wanted < <(missing_packages "$1") || true
 	read -r -d '' -a optional < <(missing_optional_packages "$1") || true
-	local needs_meson=
-	system_meson_is_enough || [ -x .venv/bin/meson ] || needs_meson=1
-	if [ ${#wanted[@]} = 0 ] && [ ${#optional[@]} = 0 ] && [ -z "$needs_meson" ]; then
+	if [ ${#wanted[@]} = 0 ] && [ ${#optional[@]} = 0 ] && have_meson; then
 		return
 	fi
-	if ! may_install; then
-		if [ ${#wanted[@]} = 0 ]; then
-			[ ${#optional[@]} = 0 ] || say "no right to install ${optional[*]}; the tests that need them are skipped"
-			return
-		fi
-		[ -z "$needs_meson" ] || ! distribution_meson_is_enough || wanted+=(meson)
-		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
-		fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
+	if may_install; then
+		may=1
+		apt update || true # an out-of-date list may still serve; the install says if not
 	fi
-	apt_update
-	[ -z "$needs_meson" ] || ! distribution_meson_is_enough || wanted+=(meson)
+	if ! have_meson; then
+		package=$(package_for_meson)
+		wanted+=(${package:+"$package"})
+	fi
 	if [ ${#wanted[@]} != 0 ]; then
+		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
+		[ -n "$may" ] || fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
 		say "installing ${wanted[*]}"
 		apt install --no-install-recommends "${wanted[@]}" ||
 			fail "apt could not install ${wanted[*]}: $(grep '^E:' "$log" | tail -n 1)"
 		system_meson=
 	fi
-	local package
 	for package in "${optional[@]}"; do
-		[ ! -e ".tools/unavailable-$package" ] || continue
+		if [ -z "$may" ]; then
+			say "no right to install $package; the tests that need it are skipped"
+			continue
+		fi
 		say "installing $package"
 		if ! apt install --no-install-recommends "$package"; then
 			say "$package cannot be had here; the tests that need it are skipped"
@@ -145,7 +149,7 @@ install_packages() {
 # The stamp is a copy of the list that was installed; a changed list makes the venv unready.
 venv_is_ready() {
 	if [ "$1" = demo ] || [ "$1" = fuzz ]; then
-		system_meson_is_enough || [ -x .venv/bin/meson ]
+		have_meson
 	else
 		[ -x .venv/bin/python ] && cmp -s "$PYTHON_TOOLS" .venv/.tools
 	fi
@@ -170,20 +174,30 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
-# The speedscope package and a driver for Chromium: exports are checked in the viewer they are made for.
+# The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
-	local stamp=".tools/node/speedscope-$SPEEDSCOPE-playwright-$PLAYWRIGHT"
-	if [ "$1" != test ] || [ -e "$stamp" ] || ! has npm || ! has node; then
+	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
+	if [ "$1" != test ] || cmp -s $list $stamp || ! has npm || ! has node; then
 		return 0
 	fi
-	say "installing the speedscope viewer into .tools"
-	mkdir -p .tools/node
-	if npm install --prefix .tools/node --no-audit --no-fund --ignore-scripts --loglevel=error \
-		"speedscope@$SPEEDSCOPE" "playwright-core@$PLAYWRIGHT" </dev/null >/dev/null 2>&1; then
-		touch "$stamp"
+	say "installing the viewers of the tests into tests/web"
+	if npm install --prefix tests/web --no-audit --no-fund --no-package-lock --ignore-scripts --loglevel=error \
+		</dev/null >"$log" 2>&1; then
+		cp $list $stamp
 	else
-		say "npm could not install the speedscope viewer; the test that needs it is skipped"
+		say "npm could not install them; the tests that need them are skipped"
 	fi
+}
+
+# Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
+prepare_pythons() {
+	if [ "$1" != test ] || [ -e .tools/pythons/.asked ]; then
+		return 0
+	fi
+	say "getting Python 3.14 and 3.15 into .tools"
+	scripts/get-debian-pythons.sh </dev/null >"$log" 2>&1 || true
+	mkdir -p .tools/pythons && touch .tools/pythons/.asked
+	compgen -G ".tools/pythons/bin/python3*" >/dev/null || say "they cannot be had here; the tests run on fewer Pythons"
 }
 
 case ${1:-} in
@@ -191,6 +205,7 @@ demo | test | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
 	prepare_viewer_tools "$1"
+	prepare_pythons "$1"
 	;;
 which-meson)
 	if system_meson_is_enough; then

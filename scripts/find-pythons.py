@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Prints the CPythons of this machine that Fathom supports, one line each: VERSION KIND PATH.
 
-KIND is release, debug (Py_DEBUG) or freethreaded (Py_GIL_DISABLED). Looked at: PATH, pyenv's versions, and .tools/pythons
-(scripts/get-debian-pythons.sh). Oldest first. --one prints only the newest patch release of each (minor, KIND): what tests
-are parametrised over. Tests import this file for find().
+KIND is release, debug (Py_DEBUG) or freethreaded (Py_GIL_DISABLED). Looked at: PATH, pyenv's versions, and
+.tools/pythons (scripts/get-debian-pythons.sh). Oldest first. --one prints only the newest patch release of each (minor,
+KIND): what tests are parametrised over. Tests import this file for find().
 """
 
 import argparse

@@ -214,8 +214,8 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 			set_other(sig, &act, NULL);
 		return before;
 	}
-	sigaction(sig, &act, &old);
-	return old.sa_handler;
+	// It may be given back between the question above and here, and the real one may refuse.
+	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }
 
 EXPORT int dlclose(void *handle);

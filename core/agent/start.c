@@ -120,7 +120,10 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr, info->dlpi_name ? info->dlpi_name : "" };
 	}
-	fm_sig_python_look(start, end, info->dlpi_addr, /* is_late= */ false);
+	bool had_python = fm_sig.has_python;
+	fm_sig_python_look(start, end, info->dlpi_addr);
+	if (!had_python && fm_sig.has_python && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);
 	return 0;
 }
 

@@ -8,7 +8,7 @@
 struct fm_analysis {
 	char *path;
 	struct fm_view_options options;
-	struct fm_reader *reader;          // at its end; lends profile
+	struct fm_reader *reader; // at its end; lends profile
 	const struct fm_profile *profile;
 	struct fm_tally tally;
 	struct fm_symbolizer *symbolizer;
@@ -16,8 +16,8 @@ struct fm_analysis {
 };
 
 // Reads the whole file once. One line in diag on failure; a damaged or cut-off file is no failure (profile->damage).
-FM_MUST_CHECK enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options, struct fm_analysis **ret,
-					   struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options,
+					   struct fm_analysis **ret, struct fm_diag *diag);
 void fm_analysis_close(struct fm_analysis *a); // NULL is fine
 
 static inline const struct fm_function *fm_analysis_function(const struct fm_analysis *a, uint32_t function_id)

@@ -23,8 +23,11 @@ void fm_leaves_build(struct fm_leaves *l, const struct fm_profile *profile, cons
 		if (options->threads)
 			group = cell->thread_id;
 		else if (options->processes)
-			group = cell->thread_id < profile->threads.n ? profile->threads.items[cell->thread_id].process_id : FM_NO_ID;
-		fm_vec_push(&l->items, (struct fm_leaf){ group, fm_view_node(view, cell->stack_id), cell->n, cell->weight_ns });
+			group = cell->thread_id < profile->threads.n
+					? profile->threads.items[cell->thread_id].process_id
+					: FM_NO_ID;
+		fm_vec_push(&l->items,
+			    (struct fm_leaf){ group, fm_view_node(view, cell->stack_id), cell->n, cell->weight_ns });
 	}
 	if (!l->items.n)
 		return;

@@ -13,7 +13,8 @@ uint32_t fm_path_move(struct fm_path *p, const struct fm_view *view, uint32_t no
 	uint32_t depth = view->nodes.items[node].depth, n_old = (uint32_t)p->nodes.n;
 	fm_vec_reserve(&p->nodes, depth);
 	p->nodes.n = depth;
-	// Equal nodes at equal depth have equal parents: the first match from the leaf on means all further out match, too.
+	// Equal nodes at equal depth have equal parents: the first match from the leaf on means all further out match,
+	// too.
 	for (; depth > 0; depth--) {
 		if (depth <= n_old && p->nodes.items[depth - 1] == node)
 			break;

@@ -5,8 +5,8 @@
 
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part)
 {
-	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, fm_seconds(fm_weight_cpu_ns(&t->total)),
-			       t->total.cpu_sq);
+	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq,
+			       fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq);
 }
 
 static struct fm_weight weight_of_cell(const struct fm_cell *cell)
@@ -62,7 +62,8 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 	}
 }
 
-// Which Python function and line pays for what happens in each node. Parents come first, so one pass inherits downwards.
+// Which Python function and line pays for what happens in each node. Parents come first, so one pass inherits
+// downwards.
 struct payer {
 	uint32_t own;  // node + 1 of the innermost Python frame; 0 = none
 	uint32_t user; // the same, of the user's own code
@@ -89,8 +90,8 @@ static void add_functions(struct build *b, const struct payer *payers)
 	const struct fm_view *v = b->view;
 	struct fm_summary *t = b->t;
 	fm_vec_grow_to(&t->functions, fm_symbolizer_n_functions(b->symbolizer));
-	// Children lists, so that one walk down the tree knows which functions are on the path: a recursive function's total is
-	// the sum over its outermost occurrences.
+	// Children lists, so that one walk down the tree knows which functions are on the path: a recursive function's
+	// total is the sum over its outermost occurrences.
 	uint32_t n = (uint32_t)v->nodes.n;
 	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
 	uint32_t *n_on_path = fm_alloc((t->functions.n + 1) * sizeof(*n_on_path));
@@ -103,11 +104,13 @@ static void add_functions(struct build *b, const struct payer *payers)
 
 		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
 		fm_weight_add(&row->self, &b->self[i]);
-		bool is_python = fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
+		bool is_python =
+			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
 		if (!is_python)
 			fm_weight_add(&row->charged, &b->self[i]);
 		if (payers[i].own)
-			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged, &b->self[i]);
+			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged,
+				      &b->self[i]);
 	}
 	for (uint32_t node = first_child[0]; node;) {
 		uint32_t function_id = v->nodes.items[node].function_id;
@@ -131,7 +134,9 @@ static void add_functions(struct build *b, const struct payer *payers)
 static void add_lines(struct build *b, const struct payer *payers)
 {
 	struct fm_map index = { 0 };
-	FM_VEC(uint64_t) most = { 0 }; // by row: the largest single (function, line) share so far, to name the row after
+	FM_VEC(uint64_t) most = {
+		0
+	}; // by row: the largest single (function, line) share so far, to name the row after
 	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
 		uint64_t cpu_ns = fm_weight_cpu_ns(&b->self[i]);
 		if (!cpu_ns && !b->self[i].ns[FM_CLASS_WAIT] && !b->self[i].ns[FM_CLASS_GIL_WAIT] && !b->self[i].n)
@@ -145,7 +150,8 @@ static void add_lines(struct build *b, const struct payer *payers)
 		uint64_t *slot = fm_map_at(&index, (uint64_t)file_id << 32 | node->line, &is_new);
 		if (is_new) {
 			*slot = b->t->lines.n;
-			fm_vec_push(&b->t->lines, (struct fm_line_row){ node->function_id, file_id, node->line, { { 0 } } });
+			fm_vec_push(&b->t->lines,
+				    (struct fm_line_row){ node->function_id, file_id, node->line, { { 0 } } });
 			fm_vec_push(&most, 0);
 		}
 		struct fm_line_row *row = &b->t->lines.items[*slot];
@@ -173,7 +179,9 @@ static int compare_lines(const void *pa, const void *pb)
 {
 	const struct fm_line_row *a = pa, *b = pb;
 	uint64_t ta = fm_weight_cpu_ns(&a->weight), tb = fm_weight_cpu_ns(&b->weight);
-	return ta != tb ? ORDER(tb, ta) : a->file_id != b->file_id ? ORDER(a->file_id, b->file_id) : ORDER(a->line, b->line);
+	return ta != tb                   ? ORDER(tb, ta)
+	       : a->file_id != b->file_id ? ORDER(a->file_id, b->file_id)
+					  : ORDER(a->line, b->line);
 }
 
 static int compare_threads(const void *pa, const void *pb)
@@ -189,11 +197,16 @@ static bool is_empty(const struct fm_weight *w)
 }
 
 void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, const struct fm_tally *tally,
-		     const struct fm_view *view, const struct fm_symbolizer *symbolizer, const struct fm_view_options *options)
+		      const struct fm_view *view, const struct fm_symbolizer *symbolizer,
+		      const struct fm_view_options *options)
 {
 	*t = (struct fm_summary){ 0 };
-	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(struct fm_weight)),
-		fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
+	struct build b = { t,
+			   view,
+			   symbolizer,
+			   options,
+			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)),
+			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
 	struct payer *payers = find_payers(&b);
 	add_functions(&b, payers);

@@ -33,17 +33,18 @@ struct fm_process_row {
 
 struct fm_summary {
 	struct fm_weight total;
-	double class_sq[FM_N_CLASSES];          // squared weights per class, s^2
-	uint64_t n_failed_unwinds;              // samples whose stack holds an error frame
-	struct fm_weight outside_python;        // no Python frame in the stack
+	double class_sq[FM_N_CLASSES];            // squared weights per class, s^2
+	uint64_t n_failed_unwinds;                // samples whose stack holds an error frame
+	struct fm_weight outside_python;          // no Python frame in the stack
 	FM_VEC(struct fm_function_row) functions; // most total CPU time first
-	FM_VEC(struct fm_line_row) lines;       // most CPU time first
-	FM_VEC(struct fm_thread_row) threads;   // most CPU time first
-	FM_VEC(struct fm_process_row) processes; // in order of their ids
+	FM_VEC(struct fm_line_row) lines;         // most CPU time first
+	FM_VEC(struct fm_thread_row) threads;     // most CPU time first
+	FM_VEC(struct fm_process_row) processes;  // in order of their ids
 };
 
 void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, const struct fm_tally *tally,
-		     const struct fm_view *view, const struct fm_symbolizer *symbolizer, const struct fm_view_options *options);
+		      const struct fm_view *view, const struct fm_symbolizer *symbolizer,
+		      const struct fm_view_options *options);
 void fm_summary_deinit(struct fm_summary *t);
 
 // Half the 95 % interval of a part's CPU seconds.

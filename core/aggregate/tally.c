@@ -23,7 +23,8 @@ static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s)
 	uint64_t *slot = fm_map_at(&t->index, key, &is_new);
 	if (is_new) {
 		*slot = t->cells.n;
-		fm_vec_push(&t->cells, (struct fm_cell){ .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class });
+		fm_vec_push(&t->cells,
+			    (struct fm_cell){ .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class });
 	}
 	return (uint32_t)*slot;
 }

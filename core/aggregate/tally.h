@@ -1,7 +1,7 @@
 // The one pass over a profile's events: what was sampled, counted per (thread, stack, class).
 //
-// Memory grows with distinct (thread, stack, class) triples, not with samples. A sample usually has the same thread and class
-// as the last one with its stack, so that the common case is one array look-up.
+// Memory grows with distinct (thread, stack, class) triples, not with samples. A sample usually has the same thread and
+// class as the last one with its stack, so that the common case is one array look-up.
 #pragma once
 
 #include <stdint.h>

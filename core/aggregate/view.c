@@ -27,21 +27,42 @@ static uint32_t child_of(struct fm_view *v, uint32_t parent, uint32_t function_i
 	return (uint32_t)*node;
 }
 
+// What each stack holds, told by the frames' kinds alone: nothing is named yet.
+static void mark_kinds(struct fm_view *v, const struct fm_profile *profile)
+{
+	for (size_t s = 1; s < v->n_stacks; s++) {
+		const struct fm_stack *stack = &profile->stacks.items[s];
+		v->stack_flags[s] = v->stack_flags[stack->parent];
+		if (stack->frame_id >= profile->frames.n)
+			continue;
+		uint8_t kind = profile->frames.items[stack->frame_id].kind;
+		if (kind == FM_FRAME_PYTHON)
+			v->stack_flags[s] |= FM_STACK_HAS_PYTHON;
+		else if (kind == FM_FRAME_ERROR)
+			v->stack_flags[s] |= FM_STACK_HAS_ERROR;
+	}
+}
+
 static void mark_used(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally)
 {
-	for (size_t i = 0; i < tally->cells.n; i++)
-		if (tally->cells.items[i].stack_id < v->n_stacks)
-			v->stack_flags[tally->cells.items[i].stack_id] |= FM_STACK_USED;
+	for (size_t i = 0; i < tally->cells.n; i++) {
+		uint32_t s = tally->cells.items[i].stack_id;
+		if (s < v->n_stacks)
+			v->stack_flags[s] |= v->stack_flags[s] & FM_STACK_HAS_PYTHON
+						     ? FM_STACK_USED
+						     : FM_STACK_USED | FM_STACK_IS_WHOLE;
+	}
 	for (size_t s = v->n_stacks; s-- > 1;)
-		if (v->stack_flags[s] & FM_STACK_USED)
-			v->stack_flags[profile->stacks.items[s].parent] |= FM_STACK_USED;
+		v->stack_flags[profile->stacks.items[s].parent] |=
+			v->stack_flags[s] & (FM_STACK_USED | FM_STACK_IS_WHOLE);
 }
 
 struct builder {
 	struct fm_view *view;
+	const struct fm_profile *profile;
 	const struct fm_view_options *options;
 	struct fm_symbolizer *symbolizer;
-	uint32_t *whole; // by stack id: its node with nothing folded; used as long as no Python frame was met
+	uint32_t *whole; // by stack id: its node with nothing folded, for FM_STACK_IS_WHOLE
 };
 
 static uint32_t add_frame(struct builder *b, uint32_t parent, struct fm_place place)
@@ -54,30 +75,31 @@ static uint32_t add_frame(struct builder *b, uint32_t parent, struct fm_place pl
 	return child_of(b->view, parent, place.function_id, line);
 }
 
+static bool is_hidden(const struct builder *b, uint8_t flags, uint32_t frame_id)
+{
+	if (b->options->native_all || frame_id >= b->profile->frames.n)
+		return false;
+	const struct fm_frame *frame = &b->profile->frames.items[frame_id];
+	if (frame->kind != FM_FRAME_NATIVE)
+		return false;
+	if (b->options->python_only || !(flags & FM_STACK_HAS_PYTHON))
+		return true;
+	return frame->ref < b->profile->images.n && (b->profile->images.items[frame->ref].flags & FM_IMAGE_IS_PYTHON);
+}
+
+// A folded frame is not even named: the interpreter's symbols are read only when they are shown.
 static void add_stack(struct builder *b, uint32_t id, const struct fm_stack *stack)
 {
 	struct fm_view *v = b->view;
-	uint8_t inherited = v->stack_flags[stack->parent] & (FM_STACK_HAS_PYTHON | FM_STACK_HAS_ERROR);
-	struct fm_place place = fm_symbolizer_place(b->symbolizer, stack->frame_id);
-	const struct fm_function *f = fm_symbolizer_function(b->symbolizer, place.function_id);
-	uint8_t kind = f->kind;
-	bool is_plumbing = f->is_plumbing;
-	if (kind == FM_FRAME_PYTHON)
-		inherited |= FM_STACK_HAS_PYTHON;
-	if (kind == FM_FRAME_ERROR)
-		inherited |= FM_STACK_HAS_ERROR;
-	v->stack_flags[id] |= inherited;
-
-	if (b->options->native_all) {
-		v->stack_node[id] = add_frame(b, v->stack_node[stack->parent], place);
-		return;
-	}
-	if (!(inherited & FM_STACK_HAS_PYTHON))
-		b->whole[id] = add_frame(b, b->whole[stack->parent], place);
-	bool is_hidden = kind == FM_FRAME_NATIVE &&
-			 (b->options->python_only || is_plumbing || !(inherited & FM_STACK_HAS_PYTHON));
+	uint8_t flags = v->stack_flags[id];
+	if ((flags & FM_STACK_IS_WHOLE) && !b->options->native_all)
+		b->whole[id] =
+			add_frame(b, b->whole[stack->parent], fm_symbolizer_place(b->symbolizer, stack->frame_id));
 	uint32_t parent = v->stack_node[stack->parent];
-	v->stack_node[id] = is_hidden ? parent : add_frame(b, parent, place);
+	if (is_hidden(b, flags, stack->frame_id))
+		v->stack_node[id] = parent;
+	else
+		v->stack_node[id] = add_frame(b, parent, fm_symbolizer_place(b->symbolizer, stack->frame_id));
 }
 
 void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally,
@@ -87,15 +109,17 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	v->stack_node = fm_alloc(v->n_stacks * sizeof(*v->stack_node));
 	v->stack_flags = fm_alloc(v->n_stacks);
 	fm_vec_push(&v->nodes, (struct fm_node){ 0 });
+	mark_kinds(v, profile);
 	mark_used(v, profile, tally);
 
-	struct builder b = { v, options, symbolizer, fm_alloc(v->n_stacks * sizeof(uint32_t)) };
+	struct builder b = { v, profile, options, symbolizer, fm_alloc(v->n_stacks * sizeof(uint32_t)) };
 	for (size_t s = 1; s < v->n_stacks; s++)
 		if (v->stack_flags[s] & FM_STACK_USED)
 			add_stack(&b, (uint32_t)s, &profile->stacks.items[s]);
-	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python shows whole.
+	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python
+	// shows whole.
 	for (size_t s = 1; !options->native_all && s < v->n_stacks; s++)
-		if ((v->stack_flags[s] & (FM_STACK_USED | FM_STACK_HAS_PYTHON)) == FM_STACK_USED)
+		if ((v->stack_flags[s] & (FM_STACK_IS_WHOLE | FM_STACK_HAS_PYTHON)) == FM_STACK_IS_WHOLE)
 			v->stack_node[s] = b.whole[s];
 	free(b.whole);
 	fm_map_deinit(&v->labels);

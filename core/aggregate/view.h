@@ -16,21 +16,21 @@
 
 // How stacks become frames. The names follow py-spy's flags where it has one.
 struct fm_view_options {
-	bool native_all;       // fold nothing
-	bool python_only;      // hide every native frame of a stack that holds a Python frame
-	bool by_function;      // one frame per function, shown at its first line (py-spy -F)
-	bool no_line_numbers;  // the same without any line (py-spy --nolineno)
-	bool full_filenames;   // whole paths instead of their last part (py-spy --full-filenames)
-	bool threads;          // the thread is the first frame (py-spy -t)
-	bool processes;        // the chain of processes comes before it (py-spy -s)
-	bool gil_only;         // only samples in the interpreter itself, which holds the GIL (py-spy -g)
-	bool idle;             // waiting samples too (py-spy -i)
-	bool detailed;         // lines of libraries too; without it their time goes to the user's line that called them
-	bool unit_us;          // collapsed stacks count microseconds instead of samples
-	unsigned n_top;        // rows of a table in the text report; 0 = its default
-	unsigned width;        // of the text report; 0 = the terminal's, or 100
-	int color;             // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
-	int utf8;              // -1 = as the locale says, 0 = ASCII, 1 = always
+	bool native_all;      // fold nothing
+	bool python_only;     // hide every native frame of a stack that holds a Python frame
+	bool by_function;     // one frame per function, shown at its first line (py-spy -F)
+	bool no_line_numbers; // the same without any line (py-spy --nolineno)
+	bool full_filenames;  // whole paths instead of their last part (py-spy --full-filenames)
+	bool threads;         // the thread is the first frame (py-spy -t)
+	bool processes;       // the chain of processes comes before it (py-spy -s)
+	bool gil_only;        // only samples in the interpreter itself, which holds the GIL (py-spy -g)
+	bool idle;            // waiting samples too (py-spy -i)
+	bool detailed;        // lines of libraries too; without it their time goes to the user's line that called them
+	bool unit_us;         // collapsed stacks count microseconds instead of samples
+	unsigned n_top;       // rows of a table in the text report; 0 = its default
+	unsigned width;       // of the text report; 0 = the terminal's, or 100
+	int color;            // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
+	int utf8;             // -1 = as the locale says, 0 = ASCII, 1 = always
 };
 
 #define FM_VIEW_OPTIONS_DEFAULT ((struct fm_view_options){ .color = -1, .utf8 = -1 })
@@ -47,8 +47,8 @@ struct fm_node {
 
 struct fm_view {
 	FM_VEC(struct fm_node) nodes;
-	uint32_t *stack_node;  // by stack id; 0 for stacks that no sample ends in or goes through
-	uint8_t *stack_flags;  // by stack id
+	uint32_t *stack_node; // by stack id; 0 for stacks that no sample ends in or goes through
+	uint8_t *stack_flags; // by stack id
 	size_t n_stacks;
 	struct fm_map children; // (parent, label) -> node
 	struct fm_map labels;   // (function, line) -> label
@@ -58,6 +58,7 @@ enum fm_stack_flags {
 	FM_STACK_USED = 1,       // a sample ends in it or in a stack above it
 	FM_STACK_HAS_PYTHON = 2, // a Python frame is in it
 	FM_STACK_HAS_ERROR = 4,  // an error frame is in it
+	FM_STACK_IS_WHOLE = 8,   // a sample without any Python frame goes through it: shown with every frame
 };
 
 // Names only the frames that samples went through.

@@ -35,7 +35,8 @@ static inline double fm_seconds(uint64_t ns)
 	return (double)ns * 1e-9;
 }
 
-// Half of the 95 % interval, in seconds, of a part with this CPU time and squared sum within a whole (docs/sampling-math.md):
+// Half of the 95 % interval, in seconds, of a part with this CPU time and squared sum within a whole
+// (docs/sampling-math.md):
 //   1.96 * sqrt(Sg (1 - 2p) + p^2 S),  p = T / W
 static inline double fm_plus_minus_s(double part_s, double part_sq, double whole_s, double whole_sq)
 {

@@ -44,7 +44,8 @@ uint64_t fm_checksum_xxh64(const void *p, size_t len, uint64_t seed)
 		for (; left >= 32; b += 32, left -= 32)
 			for (unsigned i = 0; i < 4; i++)
 				lanes[i] = mix_lane(lanes[i], load_u64(b + 8 * i));
-		h = rotate_left(lanes[0], 1) + rotate_left(lanes[1], 7) + rotate_left(lanes[2], 12) + rotate_left(lanes[3], 18);
+		h = rotate_left(lanes[0], 1) + rotate_left(lanes[1], 7) + rotate_left(lanes[2], 12) +
+		    rotate_left(lanes[3], 18);
 		for (unsigned i = 0; i < 4; i++)
 			h = (h ^ mix_lane(0, lanes[i])) * PRIME_1 + PRIME_4;
 	} else {

@@ -30,7 +30,8 @@ void fm_json_escape(FILE *out, struct fm_str s)
 			fputs("\\n", out);
 		else if (c == '\t')
 			fputs("\\t", out);
-		else if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || (c == FM_UTF8_BAD && p - start == 1))
+		else if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
+			 (c == FM_UTF8_BAD && p - start == 1))
 			fprintf(out, "\\u%04x", c); // 2028 and 2029 end a line in old JavaScript
 		else
 			fwrite_unlocked(start, 1, (size_t)(p - start), out);
@@ -42,6 +43,9 @@ static void begin_value(struct fm_json *j, const char *key)
 {
 	if (j->has_items[j->depth])
 		putc_unlocked(',', j->out);
+	if (j->is_newline_due)
+		putc_unlocked('\n', j->out);
+	j->is_newline_due = false;
 	j->has_items[j->depth] = true;
 	if (key) {
 		fm_json_escape(j->out, fm_str_of(key));
@@ -122,5 +126,7 @@ void fm_json_null(struct fm_json *j, const char *key)
 
 void fm_json_newline(struct fm_json *j)
 {
-	putc_unlocked('\n', j->out);
+	j->is_newline_due = j->depth > 0; // after the comma, which the next value writes
+	if (!j->depth)
+		putc_unlocked('\n', j->out);
 }

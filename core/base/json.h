@@ -26,6 +26,7 @@ struct fm_json {
 	unsigned depth;
 	char closers[FM_JSON_MAX_DEPTH];
 	bool has_items[FM_JSON_MAX_DEPTH + 1];
+	bool is_newline_due;
 };
 
 void fm_json_init(struct fm_json *j, FILE *out);
@@ -38,7 +39,7 @@ void fm_json_i64(struct fm_json *j, const char *key, int64_t value);
 void fm_json_real(struct fm_json *j, const char *key, double value); // nine decimals at most: nanoseconds as seconds
 void fm_json_bool(struct fm_json *j, const char *key, bool value);
 void fm_json_null(struct fm_json *j, const char *key);
-void fm_json_newline(struct fm_json *j); // between items, to keep files readable by line tools
+void fm_json_newline(struct fm_json *j); // the next value begins a line, which keeps files fit for line tools
 
 // The bytes as a JSON string with its quotes.
 void fm_json_escape(FILE *out, struct fm_str s);

@@ -8,8 +8,8 @@
 
 #define FM_UTF8_BAD 0xfffdu // U+FFFD, what an undecodable byte is shown as
 
-// The character at *p, which moves on by at least one byte; *p < end. Overlong forms, surrogates and cut-off sequences give
-// FM_UTF8_BAD for one byte each, so that decoding always meets the next good character.
+// The character at *p, which moves on by at least one byte; *p < end. Overlong forms, surrogates and cut-off sequences
+// give FM_UTF8_BAD for one byte each, so that decoding always meets the next good character.
 uint32_t fm_utf8_next(const char **p, const char *end);
 
 // Appends the character's bytes.

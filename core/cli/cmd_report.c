@@ -12,22 +12,26 @@ int fm_cmd_report(int argc, char **argv)
 	const char *out = NULL, *color = "auto";
 	uint64_t n_top = 0, width = 0;
 	const struct fm_option options[] = {
-		{ "json", 0, FM_OPT_FLAG, &is_json, NULL, "the same as JSON, schema fathom.report/1, with every function and line" },
+		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
+		  "the same as JSON, schema fathom.report/1, with every function and line" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
 		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
 		  "lines of libraries, too; without it their time goes to the line of your code that called them" },
 		{ "native-all", 0, FM_OPT_FLAG, &view.native_all, NULL,
 		  "show the interpreter's own native frames, which are folded away otherwise" },
-		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths in the tables of functions" },
+		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL,
+		  "whole paths in the tables of functions" },
 		{ "width", 0, FM_OPT_UINT, &width, "COLUMNS", "of the text (default: the terminal's, else 100)" },
-		{ "color", 0, FM_OPT_CHOICE, &color, "auto|never|always", "auto colours a terminal unless NO_COLOR is set" },
+		{ "color", 0, FM_OPT_CHOICE, &color, "auto|never|always",
+		  "auto colours a terminal unless NO_COLOR is set" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
 		.command = "report",
 		.operands = "PROFILE",
-		.about = "Print where the time of a capture went: by class, function, line, thread and process, with 95% intervals.",
+		.about = "Print where the time of a capture went: by class, function, line, thread and process, with "
+			 "95% intervals.",
 		.options = options,
 		.examples = "  fathom report profile.fathom\n"
 			    "  fathom report --top 30 --detailed profile.fathom\n"

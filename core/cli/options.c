@@ -14,7 +14,8 @@
 
 static bool takes_value(enum fm_option_kind kind)
 {
-	return kind == FM_OPT_TEXT || kind == FM_OPT_CHOICE || kind == FM_OPT_UINT || kind == FM_OPT_INT || kind == FM_OPT_REAL;
+	return kind == FM_OPT_TEXT || kind == FM_OPT_CHOICE || kind == FM_OPT_UINT || kind == FM_OPT_INT ||
+	       kind == FM_OPT_REAL;
 }
 
 static const struct fm_option *find_by_name(const struct fm_option *options, const char *name, size_t len)
@@ -138,7 +139,8 @@ static bool take(struct parse *p, const struct fm_option *o, const char *shown, 
 		if (!value && p->i + 1 < p->argc)
 			value = p->argv[++p->i];
 		if (!value) {
-			fm_say("%.*s needs a value (%s); 'fathom %s --help' explains it", shown_len, shown, o->argument, command);
+			fm_say("%.*s needs a value (%s); 'fathom %s --help' explains it", shown_len, shown, o->argument,
+			       command);
 			return false;
 		}
 	} else if (value && o->kind != FM_OPT_OPTIONAL_TEXT) {
@@ -162,7 +164,8 @@ static bool take_long(struct parse *p, const char *arg)
 	}
 	const struct fm_option *o = find_by_name(p->usage->options, name, len);
 	if (!o) {
-		fm_say("unknown option --%.*s; 'fathom %s --help' lists the options", (int)len, name, p->usage->command);
+		fm_say("unknown option --%.*s; 'fathom %s --help' lists the options", (int)len, name,
+		       p->usage->command);
 		return false;
 	}
 	return take(p, o, arg, (int)len + 2, value);
@@ -206,7 +209,8 @@ bool fm_options_parse(const struct fm_usage *usage, int argc, char **argv, struc
 	*ret_exit = FM_EXIT_USAGE;
 	int n_operands = 0;
 	bool only_operands = false;
-	// Operands are moved to the front, so that argv[1 .. n_operands] are theirs; what is overwritten was read already.
+	// Operands are moved to the front, so that argv[1 .. n_operands] are theirs; what is overwritten was read
+	// already.
 	for (p.i = 1; p.i < argc && !p.is_help; p.i++) {
 		char *arg = argv[p.i];
 		only_operands |= p.is_ended;
@@ -229,7 +233,8 @@ bool fm_options_parse(const struct fm_usage *usage, int argc, char **argv, struc
 		return false;
 	}
 	if ((unsigned)n_operands > usage->max_operands) {
-		fm_say("'%s' is one argument too many; 'fathom %s --help' shows the usage", argv[usage->max_operands + 1], usage->command);
+		fm_say("'%s' is one argument too many; 'fathom %s --help' shows the usage",
+		       argv[usage->max_operands + 1], usage->command);
 		return false;
 	}
 	if (n_operands + 1 < argc)

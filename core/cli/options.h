@@ -13,7 +13,8 @@
 //	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 //		return exit_code;
 //
-// Understood: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, -l=VALUE, bundled letters (-tn), and -- (the rest are operands).
+// Understood: --name VALUE, --name=VALUE, -l VALUE, -lVALUE, -l=VALUE, bundled letters (-tn), and -- (the rest are
+// operands).
 // --help and -h are always there. A wrong option is one line on stderr and exit code 2.
 #pragma once
 
@@ -48,9 +49,9 @@ struct fm_usage {
 	const char *operands; // "FILE"; as shown in the usage line
 	const char *about;    // one or two sentences
 	const struct fm_option *options;
-	const char *examples;       // whole lines, indented by two; may be NULL
-	bool stop_at_first_operand; // "run script.py --flag": what follows the script belongs to it
-	char last_option;           // "run -m module -v": what follows this option's value belongs to the module; 0 = none
+	const char *examples;                // whole lines, indented by two; may be NULL
+	bool stop_at_first_operand;          // "run script.py --flag": what follows the script belongs to it
+	char last_option; // "run -m module -v": what follows this option's value belongs to the module; 0 = none
 	unsigned min_operands, max_operands; // max 0 = none allowed, UINT_MAX = any number
 	const char *missing_operand;         // the line when there are too few: "name a profile to report"
 };

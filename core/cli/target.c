@@ -57,18 +57,42 @@ static bool is_python_script(const char *path)
 	return !strncmp(line, "#!", 2) && strstr(line, "python") != NULL;
 }
 
+// Version managers put a shell script in an interpreter's place, which starts a dozen processes on its way to the real one. Ask it
+// once which that is, so that the profile is of the program and not of the search.
+static void see_through_wrapper(struct fm_target *t)
+{
+	char start[2] = "", command[4200], answer[4096] = "";
+	_cleanup_fclose_ FILE *f = fopen(t->python, "re");
+	if (!f || fread(start, 1, 2, f) != 2 || memcmp(start, "#!", 2) || strchr(t->python, '\''))
+		return;
+	snprintf(command, sizeof(command), "'%s' -c 'import sys; print(sys.executable)' 2>/dev/null", t->python);
+	FILE *pipe = popen(command, "re");
+	if (!pipe)
+		return;
+	bool has_answer = fgets(answer, sizeof(answer), pipe) != NULL;
+	if (pclose(pipe) != 0 || !has_answer)
+		return;
+	answer[strcspn(answer, "\n")] = 0;
+	if (answer[0] == '/' && access(answer, X_OK) == 0) {
+		free(t->python);
+		t->python = copy(answer);
+	}
+}
+
 static enum fm_err find_python(struct fm_target *t, const char *python, struct fm_diag *diag)
 {
 	if (python && strchr(python, '/')) {
 		if (access(python, X_OK) != 0)
 			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python, strerror(errno));
 		t->python = copy(python);
+		see_through_wrapper(t);
 		return FM_OK;
 	}
 	const char *name = python ? python : "python3";
 	t->python = search_path(name);
 	if (!t->python)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH", name);
+	see_through_wrapper(t);
 	return FM_OK;
 }
 

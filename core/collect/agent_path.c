@@ -18,7 +18,8 @@ static enum fm_err resolve(const char *path, char *ret, size_t cap, struct fm_di
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read the agent %s: %s", path, strerror(errno));
 	size_t len = strlen(real);
 	if (len >= cap)
-		return fm_diag_set(diag, FM_E_UNSUPPORTED, "the agent's path is longer than %zu bytes: %s", cap - 1, real);
+		return fm_diag_set(diag, FM_E_UNSUPPORTED, "the agent's path is longer than %zu bytes: %s", cap - 1,
+				   real);
 	memcpy(ret, real, len + 1);
 	return FM_OK;
 }
@@ -32,9 +33,10 @@ enum fm_err fm_agent_path_find_from(const char *program_dir, char *ret, size_t c
 		if (len < (int)sizeof(path) && !access(path, F_OK))
 			return resolve(path, ret, cap, diag);
 	}
-	return fm_diag_set(diag, FM_E_NOT_FOUND,
-			   "no %s beside %s, in .. or in ../lib/fathom; reinstall, or set FATHOM_AGENT_PATH to the file",
-			   FM_AGENT_FILE, program_dir);
+	return fm_diag_set(
+		diag, FM_E_NOT_FOUND,
+		"no %s beside %s, in .. or in ../lib/fathom; reinstall, or set FATHOM_AGENT_PATH to the file",
+		FM_AGENT_FILE, program_dir);
 }
 
 enum fm_err fm_agent_path_find(char *ret, size_t cap, struct fm_diag *diag)

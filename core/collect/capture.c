@@ -27,6 +27,8 @@
 #define FLUSH_NS 100000000u
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
+// How long children that outlive the program are waited for.
+#define STRAGGLERS_NS 200000000u
 
 static volatile sig_atomic_t caught_signal;
 
@@ -42,7 +44,8 @@ struct capture {
 	struct fm_recorder *recorder;
 	struct fm_ticker *ticker;
 	struct fm_launch launch;
-	uint64_t start_ns, start_cycles;
+	uint64_t start_ns, end_ns; // of the target
+	uint64_t start_cycles;
 	struct rusage usage; // the target's
 	int status;
 	bool did_say_write_error;
@@ -95,15 +98,15 @@ static void coverage(struct capture *c, const char *what, const char *why)
 
 static void write_closing(struct capture *c, const struct fm_recorder_totals *totals, const struct fm_ticker_stats *ticks, uint64_t wall_ns)
 {
-	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)wall_ns;
+	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
 	if (WIFEXITED(c->status))
 		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
 	else
 		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
-	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)totals->cost_cycles / cycles_per_ns));
-	meta_uint(c->writer, "handler_median_ns", (uint64_t)((double)totals->cost_median_cycles / cycles_per_ns));
+	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)fm_cost_total_cycles(&totals->cost) / cycles_per_ns));
+	meta_uint(c->writer, "handler_median_ns", (uint64_t)((double)fm_cost_median_cycles(&totals->cost) / cycles_per_ns));
 	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 	meta_uint(c->writer, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
 	meta_uint(c->writer, "target_user_ns", (uint64_t)c->usage.ru_utime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_utime.tv_usec * 1000u);
@@ -149,6 +152,16 @@ static void say_write_error_once(struct capture *c)
 	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path, strerror(errno));
 }
 
+// Helpers that a program leaves behind (multiprocessing's servers) end a moment after it.
+static void wait_for_stragglers(struct capture *c)
+{
+	for (uint64_t end_ns = fm_now_ns() + STRAGGLERS_NS; fm_now_ns() < end_ns && fm_recorder_n_alive(c->recorder);) {
+		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		nanosleep(&nap, NULL);
+		fm_recorder_drain(c->recorder);
+	}
+}
+
 // Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
 static void follow(struct capture *c)
 {
@@ -174,8 +187,10 @@ static void follow(struct capture *c)
 			if (fm_writer_flush(c->writer))
 				say_write_error_once(c);
 		}
-		if (reaped != 0)
+		if (reaped != 0) {
+			c->end_ns = now_ns;
 			return;
+		}
 		if (now_ns >= stop_ns) {
 			stop_ns = UINT64_MAX;
 			kill_ns = now_ns + STOP_GRACE_NS;
@@ -250,11 +265,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
 	follow(&c);
+	wait_for_stragglers(&c);
 	atomic_store(&c.shared.header->is_over, 1);
 	if (c.ticker)
 		fm_ticker_stop(c.ticker, &ticks);
 	fm_recorder_finish(c.recorder, &totals);
-	ret->wall_ns = fm_now_ns() - c.start_ns;
+	ret->wall_ns = c.end_ns - c.start_ns;
 	write_closing(&c, &totals, &ticks, ret->wall_ns);
 	ret->n_samples = totals.n_samples;
 	ret->exit_signal = WIFSIGNALED(c.status) ? WTERMSIG(c.status) : 0;

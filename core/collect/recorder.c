@@ -48,6 +48,7 @@ struct recorded_slot {
 	uint32_t process_idx, tid, thread_id;
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
+	char name[32];
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
 };
 
@@ -63,7 +64,6 @@ struct fm_recorder {
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
 	uint64_t liveness_ns;
-	uint64_t cost[FM_WIRE_COST_BUCKETS];
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;
 };
@@ -393,20 +393,25 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->process_idx = owner->process_idx;
 	s->tid = owner->tid;
 	s->definitions_read = 0;
+	s->name[0] = 0;
 	s->stacks.n = 0;
 	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
 }
 
-static void name_thread(struct fm_recorder *r, const struct recorded_slot *s)
+// Threads rename themselves when it suits them; what they are called now is written when it is news.
+static void name_thread(struct fm_recorder *r, struct recorded_slot *s)
 {
-	char path[64], name[32];
+	char path[64], name[sizeof(s->name)] = "";
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", r->processes[s->process_idx].pid, s->tid);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name)) : 0;
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
 	while (n > 0 && name[n - 1] == '\n')
 		n--;
-	if (n > 0)
-		fm_writer_thread_name(r->writer, s->thread_id, (struct fm_str){ name, (uint32_t)n });
+	name[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(name, s->name))
+		return;
+	memcpy(s->name, name, sizeof(name));
+	fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(name));
 }
 
 static void close_slot(struct fm_recorder *r, uint32_t idx)
@@ -417,9 +422,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
-	r->totals.cost_cycles += atomic_load(&slot->cost_cycles);
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		r->cost[i] += atomic_load(&slot->cost[i]);
+	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	s->is_used = false;
 	s->stacks.n = 0;
@@ -532,37 +535,25 @@ void fm_recorder_drain(struct fm_recorder *r)
 	bury(r, is_gone);
 }
 
-static uint64_t median_cycles(const struct fm_recorder *r)
+uint32_t fm_recorder_n_alive(const struct fm_recorder *r)
 {
-	uint64_t total = 0, seen = 0;
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		total += r->cost[i];
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++) {
-		seen += r->cost[i];
-		if (seen * 2 >= total && total) {
-			size_t bucket = i + 8; // see count_cost() in sigsafe/tick.c
-			return (uint64_t)(4 + (bucket & 3)) << (bucket >> 2) >> 2;
-		}
-	}
-	return 0;
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		n += r->processes[i].is_used && !is_process_gone(&r->processes[i]);
+	return n;
 }
 
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 {
 	r->liveness_ns = 0;
 	fm_recorder_drain(r);
-	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		r->totals.n_processes_alive += r->processes[i].is_used;
-	// What still runs is cut off here.
-	bool is_gone[FM_WIRE_N_PROCESSES];
-	memset(is_gone, true, sizeof(is_gone));
-	read_rings(r);
+	r->totals.n_processes_alive = fm_recorder_n_alive(r);
+	read_rings(r); // what still runs is cut off here
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
 			close_slot(r, i);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			end_process(r, i);
-	r->totals.cost_median_cycles = median_cycles(r);
 	*ret = r->totals;
 }

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "collect/cost.h"
 #include "collect/shared.h"
 #include "format/writer.h"
 
@@ -11,8 +12,7 @@ struct fm_recorder;
 
 struct fm_recorder_totals {
 	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
-	uint64_t cost_cycles;
-	uint64_t cost_median_cycles;
+	struct fm_cost cost;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };
@@ -22,6 +22,8 @@ void fm_recorder_destroy(struct fm_recorder *r);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);
+// How many processes have joined and not ended.
+uint32_t fm_recorder_n_alive(const struct fm_recorder *r);
 // The status of a process that the caller has reaped.
 void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal);
 // Last drain: ends what is still open, and adds to the coverage what could not be seen.

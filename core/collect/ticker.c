@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "collect/cost.h"
 
 // New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others.
 #define RESCAN_NS 20000000u
@@ -33,7 +34,8 @@
 #define DELIVERY_NS 2000.0
 // How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
 // tell of every code object and image they meet, which later ones do not.
-#define BUDGET_NS 250000000u
+#define BUDGET_NS 500000000u
+#define BUDGET_SAMPLES 20 // fewer say nothing
 
 struct tick_thread {
 	uint32_t tid;
@@ -67,6 +69,7 @@ struct fm_ticker {
 	uint32_t idle_skip;
 	uint32_t n_idle;
 	FM_VEC(struct tick_process) processes;
+	struct fm_cost cost_before; // at the last look at the budget
 	struct fm_ticker_stats stats;
 };
 
@@ -267,7 +270,13 @@ static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 			return;
 		}
 	}
-	t->n_ticks_at_send = t->slot >= 0 ? atomic_load(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks) : 0;
+	t->n_ticks_at_send = 0;
+	if (t->slot >= 0) {
+		struct fm_wire_slot *slot = fm_shared_slot(k->shared, (uint32_t)t->slot);
+		t->n_ticks_at_send = atomic_load(&slot->n_ticks);
+		// Asked for anew: looking at other threads took its time, and the handler judges by it.
+		atomic_store_explicit(&slot->sent_ns, fm_now_ns(), memory_order_relaxed);
+	}
 	if (syscall(SYS_tgkill, p->pid, t->tid, FM_TICK_SIGNAL) == 0) {
 		t->sent_ns = now_ns;
 		k->stats.n_signals++;
@@ -299,27 +308,22 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 	}
 }
 
-// The period at which handlers stay within their budget, from what they cost lately.
-static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns, uint64_t *n_before, uint64_t *cycles_before)
+// The period at which handlers stay within their budget, from what they cost since the last time; 0 = keep what is.
+static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 {
-	uint64_t n = 0, cycles = 0;
+	struct fm_cost cost = { 0 }, window;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
-		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE) {
-			n += atomic_load(&fm_shared_slot(k->shared, i)->n_ticks);
-			cycles += atomic_load(&fm_shared_slot(k->shared, i)->cost_cycles);
-		}
-	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
-	if (*n_before == 0) {
-		period = 0;
-	} else if (n > *n_before && cycles > *cycles_before) {
-		double cost_ns = (double)(cycles - *cycles_before) / (double)(n - *n_before) / cycles_per_ns + DELIVERY_NS;
-		period = FM_MAX(wanted, (uint64_t)(cost_ns / k->options.max_overhead));
-	} else if (n == *n_before) {
-		period = 0; // nothing new: keep what is
-	}
-	*n_before = n;
-	*cycles_before = cycles;
-	return period;
+		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE)
+			fm_cost_add_slot(&cost, fm_shared_slot(k->shared, i));
+	window = cost;
+	fm_cost_subtract(&window, &k->cost_before);
+	bool is_first = fm_cost_samples(&k->cost_before) == 0;
+	k->cost_before = cost;
+	if (is_first || fm_cost_samples(&window) < BUDGET_SAMPLES)
+		return 0;
+	// The median: a process that just starts has dear samples for a while, and lowering the rate would not outlast them.
+	double cost_ns = (double)fm_cost_median_cycles(&window) / cycles_per_ns + DELIVERY_NS;
+	return (uint64_t)(cost_ns / k->options.max_overhead);
 }
 
 static uint64_t cycles_now(void)
@@ -340,7 +344,7 @@ static void *run(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1ul); // the default of 50 us is half a period at 10 kHz
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
 	uint64_t first_ns = fm_now_ns(), first_cycles = cycles_now();
-	uint64_t next_ns = first_ns, budget_ns = first_ns + BUDGET_NS, n_before = 0, cycles_before = 0;
+	uint64_t next_ns = first_ns, budget_ns = first_ns + BUDGET_NS;
 	k->stats.lowest_rate_hz = k->options.rate_hz;
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
 		// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
@@ -359,7 +363,7 @@ static void *run(void *arg)
 		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
 			budget_ns = now_ns + BUDGET_NS;
 			double cycles_per_ns = (double)(cycles_now() - first_cycles) / (double)(now_ns - first_ns);
-			uint64_t affordable = affordable_period_ns(k, cycles_per_ns, &n_before, &cycles_before);
+			uint64_t affordable = affordable_period_ns(k, cycles_per_ns);
 			if (affordable) // half way each time: one odd window does not swing the rate
 				period = FM_MAX(wanted, (period + affordable) / 2);
 			k->stats.lowest_rate_hz = FM_MIN(k->stats.lowest_rate_hz, (uint32_t)(1000000000u / period));
@@ -376,7 +380,11 @@ enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_opt
 	k->shared = shared;
 	k->options = *options;
 	k->random = fm_now_ns() | 1;
+	sigset_t all, old; // signals to the collector are its main thread's business
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int err = pthread_create(&k->thread, NULL, run, k);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
 		free(k);
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot start a thread: %s", strerror(err));

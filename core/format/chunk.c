@@ -64,7 +64,8 @@ bool fm_chunk_header_get(const uint8_t in[FM_CHUNK_HEADER_BYTES], struct fm_chun
 	return true;
 }
 
-void fm_chunk_seal(ZSTD_CCtx *zstd, enum fm_chunk_type type, uint32_t seq, const void *raw, size_t raw_len, struct fm_buf *out)
+void fm_chunk_seal(ZSTD_CCtx *zstd, enum fm_chunk_type type, uint32_t seq, const void *raw, size_t raw_len,
+		   struct fm_buf *out)
 {
 	out->len = 0;
 	size_t bound = FM_MAX(ZSTD_compressBound(raw_len), raw_len);

@@ -37,7 +37,8 @@ static int write_all(int fd, const uint8_t *p, size_t len)
 }
 
 // A file size limit sends SIGXFSZ and a closed pipe SIGPIPE, and either would end the program where an error code does.
-// They are held back on this thread and taken off again, because ignoring them would be inherited by the programs we start.
+// They are held back on this thread and taken off again, because ignoring them would be inherited by the programs we
+// start.
 static int write_without_signals(int fd, const uint8_t *p, size_t len)
 {
 	sigset_t held, before, pending;
@@ -67,7 +68,8 @@ enum fm_err fm_output_append(struct fm_output *out, const void *p, size_t len)
 		return out->err;
 	int error = write_without_signals(out->fd, p, len);
 	if (error) {
-		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a piece cut short, which they bear.
+		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a piece cut short,
+		// which they bear.
 		int ignored = ftruncate(out->fd, (off_t)out->offset);
 		(void)ignored;
 		out->system_errno = error;
@@ -86,8 +88,8 @@ enum fm_err fm_output_close(struct fm_output *out, struct fm_diag *diag)
 	}
 	enum fm_err err = out->err;
 	if (err)
-		fm_diag_set(diag, err, "cannot write %s: %s; it holds what was recorded up to then (%llu bytes)", out->path,
-			    strerror(out->system_errno), (unsigned long long)out->offset);
+		fm_diag_set(diag, err, "cannot write %s: %s; it holds what was recorded up to then (%llu bytes)",
+			    out->path, strerror(out->system_errno), (unsigned long long)out->offset);
 	free(out->path);
 	*out = (struct fm_output){ .fd = -1 };
 	return err;

@@ -10,9 +10,9 @@
 struct fm_output {
 	int fd;
 	char *path;
-	uint64_t offset;   // end of the last whole piece
-	enum fm_err err;   // sticky: the first failure stays, later appends do nothing
-	int system_errno;  // why
+	uint64_t offset;  // end of the last whole piece
+	enum fm_err err;  // sticky: the first failure stays, later appends do nothing
+	int system_errno; // why
 };
 
 FM_MUST_CHECK enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_diag *diag);

@@ -1,6 +1,7 @@
 #include "format/record.h"
 
-void fm_record_put(struct fm_buf *out, enum fm_record_type type, const struct fm_buf *head, const void *body, size_t body_len)
+void fm_record_put(struct fm_buf *out, enum fm_record_type type, const struct fm_buf *head, const void *body,
+		   size_t body_len)
 {
 	fm_buf_varint(out, type);
 	fm_buf_varint(out, head->len + body_len);
@@ -112,7 +113,8 @@ struct fm_record_frame fm_record_get_frame(struct fm_cursor *c)
 	return frame;
 }
 
-void fm_record_put_stack(struct fm_buf *out, uint32_t own_id, uint32_t previous_frame, const struct fm_record_stack *stack)
+void fm_record_put_stack(struct fm_buf *out, uint32_t own_id, uint32_t previous_frame,
+			 const struct fm_record_stack *stack)
 {
 	fm_buf_varint(out, own_id - stack->parent);
 	fm_buf_svarint(out, (int64_t)stack->frame_id - previous_frame);

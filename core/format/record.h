@@ -1,7 +1,9 @@
-// The records inside a chunk: what each is made of, and the encoding and decoding of ONE of it. docs/format.md has the tables.
+// The records inside a chunk: what each is made of, and the encoding and decoding of ONE of it. docs/format.md has the
+// tables.
 //
-// A record is {varint type, varint length, body}. Tables (strings, images, codes, frames, stacks) come as batches that state the
-// id of their first entry, so that a lost chunk leaves a hole in the ids and shifts nothing. Samples have their own file, samples.h.
+// A record is {varint type, varint length, body}. Tables (strings, images, codes, frames, stacks) come as batches that
+// state the id of their first entry, so that a lost chunk leaves a hole in the ids and shifts nothing. Samples have
+// their own file, samples.h.
 #pragma once
 
 #include <stdint.h>
@@ -35,7 +37,8 @@ enum fm_record_type {
 #define FM_FIRST_STACK 1u // stack 0 is the empty stack
 
 // Whole records. out grows by one record: head, then body (body may be NULL with body_len 0).
-void fm_record_put(struct fm_buf *out, enum fm_record_type type, const struct fm_buf *head, const void *body, size_t body_len);
+void fm_record_put(struct fm_buf *out, enum fm_record_type type, const struct fm_buf *head, const void *body,
+		   size_t body_len);
 // Next record of a chunk's raw bytes, as a cursor over its body.
 FM_MUST_CHECK enum fm_err fm_record_next(struct fm_cursor *chunk, uint64_t *ret_type, struct fm_cursor *ret_body);
 
@@ -52,8 +55,8 @@ FM_MUST_CHECK enum fm_err fm_record_get_batch(struct fm_cursor *c, struct fm_rec
 // An id that has to fit 32 bits.
 uint32_t fm_record_get_id(struct fm_cursor *c);
 
-// One entry of each table. Strings are ids of the string table except where the type says fm_str. The get functions leave
-// failure in the cursor.
+// One entry of each table. Strings are ids of the string table except where the type says fm_str. The get functions
+// leave failure in the cursor.
 struct fm_record_image {
 	uint32_t path;
 	struct fm_str build_id; // raw bytes
@@ -78,9 +81,11 @@ struct fm_record_frame {
 void fm_record_put_frame(struct fm_buf *out, const struct fm_record_frame *frame);
 struct fm_record_frame fm_record_get_frame(struct fm_cursor *c);
 
-// New stacks mostly hang below the one made just before them, and use frames made just before: both are coded as distances.
+// New stacks mostly hang below the one made just before them, and use frames made just before: both are coded as
+// distances.
 struct fm_record_stack {
 	uint32_t parent, frame_id;
 };
-void fm_record_put_stack(struct fm_buf *out, uint32_t own_id, uint32_t previous_frame, const struct fm_record_stack *stack);
+void fm_record_put_stack(struct fm_buf *out, uint32_t own_id, uint32_t previous_frame,
+			 const struct fm_record_stack *stack);
 struct fm_record_stack fm_record_get_stack(struct fm_cursor *c, uint32_t own_id, uint32_t previous_frame);

@@ -1,7 +1,7 @@
 // Interns what it is handed, gathers records, and writes them out as one chunk per flush.
 //
-// A chunk's records come in the order strings, images, facts, codes, frames, stacks, samples: whatever a record refers to
-// stands before it, in the same chunk or an earlier one.
+// A chunk's records come in the order strings, images, facts, codes, frames, stacks, samples: whatever a record refers
+// to stands before it, in the same chunk or an earlier one.
 #include "format/writer.h"
 
 #include <stdlib.h>
@@ -14,12 +14,16 @@
 #include "format/record.h"
 #include "format/samples.h"
 
-// A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture runs.
+// A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture
+// runs.
 #define CUT_BYTES ((size_t)256 << 10)
-// About 8 bytes a sample before compression: the same 256 KiB.
+// About 10 bytes a sample before compression: nearly the same.
 #define CUT_SAMPLES ((size_t)32 << 10)
-// Fast enough for a collector beside a busy target, and what higher levels gain on varints is a few per cent.
-#define ZSTD_LEVEL 3
+// Names and line tables are worth some effort. Samples are mostly noise in the low bytes of times: entropy coding makes
+// them 7 % smaller and takes half again as long to read back, so negative levels, which leave it out, are the better
+// bargain.
+#define ZSTD_LEVEL_TABLES 3
+#define ZSTD_LEVEL_SAMPLES (-1)
 // The longest record is a process with four strings: 32 MiB, well below FM_CHUNK_MAX_RAW_BYTES.
 #define MAX_STRING_BYTES ((uint32_t)8 << 20)
 #define MAX_SOURCE_BYTES ((uint32_t)32 << 20)
@@ -43,8 +47,8 @@ struct fm_writer {
 	uint64_t n_samples;
 
 	struct table strings, images, codes, frames, stacks;
-	struct fm_buf facts;   // whole records in the order of the calls, so that a later one replaces an earlier one
-	size_t pending_bytes;  // in all of the above
+	struct fm_buf facts;  // whole records in the order of the calls, so that a later one replaces an earlier one
+	size_t pending_bytes; // in all of the above
 
 	struct fm_intern string_ids;
 	struct fm_intern image_keys; // path id and build id
@@ -61,7 +65,7 @@ struct fm_writer {
 	FM_VEC(struct fm_sample) samples;
 	FM_VEC(uint32_t) order;
 
-	struct fm_buf head, scratch, columns[4], raw, sealed; // kept from chunk to chunk
+	struct fm_buf head, scratch, columns, raw, sealed; // kept from chunk to chunk
 };
 
 enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_diag *diag)
@@ -81,7 +85,6 @@ enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_d
 		return err;
 	}
 	w->zstd = ZSTD_createCCtx();
-	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, ZSTD_LEVEL);
 	fm_intern_id(&w->string_ids, (struct fm_str){ "", 0 }, NULL);
 	w->strings.n = FM_FIRST_STRING;
 	w->frames.n = FM_FIRST_FRAME;
@@ -119,7 +122,8 @@ static void put_samples(struct fm_writer *w)
 	for (size_t i = 0; i < w->busy_threads.n; i++) {
 		struct thread_state *t = &w->threads.items[w->busy_threads.items[i]];
 		w->head.len = 0;
-		fm_samples_put(&w->head, w->columns, w->samples.items, &w->order.items[t->order_pos - t->n_pending], t->n_pending);
+		fm_samples_put(&w->head, &w->columns, w->samples.items, &w->order.items[t->order_pos - t->n_pending],
+			       t->n_pending);
 		fm_record_put(&w->raw, FM_RECORD_SAMPLES, &w->head, NULL, 0);
 		t->n_pending = 0;
 	}
@@ -128,8 +132,9 @@ static void put_samples(struct fm_writer *w)
 	w->busy_threads.n = 0;
 }
 
-static enum fm_err write_chunk(struct fm_writer *w, enum fm_chunk_type type)
+static enum fm_err write_chunk(struct fm_writer *w, enum fm_chunk_type type, int level)
 {
+	ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, level);
 	fm_chunk_seal(w->zstd, type, w->seq, w->raw.data, w->raw.len, &w->sealed);
 	enum fm_err err = fm_output_append(&w->out, w->sealed.data, w->sealed.len);
 	if (!err)
@@ -149,9 +154,11 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	put_table(w, FM_RECORD_CODES, &w->codes);
 	put_table(w, FM_RECORD_FRAMES, &w->frames);
 	put_table(w, FM_RECORD_STACKS, &w->stacks);
+	size_t table_bytes = w->raw.len;
 	put_samples(w);
 	w->pending_bytes = 0;
-	return write_chunk(w, FM_CHUNK_RECORDS);
+	bool is_samples = w->raw.len - table_bytes > table_bytes;
+	return write_chunk(w, FM_CHUNK_RECORDS, is_samples ? ZSTD_LEVEL_SAMPLES : ZSTD_LEVEL_TABLES);
 }
 
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
@@ -160,18 +167,16 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	if (!w->out.err) {
 		w->raw.len = 0;
 		fm_buf_varint(&w->raw, w->n_samples);
-		write_chunk(w, FM_CHUNK_END);
+		write_chunk(w, FM_CHUNK_END, ZSTD_LEVEL_TABLES);
 	}
 	enum fm_err err = fm_output_close(&w->out, diag);
 	ZSTD_freeCCtx(w->zstd);
 	struct table *tables[] = { &w->strings, &w->images, &w->codes, &w->frames, &w->stacks };
 	for (size_t i = 0; i < FM_ARRAY_LEN(tables); i++)
 		fm_buf_deinit(&tables[i]->body);
-	struct fm_buf *bufs[] = { &w->facts, &w->head, &w->scratch, &w->raw, &w->sealed };
+	struct fm_buf *bufs[] = { &w->facts, &w->head, &w->scratch, &w->columns, &w->raw, &w->sealed };
 	for (size_t i = 0; i < FM_ARRAY_LEN(bufs); i++)
 		fm_buf_deinit(bufs[i]);
-	for (size_t i = 0; i < FM_ARRAY_LEN(w->columns); i++)
-		fm_buf_deinit(&w->columns[i]);
 	fm_intern_deinit(&w->string_ids);
 	fm_intern_deinit(&w->image_keys);
 	fm_intern_deinit(&w->code_keys);
@@ -310,7 +315,7 @@ uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid
 	fm_vec_push(&w->threads, (struct thread_state){ 0 });
 	struct fm_buf *b = begin_fact(w);
 	fm_buf_varint(b, id);
-	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, process_id < w->n_processes ? process_id : 0);
 	fm_buf_varint(b, tid);
 	fm_buf_varint(b, start_ns);
 	end_fact(w, FM_RECORD_THREAD);
@@ -357,7 +362,8 @@ uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str 
 	return id;
 }
 
-void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end, uint64_t bias)
+void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end,
+		       uint64_t bias)
 {
 	if (w->out.err || process_id >= w->n_processes || image_id >= w->images.n)
 		return;
@@ -385,7 +391,8 @@ uint32_t fm_writer_code(struct fm_writer *w, const struct fm_code_info *code)
 	struct fm_buf *entry = begin_fact(w);
 	fm_record_put_code(entry, &record);
 	bool is_new;
-	uint32_t id = fm_intern_id(&w->code_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len }, &is_new);
+	uint32_t id =
+		fm_intern_id(&w->code_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len }, &is_new);
 	if (is_new) {
 		size_t before = w->codes.body.len;
 		fm_buf_bytes(&w->codes.body, entry->data, entry->len);

@@ -1,8 +1,13 @@
 // Writes a .fathom file as a stream: append-only chunks, each whole and checksummed (docs/format.md).
 //
-// Everything is interned here, so callers hand over what they see and keep the ids. One thread at a time.
-// Errors are sticky: the first failed write (a full disk, say) is kept, later calls do nothing, and the file is cut
-// back to its last whole chunk so that it stays readable. Ask fm_writer_error() when it suits.
+// Everything is interned here, so callers hand over what they see and keep the ids. One thread at a time. Errors are
+// sticky: the first failed write (a full disk, say) is kept, later calls do nothing, and the file is cut back to its
+// last whole chunk so that it stays readable. Ask fm_writer_error() when it suits. A file size limit or a closed pipe
+// is such an error, too: SIGXFSZ and SIGPIPE are held back while writing. After an error, calls that give ids give 0.
+//
+// Ids that the writer never gave out do not reach the file: a sample of an unknown thread or class, or a fact about an
+// unknown process, thread or image, is left out; an unknown stack becomes the empty one, an unknown frame
+// FM_STACK_LOST, an unknown code or image FM_NO_ID, a thread's unknown process 0. Strings are cut at 8 MiB.
 #pragma once
 
 #include <stdint.h>
@@ -15,15 +20,16 @@ struct fm_writer;
 
 FM_MUST_CHECK enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_diag *diag);
 
-// Ends the open chunk and writes it out. Cheap when nothing is pending.
+// Ends the open chunk and writes it out. Cheap when nothing is pending. Chunks also end by themselves at 256 KiB of
+// records or 32 Ki samples.
 enum fm_err fm_writer_flush(struct fm_writer *w);
 // Flushes, marks the file as complete, closes and frees. Returns the sticky error, with its line in diag.
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag);
 enum fm_err fm_writer_error(const struct fm_writer *w);
 uint64_t fm_writer_bytes(const struct fm_writer *w); // bytes on disk so far
 
-// Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier one.
-// The known keys are listed in docs/format.md.
+// Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier
+// one. The known keys are listed in docs/format.md.
 void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value);
 
 // A message for the coverage section: what was not seen, and why.
@@ -61,10 +67,12 @@ struct fm_code_info {
 };
 uint32_t fm_writer_code(struct fm_writer *w, const struct fm_code_info *code); // equal infos give equal ids
 
-// A native frame's value is the address to look names up by: an ELF virtual address of its image (or the raw pc when ref is
-// FM_NO_ID); the interrupted instruction itself for the leaf, the return address minus one for callers.
+// A native frame's value is the address to look names up by: an ELF virtual address of its image (or the raw pc when
+// ref is FM_NO_ID); the interrupted instruction itself for the leaf, the return address minus one for callers. Frame 0
+// is given: the error frame FM_STACK_LOST.
 uint32_t fm_writer_frame(struct fm_writer *w, enum fm_frame_kind kind, uint32_t ref, uint64_t value);
-// Stacks are a prefix tree: a stack is its caller's stack plus one frame. parent = FM_ROOT_STACK for the outermost frame.
+// Stacks are a prefix tree: a stack is its caller's stack plus one frame. parent = FM_ROOT_STACK for the outermost
+// frame.
 uint32_t fm_writer_stack(struct fm_writer *w, uint32_t parent, uint32_t frame_id);
 
 struct fm_sample {

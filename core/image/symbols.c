@@ -13,12 +13,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/cursor.h"
 #include "base/mem.h"
 
 struct symbol {
 	uint64_t addr, size;
-	uint32_t name; // offset in the string section
-	uint8_t rank;  // which of several names for one address is shown: the lowest
+	uint32_t name;    // offset in the string section
+	uint8_t rank;     // which of several names for one address is shown: the lowest
+	bool is_sizeless; // size is what is left of its section
 };
 
 struct fm_symbols {
@@ -28,6 +30,10 @@ struct fm_symbols {
 	FM_VEC(struct symbol) table;
 	uint8_t build_id[64];
 	uint32_t build_id_len;
+	const uint8_t
+		*starts; // .eh_frame_hdr's table of {int32 start, int32 fde}, both relative to starts_base, by start
+	size_t n_starts;
+	uint64_t starts_base;
 };
 
 // Beyond these a header is lying: the biggest shared objects known have a few million symbols.
@@ -54,22 +60,20 @@ static uint8_t rank_of(const GElf_Sym *sym)
 	return rank;
 }
 
-static bool is_executable(Elf *elf, size_t section)
+// The executable section that a symbol lies in. False for absolute symbols, data, and addresses outside their section.
+static bool find_code(Elf *elf, const GElf_Sym *sym, GElf_Shdr *ret)
 {
-	GElf_Shdr header;
-	Elf_Scn *scn = elf_getscn(elf, section);
-	return scn && gelf_getshdr(scn, &header) && (header.sh_flags & SHF_EXECINSTR);
+	Elf_Scn *scn = sym->st_shndx < SHN_LORESERVE ? elf_getscn(elf, sym->st_shndx) : NULL;
+	return scn && gelf_getshdr(scn, ret) && (ret->sh_flags & SHF_EXECINSTR) && sym->st_value >= ret->sh_addr &&
+	       sym->st_value - ret->sh_addr < ret->sh_size;
 }
 
-static bool is_function(Elf *elf, const GElf_Sym *sym)
+static bool is_function(const GElf_Sym *sym)
 {
 	unsigned type = GELF_ST_TYPE(sym->st_info);
-	if (sym->st_shndx == SHN_UNDEF || !sym->st_value || !sym->st_name)
-		return false;
-	if (type == STT_FUNC || type == STT_GNU_IFUNC)
-		return true;
 	// Assembly often forgets the type (_start, many hand-written kernels).
-	return type == STT_NOTYPE && sym->st_shndx < SHN_LORESERVE && is_executable(elf, sym->st_shndx);
+	return sym->st_shndx != SHN_UNDEF && sym->st_value && sym->st_name &&
+	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
 static void read_section(struct fm_symbols *s, Elf_Scn *scn, const GElf_Shdr *header)
@@ -83,8 +87,12 @@ static void read_section(struct fm_symbols *s, Elf_Scn *scn, const GElf_Shdr *he
 		GElf_Sym sym;
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
-		if (is_function(s->elf, &sym))
-			fm_vec_push(&s->table, (struct symbol){ sym.st_value, sym.st_size, sym.st_name, rank_of(&sym) });
+		GElf_Shdr code;
+		if (!is_function(&sym) || !find_code(s->elf, &sym, &code))
+			continue;
+		uint64_t left = code.sh_size - (sym.st_value - code.sh_addr);
+		fm_vec_push(&s->table, (struct symbol){ sym.st_value, sym.st_size ? sym.st_size : left, sym.st_name,
+							rank_of(&sym), sym.st_size == 0 });
 	}
 }
 
@@ -116,14 +124,68 @@ static void read_build_id(struct fm_symbols *s)
 		Elf_Data *data = elf_getdata(scn, NULL);
 		GElf_Nhdr note;
 		size_t name_off, desc_off;
-		for (size_t off = 0, next; data && (next = gelf_getnote(data, off, &note, &name_off, &desc_off)) > 0; off = next) {
-			if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 || memcmp((char *)data->d_buf + name_off, "GNU", 4))
+		for (size_t off = 0, next; data && (next = gelf_getnote(data, off, &note, &name_off, &desc_off)) > 0;
+		     off = next) {
+			if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
+			    memcmp((char *)data->d_buf + name_off, "GNU", 4))
 				continue;
 			s->build_id_len = (uint32_t)FM_MIN((size_t)note.n_descsz, sizeof(s->build_id));
 			memcpy(s->build_id, (char *)data->d_buf + desc_off, s->build_id_len);
 			return;
 		}
 	}
+}
+
+// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4)
+// and the sorted table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
+#define HDR_BYTES 12
+static void read_function_starts(struct fm_symbols *s)
+{
+	size_t names;
+	if (elf_getshdrstrndx(s->elf, &names))
+		return;
+	for (Elf_Scn *scn = elf_nextscn(s->elf, NULL); scn; scn = elf_nextscn(s->elf, scn)) {
+		GElf_Shdr header;
+		const char *name = gelf_getshdr(scn, &header) ? elf_strptr(s->elf, names, header.sh_name) : NULL;
+		if (!name || strcmp(name, ".eh_frame_hdr"))
+			continue;
+		Elf_Data *data = elf_rawdata(scn, NULL);
+		if (!data || !data->d_buf || data->d_size < HDR_BYTES)
+			return;
+		struct fm_cursor c = fm_cursor_over(data->d_buf, data->d_size);
+		uint32_t encodings = fm_cursor_u32(&c);
+		fm_cursor_u32(&c);
+		uint32_t n = fm_cursor_u32(&c);
+		if (encodings != 0x3b031b01)
+			return;
+		s->starts = c.pos;
+		s->n_starts = FM_MIN((size_t)n, fm_cursor_left(&c) / 8);
+		s->starts_base = header.sh_addr;
+		return;
+	}
+}
+
+static uint64_t start_at(const struct fm_symbols *s, size_t i)
+{
+	struct fm_cursor c = fm_cursor_over(s->starts + i * 8, 8);
+	return s->starts_base + (uint64_t)(int64_t)(int32_t)fm_cursor_u32(&c);
+}
+
+enum fm_err fm_symbols_function_start(const struct fm_symbols *s, uint64_t addr, uint64_t *ret)
+{
+	size_t low = 0, high = s->n_starts; // the first start past addr
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (start_at(s, mid) <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	// The table has no ends. Past the last start anything may follow, so only what another function bounds is told.
+	if (low == 0 || low == s->n_starts || start_at(s, low - 1) > addr)
+		return FM_E_NOT_FOUND;
+	*ret = start_at(s, low - 1);
+	return FM_OK;
 }
 
 static enum fm_err take_elf(struct fm_symbols *s, const char *what, struct fm_symbols **ret, struct fm_diag *diag)
@@ -134,6 +196,7 @@ static enum fm_err take_elf(struct fm_symbols *s, const char *what, struct fm_sy
 	}
 	read_build_id(s);
 	read_symbols(s);
+	read_function_starts(s);
 	*ret = s;
 	return FM_OK;
 }
@@ -199,8 +262,7 @@ enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm
 	for (size_t step = 0; step < MAX_BACKWARD_STEPS && low > step; step++) {
 		const struct symbol *sym = &s->table.items[low - step - 1];
 		// Without a size a label reaches to the next one, and only the nearest can mean us.
-		bool holds = sym->size ? addr - sym->addr < sym->size : step == 0;
-		if (!holds)
+		if (addr - sym->addr >= sym->size || (sym->is_sizeless && step > 0))
 			continue;
 		const char *name = elf_strptr(s->elf, s->strings, sym->name);
 		if (!name || !*name)

@@ -1,4 +1,5 @@
-// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a crash.
+// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a
+// crash.
 #pragma once
 
 #include <stdbool.h>
@@ -23,6 +24,10 @@ struct fm_symbol {
 // The function that holds the ELF virtual address. FM_E_NOT_FOUND between functions.
 FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
 size_t fm_symbols_count(const struct fm_symbols *symbols);
+
+// Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which stripping leaves in place.
+// Tells the unnamed functions of a stripped library apart. FM_E_NOT_FOUND when the table does not say.
+FM_MUST_CHECK enum fm_err fm_symbols_function_start(const struct fm_symbols *symbols, uint64_t addr, uint64_t *ret);
 
 // The GNU build id: raw bytes that live as long as the table; empty when the file has none.
 struct fm_str fm_symbols_build_id(const struct fm_symbols *symbols);

@@ -12,8 +12,6 @@
 
 // One read brings several chunks; a chunk larger than this makes the window grow.
 #define WINDOW_BYTES ((size_t)1 << 20)
-// Chunks may be read slightly past their end by wide loads in decoders to come; costs nothing.
-#define RAW_SLACK_BYTES 16
 
 // Makes `want` bytes available from window[pos] on; false when the file has fewer.
 static bool fill(struct fm_chunks *s, size_t want)
@@ -58,9 +56,11 @@ static size_t available(const struct fm_chunks *s)
 
 enum fm_err fm_chunks_open(struct fm_chunks *ret, const char *path, struct fm_diag *diag)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path, strerror(errno));
+		return fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path,
+				   strerror(errno));
 	struct stat st = { 0 };
 	if (fstat(fd, &st) < 0)
 		return fm_diag_set(diag, FM_E_IO, "cannot open %s: %s", path, strerror(errno));
@@ -77,15 +77,16 @@ enum fm_err fm_chunks_open(struct fm_chunks *ret, const char *path, struct fm_di
 		err = fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is empty, not a Fathom profile", path);
 	} else {
 		bool is_start = memcmp(s.window, FM_FILE_MAGIC, FM_MIN(s.len, (size_t)FM_FILE_MAGIC_BYTES)) == 0;
-		err = !is_start ? FM_E_BAD_MAGIC :
-				  fm_diag_set(diag, FM_E_TRUNCATED, "%s ends after %zu bytes, inside the file header", path, s.len);
+		err = !is_start ? FM_E_BAD_MAGIC
+				: fm_diag_set(diag, FM_E_TRUNCATED, "%s ends after %zu bytes, inside the file header",
+					      path, s.len);
 	}
 	if (err) {
 		if (err == FM_E_BAD_MAGIC && s.len)
 			fm_diag_set(diag, err, "%s is not a Fathom profile", path);
 		if (err == FM_E_BAD_VERSION)
-			fm_diag_set(diag, err, "%s has format %u.%u; this Fathom reads format %u: use a newer Fathom", path, major,
-				    minor, FM_FILE_MAJOR);
+			fm_diag_set(diag, err, "%s has format %u.%u; this Fathom reads format %u: use a newer Fathom",
+				    path, major, minor, FM_FILE_MAJOR);
 		free(s.window);
 		return err;
 	}
@@ -106,12 +107,17 @@ void fm_chunks_close(struct fm_chunks *s)
 
 static enum fm_err cut_off(struct fm_chunks *s)
 {
+	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is
+	// lost.
+	s->n_damaged += s->in_garbage;
+	s->in_garbage = false;
 	s->n_cut_bytes = available(s);
 	consume(s, available(s));
 	return FM_E_END;
 }
 
-// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is linear whatever the bytes.
+// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is linear whatever the
+// bytes.
 static void skip_garbage(struct fm_chunks *s)
 {
 	s->in_garbage = true;
@@ -127,10 +133,10 @@ static void skip_garbage(struct fm_chunks *s)
 
 static void raw_reserve(struct fm_chunks *s, size_t want)
 {
-	if (s->raw_cap < want + RAW_SLACK_BYTES) {
+	if (s->raw_cap < want) {
 		free(s->raw); // no realloc: the old content is not needed
-		s->raw = fm_realloc_array(NULL, want + RAW_SLACK_BYTES, 1);
-		s->raw_cap = want + RAW_SLACK_BYTES;
+		s->raw = fm_realloc_array(NULL, want, 1);
+		s->raw_cap = want;
 	}
 }
 
@@ -145,33 +151,29 @@ enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 	}
 	for (;;) {
 		struct fm_chunk_header h;
-		if (!fill(s, FM_CHUNK_HEADER_BYTES)) {
-			// A header that was overwritten, at the end of the file: nothing after it tells by its number that one is lost.
-			s->n_damaged += s->in_garbage;
-			s->in_garbage = false;
+		if (!fill(s, FM_CHUNK_HEADER_BYTES))
 			return cut_off(s);
-		}
 		if (!fm_chunk_header_get(s->window + s->pos, &h)) {
 			skip_garbage(s);
 			continue;
 		}
 		if (!fill(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len))
 			return cut_off(s);
-		s->in_garbage = false;
 		const uint8_t *stored = s->window + s->pos + FM_CHUNK_HEADER_BYTES;
-		consume(s, FM_CHUNK_HEADER_BYTES + (size_t)h.stored_len); // moves the position only: the bytes stay until fill()
-		// The header has a check of its own, so its length can be trusted even when the payload is damaged.
+		consume(s, FM_CHUNK_HEADER_BYTES +
+				   (size_t)h.stored_len); // moves the position only: the bytes stay until fill()
+		bool is_late = h.seq < s->next_seq;       // seen before, or out of order
+		if (!is_late) {
+			s->n_damaged += FM_MAX(h.seq - s->next_seq, (uint64_t)s->in_garbage);
+			s->next_seq = (uint64_t)h.seq + 1;
+		}
+		s->in_garbage = false;
+		// The header has a check of its own, so its length could be trusted even if the payload is damaged.
 		raw_reserve(s, h.raw_len);
-		if (h.seq < s->next_seq || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {
+		if (is_late || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {
 			s->n_damaged++;
-			if (h.seq >= s->next_seq) {
-				s->n_damaged += h.seq - s->next_seq;
-				s->next_seq = h.seq + 1;
-			}
 			continue;
 		}
-		s->n_damaged += h.seq - s->next_seq;
-		s->next_seq = h.seq + 1;
 		s->has_end = h.type == FM_CHUNK_END;
 		*ret = (struct fm_chunk){ h.type, s->raw, h.raw_len };
 		return FM_OK;

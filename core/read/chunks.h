@@ -1,6 +1,7 @@
 // A file as a stream of whole, checked, unpacked chunks. What is damaged or cut off is stepped over and counted.
 //
-// The file is read, not mapped: a mapped file that somebody shortens kills its reader with SIGBUS, and reading works for pipes.
+// The file is read, not mapped: a mapped file that somebody shortens kills its reader with SIGBUS, and reading works
+// for pipes.
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 #include "format/chunk.h"
 
 struct fm_chunk {
-	uint8_t type; // enum fm_chunk_type, or one that this version does not know
+	uint8_t type;       // enum fm_chunk_type, or one that this version does not know
 	const uint8_t *raw; // lives until the next call
 	size_t len;
 };
@@ -20,13 +21,13 @@ struct fm_chunks {
 	uint8_t *window; // bytes read and not yet used: window[pos..len)
 	size_t pos, len, cap;
 	bool at_eof;
-	int read_errno; // why reading stopped before the end, or 0
+	int read_errno;  // why reading stopped before the end, or 0
 	uint64_t offset; // of window[pos] in the file
 	uint64_t size;   // of the file when it was opened; 0 for pipes
 	ZSTD_DCtx *zstd;
 	uint8_t *raw;
 	size_t raw_cap;
-	uint32_t next_seq;
+	uint64_t next_seq;
 	bool in_garbage; // bytes were stepped over since the last header
 
 	bool has_end;         // the end mark was reached

@@ -9,9 +9,6 @@
 #include "read/chunks.h"
 #include "read/tables.h"
 
-// Samples are decoded in runs that stay in the first-level cache: 512 x 32 bytes.
-#define RUN_SAMPLES 512
-
 struct fm_reader {
 	struct fm_chunks chunks;
 	struct fm_tables tables;
@@ -19,10 +16,10 @@ struct fm_reader {
 	struct fm_sample_batch batch;
 	uint32_t run_pos, run_n;
 	uint64_t n_samples;
-	uint64_t n_written; // samples the end mark tells of
+	uint64_t n_written;    // samples the end mark tells of
 	uint64_t n_bad_chunks; // whole by their checksum, impossible by their content
 	bool is_done;
-	struct fm_sample run[RUN_SAMPLES];
+	struct fm_sample run[FM_SAMPLE_RUN];
 };
 
 enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag)
@@ -55,12 +52,12 @@ static void describe_damage(struct fm_reader *r)
 	char *out = p->damage;
 	size_t left = sizeof(p->damage);
 	int n = 0;
-#define ADD(...)                                                                         \
-	do {                                                                             \
-		n = snprintf(out, left, __VA_ARGS__);                                    \
-		n = FM_MIN(n, (int)left - 1);                                            \
-		out += n;                                                                \
-		left -= (size_t)n;                                                       \
+#define ADD(...)                                      \
+	do {                                          \
+		n = snprintf(out, left, __VA_ARGS__); \
+		n = FM_MIN(n, (int)left - 1);         \
+		out += n;                             \
+		left -= (size_t)n;                    \
 	} while (0)
 	if (p->n_damaged_chunks) {
 		ADD("%" PRIu64 " damaged part%s left out", p->n_damaged_chunks, p->n_damaged_chunks == 1 ? "" : "s");
@@ -94,7 +91,7 @@ static enum fm_err finish(struct fm_reader *r)
 static void give_up_chunk(struct fm_reader *r)
 {
 	r->n_bad_chunks++;
-	r->batch.n_left = 0;
+	r->batch.n = r->batch.pos = 0;
 	r->records = fm_cursor_over("", 0);
 }
 
@@ -105,13 +102,13 @@ static void begin_batch(struct fm_reader *r, struct fm_cursor *body)
 		return;
 	}
 	if (!fm_tables_need_thread(&r->tables, r->batch.thread_id))
-		r->batch.n_left = 0; // counted as an undefined reference
+		r->batch.pos = r->batch.n; // counted as an undefined reference
 }
 
 static void decode_run(struct fm_reader *r)
 {
 	uint32_t n = 0;
-	if (fm_sample_batch_decode(&r->batch, r->run, RUN_SAMPLES, &n)) {
+	if (fm_sample_batch_decode(&r->batch, r->run, &n)) {
 		give_up_chunk(r);
 		return;
 	}
@@ -152,7 +149,7 @@ static enum fm_err next_record(struct fm_reader *r)
 enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
 {
 	while (FM_UNLIKELY(r->run_pos == r->run_n)) {
-		if (r->batch.n_left) {
+		if (r->batch.pos < r->batch.n) {
 			decode_run(r);
 			continue;
 		}

@@ -7,14 +7,14 @@
 //   const struct fm_profile *p = fm_reader_profile(r);     // complete once the end was reached
 //   fm_reader_close(r);
 //
-// Samples of one thread come in order of time; threads alternate from chunk to chunk. When a sample arrives, everything it
-// refers to is in the tables.
+// Samples of one thread come in order of time; threads alternate from chunk to chunk. When a sample arrives, everything
+// it refers to is in the tables.
 //
-// A file cut off anywhere reads up to its last whole chunk; profile->is_truncated and ->damage say so. A file damaged in
-// the middle: the damaged chunk is left out and counted, never a crash. Samples that refer to what it defined are kept, so that
-// sums stay right; in place of the lost thing stands a placeholder: "" for a string, the error frame FM_STACK_LOST, a process or
-// thread with pid or tid 0. So every id found in the tables and samples is a valid index (or FM_NO_ID where model.h says so),
-// and frame 0 is always FM_STACK_LOST.
+// A file cut off anywhere reads up to its last whole chunk; profile->is_truncated and ->damage say so. A file damaged
+// in the middle: the damaged chunk is left out and counted, never a crash. Samples that refer to what it defined are
+// kept, so that sums stay right; in place of the lost thing stands a placeholder: "" for a string, the error frame
+// FM_STACK_LOST, a process or thread with pid or tid 0. So every id found in the tables and samples is a valid index
+// (or FM_NO_ID where model.h says so), and frame 0 is always FM_STACK_LOST.
 #pragma once
 
 #include <stdbool.h>
@@ -89,7 +89,7 @@ struct fm_profile {
 	uint64_t n_damaged_chunks;
 	uint64_t n_undefined_refs; // references to things that no whole chunk defined
 	uint64_t n_lost_samples;   // as far as the end mark tells; 0 when it is missing
-	char damage[160]; // one line for the report, "" when the file is whole
+	char damage[160];          // one line for the report, "" when the file is whole
 };
 
 enum fm_event_type {

@@ -4,8 +4,8 @@
 
 #include "format/record.h"
 
-// Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code objects are
-// 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
+// Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
+// objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
 #define MAX_HOLES ((uint64_t)1 << 20)
 // Known keys are a few dozen, and each new one is compared with all.
 #define MAX_METAS 4096
@@ -49,7 +49,10 @@ static struct fm_str string_at(struct fm_tables *t, uint32_t id)
 	return (struct fm_str){ "", 0 };
 }
 
-#define NO_STR { "", 0 } // a macro: C takes no const object as an initialiser
+#define NO_STR        \
+	{             \
+		"", 0 \
+	} // a macro: C takes no const object as an initialiser
 static const struct fm_str no_str = NO_STR;
 static const struct fm_code_info no_code = { NO_STR, NO_STR, NO_STR, 0, 0, NO_STR };
 static const struct fm_image no_image = { NO_STR, NO_STR, 0 };
@@ -62,30 +65,30 @@ static const struct fm_process no_process = {
 static const struct fm_thread no_thread = { .name = NO_STR };
 
 // Fills a table with placeholders until it has `count` entries. False when that would be too many.
-#define fill_holes(t, vec, count, placeholder)                                           \
-	({                                                                               \
-		size_t upto_ = (count);                                                  \
+#define fill_holes(t, vec, count, placeholder)                                                  \
+	({                                                                                      \
+		size_t upto_ = (count);                                                         \
 		bool fits_ = upto_ <= (vec)->n || upto_ - (vec)->n <= MAX_HOLES - (t)->n_holes; \
-		if (fits_ && upto_ > (vec)->n) {                                         \
-			(t)->n_holes += upto_ - (vec)->n;                                \
-			fm_vec_reserve((vec), upto_);                                    \
-			while ((vec)->n < upto_)                                         \
-				(vec)->items[(vec)->n++] = (placeholder);                \
-		}                                                                        \
-		fits_;                                                                   \
+		if (fits_ && upto_ > (vec)->n) {                                                \
+			(t)->n_holes += upto_ - (vec)->n;                                       \
+			fm_vec_reserve((vec), upto_);                                           \
+			while ((vec)->n < upto_)                                                \
+				(vec)->items[(vec)->n++] = (placeholder);                       \
+		}                                                                               \
+		fits_;                                                                          \
 	})
 
 // For a reference: counts it when its target was never defined.
-#define need(t, vec, id, placeholder)                                                    \
-	({                                                                               \
-		size_t id_ = (id);                                                       \
-		bool known_ = id_ < (vec)->n;                                            \
-		(t)->profile.n_undefined_refs += !known_;                                \
-		known_ || fill_holes((t), (vec), id_ + 1, (placeholder));                \
+#define need(t, vec, id, placeholder)                                     \
+	({                                                                \
+		size_t id_ = (id);                                        \
+		bool known_ = id_ < (vec)->n;                             \
+		(t)->profile.n_undefined_refs += !known_;                 \
+		known_ || fill_holes((t), (vec), id_ + 1, (placeholder)); \
 	})
 
 // The start of a batch: a hole before it is filled, ids given before must not come again.
-#define begin_batch(t, vec, batch, placeholder)                                          \
+#define begin_batch(t, vec, batch, placeholder) \
 	((batch).first_id < (vec)->n || !fill_holes((t), (vec), (batch).first_id, (placeholder)) ? FM_E_CORRUPT : FM_OK)
 
 static bool need_process(struct fm_tables *t, uint32_t id)
@@ -126,7 +129,8 @@ static enum fm_err take_images(struct fm_tables *t, struct fm_cursor *c, struct 
 		struct fm_record_image r = fm_record_get_image(c);
 		err = c->err;
 		if (!err)
-			fm_vec_push(&t->profile.images, (struct fm_image){ string_at(t, r.path), keep(t, r.build_id), r.flags });
+			fm_vec_push(&t->profile.images,
+				    (struct fm_image){ string_at(t, r.path), keep(t, r.build_id), r.flags });
 	}
 	return err;
 }

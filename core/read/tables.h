@@ -1,5 +1,5 @@
-// The tables of a profile, filled record by record. Any bytes leave them consistent: every id inside is in range, every stack's
-// parent is older than it. What a lost chunk should have defined is a placeholder: "" for strings, the frame
+// The tables of a profile, filled record by record. Any bytes leave them consistent: every id inside is in range, every
+// stack's parent is older than it. What a lost chunk should have defined is a placeholder: "" for strings, the frame
 // "lost in a damaged part of the profile", process and thread with number 0.
 #pragma once
 
@@ -15,7 +15,8 @@ struct fm_tables {
 
 void fm_tables_init(struct fm_tables *t);
 void fm_tables_deinit(struct fm_tables *t);
-// Takes in one record that is not samples. Unknown types are passed over. FM_E_CORRUPT and FM_E_TRUNCATED: impossible content.
+// Takes in one record that is not samples. Unknown types are passed over. FM_E_CORRUPT and FM_E_TRUNCATED: impossible
+// content.
 FM_MUST_CHECK enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body);
 
 // Make an id valid that a sample names. False: it cannot be (and is counted).

@@ -1,5 +1,6 @@
-// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and ends
-// with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes all frames.
+// Chrome trace events from consecutive samples of each thread: a frame begins with the first sample that shows it and
+// ends with the first that does not. A sample covers the time of its weight before it; a hole longer than that closes
+// all frames.
 #include <stdlib.h>
 
 #include "aggregate/path.h"
@@ -27,12 +28,12 @@ static void write_event(struct writer *w, char phase, uint32_t thread_id, uint64
 	fm_json_newline(&w->j);
 	fm_json_object(&w->j, NULL);
 	fm_json_str(&w->j, "ph", (struct fm_str){ &phase, 1 });
-	fm_json_str(&w->j, "cat", FM_STR_LIT("fathom"));
-	fm_json_str(&w->j, "name", fm_analysis_function(w->a, node->function_id)->name);
 	fm_json_u64(&w->j, "pid", process != FM_NO_ID ? p->processes.items[process].info.pid : 0);
 	fm_json_u64(&w->j, "tid", thread_id < p->threads.n ? p->threads.items[thread_id].tid : 0);
 	fm_json_real(&w->j, "ts", (double)(time_ns - w->origin_ns) / 1e3);
-	if (phase == 'B') {
+	if (phase == 'B') { // an end closes the innermost open frame, whatever its name
+		fm_json_str(&w->j, "cat", FM_STR_LIT("fathom"));
+		fm_json_str(&w->j, "name", fm_analysis_function(w->a, node->function_id)->name);
 		fm_json_object(&w->j, "args");
 		fm_json_str(&w->j, "filename", fm_label_file(w->a, node->function_id));
 		if (node->line)
@@ -105,7 +106,8 @@ static void write_names(struct writer *w)
 		uint32_t process = fm_label_process_of(w->a, i);
 		uint64_t tid = p->threads.items[i].tid;
 		if (p->threads.items[i].name.len && process != FM_NO_ID)
-			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid, p->threads.items[i].name);
+			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid,
+				   p->threads.items[i].name);
 	}
 }
 

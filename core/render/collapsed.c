@@ -34,11 +34,11 @@ static void append_label(struct line *line)
 
 static void append_processes(struct line *line, const struct fm_analysis *a, uint32_t process_id)
 {
-	uint32_t parent = fm_label_parent_of(a, process_id);
-	if (parent != FM_NO_ID)
-		append_processes(line, a, parent);
-	fm_label_process(&line->label, a, process_id);
-	append_label(line);
+	uint32_t chain[FM_LABEL_MAX_PROCESSES];
+	for (unsigned n = fm_label_process_chain(a, process_id, chain); n-- > 0;) {
+		fm_label_process(&line->label, a, chain[n]);
+		append_label(line);
+	}
 }
 
 static void begin_group(struct line *line, const struct fm_analysis *a, uint32_t group)

@@ -50,9 +50,23 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
+	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
+	// pid later has another parent.
+	const struct fm_process *last_exec = root;
+	for (size_t i = 1; i < p->processes.n; i++) {
+		const struct fm_process *next = &p->processes.items[i];
+		if (next->info.pid == root->info.pid && next->info.parent_pid == root->info.parent_pid)
+			last_exec = next;
+	}
+	uint64_t end_ns = 0;
 	if (root) {
-		f->exit_code = root->exit_code;
-		f->exit_signal = root->exit_signal;
+		f->exit_code = last_exec->exit_code;
+		f->exit_signal = last_exec->exit_signal;
+		end_ns = last_exec->end_ns;
+	}
+	if (f->exit_code < 0 && !f->exit_signal) { // a program without the agent has no record: the collector's note then
+		f->exit_signal = (int)meta_u64(p, "exit_signal");
+		f->exit_code = fm_profile_meta(p, "exit_code", none).len ? (int)meta_u64(p, "exit_code") : -1;
 	}
 
 	uint64_t first = UINT64_MAX, last = 0;
@@ -64,7 +78,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	uint64_t start = root && root->info.start_ns ? root->info.start_ns : first;
 	uint64_t wall_ns = meta_u64(p, "wall_ns");
 	if (!wall_ns)
-		wall_ns = span_ns(start, root && root->end_ns ? root->end_ns : last);
+		wall_ns = span_ns(start, end_ns ? end_ns : last);
 	f->wall_s = fm_seconds(wall_ns);
 
 	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
@@ -101,8 +115,11 @@ void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
 		each(ctx, fm_str_of(what), FM_STR_LIT("the collector could not keep up; lower the rate (--rate)"));
 	}
 	if (t->n_failed_unwinds) {
-		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples", t->n_failed_unwinds, f.n_samples);
-		each(ctx, fm_str_of(what), FM_STR_LIT("unwinding stopped early; each of these stacks holds a frame in [brackets] with the reason"));
+		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples",
+			 t->n_failed_unwinds, f.n_samples);
+		each(ctx, fm_str_of(what),
+		     FM_STR_LIT("unwinding stopped early; each of these stacks holds a frame in [brackets] with the "
+				"reason"));
 	}
 	size_t n;
 	const struct fm_coverage *names = fm_symbolizer_coverage(a->symbolizer, &n);

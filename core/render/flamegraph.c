@@ -1,5 +1,6 @@
 // A flame graph as one interactive SVG, outermost frames at the top, widest first. Frames too narrow to ever matter
-// (MIN_SHARE of everything) are left out and counted in the header, so that the file stays small however many stacks there are.
+// (MIN_SHARE of everything) are left out and counted in the header, so that the file stays small however many stacks
+// there are.
 #include "render/flamegraph.h"
 
 #include <inttypes.h>
@@ -36,12 +37,23 @@ static void put_xml(FILE *out, struct fm_str s)
 	fm_label_clean(&clean, s);
 	for (size_t i = 0; i < clean.len; i++) {
 		switch (clean.data[i]) {
-		case '<': fputs("&lt;", out); break;
-		case '>': fputs("&gt;", out); break;
-		case '&': fputs("&amp;", out); break;
-		case '"': fputs("&quot;", out); break;
-		case '\'': fputs("&#39;", out); break;
-		default: putc_unlocked(clean.data[i], out);
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			putc_unlocked(clean.data[i], out);
 		}
 	}
 	fm_buf_deinit(&clean);
@@ -68,13 +80,14 @@ static uint32_t named_child(struct flame *f, uint32_t parent, struct fm_buf *lab
 
 static uint32_t process_branch(struct flame *f, uint32_t process_id)
 {
-	uint32_t above = fm_label_parent_of(f->a, process_id);
-	uint32_t parent = above == FM_NO_ID ? 0 : process_branch(f, above);
-	struct fm_buf label = { 0 };
-	fm_label_process(&label, f->a, process_id);
-	uint32_t id = named_child(f, parent, &label);
-	fm_buf_deinit(&label);
-	return id;
+	uint32_t chain[FM_LABEL_MAX_PROCESSES], branch = 0;
+	for (unsigned n = fm_label_process_chain(f->a, process_id, chain); n-- > 0;) {
+		struct fm_buf label = { 0 };
+		fm_label_process(&label, f->a, chain[n]);
+		branch = named_child(f, branch, &label);
+		fm_buf_deinit(&label);
+	}
+	return branch;
 }
 
 static uint32_t group_branch(struct flame *f, uint32_t group)
@@ -93,19 +106,22 @@ static uint32_t group_branch(struct flame *f, uint32_t group)
 }
 
 // Hangs one group's stacks below `top`. Nodes are numbered parents first, so that sums travel up in one pass downwards.
-static void add_group(struct flame *f, uint32_t top, const struct fm_leaf *leaves, size_t n_leaves, uint32_t *node_branch)
+static void add_group(struct flame *f, uint32_t top, const struct fm_leaf *leaves, size_t n_leaves,
+		      uint32_t *node_branch)
 {
 	const struct fm_view *view = &f->a->view;
 	FM_VEC(uint32_t) touched = { 0 };
 	FM_VEC(uint32_t) todo = { 0 };
 	for (size_t i = 0; i < n_leaves; i++) {
-		for (uint32_t node = leaves[i].node; node && !node_branch[node]; node = view->nodes.items[node].parent) {
+		for (uint32_t node = leaves[i].node; node && !node_branch[node];
+		     node = view->nodes.items[node].parent) {
 			node_branch[node] = UINT32_MAX; // on its way
 			fm_vec_push(&todo, node);
 		}
 		while (todo.n) { // outermost first: the parent's branch exists
 			uint32_t node = todo.items[--todo.n], parent = view->nodes.items[node].parent;
-			node_branch[node] = add_branch(f, parent ? node_branch[parent] : top, (struct branch){ .node = node });
+			node_branch[node] =
+				add_branch(f, parent ? node_branch[parent] : top, (struct branch){ .node = node });
 			fm_vec_push(&touched, node);
 		}
 		uint32_t branch = leaves[i].node ? node_branch[leaves[i].node] : top;
@@ -198,8 +214,8 @@ static void put_frame(struct flame *f, const struct branch *b, double x, uint32_
 	fputs("<g><title>", f->out);
 	put_xml(f->out, text);
 	fprintf(f->out, "\n%.3f s, %.2f%%, %" PRIu64 " samples</title>", (double)b->weight * 1e-9, share * 100, b->n);
-	fprintf(f->out, "<rect class=\"%s\" x=\"%.4f\" y=\"%u\" width=\"%.4f\" height=\"%u\"/>", color_of(f, b), left, y, px,
-		FM_FLAME_ROW);
+	fprintf(f->out, "<rect class=\"%s\" x=\"%.4f\" y=\"%u\" width=\"%.4f\" height=\"%u\"/>", color_of(f, b), left,
+		y, px, FM_FLAME_ROW);
 	fprintf(f->out, "<text x=\"%.2f\" y=\"%u\">", left + 3, y + 12);
 	put_text(f->out, text, px);
 	fputs("</text></g>\n", f->out);
@@ -262,7 +278,8 @@ static void put_head(struct flame *f, uint64_t n_narrow)
 	unsigned height = FM_FLAME_TOP + (f->max_depth + 1) * FM_FLAME_ROW + 10;
 	fprintf(f->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" viewBox=\"0 0 %u %u\">\n<style><![CDATA[\n%s]]></style>\n"
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%u\" height=\"%u\" viewBox=\"0 0 %u "
+		"%u\">\n<style><![CDATA[\n%s]]></style>\n"
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"h\" x=\"10\" y=\"21\">",
 		FM_FLAME_WIDTH, height, FM_FLAME_WIDTH, height, fm_flame_style);
 	struct fm_buf command = { 0 };
@@ -272,12 +289,15 @@ static void put_head(struct flame *f, uint64_t n_narrow)
 	else
 		fputs("fathom", f->out);
 	fm_buf_deinit(&command);
-	fprintf(f->out, "</text>\n<text class=\"i\" id=\"info\" x=\"10\" y=\"40\">%.3f s in %" PRIu64 " samples", f->whole * 1e-9,
-		f->branches.items[0].n);
+	fprintf(f->out, "</text>\n<text class=\"i\" id=\"info\" x=\"10\" y=\"40\">%.3f s in %" PRIu64 " samples",
+		f->whole * 1e-9, f->branches.items[0].n);
 	if (n_narrow)
 		fprintf(f->out, "; %" PRIu64 " frames narrower than %g%% left out", n_narrow, MIN_SHARE * 100);
-	fputs("</text>\n<text class=\"b\" id=\"search\" x=\"10\" y=\"57\">search</text><text class=\"b\" id=\"reset\" x=\"110\" y=\"57\" "
-	      "style=\"display:none\">reset zoom</text><text class=\"i\" id=\"hits\" x=\"200\" y=\"57\"></text>\n<g id=\"frames\">\n", f->out);
+	fputs("</text>\n<text class=\"b\" id=\"search\" x=\"10\" y=\"57\">search</text><text class=\"b\" id=\"reset\" "
+	      "x=\"110\" y=\"57\" "
+	      "style=\"display:none\">reset zoom</text><text class=\"i\" id=\"hits\" x=\"200\" y=\"57\"></text>\n<g "
+	      "id=\"frames\">\n",
+	      f->out);
 }
 
 enum fm_err fm_write_flamegraph(FILE *out, struct fm_analysis *a, struct fm_diag *diag)

@@ -1,11 +1,14 @@
 #include "render/flamegraph.h"
 
+// One line of CSS or JavaScript is one line here.
+// clang-format off
+
 const char fm_flame_style[] =
 	"text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24;pointer-events:none}\n"
 	".h{font:bold 15px system-ui,sans-serif}.b{font:13px system-ui,sans-serif;fill:#0550ae;cursor:pointer;pointer-events:auto}\n"
 	".i{font:13px system-ui,sans-serif;fill:#57606a}\n"
 	"#frames rect{stroke:#fff;stroke-width:.6;cursor:pointer}#frames rect:hover{stroke:#1b1f24}\n"
-	"g.up rect{opacity:.45}g.hit rect{fill:#d63aff!important}\n"
+	"g.up rect{opacity:.45}g.hit rect{fill:#f0abfc!important}\n"
 	// Python blue, native amber, the interpreter's own code grey, errors red, threads and processes green
 	".p0{fill:#8ec5ff}.p1{fill:#7ab8f5}.p2{fill:#a3d0ff}.n0{fill:#ffc46b}.n1{fill:#f7b755}.n2{fill:#ffd18a}\n"
 	".y{fill:#c9d1d9}.e{fill:#ff7b72}.t{fill:#a6e3a1}.r{fill:#dde3ea}\n";

@@ -1,4 +1,5 @@
-// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left out.
+// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left
+// out.
 #include "base/json.h"
 #include "render/facts.h"
 #include "render/formats.h"
@@ -83,7 +84,9 @@ static void write_processes(struct fm_json *j, const struct fm_profile *p)
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
 		fm_json_u64(j, "pid", process->info.pid);
-		if (i == 0 || !process->info.parent_pid) // the root's parent is fathom or the user's shell: not part of the profile
+		if (i == 0 ||
+		    !process->info
+			     .parent_pid) // the root's parent is fathom or the user's shell: not part of the profile
 			fm_json_null(j, "parent");
 		else
 			fm_json_u64(j, "parent", process->info.parent_pid);
@@ -129,7 +132,9 @@ static void write_classes(struct fm_json *j, const struct fm_weight *w)
 
 static void write_functions(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
 {
-	static const char *const kinds[] = { [FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error" };
+	static const char *const kinds[] = {
+		[FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error"
+	};
 	fm_json_array(j, "functions");
 	for (size_t i = 0; i < t->functions.n; i++) {
 		const struct fm_function_row *row = &t->functions.items[i];
@@ -169,8 +174,8 @@ static void write_lines(struct fm_json *j, const struct fm_analysis *a, const st
 		fm_json_real(j, "total_s", fm_seconds(ns[FM_CLASS_PYTHON] + ns[FM_CLASS_NATIVE] + ns[FM_CLASS_SYSTEM]));
 		fm_json_real(j, "plus_minus_s", fm_summary_plus_minus_s(t, &row->weight));
 		fm_json_u64(j, "samples", row->weight.n);
-		static const char *const zeroes[] = { "alloc_bytes", "alloc_python_share", "peak_bytes", "peak_plus_minus_bytes",
-			"avg_bytes", "copy_bytes" };
+		static const char *const zeroes[] = { "alloc_bytes",           "alloc_python_share", "peak_bytes",
+						      "peak_plus_minus_bytes", "avg_bytes",          "copy_bytes" };
 		for (size_t z = 0; z < FM_ARRAY_LEN(zeroes); z++)
 			fm_json_u64(j, zeroes[z], 0);
 		fm_json_array(j, "timeline_bytes");

@@ -6,10 +6,16 @@
 
 static struct fm_str last_part(struct fm_str path)
 {
-	const char *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
-	if (!slash || slash + 1 == path.p + path.len)
+	if (!path.p || !path.len)
 		return path;
-	return (struct fm_str){ slash + 1, (uint32_t)(path.p + path.len - slash - 1) };
+	const char *end = path.p + path.len, *slash = memrchr(path.p, '/', path.len);
+	// Every package has an __init__.py: its folder says which.
+	if (slash && slash > path.p &&
+	    fm_str_eq((struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) }, FM_STR_LIT("__init__.py")))
+		slash = memrchr(path.p, '/', (size_t)(slash - path.p));
+	if (!slash || slash + 1 == end)
+		return path;
+	return (struct fm_str){ slash + 1, (uint32_t)(end - slash - 1) };
 }
 
 struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id)
@@ -51,8 +57,9 @@ static bool is_plain_word(struct fm_str s)
 {
 	for (uint32_t i = 0; i < s.len; i++) {
 		char c = s.p[i];
-		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("_-+=./:,@%^", c) ||
-		      (uint8_t)c >= 0x80) || !c)
+		if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+		      strchr("_-+=./:,@%^", c) || (uint8_t)c >= 0x80) ||
+		    !c)
 			return false;
 	}
 	return s.len > 0;
@@ -104,15 +111,26 @@ uint32_t fm_label_process_of(const struct fm_analysis *a, uint32_t thread_id)
 	return id < a->profile->processes.n ? id : FM_NO_ID;
 }
 
-uint32_t fm_label_parent_of(const struct fm_analysis *a, uint32_t process_id)
+// The process with the pid of its parent that began before it, or FM_NO_ID.
+static uint32_t parent_of(const struct fm_analysis *a, uint32_t process_id)
 {
 	const struct fm_process_info *info = &a->profile->processes.items[process_id].info;
 	uint32_t best = FM_NO_ID;
-	// Pids are reused: the parent is the latest process of that pid that came before. A lower id also rules out cycles.
+	// Pids are reused: the parent is the latest process of that pid that came before. A lower id also rules out
+	// cycles.
 	for (uint32_t i = 0; i < process_id; i++)
 		if (a->profile->processes.items[i].info.pid == info->parent_pid)
 			best = i;
 	return best;
+}
+
+unsigned fm_label_process_chain(const struct fm_analysis *a, uint32_t process_id,
+				uint32_t ret[static FM_LABEL_MAX_PROCESSES])
+{
+	unsigned n = 0;
+	for (; process_id != FM_NO_ID && n < FM_LABEL_MAX_PROCESSES; process_id = parent_of(a, process_id))
+		ret[n++] = process_id;
+	return n;
 }
 
 void fm_label_clean(struct fm_buf *b, struct fm_str s)

@@ -15,8 +15,11 @@ void fm_label_process(struct fm_buf *b, const struct fm_analysis *a, uint32_t pr
 
 // The thread's process, or FM_NO_ID.
 uint32_t fm_label_process_of(const struct fm_analysis *a, uint32_t thread_id);
-// The process with the pid of its parent that began before it, or FM_NO_ID.
-uint32_t fm_label_parent_of(const struct fm_analysis *a, uint32_t process_id);
+// The process and its parents as far as the profile knows them, innermost first. Returns how many; deeper families
+// than this come from damaged files and are cut off.
+#define FM_LABEL_MAX_PROCESSES 64
+unsigned fm_label_process_chain(const struct fm_analysis *a, uint32_t process_id,
+				uint32_t ret[static FM_LABEL_MAX_PROCESSES]);
 
 // Arguments joined by NUL bytes, as one line for a shell.
 void fm_label_command(struct fm_buf *b, struct fm_str nul_joined);

@@ -11,7 +11,8 @@
 const struct fm_format fm_formats[] = {
 	{ "text", "the report that 'fathom report' prints", ".txt", fm_write_text },
 	{ "json", "the report for machines, schema fathom.report/1", ".json", fm_write_json },
-	{ "collapsed", "one line per stack with its count: flamegraph.pl, inferno, speedscope", ".txt", fm_write_collapsed },
+	{ "collapsed", "one line per stack with its count: flamegraph.pl, inferno, speedscope", ".txt",
+	  fm_write_collapsed },
 	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope },
 	{ "flamegraph", "interactive SVG, self-contained", ".svg", fm_write_flamegraph },
 	{ "chrometrace", "trace events: chrome://tracing, Perfetto", ".json", fm_write_chrometrace },
@@ -54,8 +55,17 @@ static enum fm_err open_output(const char *path, const char *profile_path, struc
 static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_diag *diag)
 {
 	errno = 0;
-	bool is_bad = fflush(out->file) || ferror(out->file);
+	bool is_bad = fflush(out->file);
 	int cause = errno;
+	if (!is_bad && ferror(out->file)) {
+		// An earlier write failed and stdio forgot why. The file is broken anyhow: write again to hear the
+		// reason.
+		clearerr(out->file);
+		fputc('\n', out->file);
+		fflush(out->file);
+		cause = errno;
+		is_bad = true;
+	}
 	if (out->is_ours && fclose(out->file)) {
 		is_bad = true;
 		cause = cause ? cause : errno;

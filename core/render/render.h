@@ -19,7 +19,7 @@ extern const struct fm_format fm_formats[];
 // NULL when there is none of that name.
 const struct fm_format *fm_format_find(const char *name);
 
-// Reads the profile and writes it as the named format. out_path NULL or "-" is standard output. On failure diag holds one line
-// and a half-written regular file is gone.
+// Reads the profile and writes it as the named format. out_path NULL or "-" is standard output. On failure diag holds
+// one line and a half-written regular file is gone.
 FM_MUST_CHECK enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
 					  const struct fm_view_options *options, struct fm_diag *diag);

@@ -1,7 +1,7 @@
 // The file format of speedscope.app: a sampled profile per thread, in order of time, weights in seconds.
 //
-// A stack is written out for every run of equal samples, so the file grows with runs. Past MAX_RUNS no browser opens it any
-// more: then each distinct stack is written once, which the left-heavy and sandwich views show exactly the same.
+// A stack is written out for every run of equal samples, so the file grows with runs. Past MAX_RUNS no browser opens it
+// any more: then each distinct stack is written once, which the left-heavy and sandwich views show exactly the same.
 #include <stdlib.h>
 
 #include "aggregate/leaves.h"
@@ -128,7 +128,8 @@ static enum fm_err fill_spool(struct fm_spool *spool, struct fm_analysis *a, str
 		if (event.type != FM_EVENT_SAMPLE || s->thread_id >= a->tally.threads.n || s->class >= FM_N_CLASSES ||
 		    !fm_view_shows_class(&a->options, s->class))
 			continue;
-		err = fm_spool_add(spool, s->thread_id, (struct fm_run){ fm_view_node(&a->view, s->stack_id), s->weight_ns }, diag);
+		err = fm_spool_add(spool, s->thread_id,
+				   (struct fm_run){ fm_view_node(&a->view, s->stack_id), s->weight_ns }, diag);
 		if (err || spool->n_runs > MAX_RUNS)
 			break;
 	}
@@ -204,8 +205,10 @@ enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag
 	fm_json_object(&w.j, NULL);
 	fm_json_str(&w.j, "$schema", FM_STR_LIT("https://www.speedscope.app/file-format-schema.json"));
 	fm_json_str(&w.j, "exporter", FM_STR_LIT("fathom@" FM_VERSION));
-	fm_json_str(&w.j, "name", is_in_order ? FM_STR_LIT("fathom profile") :
-						FM_STR_LIT("fathom profile (each distinct stack once: too many samples for a timeline)"));
+	fm_json_str(&w.j, "name",
+		    is_in_order
+			    ? FM_STR_LIT("fathom profile")
+			    : FM_STR_LIT("fathom profile (each distinct stack once: too many samples for a timeline)"));
 	fm_json_u64(&w.j, "activeProfileIndex", 0);
 	write_frames(&w);
 	fm_json_array(&w.j, "profiles");

@@ -10,7 +10,8 @@ static enum fm_err write_block(struct fm_spool *s, struct fm_spool_thread *t, st
 		s->file = tmpfile();
 	if (!s->file || fseeko(s->file, (off_t)s->size, SEEK_SET) ||
 	    fwrite(t->block, sizeof(*t->block), FM_SPOOL_BLOCK, s->file) != FM_SPOOL_BLOCK || fflush(s->file))
-		return fm_diag_set(diag, FM_E_IO, "cannot write a temporary file: %s; free some room in /tmp", strerror(errno));
+		return fm_diag_set(diag, FM_E_IO, "cannot write a temporary file: %s; free some room in /tmp",
+				   strerror(errno));
 	fm_vec_push(&t->offsets, s->size);
 	s->size += sizeof(*t->block) * FM_SPOOL_BLOCK;
 	t->n_in_block = 0;

@@ -1,5 +1,5 @@
-// Sorts a stream of samples by thread without holding it in memory: blocks of one thread each go to an unnamed temporary file.
-// Consecutive samples of a thread in the same node become one record.
+// Sorts a stream of samples by thread without holding it in memory: blocks of one thread each go to an unnamed
+// temporary file. Consecutive samples of a thread in the same node become one record.
 #pragma once
 
 #include <stdint.h>
@@ -33,6 +33,7 @@ struct fm_spool {
 FM_MUST_CHECK enum fm_err fm_spool_add(struct fm_spool *s, uint32_t thread_id, struct fm_run run, struct fm_diag *diag);
 void fm_spool_deinit(struct fm_spool *s);
 
-// Reads one thread's runs in order, block by block: *ret_n runs at ret (FM_SPOOL_BLOCK of room); FM_E_END after the last.
+// Reads one thread's runs in order, block by block: *ret_n runs at ret (FM_SPOOL_BLOCK of room); FM_E_END after the
+// last.
 FM_MUST_CHECK enum fm_err fm_spool_read(struct fm_spool *s, uint32_t thread_id, size_t block_idx, struct fm_run *ret,
 					uint32_t *ret_n, struct fm_diag *diag);

@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 
 #define DEFAULT_WIDTH 100
-#define MIN_WIDTH 60  // narrower, tables stop making sense: the terminal wraps
+#define MIN_WIDTH 72  // narrower, tables stop making sense: the terminal wraps
 #define MAX_WIDTH 140 // wider, the eye loses the row
 
 static bool locale_is_utf8(void)

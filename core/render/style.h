@@ -1,5 +1,5 @@
-// How the text report is set: width, colour, characters. Every name that reaches a terminal passes through here, because
-// names come from files and may hold escape sequences.
+// How the text report is set: width, colour, characters. Every name that reaches a terminal passes through here,
+// because names come from files and may hold escape sequences.
 #pragma once
 
 #include <stdbool.h>
@@ -16,7 +16,17 @@ struct fm_style {
 
 void fm_style_init(struct fm_style *s, FILE *out, const struct fm_view_options *options);
 
-enum fm_paint { FM_PAINT_NONE, FM_PAINT_BOLD, FM_PAINT_DIM, FM_PAINT_BLUE, FM_PAINT_YELLOW, FM_PAINT_RED, FM_PAINT_GREEN, FM_PAINT_MAGENTA, FM_PAINT_CYAN };
+enum fm_paint {
+	FM_PAINT_NONE,
+	FM_PAINT_BOLD,
+	FM_PAINT_DIM,
+	FM_PAINT_BLUE,
+	FM_PAINT_YELLOW,
+	FM_PAINT_RED,
+	FM_PAINT_GREEN,
+	FM_PAINT_MAGENTA,
+	FM_PAINT_CYAN,
+};
 void fm_style_paint(const struct fm_style *s, enum fm_paint paint); // FM_PAINT_NONE ends it
 
 // Text cut to `cells` (with an ellipsis) and padded to it when is_padded. Tabs become spaces, controls '?'.

@@ -10,6 +10,8 @@
 
 #define DEFAULT_TOP 10
 #define MAX_THREAD_ROWS 20
+// Threads and processes below this share of the time are counted, not listed: a shell script has dozens of them.
+#define MIN_ROW_PERCENT 0.5
 
 static const struct class_look {
 	const char *name, *block, *letter;
@@ -37,12 +39,15 @@ static void print_head(const struct fm_text *t)
 	struct fm_buf command = { 0 };
 	fm_label_command(&command, f->command);
 	// Not cut to the width: people copy this line.
-	fm_style_fit(s, command.len ? (struct fm_str){ (const char *)command.data, (uint32_t)command.len } : FM_STR_LIT("(unknown command)"),
+	fm_style_fit(s,
+		     command.len ? (struct fm_str){ (const char *)command.data, (uint32_t)command.len }
+				 : FM_STR_LIT("(unknown command)"),
 		     UINT16_MAX, false);
 	fm_buf_deinit(&command);
 	fputc('\n', s->out);
 	if (f->exit_signal)
-		fprintf(s->out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal), f->wall_s);
+		fprintf(s->out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal),
+			f->wall_s);
 	else if (f->exit_code > 0)
 		fprintf(s->out, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
 	else if (f->exit_code == 0)
@@ -87,8 +92,11 @@ static void print_classes(const struct fm_text *t)
 	char count[32];
 	fm_style_heading(s, "Where the time went");
 	if (!t->facts.n_samples) {
-		fm_style_wrap(s, FM_STR_LIT("No samples: the program used too little CPU time for this rate, or could not be "
-					    "sampled (see below). A higher --rate sees shorter programs."), 0, 0);
+		fm_style_wrap(
+			s,
+			FM_STR_LIT("No samples: the program used too little CPU time for this rate, or could not be "
+				   "sampled (see below). A higher --rate sees shorter programs."),
+			0, 0);
 		return;
 	}
 	unsigned cells[FM_N_CLASSES], n_cells = FM_MIN(s->width - 2, 72);
@@ -104,23 +112,27 @@ static void print_classes(const struct fm_text *t)
 		double seconds = fm_seconds(sum->total.ns[c]);
 		fputs("  ", s->out);
 		put_mark(s, &looks[c]);
-		fprintf(s->out, " %-20s %10.3f s", looks[c].name, seconds);
+		fprintf(s->out, " %-19s %10.3f s", looks[c].name, seconds);
 		if (fm_class_is_cpu(c))
 			fprintf(s->out, "  %5.1f%% %s%.1f", 100 * seconds / t->cpu_s, s->has_utf8 ? "±" : "+-",
-				100 * fm_plus_minus_s(seconds, sum->class_sq[c], t->cpu_s, sum->total.cpu_sq) / t->cpu_s);
+				100 * fm_plus_minus_s(seconds, sum->class_sq[c], t->cpu_s, sum->total.cpu_sq) /
+					t->cpu_s);
 		fputc('\n', s->out);
 	}
-	fprintf(s->out, "    %-20s %10.3f s  in %s samples", "CPU time sampled", t->cpu_s, fm_style_count(sum->total.n, count));
+	fprintf(s->out, "    %-19s %10.3f s  in %s samples", "CPU time sampled", t->cpu_s,
+		fm_style_count(sum->total.n, count));
 	if (t->facts.wall_s > 0)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
 }
 
-static void print_function(const struct fm_text *t, size_t rank, const struct fm_function_row *row, const struct fm_weight *w)
+static void print_function(const struct fm_text *t, size_t rank, const struct fm_function_row *row,
+			   const struct fm_weight *w)
 {
 	const struct fm_style *s = &t->style;
 	const struct fm_function *f = fm_analysis_function(t->a, row->function_id);
-	const unsigned place_cells = 24, fixed = 5 + 2 + 6 + 1 + 5 + 1 + 11 + 2;
+	const unsigned place_cells = s->width < 90 ? 18 : 24,
+		       fixed = 5 + 2 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + 11 + 2;
 	double pm = t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, w) / t->cpu_s : 0;
 	struct fm_buf place = { 0 };
 	struct fm_str file = fm_label_file(t->a, row->function_id);
@@ -137,10 +149,14 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 	fm_style_fit(s, f->name, s->width - fixed - place_cells, true);
 	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, w));
 	fm_style_paint(s, FM_PAINT_DIM);
-	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+", interval);
+	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+-", interval);
 	fm_style_paint(s, FM_PAINT_NONE);
-	fprintf(s->out, " %9.3f s  ", fm_seconds(fm_weight_cpu_ns(w)));
-	fm_style_fit(s, (struct fm_str){ (const char *)place.data, (uint32_t)place.len }, place_cells, false);
+	fprintf(s->out, " %9.3f s%s", fm_seconds(fm_weight_cpu_ns(w)), place.len ? "  " : "");
+	struct fm_str text = { (const char *)place.data, (uint32_t)place.len };
+	if (f->line)
+		fm_style_fit_end(s, text, place_cells); // the line is at the end
+	else
+		fm_style_fit(s, text, place_cells, false);
 	fputc('\n', s->out);
 	fm_buf_deinit(&place);
 }
@@ -149,7 +165,8 @@ static const struct fm_function_row *sort_rows;
 
 static int compare_self(const void *pa, const void *pb)
 {
-	uint64_t a = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pa].self), b = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pb].self);
+	uint64_t a = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pa].self),
+		 b = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pb].self);
 	if (a != b)
 		return (b > a) - (b < a);
 	return (*(const uint32_t *)pa > *(const uint32_t *)pb) - (*(const uint32_t *)pa < *(const uint32_t *)pb);
@@ -192,21 +209,34 @@ static void print_threads(const struct fm_text *t)
 		return;
 	fm_style_heading(s, "%zu threads with samples", n);
 	fprintf(s->out, "%10s %10s  %11s  %6s %12s  %s\n", "pid", "tid", "CPU", "", "samples", "name");
-	for (size_t i = 0; i < FM_MIN(n, (size_t)MAX_THREAD_ROWS); i++) {
+	size_t shown = 1;
+	while (shown < FM_MIN(n, (size_t)MAX_THREAD_ROWS) &&
+	       fm_text_percent(t, &t->summary.threads.items[shown].weight) >= MIN_ROW_PERCENT)
+		shown++;
+	for (size_t i = 0; i < shown; i++) {
 		const struct fm_thread_row *row = &t->summary.threads.items[i];
-		const struct fm_thread *thread = row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
+		const struct fm_thread *thread =
+			row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
 		uint32_t process = fm_label_process_of(t->a, row->thread_id);
-		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%% %12s  ", process != FM_NO_ID ? p->processes.items[process].info.pid : 0,
-			thread ? thread->tid : 0, fm_seconds(fm_weight_cpu_ns(&row->weight)), fm_text_percent(t, &row->weight),
-			fm_style_count(row->n, count));
+		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%% %12s%s",
+			process != FM_NO_ID ? p->processes.items[process].info.pid : 0, thread ? thread->tid : 0,
+			fm_seconds(fm_weight_cpu_ns(&row->weight)), fm_text_percent(t, &row->weight),
+			fm_style_count(row->n, count), thread && thread->name.len ? "  " : "");
 		fm_style_fit(s, thread ? thread->name : FM_STR_LIT(""), s->width - 59, false);
 		fputc('\n', s->out);
 	}
-	if (n > MAX_THREAD_ROWS)
-		fprintf(s->out, "           and %zu more; --json lists them all\n", n - MAX_THREAD_ROWS);
+	if (n > shown)
+		fprintf(s->out, "           and %zu more with less; --json lists them all\n", n - shown);
 }
 
-static void print_processes(const struct fm_text *t)
+static int compare_processes(const void *pa, const void *pb)
+{
+	const struct fm_process_row *a = pa, *b = pb;
+	uint64_t ta = fm_weight_cpu_ns(&a->weight), tb = fm_weight_cpu_ns(&b->weight);
+	return ta != tb ? (tb > ta) - (tb < ta) : (a->process_id > b->process_id) - (a->process_id < b->process_id);
+}
+
+static void print_processes(struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	const struct fm_profile *p = t->a->profile;
@@ -214,9 +244,15 @@ static void print_processes(const struct fm_text *t)
 		return;
 	fm_style_heading(s, "%zu processes", p->processes.n);
 	fprintf(s->out, "%10s %10s  %11s  %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
-	for (size_t i = 0; i < FM_MIN(p->processes.n, (size_t)MAX_THREAD_ROWS); i++) {
-		const struct fm_process *process = &p->processes.items[i];
-		const struct fm_weight *w = &t->summary.processes.items[i].weight;
+	struct fm_process_row *rows = t->summary.processes.items;
+	qsort(rows, t->summary.processes.n, sizeof(*rows), compare_processes);
+	size_t shown = 1;
+	while (shown < FM_MIN(p->processes.n, (size_t)MAX_THREAD_ROWS) &&
+	       fm_text_percent(t, &rows[shown].weight) >= MIN_ROW_PERCENT)
+		shown++;
+	for (size_t i = 0; i < shown; i++) {
+		const struct fm_process *process = &p->processes.items[rows[i].process_id];
+		const struct fm_weight *w = &rows[i].weight;
 		char exit_text[24] = "?";
 		if (process->exit_signal)
 			snprintf(exit_text, sizeof(exit_text), "signal %d", process->exit_signal);
@@ -226,12 +262,13 @@ static void print_processes(const struct fm_text *t)
 			fm_seconds(fm_weight_cpu_ns(w)), fm_text_percent(t, w), exit_text);
 		struct fm_buf command = { 0 };
 		fm_label_command(&command, process->info.command);
-		fm_style_fit(s, (struct fm_str){ (const char *)command.data, (uint32_t)command.len }, s->width - 54, false);
+		fm_style_fit(s, (struct fm_str){ (const char *)command.data, (uint32_t)command.len }, s->width - 54,
+			     false);
 		fm_buf_deinit(&command);
 		fputc('\n', s->out);
 	}
-	if (p->processes.n > MAX_THREAD_ROWS)
-		fprintf(s->out, "           and %zu more; --json lists them all\n", p->processes.n - MAX_THREAD_ROWS);
+	if (p->processes.n > shown)
+		fprintf(s->out, "           and %zu more with less; --json lists them all\n", p->processes.n - shown);
 }
 
 struct gaps {
@@ -280,7 +317,7 @@ static void print_method(const struct fm_text *t)
 			fm_buf_printf(&line, " (%.1f%% of the CPU time)", 100 * f->overhead_s / f->cpu_s);
 		fm_buf_u8(&line, '.');
 	}
-	fm_buf_printf(&line, " %s is the 95%% interval, in points of percent.", s->has_utf8 ? "±" : "+");
+	fm_buf_printf(&line, " %s is the 95%% interval, in points of percent.", s->has_utf8 ? "±" : "+-");
 	fm_style_wrap(s, (struct fm_str){ (const char *)line.data, (uint32_t)line.len }, 0, 0);
 	fm_buf_deinit(&line);
 }

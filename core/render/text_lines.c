@@ -5,7 +5,7 @@
 #include "render/text.h"
 
 #define MAX_FILES 6
-#define MAX_LINES 15      // per file
+#define MAX_LINES 15       // per file
 #define MIN_FILE_SHARE 1.0 // percent of the CPU time; what is less is in --json
 #define MIN_LINE_SHARE 0.5
 
@@ -23,7 +23,8 @@ static int compare_files(const void *pa, const void *pb)
 
 static int compare_line_numbers(const void *pa, const void *pb)
 {
-	const struct fm_line_row *a = *(const struct fm_line_row *const *)pa, *b = *(const struct fm_line_row *const *)pb;
+	const struct fm_line_row *a = *(const struct fm_line_row *const *)pa,
+				 *b = *(const struct fm_line_row *const *)pb;
 	return (a->line > b->line) - (a->line < b->line);
 }
 
@@ -37,7 +38,8 @@ static struct source open_source(const struct fm_profile *p, struct fm_str filen
 {
 	for (size_t i = 0; i < p->sources.n; i++)
 		if (fm_str_eq(p->sources.items[i].filename, filename))
-			return (struct source){ p->sources.items[i].text.p, p->sources.items[i].text.p + p->sources.items[i].text.len, 1 };
+			return (struct source){ p->sources.items[i].text.p,
+						p->sources.items[i].text.p + p->sources.items[i].text.len, 1 };
 	return (struct source){ "", "", 1 };
 }
 
@@ -55,6 +57,14 @@ static struct fm_str source_line(struct source *s, uint32_t line)
 	return (struct fm_str){ s->p, len && s->p[len - 1] == '\r' ? len - 1 : len };
 }
 
+static unsigned indent_of(struct fm_str line)
+{
+	unsigned n = 0;
+	while (n < line.len && (line.p[n] == ' ' || line.p[n] == '\t'))
+		n++;
+	return n < line.len ? n : UINT16_MAX; // blank lines say nothing about the indentation
+}
+
 static void put_cell(const struct fm_text *t, uint64_t ns, const char *bar)
 {
 	double percent = t->cpu_s > 0 ? 100 * fm_seconds(ns) / t->cpu_s : 0;
@@ -64,7 +74,7 @@ static void put_cell(const struct fm_text *t, uint64_t ns, const char *bar)
 		fprintf(t->style.out, "%7s %s", "", bar);
 }
 
-static void print_row(const struct fm_text *t, const struct fm_line_row *row, struct source *source, const char *bar)
+static void print_row(const struct fm_text *t, const struct fm_line_row *row, struct fm_str text, const char *bar)
 {
 	const struct fm_style *s = &t->style;
 	const uint64_t *ns = row->weight.ns;
@@ -72,12 +82,13 @@ static void print_row(const struct fm_text *t, const struct fm_line_row *row, st
 	put_cell(t, ns[FM_CLASS_PYTHON] + ns[FM_CLASS_GC], bar);
 	put_cell(t, ns[FM_CLASS_NATIVE], bar);
 	put_cell(t, ns[FM_CLASS_SYSTEM], bar);
-	fprintf(s->out, "%5.1f %s", t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, &row->weight) / t->cpu_s : 0, bar);
-	struct fm_str text = source_line(source, row->line);
-	unsigned room = s->width - 48;
+	fprintf(s->out, "%5.1f %s",
+		t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, &row->weight) / t->cpu_s : 0, bar);
+	fputc(' ', s->out);
+	unsigned room = s->width - 49;
 	if (text.len) {
 		fm_style_fit(s, text, room, false);
-	} else {
+	} else { // no source was captured
 		fm_style_paint(s, FM_PAINT_DIM);
 		fputs("in ", s->out);
 		fm_style_fit(s, fm_analysis_function(t->a, row->function_id)->name, room - 3, false);
@@ -107,16 +118,24 @@ static void print_file(const struct fm_text *t, const struct file *file)
 	fm_style_paint(s, FM_PAINT_BOLD);
 	fm_style_fit_end(s, name, s->width - 36);
 	fm_style_paint(s, FM_PAINT_NONE);
-	fprintf(s->out, ": %.1f%% of the time (%.3f s)\n", fm_text_percent(t, &file->weight), fm_seconds(fm_weight_cpu_ns(&file->weight)));
+	fprintf(s->out, ": %.1f%% of the time (%.3f s)\n", fm_text_percent(t, &file->weight),
+		fm_seconds(fm_weight_cpu_ns(&file->weight)));
 	fm_style_paint(s, FM_PAINT_DIM);
-	fprintf(s->out, "%6s %s%7s %s%7s %s%7s %s%*s %s\n", "line", bar, "Python", bar, "native", bar, "system", bar, s->has_utf8 ? 6 : 5,
-		s->has_utf8 ? "±" : "+-", bar);
+	fprintf(s->out, "%6s %s%7s %s%7s %s%7s %s%*s %s\n", "line", bar, "Python", bar, "native", bar, "system", bar,
+		s->has_utf8 ? 6 : 5, s->has_utf8 ? "±" : "+-", bar);
 	fm_style_paint(s, FM_PAINT_NONE);
+	// What all shown lines are indented by is room for code.
+	unsigned indent = UINT16_MAX;
 	struct source source = open_source(t->a->profile, name);
+	for (size_t i = 0; i < rows.n; i++)
+		indent = FM_MIN(indent, indent_of(source_line(&source, rows.items[i]->line)));
+	source = open_source(t->a->profile, name);
 	for (size_t i = 0; i < rows.n; i++) {
 		if (i && rows.items[i]->line > rows.items[i - 1]->line + 1)
 			fprintf(s->out, "%6s %s%8s%s%8s%s%8s%s%6s%s\n", "...", bar, "", bar, "", bar, "", bar, "", bar);
-		print_row(t, rows.items[i], &source, bar);
+		struct fm_str text = source_line(&source, rows.items[i]->line);
+		unsigned cut = FM_MIN(indent, text.len);
+		print_row(t, rows.items[i], (struct fm_str){ text.p + cut, text.len - cut }, bar);
 	}
 	if (n_all > rows.n)
 		fprintf(s->out, "       %zu more lines with less time are in --json\n", n_all - rows.n);
@@ -139,8 +158,10 @@ void fm_text_lines(const struct fm_text *t)
 	fm_map_deinit(&index);
 	if (files.n) {
 		qsort(files.items, files.n, sizeof(*files.items), compare_files);
-		fm_style_heading(&t->style, t->a->options.detailed ? "Lines, native callees charged to the Python line" :
-			"Lines of your code, with what they call in libraries and native code");
+		fm_style_heading(&t->style,
+				 t->a->options.detailed
+					 ? "Lines, native callees charged to the Python line"
+					 : "Lines of your code, with what they call in libraries and native code");
 	}
 	for (size_t i = 0; i < FM_MIN(files.n, (size_t)MAX_FILES); i++)
 		if (i == 0 || fm_text_percent(t, &files.items[i].weight) >= MIN_FILE_SHARE)

@@ -118,7 +118,7 @@ FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 		return;
 	// Several threads may tell of the same image at once; the collector takes equal records for one.
 	if (!fm_sig.has_python)
-		fm_sig_python_look(image->start, image->end, image->bias, /* is_late= */ true);
+		fm_sig_python_look(image->start, image->end, image->bias);
 	const char *path = image->path[0] ? image->path : fm_sig.exe;
 	uint32_t path_len = (uint32_t)length_of(path, 4096), id_len = 0;
 	const uint8_t *build_id = find_build_id(image, &id_len);

@@ -1,11 +1,14 @@
 //   native (innermost first)           runs                        out
 //   memcpy            cfa 0x10                                     memcpy
-//   PyEval            cfa 0x50         marker 0x48: g, f           g, f, PyEval
+//   PyEval            cfa 0x50         marker 0x48: g, f           PyEval, g, f
 //   list_sort         cfa 0x60                                     list_sort
-//   PyEval            cfa 0x90         marker 0x88: main           main, PyEval
+//   PyEval            cfa 0x90         marker 0x88: main           PyEval, main
 //
 // A run belongs to the native frame whose part of the stack, [previous cfa, cfa), holds its marker. Both lists are ordered by
 // address, so one pass does it, with stripped, split and tail-calling interpreters alike.
+//
+// The evaluator's own frame goes to the inner end of its run, as what the innermost function is doing. At the outer end its pc,
+// which differs from sample to sample, would make every frame of the run part of a new stack.
 #include "sigsafe/merge.h"
 
 #include <stdbool.h>
@@ -62,17 +65,14 @@ FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, uint32_t *ret_leaf_idx, ui
 	for (uint32_t i = 0; i < t->n_native; i++) {
 		// The frame at which unwinding broke off does not own what lies beyond.
 		uint64_t cfa = t->native[i].cfa;
-		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++)
-			for (; frame < t->runs[run].end; frame++)
-				put(t, t->python[frame]);
-		if (cfa == UINT64_MAX && !t->native_error)
-			for (; frame < t->n_python; frame++)
-				put(t, t->python[frame]);
 		if (i == 0)
 			*ret_leaf_idx = t->n_out;
 		if (i == t->exact_native)
 			*ret_exact_idx = t->n_out;
 		put(t, FM_WIRE_FRAME_NATIVE << FM_WIRE_FRAME_SHIFT | (t->native[i].pc & ((1ull << FM_WIRE_FRAME_SHIFT) - 1)));
+		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++)
+			for (; frame < t->runs[run].end; frame++)
+				put(t, t->python[frame]);
 	}
 	if (t->native_error)
 		put(t, FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | t->native_error);

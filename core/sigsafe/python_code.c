@@ -140,6 +140,10 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 	    !fm_sig_read_u64(t, code + row->code_line_table, &fields[2]) ||
 	    !fm_sig_read_u32(t, code + row->code_first_line, &first_line))
 		return 0;
+	// From 3.12 on an inlined constructor call has a frame of the interpreter's own under it, whose code has one string for
+	// both its names and no first line. Tracebacks leave it out, and so do we.
+	if (FM_UNLIKELY(fields[0] == fields[1] && first_line == 0))
+		return FM_SIG_NOT_A_FUNCTION;
 	// Code objects are freed and their addresses used again. The parts' addresses and the first line tell them apart.
 	uint32_t print = (uint32_t)(fm_sig_hash(fields[0] ^ fm_sig_hash(fields[1] ^ fm_sig_hash(fields[2] ^ first_line))) >> 16);
 	struct fm_sig_code *free_entry = NULL;

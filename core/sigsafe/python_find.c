@@ -11,9 +11,8 @@ enum { NOT_LOOKED = 0, READY = 1, LOOKING = 2 };
 
 static _Atomic uint32_t looking;
 
-FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias, bool is_late)
+FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias)
 {
-	(void)is_late;
 	if (fm_sig.has_python)
 		return;
 	uintptr_t runtime = fm_sig_elf_symbol(start, end, bias, "_PyRuntime", NULL);

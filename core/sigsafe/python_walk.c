@@ -6,16 +6,21 @@
 
 #include "format/model.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/restart.h"
+#include "sigsafe/unwind.h"
 
 #include "sigsafe/sigsafe.h"
 
 // Thread states are smaller; a cframe inside one is the root that every chain ends with.
 #define THREAD_STATE_BYTES 2048
+// The evaluator's first instructions, in which it links its cframe; the longest seen is 240 bytes.
+#define EVALUATOR_PROLOGUE_BYTES 512
 
 struct walk {
 	struct fm_sig_thread *t;
 	const struct fm_py_row *row;
 	uintptr_t ts;
+	const ucontext_t *uc;
 };
 
 static FM_SIGSAFE void end_run(struct fm_sig_thread *t, uintptr_t marker)
@@ -43,6 +48,8 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint32_t id = fm_sig_code_id(t, code);
 	if (id == 0)
 		return false;
+	if (id == FM_SIG_NOT_A_FUNCTION)
+		return true;
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
 		uint64_t bytecode = code + row->code_bytecode;
@@ -110,15 +117,194 @@ static FM_SIGSAFE void walk_objects(struct walk *w)
 	}
 }
 
+enum chain { CHAIN_BROKEN, CHAIN_GOES_ON, CHAIN_ENDS };
+
+// Where an evaluator call's run of frames ends: 3.11 at the frame that entered it, from 3.12 on at a shim. Up to 3.12 what
+// comes then must be the outer call's frame. *frame moves outwards by one; on CHAIN_ENDS it is the outer call's.
+static FM_SIGSAFE enum chain step_outwards(const struct walk *w, uint64_t *frame, uint64_t outer_frame, bool *ret_is_shim)
+{
+	const struct fm_py_row *row = w->row;
+	uint8_t owner, is_entry = 0;
+	uint64_t previous;
+	if (!*frame || *frame == outer_frame || (*frame & 7) || !fm_sig_read_u8(w->t, *frame + row->frame_owner, &owner) ||
+	    !fm_sig_read_u64(w->t, *frame + row->frame_previous, &previous))
+		return CHAIN_BROKEN;
+	*ret_is_shim = owner >= row->first_shim_owner;
+	if (row->frame_is_entry && !fm_sig_read_u8(w->t, *frame + row->frame_is_entry, &is_entry))
+		return CHAIN_BROKEN;
+	*frame = previous;
+	if (!*ret_is_shim && !is_entry)
+		return CHAIN_GOES_ON;
+	return row->frames == FM_PY_FRAMES_SHIM || previous == outer_frame ? CHAIN_ENDS : CHAIN_BROKEN;
+}
+
+// Pushes a run's frames. False when it does not end as a run does; then nothing is pushed.
+static FM_SIGSAFE bool push_run(struct walk *w, uint64_t *frame, uint64_t outer_frame, uint64_t *ret_last)
+{
+	struct fm_sig_thread *t = w->t;
+	uint32_t n_before = t->n_python;
+	for (uint32_t n = 0; n < FM_SIG_MAX_FRAMES; n++) {
+		uint64_t at = *frame;
+		bool is_shim;
+		enum chain chain = step_outwards(w, frame, outer_frame, &is_shim);
+		if (chain == CHAIN_BROKEN || (!is_shim && !push_frame(w, at))) {
+			bool is_full = t->n_python == FM_SIG_MAX_FRAMES;
+			if (!is_full)
+				t->n_python = n_before;
+			return is_full;
+		}
+		if (chain == CHAIN_ENDS) {
+			*ret_last = at;
+			return true;
+		}
+	}
+	return true;
+}
+
+// How many frames a run has from here on; 0 when it is none. Frames without a code object are none.
+static FM_SIGSAFE uint32_t measure_run(const struct walk *w, uint64_t frame, uint64_t outer_frame)
+{
+	for (uint32_t n = 1; n < FM_SIG_MAX_FRAMES; n++) {
+		uint64_t code, type, at = frame;
+		bool is_shim;
+		enum chain chain = step_outwards(w, &frame, outer_frame, &is_shim);
+		if (chain == CHAIN_BROKEN)
+			return 0;
+		if (!is_shim) {
+			if (!fm_sig_read_u64(w->t, at + w->row->frame_code, &code))
+				return 0;
+			code &= ~(uint64_t)w->row->executable_tag_mask;
+			if ((code & 7) || !fm_sig_read_u64(w->t, code + w->row->object_type, &type) ||
+			    type != fm_sig.python.code_type)
+				return 0;
+		}
+		if (chain == CHAIN_ENDS)
+			return n;
+	}
+	return 0;
+}
+
+// True for a cframe whose frames make up a whole run and from which the chain leads outwards to the one inside the thread state.
+static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t inner)
+{
+	const struct fm_py_row *row = w->row;
+	uint64_t frame, outer_cframe, outer_frame;
+	if (cframe - w->ts >= THREAD_STATE_BYTES &&
+	    ((cframe & 7) || !fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &frame) ||
+	     !fm_sig_read_u64(w->t, cframe + row->cframe_previous, &outer_cframe) ||
+	     !fm_sig_read_u64(w->t, outer_cframe + row->cframe_current_frame, &outer_frame) ||
+	     !measure_run(w, frame, outer_frame)))
+		return false;
+	for (uint32_t n = 0; n < FM_SIG_MAX_RUNS; n++) {
+		if (cframe - w->ts < THREAD_STATE_BYTES)
+			return true;
+		if (cframe <= inner || (cframe & 7))
+			return false;
+		inner = cframe;
+		if (!fm_sig_read_u64(w->t, cframe + row->cframe_previous, &cframe))
+			return false;
+	}
+	return false;
+}
+
+#if defined(__x86_64__)
+#define N_GENERAL_REGISTERS 16
+static FM_SIGSAFE uint64_t general_register(const ucontext_t *uc, unsigned i)
+{
+	return (uint64_t)uc->uc_mcontext.gregs[i]; // REG_R8 = 0 to REG_RIP = 16
+}
+
+#define N_VECTOR_HALVES 32
+static FM_SIGSAFE uint64_t vector_half(const ucontext_t *uc, unsigned i)
+{
+	const struct _libc_fpstate *fp = uc->uc_mcontext.fpregs;
+	if (!fp)
+		return 0;
+	const uint32_t *words = &fp->_xmm[i / 2].element[(i & 1) * 2];
+	return (uint64_t)words[0] | (uint64_t)words[1] << 32;
+}
+#else
+#define N_GENERAL_REGISTERS 31
+static FM_SIGSAFE uint64_t general_register(const ucontext_t *uc, unsigned i)
+{
+	return uc->uc_mcontext.regs[i];
+}
+
+#define N_VECTOR_HALVES 0
+static FM_SIGSAFE uint64_t vector_half(const ucontext_t *uc, unsigned i)
+{
+	(void)uc;
+	return i * 0;
+}
+#endif
+
+static FM_SIGSAFE bool is_entering_evaluator(const struct walk *w)
+{
+	uint64_t pc = fm_sig_context_pc(w->uc), start = fm_sig.python.eval_start;
+	return start && pc >= start && pc - start < EVALUATOR_PROLOGUE_BYTES;
+}
+
+// The evaluator links its cframe into the thread state first and fills it in some instructions later, both fields in one
+// store. Until then the cframe holds whatever was on the stack, often what an earlier call left there, which looks right and is
+// not. The outer cframe is in a register meanwhile, general or vector: it is the innermost one of all that lead to the root.
+// The call that is being entered has not begun; its time is its caller's.
+static FM_SIGSAFE uint64_t find_outer_cframe(const struct walk *w, uint64_t entering)
+{
+	uint64_t best = 0, previous;
+	if (fm_sig_read_u64(w->t, entering + w->row->cframe_previous, &previous) && is_cframe(w, previous, entering))
+		best = previous;
+	for (unsigned i = 0; i < N_GENERAL_REGISTERS + N_VECTOR_HALVES; i++) {
+		uint64_t reg = i < N_GENERAL_REGISTERS ? general_register(w->uc, i) : vector_half(w->uc, i - N_GENERAL_REGISTERS);
+		// The root is in the thread state, to which another register points anyway: it is what is left when none is better.
+		bool is_root = reg - w->ts < THREAD_STATE_BYTES;
+		if (!best && is_root)
+			best = reg;
+		else if (!is_root && reg > entering && is_cframe(w, reg, entering) &&
+			 (!best || reg < best || best - w->ts < THREAD_STATE_BYTES))
+			best = reg;
+	}
+	return best;
+}
+
+// The innermost run changes with every call and return, and the compiler orders the stores of that as it likes: for an
+// instruction or two the current frame may be one not yet filled in, or one already cut off from its caller (a generator that
+// yields). The caller is in a register then, because the next store needs it: of all registers that lead to the run's end, it is
+// the one with the longest way there.
+static FM_SIGSAFE uint64_t find_innermost_frame(const struct walk *w, uint64_t current, uint64_t outer_frame)
+{
+	uint64_t best = 0, candidate;
+	uint32_t best_length = 0;
+	for (unsigned i = 0; i <= N_GENERAL_REGISTERS; i++) {
+		if (i < N_GENERAL_REGISTERS)
+			candidate = general_register(w->uc, i);
+		else if (!fm_sig_read_u64(w->t, current + w->row->frame_previous, &candidate))
+			continue;
+		if (!candidate || candidate == current)
+			continue;
+		uint32_t length = measure_run(w, candidate, outer_frame);
+		if (length > best_length) {
+			best_length = length;
+			best = candidate;
+		}
+	}
+	return best;
+}
+
 // 3.11 and 3.12: every evaluator call has a cframe, which knows the call's current frame.
 static FM_SIGSAFE void walk_cframes(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
 	const struct fm_py_row *row = w->row;
-	uint64_t cframe, outer_cframe, frame, outer_frame, stack_top;
-	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &cframe) ||
-	    !fm_sig_read_u64(t, w->ts + row->ts_datastack_top, &stack_top))
+	uint64_t cframe, outer_cframe, frame, outer_frame, last = 0;
+	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &cframe))
 		return;
+	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe)) {
+		cframe = find_outer_cframe(w, cframe);
+		if (!cframe) {
+			torn(t);
+			return;
+		}
+	}
 	for (uint32_t n = 0; cframe && cframe - w->ts >= THREAD_STATE_BYTES; n++) {
 		if (n == FM_SIG_MAX_RUNS || !fm_sig_read_u64(t, cframe + row->cframe_current_frame, &frame) ||
 		    !fm_sig_read_u64(t, cframe + row->cframe_previous, &outer_cframe) ||
@@ -126,36 +312,19 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 			torn(t);
 			return;
 		}
-		bool is_innermost = n == 0;
-		while (frame && frame != outer_frame) { // a frame still being linked may point past its run
-			uint8_t owner, is_entry = 0;
-			if (!fm_sig_read_u8(t, frame + row->frame_owner, &owner)) {
-				if (!is_innermost)
-					torn(t);
-				break;
-			}
-			if (row->first_shim_owner && owner >= row->first_shim_owner)
-				break;
-			// The evaluator links its cframe before it fills current_frame in: for some instructions there is an
-			// old value. It points to a frame already popped, at or above the top of the data stack (which
-			// grows upwards in chunks of 16 KiB and more).
-			if (is_innermost && owner != row->generator_owner && frame >= stack_top && frame - stack_top < 16384)
-				break;
-			if (!push_frame(w, frame)) {
-				if (!is_innermost)
-					torn(t);
-				break;
-			}
-			if (row->frame_is_entry && (!fm_sig_read_u8(t, frame + row->frame_is_entry, &is_entry) || is_entry))
-				break;
-			if (!fm_sig_read_u64(t, frame + row->frame_previous, &frame)) {
+		uint64_t current = frame;
+		if (FM_UNLIKELY(!push_run(w, &frame, outer_frame, &last))) {
+			frame = n == 0 ? find_innermost_frame(w, current, outer_frame) : 0;
+			if (!frame || !push_run(w, &frame, outer_frame, &last)) {
 				torn(t);
-				break;
+				return;
 			}
 		}
 		end_run(t, cframe);
-		if (t->python_error)
+		if (t->n_python == FM_SIG_MAX_FRAMES) {
+			torn(t);
 			return;
+		}
 		cframe = outer_cframe;
 	}
 }
@@ -164,35 +333,29 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 static FM_SIGSAFE void walk_shims(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
-	const struct fm_py_row *row = w->row;
-	uint64_t frame;
-	if (!fm_sig_read_u64(t, w->ts + row->ts_current_frame, &frame))
+	uint64_t frame, shim = 0;
+	if (!fm_sig_read_u64(t, w->ts + w->row->ts_current_frame, &frame))
 		return;
-	uint32_t run_start = 0;
 	for (uint32_t n = 0; frame; n++) {
-		uint8_t owner;
-		if (n == 2 * FM_SIG_MAX_FRAMES || !fm_sig_read_u8(t, frame + row->frame_owner, &owner)) {
-			torn(t);
-			break;
+		uint64_t current = frame;
+		uint32_t n_before = t->n_python;
+		if (FM_UNLIKELY(!push_run(w, &frame, 0, &shim))) {
+			frame = n == 0 ? find_innermost_frame(w, current, 0) : 0;
+			if (!frame || !push_run(w, &frame, 0, &shim)) {
+				torn(t);
+				return;
+			}
 		}
-		if (owner >= row->first_shim_owner) {
-			if (t->n_python > run_start)
-				end_run(t, frame);
-			run_start = t->n_python;
-		} else if (!push_frame(w, frame)) {
+		if (t->n_python > n_before)
+			end_run(t, shim);
+		if (n == FM_SIG_MAX_FRAMES || t->n_python == FM_SIG_MAX_FRAMES) {
 			torn(t);
-			break;
-		}
-		if (!fm_sig_read_u64(t, frame + row->frame_previous, &frame)) {
-			torn(t);
-			break;
+			return;
 		}
 	}
-	if (t->n_python > run_start)
-		end_run(t, 0);
 }
 
-FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, bool *ret_is_collecting)
+FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc, bool *ret_is_collecting)
 {
 	t->n_python = t->n_runs = 0;
 	t->python_error = 0;
@@ -200,7 +363,7 @@ FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, bool *ret_is_collect
 	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
 		return;
 	const struct fm_sig_python *py = &fm_sig.python;
-	struct walk w = { t, &py->row, (uintptr_t)py->current_thread_state() };
+	struct walk w = { t, &py->row, (uintptr_t)py->current_thread_state(), uc };
 	// Up to 3.11 the "current" state is the GIL holder's, of whatever thread; from 3.12 on it is this thread's, and none while
 	// the GIL is released. The state that belongs to this thread in either case is PyGILState's.
 	uint64_t owner;

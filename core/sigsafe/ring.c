@@ -41,7 +41,8 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
-	if (FM_LIKELY(fm_sig_self != NULL))
+	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
+	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL))
 		return fm_sig_self;
 	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
@@ -61,13 +62,13 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		owner->pid = fm_sig.pid;
 		owner->tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
 		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		atomic_store_explicit(&slot->sent_ns, 0, memory_order_relaxed); // the ticker's words to an earlier thread
 		t->slot = slot;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
-		t->samples_until_page_flush = 0;
-		t->unload_generation = UINT32_MAX;
+		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		fm_sig_self = t;
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;

@@ -17,6 +17,9 @@
 
 extern int sched_getcpu(void);
 
+// A running thread takes a signal within some ten microseconds. Later than this, it had been ready to run but on no CPU.
+#define LATE_NS 200000u
+
 static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
 {
 	struct timespec ts;
@@ -27,14 +30,8 @@ static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
 static FM_SIGSAFE void count_cost(struct fm_wire_slot *slot, uint64_t cycles)
 {
 	// Relaxed and unshared: only this thread writes its slot's counters.
-	uint64_t total = atomic_load_explicit(&slot->cost_cycles, memory_order_relaxed);
-	atomic_store_explicit(&slot->cost_cycles, total + cycles, memory_order_relaxed);
-	unsigned log2 = 63 - (unsigned)__builtin_clzll(cycles | 4);
-	unsigned bucket = (log2 << 2 | (unsigned)(cycles >> (log2 - 2) & 3)) - 8;
-	if (bucket >= FM_WIRE_COST_BUCKETS)
-		bucket = FM_WIRE_COST_BUCKETS - 1;
-	uint32_t n = atomic_load_explicit(&slot->cost[bucket], memory_order_relaxed);
-	atomic_store_explicit(&slot->cost[bucket], n + 1, memory_order_relaxed);
+	_Atomic uint32_t *bucket = &slot->cost[fm_wire_cost_bucket(cycles)];
+	atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1, memory_order_relaxed);
 }
 
 static FM_SIGSAFE void bump(_Atomic uint64_t *counter)
@@ -51,11 +48,12 @@ static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
 			t->rows[i].kind = FM_SIG_ROW_EMPTY;
 	}
-	if (t->samples_until_page_flush-- == 0) {
+	if (t->samples_until_page_flush == 0) {
 		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
 		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
 			t->pages[i] = 0;
 	}
+	t->samples_until_page_flush--;
 }
 
 static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
@@ -68,6 +66,18 @@ static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc
 	if (fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end)
 		return FM_CLASS_PYTHON;
 	return FM_CLASS_NATIVE;
+}
+
+// True for a signal that found the thread preempted, for which "running" stands too. It is answered where the scheduler took
+// the CPU away: not at a random place of the program but at a beat of the kernel's own, with which a program's beat can be in
+// step. Left out, its time goes to the next sample, and a thread gets its samples per second of CPU however crowded the
+// machine is. A system call holds signals back by itself; but had it run all the while, it had used as much CPU.
+static FM_SIGSAFE bool was_preempted(struct fm_sig_thread *t, uint64_t now_ns, uint64_t cpu_ns, uint64_t pc)
+{
+	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed); // 0 with perf
+	if (!sent_ns || now_ns <= sent_ns + LATE_NS)
+		return false;
+	return cpu_ns - t->last_cpu_ns < now_ns - sent_ns || !fm_sig_is_after_syscall(t, pc);
 }
 
 static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
@@ -121,9 +131,12 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	}
 	t->is_busy = true;
 	refresh(t);
+	uint64_t now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	if (FM_UNLIKELY(was_preempted(t, now_ns, cpu_ns, fm_sig_context_pc(uc))))
+		goto answered;
 	bool is_collecting;
-	fm_sig_python_walk(t, &is_collecting);
+	fm_sig_python_walk(t, uc, &is_collecting);
 	uint8_t class = classify(t, uc, is_collecting);
 	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
 	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {
@@ -142,11 +155,12 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	fm_sig_merge(t, &leaf_idx, &exact_idx);
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
-	push_sample(t, ns_of(CLOCK_MONOTONIC), cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
+	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
+	count_cost(t->slot, fm_sig_cycles() - start);
+answered:
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
-	count_cost(t->slot, fm_sig_cycles() - start);
 	fm_sig_leave_to_main(t, uc);
 	t->is_busy = false;
 	// Last: the ticker may send the next signal now.

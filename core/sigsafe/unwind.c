@@ -214,15 +214,28 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct regs *regs, bool
 	return 0;
 }
 
-FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
+static FM_SIGSAFE struct regs regs_of(const ucontext_t *uc)
 {
-	struct regs regs = {
+	return (struct regs){
 		.pc = (uint64_t)uc->uc_mcontext.gregs[REG_RIP],
 		.sp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP],
 		.fp = (uint64_t)uc->uc_mcontext.gregs[REG_RBP],
 		.bx = (uint64_t)uc->uc_mcontext.gregs[REG_RBX],
 		.all = uc->uc_mcontext.gregs,
 	};
+}
+
+FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
+{
+	struct regs regs = regs_of(uc);
+	uint64_t sp = regs.sp;
+	bool is_exact;
+	return step(t, &regs, true, &is_exact) == 0 && addr >= sp && addr < regs.sp;
+}
+
+FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	struct regs regs = regs_of(uc);
 	if (fm_sig_is_resuming(regs.pc)) { // in our own detour: the stack as the program knows it
 		const struct fm_sig_resume *resume = (const struct fm_sig_resume *)regs.sp;
 		if (fm_sig_readable(t, regs.sp, sizeof(*resume))) {
@@ -263,6 +276,14 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 	t->n_native = 0;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
+}
+
+FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
+{
+	(void)t;
+	(void)uc;
+	(void)addr;
+	return false;
 }
 
 #endif

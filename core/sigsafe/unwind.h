@@ -1,6 +1,7 @@
 // Native stacks: from a signal context to the list of (pc, CFA), innermost first.
 #pragma once
 
+#include <stdbool.h>
 #include <ucontext.h>
 
 #include "sigsafe/state.h"
@@ -18,3 +19,6 @@ enum fm_sig_row_kind {
 
 // Fills t->native, t->n_native, t->exact_native and t->native_error (0 = the outermost frame was reached).
 void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc);
+
+// True when addr is in the interrupted function's own part of the stack.
+bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr);

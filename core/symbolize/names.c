@@ -10,7 +10,8 @@
 // Longer names come from templates gone wild or from hostile files; demangling them costs more than it tells.
 #define MAX_SYMBOL_BYTES 4096
 
-// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM: .llvm.123
+// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM:
+// .llvm.123
 static size_t plain_length(const char *symbol)
 {
 	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm." };
@@ -65,7 +66,8 @@ static size_t after_stdlib(struct fm_str path)
 			end++;
 		if (end > digits && end < path.len && path.p[end] == 't') // free-threaded: python3.13t
 			end++;
-		bool in_lib = i >= 3 && (!memcmp(path.p + i - 3, "lib", 3) || (i >= 5 && !memcmp(path.p + i - 5, "lib64", 5)));
+		bool in_lib = i >= 3 &&
+			      (!memcmp(path.p + i - 3, "lib", 3) || (i >= 5 && !memcmp(path.p + i - 5, "lib64", 5)));
 		if (end > digits && end < path.len && path.p[end] == '/' && in_lib)
 			return end + 1;
 	}
@@ -96,7 +98,8 @@ struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename)
 		skip = after_folder(filename, "dist-packages");
 	if (!skip)
 		skip = after_stdlib(filename);
-	struct fm_str rest = skip ? (struct fm_str){ filename.p + skip, filename.len - (uint32_t)skip } : fm_name_base(filename);
+	struct fm_str rest =
+		skip ? (struct fm_str){ filename.p + skip, filename.len - (uint32_t)skip } : fm_name_base(filename);
 	static const char *const ends[] = { "/__init__.py", ".py" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++) {
 		size_t n = strlen(ends[i]);

@@ -6,11 +6,12 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-// C++ and Rust names without their parameters; parts that the compiler split off a function (.cold, .isra.0) carry the name
-// of the function they came from.
+// C++ and Rust names without their parameters; parts that the compiler split off a function (.cold, .isra.0) carry the
+// name of the function they came from.
 struct fm_str fm_name_demangle(struct fm_arena *arena, const char *symbol);
 
-// "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a package's __init__.py.
+// "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a package's
+// __init__.py.
 struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename);
 
 // Installed packages, the standard library and frozen modules.

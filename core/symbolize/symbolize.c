@@ -24,9 +24,9 @@ struct fm_symbolizer {
 	const struct fm_profile *profile;
 	struct fm_arena arena;
 	struct image *images;
-	struct place *places;      // by frame id
-	uint32_t *code_functions;  // by code id: function id + 1
-	struct fm_intern keys;     // what makes two functions the same
+	struct place *places;     // by frame id
+	uint32_t *code_functions; // by code id: function id + 1
+	struct fm_intern keys;    // what makes two functions the same
 	struct fm_intern files;
 	FM_VEC(struct fm_function) functions; // by key id
 	FM_VEC(struct fm_coverage) coverage;
@@ -163,26 +163,31 @@ static struct fm_symbols *open_image(struct fm_symbolizer *s, uint32_t image_id)
 		err = fm_symbols_open(path, &image->symbols, NULL);
 	}
 	if (err) {
-		cover(s, info->path, err == FM_E_NOT_FOUND ? "the file is gone or unreadable; report on the machine that was profiled" :
-							     "the file is damaged or no ELF file; restore it and report again");
+		cover(s, info->path,
+		      err == FM_E_NOT_FOUND ? "the file is gone or unreadable; report on the machine that was profiled"
+					    : "the file is damaged or no ELF file; restore it and report again");
 		return NULL;
 	}
 	if (info->build_id.len && !fm_str_eq(info->build_id, fm_symbols_build_id(image->symbols))) {
 		fm_symbols_close(image->symbols);
 		image->symbols = NULL;
-		cover(s, info->path, info->flags & FM_IMAGE_IS_VDSO ?
-			"another kernel runs now; report under the kernel that was profiled" :
-			"the file was replaced since the capture (its build id differs); restore that build and report again");
+		cover(s, info->path,
+		      info->flags & FM_IMAGE_IS_VDSO
+			      ? "another kernel runs now; report under the kernel that was profiled"
+			      : "the file was replaced since the capture (its build id differs); restore that build "
+				"and report again");
 		return NULL;
 	}
 	if (!fm_symbols_count(image->symbols))
-		cover(s, info->path, "the file holds no function symbols; install its debug symbols or an unstripped build");
+		cover(s, info->path,
+		      "the file holds no function symbols; install its debug symbols or an unstripped build");
 	return image->symbols;
 }
 
 static struct fm_place native_place(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
 	struct fm_function f = { .kind = FM_FRAME_NATIVE };
+	uint64_t addr = frame->value;
 	if (frame->ref < s->profile->images.n) {
 		const struct fm_image *image = &s->profile->images.items[frame->ref];
 		f.path = image->path;
@@ -190,13 +195,15 @@ static struct fm_place native_place(struct fm_symbolizer *s, const struct fm_fra
 		f.is_plumbing = image->flags & FM_IMAGE_IS_PYTHON;
 		struct fm_symbols *symbols = open_image(s, frame->ref);
 		struct fm_symbol symbol;
-		if (symbols && !fm_symbols_find(symbols, frame->value, &symbol)) {
+		if (symbols && !fm_symbols_find(symbols, addr, &symbol)) {
 			f.name = fm_name_demangle(&s->arena, symbol.name);
 			f.is_known = true;
+		} else if (symbols && fm_symbols_function_start(symbols, addr, &addr)) {
+			addr = frame->value; // not even its borders are known: it stands for itself
 		}
 	}
 	if (!f.is_known)
-		f.name = format(s, "0x%" PRIx64, frame->value);
+		f.name = format(s, "0x%" PRIx64, addr);
 	return (struct fm_place){ function_id(s, &f), 0 };
 }
 

@@ -1,8 +1,8 @@
 // Frames to names: (image, address) -> function and library, (code, offset) -> function, file and line.
 //
-// Works lazily: an image's file is opened when the first frame in it is asked for, each frame is looked up once. One thread at
-// a time. Everything handed out lives as long as the symbolizer, which borrows the profile (and so the reader).
-// Lines and inlined calls of native code will come from debug information; fm_place has the room for them.
+// Works lazily: an image's file is opened when the first frame in it is asked for, each frame is looked up once. One
+// thread at a time. Everything handed out lives as long as the symbolizer, which borrows the profile (and so the
+// reader). Lines and inlined calls of native code will come from debug information; fm_place has the room for them.
 #pragma once
 
 #include <stdbool.h>
@@ -13,10 +13,10 @@
 #include "read/reader.h"
 
 struct fm_function {
-	uint8_t kind; // enum fm_frame_kind
-	bool is_known;    // false: `name` is the address, no symbol holds it
-	bool is_plumbing; // native code of the interpreter itself
-	bool is_library;  // Python: installed or standard library or frozen, not the user's own code
+	uint8_t kind;         // enum fm_frame_kind
+	bool is_known;        // false: `name` is an address, of the unnamed function's start where that is known
+	bool is_plumbing;     // native code of the interpreter itself
+	bool is_library;      // Python: installed or standard library or frozen, not the user's own code
 	struct fm_str name;   // "CSSCode.symplectic_product", "cblas_dgemm", "0x1f20"; an error frame's text
 	struct fm_str file;   // the source file; "" when unknown
 	struct fm_str module; // dotted Python module as far as the path tells, or the library's file name

@@ -1,4 +1,4 @@
-// The shared memory between agent and collector: plain structs and constants, no functions.
+// The shared memory between agent and collector: plain structs and constants.
 //
 // The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
 // exec needs no handshake, and what a killed process wrote last is still there to be drained.
@@ -95,6 +95,20 @@ static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process 
 // Handler time histogram: bucket = 4 * log2(cycles) with two fraction bits. 2^8 to 2^24 cycles is all that matters.
 #define FM_WIRE_COST_BUCKETS 96
 
+// The middle of a bucket, in cycles.
+static inline uint64_t fm_wire_cost_cycles(unsigned bucket)
+{
+	bucket += 8;
+	return (uint64_t)(9 + 2 * (bucket & 3)) << (bucket >> 2) >> 3;
+}
+
+static inline unsigned fm_wire_cost_bucket(uint64_t cycles)
+{
+	unsigned log2 = 63 - (unsigned)__builtin_clzll(cycles | 4);
+	unsigned bucket = (log2 << 2 | (unsigned)(cycles >> (log2 - 2) & 3)) - 8;
+	return bucket < FM_WIRE_COST_BUCKETS ? bucket : FM_WIRE_COST_BUCKETS - 1;
+}
+
 // Who owns a slot: one entry of the slot table.
 struct fm_wire_owner {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
@@ -115,10 +129,10 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_failed;  // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
 	_Atomic uint64_t cpu_ns;    // the thread's CPU clock at its last sample
-	_Atomic uint64_t cost_cycles;
 	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
+	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
 };
 static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
 

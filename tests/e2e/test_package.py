@@ -27,9 +27,8 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """bin/ of a fresh environment with nothing but the wheel in it."""
     venv = tmp_path_factory.mktemp("venv")
-    assert run([sys.executable, "-m", "venv", "--without-pip", str(venv)]).returncode == 0
-    python = str(venv / "bin" / "python")
-    result = run([sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", str(wheel)])
+    assert run([sys.executable, "-m", "venv", str(venv)]).returncode == 0
+    result = run([str(venv / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--no-index", str(wheel)])
     assert result.returncode == 0, result.stdout
     return venv / "bin"
 

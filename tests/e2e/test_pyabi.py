@@ -4,7 +4,6 @@ Three ways: offsetof() over its own headers, a walk of its own stack by our offs
 """
 
 import functools
-import glob
 import importlib.util
 import json
 import os
@@ -62,9 +61,17 @@ def compile_c(out, *args):
 def tools(tmp_path_factory):
     """Our own tools, built from the sources at hand and not from whatever lies in a build folder."""
     folder = tmp_path_factory.mktemp("tools")
-    sources = glob.glob(os.path.join(REPO, "core", "pyabi", "*.c")) + ["core/base/err.c"]
-    return {name: compile_c(folder / name, "-Wall", "-Wextra", "-Icore", "tests/tools/%s.c" % name, *sources)
-            for name in ("print_row", "print_lines")}
+    pyabi = [
+        os.path.join("core", "pyabi", f)
+        for f in sorted(os.listdir(os.path.join(REPO, "core", "pyabi")))
+        if f.endswith(".c")
+    ]
+    return {
+        name: compile_c(
+            folder / name, "-Wall", "-Wextra", "-Icore", "tests/tools/%s.c" % name, "core/base/err.c", *pyabi
+        )
+        for name in ("print_row", "print_lines")
+    }
 
 
 def print_row(tools, source, stdin=b""):
@@ -86,8 +93,11 @@ def row_of(tools, python):
 
 
 def include_folder(python):
-    out = subprocess.run([python.path, "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
-                         stdout=subprocess.PIPE, check=True)
+    out = subprocess.run(
+        [python.path, "-c", "import sysconfig; print(sysconfig.get_path('include'))"],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     folder = out.stdout.decode().strip()
     return folder if os.path.exists(os.path.join(folder, "internal", "pycore_pystate.h")) else None
 
@@ -97,9 +107,16 @@ def header_program(python, tmp_path, *defines):
     if not include:
         pytest.skip("no internal headers")
     # The parent folder too: Debian's pyconfig.h includes <ARCH/pythonX.Y/pyconfig.h>.
-    return compile_c(tmp_path / "header_offsets", "-w", *defines, "-I" + include,
-                     "-I" + os.path.join(include, "internal"), "-I" + os.path.dirname(include), "tests/tools/header_offsets.c",
-                     "-Wl,--unresolved-symbols=ignore-all")
+    return compile_c(
+        tmp_path / "header_offsets",
+        "-w",
+        *defines,
+        "-I" + include,
+        "-I" + os.path.join(include, "internal"),
+        "-I" + os.path.dirname(include),
+        "tests/tools/header_offsets.c",
+        "-Wl,--unresolved-symbols=ignore-all",
+    )
 
 
 def check_against_headers(row, program):

@@ -1,4 +1,4 @@
-// What every fuzzer has: LLVMFuzzerTestOneInput, which libFuzzer calls, or regress.c over the corpus.
+// What every fuzz target has. Its main() comes from libFuzzer, or from regress.c in the normal build.
 #pragma once
 
 #include <stdint.h>
@@ -8,10 +8,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define FUZZ_CHECK(cond)                                                         \
-	do {                                                                     \
-		if (!(cond)) {                                                   \
+#define FUZZ_CHECK(cond)                                                                     \
+	do {                                                                                 \
+		if (!(cond)) {                                                               \
 			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #cond); \
-			abort();                                                 \
-		}                                                                \
+			abort();                                                             \
+		}                                                                            \
 	} while (0)

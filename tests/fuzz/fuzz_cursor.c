@@ -1,10 +1,7 @@
 // Reads arbitrary bytes with an arbitrary order of reads: the first half says what to read, the second is read.
-#include <stdint.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include "base/cursor.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -38,8 +35,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		}
 		// A failed cursor never moves again and never forgets; a sound one never moves backwards.
-		if (fm_cursor_left(&c) > left || (before && c.err != before) || c.pos > c.end)
-			abort();
+		FUZZ_CHECK(fm_cursor_left(&c) <= left && c.pos <= c.end);
+		FUZZ_CHECK(!before || c.err == before);
 	}
 	return seen == 0x5eed ? -1 : 0; // uses every byte read, so that no read is left out by the compiler
 }

@@ -1,12 +1,8 @@
 // A main() for fuzz targets without a fuzzer: every file of the corpus whole, cut off at every length up to 4 KiB, and with
 // one byte changed at a time. The same inputs on every run, so a failure comes back.
-#include <dirent.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include <dirent.h>
 
 enum { MAX_INPUT_BYTES = 1 << 20, MAX_CUT_BYTES = 4096 };
 

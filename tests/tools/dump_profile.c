@@ -36,8 +36,8 @@ static void print_who(const struct fm_profile *p)
 {
 	for (size_t i = 0; i < p->processes.n; i++) {
 		const struct fm_process *r = &p->processes.items[i];
-		printf("process %zu pid=%u parent=%u start=%" PRIu64 " end=%" PRIu64 " code=%d signal=%d", i, r->info.pid, r->info.parent_pid,
-		       r->info.start_ns, r->end_ns, r->exit_code, r->exit_signal);
+		printf("process %zu pid=%u parent=%u start=%" PRIu64 " end=%" PRIu64 " code=%d signal=%d", i,
+		       r->info.pid, r->info.parent_pid, r->info.start_ns, r->end_ns, r->exit_code, r->exit_signal);
 		print_field(r->info.exe);
 		print_field(r->info.command);
 		print_field(r->info.python_version);
@@ -46,8 +46,9 @@ static void print_who(const struct fm_profile *p)
 	}
 	for (size_t i = 0; i < p->threads.n; i++) {
 		const struct fm_thread *t = &p->threads.items[i];
-		printf("thread %zu process=%u tid=%u start=%" PRIu64 " end=%" PRIu64 " cpu=%" PRIu64 " dropped=%" PRIu64, i, t->process_id,
-		       t->tid, t->start_ns, t->end_ns, t->cpu_ns, t->n_dropped);
+		printf("thread %zu process=%u tid=%u start=%" PRIu64 " end=%" PRIu64 " cpu=%" PRIu64
+		       " dropped=%" PRIu64,
+		       i, t->process_id, t->tid, t->start_ns, t->end_ns, t->cpu_ns, t->n_dropped);
 		print_field(t->name);
 		putchar('\n');
 	}
@@ -59,8 +60,8 @@ static void print_who(const struct fm_profile *p)
 	}
 	for (size_t i = 0; i < p->mappings.n; i++) {
 		const struct fm_mapping *m = &p->mappings.items[i];
-		printf("mapping process=%u image=%u start=%" PRIu64 " end=%" PRIu64 " bias=%" PRIu64 "\n", m->process_id, m->image_id, m->start,
-		       m->end, m->bias);
+		printf("mapping process=%u image=%u start=%" PRIu64 " end=%" PRIu64 " bias=%" PRIu64 "\n",
+		       m->process_id, m->image_id, m->start, m->end, m->bias);
 	}
 }
 
@@ -76,8 +77,8 @@ static void print_where(const struct fm_profile *p)
 		putchar('\n');
 	}
 	for (size_t i = 0; i < p->frames.n; i++)
-		printf("frame %zu kind=%u ref=%" PRId64 " value=%" PRIu64 "\n", i, p->frames.items[i].kind, id_or_none(p->frames.items[i].ref),
-		       p->frames.items[i].value);
+		printf("frame %zu kind=%u ref=%" PRId64 " value=%" PRIu64 "\n", i, p->frames.items[i].kind,
+		       id_or_none(p->frames.items[i].ref), p->frames.items[i].value);
 	for (size_t i = 0; i < p->stacks.n; i++)
 		printf("stack %zu parent=%u frame=%u\n", i, p->stacks.items[i].parent, p->stacks.items[i].frame_id);
 }
@@ -104,8 +105,8 @@ static void print_tables(const struct fm_profile *p)
 		print_field(p->sources.items[i].text);
 		putchar('\n');
 	}
-	printf("truncated=%d damaged=%" PRIu64 " undefined=%" PRIu64 " lost_samples=%" PRIu64 "\n", p->is_truncated, p->n_damaged_chunks,
-	       p->n_undefined_refs, p->n_lost_samples);
+	printf("truncated=%d damaged=%" PRIu64 " undefined=%" PRIu64 " lost_samples=%" PRIu64 "\n", p->is_truncated,
+	       p->n_damaged_chunks, p->n_undefined_refs, p->n_lost_samples);
 }
 
 int main(int argc, char **argv)
@@ -128,20 +129,23 @@ int main(int argc, char **argv)
 		const struct fm_sample *s = &ev.sample;
 		n++;
 		weight_ns += s->weight_ns;
-		mix = (mix ^ s->time_ns ^ (uint64_t)s->stack_id << 20) * 0x9e3779b97f4a7c15u + s->class + s->cpu + s->thread_id;
+		mix = (mix ^ s->time_ns ^ (uint64_t)s->stack_id << 20) * 0x9e3779b97f4a7c15u + s->class + s->cpu +
+		      s->thread_id;
 		if (!sums)
-			printf("sample thread=%u stack=%u time=%" PRIu64 " weight=%" PRIu64 " cpu=%u class=%u\n", s->thread_id, s->stack_id,
-			       s->time_ns, s->weight_ns, s->cpu, s->class);
+			printf("sample thread=%u stack=%u time=%" PRIu64 " weight=%" PRIu64 " cpu=%u class=%u\n",
+			       s->thread_id, s->stack_id, s->time_ns, s->weight_ns, s->cpu, s->class);
 	}
 	uint64_t took_ns = FM_MAX(fm_now_ns() - start_ns, 1u);
+	uint64_t cpu_ns = FM_MAX(fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID), 1u);
 	const struct fm_profile *p = fm_reader_profile(r);
 	if (sums) {
 		struct rusage usage;
 		getrusage(RUSAGE_SELF, &usage);
-		printf("%" PRIu64 " samples, weight %" PRIu64 " ns, mix %016" PRIx64 ", %zu stacks, %zu frames\n", n, weight_ns, mix, p->stacks.n,
-		       p->frames.n);
-		printf("%.1f M samples/s read, peak RSS %.1f MiB%s%s\n", (double)n * 1e3 / (double)took_ns, (double)usage.ru_maxrss / 1024.0,
-		       p->damage[0] ? "; " : "", p->damage);
+		printf("%" PRIu64 " samples, weight %" PRIu64 " ns, mix %016" PRIx64 ", %zu stacks, %zu frames\n", n,
+		       weight_ns, mix, p->stacks.n, p->frames.n);
+		printf("%.1f M samples/s read (%.1f per CPU second), peak RSS %.1f MiB%s%s\n",
+		       (double)n * 1e3 / (double)took_ns, (double)n * 1e3 / (double)cpu_ns,
+		       (double)usage.ru_maxrss / 1024.0, p->damage[0] ? "; " : "", p->damage);
 	} else {
 		print_tables(p);
 	}

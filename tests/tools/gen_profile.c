@@ -1,8 +1,8 @@
-// Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that share
-// prefixes, Python code objects with line tables, native images. The same arguments give the same file.
+// Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
+// share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
 //   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]
-// --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a
-// collector does. The last line tells how fast it was.
+// --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every
+// sample anew, as a collector does. The last line tells how fast it was.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,10 +70,16 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 	fm_writer_meta(w, "command", FM_STR_LIT("python3 generated.py"));
 	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
 	fm_writer_meta(w, "engine", FM_STR_LIT("ticker"));
-	fm_writer_coverage(w, FM_STR_LIT("process 77"), FM_STR_LIT("it was gone before \xc3\xbc its maps could be read\\"));
+	fm_writer_coverage(w, FM_STR_LIT("process 77"),
+			   FM_STR_LIT("it was gone before \xc3\xbc its maps could be read\\"));
 	struct fm_process_info info = {
-		.pid = 1000, .parent_pid = 1, .start_ns = 5, .exe = FM_STR_LIT("/usr/bin/python3.11"),
-		.command = FM_STR_LIT("python3\0generated.py"), .python_version = FM_STR_LIT("3.11.7"), .engine = FM_STR_LIT("ticker"),
+		.pid = 1000,
+		.parent_pid = 1,
+		.start_ns = 5,
+		.exe = FM_STR_LIT("/usr/bin/python3.11"),
+		.command = FM_STR_LIT("python3\0generated.py"),
+		.python_version = FM_STR_LIT("3.11.7"),
+		.engine = FM_STR_LIT("ticker"),
 	};
 	uint32_t process = fm_writer_process(w, &info);
 	for (uint32_t i = 0; i < o->n_threads; i++) {
@@ -87,8 +93,10 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 		for (size_t k = 0; k < sizeof(build_id); k++)
 			build_id[k] = (uint8_t)rng();
 		snprintf(text, sizeof(text), "/usr/lib/x86_64-linux-gnu/libpart%u.so.1", i);
-		uint32_t id = fm_writer_image(w, fm_str_of(text), (struct fm_str){ (char *)build_id, sizeof(build_id) }, i == 0);
-		fm_writer_mapping(w, process, id, 0x7f0000000000u + ((uint64_t)i << 24), 0x7f0000000000u + ((uint64_t)i << 24) + 0x400000,
+		uint32_t id = fm_writer_image(w, fm_str_of(text), (struct fm_str){ (char *)build_id, sizeof(build_id) },
+					      i == 0);
+		fm_writer_mapping(w, process, id, 0x7f0000000000u + ((uint64_t)i << 24),
+				  0x7f0000000000u + ((uint64_t)i << 24) + 0x400000,
 				  0x7f0000000000u + ((uint64_t)i << 24));
 	}
 	for (uint32_t i = 0; i < N_CODES; i++) {
@@ -99,10 +107,13 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 		uint32_t n = 20 + (uint32_t)below(sizeof(table) - 20);
 		for (uint32_t k = 0; k < n; k++)
 			table[k] = (char)(k % 2 ? below(4) : below(30));
-		struct fm_code_info code = { fm_str_of(name), fm_str_of(text), fm_str_of(file), 1 + (uint32_t)below(2000), 3, { table, n } };
+		struct fm_code_info code = {
+			fm_str_of(name), fm_str_of(text), fm_str_of(file), 1 + (uint32_t)below(2000), 3, { table, n }
+		};
 		fm_writer_code(w, &code);
 	}
-	fm_writer_source(w, FM_STR_LIT("/home/user/project/package_0/module_0.py"), FM_STR_LIT("def main():\n\tpass\n"));
+	fm_writer_source(w, FM_STR_LIT("/home/user/project/package_0/module_0.py"),
+			 FM_STR_LIT("def main():\n\tpass\n"));
 	for (uint32_t i = 0; i < N_FRAMES; i++) {
 		if (i % 50 == 49)
 			frames[i] = (struct frame){ FM_FRAME_ERROR, 0, 1 + below(6) };
@@ -111,7 +122,8 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 		else if (i % 40 == 0)
 			frames[i] = (struct frame){ FM_FRAME_NATIVE, FM_NO_ID, 0x7fff00000000u + below(1 << 20) };
 		else
-			frames[i] = (struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
+			frames[i] =
+				(struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
 	}
 	for (uint32_t i = 0; i < o->n_stacks; i++) {
 		uint32_t shared = i ? 8 + (uint32_t)below(DEPTH - 9) : 0;
@@ -149,8 +161,14 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 		if ((dice >> 16) % 200 == 0)
 			t->cpu = (uint32_t)below(16);
 		struct fm_sample sample = {
-			.thread_id = t->id, .stack_id = stack_id(w, o, t->stack), .time_ns = t->time_ns, .weight_ns = weight_ns,
-			.cpu = (uint16_t)t->cpu, .class = (uint8_t)(t->stack % 7 < 3 ? FM_CLASS_NATIVE : t->stack % 50 == 3 ? FM_CLASS_GC : FM_CLASS_PYTHON),
+			.thread_id = t->id,
+			.stack_id = stack_id(w, o, t->stack),
+			.time_ns = t->time_ns,
+			.weight_ns = weight_ns,
+			.cpu = (uint16_t)t->cpu,
+			.class = (uint8_t)(t->stack % 7 < 3     ? FM_CLASS_NATIVE
+					   : t->stack % 50 == 3 ? FM_CLASS_GC
+								: FM_CLASS_PYTHON),
 		};
 		fm_writer_sample(w, &sample);
 		if (o->flush_ns && t == threads && t->time_ns >= next_flush_ns) {
@@ -164,7 +182,9 @@ int main(int argc, char **argv)
 {
 	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
 	if (argc < 3) {
-		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]\n", stderr);
+		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] "
+		      "[--walk]\n",
+		      stderr);
 		return 2;
 	}
 	o.path = argv[1];
@@ -200,10 +220,11 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	write_tables(w, &o, threads);
-	uint64_t start_ns = fm_now_ns();
+	uint64_t start_ns = fm_now_ns(), start_cpu_ns = fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	write_samples(w, &o, threads);
 	fm_writer_flush(w);
 	uint64_t took_ns = FM_MAX(fm_now_ns() - start_ns, 1u);
+	uint64_t cpu_ns = FM_MAX(fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns, 1u);
 	for (uint32_t i = 0; i < o.n_threads; i++)
 		fm_writer_thread_end(w, threads[i].id, threads[i].time_ns + 1, threads[i].time_ns / 2, i);
 	fm_writer_process_end(w, 0, threads[0].time_ns + 2, -1, 9);
@@ -213,8 +234,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "gen_profile: %s\n", diag.text);
 		return 1;
 	}
-	printf("%" PRIu64 " samples, %" PRIu64 " bytes (%.2f a sample), %.2f M samples/s written\n", o.n_samples, bytes,
-	       o.n_samples ? (double)bytes / (double)o.n_samples : 0.0, (double)o.n_samples * 1e3 / (double)took_ns);
+	printf("%" PRIu64 " samples, %" PRIu64
+	       " bytes (%.2f a sample), %.2f M samples/s written (%.2f per CPU second)\n",
+	       o.n_samples, bytes, o.n_samples ? (double)bytes / (double)o.n_samples : 0.0,
+	       (double)o.n_samples * 1e3 / (double)took_ns, (double)o.n_samples * 1e3 / (double)cpu_ns);
 	free(threads);
 	free(leaf_ids);
 	free(paths);

@@ -51,7 +51,8 @@ TEST(agent_is_found_in_each_layout)
 		{ "fathom/_bin", "fathom/_agent.abi3.so" },
 		{ "usr/bin", "usr/lib/fathom/_agent.abi3.so" },
 	};
-	static const char *const dirs[] = { "build", "fathom", "fathom/_bin", "usr", "usr/bin", "usr/lib", "usr/lib/fathom" };
+	static const char *const dirs[] = { "build",   "fathom",  "fathom/_bin",   "usr",
+					    "usr/bin", "usr/lib", "usr/lib/fathom" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(dirs); i++)
 		make_dir(dirs[i]);
 	for (size_t i = 0; i < FM_ARRAY_LEN(layouts); i++) {

@@ -1,5 +1,6 @@
 #include "test.h"
 
+#include "base/checksum.h"
 #include "base/cursor.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -74,6 +75,42 @@ TEST(arena_hands_out_zeroed_aligned_memory)
 		memset(p, 0xab, size);
 	}
 	fm_arena_deinit(&arena);
+}
+
+TEST(every_varint_length_reads_back_wherever_the_buffer_ends)
+{
+	// The fast path takes eight bytes at once; near the end and above 56 bits the slow one must agree.
+	for (unsigned bits = 0; bits < 64; bits++)
+		for (size_t slack = 0; slack < 10; slack++) {
+			uint64_t v = ((uint64_t)1 << bits) | (UINT64_MAX >> (63 - bits) & 0x5555555555555555u);
+			struct fm_buf b = { 0 };
+			fm_buf_varint(&b, v);
+			for (size_t i = 0; i < slack; i++)
+				fm_buf_u8(&b, 0xff);
+			struct fm_cursor c = fm_cursor_over(b.data, b.len);
+			CHECK(fm_cursor_varint(&c) == v);
+			CHECK_EQ(c.err, FM_OK);
+			CHECK_EQ(fm_cursor_left(&c), slack);
+			fm_buf_deinit(&b);
+		}
+}
+
+TEST(checksum_is_xxh64)
+{
+	// Values of the reference implementation (xxHash 0.8.1) for bytes i * 7 + 1 and seed 0.
+	static const struct {
+		size_t len;
+		uint64_t hash;
+	} vectors[] = {
+		{ 0, 0xef46db3751d8e999 }, { 3, 0xb6e6c910c2fd373a }, { 31, 0x6ab1c40e29f50073 },
+		{ 32, 0x5a0756fbe9ecd3d1 }, { 100, 0xd248bfc5208b0b16 },
+	};
+	uint8_t bytes[100];
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)(i * 7 + 1);
+	for (size_t i = 0; i < FM_ARRAY_LEN(vectors); i++)
+		CHECK(fm_checksum_xxh64(bytes, vectors[i].len, 0) == vectors[i].hash);
+	CHECK(fm_checksum_xxh64(bytes, 100, 1) != vectors[4].hash);
 }
 
 TEST_MAIN()

@@ -1,2 +1,683 @@
+// Writer and reader against each other, and the reader against everything that can be wrong with a file.
 #include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/cursor.h"
+#include "base/mem.h"
+#include "format/chunk.h"
+#include "format/record.h"
+#include "format/writer.h"
+#include "read/reader.h"
+
+// One scratch file for each test's process, removed at its end.
+static char scratch[64];
+
+static void remove_scratch(void)
+{
+	unlink(scratch);
+}
+
+static const char *scratch_path(void)
+{
+	if (!scratch[0]) {
+		snprintf(scratch, sizeof(scratch), "/tmp/fathom-test-%d.fathom", (int)getpid());
+		atexit(remove_scratch);
+	}
+	return scratch;
+}
+
+static void write_file(const void *p, size_t len)
+{
+	int fd = open(scratch_path(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+	CHECK(fd >= 0);
+	CHECK_EQ(write(fd, p, len), len);
+	close(fd);
+}
+
+static size_t read_file(uint8_t *ret, size_t cap)
+{
+	int fd = open(scratch_path(), O_RDONLY);
+	CHECK(fd >= 0);
+	ssize_t n = read(fd, ret, cap);
+	CHECK(n >= 0 && (size_t)n < cap);
+	close(fd);
+	return (size_t)n;
+}
+
+static struct fm_writer *open_writer(void)
+{
+	struct fm_writer *w;
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_open(scratch_path(), &w, &diag), FM_OK);
+	return w;
+}
+
+static void close_writer(struct fm_writer *w)
+{
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+}
+
+// Reads to the end, checking on the way that nothing refers out of its table.
+static struct fm_reader *read_all(struct fm_sample *ret, size_t cap, size_t *ret_n)
+{
+	struct fm_reader *r;
+	struct fm_diag diag;
+	if (fm_reader_open(scratch_path(), &r, &diag)) {
+		CHECK(diag.text[0] && !strchr(diag.text, '\n'));
+		return NULL;
+	}
+	const struct fm_profile *p = fm_reader_profile(r);
+	size_t n = 0;
+	for (struct fm_event ev; fm_reader_next(r, &ev) == FM_OK; n++) {
+		CHECK_EQ(ev.type, FM_EVENT_SAMPLE);
+		CHECK(ev.sample.thread_id < p->threads.n);
+		CHECK(ev.sample.stack_id < p->stacks.n);
+		CHECK(ev.sample.class < FM_N_CLASSES);
+		if (n < cap)
+			ret[n] = ev.sample;
+	}
+	for (size_t i = 1; i < p->stacks.n; i++) {
+		CHECK(p->stacks.items[i].parent < i);
+		CHECK(p->stacks.items[i].frame_id < p->frames.n);
+	}
+	for (size_t i = 0; i < p->threads.n; i++)
+		CHECK(p->threads.items[i].process_id < p->processes.n);
+	if (ret_n)
+		*ret_n = n;
+	return r;
+}
+
+static const struct fm_process_info some_process = {
+	.pid = 40,
+	.parent_pid = 4,
+	.start_ns = 123,
+	.exe = FM_STR_LIT("/usr/bin/python3"),
+	.command = FM_STR_LIT("python3\0x.py"),
+	.python_version = FM_STR_LIT("3.11.7"),
+	.engine = FM_STR_LIT("perf"),
+};
+
+static const struct fm_code_info some_code = {
+	.name = FM_STR_LIT("inner"),
+	.qualname = FM_STR_LIT("outer.<locals>.inner"),
+	.filename = FM_STR_LIT("/home/u/x.py"),
+	.first_line = 17,
+	.line_table_kind = 3,
+	.line_table = FM_STR_LIT("\x80\0\xff|"),
+};
+
+// Three chunks of samples (4, 4 and 4) and an end mark; every chunk defines something that later ones use.
+static void write_small_profile(void)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t process = fm_writer_process(w, &some_process);
+	uint32_t threads[2] = { fm_writer_thread(w, process, 40, 124), fm_writer_thread(w, process, 41, 125) };
+	uint32_t stack = FM_ROOT_STACK;
+	for (uint32_t i = 0; i < 12; i++) {
+		uint32_t frame =
+			i % 2 ? fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &some_code), i)
+			      : fm_writer_frame(w, FM_FRAME_NATIVE,
+						fm_writer_image(w, FM_STR_LIT("/lib/a.so"), FM_STR_LIT("\1\2"), 0), i);
+		stack = fm_writer_stack(w, stack, frame);
+		struct fm_sample s = { threads[i % 2], stack, 1000 + i * 100, 90, 3, FM_CLASS_NATIVE };
+		fm_writer_sample(w, &s);
+		if (i % 4 == 3)
+			CHECK_EQ(fm_writer_flush(w), FM_OK);
+	}
+	close_writer(w);
+}
+
+TEST(everything_survives_a_round_trip)
+{
+	struct fm_writer *w = open_writer();
+	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
+	fm_writer_meta(w, "rate_hz", FM_STR_LIT("2000"));
+	fm_writer_meta(w, "host", (struct fm_str){ 0 });
+	fm_writer_coverage(w, FM_STR_LIT("thread 9"), FM_STR_LIT("signals blocked"));
+	struct fm_process_info early = { .pid = 40 };
+	uint32_t process = fm_writer_process(w, &early);
+	CHECK_EQ(process, 0);
+	CHECK_EQ(fm_writer_flush(w), FM_OK);
+	fm_writer_process_end(w, process, 999, -1, 9);
+	fm_writer_process_update(w, process, &some_process);
+	CHECK_EQ(fm_writer_process(w, &early), 1);
+	uint32_t thread = fm_writer_thread(w, process, 44, 125);
+	fm_writer_thread_name(w, thread, FM_STR_LIT("old"));
+	fm_writer_thread_name(w, thread, FM_STR_LIT("MainThread"));
+	fm_writer_thread_end(w, thread, 900, 800, 7);
+	uint32_t image = fm_writer_image(w, FM_STR_LIT("/lib/libc.so.6"), FM_STR_LIT("\0\1\2"), FM_IMAGE_IS_MAIN);
+	fm_writer_mapping(w, process, image, 0x7f0000001000, 0x7f0000002000, UINT64_MAX - 4095);
+	uint32_t code = fm_writer_code(w, &some_code);
+	uint32_t frames[4] = {
+		fm_writer_frame(w, FM_FRAME_NATIVE, image, UINT64_MAX),
+		fm_writer_frame(w, FM_FRAME_PYTHON, code, 0),
+		fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 0xdeadbeef),
+		fm_writer_frame(w, FM_FRAME_ERROR, 0, FM_STACK_BAD_CFA),
+	};
+	uint32_t stack = FM_ROOT_STACK;
+	for (size_t i = 0; i < 4; i++)
+		stack = fm_writer_stack(w, stack, frames[i]);
+	// Extremes, and a clock that steps back: each must come back bit by bit.
+	struct fm_sample samples[] = {
+		{ thread, stack, 5000, 7000, 0, FM_CLASS_PYTHON }, // weight above time: the base wraps below 0
+		{ thread, FM_ROOT_STACK, 4000, 0, 65535, FM_CLASS_WAIT },
+		{ thread, stack, UINT64_MAX, UINT64_MAX, 1, FM_CLASS_GC },
+		{ thread, 1, 0, 1, 1, FM_CLASS_SYSTEM },
+		{ thread, 2, (uint64_t)1 << 63, 3, 1, FM_CLASS_GIL_WAIT },
+	};
+	for (size_t i = 0; i < FM_ARRAY_LEN(samples); i++)
+		fm_writer_sample(w, &samples[i]);
+	fm_writer_source(w, FM_STR_LIT("/home/u/x.py"), FM_STR_LIT("def outer(): ...\n"));
+	fm_writer_source(w, FM_STR_LIT("/home/u/x.py"), FM_STR_LIT("said once is enough"));
+	close_writer(w);
+
+	struct fm_sample got[8];
+	size_t n;
+	struct fm_reader *r = read_all(got, 8, &n);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK(!p->is_truncated);
+	CHECK_EQ(p->n_damaged_chunks + p->n_undefined_refs + p->n_lost_samples, 0);
+	CHECK_EQ(p->damage[0], 0);
+	CHECK_EQ(n, FM_ARRAY_LEN(samples));
+	for (size_t i = 0; i < n; i++) {
+		CHECK_EQ(got[i].thread_id, samples[i].thread_id);
+		CHECK_EQ(got[i].stack_id, samples[i].stack_id);
+		CHECK_EQ(got[i].time_ns, samples[i].time_ns);
+		CHECK_EQ(got[i].weight_ns, samples[i].weight_ns);
+		CHECK_EQ(got[i].cpu, samples[i].cpu);
+		CHECK_EQ(got[i].class, samples[i].class);
+	}
+	CHECK_EQ(p->metas.n, 2);
+	CHECK_STR(fm_profile_meta(p, "rate_hz", FM_STR_LIT("?")), "2000");
+	CHECK_STR(fm_profile_meta(p, "host", FM_STR_LIT("?")), "");
+	CHECK_STR(fm_profile_meta(p, "absent", FM_STR_LIT("?")), "?");
+	CHECK_EQ(p->coverages.n, 1);
+	CHECK_STR(p->coverages.items[0].what, "thread 9");
+	CHECK_STR(p->coverages.items[0].why, "signals blocked");
+	CHECK_EQ(p->processes.n, 2);
+	const struct fm_process *pr = &p->processes.items[0];
+	CHECK(pr->info.pid == 40 && pr->info.parent_pid == 4 && pr->info.start_ns == 123);
+	CHECK(pr->end_ns == 999 && pr->exit_code == -1 && pr->exit_signal == 9);
+	CHECK(fm_str_eq(pr->info.command, some_process.command));
+	CHECK_STR(pr->info.exe, "/usr/bin/python3");
+	CHECK_STR(pr->info.python_version, "3.11.7");
+	CHECK_STR(pr->info.engine, "perf");
+	CHECK_EQ(p->processes.items[1].exit_code, -1);
+	CHECK_EQ(p->threads.n, 1);
+	const struct fm_thread *t = &p->threads.items[0];
+	CHECK(t->process_id == 0 && t->tid == 44 && t->start_ns == 125 && t->end_ns == 900 && t->cpu_ns == 800 &&
+	      t->n_dropped == 7);
+	CHECK_STR(t->name, "MainThread");
+	CHECK_EQ(p->images.n, 1);
+	CHECK_STR(p->images.items[0].path, "/lib/libc.so.6");
+	CHECK(fm_str_eq(p->images.items[0].build_id, FM_STR_LIT("\0\1\2")));
+	CHECK_EQ(p->images.items[0].flags, FM_IMAGE_IS_MAIN);
+	CHECK_EQ(p->mappings.n, 1);
+	const struct fm_mapping *m = &p->mappings.items[0];
+	CHECK(m->process_id == 0 && m->image_id == 0 && m->start == 0x7f0000001000 && m->end == 0x7f0000002000);
+	CHECK(m->bias == UINT64_MAX - 4095);
+	CHECK_EQ(p->codes.n, 1);
+	const struct fm_code_info *c = &p->codes.items[0];
+	CHECK_STR(c->name, "inner");
+	CHECK_STR(c->qualname, "outer.<locals>.inner");
+	CHECK_STR(c->filename, "/home/u/x.py");
+	CHECK(c->first_line == 17 && c->line_table_kind == 3 && fm_str_eq(c->line_table, some_code.line_table));
+	const struct fm_frame *f = p->frames.items;
+	CHECK(f[0].kind == FM_FRAME_ERROR && f[0].value == FM_STACK_LOST);
+	CHECK(f[frames[0]].kind == FM_FRAME_NATIVE && f[frames[0]].ref == image && f[frames[0]].value == UINT64_MAX);
+	CHECK(f[frames[1]].kind == FM_FRAME_PYTHON && f[frames[1]].ref == code && f[frames[1]].value == 0);
+	CHECK(f[frames[2]].kind == FM_FRAME_NATIVE && f[frames[2]].ref == FM_NO_ID && f[frames[2]].value == 0xdeadbeef);
+	CHECK(f[frames[3]].kind == FM_FRAME_ERROR && f[frames[3]].value == FM_STACK_BAD_CFA);
+	for (size_t i = 4; i-- > 0; stack = p->stacks.items[stack].parent)
+		CHECK_EQ(p->stacks.items[stack].frame_id, frames[i]);
+	CHECK_EQ(stack, FM_ROOT_STACK);
+	CHECK_EQ(p->sources.n, 1);
+	CHECK_STR(p->sources.items[0].filename, "/home/u/x.py");
+	CHECK_STR(p->sources.items[0].text, "def outer(): ...\n");
+	CHECK_EQ(fm_reader_bytes_read(r), fm_reader_bytes_total(r));
+	fm_reader_close(r);
+}
+
+TEST(equal_infos_give_equal_ids_and_others_do_not)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t code = fm_writer_code(w, &some_code);
+	CHECK_EQ(fm_writer_code(w, &some_code), code);
+	for (int i = 0; i < 6; i++) {
+		struct fm_code_info other = some_code;
+		struct fm_str *strs[] = { &other.name, &other.qualname, &other.filename, &other.line_table };
+		if (i < 4)
+			*strs[i] = FM_STR_LIT("other");
+		other.first_line += i == 4;
+		other.line_table_kind -= i == 5;
+		CHECK_EQ(fm_writer_code(w, &other), code + 1 + (uint32_t)i);
+	}
+	uint32_t image = fm_writer_image(w, FM_STR_LIT("/a"), FM_STR_LIT("id"), 0);
+	CHECK_EQ(fm_writer_image(w, FM_STR_LIT("/a"), FM_STR_LIT("id"), 1), image);
+	CHECK(fm_writer_image(w, FM_STR_LIT("/a"), FM_STR_LIT("id2"), 0) != image);
+	CHECK(fm_writer_image(w, FM_STR_LIT("/b"), FM_STR_LIT("id"), 0) != image);
+	uint32_t first = fm_writer_frame(w, FM_FRAME_NATIVE, image, 0);
+	for (uint32_t round = 0; round < 2; round++) {
+		uint32_t stack = FM_ROOT_STACK;
+		for (uint32_t i = 0; i < 20000; i++) {
+			CHECK_EQ(fm_writer_frame(w, FM_FRAME_NATIVE, image, (uint64_t)i << 40 | i), first + i);
+			stack = fm_writer_stack(w, stack, first + i);
+			CHECK_EQ(stack, i + 1);
+		}
+		fm_writer_flush(w);
+	}
+	CHECK(fm_writer_frame(w, FM_FRAME_PYTHON, image, 0) != first);
+	CHECK(fm_writer_frame(w, FM_FRAME_NATIVE, image + 1, 0) != first);
+	close_writer(w);
+	struct fm_reader *r = read_all(NULL, 0, NULL);
+	CHECK_EQ(fm_reader_profile(r)->stacks.n, 20001);
+	CHECK_EQ(fm_reader_profile(r)->stacks.items[20000].parent, 19999);
+	fm_reader_close(r);
+}
+
+TEST(many_threads_keep_their_own_order)
+{
+	enum { THREADS = 300, EACH = 400 };
+	struct fm_writer *w = open_writer();
+	uint32_t process = fm_writer_process(w, &some_process);
+	for (uint32_t i = 0; i < THREADS; i++)
+		fm_writer_thread(w, process, i, 0);
+	uint64_t state = 1;
+	uint32_t n_of[THREADS] = { 0 };
+	for (uint32_t i = 0; i < THREADS * EACH; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		uint32_t thread = (uint32_t)(state >> 33) % THREADS;
+		struct fm_sample s = { thread, 0, 1000 + 10 * ++n_of[thread], n_of[thread], (uint16_t)thread, 0 };
+		fm_writer_sample(w, &s);
+		if (i % 7777 == 0)
+			fm_writer_flush(w);
+	}
+	close_writer(w);
+	struct fm_sample *got = fm_alloc(sizeof(*got) * THREADS * EACH);
+	size_t n;
+	struct fm_reader *r = read_all(got, THREADS * EACH, &n);
+	CHECK_EQ(n, THREADS * EACH);
+	uint32_t seen[THREADS] = { 0 };
+	for (size_t i = 0; i < n; i++) {
+		uint32_t nth = ++seen[got[i].thread_id];
+		CHECK_EQ(got[i].time_ns, 1000 + 10 * nth);
+		CHECK_EQ(got[i].weight_ns, nth);
+		CHECK_EQ(got[i].cpu, got[i].thread_id);
+	}
+	CHECK_EQ(fm_reader_profile(r)->is_truncated, false);
+	fm_reader_close(r);
+	free(got);
+}
+
+TEST(chunks_are_cut_by_size_without_a_flush)
+{
+	struct fm_writer *w = open_writer();
+	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	uint64_t before = fm_writer_bytes(w);
+	CHECK_EQ(before, FM_FILE_HEADER_BYTES);
+	for (uint32_t i = 0; i < 40000; i++)
+		fm_writer_sample(w, &(struct fm_sample){ .time_ns = i * 1000 });
+	CHECK(fm_writer_bytes(w) > before);
+	before = fm_writer_bytes(w);
+	for (uint32_t i = 0; i < 100000; i++)
+		fm_writer_stack(w, i, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, i * 1000003u));
+	CHECK(fm_writer_bytes(w) > before);
+	before = fm_writer_bytes(w);
+	CHECK_EQ(fm_writer_flush(w), FM_OK);
+	uint64_t flushed = fm_writer_bytes(w);
+	CHECK_EQ(fm_writer_flush(w), FM_OK);
+	CHECK_EQ(fm_writer_bytes(w), flushed); // nothing pending, nothing written
+	close_writer(w);
+	size_t n;
+	struct fm_reader *r = read_all(NULL, 0, &n);
+	CHECK_EQ(n, 40000);
+	CHECK_EQ(fm_reader_profile(r)->stacks.n, 100001);
+	fm_reader_close(r);
+}
+
+TEST(what_the_writer_was_told_wrongly_does_not_reach_the_file)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread + 1 });
+	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread, .class = FM_N_CLASSES });
+	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread, .stack_id = 77 });
+	fm_writer_thread_end(w, 9, 1, 1, 1);
+	fm_writer_mapping(w, 0, 5, 1, 2, 3);
+	uint32_t stack = fm_writer_stack(w, 500, 600);
+	uint32_t frame = fm_writer_frame(w, FM_FRAME_PYTHON, 12345, 1);
+	close_writer(w);
+	struct fm_sample got[2];
+	size_t n;
+	struct fm_reader *r = read_all(got, 2, &n);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(n, 1);
+	CHECK_EQ(got[0].stack_id, FM_ROOT_STACK);
+	CHECK(p->stacks.items[stack].parent == FM_ROOT_STACK && p->stacks.items[stack].frame_id == FM_FRAME_LOST);
+	CHECK_EQ(p->frames.items[frame].ref, FM_NO_ID);
+	CHECK_EQ(p->damage[0], 0);
+	fm_reader_close(r);
+}
+
+TEST(file_cut_at_every_byte_keeps_its_whole_chunks)
+{
+	write_small_profile();
+	static uint8_t bytes[1 << 16];
+	size_t len = read_file(bytes, sizeof(bytes));
+	// Where each chunk ends, and how many samples the file holds up to there.
+	size_t ends[8], n_chunks = 0;
+	for (size_t pos = FM_FILE_HEADER_BYTES; pos < len; n_chunks++) {
+		struct fm_chunk_header h;
+		CHECK(fm_chunk_header_get(bytes + pos, &h));
+		CHECK_EQ(h.seq, n_chunks);
+		pos += FM_CHUNK_HEADER_BYTES + h.stored_len;
+		ends[n_chunks] = pos;
+	}
+	CHECK_EQ(n_chunks, 4);
+	for (size_t cut = 0; cut < len; cut++) {
+		write_file(bytes, cut);
+		size_t n = 0, expected = 0;
+		struct fm_reader *r = read_all(NULL, 0, &n);
+		CHECK_EQ(r != NULL, cut >= FM_FILE_HEADER_BYTES);
+		if (!r)
+			continue;
+		for (size_t i = 0; i < 3; i++)
+			expected += cut >= ends[i] ? 4 : 0;
+		CHECK_EQ(n, expected);
+		CHECK(fm_reader_profile(r)->is_truncated);
+		CHECK_EQ(fm_reader_profile(r)->n_damaged_chunks, 0);
+		CHECK(fm_reader_profile(r)->damage[0]);
+		fm_reader_close(r);
+	}
+}
+
+TEST(each_flipped_byte_costs_one_chunk_at_most)
+{
+	write_small_profile();
+	static uint8_t bytes[1 << 16];
+	size_t len = read_file(bytes, sizeof(bytes));
+	static const uint8_t flips[] = { 0x01, 0x80, 0xff };
+	for (size_t at = 0; at < len; at++)
+		for (size_t k = 0; k < FM_ARRAY_LEN(flips); k++) {
+			bytes[at] ^= flips[k];
+			write_file(bytes, len);
+			bytes[at] ^= flips[k];
+			size_t n = 0;
+			struct fm_reader *r = read_all(NULL, 0, &n);
+			CHECK_EQ(r != NULL, at >= 10); // magic and major number
+			if (!r)
+				continue;
+			const struct fm_profile *p = fm_reader_profile(r);
+			if (at < FM_FILE_HEADER_BYTES) {
+				CHECK(n == 12 && !p->damage[0]); // minor number and reserved bytes
+			} else {
+				CHECK(n >= 8);
+				CHECK(p->n_damaged_chunks == 1 || p->is_truncated);
+				CHECK(p->damage[0]);
+				CHECK(p->is_truncated || p->n_lost_samples + n == 12);
+			}
+			fm_reader_close(r);
+		}
+}
+
+TEST(lost_chunk_leaves_a_hole_and_shifts_nothing)
+{
+	write_small_profile();
+	static uint8_t bytes[1 << 16];
+	size_t len = read_file(bytes, sizeof(bytes));
+	struct fm_chunk_header first;
+	CHECK(fm_chunk_header_get(bytes + FM_FILE_HEADER_BYTES, &first));
+	size_t skip = FM_CHUNK_HEADER_BYTES + first.stored_len;
+	memmove(bytes + FM_FILE_HEADER_BYTES, bytes + FM_FILE_HEADER_BYTES + skip, len - FM_FILE_HEADER_BYTES - skip);
+	write_file(bytes, len - skip);
+	struct fm_sample got[12];
+	size_t n;
+	struct fm_reader *r = read_all(got, 12, &n);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(n, 8);
+	CHECK_EQ(p->n_damaged_chunks, 1);
+	CHECK_EQ(p->n_lost_samples, 4);
+	CHECK(p->n_undefined_refs > 0);
+	CHECK(!p->is_truncated);
+	// Threads, process, code, image and the first four stacks and frames are gone; all later ones have their own
+	// ids.
+	CHECK(p->threads.n == 2 && p->threads.items[1].tid == 0);
+	CHECK_EQ(p->stacks.n, 13);
+	for (uint32_t i = 1; i <= 12; i++) {
+		CHECK_EQ(p->stacks.items[i].frame_id, i <= 4 ? FM_FRAME_LOST : i);
+		CHECK_EQ(p->frames.items[i].kind, i <= 4 ? FM_FRAME_ERROR : i % 2 ? FM_FRAME_NATIVE : FM_FRAME_PYTHON);
+		CHECK_EQ(p->frames.items[i].value, i <= 4 ? FM_STACK_LOST : i - 1);
+	}
+	for (size_t i = 0; i < n; i++)
+		CHECK_EQ(got[i].time_ns, 1000 + 100 * (got[i].stack_id - 1));
+	fm_reader_close(r);
+}
+
+TEST(file_size_limit_leaves_a_readable_file)
+{
+	CHECK_EQ(setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 20000, 20000 }), 0);
+	struct fm_writer *w = open_writer();
+	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	uint64_t last_bytes = 0, n_flushed = 0, state = 1, n_pending = 0;
+	for (uint32_t i = 0; i < 100000; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		fm_writer_sample(w, &(struct fm_sample){ .time_ns = (uint64_t)i << 20, .weight_ns = state >> 40 });
+		n_pending++;
+		if (i % 100 == 99 && fm_writer_flush(w) == FM_OK) {
+			n_flushed += n_pending;
+			n_pending = 0;
+			last_bytes = fm_writer_bytes(w);
+		}
+	}
+	CHECK_EQ(fm_writer_error(w), FM_E_IO);
+	CHECK_EQ(fm_writer_stack(w, 0, fm_writer_frame(w, FM_FRAME_ERROR, 0, 1)), FM_ROOT_STACK);
+	struct fm_diag diag = { "" };
+	CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "File too large") && !strchr(diag.text, '\n'));
+	struct stat st;
+	CHECK_EQ(stat(scratch_path(), &st), 0);
+	CHECK_EQ(st.st_size, last_bytes); // cut back to the last whole chunk
+	size_t n;
+	struct fm_reader *r = read_all(NULL, 0, &n);
+	CHECK_EQ(n, n_flushed);
+	CHECK(n > 1000);
+	CHECK(fm_reader_profile(r)->is_truncated);
+	CHECK_EQ(fm_reader_profile(r)->n_damaged_chunks, 0);
+	fm_reader_close(r);
+}
+
+TEST(unwritable_places_are_one_clear_line)
+{
+	struct fm_writer *w;
+	struct fm_diag diag = { "" };
+	CHECK_EQ(fm_writer_open("/dev/full", &w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "/dev/full: No space left on device"));
+	CHECK_EQ(fm_writer_open("/tmp", &w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "/tmp: Is a directory"));
+	CHECK_EQ(fm_writer_open("/nonexistent/x.fathom", &w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "No such file or directory"));
+}
+
+TEST(closed_pipe_is_an_error_and_not_a_signal)
+{
+	int ends[2];
+	CHECK_EQ(pipe(ends), 0);
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[1]);
+	struct fm_writer *w;
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	close(ends[0]);
+	fm_writer_meta(w, "key", FM_STR_LIT("value"));
+	CHECK_EQ(fm_writer_flush(w), FM_E_IO);
+	CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "Broken pipe"));
+}
+
+TEST(what_is_no_profile_is_one_clear_line)
+{
+	struct fm_reader *r;
+	struct fm_diag diag = { "" };
+	CHECK_EQ(fm_reader_open("/nonexistent.fathom", &r, &diag), FM_E_NOT_FOUND);
+	CHECK(!strcmp(diag.text, "cannot open /nonexistent.fathom: No such file or directory"));
+	CHECK_EQ(fm_reader_open("/tmp", &r, &diag), FM_E_BAD_MAGIC);
+	CHECK(!strcmp(diag.text, "/tmp is a directory, not a Fathom profile"));
+	char expected[128];
+	write_file("", 0);
+	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_MAGIC);
+	snprintf(expected, sizeof(expected), "%s is empty, not a Fathom profile", scratch_path());
+	CHECK(!strcmp(diag.text, expected));
+	snprintf(expected, sizeof(expected), "%s is not a Fathom profile", scratch_path());
+	for (int i = 0; i < 2; i++) {
+		write_file("{ \"traceEvents\": [] }", i ? 20 : 3);
+		CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_MAGIC);
+		CHECK(!strcmp(diag.text, expected));
+	}
+	uint8_t header[FM_FILE_HEADER_BYTES];
+	fm_file_header_put(header);
+	write_file(header, 9);
+	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_TRUNCATED);
+	header[8] = 2;
+	write_file(header, sizeof(header));
+	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
+	CHECK(strstr(diag.text, "format 2.0"));
+}
+
+// Files of chunks with right checksums and content of our choice.
+static struct fm_buf built;
+static uint32_t built_seq;
+
+static void begin_file(void)
+{
+	uint8_t header[FM_FILE_HEADER_BYTES];
+	fm_file_header_put(header);
+	built.len = 0;
+	built_seq = 0;
+	fm_buf_bytes(&built, header, sizeof(header));
+}
+
+static void add_chunk(enum fm_chunk_type type, const struct fm_buf *raw)
+{
+	ZSTD_CCtx *zstd = ZSTD_createCCtx();
+	struct fm_buf chunk = { 0 };
+	fm_chunk_seal(zstd, type, built_seq++, raw->data, raw->len, &chunk);
+	fm_buf_bytes(&built, chunk.data, chunk.len);
+	fm_buf_deinit(&chunk);
+	ZSTD_freeCCtx(zstd);
+}
+
+static void add_record(struct fm_buf *raw, unsigned type, size_t n, const uint64_t *varints)
+{
+	struct fm_buf body = { 0 };
+	for (size_t i = 0; i < n; i++)
+		fm_buf_varint(&body, varints[i]);
+	fm_record_put(raw, (enum fm_record_type)type, &body, NULL, 0);
+	fm_buf_deinit(&body);
+}
+#define ADD_RECORD(raw, type, ...) \
+	add_record(raw, type, sizeof((uint64_t[]){ __VA_ARGS__ }) / 8, (uint64_t[]){ __VA_ARGS__ })
+
+static struct fm_reader *read_built(size_t *ret_n)
+{
+	write_file(built.data, built.len);
+	struct fm_reader *r = read_all(NULL, 0, ret_n);
+	CHECK(r);
+	return r;
+}
+
+TEST(unknown_chunks_and_records_are_passed_over)
+{
+	struct fm_buf raw = { 0 };
+	begin_file();
+	ADD_RECORD(&raw, 99, 1, 2, 3);
+	ADD_RECORD(&raw, FM_RECORD_THREAD, 0, 0, 5, 6, /* a field of tomorrow */ 7);
+	add_chunk((enum fm_chunk_type)77, &raw);
+	add_chunk(FM_CHUNK_RECORDS, &raw);
+	struct fm_buf end = { 0 };
+	fm_buf_varint(&end, 0);
+	add_chunk(FM_CHUNK_END, &end);
+	struct fm_reader *r = read_built(NULL);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(p->n_damaged_chunks, 0);
+	CHECK(p->threads.n == 1 && p->threads.items[0].tid == 5);
+	CHECK(!p->is_truncated);
+	fm_reader_close(r);
+	fm_buf_deinit(&raw);
+	fm_buf_deinit(&end);
+	fm_buf_deinit(&built);
+}
+
+TEST(impossible_content_is_counted_and_what_came_before_stays)
+{
+	static const struct {
+		unsigned type;
+		uint64_t varints[24];
+		size_t n;
+	} cases[] = {
+		{ FM_RECORD_STACKS, { 0, 1, 1, 0 }, 4 },                              // stack 0 again
+		{ FM_RECORD_STACKS, { 1, 1, 0, 0 }, 4 },                              // its own parent
+		{ FM_RECORD_STACKS, { 1, 1, 2, 0 }, 4 },                              // a parent below 0
+		{ FM_RECORD_STACKS, { 1, 1, 1, 1 }, 4 },                              // a frame below 0
+		{ FM_RECORD_STACKS, { 1, 1000000000 }, 2 },                           // more entries than bytes
+		{ FM_RECORD_FRAMES, { 1, 1, 3, 0, 0 }, 5 },                           // no such kind
+		{ FM_RECORD_STRINGS, { 1, 1, 500, 0 }, 4 },                           // longer than its record
+		{ FM_RECORD_STRINGS, { 4000000000, 1, 0 }, 3 },                       // a hole of billions
+		{ FM_RECORD_THREAD, { 4000000000, 0, 1, 1 }, 4 },                     // likewise
+		{ FM_RECORD_PROCESS_END, { UINT64_MAX, 1, 1, 1 }, 4 },                // no 32-bit id
+		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 }, // a million samples in no bytes
+		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
+		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
+	};
+	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
+		struct fm_buf raw = { 0 };
+		begin_file();
+		ADD_RECORD(&raw, FM_RECORD_THREAD, 0, 0, 5, 6);
+		add_record(&raw, cases[i].type, cases[i].n, cases[i].varints);
+		ADD_RECORD(&raw, FM_RECORD_THREAD, 1, 0, 7, 6);
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		raw.len = 0;
+		ADD_RECORD(&raw, FM_RECORD_THREAD, 1, 0, 8, 6);
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		size_t n;
+		struct fm_reader *r = read_built(&n);
+		const struct fm_profile *p = fm_reader_profile(r);
+		CHECK_EQ(n, 0);
+		CHECK_EQ(p->n_damaged_chunks, 1);
+		CHECK(p->threads.n == 2 && p->threads.items[0].tid == 5 && p->threads.items[1].tid == 8);
+		fm_reader_close(r);
+		fm_buf_deinit(&raw);
+	}
+	fm_buf_deinit(&built);
+}
+
+TEST(random_bytes_never_crash_the_reader)
+{
+	uint64_t state = 42;
+	static uint8_t bytes[4096];
+	for (int round = 0; round < 300; round++) {
+		for (size_t i = 0; i < sizeof(bytes); i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			bytes[i] = (uint8_t)(state >> 56);
+		}
+		if (round % 3)
+			fm_file_header_put(bytes);
+		for (int i = 0; round % 3 == 2 && i < 60; i++)
+			memcpy(bytes + 16 + i * 64, FM_CHUNK_MARK, FM_CHUNK_MARK_BYTES);
+		write_file(bytes, sizeof(bytes));
+		size_t n = 0;
+		struct fm_reader *r = read_all(NULL, 0, &n);
+		CHECK_EQ(r != NULL, round % 3 != 0);
+		CHECK_EQ(n, 0);
+		if (r)
+			CHECK(fm_reader_profile(r)->is_truncated && fm_reader_profile(r)->n_damaged_chunks == 1);
+		fm_reader_close(r);
+	}
+}
+
 TEST_MAIN()

@@ -39,9 +39,14 @@ static bool parse(bool stop_at_first_operand, struct fm_operands *ops, int *exit
 	argv[argc] = NULL;
 	memset(&got, 0, sizeof(got));
 	got.native = true;
-	const struct fm_usage usage = { .command = "test", .operands = "FILE", .about = "A test.", .options = options,
-		.stop_at_first_operand = stop_at_first_operand, .min_operands = 1, .max_operands = UINT_MAX,
-		.missing_operand = "name a file" };
+	const struct fm_usage usage = { .command = "test",
+					.operands = "FILE",
+					.about = "A test.",
+					.options = options,
+					.stop_at_first_operand = stop_at_first_operand,
+					.min_operands = 1,
+					.max_operands = UINT_MAX,
+					.missing_operand = "name a file" };
 	return fm_options_parse(&usage, argc, argv, ops, exit_code);
 }
 
@@ -50,7 +55,8 @@ TEST(every_spelling_of_a_value_is_understood)
 	struct fm_operands ops;
 	int code;
 	static const char *const lines[] = { "test --output x.json --rate 250 F", "test --output=x.json -r250 F",
-		"test -o x.json -r 250 F", "test F -ox.json -r=250", "test -jo x.json F --rate=250" };
+					     "test -o x.json -r 250 F", "test F -ox.json -r=250",
+					     "test -jo x.json F --rate=250" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(lines); i++) {
 		CHECK(parse(false, &ops, &code, lines[i]));
 		CHECK_STR(fm_str_of(got.out), "x.json");
@@ -64,7 +70,8 @@ TEST(kinds_store_what_they_say)
 {
 	struct fm_operands ops;
 	int code;
-	CHECK(parse(false, &ops, &code, "test -jpi --memory=exact --unit us --rate 10k --precision -3 --duration 1.5 F"));
+	CHECK(parse(false, &ops, &code,
+		    "test -jpi --memory=exact --unit us --rate 10k --precision -3 --duration 1.5 F"));
 	CHECK(got.json && !got.native);
 	CHECK_STR(fm_str_of(got.memory), "exact");
 	CHECK_STR(fm_str_of(got.unit), "us");
@@ -94,9 +101,18 @@ TEST(what_follows_the_target_belongs_to_it)
 TEST(wrong_usage_is_refused_with_exit_code_2)
 {
 	struct fm_operands ops;
-	static const char *const lines[] = { "test --jsn F", "test -x F", "test F -o", "test --json=1 F", "test --unit ms F", "test",
-		"test --rate -1 F", "test --rate 1x F", "test --rate 99999999999999999999 F", "test --duration nan F",
-		"test --precision 1.5 F", "test --unit= F" };
+	static const char *const lines[] = { "test --jsn F",
+					     "test -x F",
+					     "test F -o",
+					     "test --json=1 F",
+					     "test --unit ms F",
+					     "test",
+					     "test --rate -1 F",
+					     "test --rate 1x F",
+					     "test --rate 99999999999999999999 F",
+					     "test --duration nan F",
+					     "test --precision 1.5 F",
+					     "test --unit= F" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(lines); i++) {
 		int code = -1;
 		CHECK(!parse(false, &ops, &code, lines[i]));
@@ -109,8 +125,12 @@ TEST(help_names_every_option_within_the_width)
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
-	const struct fm_usage usage = { .command = "test", .operands = "FILE", .about = "A test of the help that is long enough to be "
-		"wrapped somewhere before the end.", .options = options, .examples = "  fathom test F\n" };
+	const struct fm_usage usage = { .command = "test",
+					.operands = "FILE",
+					.about = "A test of the help that is long enough to be "
+						 "wrapped somewhere before the end.",
+					.options = options,
+					.examples = "  fathom test F\n" };
 	fm_options_help(&usage, f, 60);
 	fclose(f);
 	CHECK(strstr(text, "  -o, --output FILE"));

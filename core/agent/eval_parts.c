@@ -1,0 +1,60 @@
+// Compilers split the evaluator: its unlikely branches go to a second part, `_PyEval_EvalFrameDefault.cold`. On 3.8 and 3.9 the
+// merge pairs evaluator frames with Python frames, so both parts must be known. The part's name is in .symtab only, which is
+// not mapped; it is read from the file once at start. In a stripped interpreter a frame stopped in the cold part is not
+// recognised, and its Python frame then stands one place off among the interpreter's own frames.
+#include "agent/agent.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "sigsafe/state.h"
+
+static const char cold_name[] = "_PyEval_EvalFrameDefault.cold";
+
+static void look_at_symbols(const uint8_t *file, size_t size, uintptr_t bias)
+{
+	const ElfW(Ehdr) *ehdr = (const void *)file;
+	if (size < sizeof(*ehdr) || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) || ehdr->e_shentsize != sizeof(ElfW(Shdr)) ||
+	    ehdr->e_shoff > size || ehdr->e_shnum > (size - ehdr->e_shoff) / sizeof(ElfW(Shdr)))
+		return;
+	const ElfW(Shdr) *sections = (const void *)(file + ehdr->e_shoff);
+	for (unsigned i = 0; i < ehdr->e_shnum; i++) {
+		const ElfW(Shdr) *symtab = &sections[i];
+		if (symtab->sh_type != SHT_SYMTAB || symtab->sh_link >= ehdr->e_shnum)
+			continue;
+		const ElfW(Shdr) *strtab = &sections[symtab->sh_link];
+		if (symtab->sh_offset > size || symtab->sh_size > size - symtab->sh_offset || strtab->sh_offset > size ||
+		    strtab->sh_size > size - strtab->sh_offset)
+			return;
+		const ElfW(Sym) *symbols = (const void *)(file + symtab->sh_offset);
+		const char *names = (const char *)file + strtab->sh_offset;
+		for (size_t n = 0; n < symtab->sh_size / sizeof(*symbols); n++)
+			if (symbols[n].st_name + sizeof(cold_name) <= strtab->sh_size &&
+			    !memcmp(names + symbols[n].st_name, cold_name, sizeof(cold_name) - 1)) {
+				fm_sig.python.eval_cold_start = bias + symbols[n].st_value;
+				fm_sig.python.eval_cold_end = fm_sig.python.eval_cold_start + symbols[n].st_size;
+			}
+	}
+}
+
+void fm_agent_find_eval_parts(const char *path, uintptr_t bias)
+{
+	int fd = open(path[0] ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && st.st_size > 0) {
+		void *file = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (file != MAP_FAILED) {
+			look_at_symbols(file, (size_t)st.st_size, bias);
+			munmap(file, (size_t)st.st_size);
+		}
+	}
+	close(fd);
+}

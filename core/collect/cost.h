@@ -1,0 +1,20 @@
+// What samples cost the target, from the histograms that handlers keep in their slots.
+//
+// A handler's time is taken with the cycle counter, which runs on while the thread is preempted. Such a time says nothing about
+// the handler, so what is far above the median counts as the median's multiple only.
+#pragma once
+
+#include <stdint.h>
+
+#include "wire/wire.h"
+
+struct fm_cost {
+	uint64_t n[FM_WIRE_COST_BUCKETS];
+};
+
+void fm_cost_add_slot(struct fm_cost *cost, const struct fm_wire_slot *slot);
+// later -= earlier
+void fm_cost_subtract(struct fm_cost *later, const struct fm_cost *earlier);
+uint64_t fm_cost_samples(const struct fm_cost *cost);
+uint64_t fm_cost_median_cycles(const struct fm_cost *cost); // 0 when there are no samples
+uint64_t fm_cost_total_cycles(const struct fm_cost *cost);

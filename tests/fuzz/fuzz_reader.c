@@ -1,0 +1,257 @@
+// Feeds bytes to the reader in two ways. The first byte chooses:
+//   even: the rest is a file as it is: header checks, cuts, resynchronisation;
+//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
+// Whatever the bytes: no crash, and every id that comes out is a valid index.
+//
+// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target. Otherwise main() runs it over the files given;
+// --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs N fixed variations of that
+// corpus.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "format/chunk.h"
+#include "format/writer.h"
+#include "read/reader.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(bool ok, const char *what)
+{
+	if (!ok) {
+		fprintf(stderr, "fuzz_reader: not true: %s\n", what);
+		abort();
+	}
+}
+#define MUST(cond) must((cond), #cond)
+
+static void check_profile(const struct fm_profile *p)
+{
+	for (size_t i = 0; i < p->threads.n; i++)
+		MUST(p->threads.items[i].process_id < p->processes.n);
+	for (size_t i = 0; i < p->mappings.n; i++) {
+		MUST(p->mappings.items[i].process_id < p->processes.n);
+		MUST(p->mappings.items[i].image_id < p->images.n);
+	}
+	for (size_t i = 0; i < p->frames.n; i++) {
+		const struct fm_frame *f = &p->frames.items[i];
+		MUST(f->kind <= FM_FRAME_ERROR);
+		MUST(f->kind != FM_FRAME_NATIVE || f->ref == FM_NO_ID || f->ref < p->images.n);
+		MUST(f->kind != FM_FRAME_PYTHON || f->ref == FM_NO_ID || f->ref < p->codes.n);
+	}
+	for (size_t i = 0; i < p->stacks.n; i++) {
+		MUST(p->stacks.items[i].frame_id < p->frames.n);
+		MUST(i == 0 || p->stacks.items[i].parent < i);
+	}
+	size_t n_chars = 0; // every string is touched, so that a sanitizer sees a bad one
+	for (size_t i = 0; i < p->codes.n; i++)
+		n_chars += strnlen(p->codes.items[i].name.p, p->codes.items[i].name.len) +
+			   strnlen(p->codes.items[i].line_table.p, p->codes.items[i].line_table.len);
+	for (size_t i = 0; i < p->images.n; i++)
+		n_chars += strnlen(p->images.items[i].path.p, p->images.items[i].path.len);
+	for (size_t i = 0; i < p->sources.n; i++)
+		n_chars += strnlen(p->sources.items[i].text.p, p->sources.items[i].text.len);
+	MUST(n_chars < SIZE_MAX);
+	MUST(memchr(p->damage, 0, sizeof(p->damage)));
+}
+
+static void read_file(int fd)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	struct fm_reader *r;
+	struct fm_diag diag;
+	if (fm_reader_open(path, &r, &diag)) {
+		MUST(diag.text[0] && !strchr(diag.text, '\n'));
+		return;
+	}
+	const struct fm_profile *p = fm_reader_profile(r);
+	struct fm_event ev;
+	while (fm_reader_next(r, &ev) == FM_OK) {
+		MUST(ev.sample.thread_id < p->threads.n);
+		MUST(ev.sample.stack_id < p->stacks.n);
+		MUST(ev.sample.class < FM_N_CLASSES);
+	}
+	MUST(fm_reader_next(r, &ev) == FM_E_END);
+	check_profile(p);
+	fm_reader_close(r);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 1)
+		return 0;
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	MUST(fd >= 0);
+	struct fm_buf file = { 0 };
+	if (data[0] % 2 == 0) {
+		fm_buf_bytes(&file, data + 1, size - 1);
+	} else {
+		static ZSTD_CCtx *zstd;
+		if (!zstd)
+			zstd = ZSTD_createCCtx();
+		uint8_t header[FM_FILE_HEADER_BYTES];
+		fm_file_header_put(header);
+		fm_buf_bytes(&file, header, sizeof(header));
+		struct fm_buf chunk = { 0 };
+		uint32_t seq = 0;
+		for (size_t pos = 1; pos + 2 <= size;) {
+			size_t len = FM_MIN((size_t)(data[pos] | data[pos + 1] << 8), size - pos - 2);
+			fm_chunk_seal(zstd, FM_CHUNK_RECORDS, seq++, data + pos + 2, len, &chunk);
+			fm_buf_bytes(&file, chunk.data, chunk.len);
+			pos += 2 + len;
+		}
+		fm_buf_deinit(&chunk);
+	}
+	MUST(write(fd, file.data, file.len) == (ssize_t)file.len);
+	fm_buf_deinit(&file);
+	read_file(fd);
+	close(fd);
+	return 0;
+}
+
+#ifndef FM_LIBFUZZER
+static struct fm_buf seeds[3];
+static const char *const seed_names[] = { "whole", "cut", "records" };
+
+static void save_seeds(const char *dir)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++) {
+		char path[4096];
+		snprintf(path, sizeof(path), "%s/%s", dir, seed_names[i]);
+		FILE *f = fopen(path, "wb");
+		if (!f || fwrite(seeds[i].data, 1, seeds[i].len, f) != seeds[i].len || fclose(f) != 0) {
+			perror(path);
+			exit(1);
+		}
+	}
+}
+
+// Without coverage feedback, but the same bytes on every machine: a regression test that needs no libFuzzer.
+static void mutate(unsigned long n_rounds)
+{
+	uint64_t state = 1;
+	struct fm_buf b = { 0 };
+	for (unsigned long round = 0; round < n_rounds; round++) {
+		const struct fm_buf *seed = &seeds[round % FM_ARRAY_LEN(seeds)];
+		b.len = 0;
+		fm_buf_bytes(&b, seed->data, seed->len);
+		for (unsigned i = 0; i <= round % 5; i++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			size_t at = 1 + (size_t)(state >> 33) % (b.len - 1);
+			uint8_t byte = (uint8_t)(state >> 25);
+			if (state >> 62 == 0)
+				b.data[at] = byte;
+			else if (state >> 62 == 1)
+				b.data[at] ^= (uint8_t)(1 << byte % 8);
+			else if (state >> 62 == 2)
+				memmove(b.data + at, b.data + 1 + byte % at,
+					b.len - at < at ? b.len - at : at - byte % at);
+			else
+				b.data[at] = byte % 2 ? 0xff : 0;
+		}
+		LLVMFuzzerTestOneInput(b.data, b.len);
+	}
+	fm_buf_deinit(&b);
+}
+
+// A profile with one of everything, small enough to mutate well; then the same as the raw content of its chunks.
+static int build_seeds(void)
+{
+	char path[] = "/tmp/fathom-seed-XXXXXX";
+	int fd = mkstemp(path);
+	struct fm_writer *w;
+	struct fm_diag diag;
+	if (fd < 0 || fm_writer_open(path, &w, &diag)) {
+		perror(path);
+		return 1;
+	}
+	struct fm_process_info info = {
+		7, 1, 2, FM_STR_LIT("/bin/p"), FM_STR_LIT("p\0x"), FM_STR_LIT("3.11.7"), FM_STR_LIT("perf")
+	};
+	uint32_t process = fm_writer_process(w, &info), thread = fm_writer_thread(w, process, 7, 3);
+	fm_writer_thread_name(w, thread, FM_STR_LIT("main"));
+	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
+	fm_writer_coverage(w, FM_STR_LIT("a"), FM_STR_LIT("b"));
+	uint32_t image = fm_writer_image(w, FM_STR_LIT("/lib/c.so"), FM_STR_LIT("\1\2\3"), 0);
+	fm_writer_mapping(w, process, image, 0x1000, 0x2000, 0x1000);
+	struct fm_code_info code = { FM_STR_LIT("f"),       FM_STR_LIT("C.f"), FM_STR_LIT("m.py"), 1, 3,
+				     FM_STR_LIT("\x80\0\1") };
+	uint32_t frames[] = { fm_writer_frame(w, FM_FRAME_PYTHON, fm_writer_code(w, &code), 5),
+			      fm_writer_frame(w, FM_FRAME_NATIVE, image, 0x40),
+			      fm_writer_frame(w, FM_FRAME_ERROR, 0, 1),
+			      fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 0x123456) };
+	for (uint32_t i = 0; i < 3; i++) {
+		uint32_t stack = FM_ROOT_STACK;
+		for (uint32_t k = 0; k < 4; k++) {
+			stack = fm_writer_stack(w, stack, frames[(i + k) % 4]);
+			struct fm_sample sample = { thread, stack,       1000 * (i * 4 + k + 1),
+						    900,    (uint16_t)i, (uint8_t)(k + i) % FM_N_CLASSES };
+			fm_writer_sample(w, &sample);
+		}
+		fm_writer_flush(w);
+	}
+	fm_writer_source(w, FM_STR_LIT("m.py"), FM_STR_LIT("def f(): pass\n"));
+	fm_writer_thread_end(w, thread, 99, 88, 1);
+	fm_writer_process_end(w, process, 100, 0, 0);
+	if (fm_writer_close(w, &diag)) {
+		fprintf(stderr, "fuzz_reader: %s\n", diag.text);
+		return 1;
+	}
+	uint8_t bytes[8192];
+	ssize_t n = pread(fd, bytes, sizeof(bytes), 0);
+	unlink(path);
+	MUST(n > FM_FILE_HEADER_BYTES && n < (ssize_t)sizeof(bytes));
+	for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)
+		fm_buf_u8(&seeds[i], i == 2);
+	fm_buf_bytes(&seeds[0], bytes, (size_t)n);
+	fm_buf_bytes(&seeds[1], bytes, (size_t)n / 2);
+	ZSTD_DCtx *zstd = ZSTD_createDCtx();
+	for (size_t pos = FM_FILE_HEADER_BYTES; pos + FM_CHUNK_HEADER_BYTES <= (size_t)n;) {
+		struct fm_chunk_header h;
+		uint8_t raw[8192];
+		MUST(fm_chunk_header_get(bytes + pos, &h) && h.raw_len <= sizeof(raw));
+		MUST(fm_chunk_unpack(zstd, &h, bytes + pos + FM_CHUNK_HEADER_BYTES, raw) == FM_OK);
+		fm_buf_u8(&seeds[2], (uint8_t)h.raw_len);
+		fm_buf_u8(&seeds[2], (uint8_t)(h.raw_len >> 8));
+		fm_buf_bytes(&seeds[2], raw, h.raw_len);
+		pos += FM_CHUNK_HEADER_BYTES + h.stored_len;
+	}
+	ZSTD_freeDCtx(zstd);
+	close(fd);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 3 && (!strcmp(argv[1], "--seeds") || !strcmp(argv[1], "--mutate"))) {
+		if (build_seeds())
+			return 1;
+		if (!strcmp(argv[1], "--seeds"))
+			save_seeds(argv[2]);
+		else
+			mutate(strtoul(argv[2], NULL, 10));
+		for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)
+			fm_buf_deinit(&seeds[i]);
+		return 0;
+	}
+	for (int i = 1; i < argc; i++) {
+		FILE *f = fopen(argv[i], "rb");
+		if (!f) {
+			perror(argv[i]);
+			return 1;
+		}
+		struct fm_buf b = { 0 };
+		for (int ch; (ch = fgetc(f)) != EOF;)
+			fm_buf_u8(&b, (uint8_t)ch);
+		fclose(f);
+		LLVMFuzzerTestOneInput(b.data, b.len);
+		fm_buf_deinit(&b);
+	}
+	printf("%d inputs, no failure\n", argc - 1);
+	return 0;
+}
+#endif

@@ -1,0 +1,447 @@
+#!/usr/bin/env python3
+"""An independent reader of .fathom files, written from docs/format.md and sharing no code with the C one.
+
+    fathom_reader.py FILE      print the canonical text that tests/tools/dump_profile prints
+
+Needs Python 3.8 and, for compressed chunks, the package `zstandard` or the program `zstd`.
+"""
+
+import struct
+import subprocess
+import sys
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+try:
+    import zstandard
+except ImportError:
+    zstandard = None
+
+MAGIC = b"\x89FATHOM\n"
+MARK = b"\xfachk"
+MAX_RAW = 64 << 20
+MAX_HOLES = 1 << 20
+M64 = (1 << 64) - 1
+NONE = 0xFFFFFFFF
+P1, P2, P3, P4, P5 = (
+    0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
+)
+
+
+class NotAProfile(Exception):
+    """The file is not a profile that this reader knows."""
+
+
+class Corrupt(Exception):
+    """A record holds impossible values."""
+
+
+def rotl(x: int, r: int) -> int:
+    return ((x << r) | (x >> (64 - r))) & M64
+
+
+def xxh64(data: bytes, seed: int) -> int:
+    def lane(acc: int, word: int) -> int:
+        return rotl((acc + word * P2) & M64, 31) * P1 & M64
+
+    n, pos = len(data), 0
+    if n >= 32:
+        v = [(seed + P1 + P2) & M64, (seed + P2) & M64, seed, (seed - P1) & M64]
+        for words in struct.iter_unpack("<4Q", data[: n // 32 * 32]):
+            v = [lane(a, w) for a, w in zip(v, words)]
+        pos = n // 32 * 32
+        h = (rotl(v[0], 1) + rotl(v[1], 7) + rotl(v[2], 12) + rotl(v[3], 18)) & M64
+        for a in v:
+            h = ((h ^ lane(0, a)) * P1 + P4) & M64
+    else:
+        h = (seed + P5) & M64
+    h = (h + n) & M64
+    while pos + 8 <= n:
+        h = (rotl(h ^ lane(0, int.from_bytes(data[pos : pos + 8], "little")), 27) * P1 + P4) & M64
+        pos += 8
+    if pos + 4 <= n:
+        h = (rotl(h ^ (int.from_bytes(data[pos : pos + 4], "little") * P1 & M64), 23) * P2 + P3) & M64
+        pos += 4
+    for byte in data[pos:]:
+        h = rotl(h ^ (byte * P5 & M64), 11) * P1 & M64
+    h = (h ^ h >> 33) * P2 & M64
+    h = (h ^ h >> 29) * P3 & M64
+    return h ^ h >> 32
+
+
+def unpack_zstd(stored: bytes, raw_len: int) -> bytes:
+    try:
+        if zstandard is not None:
+            return zstandard.ZstdDecompressor().decompress(stored, max_output_size=raw_len)
+        return subprocess.run(["zstd", "-dcq"], input=stored, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True).stdout
+    except FileNotFoundError:
+        raise
+    except Exception as e:
+        raise Corrupt(str(e)) from e
+
+
+class Bytes:
+    """Reads fields off a run of bytes; Corrupt when it ends early."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.pos = data, 0
+
+    def left(self) -> int:
+        return len(self.data) - self.pos
+
+    def take(self, n: int) -> bytes:
+        if n > self.left():
+            raise Corrupt("ends early")
+        self.pos += n
+        return self.data[self.pos - n : self.pos]
+
+    def u8(self) -> int:
+        return self.take(1)[0]
+
+    def varint(self) -> int:
+        v = 0
+        for shift in range(0, 70, 7):
+            byte = self.u8()
+            v |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return v & M64
+        raise Corrupt("varint too long")
+
+    def svarint(self) -> int:
+        v = self.varint()
+        return (v >> 1) ^ -(v & 1)
+
+    def id(self) -> int:
+        v = self.varint()
+        if v > NONE:
+            raise Corrupt("id above 32 bits")
+        return v
+
+    def str(self) -> bytes:
+        return self.take(self.varint())
+
+
+class Profile:
+    def __init__(self, path: str) -> None:
+        self.metas: Dict[bytes, bytes] = {}
+        self.coverages: List[Tuple[bytes, bytes]] = []
+        self.sources: List[Tuple[bytes, bytes]] = []
+        self.mappings: List[Tuple[int, ...]] = []
+        self.strings: List[bytes] = [b""]
+        self.images: List[Tuple[bytes, bytes, int]] = []
+        self.codes: List[Tuple[Any, ...]] = []
+        self.frames: List[Tuple[int, int, int]] = [(2, 0, 9)]
+        self.stacks: List[Tuple[int, int]] = [(0, 0)]
+        self.processes: List[Dict[str, Any]] = []
+        self.threads: List[Dict[str, Any]] = []
+        self.samples: List[Tuple[int, ...]] = []
+        self.truncated = False
+        self.n_damaged = self.n_undefined = self.n_holes = self.n_written = 0
+        with open(path, "rb") as f:
+            self.data = f.read()
+        if len(self.data) < 16 or self.data[:8] != MAGIC:
+            raise NotAProfile(path + " is not a Fathom profile")
+        if struct.unpack_from("<H", self.data, 8)[0] != 1:
+            raise NotAProfile(path + " has an unknown format version")
+        for kind, raw in self.chunks():
+            if kind == 1:
+                try:
+                    self.records(Bytes(raw))
+                except Corrupt:
+                    self.n_damaged += 1
+            elif kind == 2:
+                self.n_written = Bytes(raw).varint() if raw else 0
+
+    # Chunks
+
+    def chunks(self) -> Iterator[Tuple[int, bytes]]:
+        data, pos, next_seq, in_garbage = self.data, 16, 0, False
+        while True:
+            if len(data) - pos < 32:
+                self.n_damaged += in_garbage
+                self.truncated = True
+                return
+            mark, kind, codec, _, seq, raw_len, stored_len, check, checksum = struct.unpack_from("<4sBBHIIIIQ", data, pos)
+            head = xxh64(data[pos : pos + 20], 0) if mark == MARK else 0
+            if mark != MARK or check != head & NONE or raw_len > MAX_RAW or stored_len > raw_len:
+                in_garbage = True
+                found = data.find(MARK, pos + 1)
+                # Without another mark only a piece too short for a header is left.
+                pos = found if found >= 0 else max(pos + 1, len(data) - 31)
+                continue
+            stored = data[pos + 32 : pos + 32 + stored_len]
+            if len(stored) < stored_len:
+                self.n_damaged += in_garbage
+                self.truncated = True
+                return
+            pos += 32 + stored_len
+            in_garbage, was_garbage = False, in_garbage
+            if seq < next_seq:
+                self.n_damaged += 1
+                continue
+            self.n_damaged += max(seq - next_seq, was_garbage)
+            next_seq = seq + 1
+            try:
+                raw = self.payload(codec, stored, raw_len, head, checksum)
+            except Corrupt:
+                self.n_damaged += 1
+                continue
+            yield kind, raw
+            if kind == 2:
+                self.truncated = pos != len(data)
+                return
+
+    @staticmethod
+    def payload(codec: int, stored: bytes, raw_len: int, seed: int, checksum: int) -> bytes:
+        if xxh64(stored, seed) != checksum:
+            raise Corrupt("checksum")
+        if codec not in (0, 1):
+            raise Corrupt("codec")
+        raw = stored if codec == 0 else unpack_zstd(stored, raw_len)
+        if len(raw) != raw_len:
+            raise Corrupt("raw length")
+        return raw
+
+    # Holes
+
+    def fill(self, table: List[Any], count: int, blank: Callable[[], Any]) -> bool:
+        missing = count - len(table)
+        if missing > MAX_HOLES - self.n_holes:
+            return False
+        if missing > 0:
+            self.n_holes += missing
+            table.extend(blank() for _ in range(missing))
+        return True
+
+    def need(self, table: List[Any], index: int, blank: Callable[[], Any]) -> bool:
+        if index < len(table):
+            return True
+        self.n_undefined += 1
+        return self.fill(table, index + 1, blank)
+
+    def must(self, ok: bool) -> None:
+        if not ok:
+            raise Corrupt("too many holes")
+
+    @staticmethod
+    def blank_process() -> Dict[str, Any]:
+        return dict(pid=0, parent=0, start=0, end=0, code=-1, signal=0, exe=b"", command=b"", python=b"", engine=b"")
+
+    @staticmethod
+    def blank_thread() -> Dict[str, Any]:
+        return dict(process=0, tid=0, start=0, end=0, cpu=0, dropped=0, name=b"")
+
+    @staticmethod
+    def blank_code() -> Tuple[Any, ...]:
+        return (b"", b"", b"", 0, 0, b"")
+
+    @staticmethod
+    def blank_image() -> Tuple[bytes, bytes, int]:
+        return (b"", b"", 0)
+
+    @staticmethod
+    def blank_frame() -> Tuple[int, int, int]:
+        return (2, 0, 9)
+
+    @staticmethod
+    def blank_stack() -> Tuple[int, int]:
+        return (0, 0)
+
+    def need_process(self, index: int) -> bool:
+        return self.need(self.processes, index, self.blank_process)
+
+    def need_thread(self, index: int) -> bool:
+        if index < len(self.threads):
+            return True
+        if not self.processes and not self.fill(self.processes, 1, self.blank_process):
+            return False
+        return self.need(self.threads, index, self.blank_thread)
+
+    def string(self, index: int) -> bytes:
+        if index < len(self.strings):
+            return self.strings[index]
+        self.n_undefined += 1
+        return b""
+
+    # Records
+
+    def records(self, b: Bytes) -> None:
+        tables = {1: self.take_string, 2: self.take_image, 3: self.take_code, 4: self.take_frame, 5: self.take_stack}
+        facts = {
+            6: self.take_samples, 7: self.take_meta, 8: self.take_coverage, 9: self.take_process, 10: self.take_process_end,
+            11: self.take_thread, 12: self.take_thread_name, 13: self.take_thread_end, 14: self.take_mapping, 15: self.take_source,
+        }
+        while b.left():
+            kind = b.varint()
+            body = Bytes(b.take(b.varint()))
+            if kind in tables:
+                self.take_batch(body, kind, tables[kind])
+            elif kind in facts:
+                facts[kind](body)
+
+    def take_batch(self, b: Bytes, kind: int, entry: Callable[[Bytes], None]) -> None:
+        table, blank = {
+            1: (self.strings, bytes), 2: (self.images, self.blank_image), 3: (self.codes, self.blank_code),
+            4: (self.frames, self.blank_frame), 5: (self.stacks, self.blank_stack),
+        }[kind]
+        first, n = b.id(), b.id()
+        if n > b.left() or first > NONE - n or first < len(table):
+            raise Corrupt("batch")
+        self.must(self.fill(table, first, blank))
+        self.previous_frame = 0
+        for _ in range(n):
+            entry(b)
+
+    def take_string(self, b: Bytes) -> None:
+        self.strings.append(b.str())
+
+    def take_image(self, b: Bytes) -> None:
+        path, build_id, flags = b.id(), b.str(), b.id()
+        self.images.append((self.string(path), build_id, flags))
+
+    def take_code(self, b: Bytes) -> None:
+        name, qualname, filename, line, kind, table = b.id(), b.id(), b.id(), b.id(), b.u8(), b.str()
+        self.codes.append((self.string(name), self.string(qualname), self.string(filename), line, kind, table))
+
+    def take_frame(self, b: Bytes) -> None:
+        kind, ref, value = b.u8(), b.id() - 1, b.varint()
+        if kind > 2:
+            raise Corrupt("frame kind")
+        ok = True
+        if kind == 0 and ref >= 0:
+            ok = self.need(self.images, ref, self.blank_image)
+        elif kind == 1 and ref >= 0:
+            ok = self.need(self.codes, ref, self.blank_code)
+        self.frames.append((kind, ref, value) if ok else self.blank_frame())
+
+    def take_stack(self, b: Bytes) -> None:
+        own = len(self.stacks)
+        up, frame = b.varint(), b.svarint() + self.previous_frame
+        if up == 0 or up > own or not 0 <= frame < NONE:
+            raise Corrupt("stack")
+        self.previous_frame = frame
+        ok = self.need(self.frames, frame, self.blank_frame)
+        self.stacks.append((own - up, frame if ok else 0))
+
+    def take_meta(self, b: Bytes) -> None:
+        key, value = b.str(), b.str()
+        self.metas[key] = value
+
+    def take_coverage(self, b: Bytes) -> None:
+        what, why = b.str(), b.str()
+        self.coverages.append((what, why))
+
+    def take_source(self, b: Bytes) -> None:
+        name, text = b.str(), b.str()
+        self.sources.append((name, text))
+
+    def take_process(self, b: Bytes) -> None:
+        index = b.id()
+        new = dict(pid=b.id(), parent=b.id(), start=b.varint(), exe=b.str(), command=b.str(), python=b.str(), engine=b.str())
+        self.must(self.fill(self.processes, index, self.blank_process))
+        if index == len(self.processes):
+            self.processes.append(self.blank_process())
+        self.processes[index].update(new)
+
+    def take_process_end(self, b: Bytes) -> None:
+        index, new = b.id(), dict(end=b.varint(), code=b.svarint(), signal=b.svarint())
+        self.must(self.need_process(index))
+        self.processes[index].update(new)
+
+    def take_thread(self, b: Bytes) -> None:
+        index, new = b.id(), dict(self.blank_thread(), process=b.id(), tid=b.id(), start=b.varint())
+        self.must(self.need_process(new["process"]))
+        self.must(self.fill(self.threads, index, self.blank_thread))
+        if index == len(self.threads):
+            self.threads.append(new)
+        self.threads[index] = new
+
+    def take_thread_name(self, b: Bytes) -> None:
+        index, name = b.id(), b.str()
+        self.must(self.need_thread(index))
+        self.threads[index]["name"] = name
+
+    def take_thread_end(self, b: Bytes) -> None:
+        index, new = b.id(), dict(end=b.varint(), cpu=b.varint(), dropped=b.varint())
+        self.must(self.need_thread(index))
+        self.threads[index].update(new)
+
+    def take_mapping(self, b: Bytes) -> None:
+        m = tuple([b.id(), b.id(), b.varint(), b.varint(), b.varint()])
+        self.must(self.need_process(m[0]))
+        self.must(self.need(self.images, m[1], self.blank_image))
+        self.mappings.append(m)
+
+    def take_samples(self, b: Bytes) -> None:
+        thread, n, time = b.id(), b.id(), b.varint()
+        columns = []
+        for i in range(4):
+            low, width = b.varint(), b.u8()
+            if width > 8 or (i == 3 and width == 0):
+                raise Corrupt("column width")
+            planes = [b.take(n) for _ in range(width)]
+            columns.append([(low + sum(p[k] << 8 * s for s, p in enumerate(planes))) & M64 for k in range(n)])
+        if not self.need_thread(thread):
+            return
+        for rest, stack, weight, place in zip(*columns):
+            if stack > NONE or place >> 20 or place & 15 > 5:
+                raise Corrupt("sample")
+            time = (time + ((rest >> 1) ^ -(rest & 1)) + weight) & M64
+            if not self.need(self.stacks, stack, self.blank_stack):
+                stack = 0
+            self.samples.append((thread, stack, time, weight, place >> 4, place & 15))
+
+
+def text(raw: bytes) -> str:
+    return "".join(chr(c) if 0x20 <= c <= 0x7E and c not in b"\\|" else "\\x%02x" % c for c in raw)
+
+
+def fields(*raws: bytes) -> str:
+    return "".join("|" + text(raw) for raw in raws)
+
+
+def dump(p: Profile) -> Iterator[str]:
+    for s in p.samples:
+        yield "sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d" % s
+    for key, value in p.metas.items():
+        yield "meta" + fields(key, value)
+    for pair in p.coverages:
+        yield "coverage" + fields(*pair)
+    for i, r in enumerate(p.processes):
+        yield "process %d pid=%d parent=%d start=%d end=%d code=%d signal=%d" % (
+            i, r["pid"], r["parent"], r["start"], r["end"], r["code"], r["signal"],
+        ) + fields(r["exe"], r["command"], r["python"], r["engine"])
+    for i, t in enumerate(p.threads):
+        yield "thread %d process=%d tid=%d start=%d end=%d cpu=%d dropped=%d" % (
+            i, t["process"], t["tid"], t["start"], t["end"], t["cpu"], t["dropped"],
+        ) + fields(t["name"])
+    for i, (path, build_id, flags) in enumerate(p.images):
+        yield "image %d flags=%d" % (i, flags) + fields(path, build_id)
+    for m in p.mappings:
+        yield "mapping process=%d image=%d start=%d end=%d bias=%d" % m
+    for i, (name, qualname, filename, line, kind, table) in enumerate(p.codes):
+        yield "code %d line=%d kind=%d" % (i, line, kind) + fields(name, qualname, filename, table)
+    for i, frame in enumerate(p.frames):
+        yield "frame %d kind=%d ref=%d value=%d" % ((i,) + frame)
+    for i, stack in enumerate(p.stacks):
+        yield "stack %d parent=%d frame=%d" % ((i,) + stack)
+    for pair in p.sources:
+        yield "source" + fields(*pair)
+    lost = max(p.n_written - len(p.samples), 0)
+    yield "truncated=%d damaged=%d undefined=%d lost_samples=%d" % (p.truncated, p.n_damaged, p.n_undefined, lost)
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print("usage: fathom_reader.py FILE", file=sys.stderr)
+        return 2
+    try:
+        for line in dump(Profile(sys.argv[1])):
+            print(line)
+    except (NotAProfile, OSError) as e:
+        print("fathom_reader: %s" % e, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,249 @@
+#include "test.h"
+
+#include <math.h>
+
+#include "aggregate/analysis.h"
+#include "aggregate/leaves.h"
+#include "aggregate/path.h"
+#include "support/known.h"
+
+static struct fm_analysis *open_known(const struct fm_view_options *options)
+{
+	char path[] = "/tmp/fathom-test-XXXXXX";
+	int fd = mkstemp(path);
+	CHECK(fd >= 0);
+	close(fd);
+	// No such file: the frames are named by address.
+	struct known_images images = { "/nonexistent/libkernel.so", FM_STR_LIT(""), 0x4000, 0x5000 };
+	struct fm_diag diag;
+	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
+	struct fm_analysis *a;
+	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	unlink(path);
+	return a;
+}
+
+static const struct fm_function_row *function(const struct fm_analysis *a, const struct fm_summary *t, const char *name)
+{
+	for (size_t i = 0; i < t->functions.n; i++)
+		if (fm_str_eq(fm_analysis_function(a, t->functions.items[i].function_id)->name, fm_str_of(name)))
+			return &t->functions.items[i];
+	printf("no function %s\n", name);
+	CHECK(false);
+	return NULL;
+}
+
+static const struct fm_line_row *line(const struct fm_analysis *a, const struct fm_summary *t, const char *file,
+				      uint32_t number)
+{
+	for (size_t i = 0; i < t->lines.n; i++)
+		if (t->lines.items[i].line == number &&
+		    fm_str_eq(fm_analysis_function(a, t->lines.items[i].function_id)->file, fm_str_of(file)))
+			return &t->lines.items[i];
+	return NULL;
+}
+
+#define MS(n) ((uint64_t)(n)*1000000)
+#define APP "/home/user/app.py"
+#define JSON "/usr/lib/python3.9/json/__init__.py"
+
+static void build(struct fm_summary *t, const struct fm_analysis *a)
+{
+	fm_summary_build(t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
+}
+
+TEST(totals_are_exact)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	CHECK_EQ(a->tally.n_samples, 10300);
+	CHECK_EQ(t.total.n, 10000); // waiting is no CPU sample
+	CHECK_EQ(t.total.ns[FM_CLASS_PYTHON], MS(5300));
+	CHECK_EQ(t.total.ns[FM_CLASS_NATIVE], MS(4000));
+	CHECK_EQ(t.total.ns[FM_CLASS_SYSTEM], MS(500));
+	CHECK_EQ(t.total.ns[FM_CLASS_GC], MS(200));
+	CHECK_EQ(t.total.ns[FM_CLASS_GIL_WAIT], MS(300));
+	CHECK_EQ(fm_weight_cpu_ns(&t.total), MS(10000));
+	CHECK_EQ(fm_weight_cpu_ns(&t.outside_python), MS(1000));
+	CHECK_EQ(t.n_failed_unwinds, 500);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+TEST(a_function_counts_once_per_stack_however_deep_it_recurses)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	const struct fm_function_row *work = function(a, &t, "App.work"), *main_row = function(a, &t, "main"),
+				     *kernel = function(a, &t, "0x4001"), *dumps = function(a, &t, "dumps");
+	CHECK_EQ(fm_weight_cpu_ns(&work->total), MS(4000 + 3000 + 500));
+	CHECK_EQ(fm_weight_cpu_ns(&work->self), MS(4000 + 500));
+	CHECK_EQ(work->charged.ns[FM_CLASS_PYTHON], MS(4500));
+	CHECK_EQ(work->charged.ns[FM_CLASS_NATIVE], MS(3000)); // the kernel it called
+	CHECK_EQ(work->total.ns[FM_CLASS_GIL_WAIT], MS(300));
+	CHECK_EQ(fm_weight_cpu_ns(&main_row->total), MS(9000));
+	CHECK_EQ(fm_weight_cpu_ns(&main_row->self), MS(500));
+	CHECK_EQ(fm_weight_cpu_ns(&kernel->total), MS(4000));
+	CHECK_EQ(fm_weight_cpu_ns(&kernel->self), MS(4000));
+	CHECK_EQ(fm_weight_cpu_ns(&dumps->self), MS(1000));
+	CHECK_EQ(dumps->charged.ns[FM_CLASS_GC], MS(200));
+	CHECK(&t.functions.items[0] == main_row); // most total first
+	CHECK_EQ(t.functions.n, 6); // main, work, dumps, kernel, start, the error; the interpreter is folded away
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+TEST(lines_pay_for_the_native_code_and_libraries_they_call)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	CHECK_EQ(line(a, &t, APP, 21)->weight.ns[FM_CLASS_PYTHON], MS(4000));
+	CHECK_EQ(line(a, &t, APP, 22)->weight.ns[FM_CLASS_NATIVE], MS(3000));
+	CHECK_EQ(line(a, &t, APP, 22)->weight.ns[FM_CLASS_PYTHON], 0);
+	CHECK_EQ(line(a, &t, APP, 23)->weight.ns[FM_CLASS_PYTHON], MS(500));
+	CHECK_EQ(line(a, &t, APP, 12)->weight.ns[FM_CLASS_PYTHON], MS(800)); // json.dumps, called from there
+	CHECK_EQ(line(a, &t, APP, 12)->weight.ns[FM_CLASS_GC], MS(200));
+	CHECK_EQ(line(a, &t, APP, 12)->weight.ns[FM_CLASS_SYSTEM], MS(500));
+	CHECK(!line(a, &t, JSON, 5));
+	CHECK_EQ(t.lines.n, 4);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+
+	struct fm_view_options detailed = FM_VIEW_OPTIONS_DEFAULT;
+	detailed.detailed = true;
+	a = open_known(&detailed);
+	build(&t, a);
+	CHECK_EQ(line(a, &t, JSON, 5)->weight.ns[FM_CLASS_PYTHON], MS(800));
+	CHECK_EQ(line(a, &t, APP, 12)->weight.ns[FM_CLASS_PYTHON], 0);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+TEST(threads_and_processes_add_up)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	CHECK_EQ(t.threads.n, 3);
+	CHECK_EQ(t.threads.items[0].thread_id, 0);
+	CHECK_EQ(fm_weight_cpu_ns(&t.threads.items[0].weight), MS(8500));
+	CHECK_EQ(t.threads.items[0].n, 8800);
+	CHECK_EQ(fm_weight_cpu_ns(&t.threads.items[1].weight), MS(1000));
+	CHECK_EQ(fm_weight_cpu_ns(&t.processes.items[0].weight), MS(9500));
+	CHECK_EQ(fm_weight_cpu_ns(&t.processes.items[1].weight), MS(500));
+	CHECK_EQ(t.processes.items[0].n_threads, 2);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+// Equal weights make the interval the binomial one: 1.96 sqrt(N p (1 - p)) samples.
+TEST(plus_minus_is_the_binomial_interval_for_equal_weights)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	double expected = 1.96 * sqrt(10000 * 0.3 * 0.7) * 1e-3;
+	CHECK(fabs(fm_summary_plus_minus_s(&t, &line(a, &t, APP, 22)->weight) - expected) < 1e-9);
+	CHECK(fm_summary_plus_minus_s(&t, &t.total) == 0); // the whole is not estimated from a share
+	struct fm_weight none = { { 0 } };
+	CHECK(fm_summary_plus_minus_s(&t, &none) == 0);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+static unsigned depth_of_deepest(const struct fm_analysis *a)
+{
+	unsigned deepest = 0;
+	for (size_t i = 0; i < a->tally.cells.n; i++)
+		deepest = FM_MAX(deepest,
+				 a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[i].stack_id)].depth);
+	return deepest;
+}
+
+TEST(views_fold_what_they_say)
+{
+	struct fm_view_options o = FM_VIEW_OPTIONS_DEFAULT;
+	struct fm_analysis *a = open_known(&o);
+	CHECK_EQ(depth_of_deepest(a), 4); // D: main, work, work, work
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth,
+		 3); // B: main, work, kernel
+	fm_analysis_close(a);
+	o.native_all = true;
+	a = open_known(&o);
+	CHECK_EQ(depth_of_deepest(a), 6);
+	fm_analysis_close(a);
+	o.native_all = false;
+	o.python_only = true;
+	a = open_known(&o);
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[1].stack_id)].depth,
+		 2); // B without its kernel
+	CHECK_EQ(a->view.nodes.items[fm_view_node(&a->view, a->tally.cells.items[2].stack_id)].depth,
+		 2); // E has no Python: whole
+	fm_analysis_close(a);
+}
+
+TEST(leaves_sum_to_the_samples_that_are_shown)
+{
+	static const struct {
+		bool threads, gil_only, idle;
+		uint64_t n;
+	} cases[] = { { false, false, false, 10000 },
+		      { true, false, false, 10000 },
+		      { false, true, false, 5500 },
+		      { false, false, true, 10300 } };
+	for (size_t c = 0; c < FM_ARRAY_LEN(cases); c++) {
+		struct fm_view_options o = FM_VIEW_OPTIONS_DEFAULT;
+		o.threads = cases[c].threads;
+		o.gil_only = cases[c].gil_only;
+		o.idle = cases[c].idle;
+		struct fm_analysis *a = open_known(&o);
+		struct fm_leaves leaves;
+		fm_leaves_build(&leaves, a->profile, &a->tally, &a->view, &o);
+		uint64_t n = 0;
+		for (size_t i = 0; i < leaves.items.n; i++)
+			n += leaves.items.items[i].n;
+		CHECK_EQ(n, cases[c].n);
+		fm_leaves_deinit(&leaves);
+		fm_analysis_close(a);
+	}
+}
+
+TEST(a_path_keeps_what_two_stacks_share)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_path path = { 0 };
+	uint32_t node_a = fm_view_node(&a->view, a->tally.cells.items[0].stack_id),
+		 node_b = fm_view_node(&a->view, a->tally.cells.items[1].stack_id);
+	CHECK_EQ(fm_path_move(&path, &a->view, node_a), 0);
+	CHECK_EQ(path.nodes.n, 2);
+	CHECK_EQ(fm_path_move(&path, &a->view, node_a), 2);
+	CHECK_EQ(fm_path_move(&path, &a->view, node_b), 1); // main:11
+	CHECK_EQ(path.nodes.n, 3);
+	CHECK_EQ(fm_path_move(&path, &a->view, 0), 0);
+	CHECK_EQ(path.nodes.n, 0);
+	fm_path_deinit(&path);
+	fm_analysis_close(a);
+}
+
+TEST(tally_keeps_threads_and_classes_apart_and_counts_nonsense)
+{
+	struct fm_tally t = { 0 };
+	for (uint32_t i = 0; i < 100000; i++)
+		fm_tally_add(&t, &(struct fm_sample){ i % 7, i % 11, i, 1000, 0, (uint8_t)(i % 3) });
+	CHECK_EQ(t.cells.n, 7 * 11 * 3);
+	fm_tally_add(&t, &(struct fm_sample){ 0, 0, 0, 1, 0, FM_N_CLASSES });
+	fm_tally_add(&t, &(struct fm_sample){ UINT32_MAX, 0, 0, 1, 0, 0 });
+	fm_tally_add(&t, &(struct fm_sample){ 0, UINT32_MAX, 0, 1, 0, 0 });
+	CHECK_EQ(t.n_invalid, 3);
+	CHECK_EQ(t.n_samples, 100000);
+	uint64_t n = 0;
+	for (size_t i = 0; i < t.cells.n; i++)
+		n += t.cells.items[i].n;
+	CHECK_EQ(n, 100000);
+	fm_tally_deinit(&t);
+}
+
+TEST_MAIN()
