@@ -53,7 +53,7 @@ def test_same(what: str, engine: str, signals: Path, tmp_path: Path) -> None:
             "closing the event's descriptor ends sampling with the perf engine; the collector should hold a copy"
         )
     if what not in ("blocked", "signalfd", "sigwait_all"):
-        assert result["samples"] >= 20, "it was not sampled, so nothing was shown"
+        assert result["samples"] >= 5, "it was not sampled, so nothing was shown"
     if what == "blocked" and engine == "ticker":
         assert any("thread" in c["what"] and "block" in c["why"] for c in result["coverage"]), result["coverage"]
     if what == "alt_stack":
