@@ -8,6 +8,8 @@
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
+// True for a signal that was raised to take a sample: the program must not see it.
+bool fm_agent_signal_is_ours(const siginfo_t *info);
 
 // eval_parts.c: where the evaluator's cold part lies (3.8 and 3.9 only).
 void fm_agent_find_eval_parts(const char *path, uintptr_t bias);

@@ -37,11 +37,20 @@ static int perf_fd = -1;
 static struct fm_wire_slot *perf_slot; // of the thread that opened it
 static uint64_t perf_random, perf_next_ns;
 
+// Ours come from the collector by tgkill, or from the kernel for the perf event; anybody else's belong to the program.
+bool fm_agent_signal_is_ours(const siginfo_t *info)
+{
+	if (info->si_signo == SIGTRAP)
+		return info->si_code == TRAP_PERF;
+	// libc's sigtimedwait shows SI_USER for SI_TKILL. The collector passes signals on to its child, but never this one.
+	return info->si_signo == FM_TICK_SIGNAL && (info->si_code == SI_TKILL || info->si_code == SI_USER) &&
+	       fm_sig.collector_pid != 0 && (uint32_t)info->si_pid == fm_sig.collector_pid;
+}
+
 static void on_tick(int sig, siginfo_t *info, void *context)
 {
-	// Ours comes from the collector by tgkill; anybody else's belongs to the program.
-	if (info->si_code == SI_TKILL && fm_sig.header && (uint32_t)info->si_pid == fm_sig.header->collector_pid)
-		fm_sig_tick(context);
+	if (fm_agent_signal_is_ours(info))
+		fm_sig_tick(context, /* may_interrupt= */ true);
 	else
 		fm_agent_chain_signal(sig, info, context);
 }
@@ -70,8 +79,8 @@ static void jitter(void)
 
 static void on_trap(int sig, siginfo_t *info, void *context)
 {
-	if (info->si_code == TRAP_PERF) {
-		fm_sig_tick(context);
+	if (fm_agent_signal_is_ours(info)) {
+		fm_sig_tick(context, /* may_interrupt= */ false); // raised in user code only
 		jitter();
 	} else {
 		fm_agent_chain_signal(sig, info, context);

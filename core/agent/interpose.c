@@ -1,6 +1,8 @@
 // Functions of libc that the agent stands in front of, and no more than these:
 //   sigaction, signal   the program may set or ask for a handler of a signal that the agent holds; it gets what it would get
-//                       without us, and its handler is called for every signal that is not ours
+//                       without us, and its handler is called for every signal that is not ours. With the ticker its
+//                       handlers of other signals return through us (on_theirs says why).
+//   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 #include "agent/agent.h"
 
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include "sigsafe/state.h"
+#include "sigsafe/tick.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -63,38 +66,125 @@ void fm_agent_hold_signal(int sig)
 	atomic_store_explicit(&held[sig].is_held, 1, memory_order_release);
 }
 
+// A vfork child runs in its parent's memory but has dispositions of its own: what it sets must not be written down here.
+static bool is_borrowed_memory(void)
+{
+	return (uint32_t)getpid() != fm_sig.pid;
+}
+
+static bool is_default_or_ignored(const struct sigaction *act)
+{
+	return act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN;
+}
+
+// Replaces what the program wants done with a signal we hold.
+static void set_held(struct held_signal *h, const struct sigaction *act)
+{
+	unsigned next = !atomic_load_explicit(&h->current, memory_order_acquire);
+	h->copies[next] = *act;
+	atomic_store_explicit(&h->current, next, memory_order_release);
+	if (h == &held[FM_TICK_SIGNAL])
+		atomic_store(&fm_sig.is_tick_handled, !is_default_or_ignored(act));
+}
+
 void fm_agent_chain_signal(int sig, siginfo_t *info, void *context)
 {
 	if (!fm_agent_signal_is_held(sig))
 		return;
 	struct held_signal *h = &held[sig];
-	const struct sigaction *act = &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
-	if (act->sa_flags & SA_SIGINFO) {
-		if (act->sa_sigaction)
-			act->sa_sigaction(sig, info, context);
-	} else if (act->sa_handler == SIG_DFL) {
-		if (sig == SIGTRAP) {
-			// A breakpoint that nobody handles ends the program, as it would have without us.
+	struct sigaction act = h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
+	if (is_default_or_ignored(&act)) {
+		if (sig == SIGTRAP && (act.sa_handler == SIG_DFL || info->si_code > 0)) {
+			// A breakpoint that nobody handles ends the program, as it would have without us; one that the CPU raised
+			// does so even when ignored.
 			struct sigaction dfl = { .sa_handler = SIG_DFL };
 			fm_agent_real_sigaction(sig, &dfl, NULL);
 			syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig); // delivered when our handler returns
+		} else {
+			fm_sig_ignore(context); // the kernel would not even have woken the thread
 		}
-	} else if (act->sa_handler != SIG_IGN) {
-		act->sa_handler(sig);
+		return;
 	}
+	if (act.sa_flags & SA_RESETHAND) {
+		struct sigaction dfl = { .sa_handler = SIG_DFL };
+		set_held(h, &dfl);
+	}
+	// Ours runs with all signals blocked; theirs with what it asked for. Our return restores the thread's own mask.
+	sigset_t mask;
+	sigorset(&mask, &((ucontext_t *)context)->uc_sigmask, &act.sa_mask);
+	if (!(act.sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (act.sa_flags & SA_SIGINFO)
+		act.sa_sigaction(sig, info, context);
+	else
+		act.sa_handler(sig);
+	fm_sig_mark_interrupted(context);
+}
+
+// The program's own handlers of other signals. A tick that comes while one runs may be delivered right after it, and would meet
+// the system call which the program's signal had just ended: that end is the program's, not ours to undo. So each handler
+// returns through here, where the context is marked.
+static _Atomic(void *) theirs[NSIG];
+
+static void on_theirs(int sig, siginfo_t *info, void *context)
+{
+	void *handler = atomic_load_explicit(&theirs[sig], memory_order_acquire);
+	if (handler)
+		((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
+	fm_sig_mark_interrupted(context);
+}
+
+// Signals that another process or a timer may send at any time. Those that the CPU raises end no system call.
+static bool is_wrapped(int sig)
+{
+	return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS && sig != SIGILL && sig != SIGFPE && sig != SIGTRAP &&
+	       sig != SIGABRT && sig != SIGSYS && fm_agent_signal_is_held(FM_TICK_SIGNAL);
+}
+
+static int set_other(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	if (!is_wrapped(sig))
+		return fm_agent_real_sigaction(sig, act, old);
+	void *before = atomic_load_explicit(&theirs[sig], memory_order_acquire);
+	struct sigaction changed;
+	if (act && !is_default_or_ignored(act) && act->sa_sigaction != on_theirs && !is_borrowed_memory()) {
+		changed = *act;
+		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
+		changed.sa_sigaction = on_theirs;
+		atomic_store_explicit(&theirs[sig], (void *)act->sa_handler, memory_order_release);
+		act = &changed;
+	}
+	int ret = fm_agent_real_sigaction(sig, act, old);
+	if (ret != 0)
+		atomic_store_explicit(&theirs[sig], before, memory_order_release);
+	else if (old && old->sa_sigaction == on_theirs)
+		old->sa_handler = (handler_fn)before;
+	return ret;
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
 {
 	if (!fm_agent_signal_is_held(sig))
-		return fm_agent_real_sigaction(sig, act, old);
+		return set_other(sig, act, old);
 	struct held_signal *h = &held[sig];
-	unsigned current = atomic_load_explicit(&h->current, memory_order_acquire);
-	struct sigaction before = h->copies[current];
-	if (act) {
-		h->copies[!current] = *act;
-		atomic_store_explicit(&h->current, !current, memory_order_release);
+	struct sigaction before = h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
+	if (act && is_borrowed_memory()) {
+		if (fm_agent_real_sigaction(sig, act, NULL) != 0)
+			return -1;
+	} else if (act) {
+		struct sigaction wanted = *act, ours; // act and old may be one
+#if defined(__x86_64__)
+		wanted.sa_flags |= 0x04000000; // SA_RESTORER: libc sets it, and shows it to those who ask
+#endif
+		set_held(h, &wanted);
+		// A program that lets its signal end a system call gets that; our own then put the call back themselves.
+		bool restarts = is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;
+		if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && !(ours.sa_flags & SA_RESTART) == restarts) {
+			ours.sa_flags ^= SA_RESTART;
+			fm_agent_real_sigaction(sig, &ours, NULL);
+		}
 	}
 	if (old)
 		*old = before;
@@ -104,6 +194,7 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 EXPORT handler_fn signal(int sig, handler_fn handler);
 EXPORT handler_fn signal(int sig, handler_fn handler)
 {
+	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
 	if (!fm_agent_signal_is_held(sig)) {
 		static _Atomic(void *) real;
 		void *fn = atomic_load_explicit(&real, memory_order_relaxed);
@@ -111,9 +202,18 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 			fn = next_symbol("signal");
 			atomic_store_explicit(&real, fn, memory_order_relaxed);
 		}
-		return fn ? ((handler_fn(*)(int, handler_fn))fn)(sig, handler) : SIG_ERR;
+		if (!fn)
+			return SIG_ERR;
+		// libc knows the flags (siginterrupt may have changed them); we put ours in front of what it set.
+		handler_fn before = ((handler_fn(*)(int, handler_fn))fn)(sig, handler);
+		if (before == SIG_ERR || !is_wrapped(sig))
+			return before;
+		if ((void *)before == (void *)on_theirs)
+			before = (handler_fn)atomic_load_explicit(&theirs[sig], memory_order_acquire);
+		if (fm_agent_real_sigaction(sig, NULL, &act) == 0)
+			set_other(sig, &act, NULL);
+		return before;
 	}
-	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
 	// It may be given back between the question above and here, and the real one may refuse.
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }

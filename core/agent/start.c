@@ -69,6 +69,7 @@ static bool map_shared(const char *path)
 		return false;
 	}
 	fm_sig.header = header;
+	fm_sig.collector_pid = header->collector_pid;
 	return true;
 }
 
@@ -205,7 +206,11 @@ __attribute__((constructor)) static void start(void)
 		return;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
 		unsetenv(FM_WIRE_ENV);
-		unsetenv("LD_PRELOAD");
+		char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
+		if (last)
+			*last = 0; // what the user preloads stays; we are behind it (launch.c)
+		else
+			unsetenv("LD_PRELOAD");
 	}
 	dl_iterate_phdr(look_at_image, NULL);
 	join();

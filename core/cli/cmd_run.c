@@ -99,6 +99,7 @@ int fm_cmd_run(int argc, char **argv)
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
+		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
 	struct fm_operands ops;

@@ -128,6 +128,7 @@ struct parse {
 	char **argv;
 	int argc, i;
 	bool is_help;
+	bool is_ended; // the last option was taken: the rest are operands
 };
 
 // The rows of a table and of a command line meet here. False: a line was said.
@@ -185,6 +186,7 @@ static bool take_letters(struct parse *p, const char *arg)
 		char shown[3] = { '-', *c, 0 };
 		if (takes_value(o->kind)) {
 			const char *value = c[1] == '=' ? c + 2 : c[1] ? c + 1 : NULL;
+			p->is_ended |= *c == p->usage->last_option;
 			return take(p, o, shown, 2, value);
 		}
 		if (!take(p, o, shown, 2, NULL))
@@ -211,6 +213,7 @@ bool fm_options_parse(const struct fm_usage *usage, int argc, char **argv, struc
 	// already.
 	for (p.i = 1; p.i < argc && !p.is_help; p.i++) {
 		char *arg = argv[p.i];
+		only_operands |= p.is_ended;
 		if (only_operands || arg[0] != '-' || !arg[1]) {
 			argv[++n_operands] = arg;
 			only_operands |= usage->stop_at_first_operand;

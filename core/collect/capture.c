@@ -209,7 +209,7 @@ static void hold_signals(void)
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGQUIT, &act, NULL);
 	sigaction(SIGPIPE, &act, NULL);
-	sigaction(SIGXFSZ, &act, NULL); // a file-size limit is an error of write(), not the end
+	sigaction(SIGXFSZ, &act, NULL);
 	act.sa_handler = on_signal;
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGHUP, &act, NULL);
@@ -235,6 +235,9 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);
 	if (err)
 		return err;
+	// A file-size limit is an error of write(), not the end of us; the program gets the signal back as it was.
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, xfsz_before;
+	sigaction(SIGXFSZ, &ignore, &xfsz_before);
 	if ((err = fm_shared_init(&c.shared, diag)))
 		goto out;
 	c.shared.header->rate_hz = options->rate_hz;
@@ -250,6 +253,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.recorder = fm_recorder_create(&c.shared, c.writer);
 	c.start_ns = fm_now_ns();
 	c.start_cycles = cycles_now();
+	sigaction(SIGXFSZ, &xfsz_before, NULL);
 	if ((err = fm_launch_start(&c.launch, options->argv, agent_path, c.shared.env_value, &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);

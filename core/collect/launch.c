@@ -36,7 +36,8 @@ enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, const char *a
 		return fm_diag_set(diag, FM_E_IO, "cannot link to the agent from /tmp: %s", strerror(errno));
 	struct fm_buf preload_list = { 0 };
 	const char *have = getenv("LD_PRELOAD");
-	fm_buf_printf(&preload_list, "%s%s%s", preload, have && *have ? ":" : "", have ? have : "");
+	// Last: a sanitizer's runtime that the user preloads insists on being the first. start.c takes the last one off again.
+	fm_buf_printf(&preload_list, "%s%s%s", have ? have : "", have && *have ? ":" : "", preload);
 
 	int report[2]; // closed by a successful exec, else carries errno
 	if (pipe2(report, O_CLOEXEC) != 0) {

@@ -2,16 +2,36 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
+
+// A file-size limit counts for this memory, too. The soft one is the user's word about files on disk: it stands again after.
+static int set_size(int fd)
+{
+	struct rlimit before, most;
+	bool is_limited = getrlimit(RLIMIT_FSIZE, &before) == 0 && before.rlim_cur != RLIM_INFINITY;
+	if (is_limited) {
+		most = (struct rlimit){ .rlim_cur = before.rlim_max, .rlim_max = before.rlim_max };
+		setrlimit(RLIMIT_FSIZE, &most);
+	}
+	int ret = ftruncate(fd, (off_t)FM_WIRE_TOTAL_BYTES), err = errno;
+	if (is_limited)
+		setrlimit(RLIMIT_FSIZE, &before);
+	errno = err;
+	return ret;
+}
 
 enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 {
 	*shared = (struct fm_shared){ .fd = memfd_create("fathom", MFD_CLOEXEC) };
-	if (shared->fd < 0 || ftruncate(shared->fd, (off_t)FM_WIRE_TOTAL_BYTES) != 0)
-		return fm_diag_set(diag, FM_E_REFUSED, "cannot make shared memory: %s", strerror(errno));
+	if (shared->fd < 0 || set_size(shared->fd) != 0)
+		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
+				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno),
+				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
 	shared->base = mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
 	if (shared->base == MAP_FAILED) {
 		shared->base = NULL;

@@ -43,12 +43,17 @@ static inline uint64_t fm_sig_cycles(void)
 #endif
 }
 
+// Words at any address: both our CPUs take them; the types tell the compiler, which may assume otherwise.
+typedef uint16_t __attribute__((aligned(1), may_alias)) fm_sig_u16;
+typedef uint32_t __attribute__((aligned(1), may_alias)) fm_sig_u32;
+typedef uint64_t __attribute__((aligned(1), may_alias)) fm_sig_u64;
+
 static inline void fm_sig_copy(void *to, const void *from, size_t len)
 {
 	uint8_t *t = to;
 	const uint8_t *f = from;
 	for (; len >= 8; t += 8, f += 8, len -= 8)
-		*(uint64_t *)t = *(const uint64_t *)f; // both our CPUs take unaligned words
+		*(fm_sig_u64 *)t = *(const fm_sig_u64 *)f;
 	for (; len; len--)
 		*t++ = *f++;
 }
@@ -73,7 +78,7 @@ static inline bool fm_sig_read_u64(struct fm_sig_thread *t, uintptr_t addr, uint
 {
 	if (!fm_sig_readable(t, addr, 8))
 		return false;
-	*ret = *(const uint64_t *)addr;
+	*ret = *(const fm_sig_u64 *)addr;
 	return true;
 }
 
@@ -81,7 +86,7 @@ static inline bool fm_sig_read_u32(struct fm_sig_thread *t, uintptr_t addr, uint
 {
 	if (!fm_sig_readable(t, addr, 4))
 		return false;
-	*ret = *(const uint32_t *)addr;
+	*ret = *(const fm_sig_u32 *)addr;
 	return true;
 }
 

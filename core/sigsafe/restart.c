@@ -1,16 +1,29 @@
 #include "sigsafe/restart.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 
+#include "sigsafe/pending.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/tick.h"
 
 #include "sigsafe/sigsafe.h"
 
 #if defined(__x86_64__)
 
+// Code before pc. A thread without memory of its own cannot ask for a page; the one that pc is on is there.
+static FM_SIGSAFE bool is_code_readable(struct fm_sig_thread *t, uint64_t pc, uint64_t len)
+{
+	return t ? fm_sig_readable(t, pc - len, len) : (pc & 4095) >= len;
+}
+
 FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 {
-	return fm_sig_readable(t, pc - 2, 2) && *(const uint16_t *)(pc - 2) == 0x050f;
+	return is_code_readable(t, pc, 2) && *(const fm_sig_u16 *)(pc - 2) == 0x050f;
 }
 
 // Calls that fail with EINTR only before they did anything, so that making them again is what an undisturbed thread would
@@ -48,6 +61,9 @@ static FM_SIGSAFE bool is_repeatable(uint32_t nr)
 	case SYS_accept4:
 	case SYS_recvmmsg:
 	case SYS_getrandom:
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_openat:
 #ifdef SYS_epoll_pwait2
 	case SYS_epoll_pwait2:
 #endif
@@ -56,17 +72,99 @@ static FM_SIGSAFE bool is_repeatable(uint32_t nr)
 	return false;
 }
 
+// How far before the call its number may be loaded: the last arguments come after it in some of libc's functions.
+#define MAX_NUMBER_GAP 16
+
+// The number of the call that ends at pc, UINT32_MAX when it cannot be told. It is gone from rax, but libc loads it as a
+// constant close before: mov $nr, %eax (b8 nr nr nr nr), or xor %eax, %eax for number 0.
+static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, uint64_t pc)
+{
+	const uint8_t *call = (const uint8_t *)(pc - 2);
+	for (uint64_t gap = 0; gap <= MAX_NUMBER_GAP; gap++) {
+		const uint8_t *at = call - gap;
+		if (!is_code_readable(t, pc, gap + 2 + 6))
+			return UINT32_MAX;
+		if (gap == 0 && at[-2] == 0x31 && at[-1] == 0xc0)
+			return SYS_read;
+		// Preceded by 0x41 it would load r8.
+		if (at[-5] == 0xb8 && at[-6] != 0x41 && at[-2] == 0 && at[-1] == 0 && (at[-4] || at[-3]))
+			return (uint32_t)at[-4] | (uint32_t)at[-3] << 8;
+	}
+	return UINT32_MAX;
+}
+
+// Pipes, sockets and terminals that are to take all of it or wait. A file ends short for a reason of its own.
+static FM_SIGSAFE bool is_blocking_stream(int fd)
+{
+	struct stat st;
+	long flags = fm_sig_syscall(SYS_fcntl, fd, F_GETFL, 0, 0);
+	if (flags < 0 || flags & O_NONBLOCK || fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) != 0)
+		return false;
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode);
+}
+
+// What the handler may still push after this, with room to spare.
+#define HANDLER_REST 1024u
+// A handler that began right below the thread's stack pointer, the kernel's frame between them, has gone no deeper than this.
+#define SAME_STACK 65536u
+#define RED_ZONE 128u // below a leaf function's stack pointer: its own
+
+static FM_SIGSAFE bool resume_write(struct fm_sig_thread *t, greg_t *regs, uint64_t pc)
+{
+	uint64_t done = (uint64_t)regs[REG_RAX];
+	uint32_t nr = find_number(t, pc);
+	if (nr != SYS_write && !(nr == SYS_sendto && !(regs[REG_R10] & MSG_DONTWAIT)))
+		return false;
+	if (fm_sig_is_resuming(pc) || !is_blocking_stream((int)regs[REG_RDI]))
+		return false;
+	// Where the thread goes on must be none of what the handler still stands on, the kernel's frame included: below all
+	// of it, or, when we run on an alternate stack, below the red zone of the thread's own.
+	uint64_t sp = (uint64_t)regs[REG_RSP];
+	uint64_t here = (uint64_t)__builtin_frame_address(0) - HANDLER_REST;
+	if (here > sp || sp - here > SAME_STACK)
+		here = sp - RED_ZONE - sizeof(struct fm_sig_resume);
+	here &= ~15ull;
+	struct fm_sig_resume *resume = (struct fm_sig_resume *)here;
+	resume->done = done;
+	resume->pc = pc;
+	resume->sp = sp;
+	regs[REG_RSP] = (greg_t)here;
+	regs[REG_RSI] += (greg_t)done;
+	regs[REG_RDX] -= (greg_t)done;
+	regs[REG_RIP] = (greg_t)(nr == SYS_write ? fm_sig_resume_write : fm_sig_resume_sendto);
+	return true;
+}
+
+FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
+{
+	greg_t *regs = uc->uc_mcontext.gregs;
+	bool is_cut_short = regs[REG_RAX] == -EINTR || (regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX]);
+	if (regs[REG_RCX] == regs[REG_RIP] && is_cut_short)
+		regs[REG_RCX] = 0; // changed by every system call: nobody counts on it
+}
+
+
 FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
-	uint64_t pc = (uint64_t)regs[REG_RIP];
-	if (regs[REG_RAX] != -EINTR || !fm_sig_is_after_syscall(t, pc))
+	uint64_t pc = (uint64_t)regs[REG_RIP], flags;
+	// The kernel is about to make the call again because our handler has SA_RESTART; the program's own may not have it.
+	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(t, pc + 2)) {
+		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) && !(flags & SA_RESTART)) {
+			regs[REG_RAX] = -EINTR;
+			regs[REG_RIP] = (greg_t)(pc + 2);
+		}
 		return false;
-	// The number is gone from rax, but the arguments still stand in their registers. libc loads the number right before
-	// the call: mov $nr, %eax (b8 nr nr nr nr).
-	if (!fm_sig_readable(t, pc - 7, 7) || *(const uint8_t *)(pc - 7) != 0xb8)
+	}
+	// The syscall instruction leaves its return address in rcx; fm_sig_mark_interrupted takes it away.
+	if ((uint64_t)regs[REG_RCX] != pc || !fm_sig_is_after_syscall(t, pc))
 		return false;
-	uint32_t nr = *(const uint32_t *)(pc - 6);
+	bool is_partial = regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX];
+	if (!(is_partial || regs[REG_RAX] == -EINTR) || fm_sig_is_theirs_pending(uc, &flags))
+		return false;
+	if (is_partial)
+		return resume_write(t, regs, pc);
+	uint32_t nr = find_number(t, pc);
 	if (!is_repeatable(nr))
 		return false;
 	regs[REG_RAX] = (greg_t)nr;
@@ -78,7 +176,12 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 
 FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 {
-	return fm_sig_readable(t, pc - 4, 4) && *(const uint32_t *)(pc - 4) == 0xd4000001u; // svc #0
+	return fm_sig_readable(t, pc - 4, 4) && *(const fm_sig_u32 *)(pc - 4) == 0xd4000001u; // svc #0
+}
+
+FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
+{
+	(void)uc;
 }
 
 // The first argument shares its register with the result, so the call cannot be made again from here.

@@ -19,6 +19,28 @@ static inline uint64_t fm_sig_context_pc(const ucontext_t *uc)
 // True when the thread was in the kernel for a system call: pc stands right behind the instruction that made it.
 bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc);
 
-// If the interrupted call returned EINTR and can be made again without harm, sets uc to make it again. The thread was running
-// some microseconds ago, so a relative timeout that starts anew is late by no more than that.
+// If the interrupted call returned EINTR and can be made again without harm, sets uc to make it again; if it wrote only a part
+// because of us, sets uc to write the rest first. The thread was running some microseconds ago, so a relative timeout that
+// starts anew is late by no more than that. t may be NULL (a thread that got no slot).
 bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc);
+
+// resume.c: finishes a write(2) or sendto(2) and goes back to where it was called. On entry the registers are those of the
+// call for the rest, and the stack pointer stands at this.
+struct fm_sig_resume {
+	uint64_t done; // bytes written so far
+	uint64_t pc, sp; // to go back to
+	uint64_t unused; // 16-byte alignment
+};
+extern const char fm_sig_resume_write[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_sendto[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_end[] __attribute__((visibility("hidden")));
+
+static inline bool fm_sig_is_resuming(uint64_t pc)
+{
+#if defined(__x86_64__)
+	return pc >= (uint64_t)fm_sig_resume_write && pc < (uint64_t)fm_sig_resume_end;
+#else
+	(void)pc;
+	return false;
+#endif
+}

@@ -97,12 +97,14 @@ struct fm_sig_state {
 	struct fm_wire_process *process;
 	uint32_t process_idx;
 	uint32_t pid;
+	uint32_t collector_pid;        // stays when header goes: its last signals may still come
 	uint8_t *shared;               // start of the mapping
 	struct fm_sig_thread *threads; // FM_WIRE_N_SLOTS of them
 	struct fm_sig_code *codes;
 	struct fm_sig_image *images;
 	_Atomic uint32_t next_code_id; // ids are 1, 2, ...
 	_Atomic uint32_t unload_generation;
+	_Atomic uint32_t is_tick_handled; // the program has a handler of its own for the tick's signal
 	_Atomic uint32_t has_python; // python below is complete (release/acquire)
 	struct fm_sig_python python;
 	char exe[512]; // the executable's path, for its image record

@@ -6,6 +6,7 @@
 #include "format/model.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
+#include "sigsafe/pending.h"
 #include "sigsafe/python.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
@@ -114,15 +115,23 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
 }
 
-FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
+FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
+{
+	fm_sig_restart_syscall(fm_sig_self, uc);
+}
+
+FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 {
 	uint64_t start = fm_sig_cycles();
 	int saved_errno = errno;
-	if (!fm_sig.header || atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	struct fm_sig_thread *t = NULL;
+	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		t = fm_sig_thread_get();
+	if (!t || t->is_busy) {
+		if (may_interrupt)
+			fm_sig_ignore(uc);
 		goto out;
-	struct fm_sig_thread *t = fm_sig_thread_get();
-	if (!t || t->is_busy)
-		goto out;
+	}
 	t->is_busy = true;
 	refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
@@ -154,8 +163,9 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
 	count_cost(t->slot, fm_sig_cycles() - start);
 answered:
-	if (fm_sig_restart_syscall(t, uc))
+	if (may_interrupt && fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
+	fm_sig_leave_to_main(t, uc);
 	t->is_busy = false;
 	// Last: the ticker may send the next signal now.
 	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,

@@ -8,6 +8,7 @@
 #include "sigsafe/cfi.h"
 #include "sigsafe/image.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/restart.h"
 #include "sigsafe/unwind_step.h"
 
 #include "sigsafe/sigsafe.h"
@@ -254,6 +255,13 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 {
 	struct fm_sig_regs regs;
 	fm_sig_regs_from_context(&regs, uc);
+	if (fm_sig_is_resuming(regs.r[FM_DW_RA])) { // in our own detour: the stack as the program knows it
+		const struct fm_sig_resume *resume = (const struct fm_sig_resume *)regs.r[FM_DW_RSP];
+		if (fm_sig_readable(t, regs.r[FM_DW_RSP], sizeof(*resume))) {
+			regs.r[FM_DW_RA] = resume->pc;
+			regs.r[FM_DW_RSP] = resume->sp;
+		}
+	}
 	bool is_exact = true;
 	t->n_native = 0;
 	t->native_sp = regs.r[FM_DW_RSP];

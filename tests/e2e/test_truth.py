@@ -24,7 +24,9 @@ def engine(request: Any, fathom: Path, tmp_path_factory: Any) -> str:
     name: str = request.param
     out = tmp_path_factory.mktemp("engine") / "p.fathom"
     subprocess.run([fathom, "record", "--engine", name, "-o", out, "--", "true"], check=True)
-    used = json.loads(subprocess.run([fathom, "report", "--json", out], check=True, stdout=subprocess.PIPE).stdout)["engine"]
+    used = json.loads(subprocess.run([fathom, "report", "--json", out], check=True, stdout=subprocess.PIPE).stdout)[
+        "engine"
+    ]
     if used != name:
         pytest.skip("perf_event_open is refused here")
     return name
@@ -69,7 +71,13 @@ class Comparison:
 
 
 def run(
-    profile: Any, python: Python, tmp_path: Path, target: str, *args: str, options: Tuple[str, ...] = (), seconds: float = SECONDS
+    profile: Any,
+    python: Python,
+    tmp_path: Path,
+    target: str,
+    *args: str,
+    options: Tuple[str, ...] = (),
+    seconds: float = SECONDS,
 ) -> Tuple[Capture, Dict[str, float]]:
     file = tmp_path / "truth.json"
     capture: Capture = profile(target, [str(file), str(seconds), *args], [*NO_LIMIT, *options], python)
@@ -104,7 +112,9 @@ def test_threads(profile: Any, python: Python, tmp_path: Path, record_property: 
     assert got_s <= slept_s + PERIOD_S and slept_s < 0.05, f"the sleeping thread: {got_s} s, true {slept_s} s"
     for tid, true_s in truth.items():
         weight_s = sum(s.weight_ns for s in capture.samples if capture.thread_tids[s.thread] == int(tid)) * 1e-9
-        assert abs(rows[tid]["cpu_s"] - true_s) <= 3 * PERIOD_S, f"thread {tid}: {rows[tid]['cpu_s']} s, true {true_s} s"
+        assert (
+            abs(rows[tid]["cpu_s"] - true_s) <= 3 * PERIOD_S
+        ), f"thread {tid}: {rows[tid]['cpu_s']} s, true {true_s} s"
         assert abs(weight_s - true_s) <= 3 * PERIOD_S, f"thread {tid}: samples weigh {weight_s} s, true {true_s} s"
 
 
@@ -156,9 +166,7 @@ def test_gc(profile: Any, python: Python, tmp_path: Path, record_property: Any) 
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
-def test_lockstep(
-    profile: Any, python: Python, engine: str, clock: str, tmp_path: Path, record_property: Any
-) -> None:
+def test_lockstep(profile: Any, python: Python, engine: str, clock: str, tmp_path: Path, record_property: Any) -> None:
     options = ("--engine", engine, "--rate", "1000")
     capture, truth = run(profile, python, tmp_path, "truth_lockstep.py", clock, options=options)
     c = Comparison(f"lockstep {python} {engine} {clock}", capture.samples)

@@ -1,0 +1,94 @@
+"""Runs a program with and without Fathom, to see that it cannot tell the difference."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from capture import BUILD, TARGETS, Python, find_pythons
+
+LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
+FATHOM = BUILD / "fathom"
+Arg = Union[str, Path]
+
+
+def clean_env(extra: Optional[Dict[str, str]] = None) -> Dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env.update(extra or {})
+    return env
+
+
+def compile_target(folder: Path, name: str, sources: Sequence[str], flags: Sequence[str] = ()) -> Path:
+    """Builds a C or C++ program of tests/targets."""
+    out = folder / name
+    objects: List[str] = []
+    for source in sources:
+        obj = str(folder / (name + "-" + source + ".o"))
+        compiler = ["g++"] if source.endswith(".cc") else ["gcc", "-D_GNU_SOURCE"]
+        keep = [f for f in flags if f not in ("-shared", "-static-libasan")]
+        subprocess.run([*compiler, "-O1", "-g", "-fPIC", *keep, "-c", str(TARGETS / source), "-o", obj], check=True)
+        objects.append(obj)
+    linker = "g++" if any(s.endswith(".cc") for s in sources) else "gcc"
+    subprocess.run([linker, "-o", str(out), *objects, *flags, "-ldl", "-lpthread"], check=True)
+    return out
+
+
+def under(profile: Path, *options: str) -> List[str]:
+    return [str(FATHOM), "record", "-o", str(profile), *options, "--"]
+
+
+def default_signals() -> None:
+    """A shell that runs its commands in the background has them ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def run(command: Sequence[Arg], timeout: float = 120, **more: Any) -> "subprocess.CompletedProcess[str]":
+    more.setdefault("env", clean_env())
+    more.setdefault("preexec_fn", default_signals)
+    more.setdefault("stdin", subprocess.DEVNULL if "input" not in more else None)
+    if more["stdin"] is None:
+        del more["stdin"]
+    return subprocess.run(
+        [str(a) for a in command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        timeout=timeout,
+        **more,
+    )
+
+
+def report(profile: Path) -> Dict[str, Any]:
+    done = run([FATHOM, "report", "--json", profile])
+    assert done.returncode == 0, done.stderr
+    result: Dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def sample_times(profile: Path) -> List[int]:
+    """CLOCK_MONOTONIC nanoseconds of all samples."""
+    done = run([BUILD / "tests" / "dump_profile", profile])
+    return [int(line.split("time=")[1].split()[0]) for line in done.stdout.splitlines() if line.startswith("sample")]
+
+
+def pick_python(minor: int = 0) -> Optional[Python]:
+    """One released Python: the newest that is at least 3.minor (exactly that one when given), None when there is none."""
+    found = [p for p in find_pythons() if p.kind == "release" and (not minor or p.minor == minor)]
+    return found[-1] if found else None
+
+
+def some_pythons() -> List[Python]:
+    """The oldest and the newest released one; all of all kinds when there is time."""
+    found = find_pythons()
+    released = [p for p in found if p.kind == "release"]
+    return found if LONG or len(released) < 3 else [released[0], released[-1]]
+
+
+def engines() -> List[str]:
+    """The engines that work here."""
+    line = next((text for text in run([FATHOM, "doctor"]).stdout.splitlines() if "perf events" in text), "")
+    return ["ticker", "perf"] if line.startswith("ok") else ["ticker"]

@@ -1,0 +1,63 @@
+"""CPython's own tests pass under Fathom as they pass without: the set of failures is compared with a bare run.
+
+Short ones always; the long ones, on every Python named in FATHOM_TEST_PYTHONS, with FATHOM_TEST_LONG=1.
+"""
+
+import os
+import re
+from pathlib import Path
+from typing import List, Set, Tuple
+
+import pytest
+from capture import Python, find_pythons
+from guest import FATHOM, LONG, run
+
+SHORT = ["test_fork1", "test_faulthandler"]
+LONGER = ["test_signal", "test_threading", "test_subprocess", "test_os", "test_asyncio", "test_multiprocessing_fork"]
+each_python = True  # conftest: chosen here, one for the short ones
+
+
+def pythons() -> List[Python]:
+    """Those that have CPython's test package; just one unless there is time."""
+    found = [
+        p
+        for p in find_pythons()
+        if p.kind == "release" and run([p.path, "-c", "import test.test_signal"]).returncode == 0
+    ]
+    return found if LONG else found[-1:]
+
+
+def names(python: Python, name: str) -> List[str]:
+    if name == "test_multiprocessing_fork" and python.minor >= 12:
+        return ["test.test_multiprocessing_fork.test_" + part for part in ("misc", "processes", "threads")]
+    return ["test." + name]
+
+
+def suite(command: List[str], python: Python, name: str, folder: Path) -> Tuple[Set[str], int]:
+    """Failures and errors by name, and how many tests ran."""
+    folder.mkdir()
+    # -s and a run by unittest itself: regrtest would run tests again in other processes.
+    done = run([*command, "unittest", "-v", *names(python, name)], timeout=1500, cwd=folder)
+    text = done.stderr + done.stdout
+    ran = sum(int(n) for n in re.findall(r"^Ran (\d+) tests?", text, re.M))
+    return set(re.findall(r"^(?:FAIL|ERROR): (\S+(?: \(\S+\))?)", text, re.M)), ran
+
+
+@pytest.mark.parametrize("name", SHORT + (LONGER if LONG else []))
+@pytest.mark.parametrize("python", pythons(), ids=str)
+def test_suite(python: Python, name: str, tmp_path: Path) -> None:
+    bare, n_bare = suite([python.path, "-m"], python, name, tmp_path / "bare")
+    command = [str(FATHOM), "run", "--quiet", "--python", python.path, "--output-dir", str(tmp_path / "results"), "-m"]
+    ours, n_ours = suite(command, python, name, tmp_path / "ours")
+    if ours - bare:  # some of these tests fail now and then on a busy machine; what is ours fails again
+        again, n_ours = suite(command, python, name, tmp_path / "again")
+        ours &= again
+    print(
+        f"{python} {name}: {n_bare} tests bare, {len(bare)} failed; under Fathom {n_ours} and {len(ours)} {sorted(ours)}"
+    )
+    if os.environ.get("FATHOM_TEST_LOG"):
+        with open(os.environ["FATHOM_TEST_LOG"], "a") as log:
+            log.write(f"{python} {name}: bare {n_bare} tests {sorted(bare)}; under Fathom {n_ours} {sorted(ours)}\n")
+    assert n_bare > 0
+    assert ours <= bare
+    assert n_ours == n_bare
