@@ -138,8 +138,8 @@ static void on_theirs(int sig, siginfo_t *info, void *context)
 // Signals that another process or a timer may send at any time. Those that the CPU raises end no system call.
 static bool is_wrapped(int sig)
 {
-	return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS && sig != SIGILL && sig != SIGFPE && sig != SIGTRAP &&
-	       sig != SIGABRT && sig != SIGSYS && fm_agent_signal_is_held(FM_TICK_SIGNAL);
+	return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS && sig != SIGILL && sig != SIGFPE &&
+	       sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS && fm_agent_signal_is_held(FM_TICK_SIGNAL);
 }
 
 static int set_other(int sig, const struct sigaction *act, struct sigaction *old)

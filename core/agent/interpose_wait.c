@@ -40,7 +40,8 @@ static int wait_for_theirs(const sigset_t *set, siginfo_t *info, const struct ti
 	if (!info)
 		info = &own;
 	// A strange timeout is for the kernel to refuse.
-	bool is_timed = timeout && timeout->tv_sec >= 0 && timeout->tv_sec < 1000000000 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000;
+	bool is_timed = timeout && timeout->tv_sec >= 0 && timeout->tv_sec < 1000000000 && timeout->tv_nsec >= 0 &&
+			timeout->tv_nsec < 1000000000;
 	uint64_t until_ns = 0;
 	if (is_timed)
 		until_ns = fm_now_ns() + (uint64_t)timeout->tv_sec * 1000000000u + (uint64_t)timeout->tv_nsec;
@@ -51,13 +52,15 @@ static int wait_for_theirs(const sigset_t *set, siginfo_t *info, const struct ti
 			return sig;
 		if (is_timed) {
 			uint64_t now_ns = fm_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-			left = (struct timespec){ .tv_sec = (time_t)(left_ns / 1000000000u), .tv_nsec = (long)(left_ns % 1000000000u) };
+			left = (struct timespec){ .tv_sec = (time_t)(left_ns / 1000000000u),
+						  .tv_nsec = (long)(left_ns % 1000000000u) };
 			timeout = &left;
 		}
 	}
 }
 
-EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout);
+EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+			const struct timespec *restrict timeout);
 EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
 {
 	return wait_for_theirs(set, info, timeout);

@@ -32,7 +32,8 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
 				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno),
 				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
-	shared->base = mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
+	shared->base =
+		mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
 	if (shared->base == MAP_FAILED) {
 		shared->base = NULL;
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",

@@ -29,7 +29,8 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	for (; pending; pending &= pending - 1) {
 		struct kernel_sigaction act = { 0 };
 		int sig = __builtin_ctzll(pending) + 1;
-		if (fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 && act.handler > 1) { // not SIG_DFL, SIG_IGN
+		if (fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
+		    act.handler > 1) { // not SIG_DFL, SIG_IGN
 			*ret_flags = act.flags;
 			return sig;
 		}

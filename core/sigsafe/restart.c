@@ -143,14 +143,14 @@ FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
 		regs[REG_RCX] = 0; // changed by every system call: nobody counts on it
 }
 
-
 FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
 	uint64_t pc = (uint64_t)regs[REG_RIP], flags;
 	// The kernel is about to make the call again because our handler has SA_RESTART; the program's own may not have it.
 	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(t, pc + 2)) {
-		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) && !(flags & SA_RESTART)) {
+		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) &&
+		    !(flags & SA_RESTART)) {
 			regs[REG_RAX] = -EINTR;
 			regs[REG_RIP] = (greg_t)(pc + 2);
 		}

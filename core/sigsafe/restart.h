@@ -27,7 +27,7 @@ bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc);
 // resume.c: finishes a write(2) or sendto(2) and goes back to where it was called. On entry the registers are those of the
 // call for the rest, and the stack pointer stands at this.
 struct fm_sig_resume {
-	uint64_t done; // bytes written so far
+	uint64_t done;   // bytes written so far
 	uint64_t pc, sp; // to go back to
 	uint64_t unused; // 16-byte alignment
 };

@@ -54,7 +54,9 @@ def check_last(profile: Path, clock: Path, samples: int = 20) -> Dict[str, Any]:
     result = report(profile)
     assert result["samples"] >= samples
     lag = last_moment(clock) - max(sample_times(profile))
-    if lag >= 100e6:  # a busy machine may not have let it run: then what counts is its CPU time that no sample stands for
+    if (
+        lag >= 100e6
+    ):  # a busy machine may not have let it run: then what counts is its CPU time that no sample stands for
         lag = int.from_bytes(clock.read_bytes()[8:16], "little") - int(result["cpu_s"] * 1e9)
     assert lag < 100e6, f"the last sample is {lag / 1e6:.1f} ms before the last moment"
     return result

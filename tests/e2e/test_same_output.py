@@ -69,8 +69,9 @@ def test_same(what: str, python: Python, tmp_path: Path) -> None:
 
 
 def in_terminal(command: List[str], typed: List[Tuple[bytes, bytes]]) -> Tuple[bytes, int]:
-    """Runs a command as a user would, who types each answer a moment after its question; returns all that the terminal showed
-    and the exit status."""
+    """Runs a command as a user would, who types each answer a moment after its question.
+
+    Returns all that the terminal showed, and the exit status."""
     pid, fd = pty.fork()
     if pid == 0:
         default_signals()

@@ -1,4 +1,7 @@
-"""A program that does everything at once, sampled 10,000 times a second, must notice nothing. FATHOM_TEST_LONG=1: a minute."""
+"""A program that does everything at once, sampled 10,000 times a second, must notice nothing.
+
+FATHOM_TEST_LONG=1 makes it a minute.
+"""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Every way to start another process, each with about the same CPU time to burn. Prints "WAY PID PARENT CPU_SECONDS" per process.
+"""Every way to start another process, each with about the same CPU time to burn.
+
+Prints "WAY PID PARENT CPU_SECONDS" for each.
 
 Usage: children.py SECONDS [OTHER_PYTHON]
 """

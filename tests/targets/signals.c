@@ -76,11 +76,13 @@ static void urg_sigaction(void)
 	sigaction(SIGURG, &act, &old);
 	printf("before: default=%d\n", old.sa_handler == SIG_DFL);
 	for (int i = 0; i < 100; i++) {
-		kill(getpid(), SIGURG); // one sent to this thread alone could fall together with a tick that is on its way
+		kill(getpid(),
+		     SIGURG); // one sent to this thread alone could fall together with a tick that is on its way
 		burn(0.002);
 	}
 	sigaction(SIGURG, NULL, &old);
-	printf("caught=%d code=%d same=%d flags=%d\n", n_caught, last_code, old.sa_sigaction == on_signal_info, old.sa_flags);
+	printf("caught=%d code=%d same=%d flags=%d\n", n_caught, last_code, old.sa_sigaction == on_signal_info,
+	       old.sa_flags);
 	act = (struct sigaction){ .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
 	sigaction(SIGURG, &act, NULL);
 	kill(getpid(), SIGURG);
@@ -144,7 +146,8 @@ static void other_handlers(void)
 	printf("signal: same=%d\n", signal(SIGUSR1, burn_in_handler) == on_signal);
 	raise(SIGUSR1);
 	sigaction(SIGUSR1, NULL, &old);
-	printf("caught=%d same=%d restart=%d\n", n_caught, old.sa_handler == burn_in_handler, !!(old.sa_flags & SA_RESTART));
+	printf("caught=%d same=%d restart=%d\n", n_caught, old.sa_handler == burn_in_handler,
+	       !!(old.sa_flags & SA_RESTART));
 	pid_t pid = vfork(); // borrows this process's memory: what it sets must not be seen here
 	if (pid == 0) {
 		struct sigaction dfl = { .sa_handler = SIG_DFL };

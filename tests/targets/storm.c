@@ -245,8 +245,7 @@ static void do_sigwait_all(struct kind *k)
 	if (ret >= 0 && ret != SIGCHLD) {
 		k->n_wrong++;
 		fprintf(stderr, "storm: took signal %d, code %d, from %d\n", ret, info.si_code, info.si_pid);
-	}
-	else if (ret < 0)
+	} else if (ret < 0)
 		judge(k, 1, EAGAIN, t, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -332,7 +331,8 @@ static void do_socket_write(struct kind *k)
 	static __thread int fds[2] = { -1, -1 };
 	pthread_t reader;
 	if (fds[0] < 0) {
-		if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0 || pthread_create(&reader, NULL, slow_reader, &fds[0]) != 0)
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) != 0 ||
+		    pthread_create(&reader, NULL, slow_reader, &fds[0]) != 0)
 			abort();
 		pthread_detach(reader);
 	}
@@ -365,7 +365,8 @@ static void do_own_signal(struct kind *k)
 	sigset_t usr2, old;
 	sigemptyset(&usr2);
 	sigaddset(&usr2, SIGUSR2);
-	pthread_sigmask(SIG_BLOCK, &usr2, &old); // so that it can only come in ppoll, however late this thread gets there
+	pthread_sigmask(SIG_BLOCK, &usr2,
+			&old); // so that it can only come in ppoll, however late this thread gets there
 	sigset_t open = old;
 	sigdelset(&open, SIGUSR2);
 	n_woken = 0;
