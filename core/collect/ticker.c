@@ -30,8 +30,9 @@
 #define IDLE_LOOK_SHARE 0.05
 #define IDLE_LOOK_NS 1500.0
 #define MAX_IDLE_SKIP 64u
-// A thread that ran so lately is looked at every time all the same: threads that hand each other the GIL wait for 5 ms in turn.
-#define RECENT_NS 100000000u
+// But a thread that ran a while ago is looked at again after this share of that while, at the latest: threads that hand each other
+// the GIL wait for 5 ms in turn, on a busy machine for much longer.
+#define RECENT_SHARE 8
 // What a signal costs the target besides the handler: entering and leaving the kernel.
 #define DELIVERY_NS 2000.0
 // How often the rate is compared with its budget. Not before the first window has passed: the first samples of a program
@@ -139,7 +140,7 @@ static void scan_threads(struct fm_ticker *k, struct tick_process *p, uint64_t n
 			if (p->threads.items[i].tid == tid)
 				found = &p->threads.items[i];
 		if (!found) {
-			struct tick_thread t = { .tid = tid, .fd = -1, .slot = -1 };
+			struct tick_thread t = { .tid = tid, .fd = -1, .slot = -1, .ran_ns = now_ns };
 			open_thread(p, &t);
 			fm_vec_push(&p->threads, t);
 			found = &p->threads.items[p->threads.n - 1];
@@ -252,9 +253,9 @@ static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		return;
 	}
 	if (!is_running(t)) {
-		bool is_recent = t->ran_ns && now_ns - t->ran_ns < RECENT_NS;
-		t->skip = is_recent ? 0 : k->idle_skip;
-		k->n_idle += !is_recent;
+		uint64_t idle_ticks = (now_ns - t->ran_ns) * k->options.rate_hz / (1000000000u * RECENT_SHARE);
+		t->skip = (uint32_t)FM_MIN(idle_ticks, (uint64_t)k->idle_skip);
+		k->n_idle += t->skip == k->idle_skip;
 		return;
 	}
 	t->ran_ns = now_ns;

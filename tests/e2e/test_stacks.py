@@ -108,22 +108,34 @@ def test_libraries_that_take_turns_at_one_address(python: Python, tmp_path: Path
     assert n_broken <= 0.02 * n_inside
 
 
+def busy_rate(capture: Capture) -> float:
+    """Samples per CPU second of the two threads that work."""
+    busy = sorted(capture.report["threads"], key=lambda thread: -float(thread["cpu_s"]))[:2]
+    return float(sum(t["samples"] for t in busy) / sum(t["cpu_s"] for t in busy))
+
+
 def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> None:
     options = ["--rate", "1000", "--max-overhead", "0", "--engine", "ticker"]
-    capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.5, 158], options, python)
+    capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.0, 158], options, python)
     found: "Counter[str]" = Counter()
     for labels, n in capture.collapsed():
         found.update({name: n for name in set(map(plain_name, labels)) & {"busy_one", "busy_two", "idle"}})
     assert min(found["busy_one"], found["busy_two"]) > 0.1 * sum(found.values()), found
-    # Each busy thread at the rate asked for, although they hand each other the GIL and are idle half of the time.
-    busy = sorted(capture.report["threads"], key=lambda thread: -float(thread["cpu_s"]))[:2]
-    # (A busy machine that starves the ticker costs some; what this looks for costs half.)
-    assert sum(t["samples"] for t in busy) > 0.6 * 1000 * sum(t["cpu_s"] for t in busy), busy
     # A thread that starts or ends runs for a moment; one that waits is not sampled.
     assert found["idle"] < 158
-    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
     # One running thread at a time, by the GIL, and now and then a second one about to wait; all of them would be 160.
+    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
     assert int(meta["n_signals"]) < 3 * 1000 * capture.report["wall_s"], meta
+    # Those that wait do not keep the others from being sampled, even while these hand each other the GIL. Compared with the same
+    # program without them, as a busy machine costs samples in both; three tries, as it may be busy in one of the two.
+    rates = []
+    for attempt in range(3):
+        alone = record(tmp_path / "alone.fathom", TARGETS / "idle_threads.py", [1.0, 0], options, python)
+        rates.append((busy_rate(capture), busy_rate(alone)))
+        if rates[-1][0] > 0.5 * rates[-1][1]:
+            return
+        capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.0, 158], options, python)
+    raise AssertionError(f"samples per CPU second with 158 idle threads, and without: {rates}")
 
 
 def check_uses(capture: Capture, record_property: Any) -> "Counter[str]":
