@@ -9,6 +9,7 @@
 
 #include "sigsafe/pending.h"
 #include "sigsafe/raw.h"
+#include "sigsafe/unwind.h"
 #include "sigsafe/tick.h"
 
 #include "sigsafe/sigsafe.h"
@@ -75,11 +76,34 @@ static FM_SIGSAFE bool is_repeatable(uint32_t nr)
 // How far before the call its number may be loaded: the last arguments come after it in some of libc's functions.
 #define MAX_NUMBER_GAP 16
 
-// The number of the call that ends at pc, UINT32_MAX when it cannot be told. It is gone from rax, but libc loads it as a
-// constant close before: mov $nr, %eax (b8 nr nr nr nr), or xor %eax, %eax for number 0.
-static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, uint64_t pc)
+// From glibc 2.41 on, calls that a thread may be cancelled in get their number as an argument. A program of one thread loads it from
+// the stack (mov disp8(%rsp), %rax; syscall). Others go through a function that lets go of it (mov %r11, 8(%rsp); syscall),
+// whose caller got it as seventh argument: it lies right above the caller's frame. UINT32_MAX when it is neither.
+static FM_SIGSAFE uint32_t find_number_of_cancellable(struct fm_sig_thread *t, const ucontext_t *uc)
 {
+	uint64_t pc = fm_sig_context_pc(uc), nr;
+	const uint8_t *before = (const uint8_t *)(pc - 7);
+	if (!t || !is_code_readable(t, pc, 7) || before[3] != 0x24)
+		return UINT32_MAX;
+	if (before[0] == 0x48 && before[1] == 0x8b && before[2] == 0x44) {
+		uint64_t at = (uint64_t)uc->uc_mcontext.gregs[REG_RSP] + before[4];
+		return fm_sig_read_u64(t, at, &nr) && nr <= UINT16_MAX ? (uint32_t)nr : UINT32_MAX;
+	}
+	if (before[0] != 0x4c || before[1] != 0x89 || before[2] != 0x5c || before[4] != 8)
+		return UINT32_MAX;
+	fm_sig_unwind(t, uc);
+	return t->n_native > 2 && fm_sig_read_u64(t, t->native[1].cfa, &nr) && nr <= UINT16_MAX ? (uint32_t)nr : UINT32_MAX;
+}
+
+// The number of the call that was interrupted, UINT32_MAX when it cannot be told. It is gone from rax, but libc loads it as a
+// constant close before: mov $nr, %eax (b8 nr nr nr nr), or xor %eax, %eax for number 0.
+static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	uint64_t pc = fm_sig_context_pc(uc);
 	const uint8_t *call = (const uint8_t *)(pc - 2);
+	uint32_t nr = find_number_of_cancellable(t, uc);
+	if (nr != UINT32_MAX)
+		return nr;
 	for (uint64_t gap = 0; gap <= MAX_NUMBER_GAP; gap++) {
 		const uint8_t *at = call - gap;
 		if (!is_code_readable(t, pc, gap + 2 + 6))
@@ -109,10 +133,11 @@ static FM_SIGSAFE bool is_blocking_stream(int fd)
 #define SAME_STACK 65536u
 #define RED_ZONE 128u // below a leaf function's stack pointer: its own
 
-static FM_SIGSAFE bool resume_write(struct fm_sig_thread *t, greg_t *regs, uint64_t pc)
+static FM_SIGSAFE bool resume_write(struct fm_sig_thread *t, ucontext_t *uc, uint64_t pc)
 {
+	greg_t *regs = uc->uc_mcontext.gregs;
 	uint64_t done = (uint64_t)regs[REG_RAX];
-	uint32_t nr = find_number(t, pc);
+	uint32_t nr = find_number(t, uc);
 	if (nr != SYS_write && !(nr == SYS_sendto && !(regs[REG_R10] & MSG_DONTWAIT)))
 		return false;
 	if (fm_sig_is_resuming(pc) || !is_blocking_stream((int)regs[REG_RDI]))
@@ -163,8 +188,8 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 	if (!(is_partial || regs[REG_RAX] == -EINTR) || fm_sig_is_theirs_pending(uc, &flags))
 		return false;
 	if (is_partial)
-		return resume_write(t, regs, pc);
-	uint32_t nr = find_number(t, pc);
+		return resume_write(t, uc, pc);
+	uint32_t nr = find_number(t, uc);
 	if (!is_repeatable(nr))
 		return false;
 	regs[REG_RAX] = (greg_t)nr;
