@@ -132,10 +132,16 @@ def test_native(
 
 
 @pytest.mark.parametrize("kib", [64, 4096])
-def test_system(profile: Any, python: Python, kib: int, tmp_path: Path, record_property: Any) -> None:
+def test_system(
+    profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any, request: Any
+) -> None:
     """Short calls and such as last as long as a period."""
-    capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib))
-    c = Comparison(f"system {python} {kib} KiB", capture.samples)
+    if engine == "perf":
+        why = "perf events of unprivileged users do not count in the kernel: its time goes to the user code that comes next"
+        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
+    options = ("--engine", engine)
+    capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
+    c = Comparison(f"system {python} {engine} {kib} KiB", capture.samples)
     row = line_row(capture, "truth_system.py", "system")
     c.add("the calling line", truth["system"], row["total_s"])
     c.add("the Python line", truth["python"], line_row(capture, "truth_system.py", "python")["total_s"])
