@@ -57,6 +57,11 @@ static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 	t->samples_until_page_flush--;
 }
 
+static FM_SIGSAFE bool is_in_python(uint64_t pc)
+{
+	return fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end;
+}
+
 static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
 {
 	uint64_t pc = fm_sig_context_pc(uc);
@@ -64,9 +69,15 @@ static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc
 		return FM_CLASS_GC;
 	if (fm_sig_is_after_syscall(t, pc))
 		return FM_CLASS_SYSTEM;
-	if (fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end)
-		return FM_CLASS_PYTHON;
-	return FM_CLASS_NATIVE;
+	return is_in_python(pc) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
+}
+
+// libpython as a shared library asks the loader for its thread state, some million times a second (3.12: a tenth of a loop's
+// time). That is the interpreter at work, not native code that the line called.
+static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
+{
+	uint64_t pc = t->n_native > 1 ? t->native[0].pc : 0;
+	return pc >= fm_sig.tls_helper_start && pc < fm_sig.tls_helper_end && is_in_python(t->native[1].pc);
 }
 
 // A signal may come late for two reasons, of which the handler must know. *cpu_ns, the thread's CPU time now, becomes that at
@@ -171,6 +182,8 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc)
 			fm_sig_image_tell(t, &image);
 	} else {
 		fm_sig_unwind(t, uc);
+		if (class == FM_CLASS_NATIVE && is_interpreter_at_tls(t))
+			class = FM_CLASS_PYTHON;
 	}
 	fm_sig_merge(t, &leaf_idx, &exact_idx);
 	if (t->native_error || t->python_error)

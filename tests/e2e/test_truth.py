@@ -5,6 +5,7 @@ Beyond the standard error one sample period is allowed: a part begins and ends w
 """
 
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -59,7 +60,8 @@ class Comparison:
         worst, text = 0.0, []
         for what, true_s, got_s in self.rows:
             se = standard_error_s(true_s, self.samples)
-            sigmas = max(0.0, abs(got_s - true_s) - allowance_s) / se if se else 0.0
+            off_s = max(0.0, abs(got_s - true_s) - allowance_s)
+            sigmas = off_s / se if se else (math.inf if off_s else 0.0)  # a part of nothing has no error
             worst = max(worst, sigmas)
             text.append(f"{what}: {got_s:.4f} s, true {true_s:.4f} s, {sigmas:.2f} standard errors of {se:.4f} s")
         print(f"{self.title}: {len(self.samples)} samples, worst {worst:.2f} standard errors")
