@@ -121,6 +121,12 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr, info->dlpi_name ? info->dlpi_name : "" };
 	}
 	bool had_python = fm_sig.has_python;
+	uint64_t tls_helper_size = 0;
+	uintptr_t tls_helper = fm_sig_elf_symbol(start, end, info->dlpi_addr, "__tls_get_addr", &tls_helper_size);
+	if (tls_helper && !fm_sig.tls_helper_start) {
+		fm_sig.tls_helper_start = tls_helper;
+		fm_sig.tls_helper_end = tls_helper + tls_helper_size;
+	}
 	fm_sig_python_look(start, end, info->dlpi_addr);
 	if (!had_python && fm_sig.has_python && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
 		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);

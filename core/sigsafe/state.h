@@ -107,6 +107,7 @@ struct fm_sig_state {
 	_Atomic uint32_t is_tick_handled; // the program has a handler of its own for the tick's signal
 	_Atomic uint32_t has_python; // python below is complete (release/acquire)
 	struct fm_sig_python python;
+	uintptr_t tls_helper_start, tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
 	char exe[512]; // the executable's path, for its image record
 };
 

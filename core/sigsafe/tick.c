@@ -1,6 +1,8 @@
 #include "sigsafe/tick.h"
 
 #include <errno.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "format/model.h"
@@ -17,8 +19,8 @@
 
 extern int sched_getcpu(void);
 
-// A running thread takes a signal within some ten microseconds. Later than this, it had been ready to run but on no CPU.
-#define LATE_NS 200000u
+// A running thread takes a signal within some ten microseconds. Later than this, it is worth asking why.
+#define LATE_NS 50000u
 
 static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
 {
@@ -59,6 +61,11 @@ static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
 	t->samples_until_page_flush--;
 }
 
+static FM_SIGSAFE bool is_in_python(uint64_t pc)
+{
+	return fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end;
+}
+
 static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
 {
 	uint64_t pc = fm_sig_context_pc(uc);
@@ -66,21 +73,54 @@ static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc
 		return FM_CLASS_GC;
 	if (fm_sig_is_after_syscall(t, pc))
 		return FM_CLASS_SYSTEM;
-	if (fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end)
-		return FM_CLASS_PYTHON;
-	return FM_CLASS_NATIVE;
+	return is_in_python(pc) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
 }
 
-// True for a signal that found the thread preempted, for which "running" stands too. It is answered where the scheduler took
-// the CPU away: not at a random place of the program but at a beat of the kernel's own, with which a program's beat can be in
-// step. Left out, its time goes to the next sample, and a thread gets its samples per second of CPU however crowded the
-// machine is. A system call holds signals back by itself; but had it run all the while, it had used as much CPU.
-static FM_SIGSAFE bool was_preempted(struct fm_sig_thread *t, uint64_t now_ns, uint64_t cpu_ns, uint64_t pc)
+// libpython as a shared library asks the loader for its thread state, some million times a second (3.12: a tenth of a loop's
+// time). That is the interpreter at work, not native code that the line called.
+static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 {
-	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed); // 0 with perf
-	if (!sent_ns || now_ns <= sent_ns + LATE_NS)
+	uint64_t pc = t->n_native > 1 ? t->native[0].pc : 0;
+	return pc >= fm_sig.tls_helper_start && pc < fm_sig.tls_helper_end && is_in_python(t->native[1].pc);
+}
+
+// A signal may come late for two reasons, of which the handler must know. *cpu_ns, the thread's CPU time now, becomes that at
+// the time of sending.
+//
+// A system call lets it through at its end. The CPU time for which the sample stands ends when it was sent: otherwise a call as long
+// as a period would count half of itself twice, at the cost of what comes after. The rest is the next sample's.
+//
+// The thread was ready to run but on no CPU, for which "running" stands too. Then it is answered where the scheduler took the
+// CPU away: not at a random place but at a beat of the kernel's own, with which a program's beat can be in step. True: such a
+// sample is left out, its time goes to the next one, and a thread gets its samples per second of CPU however crowded the
+// machine is. When it was the ticker itself that took the CPU, for microseconds, the place is as random as the ticker.
+//
+// The scheduler tells them apart: a thread on a CPU has been given one once more often than it was taken off.
+static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now_ns, uint64_t *cpu_ns)
+{
+	const struct fm_wire_slot *slot = t->slot;
+	uint64_t sent_ns = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed); // 0 with perf
+	if (FM_LIKELY(!sent_ns || now_ns <= sent_ns + LATE_NS))
 		return false;
-	return cpu_ns - t->last_cpu_ns < now_ns - sent_ns || !fm_sig_is_after_syscall(t, pc);
+	uint64_t late_ns = now_ns - sent_ns, used_ns = *cpu_ns - t->last_cpu_ns;
+	uint64_t n_arrivals = atomic_load_explicit(&slot->n_arrivals_at_send, memory_order_relaxed);
+	uint64_t then_ns = atomic_load_explicit(&slot->cpu_ns_at_send, memory_order_relaxed);
+	struct rusage usage;
+	bool is_counted = n_arrivals && fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) == 0;
+	if (is_counted && n_arrivals != (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1) {
+		// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
+		uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
+		if (since_ns < LATE_NS && since_ns + LATE_NS < late_ns)
+			return true;
+	} else {
+		// On this CPU all the time; where the kernel does not count, only if it used as much CPU as time passed.
+		if (!is_counted && used_ns < late_ns)
+			return true;
+		then_ns = *cpu_ns - FM_MIN(late_ns, used_ns);
+	}
+	if (then_ns >= t->last_cpu_ns && then_ns < *cpu_ns)
+		*cpu_ns = then_ns;
+	return false;
 }
 
 static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
@@ -136,7 +176,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
-	if (FM_UNLIKELY(was_preempted(t, now_ns, cpu_ns, fm_sig_context_pc(uc))))
+	if (FM_UNLIKELY(was_preempted(t, now_ns, &cpu_ns)))
 		goto answered;
 	bool is_collecting;
 	fm_sig_python_walk(t, uc, &is_collecting);
@@ -155,6 +195,8 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 			fm_sig_image_tell(t, &image);
 	} else {
 		fm_sig_unwind(t, uc);
+		if (class == FM_CLASS_NATIVE && is_interpreter_at_tls(t))
+			class = FM_CLASS_PYTHON;
 	}
 	fm_sig_merge(t, &leaf_idx, &exact_idx);
 	if (t->native_error || t->python_error)

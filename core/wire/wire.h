@@ -158,6 +158,9 @@ struct fm_wire_slot {
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
 	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
+	// What the scheduler knew then: how often it had given the thread a CPU (0 = not known), and the CPU time it had used,
+	// which is exact for a thread on no CPU and some milliseconds old for one that runs.
+	_Atomic uint64_t n_arrivals_at_send, cpu_ns_at_send;
 };
 static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
 

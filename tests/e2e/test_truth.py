@@ -5,6 +5,7 @@ Beyond the standard error one sample period is allowed: a part begins and ends w
 """
 
 import json
+import math
 import shutil
 import subprocess
 from pathlib import Path
@@ -61,7 +62,8 @@ class Comparison:
         worst, text = 0.0, []
         for what, true_s, got_s in self.rows:
             se = standard_error_s(true_s, self.samples)
-            sigmas = max(0.0, abs(got_s - true_s) - allowance_s) / se if se else 0.0
+            off_s = max(0.0, abs(got_s - true_s) - allowance_s)
+            sigmas = off_s / se if se else (math.inf if off_s else 0.0)  # a part of nothing has no error
             worst = max(worst, sigmas)
             text.append(f"{what}: {got_s:.4f} s, true {true_s:.4f} s, {sigmas:.2f} standard errors of {se:.4f} s")
         print(f"{self.title}: {len(self.samples)} samples, worst {worst:.2f} standard errors")
@@ -142,10 +144,16 @@ def test_native(
 
 
 @pytest.mark.parametrize("kib", [64, 4096])
-def test_system(profile: Any, python: Python, kib: int, tmp_path: Path, record_property: Any) -> None:
+def test_system(
+    profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any, request: Any
+) -> None:
     """Short calls and such as last as long as a period."""
-    capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib))
-    c = Comparison(f"system {python} {kib} KiB", capture.samples)
+    if engine == "perf":
+        why = "perf events of unprivileged users do not count in the kernel: its time goes to the user code that comes next"
+        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
+    options = ("--engine", engine)
+    capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
+    c = Comparison(f"system {python} {engine} {kib} KiB", capture.samples)
     row = line_row(capture, "truth_system.py", "system")
     c.add("the calling line", truth["system"], row["total_s"])
     c.add("the Python line", truth["python"], line_row(capture, "truth_system.py", "python")["total_s"])
