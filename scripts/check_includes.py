@@ -51,9 +51,7 @@ FOREIGN: Dict[str, Set[str]] = {
 }
 
 # Known exceptions: (file, header): reason and what would end it.
-DEBT: Dict[Tuple[str, str], str] = {
-    ("symbolize/names.c", "libiberty/demangle.h"): "demangling belongs to image; ends when image offers it",
-}
+DEBT: Dict[Tuple[str, str], str] = {}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.MULTILINE)
 
