@@ -222,6 +222,19 @@ static const char *name_of(Dwarf_Die *die)
 	return NULL;
 }
 
+// Not dwarf_decl_file(): elfutils 0.188 asserts that a split unit's files were read before.
+static const char *declared_in(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word idx;
+	Dwarf_Die unit;
+	Dwarf_Files *files;
+	if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) || dwarf_formudata(&attr, &idx) ||
+	    !dwarf_cu_die(attr.cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, NULL))
+		return NULL;
+	return dwarf_filesrc(files, idx, NULL, NULL);
+}
+
 static const char *call_of(Dwarf_Die *unit, Dwarf_Die *inlined, uint32_t *ret_line)
 {
 	Dwarf_Attribute attr;
@@ -265,7 +278,7 @@ static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_
 		struct fm_line_frame *f = &frames[i];
 		f->name = name_of(&die);
 		f->is_inlined = i > 0;
-		f->file = dwarf_decl_file(&die);
+		f->file = declared_in(&die);
 		if (!dwarf_decl_line(&die, &first_line) && first_line > 0)
 			f->first_line = (uint32_t)first_line;
 		if (!f->file)

@@ -93,7 +93,7 @@ bool fm_cython_name(struct fm_buf *b, struct fm_str symbol)
 		for (;;) {
 			const char *next = p;
 			struct fm_str scope = take_scope(&next, end);
-			if (!scope.len || is_function(kind->shape, scope, next, end))
+			if (!scope.len || (b->len > before && is_function(kind->shape, scope, next, end)))
 				break;
 			fm_buf_bytes(b, scope.p, scope.len);
 			fm_buf_u8(b, '.');

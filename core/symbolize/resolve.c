@@ -101,6 +101,8 @@ static void be_child(const struct fm_resolve_request *request, const uint64_t *a
 	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not longer than the parent.
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	int null = open("/dev/null", O_WRONLY);
+	dup2(null, STDERR_FILENO); // libdw asserts
 	struct fm_chains chains;
 	struct fm_buf packed = { 0 };
 	fm_resolve_here(request, addrs, n, &chains);
