@@ -36,12 +36,11 @@ except ImportError:
     linalg = None
 end = time.perf_counter() + {seconds}
 while time.perf_counter() < end:
-    bigdwarf.work(1)
+    bigdwarf.work(3)
     if np is not None:
-        for _ in range(3):
-            np.sort((a @ a).ravel())
+        np.sort((a @ a).ravel())
     if linalg is not None:
-        linalg.svd(a)
+        linalg.lu(a)
 print("numpy", np and np.__version__, "scipy", bool(linalg))
 """
 

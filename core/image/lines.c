@@ -4,6 +4,8 @@
 #include <elfutils/libdw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "image/object.h"
@@ -12,22 +14,40 @@
 #define MAX_CHAIN 128
 #define MAX_DIE_DEPTH 256 // of nested scopes; each takes a few hundred bytes of our stack
 
+// libdw keeps every line table that it has read, and mapped pages count as ours once touched. So after this many units
+// both are let go: a library of 500 MB of DWARF then takes a tenth of that.
+#define UNITS_PER_BREATH 16
+
 struct fm_lines {
+	const struct fm_elf *file;
 	Dwarf *dwarf;
 };
 
 enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret)
 {
-	Elf *elf = o->place.origin == FM_DEBUG_OWN ? o->main.elf : o->debug.elf;
-	if (!elf)
+	const struct fm_elf *file = o->place.origin == FM_DEBUG_OWN ? &o->main : &o->debug;
+	if (!file->elf)
 		return FM_E_NOT_FOUND;
-	Dwarf *dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	Dwarf *dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!dwarf)
 		return dwarf_errno() ? FM_E_CORRUPT : FM_E_NOT_FOUND;
 	struct fm_lines *l = fm_alloc(sizeof(*l));
+	l->file = file;
 	l->dwarf = dwarf;
 	*ret = l;
 	return FM_OK;
+}
+
+static void breathe(struct fm_lines *l)
+{
+	dwarf_end(l->dwarf);
+	size_t len;
+	char *mapped = l->file->fd >= 0 ? elf_rawfile(l->file->elf, &len) : NULL;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	// ELF_C_READ_MMAP maps without leave to write, so no page holds anything that the file has not.
+	if (mapped && (uintptr_t)mapped % page == 0)
+		madvise(mapped, len, MADV_DONTNEED);
+	l->dwarf = dwarf_begin_elf(l->file->elf, DWARF_C_READ, NULL);
 }
 
 void fm_lines_close(struct fm_lines *l)
@@ -330,7 +350,12 @@ void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_li
 	if (find_by_aranges(l->dwarf, addrs, n, wants) < n)
 		find_by_units(l->dwarf, addrs, n, wants);
 	qsort(wants, n, sizeof(*wants), compare_wants);
+	unsigned n_units = 0;
 	for (size_t i = 0, k; i < n && wants[i].unit != NO_UNIT; i = k) {
+		if (++n_units % UNITS_PER_BREATH == 0)
+			breathe(l);
+		if (!l->dwarf)
+			break;
 		for (k = i + 1; k < n && wants[k].unit == wants[i].unit;)
 			k++;
 		resolve_unit(l, wants[i].unit, &wants[i], k - i, addrs, each, ctx);
