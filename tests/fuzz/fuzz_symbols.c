@@ -29,7 +29,7 @@ static void read_whole(void)
 	FUZZ_CHECK(whole != MAP_FAILED);
 	memcpy(&section_table, whole + 40, 8);
 	close(fd);
-	setenv("XDG_CACHE_HOME", "/nonexistent", 1); // nothing is remembered from input to input
+	setenv("XDG_CACHE_HOME", "/dev/null", 1); // nothing is remembered from input to input
 	unsetenv("DEBUGINFOD_URLS");
 }
 
