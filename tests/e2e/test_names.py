@@ -295,3 +295,51 @@ def test_the_second_report_reads_no_debug_information(fathom, env, tmp_path):
     for p in before:  # damaged: as good as none, and written anew
         p.write_bytes(p.read_bytes()[:-3] + b"xyz")
     assert got.stacks() == first
+
+
+def chains(text: str) -> Dict[str, List[tuple]]:
+    """addr2line -afi: an address, then a function and file:line for each, innermost first."""
+    out: Dict[str, List[tuple]] = {}
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        links = out.setdefault(lines[i], [])
+        i += 1
+        while i + 1 < len(lines) and not lines[i].startswith("0x"):
+            place = re.sub(r" \(discriminator \d+\)$", "", lines[i + 1])
+            file, line = place.rsplit(":", 1)
+            links.append((lines[i], os.path.basename(file), line))
+            i += 2
+    return out
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("flags", [["-gdwarf-5"], ["-gdwarf-4"]], ids=" ".join)
+def test_lines_and_inlines_are_those_of_addr2line(build, tmp_path, compiler, flags):
+    # binutils' leaves inlined calls out here and there with clang's files; LLVM's own does not.
+    judge = shutil.which("llvm-addr2line") or shutil.which("addr2line")
+    if not shutil.which(compiler) or not judge:
+        pytest.skip("no " + compiler + " or no addr2line")
+    program = tmp_path / "names"
+    done = subprocess.run([compiler, "-O2", *flags, TARGETS / "names.cpp", "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(compiler + " does not work here: " + done.stderr[-200:])
+    symbols = sh("nm", "-S", program).stdout
+    start, size = (int(x, 16) for x in re.search(r"^(\w+) (\w+) [TW] _ZNK4shop5Shelf.*5count", symbols, re.M).groups())
+    main, main_size = (int(x, 16) for x in re.search(r"^(\w+) (\w+) T main$", symbols, re.M).groups())
+    addrs = sorted({*range(start, start + size), *range(main, main + main_size)})
+    text = "".join(f"{a:#x}\n" for a in addrs)
+    theirs = chains(sh(judge, "-afi", "-e", program, input=text).stdout)
+    ours = chains(sh(build / "tests" / "resolve_addrs", program, input=text).stdout)
+    theirs = {f"{int(addr, 16):#018x}": links for addr, links in theirs.items()}
+    n_chains = n_lines = n_inlined = 0
+    for addr, links in theirs.items():
+        got = ours[addr]
+        n_chains += [x[0] for x in got] == [x[0] for x in links]
+        # Line 0 and '?': the compiler says that the code belongs to no line. Another file: code that the compiler counts to
+        # the caller's line; ours gives the function's own first line then, as the file shown is the function's.
+        n_lines += all(a[1:] == b[1:] or a[1] != b[1] or b[2] in ("?", "0") for a, b in zip(got, links))
+        n_inlined += len(links) > 1
+    assert n_inlined > 20
+    assert n_chains >= 0.97 * len(theirs), (n_chains, len(theirs))
+    assert n_lines >= 0.97 * len(theirs), (n_lines, len(theirs))
