@@ -20,7 +20,7 @@
 struct collect {
 	struct fm_chains *chains; // its items stand for addrs, one each, without links until now
 	const uint64_t *addrs;
-	const struct fm_symbols *symbols;
+	struct fm_symbols *symbols;
 	bool *is_done;
 };
 
@@ -31,11 +31,11 @@ static struct fm_str str_or_empty(const char *s)
 
 // The linker's name before the debug information's: it is the one people know (malloc, not __libc_malloc), and the same
 // one whether or not lines are found.
-static void begin_chain(struct fm_chains *c, const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
+static void begin_chain(struct fm_chains *c, struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
 {
 	uint64_t start = 0;
 	*ret = (struct fm_symbol){ 0 };
-	if (!fm_symbols_find(symbols, addr, ret))
+	if (!fm_symbols_find(symbols, addr, ret) || !fm_symbols_find_stub(symbols, addr, ret))
 		start = ret->addr;
 	else if (fm_symbols_function_start(symbols, addr, &start))
 		start = 0;

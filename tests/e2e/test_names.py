@@ -343,3 +343,13 @@ def test_lines_and_inlines_are_those_of_addr2line(build, tmp_path, compiler, fla
     assert n_inlined > 20
     assert n_chains >= 0.97 * len(theirs), (n_chains, len(theirs))
     assert n_lines >= 0.97 * len(theirs), (n_lines, len(theirs))
+
+
+def test_jump_stubs_are_named(build, tmp_path):
+    program = compiled(tmp_path, "names.cpp", "-O2")
+    listed = re.findall(r"^([0-9a-f]+) <(\w+@plt)>:", sh("objdump", "-d", program).stdout, re.M)
+    if not listed:
+        pytest.skip("no stubs here")
+    text = "".join(addr + "\n" for addr, _ in sorted(listed, key=lambda x: int(x[0], 16)))
+    got = chains(sh(build / "tests" / "resolve_addrs", program, input=text).stdout)
+    assert {int(a, 16): [x[0] for x in links] for a, links in got.items()} == {int(a, 16): [n] for a, n in listed}
