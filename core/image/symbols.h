@@ -11,7 +11,12 @@
 
 struct fm_symbols;
 
-// Reads .symtab, or .dynsym when that is stripped. FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
+struct fm_object;
+
+// The table of an opened image and what was found beside it; the object must outlive it.
+struct fm_symbols *fm_symbols_create(const struct fm_object *o);
+// The same from the file alone: .symtab, or .dynsym and .gnu_debugdata when that is stripped. FM_E_NOT_FOUND: no such
+// file; FM_E_CORRUPT: no ELF file.
 FM_MUST_CHECK enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag);
 // The vDSO that the kernel gives to this process; it has no file.
 FM_MUST_CHECK enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag);
@@ -23,6 +28,8 @@ struct fm_symbol {
 };
 // The function that holds the ELF virtual address. FM_E_NOT_FOUND between functions.
 FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
+// The same for a jump stub of the procedure linkage table, which has no symbol of its own: "malloc@plt".
+FM_MUST_CHECK enum fm_err fm_symbols_find_stub(struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
 size_t fm_symbols_count(const struct fm_symbols *symbols);
 
 // Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which stripping leaves in place.
