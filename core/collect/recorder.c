@@ -350,6 +350,10 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
 	}
+	if (kind == FM_WIRE_FRAME_SYSCALL) {
+		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 }, FM_IMAGE_IS_KERNEL);
+		return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, frame & (FM_WIRE_N_SYSCALLS - 1));
+	}
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
 

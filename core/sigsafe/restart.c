@@ -13,6 +13,20 @@ FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 	return fm_sig_readable(t, pc - 2, 2) && *(const uint16_t *)(pc - 2) == 0x050f;
 }
 
+FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, uint64_t pc)
+{
+	// rax holds the result by now; but libc loads the number right before the call.
+	if (!fm_sig_readable(t, pc - 9, 9) || !fm_sig_is_after_syscall(t, pc))
+		return -1;
+	const uint8_t *p = (const uint8_t *)pc;
+	int32_t nr = -1;
+	if (p[-7] == 0xb8 || (p[-9] == 0x48 && p[-8] == 0xc7 && p[-7] == 0xc0)) // mov $nr, %eax; mov $nr, %rax
+		nr = *(const int32_t *)(pc - 6);
+	else if ((p[-4] == 0x31 || p[-4] == 0x33) && p[-3] == 0xc0) // xor %eax, %eax
+		nr = SYS_read;
+	return nr >= 0 && nr < FM_WIRE_N_SYSCALLS ? nr : -1;
+}
+
 // Calls that fail with EINTR only before they did anything, so that making them again is what an undisturbed thread would
 // have seen. Not among them: close (the descriptor is gone already) and connect (goes on in the background).
 static FM_SIGSAFE bool is_repeatable(uint32_t nr)
@@ -79,6 +93,13 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 {
 	return fm_sig_readable(t, pc - 4, 4) && *(const uint32_t *)(pc - 4) == 0xd4000001u; // svc #0
+}
+
+FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, uint64_t pc)
+{
+	(void)t;
+	(void)pc;
+	return -1;
 }
 
 // The first argument shares its register with the result, so the call cannot be made again from here.

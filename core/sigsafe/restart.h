@@ -19,6 +19,9 @@ static inline uint64_t fm_sig_context_pc(const ucontext_t *uc)
 // True when the thread was in the kernel for a system call: pc stands right behind the instruction that made it.
 bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc);
 
+// The number of the call behind whose instruction pc stands, read off the instruction before it; -1 when that does not tell.
+int32_t fm_sig_syscall_number(struct fm_sig_thread *t, uint64_t pc);
+
 // If the interrupted call returned EINTR and can be made again without harm, sets uc to make it again. The thread was running
 // some microseconds ago, so a relative timeout that starts anew is late by no more than that.
 bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc);

@@ -10,6 +10,7 @@
 #include "image/symbols.h"
 #include "pyabi/lines.h"
 #include "symbolize/names.h"
+#include "symbolize/syscalls.h"
 
 struct image {
 	bool is_opened;
@@ -184,10 +185,26 @@ static struct fm_symbols *open_image(struct fm_symbolizer *s, uint32_t image_id)
 	return image->symbols;
 }
 
+// A system call, by the number that the capture took down.
+static struct fm_place kernel_place(struct fm_symbolizer *s, const struct fm_image *image, uint64_t number)
+{
+	const char *name = fm_syscall_name(number);
+	struct fm_function f = {
+		.kind = FM_FRAME_NATIVE,
+		.is_known = name != NULL,
+		.name = name ? fm_str_of(name) : format(s, "system call %" PRIu64, number),
+		.module = image->path,
+		.path = image->path,
+	};
+	return (struct fm_place){ function_id(s, &f), 0 };
+}
+
 static struct fm_place native_place(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
 	struct fm_function f = { .kind = FM_FRAME_NATIVE };
 	uint64_t addr = frame->value;
+	if (frame->ref < s->profile->images.n && (s->profile->images.items[frame->ref].flags & FM_IMAGE_IS_KERNEL))
+		return kernel_place(s, &s->profile->images.items[frame->ref], addr);
 	if (frame->ref < s->profile->images.n) {
 		const struct fm_image *image = &s->profile->images.items[frame->ref];
 		f.path = image->path;

@@ -181,10 +181,13 @@ struct fm_wire_record {
 //   0  native   pc
 //   1  Python   code id (28 bits) | instruction byte offset + 1 (32 bits); offset part 0 = not started
 //   2  error    enum fm_stack_error
+//   3  syscall  number: the thread is in the kernel for it; innermost frame only
 #define FM_WIRE_FRAME_SHIFT 60
 #define FM_WIRE_FRAME_NATIVE 0ull
 #define FM_WIRE_FRAME_PYTHON 1ull
 #define FM_WIRE_FRAME_ERROR 2ull
+#define FM_WIRE_FRAME_SYSCALL 3ull
+#define FM_WIRE_N_SYSCALLS 1024 // larger numbers are no system calls
 #define FM_WIRE_CODE_BITS 28
 #define FM_WIRE_NO_CODE ((1u << FM_WIRE_CODE_BITS) - 1) // a Python function whose names did not fit the ring
 
