@@ -20,3 +20,5 @@ TEST(numbers_that_are_none_have_no_name)
 	CHECK(!fm_syscall_name(UINT64_MAX));
 	CHECK(!fm_syscall_name(335)); // a hole
 }
+
+TEST_MAIN()
