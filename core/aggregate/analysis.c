@@ -21,7 +21,7 @@ enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *opt
 		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
 	}
 	a->profile = fm_reader_profile(a->reader);
-	a->symbolizer = fm_symbolizer_create(a->profile);
+	a->symbolizer = fm_symbolizer_create(a->profile, options->no_inlines);
 	fm_view_build(&a->view, a->profile, &a->tally, a->symbolizer, options);
 	*ret = a;
 	return FM_OK;

@@ -95,6 +95,7 @@ static void add_functions(struct build *b, const struct payer *payers)
 	uint32_t n = (uint32_t)v->nodes.n;
 	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
 	uint32_t *n_on_path = fm_alloc((t->functions.n + 1) * sizeof(*n_on_path));
+	bool *seen = fm_alloc(t->functions.n + 1);
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = v->nodes.items[i].parent;
 		fm_weight_add(&b->total[i], &b->self[i]);
@@ -104,6 +105,8 @@ static void add_functions(struct build *b, const struct payer *payers)
 
 		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
 		fm_weight_add(&row->self, &b->self[i]);
+		row->is_always_inlined = v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
+		seen[row - t->functions.items] = true;
 		bool is_python =
 			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
 		if (!is_python)
@@ -129,6 +132,7 @@ static void add_functions(struct build *b, const struct payer *payers)
 	free(first_child);
 	free(sibling);
 	free(n_on_path);
+	free(seen);
 }
 
 static void add_lines(struct build *b, const struct payer *payers)

@@ -10,6 +10,7 @@ struct fm_function_row {
 	uint32_t function_id;
 	struct fm_weight self;    // it was the innermost frame shown
 	struct fm_weight total;   // it was anywhere in the stack, counted once per stack
+	bool is_always_inlined;   // no sample shows it as a call of its own
 	struct fm_weight charged; // Python: it was the innermost Python frame, native callees included. Native: as self
 };
 

@@ -12,17 +12,18 @@ bool fm_view_shows_class(const struct fm_view_options *options, unsigned class)
 	return true;
 }
 
-static uint32_t child_of(struct fm_view *v, uint32_t parent, uint32_t function_id, uint32_t line)
+static uint32_t child_of(struct fm_view *v, uint32_t parent, struct fm_place place)
 {
 	// Two 32-bit halves and a parent do not fit one key: the place is numbered first.
 	bool is_new;
-	uint64_t *label = fm_map_at(&v->labels, (uint64_t)function_id << 32 | line, &is_new);
+	uint64_t *label = fm_map_at(&v->labels, fm_place_key(place.function_id, place.line, place.is_inlined), &is_new);
 	if (is_new)
 		*label = v->labels.n;
 	uint64_t *node = fm_map_at(&v->children, (uint64_t)parent << 32 | *label, &is_new);
 	if (is_new) {
 		*node = v->nodes.n;
-		fm_vec_push(&v->nodes, (struct fm_node){ parent, function_id, line, v->nodes.items[parent].depth + 1 });
+		fm_vec_push(&v->nodes, (struct fm_node){ parent, place.function_id, place.line,
+							 v->nodes.items[parent].depth + 1, place.is_inlined });
 	}
 	return (uint32_t)*node;
 }
@@ -65,14 +66,20 @@ struct builder {
 	uint32_t *whole; // by stack id: its node with nothing folded, for FM_STACK_IS_WHOLE
 };
 
-static uint32_t add_frame(struct builder *b, uint32_t parent, struct fm_place place)
+// The frame's functions below the parent; the node of the innermost.
+static uint32_t add_frame(struct builder *b, uint32_t parent, uint32_t frame_id)
 {
-	uint32_t line = place.line;
-	if (b->options->no_line_numbers)
-		line = 0;
-	else if (b->options->by_function)
-		line = fm_symbolizer_function(b->symbolizer, place.function_id)->line;
-	return child_of(b->view, parent, place.function_id, line);
+	uint32_t n;
+	const struct fm_place *places = fm_symbolizer_places(b->symbolizer, frame_id, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		struct fm_place place = places[i];
+		if (b->options->no_line_numbers)
+			place.line = 0;
+		else if (b->options->by_function)
+			place.line = fm_symbolizer_function(b->symbolizer, place.function_id)->line;
+		parent = child_of(b->view, parent, place);
+	}
+	return parent;
 }
 
 static bool is_hidden(const struct builder *b, uint8_t flags, uint32_t frame_id)
@@ -84,7 +91,13 @@ static bool is_hidden(const struct builder *b, uint8_t flags, uint32_t frame_id)
 		return false;
 	if (b->options->python_only || !(flags & FM_STACK_HAS_PYTHON))
 		return true;
-	return frame->ref < b->profile->images.n && (b->profile->images.items[frame->ref].flags & FM_IMAGE_IS_PYTHON);
+	uint32_t image_flags = frame->ref < b->profile->images.n ? b->profile->images.items[frame->ref].flags : 0;
+	if (image_flags & FM_IMAGE_IS_JIT) {
+		uint32_t n;
+		const struct fm_place *places = fm_symbolizer_places(b->symbolizer, frame_id, &n);
+		return fm_symbolizer_function(b->symbolizer, places[0].function_id)->is_plumbing;
+	}
+	return image_flags & FM_IMAGE_IS_PYTHON;
 }
 
 // A folded frame is not even named: the interpreter's symbols are read only when they are shown.
@@ -93,13 +106,12 @@ static void add_stack(struct builder *b, uint32_t id, const struct fm_stack *sta
 	struct fm_view *v = b->view;
 	uint8_t flags = v->stack_flags[id];
 	if ((flags & FM_STACK_IS_WHOLE) && !b->options->native_all)
-		b->whole[id] =
-			add_frame(b, b->whole[stack->parent], fm_symbolizer_place(b->symbolizer, stack->frame_id));
+		b->whole[id] = add_frame(b, b->whole[stack->parent], stack->frame_id);
 	uint32_t parent = v->stack_node[stack->parent];
 	if (is_hidden(b, flags, stack->frame_id))
 		v->stack_node[id] = parent;
 	else
-		v->stack_node[id] = add_frame(b, parent, fm_symbolizer_place(b->symbolizer, stack->frame_id));
+		v->stack_node[id] = add_frame(b, parent, stack->frame_id);
 }
 
 void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally,

@@ -20,6 +20,7 @@ struct fm_view_options {
 	bool python_only;     // hide every native frame of a stack that holds a Python frame
 	bool by_function;     // one frame per function, shown at its first line (py-spy -F)
 	bool no_line_numbers; // the same without any line (py-spy --nolineno)
+	bool no_inlines;      // calls that the compiler inlined stay part of the function around them
 	bool full_filenames;  // whole paths instead of their last part (py-spy --full-filenames)
 	bool threads;         // the thread is the first frame (py-spy -t)
 	bool processes;       // the chain of processes comes before it (py-spy -s)
@@ -43,7 +44,14 @@ struct fm_node {
 	uint32_t function_id; // of the symbolizer
 	uint32_t line;        // 0 = unknown or not asked for
 	uint32_t depth;       // node 0 has 0
+	bool is_inlined;      // the compiler inlined it into its parent
 };
+
+// What tells a node from its siblings, as one number.
+static inline uint64_t fm_place_key(uint32_t function_id, uint32_t line, bool is_inlined)
+{
+	return (uint64_t)function_id << 32 | (line & INT32_MAX) << 1 | is_inlined;
+}
 
 struct fm_view {
 	FM_VEC(struct fm_node) nodes;

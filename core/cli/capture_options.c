@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "cli/name_frames.h"
+
 // Above this the kernel's signal delivery alone would take the whole of a CPU.
 #define MAX_RATE_HZ 100000u
 
@@ -13,6 +15,7 @@ enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct 
 	if (flags->max_overhead_pct > 100)
 		return fm_diag_set(diag, FM_E_USAGE, "--max-overhead wants a percentage from 0 (no limit) to 100");
 	ret->rate_hz = (uint32_t)flags->rate_hz;
+	ret->at_end = fm_name_frames;
 	ret->engine = !strcmp(flags->engine, "perf") ? FM_ENGINE_PERF : !strcmp(flags->engine, "ticker") ? FM_ENGINE_TICKER : 0;
 	ret->native = flags->native;
 	ret->children = flags->children;

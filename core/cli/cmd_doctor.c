@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #include "cli/target.h"
 #include "collect/agent_path.h"
 #include "collect/capture.h"
+#include "image/debuginfod.h"
+#include "symbolize/cache.h"
 
 enum verdict { GOOD, NOTE, BAD };
 
@@ -113,6 +116,34 @@ static void check_python(void)
 		line(NOTE, "python", "no Python from 3.8 to 3.15 on PATH; name one with 'fathom run --python PATH'");
 }
 
+static void check_names(void)
+{
+	char text[4400], folder[4096];
+	struct stat st;
+	if (stat("/usr/lib/debug/.build-id", &st) == 0)
+		line(GOOD, "debug files", "/usr/lib/debug has some: lines and inlined calls of system libraries");
+	else
+		line(NOTE, "debug files", "none in /usr/lib/debug: system libraries have function names but no lines; install libc6-dbg and the -dbgsym "
+					  "packages, or name a folder in FATHOM_DEBUG_PATH");
+	bool is_there = fm_debuginfod_is_there();
+	if (fm_debuginfod_is_wanted() && is_there)
+		snprintf(text, sizeof(text), "debug files are fetched from %.256s", getenv("DEBUGINFOD_URLS"));
+	else if (fm_debuginfod_is_wanted())
+		snprintf(text, sizeof(text), "DEBUGINFOD_URLS is set but libdebuginfod.so.1 is not there: install libdebuginfod1");
+	else
+		snprintf(text, sizeof(text), "not asked: set DEBUGINFOD_URLS to a server to fetch debug files%s",
+			 is_there ? "" : ", and install libdebuginfod1");
+	line(fm_debuginfod_is_wanted() && is_there ? GOOD : NOTE, "debuginfod", text);
+	if (!fm_cache_folder(folder, sizeof(folder)))
+		line(NOTE, "symbol cache", "no HOME and no XDG_CACHE_HOME: debug information is read again for each report");
+	else if (stat(folder, &st) == 0 && access(folder, W_OK) != 0) {
+		snprintf(text, sizeof(text), "%s cannot be written: debug information is read again for each report", folder);
+		line(NOTE, "symbol cache", text);
+	} else {
+		line(GOOD, "symbol cache", folder);
+	}
+}
+
 int fm_cmd_doctor(int argc, char **argv)
 {
 	const struct fm_option options[] = { { 0 } };
@@ -142,6 +173,7 @@ int fm_cmd_doctor(int argc, char **argv)
 		line(BAD, "address space", "limited below 4 GiB ('ulimit -v'): the agent stays out; raise the limit");
 		is_fine = false;
 	}
+	check_names();
 	check_python();
 	return is_fine ? FM_EXIT_OK : FM_EXIT_FAILED;
 }

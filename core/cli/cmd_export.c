@@ -34,6 +34,8 @@ int fm_cmd_export(int argc, char **argv)
 		  "leave out all native frames of stacks that hold Python frames" },
 		{ "function", 'F', FM_OPT_FLAG, &view.by_function, NULL, "one frame per function instead of per line" },
 		{ "nolineno", 0, FM_OPT_FLAG, &view.no_line_numbers, NULL, "leave line numbers out" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
+		  "leave inlined calls inside the function that the compiler put them into" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
 		{ "gil", 'g', FM_OPT_FLAG, &view.gil_only, NULL,
 		  "only samples in the interpreter itself, which holds the GIL then; native code that holds it is not "

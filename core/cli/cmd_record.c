@@ -55,6 +55,7 @@ int fm_cmd_record(int argc, char **argv)
 		{ "idle", 'i', FM_OPT_FLAG, &view.idle, NULL, "waiting samples too, where the capture has them" },
 		{ "function", 'F', FM_OPT_FLAG, &view.by_function, NULL, "one frame per function instead of per line" },
 		{ "nolineno", 0, FM_OPT_FLAG, &view.no_line_numbers, NULL, "leave line numbers out" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL, "leave inlined calls inside the function around them" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },

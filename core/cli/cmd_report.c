@@ -20,6 +20,8 @@ int fm_cmd_report(int argc, char **argv)
 		  "lines of libraries, too; without it their time goes to the line of your code that called them" },
 		{ "native-all", 0, FM_OPT_FLAG, &view.native_all, NULL,
 		  "show the interpreter's own native frames, which are folded away otherwise" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
+		  "leave inlined calls inside the function that the compiler put them into" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL,
 		  "whole paths in the tables of functions" },
 		{ "width", 0, FM_OPT_UINT, &width, "COLUMNS", "of the text (default: the terminal's, else 100)" },

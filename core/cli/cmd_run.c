@@ -84,6 +84,7 @@ int fm_cmd_run(int argc, char **argv)
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
 		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL, "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },

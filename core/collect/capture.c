@@ -268,6 +268,9 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	fm_recorder_finish(c.recorder, &totals);
 	ret->wall_ns = c.end_ns - c.start_ns;
 	write_closing(&c, &totals, &ticks, ret->wall_ns);
+	fm_writer_flush(c.writer); // whatever happens in the next step, this is on disk
+	if (options->at_end)
+		options->at_end(c.writer);
 	ret->n_samples = totals.n_samples;
 	ret->exit_signal = WIFSIGNALED(c.status) ? WTERMSIG(c.status) : 0;
 	ret->exit_code = ret->exit_signal ? 128 + ret->exit_signal : WEXITSTATUS(c.status);

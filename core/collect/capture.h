@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "wire/wire.h"
 
+struct fm_writer;
+
 struct fm_capture_options {
 	char **argv; // NULL-terminated command of the target
 	const char *output_path;
@@ -15,6 +17,8 @@ struct fm_capture_options {
 	bool native, children;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
+	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
+	void (*at_end)(struct fm_writer *w);
 };
 
 struct fm_capture_result {

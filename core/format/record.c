@@ -131,3 +131,25 @@ struct fm_record_stack fm_record_get_stack(struct fm_cursor *c, uint32_t own_id,
 		return (struct fm_record_stack){ 0, 0 };
 	return (struct fm_record_stack){ own_id - (uint32_t)up, (uint32_t)frame };
 }
+
+void fm_record_put_link(struct fm_buf *out, const struct fm_record_link *link)
+{
+	fm_buf_varint(out, link->name);
+	fm_buf_varint(out, link->file);
+	fm_buf_varint(out, link->first_line);
+	fm_buf_varint(out, (uint64_t)link->line << 1 | link->is_inlined);
+}
+
+struct fm_record_link fm_record_get_link(struct fm_cursor *c)
+{
+	struct fm_record_link link;
+	link.name = fm_record_get_id(c);
+	link.file = fm_record_get_id(c);
+	link.first_line = fm_record_get_id(c);
+	uint64_t line = fm_cursor_varint(c);
+	if (line >> 33)
+		fm_cursor_fail(c, FM_E_CORRUPT);
+	link.line = (uint32_t)(line >> 1);
+	link.is_inlined = line & 1;
+	return link;
+}

@@ -27,6 +27,7 @@ enum fm_record_type {
 	FM_RECORD_THREAD_END = 13,
 	FM_RECORD_MAPPING = 14,
 	FM_RECORD_SOURCE = 15,
+	FM_RECORD_SYMBOL = 16, // from 1.1 on
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.
@@ -80,6 +81,14 @@ struct fm_record_frame {
 };
 void fm_record_put_frame(struct fm_buf *out, const struct fm_record_frame *frame);
 struct fm_record_frame fm_record_get_frame(struct fm_cursor *c);
+
+// One function of what an address means; a symbol record is {image, address, n, n of these}, outermost first.
+struct fm_record_link {
+	uint32_t name, file, first_line, line;
+	bool is_inlined;
+};
+void fm_record_put_link(struct fm_buf *out, const struct fm_record_link *link);
+struct fm_record_link fm_record_get_link(struct fm_cursor *c);
 
 // New stacks mostly hang below the one made just before them, and use frames made just before: both are coded as
 // distances.

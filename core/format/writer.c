@@ -52,6 +52,7 @@ struct fm_writer {
 
 	struct fm_intern string_ids;
 	struct fm_intern image_keys; // path id and build id
+	FM_VEC(uint32_t) image_flags;
 	struct fm_intern code_keys;  // the encoded entry
 	struct fm_map frame_ids;     // hash of the frame -> id; a taken hash moves on by one
 	FM_VEC(struct fm_record_frame) frame_items;
@@ -183,6 +184,7 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	fm_map_deinit(&w->frame_ids);
 	fm_map_deinit(&w->stack_ids);
 	fm_map_deinit(&w->source_names);
+	fm_vec_deinit(&w->image_flags);
 	fm_vec_deinit(&w->frame_items);
 	fm_vec_deinit(&w->threads);
 	fm_vec_deinit(&w->busy_threads);
@@ -357,6 +359,7 @@ uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str 
 	if (is_new) {
 		size_t before = w->images.body.len;
 		fm_record_put_image(&w->images.body, &image);
+		fm_vec_push(&w->image_flags, flags);
 		end_entry(w, &w->images, before);
 	}
 	return id;
@@ -457,6 +460,50 @@ void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample)
 		w->samples.items[w->samples.n - 1].stack_id = FM_ROOT_STACK;
 	if (FM_UNLIKELY(w->samples.n >= CUT_SAMPLES))
 		fm_writer_flush(w);
+}
+
+void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, const struct fm_symbol_link *links,
+		      uint32_t n)
+{
+	if (w->out.err || image_id >= w->images.n)
+		return;
+	n = FM_MIN(n, (uint32_t)FM_SYMBOL_MAX_LINKS);
+	struct fm_record_link records[FM_SYMBOL_MAX_LINKS];
+	for (uint32_t i = 0; i < n; i++) // may flush: before the fact begins
+		records[i] = (struct fm_record_link){ string_id(w, links[i].name), string_id(w, links[i].file),
+						      links[i].first_line, links[i].line, links[i].is_inlined };
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, image_id);
+	fm_buf_varint(b, addr);
+	fm_buf_varint(b, n);
+	for (uint32_t i = 0; i < n; i++)
+		fm_record_put_link(b, &records[i]);
+	end_fact(w, FM_RECORD_SYMBOL);
+}
+
+enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id, struct fm_written_image *ret)
+{
+	struct fm_str key = fm_intern_get(&w->image_keys, image_id);
+	struct fm_cursor c = fm_cursor_over(key.p, key.len);
+	uint32_t path = fm_cursor_u32(&c);
+	if (image_id >= w->images.n || c.err)
+		return FM_E_NOT_FOUND;
+	*ret = (struct fm_written_image){ fm_intern_get(&w->string_ids, path),
+					  { (const char *)c.pos, (uint32_t)fm_cursor_left(&c) },
+					  w->image_flags.items[image_id] };
+	return FM_OK;
+}
+
+enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, uint8_t *ret_kind, uint32_t *ret_ref,
+				uint64_t *ret_value)
+{
+	if (frame_id >= w->frame_items.n)
+		return FM_E_NOT_FOUND;
+	const struct fm_record_frame *f = &w->frame_items.items[frame_id];
+	*ret_kind = f->kind;
+	*ret_ref = f->ref;
+	*ret_value = f->value;
+	return FM_OK;
 }
 
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text)

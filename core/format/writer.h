@@ -10,6 +10,7 @@
 // FM_STACK_LOST, an unknown code or image FM_NO_ID, a thread's unknown process 0. Strings are cut at 8 MiB.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -85,6 +86,25 @@ struct fm_sample {
 };
 // Samples of one thread come in order of time; those of different threads may interleave in any way.
 void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample);
+
+struct fm_symbol_link {
+	struct fm_str name, file; // "" = unknown; the name is as the linker knows it
+	uint32_t first_line, line; // 0 = unknown
+	bool is_inlined;           // into the one before
+};
+// What an address of an image means, for when the file is not there any more: its functions, outermost first.
+#define FM_SYMBOL_MAX_LINKS 256
+void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, const struct fm_symbol_link *links,
+		      uint32_t n);
+
+// What was written so far. FM_E_NOT_FOUND beyond the last. Strings live until the next call that writes.
+struct fm_written_image {
+	struct fm_str path, build_id;
+	uint32_t flags;
+};
+FM_MUST_CHECK enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id, struct fm_written_image *ret);
+FM_MUST_CHECK enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, uint8_t *ret_kind,
+					      uint32_t *ret_ref, uint64_t *ret_value);
 
 // The text of a source file as it was at capture time. Once per file name.
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text);

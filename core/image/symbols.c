@@ -1,37 +1,36 @@
 #include "image/symbols.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
-#include <inttypes.h>
-#include <libelf.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/cursor.h"
 #include "base/mem.h"
+#include "image/object.h"
 
 struct symbol {
 	uint64_t addr, size;
 	uint32_t name;    // offset in the string section
+	uint8_t source;   // index into sources
 	uint8_t rank;     // which of several names for one address is shown: the lowest
 	bool is_sizeless; // size is what is left of its section
 };
 
-struct fm_symbols {
-	int fd;
+// A symbol table: the image's own, or its separate debug file's.
+struct source {
 	Elf *elf;
 	size_t strings; // section index
+};
+
+struct fm_symbols {
+	struct fm_object *own; // when nobody else holds it
+	struct source sources[3];
+	unsigned n_sources;
 	FM_VEC(struct symbol) table;
-	uint8_t build_id[64];
-	uint32_t build_id_len;
-	const uint8_t
-		*starts; // .eh_frame_hdr's table of {int32 start, int32 fde}, both relative to starts_base, by start
+	struct fm_str build_id;
+	// .eh_frame_hdr's table of {int32 start, int32 fde}, both relative to starts_base, by start
+	const uint8_t *starts;
 	size_t n_starts;
 	uint64_t starts_base;
 };
@@ -76,35 +75,40 @@ static bool is_function(const GElf_Sym *sym)
 	       (type == STT_FUNC || type == STT_GNU_IFUNC || type == STT_NOTYPE);
 }
 
-static void read_section(struct fm_symbols *s, Elf_Scn *scn, const GElf_Shdr *header)
+static bool read_table(struct fm_symbols *s, const struct fm_elf *e, unsigned type)
 {
+	GElf_Shdr header;
+	Elf_Scn *scn = fm_elf_find_type(e, type);
+	if (!scn || !gelf_getshdr(scn, &header))
+		return false;
 	Elf_Data *data = elf_getdata(scn, NULL);
-	if (!data || !data->d_buf || !header->sh_entsize)
-		return;
-	size_t n = FM_MIN(data->d_size / header->sh_entsize, (size_t)MAX_SYMBOLS);
-	s->strings = header->sh_link;
+	if (!data || !data->d_buf || !header.sh_entsize)
+		return false;
+	size_t n = FM_MIN(data->d_size / header.sh_entsize, (size_t)MAX_SYMBOLS), before = s->table.n;
+	uint8_t source = (uint8_t)s->n_sources;
+	s->sources[s->n_sources++] = (struct source){ e->elf, header.sh_link };
 	for (size_t i = 0; i < n; i++) {
 		GElf_Sym sym;
 		if (!gelf_getsym(data, (int)i, &sym))
 			break;
 		GElf_Shdr code;
-		if (!is_function(&sym) || !find_code(s->elf, &sym, &code))
+		if (!is_function(&sym) || !find_code(e->elf, &sym, &code))
 			continue;
 		uint64_t left = code.sh_size - (sym.st_value - code.sh_addr);
 		fm_vec_push(&s->table, (struct symbol){ sym.st_value, sym.st_size ? sym.st_size : left, sym.st_name,
-							rank_of(&sym), sym.st_size == 0 });
+							source, rank_of(&sym), sym.st_size == 0 });
 	}
+	return s->table.n > before;
 }
 
-static void read_symbols(struct fm_symbols *s)
+// A .symtab has everything. Without one, exported functions are in .dynsym and, where .gnu_debugdata is, the others
+// there.
+static void read_symbols(struct fm_symbols *s, const struct fm_object *o)
 {
-	static const unsigned kinds[] = { SHT_SYMTAB, SHT_DYNSYM };
-	for (size_t k = 0; k < FM_ARRAY_LEN(kinds) && !s->table.n; k++)
-		for (Elf_Scn *scn = elf_nextscn(s->elf, NULL); scn; scn = elf_nextscn(s->elf, scn)) {
-			GElf_Shdr header;
-			if (gelf_getshdr(scn, &header) && header.sh_type == kinds[k])
-				read_section(s, scn, &header);
-		}
+	if (!read_table(s, &o->main, SHT_SYMTAB) && !read_table(s, &o->debug, SHT_SYMTAB)) {
+		read_table(s, &o->mini, SHT_SYMTAB);
+		read_table(s, &o->main, SHT_DYNSYM);
+	}
 	if (!s->table.n)
 		return;
 	qsort(s->table.items, s->table.n, sizeof(*s->table.items), compare);
@@ -115,54 +119,24 @@ static void read_symbols(struct fm_symbols *s)
 	s->table.n = kept;
 }
 
-static void read_build_id(struct fm_symbols *s)
-{
-	for (Elf_Scn *scn = elf_nextscn(s->elf, NULL); scn; scn = elf_nextscn(s->elf, scn)) {
-		GElf_Shdr header;
-		if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_NOTE)
-			continue;
-		Elf_Data *data = elf_getdata(scn, NULL);
-		GElf_Nhdr note;
-		size_t name_off, desc_off;
-		for (size_t off = 0, next; data && (next = gelf_getnote(data, off, &note, &name_off, &desc_off)) > 0;
-		     off = next) {
-			if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-			    memcmp((char *)data->d_buf + name_off, "GNU", 4))
-				continue;
-			s->build_id_len = (uint32_t)FM_MIN((size_t)note.n_descsz, sizeof(s->build_id));
-			memcpy(s->build_id, (char *)data->d_buf + desc_off, s->build_id_len);
-			return;
-		}
-	}
-}
-
 // LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4)
 // and the sorted table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
 #define HDR_BYTES 12
-static void read_function_starts(struct fm_symbols *s)
+static void read_function_starts(struct fm_symbols *s, const struct fm_elf *e)
 {
-	size_t names;
-	if (elf_getshdrstrndx(s->elf, &names))
+	GElf_Shdr header;
+	Elf_Data *data = fm_elf_section(e, ".eh_frame_hdr", &header);
+	if (!data || data->d_size < HDR_BYTES)
 		return;
-	for (Elf_Scn *scn = elf_nextscn(s->elf, NULL); scn; scn = elf_nextscn(s->elf, scn)) {
-		GElf_Shdr header;
-		const char *name = gelf_getshdr(scn, &header) ? elf_strptr(s->elf, names, header.sh_name) : NULL;
-		if (!name || strcmp(name, ".eh_frame_hdr"))
-			continue;
-		Elf_Data *data = elf_rawdata(scn, NULL);
-		if (!data || !data->d_buf || data->d_size < HDR_BYTES)
-			return;
-		struct fm_cursor c = fm_cursor_over(data->d_buf, data->d_size);
-		uint32_t encodings = fm_cursor_u32(&c);
-		fm_cursor_u32(&c);
-		uint32_t n = fm_cursor_u32(&c);
-		if (encodings != 0x3b031b01)
-			return;
-		s->starts = c.pos;
-		s->n_starts = FM_MIN((size_t)n, fm_cursor_left(&c) / 8);
-		s->starts_base = header.sh_addr;
+	struct fm_cursor c = fm_cursor_over(data->d_buf, data->d_size);
+	uint32_t encodings = fm_cursor_u32(&c);
+	fm_cursor_u32(&c);
+	uint32_t n = fm_cursor_u32(&c);
+	if (encodings != 0x3b031b01)
 		return;
-	}
+	s->starts = c.pos;
+	s->n_starts = FM_MIN((size_t)n, fm_cursor_left(&c) / 8);
+	s->starts_base = header.sh_addr;
 }
 
 static uint64_t start_at(const struct fm_symbols *s, size_t i)
@@ -188,64 +162,45 @@ enum fm_err fm_symbols_function_start(const struct fm_symbols *s, uint64_t addr,
 	return FM_OK;
 }
 
-static enum fm_err take_elf(struct fm_symbols *s, const char *what, struct fm_symbols **ret, struct fm_diag *diag)
+struct fm_symbols *fm_symbols_create(const struct fm_object *o)
 {
-	if (!s->elf || elf_kind(s->elf) != ELF_K_ELF) {
-		fm_symbols_close(s);
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s is no ELF file", what);
-	}
-	read_build_id(s);
-	read_symbols(s);
-	read_function_starts(s);
-	*ret = s;
-	return FM_OK;
+	struct fm_symbols *s = fm_alloc(sizeof(*s));
+	s->build_id = (struct fm_str){ (const char *)o->main.build_id, o->main.build_id_len };
+	read_symbols(s, o);
+	read_function_starts(s, &o->main);
+	return s;
 }
 
 enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag)
 {
-	elf_version(EV_CURRENT);
-	// A fifo or device under a recorded path must not block us: look before opening.
-	struct stat st;
-	if (stat(path, &st))
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", path, strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s is no regular file", path);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", path, strerror(errno));
-	struct fm_symbols *s = fm_alloc(sizeof(*s));
-	s->fd = fd;
-	s->elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
-	return take_elf(s, path, ret, diag);
+	struct fm_object_request request = { .path = path };
+	struct fm_object *o;
+	enum fm_err err = fm_object_open(&request, &o, diag);
+	if (err)
+		return err;
+	*ret = fm_symbols_create(o);
+	(*ret)->own = o;
+	return FM_OK;
 }
 
 enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag)
 {
-	elf_version(EV_CURRENT);
-	_cleanup_fclose_ FILE *maps = fopen("/proc/self/maps", "re");
-	char line[512];
-	uint64_t start = 0, end = 0;
-	while (maps && fgets(line, sizeof(line), maps))
-		if (strstr(line, "[vdso]") && sscanf(line, "%" SCNx64 "-%" SCNx64, &start, &end) == 2)
-			break;
-		else
-			start = end = 0;
-	if (!start)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "this process has no vDSO");
-	struct fm_symbols *s = fm_alloc(sizeof(*s));
-	s->fd = -1;
-	s->elf = elf_memory((char *)(uintptr_t)start, end - start);
-	return take_elf(s, "the vDSO", ret, diag);
+	struct fm_object_request request = { .path = "", .is_vdso = true };
+	struct fm_object *o;
+	enum fm_err err = fm_object_open(&request, &o, diag);
+	if (err)
+		return err;
+	*ret = fm_symbols_create(o);
+	(*ret)->own = o;
+	return FM_OK;
 }
 
 void fm_symbols_close(struct fm_symbols *s)
 {
 	if (!s)
 		return;
-	elf_end(s->elf);
-	if (s->fd >= 0)
-		close(s->fd);
 	fm_vec_deinit(&s->table);
+	fm_object_close(s->own);
 	free(s);
 }
 
@@ -264,7 +219,7 @@ enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm
 		// Without a size a label reaches to the next one, and only the nearest can mean us.
 		if (addr - sym->addr >= sym->size || (sym->is_sizeless && step > 0))
 			continue;
-		const char *name = elf_strptr(s->elf, s->strings, sym->name);
+		const char *name = elf_strptr(s->sources[sym->source].elf, s->sources[sym->source].strings, sym->name);
 		if (!name || !*name)
 			return FM_E_NOT_FOUND;
 		*ret = (struct fm_symbol){ sym->addr, sym->size, name };
@@ -280,5 +235,5 @@ size_t fm_symbols_count(const struct fm_symbols *s)
 
 struct fm_str fm_symbols_build_id(const struct fm_symbols *s)
 {
-	return (struct fm_str){ (const char *)s->build_id, s->build_id_len };
+	return s->build_id;
 }

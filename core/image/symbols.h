@@ -11,7 +11,12 @@
 
 struct fm_symbols;
 
-// Reads .symtab, or .dynsym when that is stripped. FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
+struct fm_object;
+
+// The table of an opened image and what was found beside it; the object must outlive it.
+struct fm_symbols *fm_symbols_create(const struct fm_object *o);
+// The same from the file alone: .symtab, or .dynsym and .gnu_debugdata when that is stripped. FM_E_NOT_FOUND: no such
+// file; FM_E_CORRUPT: no ELF file.
 FM_MUST_CHECK enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag);
 // The vDSO that the kernel gives to this process; it has no file.
 FM_MUST_CHECK enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag);

@@ -73,6 +73,13 @@ struct fm_source {
 	struct fm_str filename, text;
 };
 
+// What the capture itself noted of a native address: n_links of symbol_links, outermost first.
+struct fm_symbol_info {
+	uint32_t image_id;
+	uint64_t addr;
+	uint32_t first_link, n_links;
+};
+
 // Everything but the events. Borrowed from the reader; strings live as long as it does.
 struct fm_profile {
 	FM_VEC(struct fm_meta) metas;
@@ -85,6 +92,8 @@ struct fm_profile {
 	FM_VEC(struct fm_frame) frames;
 	FM_VEC(struct fm_stack) stacks; // [0] is the empty stack; parent id < own id always
 	FM_VEC(struct fm_source) sources;
+	FM_VEC(struct fm_symbol_info) symbols; // of one address twice: either
+	FM_VEC(struct fm_symbol_link) symbol_links;
 	bool is_truncated; // no end mark, or bytes after the last whole chunk
 	uint64_t n_damaged_chunks;
 	uint64_t n_undefined_refs; // references to things that no whole chunk defined

@@ -34,6 +34,8 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->frames);
 	fm_vec_deinit(&p->stacks);
 	fm_vec_deinit(&p->sources);
+	fm_vec_deinit(&p->symbols);
+	fm_vec_deinit(&p->symbol_links);
 }
 
 static struct fm_str keep(struct fm_tables *t, struct fm_str s)
@@ -326,6 +328,28 @@ static enum fm_err take_mapping(struct fm_tables *t, struct fm_cursor *c)
 	return FM_OK;
 }
 
+static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_symbol_info symbol = { .image_id = fm_record_get_id(c) };
+	symbol.addr = fm_cursor_varint(c);
+	symbol.n_links = fm_record_get_id(c);
+	if (c->err || symbol.n_links > fm_cursor_left(c))
+		return c->err ? c->err : FM_E_CORRUPT;
+	if (!need(t, &t->profile.images, symbol.image_id, no_image))
+		return FM_E_CORRUPT;
+	symbol.first_link = (uint32_t)t->profile.symbol_links.n;
+	for (uint32_t i = 0; i < symbol.n_links; i++) {
+		struct fm_record_link r = fm_record_get_link(c);
+		if (c->err)
+			return c->err;
+		fm_vec_push(&t->profile.symbol_links,
+			    (struct fm_symbol_link){ string_at(t, r.name), string_at(t, r.file), r.first_line, r.line,
+						     r.is_inlined });
+	}
+	fm_vec_push(&t->profile.symbols, symbol);
+	return FM_OK;
+}
+
 enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
 {
 	struct fm_record_batch batch = { 0 };
@@ -362,6 +386,8 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_thread_end(t, body);
 	case FM_RECORD_MAPPING:
 		return take_mapping(t, body);
+	case FM_RECORD_SYMBOL:
+		return take_symbol(t, body);
 	default:
 		return FM_OK; // from a newer minor version
 	}

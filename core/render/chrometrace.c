@@ -33,7 +33,10 @@ static void write_event(struct writer *w, char phase, uint32_t thread_id, uint64
 	fm_json_real(&w->j, "ts", (double)(time_ns - w->origin_ns) / 1e3);
 	if (phase == 'B') { // an end closes the innermost open frame, whatever its name
 		fm_json_str(&w->j, "cat", FM_STR_LIT("fathom"));
-		fm_json_str(&w->j, "name", fm_analysis_function(w->a, node->function_id)->name);
+		struct fm_buf name = { 0 };
+		fm_label_name(&name, w->a, node);
+		fm_json_str(&w->j, "name", (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
+		fm_buf_deinit(&name);
 		fm_json_object(&w->j, "args");
 		fm_json_str(&w->j, "filename", fm_label_file(w->a, node->function_id));
 		if (node->line)

@@ -72,7 +72,7 @@ enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag 
 		line.ends.n = kept;
 		for (uint32_t d = kept; d < path.nodes.n; d++) {
 			const struct fm_node *node = &a->view.nodes.items[path.nodes.items[d]];
-			fm_label_frame(&line.label, a, node->function_id, node->line);
+			fm_label_frame(&line.label, a, node);
 			append_label(&line);
 			fm_vec_push(&line.ends, line.text.len);
 		}

@@ -205,7 +205,7 @@ static void put_frame(struct flame *f, const struct branch *b, double x, uint32_
 		fm_buf_bytes(&label, b->title.p, b->title.len);
 	} else {
 		const struct fm_node *node = &f->a->view.nodes.items[b->node];
-		fm_label_frame(&label, f->a, node->function_id, node->line);
+		fm_label_frame(&label, f->a, node);
 	}
 	struct fm_str text = { (const char *)label.data, (uint32_t)label.len };
 	double share = f->whole > 0 ? (double)b->weight / f->whole : 1;

@@ -1,5 +1,6 @@
 // fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left
 // out.
+#include "aggregate/libraries.h"
 #include "base/json.h"
 #include "render/facts.h"
 #include "render/formats.h"
@@ -142,10 +143,12 @@ static void write_functions(struct fm_json *j, const struct fm_analysis *a, cons
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
 		fm_json_str(j, "name", f->name);
+		fm_json_str(j, "full_name", f->full_name);
 		fm_json_str(j, "module", f->module);
 		fm_json_str(j, "file", f->file.len ? f->file : f->path);
 		fm_json_u64(j, "line", f->line);
 		fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+		fm_json_bool(j, "inlined", row->is_always_inlined);
 		fm_json_real(j, "self_s", fm_seconds(fm_weight_cpu_ns(&row->self)));
 		fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));
 		fm_json_real(j, "self_plus_minus_s", fm_summary_plus_minus_s(t, &row->self));
@@ -185,6 +188,26 @@ static void write_lines(struct fm_json *j, const struct fm_analysis *a, const st
 	fm_json_end(j);
 }
 
+static void write_libraries(struct fm_json *j, const struct fm_analysis *a)
+{
+	struct fm_libraries l;
+	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
+	fm_json_array(j, "libraries");
+	for (size_t i = 0; i < l.rows.n; i++) {
+		const struct fm_library_row *row = &l.rows.items[i];
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_str(j, "path", row->path);
+		fm_json_real(j, "share", row->share);
+		fm_json_real(j, "named_share", row->named_share);
+		fm_json_real(j, "lines_share", row->lines_share);
+		fm_json_str(j, "remedy", row->remedy);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+	fm_libraries_deinit(&l);
+}
+
 enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_summary t;
@@ -201,6 +224,8 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	write_functions(&j, a, &t);
 	fm_json_newline(&j);
 	write_lines(&j, a, &t);
+	fm_json_newline(&j);
+	write_libraries(&j, a);
 	fm_json_newline(&j);
 	fm_json_object(&j, "memory");
 	fm_json_u64(&j, "peak_bytes", 0);

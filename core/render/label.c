@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-static struct fm_str last_part(struct fm_str path)
+struct fm_str fm_label_last_part(struct fm_str path)
 {
 	if (!path.p || !path.len)
 		return path;
@@ -22,20 +22,27 @@ struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id)
 {
 	const struct fm_function *f = fm_analysis_function(a, function_id);
 	struct fm_str file = f->file.len ? f->file : f->path;
-	return a->options.full_filenames ? file : last_part(file);
+	return a->options.full_filenames ? file : fm_label_last_part(file);
 }
 
-void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, uint32_t function_id, uint32_t line)
+void fm_label_name(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node)
 {
-	const struct fm_function *f = fm_analysis_function(a, function_id);
-	struct fm_str file = fm_label_file(a, function_id);
+	const struct fm_function *f = fm_analysis_function(a, node->function_id);
 	fm_buf_bytes(b, f->name.p, f->name.len);
+	if (node->is_inlined)
+		fm_buf_str(b, " (inlined)");
+}
+
+void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node)
+{
+	struct fm_str file = fm_label_file(a, node->function_id);
+	fm_label_name(b, a, node);
 	if (!file.len)
 		return;
 	fm_buf_str(b, " (");
 	fm_buf_bytes(b, file.p, file.len);
-	if (line)
-		fm_buf_printf(b, ":%u", line);
+	if (node->line)
+		fm_buf_printf(b, ":%u", node->line);
 	fm_buf_u8(b, ')');
 }
 

@@ -4,10 +4,15 @@
 #include "aggregate/analysis.h"
 #include "base/str.h"
 
-// "qualname (file.py:12)", "symbol (libfoo.so)", "[no unwind information]". Raw bytes: the output escapes what it must.
-void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, uint32_t function_id, uint32_t line);
+// "qualname (file.py:12)", "symbol (file.c:12)", "symbol (libfoo.so)" without debug information, "symbol (inlined)
+// (file.h:12)", "[no unwind information]". Raw bytes: the output escapes what it must.
+void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node);
+// The name part alone: "symbol", "symbol (inlined)".
+void fm_label_name(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node);
 // The file part alone: "file.py", or the whole path when options say so; a library for native frames; "" when unknown.
 struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id);
+// What follows the last slash; "package/__init__.py" for such.
+struct fm_str fm_label_last_part(struct fm_str path);
 // "thread (1234): name"
 void fm_label_thread(struct fm_buf *b, const struct fm_analysis *a, uint32_t thread_id);
 // "process 1234:"python x.py""

@@ -29,14 +29,16 @@ static void write_frames(struct writer *w)
 	for (uint32_t i = 1; i < view->nodes.n; i++) {
 		const struct fm_node *node = &view->nodes.items[i];
 		bool is_new;
-		uint64_t *frame = fm_map_at(&index, (uint64_t)node->function_id << 32 | node->line, &is_new);
+		uint64_t *frame = fm_map_at(&index, fm_place_key(node->function_id, node->line, node->is_inlined), &is_new);
 		if (is_new) {
 			*frame = index.n - 1;
-			const struct fm_function *f = fm_analysis_function(w->a, node->function_id);
+			struct fm_buf name = { 0 };
+			fm_label_name(&name, w->a, node);
 			struct fm_str file = fm_label_file(w->a, node->function_id);
 			fm_json_newline(&w->j);
 			fm_json_object(&w->j, NULL);
-			fm_json_str(&w->j, "name", f->name);
+			fm_json_str(&w->j, "name", (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
+			fm_buf_deinit(&name);
 			if (file.len)
 				fm_json_str(&w->j, "file", file);
 			if (node->line)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/libraries.h"
 #include "render/formats.h"
 #include "render/label.h"
 
@@ -146,7 +147,12 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 	char interval[32];
 	snprintf(interval, sizeof(interval), "%.1f", pm);
 	fprintf(s->out, "%3zu. ", rank);
-	fm_style_fit(s, f->name, s->width - fixed - place_cells, true);
+	struct fm_buf name = { 0 };
+	fm_buf_bytes(&name, f->name.p, f->name.len);
+	if (row->is_always_inlined)
+		fm_buf_str(&name, " (inlined)");
+	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, s->width - fixed - place_cells, true);
+	fm_buf_deinit(&name);
 	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, w));
 	fm_style_paint(s, FM_PAINT_DIM);
 	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+-", interval);
@@ -291,6 +297,32 @@ static void print_gap(void *ctx, struct fm_str what, struct fm_str why)
 	fm_buf_deinit(&line);
 }
 
+// Only libraries that lack something.
+static void print_libraries(const struct fm_text *t)
+{
+	const struct fm_style *s = &t->style;
+	struct fm_libraries l;
+	unsigned n = 0;
+	fm_libraries_build(&l, &t->a->tally, &t->a->view, t->a->symbolizer);
+	for (size_t i = 0; i < l.rows.n; i++) {
+		const struct fm_library_row *row = &l.rows.items[i];
+		if (!row->remedy.len)
+			continue;
+		if (!n++) {
+			fm_style_heading(s, "Native code without names or lines");
+			fprintf(s->out, "%8s %10s %8s   %s\n", "of time", "functions", "lines", "library, and what would help");
+		}
+		fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share, 100 * row->lines_share);
+		struct fm_str name = t->a->options.full_filenames ? row->path : fm_label_last_part(row->path);
+		fm_style_fit_end(s, name.len ? name : FM_STR_LIT("(outside any library)"), s->width - 31);
+		fprintf(s->out, "\n%*s", 31, "");
+		fm_style_paint(s, FM_PAINT_DIM);
+		fm_style_wrap(s, row->remedy, 31, 31);
+		fm_style_paint(s, FM_PAINT_NONE);
+	}
+	fm_libraries_deinit(&l);
+}
+
 static void print_method(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
@@ -359,6 +391,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	print_processes(&t);
 	struct gaps gaps = { &t, 0 };
 	fm_facts_coverage(a, &t.summary, print_gap, &gaps);
+	print_libraries(&t);
 	print_method(&t);
 	print_next(&t);
 	fm_summary_deinit(&t.summary);

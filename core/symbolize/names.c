@@ -1,40 +1,9 @@
 #include "symbolize/names.h"
 
-#include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/compiler.h"
-
-// Longer names come from templates gone wild or from hostile files; demangling them costs more than it tells.
-#define MAX_SYMBOL_BYTES 4096
-
-// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM:
-// .llvm.123
-static size_t plain_length(const char *symbol)
-{
-	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm." };
-	size_t len = strlen(symbol);
-	for (size_t i = 0; i < FM_ARRAY_LEN(suffixes); i++) {
-		const char *at = strstr(symbol, suffixes[i]);
-		if (at && at > symbol)
-			len = FM_MIN(len, (size_t)(at - symbol));
-	}
-	return len;
-}
-
-struct fm_str fm_name_demangle(struct fm_arena *arena, const char *symbol)
-{
-	size_t len = plain_length(symbol);
-	char *plain = fm_arena_strdup(arena, symbol, len);
-	if (len <= MAX_SYMBOL_BYTES && plain[0] == '_') {
-		_cleanup_free_ char *nice = cplus_demangle(plain, DMGL_AUTO | DMGL_ANSI);
-		if (nice && *nice)
-			return fm_str_of(fm_arena_strdup(arena, nice, strlen(nice)));
-	}
-	return (struct fm_str){ plain, (uint32_t)len };
-}
 
 struct fm_str fm_name_base(struct fm_str path)
 {

@@ -1,14 +1,10 @@
-// What a linker's or a file's name means to a person. Pure; results live in the arena or are literals.
+// What a file's name means to a person. Pure; results live in the arena or are literals.
 #pragma once
 
 #include <stdbool.h>
 
 #include "base/mem.h"
 #include "base/str.h"
-
-// C++ and Rust names without their parameters; parts that the compiler split off a function (.cold, .isra.0) carry the
-// name of the function they came from.
-struct fm_str fm_name_demangle(struct fm_arena *arena, const char *symbol);
 
 // "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a package's
 // __init__.py.

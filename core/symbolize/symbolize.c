@@ -7,39 +7,47 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "image/symbols.h"
 #include "pyabi/lines.h"
+#include "symbolize/demangle.h"
 #include "symbolize/names.h"
+#include "symbolize/native.h"
 #include "symbolize/syscalls.h"
 
-struct image {
-	bool is_opened;
-	struct fm_symbols *symbols; // NULL: its file is gone, changed or unreadable
+// A frame's places: a run of fm_symbolizer.places.
+struct run {
+	uint32_t first, n; // n = 0: not looked up yet
 };
 
-struct place {
-	uint32_t function_id_plus_1, line; // 0 = not looked up yet
+struct pretty {
+	struct fm_str symbol;
+	struct fm_pretty pretty;
 };
 
 struct fm_symbolizer {
 	const struct fm_profile *profile;
 	struct fm_arena arena;
-	struct image *images;
-	struct place *places;     // by frame id
+	struct fm_native *native;
+	bool fold_inlines;
+	struct run *runs; // by frame id
+	FM_VEC(struct fm_place) places;
+	struct run no_frame; // of a frame id out of range
 	uint32_t *code_functions; // by code id: function id + 1
 	struct fm_intern keys;    // what makes two functions the same
 	struct fm_intern files;
+	struct fm_intern libraries;
+	struct fm_map pretty; // hash of a symbol -> index of pretties + 1
+	FM_VEC(struct pretty) pretties;
 	FM_VEC(struct fm_function) functions; // by key id
-	FM_VEC(struct fm_coverage) coverage;
 };
 
-struct fm_symbolizer *fm_symbolizer_create(const struct fm_profile *profile)
+struct fm_symbolizer *fm_symbolizer_create(const struct fm_profile *profile, bool fold_inlines)
 {
 	struct fm_symbolizer *s = fm_alloc(sizeof(*s));
 	s->profile = profile;
 	fm_arena_init(&s->arena);
-	s->images = fm_alloc((profile->images.n + 1) * sizeof(*s->images));
-	s->places = fm_alloc((profile->frames.n + 1) * sizeof(*s->places));
+	s->fold_inlines = fold_inlines;
+	s->native = fm_native_create(profile);
+	s->runs = fm_alloc((profile->frames.n + 1) * sizeof(*s->runs));
 	s->code_functions = fm_alloc((profile->codes.n + 1) * sizeof(*s->code_functions));
 	return s;
 }
@@ -48,15 +56,16 @@ void fm_symbolizer_destroy(struct fm_symbolizer *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->profile->images.n; i++)
-		fm_symbols_close(s->images[i].symbols);
-	free(s->images);
-	free(s->places);
+	fm_native_destroy(s->native);
+	free(s->runs);
+	fm_vec_deinit(&s->places);
+	fm_map_deinit(&s->pretty);
+	fm_vec_deinit(&s->pretties);
+	fm_intern_deinit(&s->libraries);
 	free(s->code_functions);
 	fm_intern_deinit(&s->keys);
 	fm_intern_deinit(&s->files);
 	fm_vec_deinit(&s->functions);
-	fm_vec_deinit(&s->coverage);
 	fm_arena_deinit(&s->arena);
 	free(s);
 }
@@ -72,9 +81,11 @@ static struct fm_str format(struct fm_symbolizer *s, const char *fmt, ...)
 	return fm_str_of(fm_arena_strdup(&s->arena, text, strlen(text)));
 }
 
-// The function with these facts, made when new. Its identity is kind, module or file, name and first line.
-static uint32_t function_id(struct fm_symbolizer *s, const struct fm_function *f)
+// The function with these facts, made when new. Its identity is kind, module or file, whole name and first line.
+static uint32_t function_id(struct fm_symbolizer *s, struct fm_function *f)
 {
+	if (!f->full_name.p)
+		f->full_name = f->name;
 	struct fm_buf key = { 0 };
 	fm_buf_u8(&key, f->kind);
 	fm_buf_u32(&key, f->line);
@@ -82,12 +93,14 @@ static uint32_t function_id(struct fm_symbolizer *s, const struct fm_function *f
 	fm_buf_u8(&key, 0);
 	fm_buf_bytes(&key, f->file.p, f->file.len);
 	fm_buf_u8(&key, 0);
-	fm_buf_bytes(&key, f->name.p, f->name.len);
+	fm_buf_bytes(&key, f->full_name.p, f->full_name.len);
 	bool is_new;
 	uint32_t id = fm_intern_id(&s->keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
 	if (is_new) {
 		fm_vec_push(&s->functions, *f);
 		s->functions.items[id].file_id = fm_intern_id(&s->files, f->file, NULL);
+		s->functions.items[id].library_id =
+			f->kind == FM_FRAME_NATIVE ? fm_intern_id(&s->libraries, f->path, NULL) : FM_NO_ID;
 	}
 	fm_buf_deinit(&key);
 	return id;
@@ -109,14 +122,14 @@ static struct fm_place error_place(struct fm_symbolizer *s, uint64_t code)
 			f.name = fm_str_of(errors[i].text);
 	if (!f.name.p)
 		f.name = format(s, "[unwind error %" PRIu64 "]", code);
-	return (struct fm_place){ function_id(s, &f), 0 };
+	return (struct fm_place){ .function_id = function_id(s, &f) };
 }
 
 static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
 	if (frame->ref >= s->profile->codes.n) {
 		struct fm_function f = { .kind = FM_FRAME_PYTHON, .name = FM_STR_LIT("[unknown Python function]") };
-		return (struct fm_place){ function_id(s, &f), 0 };
+		return (struct fm_place){ .function_id = function_id(s, &f) };
 	}
 	const struct fm_code_info *code = &s->profile->codes.items[frame->ref];
 	uint32_t *known = &s->code_functions[frame->ref];
@@ -140,49 +153,24 @@ static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_fra
 		line = fm_pyabi_line(code->line_table_kind, (const uint8_t *)code->line_table.p, code->line_table.len,
 				     code->first_line, (uint32_t)off);
 	}
-	return (struct fm_place){ *known - 1, line ? line : code->first_line };
+	return (struct fm_place){ .function_id = *known - 1, .line = line ? line : code->first_line };
 }
 
-static void cover(struct fm_symbolizer *s, struct fm_str path, const char *why)
+// Thousands of addresses share a few hundred symbols, and demangling a template may cost a millisecond.
+static struct fm_pretty pretty_name(struct fm_symbolizer *s, struct fm_str symbol)
 {
-	struct fm_str what = format(s, "names of native functions in %.*s", (int)FM_MIN(path.len, 400u), path.p);
-	fm_vec_push(&s->coverage, (struct fm_coverage){ what, fm_str_of(why) });
-}
-
-static struct fm_symbols *open_image(struct fm_symbolizer *s, uint32_t image_id)
-{
-	struct image *image = &s->images[image_id];
-	if (image->is_opened)
-		return image->symbols;
-	image->is_opened = true;
-	const struct fm_image *info = &s->profile->images.items[image_id];
-	enum fm_err err;
-	if (info->flags & FM_IMAGE_IS_VDSO) {
-		err = fm_symbols_open_vdso(&image->symbols, NULL);
-	} else {
-		char *path = fm_arena_strdup(&s->arena, info->path.p, info->path.len);
-		err = fm_symbols_open(path, &image->symbols, NULL);
+	bool is_new;
+	uint64_t hash = fm_hash_bytes(symbol.p, symbol.len), *idx;
+	for (;; hash++) {
+		idx = fm_map_at(&s->pretty, hash, &is_new);
+		if (is_new || fm_str_eq(s->pretties.items[*idx].symbol, symbol))
+			break;
 	}
-	if (err) {
-		cover(s, info->path,
-		      err == FM_E_NOT_FOUND ? "the file is gone or unreadable; report on the machine that was profiled"
-					    : "the file is damaged or no ELF file; restore it and report again");
-		return NULL;
+	if (is_new) {
+		*idx = s->pretties.n;
+		fm_vec_push(&s->pretties, (struct pretty){ symbol, fm_demangle(&s->arena, symbol) });
 	}
-	if (info->build_id.len && !fm_str_eq(info->build_id, fm_symbols_build_id(image->symbols))) {
-		fm_symbols_close(image->symbols);
-		image->symbols = NULL;
-		cover(s, info->path,
-		      info->flags & FM_IMAGE_IS_VDSO
-			      ? "another kernel runs now; report under the kernel that was profiled"
-			      : "the file was replaced since the capture (its build id differs); restore that build "
-				"and report again");
-		return NULL;
-	}
-	if (!fm_symbols_count(image->symbols))
-		cover(s, info->path,
-		      "the file holds no function symbols; install its debug symbols or an unstripped build");
-	return image->symbols;
+	return s->pretties.items[*idx].pretty;
 }
 
 // A system call, by the number that the capture took down.
@@ -196,51 +184,77 @@ static struct fm_place kernel_place(struct fm_symbolizer *s, const struct fm_ima
 		.module = image->path,
 		.path = image->path,
 	};
-	return (struct fm_place){ function_id(s, &f), 0 };
+	f.full_name = f.name;
+	return (struct fm_place){ .function_id = function_id(s, &f) };
 }
 
-static struct fm_place native_place(struct fm_symbolizer *s, const struct fm_frame *frame)
+static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
-	struct fm_function f = { .kind = FM_FRAME_NATIVE };
-	uint64_t addr = frame->value;
-	if (frame->ref < s->profile->images.n && (s->profile->images.items[frame->ref].flags & FM_IMAGE_IS_KERNEL))
-		return kernel_place(s, &s->profile->images.items[frame->ref], addr);
+	struct fm_function library = { .kind = FM_FRAME_NATIVE };
+	const struct fm_chains *chains = NULL;
+	const struct fm_chain *chain = NULL;
+	bool is_jit = false;
+	if (frame->ref < s->profile->images.n && (s->profile->images.items[frame->ref].flags & FM_IMAGE_IS_KERNEL)) {
+		fm_vec_push(&s->places, kernel_place(s, &s->profile->images.items[frame->ref], frame->value));
+		return;
+	}
 	if (frame->ref < s->profile->images.n) {
 		const struct fm_image *image = &s->profile->images.items[frame->ref];
-		f.path = image->path;
-		f.module = fm_name_base(image->path);
-		f.is_plumbing = image->flags & FM_IMAGE_IS_PYTHON;
-		struct fm_symbols *symbols = open_image(s, frame->ref);
-		struct fm_symbol symbol;
-		if (symbols && !fm_symbols_find(symbols, addr, &symbol)) {
-			f.name = fm_name_demangle(&s->arena, symbol.name);
-			f.is_known = true;
-		} else if (symbols && fm_symbols_function_start(symbols, addr, &addr)) {
-			addr = frame->value; // not even its borders are known: it stands for itself
-		}
+		is_jit = image->flags & FM_IMAGE_IS_JIT;
+		library.path = is_jit ? FM_STR_LIT("[jit]") : image->path; // equal functions of several processes are one
+		library.module = fm_name_base(library.path);
+		library.is_plumbing = image->flags & FM_IMAGE_IS_PYTHON;
+		chains = fm_native_chains(s->native, frame->ref);
+		chain = fm_chains_find(chains, frame->value);
 	}
-	if (!f.is_known)
-		f.name = format(s, "0x%" PRIx64, addr);
-	return (struct fm_place){ function_id(s, &f), 0 };
+	// A function without a name stands for itself by its start; where not even that is known, the address does.
+	uint64_t start = chain && chain->start ? chain->start : frame->value;
+	uint32_t n = chain ? chain->n : 0;
+	for (uint32_t k = 0; k < FM_MAX(s->fold_inlines ? FM_MIN(n, 1u) : n, 1u); k++) {
+		struct fm_function f = library;
+		struct fm_place place = { 0 };
+		struct fm_str symbol = FM_STR_LIT("");
+		if (k < n) {
+			const struct fm_link *link = &chains->links.items[chain->first_link + k];
+			symbol = fm_chains_str(chains, link->name);
+			f.file = fm_chains_str(chains, link->file);
+			f.line = link->first_line;
+			place.line = link->line;
+			place.is_inlined = link->is_inlined;
+		}
+		// CPython's perf trampolines (-X perf) carry the name of the Python function, whose own frame is there already.
+		if (is_jit && symbol.len > 4 && !memcmp(symbol.p, "py::", 4))
+			f.is_plumbing = true;
+		if (symbol.len) {
+			struct fm_pretty pretty = pretty_name(s, symbol);
+			f.name = pretty.name;
+			f.full_name = pretty.full;
+			f.is_known = true;
+		} else {
+			f.name = format(s, "0x%" PRIx64, start);
+		}
+		place.function_id = function_id(s, &f);
+		fm_vec_push(&s->places, place);
+	}
 }
 
-struct fm_place fm_symbolizer_place(struct fm_symbolizer *s, uint32_t frame_id)
+const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t frame_id, uint32_t *ret_n)
 {
-	if (frame_id >= s->profile->frames.n)
-		return error_place(s, 0);
-	struct place *cached = &s->places[frame_id];
-	if (cached->function_id_plus_1)
-		return (struct fm_place){ cached->function_id_plus_1 - 1, cached->line };
-	const struct fm_frame *frame = &s->profile->frames.items[frame_id];
-	struct fm_place place;
-	if (frame->kind == FM_FRAME_PYTHON)
-		place = python_place(s, frame);
-	else if (frame->kind == FM_FRAME_NATIVE)
-		place = native_place(s, frame);
-	else
-		place = error_place(s, frame->value);
-	*cached = (struct place){ place.function_id + 1, place.line };
-	return place;
+	struct run *run = frame_id < s->profile->frames.n ? &s->runs[frame_id] : &s->no_frame;
+	if (!run->n) {
+		const struct fm_frame lost = { FM_FRAME_ERROR, 0, FM_STACK_LOST };
+		const struct fm_frame *frame =
+			frame_id < s->profile->frames.n ? &s->profile->frames.items[frame_id] : &lost;
+		run->first = (uint32_t)s->places.n;
+		if (frame->kind == FM_FRAME_NATIVE)
+			add_native(s, frame);
+		else
+			fm_vec_push(&s->places, frame->kind == FM_FRAME_PYTHON ? python_place(s, frame)
+									      : error_place(s, frame->value));
+		run->n = (uint32_t)(s->places.n - run->first);
+	}
+	*ret_n = run->n;
+	return &s->places.items[run->first];
 }
 
 const struct fm_function *fm_symbolizer_function(const struct fm_symbolizer *s, uint32_t id)
@@ -255,6 +269,15 @@ uint32_t fm_symbolizer_n_functions(const struct fm_symbolizer *s)
 
 const struct fm_coverage *fm_symbolizer_coverage(const struct fm_symbolizer *s, size_t *ret_n)
 {
-	*ret_n = s->coverage.n;
-	return s->coverage.items;
+	return fm_native_coverage(s->native, ret_n);
+}
+
+uint32_t fm_symbolizer_n_libraries(const struct fm_symbolizer *s)
+{
+	return (uint32_t)s->libraries.strings.n;
+}
+
+struct fm_str fm_symbolizer_library(const struct fm_symbolizer *s, uint32_t library_id)
+{
+	return fm_intern_get(&s->libraries, library_id);
 }

@@ -1,8 +1,11 @@
 // Frames to names: (image, address) -> function and library, (code, offset) -> function, file and line.
 //
-// Works lazily: an image's file is opened when the first frame in it is asked for, each frame is looked up once. One
+// Works lazily: an image is resolved (all its sampled addresses at once) when the first frame in it is asked for. One
 // thread at a time. Everything handed out lives as long as the symbolizer, which borrows the profile (and so the
-// reader). Lines and inlined calls of native code will come from debug information; fm_place has the room for them.
+// reader), except where said otherwise.
+//
+// One native frame may stand for several functions: those that the compiler inlined have no frame of their own. Each is
+// a place, so a sample's innermost place is the function whose code ran.
 #pragma once
 
 #include <stdbool.h>
@@ -18,25 +21,33 @@ struct fm_function {
 	bool is_plumbing;     // native code of the interpreter itself
 	bool is_library;      // Python: installed or standard library or frozen, not the user's own code
 	struct fm_str name;   // "CSSCode.symplectic_product", "cblas_dgemm", "0x1f20"; an error frame's text
+	struct fm_str full_name; // with parameters and template arguments, where `name` leaves them out
 	struct fm_str file;   // the source file; "" when unknown
 	struct fm_str module; // dotted Python module as far as the path tells, or the library's file name
 	struct fm_str path;   // of the library; "" for Python
 	uint32_t file_id;     // equal for equal `file`
+	uint32_t library_id;  // equal for equal `path`, dense from 0; FM_NO_ID unless native
 	uint32_t line;        // where the function begins; 0 = unknown
 };
 
 struct fm_place {
 	uint32_t function_id; // dense, from 0
-	uint32_t line;        // 0 = unknown
+	uint32_t line;        // 0 = unknown; below 2^31
+	bool is_inlined;      // into the place before it
 };
 
 struct fm_symbolizer;
-struct fm_symbolizer *fm_symbolizer_create(const struct fm_profile *profile);
+struct fm_symbolizer *fm_symbolizer_create(const struct fm_profile *profile, bool fold_inlines);
 void fm_symbolizer_destroy(struct fm_symbolizer *s); // NULL is fine
 
-struct fm_place fm_symbolizer_place(struct fm_symbolizer *s, uint32_t frame_id);
+// The frame's functions, outermost first; at least one. With fold_inlines exactly one. Valid until the next call.
+const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t frame_id, uint32_t *ret_n);
 const struct fm_function *fm_symbolizer_function(const struct fm_symbolizer *s, uint32_t function_id);
 uint32_t fm_symbolizer_n_functions(const struct fm_symbolizer *s);
 
 // What could not be named, and why; known for the frames asked for so far.
 const struct fm_coverage *fm_symbolizer_coverage(const struct fm_symbolizer *s, size_t *ret_n);
+
+// The libraries of the native functions so far, by library_id.
+uint32_t fm_symbolizer_n_libraries(const struct fm_symbolizer *s);
+struct fm_str fm_symbolizer_library(const struct fm_symbolizer *s, uint32_t library_id);

@@ -42,7 +42,7 @@ def test_json_follows_the_schema(report):
     assert list(report) == [
         "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "rate_hz", "engine", "samples", "dropped",
         "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions",
-        "lines", "memory", "leaks",
+        "lines", "libraries", "memory", "leaks",
     ]  # fmt: skip
     assert report["schema"] == "fathom.report/1"
     assert report["command"] == ["fathom", "run", "app.py", "--size=3"]

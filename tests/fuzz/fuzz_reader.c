@@ -46,6 +46,10 @@ static void check_profile(const struct fm_profile *p)
 		MUST(p->stacks.items[i].frame_id < p->frames.n);
 		MUST(i == 0 || p->stacks.items[i].parent < i);
 	}
+	for (size_t i = 0; i < p->symbols.n; i++) {
+		MUST(p->symbols.items[i].image_id < p->images.n);
+		MUST(p->symbols.items[i].first_link + (uint64_t)p->symbols.items[i].n_links <= p->symbol_links.n);
+	}
 	size_t n_chars = 0; // every string is touched, so that a sanitizer sees a bad one
 	for (size_t i = 0; i < p->codes.n; i++)
 		n_chars += strnlen(p->codes.items[i].name.p, p->codes.items[i].name.len) +
@@ -194,6 +198,9 @@ static int build_seeds(void)
 		}
 		fm_writer_flush(w);
 	}
+	struct fm_symbol_link links[] = { { FM_STR_LIT("f"), FM_STR_LIT("c.c"), 1, 2, false },
+					  { FM_STR_LIT("g"), FM_STR_LIT(""), 0, 0, true } };
+	fm_writer_symbol(w, image, 0x40, links, 2);
 	fm_writer_source(w, FM_STR_LIT("m.py"), FM_STR_LIT("def f(): pass\n"));
 	fm_writer_thread_end(w, thread, 99, 88, 1);
 	fm_writer_process_end(w, process, 100, 0, 0);

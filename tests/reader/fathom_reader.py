@@ -126,6 +126,7 @@ class Profile:
         self.coverages: List[Tuple[bytes, bytes]] = []
         self.sources: List[Tuple[bytes, bytes]] = []
         self.mappings: List[Tuple[int, ...]] = []
+        self.symbols: List[Tuple[int, int, List[Tuple[int, int, int, bytes, bytes]]]] = []
         self.strings: List[bytes] = [b""]
         self.images: List[Tuple[bytes, bytes, int]] = []
         self.codes: List[Tuple[Any, ...]] = []
@@ -269,6 +270,7 @@ class Profile:
         facts = {
             6: self.take_samples, 7: self.take_meta, 8: self.take_coverage, 9: self.take_process, 10: self.take_process_end,
             11: self.take_thread, 12: self.take_thread_name, 13: self.take_thread_end, 14: self.take_mapping, 15: self.take_source,
+            16: self.take_symbol,
         }
         while b.left():
             kind = b.varint()
@@ -371,6 +373,19 @@ class Profile:
         self.must(self.need(self.images, m[1], self.blank_image))
         self.mappings.append(m)
 
+    def take_symbol(self, b: Bytes) -> None:
+        image, addr, n = b.id(), b.varint(), b.id()
+        if n > b.left():
+            raise Corrupt("symbol")
+        self.must(self.need(self.images, image, self.blank_image))
+        links = []
+        for _ in range(n):
+            name, file, first, line = b.id(), b.id(), b.id(), b.varint()
+            if line >> 33:
+                raise Corrupt("line")
+            links.append((first, line >> 1, line & 1, self.string(name), self.string(file)))
+        self.symbols.append((image, addr, links))
+
     def take_samples(self, b: Bytes) -> None:
         thread, n, time = b.id(), b.id(), b.varint()
         columns = []
@@ -424,6 +439,10 @@ def dump(p: Profile) -> Iterator[str]:
         yield "frame %d kind=%d ref=%d value=%d" % ((i,) + frame)
     for i, stack in enumerate(p.stacks):
         yield "stack %d parent=%d frame=%d" % ((i,) + stack)
+    for image, addr, links in p.symbols:
+        yield "symbol image=%d addr=%d" % (image, addr)
+        for first, line, inlined, name, file in links:
+            yield "link first=%d line=%d inlined=%d" % (first, line, inlined) + fields(name, file)
     for pair in p.sources:
         yield "source" + fields(*pair)
     lost = max(p.n_written - len(p.samples), 0)

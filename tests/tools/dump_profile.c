@@ -99,6 +99,17 @@ static void print_tables(const struct fm_profile *p)
 	}
 	print_who(p);
 	print_where(p);
+	for (size_t i = 0; i < p->symbols.n; i++) {
+		const struct fm_symbol_info *s = &p->symbols.items[i];
+		printf("symbol image=%u addr=%" PRIu64 "\n", s->image_id, s->addr);
+		for (uint32_t k = 0; k < s->n_links; k++) {
+			const struct fm_symbol_link *l = &p->symbol_links.items[s->first_link + k];
+			printf("link first=%u line=%u inlined=%d", l->first_line, l->line, l->is_inlined);
+			print_field(l->name);
+			print_field(l->file);
+			putchar('\n');
+		}
+	}
 	for (size_t i = 0; i < p->sources.n; i++) {
 		printf("source");
 		print_field(p->sources.items[i].filename);

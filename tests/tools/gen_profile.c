@@ -112,6 +112,9 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 		};
 		fm_writer_code(w, &code);
 	}
+	struct fm_symbol_link links[] = { { FM_STR_LIT("outer"), FM_STR_LIT("outer.c"), 3, 7, false },
+					  { FM_STR_LIT("inner"), FM_STR_LIT("inner.h"), 1, 2, true } };
+	fm_writer_symbol(w, 0, 0x1000, links, 2);
 	fm_writer_source(w, FM_STR_LIT("/home/user/project/package_0/module_0.py"),
 			 FM_STR_LIT("def main():\n\tpass\n"));
 	for (uint32_t i = 0; i < N_FRAMES; i++) {

@@ -174,6 +174,10 @@ TEST(everything_survives_a_round_trip)
 	for (size_t i = 0; i < FM_ARRAY_LEN(samples); i++)
 		fm_writer_sample(w, &samples[i]);
 	fm_writer_source(w, FM_STR_LIT("/home/u/x.py"), FM_STR_LIT("def outer(): ...\n"));
+	struct fm_symbol_link links[] = { { FM_STR_LIT("_ZN3foo3barEv"), FM_STR_LIT("/src/foo.cc"), 10, 12, false },
+					  { FM_STR_LIT("inner"), FM_STR_LIT(""), 0, UINT32_MAX, true } };
+	fm_writer_symbol(w, image, 0x1234, links, 2);
+	fm_writer_symbol(w, 77, 0x1234, links, 2); // no such image: left out
 	fm_writer_source(w, FM_STR_LIT("/home/u/x.py"), FM_STR_LIT("said once is enough"));
 	close_writer(w);
 
@@ -219,6 +223,15 @@ TEST(everything_survives_a_round_trip)
 	CHECK(fm_str_eq(p->images.items[0].build_id, FM_STR_LIT("\0\1\2")));
 	CHECK_EQ(p->images.items[0].flags, FM_IMAGE_IS_MAIN);
 	CHECK_EQ(p->mappings.n, 1);
+	CHECK_EQ(p->symbols.n, 1);
+	CHECK_EQ(p->symbols.items[0].addr, 0x1234);
+	CHECK_EQ(p->symbols.items[0].n_links, 2);
+	const struct fm_symbol_link *l = &p->symbol_links.items[p->symbols.items[0].first_link];
+	CHECK_STR(l[0].name, "_ZN3foo3barEv");
+	CHECK_STR(l[0].file, "/src/foo.cc");
+	CHECK(l[0].first_line == 10 && l[0].line == 12 && !l[0].is_inlined);
+	CHECK_STR(l[1].name, "inner");
+	CHECK(l[1].line == UINT32_MAX && l[1].is_inlined);
 	const struct fm_mapping *m = &p->mappings.items[0];
 	CHECK(m->process_id == 0 && m->image_id == 0 && m->start == 0x7f0000001000 && m->end == 0x7f0000002000);
 	CHECK(m->bias == UINT64_MAX - 4095);
@@ -546,7 +559,7 @@ TEST(what_is_no_profile_is_one_clear_line)
 	header[8] = 2;
 	write_file(header, sizeof(header));
 	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
-	CHECK(strstr(diag.text, "format 2.0"));
+	CHECK(strstr(diag.text, "format 2.1"));
 }
 
 // Files of chunks with right checksums and content of our choice.

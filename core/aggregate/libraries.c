@@ -1,0 +1,120 @@
+#include "aggregate/libraries.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "symbolize/remedy.h"
+
+// A start-up routine in assembler and a jump table are no reason to rebuild a library.
+#define ENOUGH 0.9
+
+// A sample speaks for each library on its stack by its innermost frame there. So a node speaks for the samples that go
+// through it, less those that go on through another node of the same library: entering that one moves them over.
+struct library {
+	uint64_t all_ns, named_ns, lined_ns;
+	uint32_t innermost; // node on the way from the root; 0 = none
+};
+
+struct build {
+	const struct fm_view *view;
+	const struct fm_symbolizer *symbolizer;
+	uint64_t *ns;     // by node: CPU time of the samples that end there or above
+	uint32_t *before; // by node: the innermost of its library before it
+	struct library *libraries;
+};
+
+static struct library *library_of(const struct build *b, uint32_t node, const struct fm_function **ret_f)
+{
+	*ret_f = fm_symbolizer_function(b->symbolizer, b->view->nodes.items[node].function_id);
+	return (*ret_f)->library_id == FM_NO_ID ? NULL : &b->libraries[(*ret_f)->library_id];
+}
+
+static void enter(struct build *b, uint32_t node)
+{
+	const struct fm_function *f, *outer;
+	struct library *l = library_of(b, node, &f);
+	if (!l)
+		return;
+	uint64_t ns = b->ns[node];
+	b->before[node] = l->innermost;
+	if (l->innermost) {
+		library_of(b, l->innermost, &outer);
+		l->all_ns -= ns;
+		l->named_ns -= outer->is_known ? ns : 0;
+		l->lined_ns -= outer->file.len ? ns : 0;
+	}
+	l->all_ns += ns;
+	l->named_ns += f->is_known ? ns : 0;
+	l->lined_ns += f->file.len ? ns : 0;
+	l->innermost = node;
+}
+
+static void leave(struct build *b, uint32_t node)
+{
+	const struct fm_function *f;
+	struct library *l = library_of(b, node, &f);
+	if (l)
+		l->innermost = b->before[node];
+}
+
+static int compare(const void *pa, const void *pb)
+{
+	const struct fm_library_row *a = pa, *b = pb;
+	return (b->share > a->share) - (b->share < a->share);
+}
+
+void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, const struct fm_view *view,
+			const struct fm_symbolizer *symbolizer)
+{
+	*l = (struct fm_libraries){ 0 };
+	uint32_t n = (uint32_t)view->nodes.n, n_libraries = fm_symbolizer_n_libraries(symbolizer);
+	struct build b = { view, symbolizer, fm_alloc(n * sizeof(uint64_t)), fm_alloc(n * sizeof(uint32_t)),
+			   fm_alloc((n_libraries + 1) * sizeof(struct library)) };
+	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
+	for (size_t i = 0; i < tally->cells.n; i++)
+		if (fm_class_is_cpu(tally->cells.items[i].class))
+			b.ns[fm_view_node(view, tally->cells.items[i].stack_id)] += tally->cells.items[i].weight_ns;
+	for (uint32_t i = n; i-- > 1;) {
+		uint32_t parent = view->nodes.items[i].parent;
+		b.ns[parent] += b.ns[i];
+		sibling[i] = first_child[parent];
+		first_child[parent] = i;
+	}
+	for (uint32_t node = n ? first_child[0] : 0; node;) {
+		enter(&b, node);
+		uint32_t next = first_child[node];
+		while (!next && node) {
+			leave(&b, node);
+			next = sibling[node];
+			node = view->nodes.items[node].parent;
+		}
+		node = next;
+	}
+	for (uint32_t i = 0; i < n_libraries; i++) {
+		const struct library *sums = &b.libraries[i];
+		double share = n && b.ns[0] ? (double)sums->all_ns / (double)b.ns[0] : 0;
+		if (share < FM_LIBRARY_MIN_SHARE)
+			continue;
+		struct fm_library_row row = { .path = fm_symbolizer_library(symbolizer, i),
+					      .share = share,
+					      .named_share = (double)sums->named_ns / (double)sums->all_ns,
+					      .lines_share = (double)sums->lined_ns / (double)sums->all_ns,
+					      .remedy = FM_STR_LIT("") };
+		if (row.named_share < ENOUGH || row.lines_share < ENOUGH)
+			row.remedy = fm_remedy(&l->arena, row.path);
+		fm_vec_push(&l->rows, row);
+	}
+	if (l->rows.n)
+		qsort(l->rows.items, l->rows.n, sizeof(*l->rows.items), compare);
+	free(first_child);
+	free(sibling);
+	free(b.ns);
+	free(b.before);
+	free(b.libraries);
+}
+
+void fm_libraries_deinit(struct fm_libraries *l)
+{
+	fm_vec_deinit(&l->rows);
+	fm_arena_deinit(&l->arena);
+}

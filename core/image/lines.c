@@ -1,0 +1,326 @@
+#include "image/lines.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "image/object.h"
+
+// Deeper chains come from damaged files: compilers give up inlining long before.
+#define MAX_CHAIN 128
+#define MAX_DIE_DEPTH 256 // of nested scopes; each takes a few hundred bytes of our stack
+
+struct fm_lines {
+	Dwarf *dwarf;
+};
+
+enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret)
+{
+	Elf *elf = o->place.origin == FM_DEBUG_OWN ? o->main.elf : o->debug.elf;
+	if (!elf)
+		return FM_E_NOT_FOUND;
+	Dwarf *dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	if (!dwarf)
+		return dwarf_errno() ? FM_E_CORRUPT : FM_E_NOT_FOUND;
+	struct fm_lines *l = fm_alloc(sizeof(*l));
+	l->dwarf = dwarf;
+	*ret = l;
+	return FM_OK;
+}
+
+void fm_lines_close(struct fm_lines *l)
+{
+	if (!l)
+		return;
+	dwarf_end(l->dwarf);
+	free(l);
+}
+
+// Which unit holds each address.
+struct want {
+	Dwarf_Off unit; // of its DIE in .debug_info; NO_UNIT = unknown
+	size_t addr_idx;
+};
+#define NO_UNIT UINT64_MAX
+
+struct range {
+	uint64_t start, end;
+	Dwarf_Off unit;
+};
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int compare_ranges(const void *pa, const void *pb)
+{
+	const struct range *a = pa, *b = pb;
+	return ORDER(a->start, b->start);
+}
+
+static int compare_wants(const void *pa, const void *pb)
+{
+	const struct want *a = pa, *b = pb;
+	return a->unit != b->unit ? ORDER(a->unit, b->unit) : ORDER(a->addr_idx, b->addr_idx);
+}
+
+static size_t find_by_aranges(Dwarf *dwarf, const uint64_t *addrs, size_t n, struct want *wants)
+{
+	Dwarf_Aranges *aranges;
+	size_t n_aranges, n_found = 0;
+	if (dwarf_getaranges(dwarf, &aranges, &n_aranges))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		Dwarf_Off unit;
+		Dwarf_Arange *found = dwarf_getarange_addr(aranges, addrs[i]);
+		if (found && !dwarf_getarangeinfo(found, NULL, NULL, &unit)) {
+			wants[i].unit = unit;
+			n_found++;
+		}
+	}
+	return n_found;
+}
+
+// Compilers may leave .debug_aranges out (clang does): then the first DIE of each unit tells.
+static void find_by_units(Dwarf *dwarf, const uint64_t *addrs, size_t n, struct want *wants)
+{
+	FM_VEC(struct range) ranges = { 0 };
+	Dwarf_CU *unit = NULL;
+	Dwarf_Die die;
+	uint8_t type;
+	while (dwarf_get_units(dwarf, unit, &unit, NULL, &type, &die, NULL) == 0) {
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
+			continue;
+		Dwarf_Addr base, start, end;
+		for (ptrdiff_t off = 0; (off = dwarf_ranges(&die, off, &base, &start, &end)) > 0;)
+			if (start < end)
+				fm_vec_push(&ranges, (struct range){ start, end, dwarf_dieoffset(&die) });
+	}
+	if (ranges.n)
+		qsort(ranges.items, ranges.n, sizeof(*ranges.items), compare_ranges);
+	for (size_t i = 0, r = 0; i < n; i++) {
+		while (r < ranges.n && ranges.items[r].start <= addrs[i])
+			r++;
+		if (wants[i].unit == NO_UNIT && r && addrs[i] < ranges.items[r - 1].end)
+			wants[i].unit = ranges.items[r - 1].unit;
+	}
+	fm_vec_deinit(&ranges);
+}
+
+// The functions that hold one address, outermost first.
+struct chain {
+	uint32_t n;
+	Dwarf_Die dies[];
+};
+
+struct walk {
+	const uint64_t *addrs;      // of one unit, rising
+	struct chain_ref {
+		struct chain *chain; // NULL: no function was found yet
+		uint32_t cap;
+	} *chains;
+	size_t n;
+	bool into_every_function;
+};
+
+static size_t first_at_or_after(const struct walk *w, uint64_t addr)
+{
+	size_t low = 0, high = w->n;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		if (w->addrs[mid] < addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static bool push(struct chain_ref *ref, Dwarf_Die *die, uint32_t depth)
+{
+	// Scopes are nested: what hangs below another scope, or comes twice, is damage or a copy.
+	if ((ref->chain ? ref->chain->n : 0) != depth || depth >= MAX_CHAIN)
+		return false;
+	if (depth == ref->cap) {
+		ref->cap = ref->cap ? ref->cap * 2 : 4;
+		ref->chain = fm_realloc_array(ref->chain, 1, sizeof(*ref->chain) + ref->cap * sizeof(Dwarf_Die));
+	}
+	ref->chain->dies[depth] = *die;
+	ref->chain->n = depth + 1;
+	return true;
+}
+
+// Adds the function to the chain of each wanted address in it. False: there is none.
+static bool take(struct walk *w, Dwarf_Die *die, uint32_t depth)
+{
+	bool is_wanted = false;
+	Dwarf_Addr base, start, end;
+	for (ptrdiff_t off = 0; (off = dwarf_ranges(die, off, &base, &start, &end)) > 0;)
+		for (size_t i = first_at_or_after(w, start); i < w->n && w->addrs[i] < end; i++)
+			is_wanted |= push(&w->chains[i], die, depth);
+	return is_wanted;
+}
+
+static bool holds_any(struct walk *w, Dwarf_Die *die)
+{
+	bool has_ranges = false;
+	Dwarf_Addr base, start, end;
+	for (ptrdiff_t off = 0; (off = dwarf_ranges(die, off, &base, &start, &end)) > 0;) {
+		has_ranges = true;
+		size_t i = first_at_or_after(w, start);
+		if (i < w->n && w->addrs[i] < end)
+			return true;
+	}
+	return !has_ranges;
+}
+
+// depth: functions around this scope. nesting: scopes around it.
+static void walk_scope(struct walk *w, Dwarf_Die *scope, uint32_t depth, unsigned nesting)
+{
+	Dwarf_Die die;
+	if (nesting > MAX_DIE_DEPTH || dwarf_child(scope, &die))
+		return;
+	do {
+		switch (dwarf_tag(&die)) {
+		case DW_TAG_subprogram:
+			if (take(w, &die, 0))
+				walk_scope(w, &die, 1, nesting + 1);
+			else if (w->into_every_function)
+				walk_scope(w, &die, 0, nesting + 1);
+			break;
+		case DW_TAG_inlined_subroutine:
+			if (depth && take(w, &die, depth))
+				walk_scope(w, &die, depth + 1, nesting + 1);
+			break;
+		case DW_TAG_lexical_block:
+		case DW_TAG_try_block:
+		case DW_TAG_catch_block:
+			if (depth && holds_any(w, &die))
+				walk_scope(w, &die, depth, nesting + 1);
+			else if (!depth && w->into_every_function)
+				walk_scope(w, &die, depth, nesting + 1);
+			break;
+		case DW_TAG_namespace:
+		case DW_TAG_module:
+			walk_scope(w, &die, depth, nesting + 1);
+			break;
+		case DW_TAG_class_type: // functions are defined in their classes by some compilers
+		case DW_TAG_structure_type:
+			if (w->into_every_function)
+				walk_scope(w, &die, depth, nesting + 1);
+			break;
+		}
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+static const char *name_of(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attr) ||
+	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attr) || dwarf_attr_integrate(die, DW_AT_name, &attr))
+		return dwarf_formstring(&attr);
+	return NULL;
+}
+
+static const char *call_of(Dwarf_Die *unit, Dwarf_Die *inlined, uint32_t *ret_line)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word value;
+	Dwarf_Files *files;
+	if (dwarf_attr(inlined, DW_AT_call_line, &attr) && !dwarf_formudata(&attr, &value))
+		*ret_line = (uint32_t)value;
+	if (dwarf_attr(inlined, DW_AT_call_file, &attr) && !dwarf_formudata(&attr, &value) &&
+	    !dwarf_getsrcfiles(unit, &files, NULL))
+		return dwarf_filesrc(files, value, NULL, NULL);
+	return NULL;
+}
+
+static const char *source_of(Dwarf_Die *unit, uint64_t addr, uint32_t *ret_line)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(unit, addr);
+	int number = 0;
+	if (!line || dwarf_lineno(line, &number))
+		return NULL;
+	*ret_line = number > 0 ? (uint32_t)number : 0;
+	return dwarf_linesrc(line, NULL, NULL);
+}
+
+// skeleton has the lines; unit, which may be its split half in a .dwo file, the functions.
+static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_t addr_idx, const struct chain *chain,
+		      fm_lines_fn each, void *ctx)
+{
+	struct fm_line_frame frames[MAX_CHAIN] = { { 0 } };
+	uint32_t line = 0, n = chain ? chain->n : 0;
+	const char *file = source_of(skeleton, addr, &line);
+	if (!n) {
+		if (!file)
+			return;
+		frames[0] = (struct fm_line_frame){ .file = file, .line = line };
+		each(ctx, addr_idx, frames, 1);
+		return;
+	}
+	for (uint32_t i = n; i-- > 0;) { // from the innermost outwards: each call's line is known to the callee
+		Dwarf_Die die = chain->dies[i];
+		int first_line = 0;
+		struct fm_line_frame *f = &frames[i];
+		f->name = name_of(&die);
+		f->is_inlined = i > 0;
+		f->file = dwarf_decl_file(&die);
+		if (!dwarf_decl_line(&die, &first_line) && first_line > 0)
+			f->first_line = (uint32_t)first_line;
+		if (!f->file)
+			f->file = file;
+		// Code that the function includes from another file: its own first line is what can be told of its own
+		// file.
+		f->line = file && f->file && strcmp(file, f->file) ? f->first_line : line;
+		line = 0;
+		file = i ? call_of(unit, &die, &line) : NULL;
+	}
+	each(ctx, addr_idx, frames, n);
+}
+
+static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *wants, size_t n, const uint64_t *addrs,
+			 fm_lines_fn each, void *ctx)
+{
+	Dwarf_Die skeleton, unit, split;
+	if (!dwarf_offdie(l->dwarf, off, &skeleton))
+		return;
+	uint8_t type = 0;
+	unit = skeleton;
+	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton && split.cu)
+		unit = split;
+	uint64_t *own = fm_alloc(n * sizeof(*own));
+	for (size_t i = 0; i < n; i++)
+		own[i] = addrs[wants[i].addr_idx];
+	struct walk w = { own, fm_alloc(n * sizeof(*w.chains)), n, false };
+	walk_scope(&w, &unit, 0, 0);
+	size_t n_missing = 0;
+	for (size_t i = 0; i < n; i++)
+		n_missing += !w.chains[i].chain;
+	if (n_missing) { // functions inside functions (Fortran, nested C) have addresses outside the outer one's
+		w.into_every_function = true;
+		walk_scope(&w, &unit, 0, 0);
+	}
+	for (size_t i = 0; i < n; i++) {
+		hand_over(&skeleton, &unit, own[i], wants[i].addr_idx, w.chains[i].chain, each, ctx);
+		free(w.chains[i].chain);
+	}
+	free(w.chains);
+	free(own);
+}
+
+void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx)
+{
+	struct want *wants = fm_alloc((n + 1) * sizeof(*wants));
+	for (size_t i = 0; i < n; i++)
+		wants[i] = (struct want){ NO_UNIT, i };
+	if (find_by_aranges(l->dwarf, addrs, n, wants) < n)
+		find_by_units(l->dwarf, addrs, n, wants);
+	qsort(wants, n, sizeof(*wants), compare_wants);
+	for (size_t i = 0, k; i < n && wants[i].unit != NO_UNIT; i = k) {
+		for (k = i + 1; k < n && wants[k].unit == wants[i].unit;)
+			k++;
+		resolve_unit(l, wants[i].unit, &wants[i], k - i, addrs, each, ctx);
+	}
+	free(wants);
+}

@@ -1,0 +1,35 @@
+// Source lines and inlined calls of native code, from DWARF 2 to 5 (libdw), for many addresses of one image at once.
+//
+// Debug information of one library may be half a gigabyte. So: which compilation units hold wanted addresses is told by
+// .debug_aranges or each unit's own ranges; only those units are walked, each once, for all their addresses together.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct fm_object;
+struct fm_lines;
+
+// FM_E_NOT_FOUND: the image has no debug information; FM_E_CORRUPT: what it has cannot be read. The object must outlive
+// it.
+FM_MUST_CHECK enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret);
+void fm_lines_close(struct fm_lines *l); // NULL is fine
+
+// One function of a chain. Strings live as long as the fm_lines; NULL = unknown.
+struct fm_line_frame {
+	const char *name; // as the linker knows it, where the debug information says
+	const char *file; // where the function is written
+	uint32_t first_line;
+	uint32_t line;    // where in `file` the address, or the call of the next inner function, is. 0 = unknown
+	bool is_inlined;  // into the one before it
+};
+
+// frames[0] is the function itself, each next one is inlined into the one before. n is at least 1.
+typedef void (*fm_lines_fn)(void *ctx, size_t addr_idx, const struct fm_line_frame *frames, size_t n);
+
+// addrs are rising ELF virtual addresses. Calls each() once for every address about which something is known, in any
+// order.
+void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx);

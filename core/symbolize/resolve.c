@@ -1,0 +1,237 @@
+#include "symbolize/resolve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "image/debuginfod.h"
+#include "image/lines.h"
+#include "image/object.h"
+#include "image/symbols.h"
+#include "symbolize/cache.h"
+
+struct collect {
+	struct fm_chains *chains; // its items stand for addrs, one each, without links until now
+	const uint64_t *addrs;
+	const struct fm_symbols *symbols;
+	bool *is_done;
+};
+
+static struct fm_str str_or_empty(const char *s)
+{
+	return s ? fm_str_of(s) : FM_STR_LIT("");
+}
+
+// The linker's name before the debug information's: it is the one people know (malloc, not __libc_malloc), and the same
+// one whether or not lines are found.
+static void begin_chain(struct fm_chains *c, const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
+{
+	uint64_t start = 0;
+	*ret = (struct fm_symbol){ 0 };
+	if (!fm_symbols_find(symbols, addr, ret))
+		start = ret->addr;
+	else if (fm_symbols_function_start(symbols, addr, &start))
+		start = 0;
+	fm_chains_add(c, addr, start);
+}
+
+static void take_lines(void *ctx, size_t i, const struct fm_line_frame *frames, size_t n)
+{
+	struct collect *c = ctx;
+	struct fm_symbol symbol;
+	begin_chain(c->chains, c->symbols, c->addrs[i], &symbol);
+	for (size_t k = 0; k < n; k++) {
+		const char *name = k == 0 && symbol.name ? symbol.name : frames[k].name;
+		fm_chains_link(c->chains, str_or_empty(name), str_or_empty(frames[k].file), frames[k].first_line,
+			       frames[k].line, frames[k].is_inlined);
+	}
+	c->is_done[i] = true;
+}
+
+void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n, struct fm_chains *ret)
+{
+	fm_chains_init(ret);
+	struct fm_object_request wanted = { request->path, request->build_id, request->is_vdso, !request->symbols_only,
+					    !request->symbols_only };
+	struct fm_object *object;
+	if (fm_object_open(&wanted, &object, NULL)) {
+		ret->facts.state = (uint8_t)fm_object_look(&wanted);
+		return;
+	}
+	ret->facts.state = (uint8_t)object->state;
+	struct fm_symbols *symbols = fm_symbols_create(object);
+	struct collect c = { ret, addrs, symbols, fm_alloc(n + 1) };
+	struct fm_lines *lines = NULL;
+	if (!request->symbols_only) {
+		ret->facts.did_ask_server = fm_debuginfod_is_wanted();
+		enum fm_err err = fm_lines_open(object, &lines);
+		ret->facts.is_damaged = err == FM_E_CORRUPT;
+		if (!err) {
+			ret->facts.origin = (uint8_t)object->place.origin;
+			fm_lines_resolve(lines, addrs, n, take_lines, &c);
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct fm_symbol symbol;
+		if (c.is_done[i])
+			continue;
+		begin_chain(ret, symbols, addrs[i], &symbol);
+		if (symbol.name)
+			fm_chains_link(ret, fm_str_of(symbol.name), FM_STR_LIT(""), 0, 0, false);
+	}
+	ret->facts.debug_path = fm_chains_str(ret, fm_intern_id(&ret->strings, fm_str_of(object->place.path), NULL));
+	ret->facts.debug_link = fm_chains_str(ret, fm_intern_id(&ret->strings, fm_str_of(object->place.link), NULL));
+	free(c.is_done);
+	fm_lines_close(lines);
+	fm_symbols_close(symbols);
+	fm_object_close(object);
+	fm_chains_sort(ret);
+}
+
+// Never returns.
+static void be_child(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n, int out)
+{
+	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not longer than the parent.
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	struct fm_chains chains;
+	struct fm_buf packed = { 0 };
+	fm_resolve_here(request, addrs, n, &chains);
+	fm_chains_pack(&chains, &packed);
+	for (size_t at = 0; at < packed.len;) {
+		ssize_t n_written = write(out, packed.data + at, packed.len - at);
+		if (n_written < 0 && errno != EINTR)
+			_exit(1);
+		at += n_written > 0 ? (size_t)n_written : 0;
+	}
+	_exit(0);
+}
+
+static bool read_all(int fd, uint64_t deadline_ns, struct fm_buf *ret)
+{
+	for (;;) {
+		uint64_t now_ns = fm_now_ns();
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		int ready = now_ns < deadline_ns ? poll(&p, 1, (int)((deadline_ns - now_ns) / 1000000 + 1)) : 0;
+		if (ready < 0 && errno == EINTR)
+			continue;
+		if (ready <= 0)
+			return false;
+		fm_buf_reserve(ret, 1 << 16);
+		ssize_t n = read(fd, ret->data + ret->len, 1 << 16);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return true;
+		ret->len += (size_t)n;
+	}
+}
+
+static enum fm_resolve_failure resolve_in_child(const struct fm_resolve_request *request, const uint64_t *addrs,
+						size_t n, struct fm_chains *ret)
+{
+	int ends[2];
+	if (fm_debuginfod_is_wanted())
+		fm_debuginfod_start_clock();
+	if (pipe2(ends, O_CLOEXEC)) {
+		fm_resolve_here(request, addrs, n, ret);
+		return FM_RESOLVE_OK;
+	}
+	pid_t pid = fork();
+	if (pid == 0)
+		be_child(request, addrs, n, ends[1]);
+	close(ends[1]);
+	if (pid < 0) {
+		close(ends[0]);
+		fm_resolve_here(request, addrs, n, ret);
+		return FM_RESOLVE_OK;
+	}
+	uint64_t deadline_ns =
+		request->deadline_ns ? request->deadline_ns : fm_now_ns() + (uint64_t)FM_RESOLVE_SECONDS * 1000000000u;
+	struct fm_buf packed = { 0 };
+	bool is_in_time = read_all(ends[0], deadline_ns, &packed);
+	close(ends[0]);
+	if (!is_in_time)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	struct fm_cursor c = fm_cursor_over(packed.data ? packed.data : (uint8_t *)"", packed.len);
+	enum fm_resolve_failure failure = FM_RESOLVE_OK;
+	if (!is_in_time || fm_chains_unpack(ret, &c)) {
+		failure = is_in_time ? FM_RESOLVE_CRASHED : FM_RESOLVE_LATE;
+		fm_chains_init(ret);
+		ret->facts.is_damaged = true;
+	}
+	fm_buf_deinit(&packed);
+	return failure;
+}
+
+// A cache that knows of no lines is out of date once debug information may have come.
+static bool is_still_right(const struct fm_resolve_request *request, const struct fm_chains *cached)
+{
+	const struct fm_image_facts *facts = &cached->facts;
+	if (facts->origin != FM_DEBUG_NONE)
+		return true;
+	if (fm_debuginfod_is_wanted() && !facts->did_ask_server)
+		return false;
+	char link[256] = "";
+	memcpy(link, facts->debug_link.p, FM_MIN(facts->debug_link.len, (uint32_t)sizeof(link) - 1));
+	return !fm_debug_file_may_exist(request->path, request->build_id, link);
+}
+
+enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n,
+				   struct fm_chains *ret)
+{
+	struct fm_chains cached, fresh;
+	struct fm_cache_key key = { "" };
+	if (!request->is_vdso)
+		key = fm_cache_key_of(request->path, request->build_id);
+	bool has_cache = !fm_cache_load(&key, &cached);
+	if (has_cache && !request->symbols_only && !is_still_right(request, &cached)) {
+		fm_chains_deinit(&cached);
+		has_cache = false;
+	}
+	if (!has_cache)
+		fm_chains_init(&cached);
+	FM_VEC(uint64_t) missing = { 0 };
+	for (size_t i = 0; i < n; i++)
+		if (!fm_chains_find(&cached, addrs[i]))
+			fm_vec_push(&missing, addrs[i]);
+	enum fm_resolve_failure failure = FM_RESOLVE_OK;
+	*ret = cached;
+	if (missing.n) {
+		failure = resolve_in_child(request, missing.items, missing.n, &fresh);
+		if (failure == FM_RESOLVE_CRASHED && !request->symbols_only) { // perhaps only its debug information is bad
+			struct fm_resolve_request plain = *request;
+			plain.symbols_only = true;
+			struct fm_chains again;
+			if (!resolve_in_child(&plain, missing.items, missing.n, &again)) {
+				fm_chains_deinit(&fresh);
+				fresh = again;
+				fresh.facts.is_damaged = true;
+			}
+		}
+		// Less than the cache had (the debug file is away just now) must not become what it knows.
+		bool is_worth = fresh.items.n > 0 && (!has_cache || ret->facts.origin == FM_DEBUG_NONE ||
+						      fresh.facts.origin != FM_DEBUG_NONE);
+		if (has_cache) {
+			fm_chains_merge(ret, &fresh);
+			ret->facts.state = fresh.facts.state;
+			fm_chains_deinit(&fresh);
+		} else {
+			fm_chains_deinit(ret);
+			*ret = fresh;
+		}
+		if (!request->symbols_only && !failure && is_worth)
+			fm_cache_save(&key, ret);
+	}
+	fm_vec_deinit(&missing);
+	return failure;
+}
