@@ -1,6 +1,7 @@
 // Functions of libc that the agent stands in front of, and no more than these:
 //   sigaction, signal   the program may set or ask for a handler of a signal that the agent holds; it gets what it would get
 //                       without us, and its handler is called for every signal that is not ours
+//   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 #include "agent/agent.h"
 
@@ -118,8 +119,7 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }
 
-EXPORT int dlclose(void *handle);
-EXPORT int dlclose(void *handle)
+int fm_agent_real_dlclose(void *handle)
 {
 	static _Atomic(dlclose_fn) real;
 	dlclose_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
@@ -127,7 +127,13 @@ EXPORT int dlclose(void *handle)
 		fn = (dlclose_fn)next_symbol("dlclose");
 		atomic_store_explicit(&real, fn, memory_order_relaxed);
 	}
-	int ret = fn ? fn(handle) : -1;
+	return fn ? fn(handle) : -1;
+}
+
+EXPORT int dlclose(void *handle);
+EXPORT int dlclose(void *handle)
+{
+	int ret = fm_agent_real_dlclose(handle);
 	if (fm_sig.header) {
 		// Which image went is not known here; all are told again when they are met again.
 		for (uint32_t i = 0; i < FM_SIG_IMAGES; i++)

@@ -20,7 +20,9 @@
 FM_SIGSAFE bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra)
 {
 	struct fm_sig_image_info image;
-	if (!fm_sig_image_find(ra, &image) || ra - image.start < 8 || !fm_sig_readable(t, ra - 7, 7))
+	if (fm_sig_image_find(ra, &image) ? ra - image.start < 8 : !fm_sig_is_run_time_code(ra - 8))
+		return false;
+	if (!fm_sig_readable(t, ra - 7, 7))
 		return false;
 	const uint8_t *before = (const uint8_t *)ra;
 	bool is_call = before[-5] == 0xe8;	// call rel32
