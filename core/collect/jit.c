@@ -13,7 +13,7 @@
 #include "image/find_symbol.h"
 #include "image/prologue.h"
 
-// Names are looked for this often while some are missing.
+// Names are looked for at once, and then this often while some are missing.
 #define LOOK_NS 50000000u
 // Maps are read again at most this often, when a pc turns up outside of what is known.
 #define MAPS_NS 10000000u
@@ -51,6 +51,7 @@ struct fm_jit {
 	struct fm_map guessed;         // starts of ranges whose code was read
 	uint64_t maps_ns, look_ns;
 	uint32_t n_damaged;
+	bool has_new; // addresses that nothing was looked up for yet: stacks through them may be broken until then
 	bool is_gone, is_refused;
 };
 
@@ -154,6 +155,7 @@ uint32_t fm_jit_image(struct fm_jit *jit, uint64_t pc)
 	if (jit->image_id == FM_NO_ID)
 		open_generation(jit);
 	fm_vec_push(&jit->unnamed, (struct unnamed){ pc, jit->image_id });
+	jit->has_new = true;
 	return jit->image_id;
 }
 
@@ -297,22 +299,24 @@ bool fm_jit_look(struct fm_jit *jit)
 	if (jit->is_gone)
 		return false;
 	read_frame_tables(jit);
-	if ((jit->frame_tables.n || jit->image_id != FM_NO_ID) && now_ns - jit->look_ns >= LOOK_NS) {
+	if (jit->frame_tables.n && !jit->maps_ns)
+		read_maps(jit);
+	name_all(jit); // before what they are named by goes
+	struct fm_jit_gdb_result result = { 0 };
+	for (size_t i = 0; i < jit->descriptors.n; i++)
+		fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->code, &result);
+	jit->n_damaged += result.n_damaged;
+	is_replaced = result.is_removed;
+	name_all(jit);
+	if (jit->unnamed.n && (jit->has_new || now_ns - jit->look_ns >= LOOK_NS)) {
 		jit->look_ns = now_ns;
-		if (!jit->maps_ns || jit->unnamed.n)
-			read_maps(jit);
-		name_all(jit); // before what they were named by goes
-		struct fm_jit_gdb_result result = { 0 };
-		for (size_t i = 0; i < jit->descriptors.n; i++)
-			fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->code, &result);
-		jit->n_damaged += result.n_damaged;
-		is_replaced = result.is_removed;
-		if (jit->unnamed.n)
-			is_replaced |= read_files(jit);
+		jit->has_new = false;
+		read_maps(jit);
+		is_replaced |= read_files(jit);
 		name_all(jit);
-		if (is_replaced && jit->image_id != FM_NO_ID)
-			open_generation(jit);
 	}
+	if (is_replaced && jit->image_id != FM_NO_ID)
+		open_generation(jit);
 	fm_jit_code_publish(&jit->code, jit->rows, jit->process_idx);
 	return is_replaced;
 }

@@ -13,7 +13,7 @@
 // Entry and object may be freed and made again at the same addresses; the first bytes tell, as far as they do.
 #define HASHED_BYTES 4096u
 // An unchanged descriptor is believed so many times.
-#define MAX_SKIPPED 20u
+#define MAX_SKIPPED 50u
 
 struct entry {
 	uint64_t next, prev, addr, size;

@@ -227,7 +227,7 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 			f.is_plumbing = true;
 		if (symbol.len) {
 			struct fm_pretty pretty = pretty_name(s, symbol);
-			f.name = pretty.name;
+			f.name = is_jit ? fm_name_without_tags(&s->arena, pretty.name) : pretty.name;
 			f.full_name = pretty.full;
 			f.is_known = true;
 		} else {
