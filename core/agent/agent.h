@@ -16,6 +16,10 @@ void fm_agent_find_eval_parts(const char *path, uintptr_t bias);
 
 // interpose.c: libc functions that the agent must see. The real ones, for the agent's own use.
 int fm_agent_real_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
+int fm_agent_real_dlclose(void *handle);
+
+// frame_tables.c: in a forked child, says again what its parent had registered.
+void fm_agent_frame_tables_inherit(uint32_t parent_idx);
 
 // What the program believes its disposition of our signal to be. True when sig is one the agent holds.
 bool fm_agent_signal_is_held(int sig);

@@ -3,6 +3,7 @@
 //                       without us, and its handler is called for every signal that is not ours. With the ticker its
 //                       handlers of other signals return through us (on_theirs says why).
 //   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
+//   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 #include "agent/agent.h"
 
@@ -218,8 +219,7 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }
 
-EXPORT int dlclose(void *handle);
-EXPORT int dlclose(void *handle)
+int fm_agent_real_dlclose(void *handle)
 {
 	static _Atomic(dlclose_fn) real;
 	dlclose_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
@@ -227,7 +227,13 @@ EXPORT int dlclose(void *handle)
 		fn = (dlclose_fn)next_symbol("dlclose");
 		atomic_store_explicit(&real, fn, memory_order_relaxed);
 	}
-	int ret = fn ? fn(handle) : -1;
+	return fn ? fn(handle) : -1;
+}
+
+EXPORT int dlclose(void *handle);
+EXPORT int dlclose(void *handle)
+{
+	int ret = fm_agent_real_dlclose(handle);
 	if (fm_sig.header) {
 		// Which image went is not known here; all are told again when they are met again.
 		for (uint32_t i = 0; i < FM_SIG_IMAGES; i++)

@@ -196,9 +196,12 @@ static void after_fork_in_child(void)
 		fm_sig.header = NULL;
 		return;
 	}
+	uint32_t parent_idx = fm_sig.process_idx;
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
 	join();
+	if (fm_sig.header)
+		fm_agent_frame_tables_inherit(parent_idx);
 }
 
 __attribute__((constructor)) static void start(void)

@@ -93,7 +93,8 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 	for (uint32_t i = 0; i < n_libraries; i++) {
 		const struct library *sums = &b.libraries[i];
 		double share = n && b.ns[0] ? (double)sums->all_ns / (double)b.ns[0] : 0;
-		if (share < FM_LIBRARY_MIN_SHARE)
+		// System calls have their names and need no lines.
+		if (share < FM_LIBRARY_MIN_SHARE || fm_str_eq(fm_symbolizer_library(symbolizer, i), FM_STR_LIT("[kernel]")))
 			continue;
 		struct fm_library_row row = { .path = fm_symbolizer_library(symbolizer, i),
 					      .share = share,

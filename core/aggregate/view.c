@@ -91,7 +91,13 @@ static bool is_hidden(const struct builder *b, uint8_t flags, uint32_t frame_id)
 		return false;
 	if (b->options->python_only || !(flags & FM_STACK_HAS_PYTHON))
 		return true;
-	return frame->ref < b->profile->images.n && (b->profile->images.items[frame->ref].flags & FM_IMAGE_IS_PYTHON);
+	uint32_t image_flags = frame->ref < b->profile->images.n ? b->profile->images.items[frame->ref].flags : 0;
+	if (image_flags & FM_IMAGE_IS_JIT) {
+		uint32_t n;
+		const struct fm_place *places = fm_symbolizer_places(b->symbolizer, frame_id, &n);
+		return fm_symbolizer_function(b->symbolizer, places[0].function_id)->is_plumbing;
+	}
+	return image_flags & FM_IMAGE_IS_PYTHON;
 }
 
 // A folded frame is not even named: the interpreter's symbols are read only when they are shown.

@@ -40,7 +40,7 @@ static void write_chains(struct fm_writer *w, uint32_t image_id, const struct fm
 static void name_image(struct fm_writer *w, uint32_t image_id, const uint64_t *addrs, size_t n, uint64_t deadline_ns)
 {
 	struct fm_written_image image;
-	if (fm_writer_get_image(w, image_id, &image))
+	if (fm_writer_get_image(w, image_id, &image) || (image.flags & FM_IMAGE_HAS_NO_FILE))
 		return;
 	char *path = fm_strdup_n(image.path.p, image.path.len);
 	char *build_id = fm_strdup_n(image.build_id.p, image.build_id.len); // writing may move the writer's own

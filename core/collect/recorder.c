@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "collect/jit.h"
 #include "collect/rows.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
@@ -45,6 +46,7 @@ struct recorded_process {
 	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
 	struct fm_map frames;              // pc -> writer frame id, for samples within:
 	uint64_t frames_from_ns, frames_until_ns;
+	struct fm_jit *jit;
 };
 
 struct recorded_slot {
@@ -92,6 +94,7 @@ static void process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->images);
 	fm_vec_deinit(&p->replaced_ns);
 	fm_map_deinit(&p->frames);
+	fm_jit_end(p->jit);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }
 
@@ -141,6 +144,7 @@ static struct recorded_process *open_process(struct fm_recorder *r, uint32_t idx
 	p->pidfd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
 	describe_process(r, p, entry);
 	p->process_id = fm_writer_process(r->writer, &p->info);
+	p->jit = fm_jit_create(p->pid, entry->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
 	r->totals.n_processes++;
 	return p;
 }
@@ -199,8 +203,8 @@ static void end_process(struct fm_recorder *r, uint32_t idx)
 		r->totals.n_unknown_python++;
 	}
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
-	fm_rows_forget_process(r->rows, idx);
 	process_deinit(p);
+	fm_rows_forget_process(r->rows, idx);
 	entry->pid = 0;
 	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
 }
@@ -333,7 +337,7 @@ static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, 
 		if (range->from_ns <= time_ns)
 			break;
 	}
-	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image ? image->image_id : FM_NO_ID,
+	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image ? image->image_id : fm_jit_image(p->jit, lookup_pc),
 				      image ? lookup_pc - image->bias : lookup_pc);
 	*known = id;
 	return id;
@@ -349,6 +353,10 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 		uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
 		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
+	}
+	if (kind == FM_WIRE_FRAME_SYSCALL) {
+		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 }, FM_IMAGE_IS_KERNEL);
+		return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, frame & (FM_WIRE_N_SYSCALLS - 1));
 	}
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
@@ -562,6 +570,9 @@ void fm_recorder_drain(struct fm_recorder *r)
 			}
 	}
 	read_rings(r);
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].is_used && fm_jit_look(r->processes[i].jit))
+			fm_map_deinit(&r->processes[i].frames); // addresses mean something else from now on
 	if (!look)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)

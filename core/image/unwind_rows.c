@@ -13,11 +13,14 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "image/jit_elf_part.h"
 #include "image/prologue.h"
 
 // A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
 #define MAX_ROWS_OF_FUNCTION 100000u
 #define MAX_ROWS (4u << 20)
+// The end of the addresses that a program can have.
+#define MAX_ADDRESS (1ull << 56)
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RA = 16 };
 
@@ -121,7 +124,7 @@ static int fde_encoding(const unsigned char *e_ident, const struct section *s, u
 	return 0;
 }
 
-static void list_described(Elf *elf, const struct section *s, enum source source, struct functions *ret)
+static void list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr, struct functions *ret)
 {
 	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
 	bool is_eh = source != FROM_DEBUG_FRAME;
@@ -140,7 +143,7 @@ static void list_described(Elf *elf, const struct section *s, enum source source
 			continue;
 		f.end = f.start + size;
 		// Address 0: the linker dropped the function and left its entry.
-		if (f.start && f.start < f.end && f.end <= UINT32_MAX)
+		if (f.start && f.start < f.end && f.end <= max_addr)
 			fm_vec_push(ret, f);
 	}
 }
@@ -200,7 +203,7 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 	row->flags |= is_lost ? FM_UNWIND_LOST_RBX : 0;
 }
 
-static void add_described(Dwarf_CFI *cfi, const struct function *f, struct fm_unwind_rows *ret)
+static void add_described(Dwarf_CFI *cfi, const struct function *f, uint64_t base, struct fm_unwind_rows *ret)
 {
 	uint64_t addr = f->start;
 	for (unsigned i = 0; addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS; i++) {
@@ -209,7 +212,7 @@ static void add_described(Dwarf_CFI *cfi, const struct function *f, struct fm_un
 		bool is_signal = false;
 		if (dwarf_cfi_addrframe(cfi, addr, &frame) != 0)
 			break;
-		struct fm_unwind_row row = { .addr = (uint32_t)addr };
+		struct fm_unwind_row row = { .addr = (uint32_t)(addr - base) };
 		if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA || end <= addr)
 			end = f->end;
 		else
@@ -218,7 +221,7 @@ static void add_described(Dwarf_CFI *cfi, const struct function *f, struct fm_un
 		fm_vec_push(ret, row);
 		addr = end;
 	}
-	fm_vec_push(ret, (struct fm_unwind_row){ .addr = (uint32_t)f->end });
+	fm_vec_push(ret, (struct fm_unwind_row){ .addr = (uint32_t)(f->end - base) });
 }
 
 static void list_symbols(Elf *elf, Elf_Scn *scn, struct functions *ret)
@@ -266,7 +269,7 @@ static int compare_functions(const void *pa, const void *pb)
 	return (int)a->source - (int)b->source;
 }
 
-static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, struct fm_unwind_rows *ret)
+static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, uint64_t base, struct fm_unwind_rows *ret)
 {
 	uint64_t done = 0;
 	if (functions->n)
@@ -281,12 +284,12 @@ static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_
 		if (f->source == FROM_IMAGE)
 			continue;
 		// The GAP that ended the function before gives way when this one begins there.
-		if (ret->n && ret->items[ret->n - 1].addr == f->start)
+		if (ret->n && ret->items[ret->n - 1].addr == f->start - base)
 			ret->n--;
 		if (f->source == FROM_CODE)
-			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)f->start, ret);
+			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)(f->start - base), ret);
 		else
-			add_described(f->source == FROM_EH_FRAME ? eh_cfi : debug_cfi, f, ret);
+			add_described(f->source == FROM_EH_FRAME ? eh_cfi : debug_cfi, f, base, ret);
 	}
 }
 
@@ -308,15 +311,15 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
 		Dwarf *dwarf = NULL;
 		if (eh_cfi && find_section(elf, ".eh_frame", &section))
-			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, &functions);
+			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX, &functions);
 		if (find_section(elf, ".debug_frame", &section)) {
 			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
 			if (debug_cfi)
-				list_described(elf, &section, FROM_DEBUG_FRAME, &functions);
+				list_described(elf, &section, FROM_DEBUG_FRAME, UINT32_MAX, &functions);
 		}
 		list_named(elf, &functions);
-		add_functions(&functions, eh_cfi, debug_cfi, ret);
+		add_functions(&functions, eh_cfi, debug_cfi, 0, ret);
 		fm_vec_deinit(&functions);
 		dwarf_end(dwarf);
 		if (eh_cfi)
@@ -324,4 +327,46 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 	}
 	elf_end(elf);
 	return FM_OK;
+}
+
+// What lies more than 4 GiB behind the first function is left out: rows count from there in 32 bits.
+static void keep_near(struct functions *functions, uint64_t *ret_base, uint64_t *ret_end)
+{
+	uint64_t base = UINT64_MAX, end = 0;
+	for (size_t i = 0; i < functions->n; i++)
+		base = FM_MIN(base, functions->items[i].start);
+	size_t kept = 0;
+	for (size_t i = 0; i < functions->n; i++)
+		if (functions->items[i].end - base <= UINT32_MAX)
+			functions->items[kept++] = functions->items[i];
+	functions->n = kept;
+	for (size_t i = 0; i < kept; i++)
+		end = FM_MAX(end, functions->items[i].end);
+	*ret_base = base;
+	*ret_end = end;
+}
+
+void fm_unwind_rows_of_elf(Elf *elf, struct fm_unwind_rows *ret, uint64_t *ret_base, uint64_t *ret_end)
+{
+	struct functions functions = { 0 };
+	struct section section;
+	Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
+	Dwarf *dwarf = NULL;
+	*ret_base = *ret_end = 0;
+	if (eh_cfi && find_section(elf, ".eh_frame", &section))
+		list_described(elf, &section, FROM_EH_FRAME, MAX_ADDRESS, &functions);
+	if (find_section(elf, ".debug_frame", &section)) {
+		dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+		debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
+		if (debug_cfi)
+			list_described(elf, &section, FROM_DEBUG_FRAME, MAX_ADDRESS, &functions);
+	}
+	if (functions.n) {
+		keep_near(&functions, ret_base, ret_end);
+		add_functions(&functions, eh_cfi, debug_cfi, *ret_base, ret);
+	}
+	fm_vec_deinit(&functions);
+	dwarf_end(dwarf);
+	if (eh_cfi)
+		dwarf_cfi_end(eh_cfi);
 }

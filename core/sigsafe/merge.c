@@ -68,12 +68,14 @@ static FM_SIGSAFE uint32_t find_owner(const struct fm_sig_thread *t, uint32_t i,
 	return 0;
 }
 
-FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, uint32_t *ret_leaf_idx, uint32_t *ret_exact_idx)
+FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32_t *ret_leaf_idx, uint32_t *ret_exact_idx)
 {
 	uint32_t run = 0, frame = 0, wait_for = 0;
 	bool is_searching = true; // one marker that no frame holds is enough to stop: the search is not free
 	t->n_out = 0;
 	*ret_leaf_idx = *ret_exact_idx = UINT32_MAX;
+	if (syscall_nr >= 0)
+		put(t, FM_WIRE_FRAME_SYSCALL << FM_WIRE_FRAME_SHIFT | (uint32_t)syscall_nr);
 	if (t->n_runs && t->n_native && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
 		find_markers(t);
 	for (uint32_t i = 0; i < t->n_native; i++) {

@@ -117,6 +117,12 @@ static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t
 	return UINT32_MAX;
 }
 
+FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	uint32_t nr = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc)) ? find_number(t, uc) : UINT32_MAX;
+	return nr < FM_WIRE_N_SYSCALLS ? (int32_t)nr : -1;
+}
+
 // Pipes, sockets and terminals that are to take all of it or wait. A file ends short for a reason of its own.
 static FM_SIGSAFE bool is_blocking_stream(int fd)
 {
@@ -207,6 +213,13 @@ FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
 FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
 {
 	(void)uc;
+}
+
+FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	(void)t;
+	(void)uc;
+	return -1;
 }
 
 // The first argument shares its register with the result, so the call cannot be made again from here.

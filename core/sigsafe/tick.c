@@ -198,7 +198,8 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		if (class == FM_CLASS_NATIVE && is_interpreter_at_tls(t))
 			class = FM_CLASS_PYTHON;
 	}
-	fm_sig_merge(t, &leaf_idx, &exact_idx);
+	int32_t syscall_nr = class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
+	fm_sig_merge(t, syscall_nr, &leaf_idx, &exact_idx);
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
 	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);

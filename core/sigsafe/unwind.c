@@ -94,44 +94,68 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 	}
 }
 
+static FM_SIGSAFE void take_row_of(const struct fm_wire_row_image *e, uint64_t pc, struct fm_sig_row *row)
+{
+	const struct fm_unwind_row *rows = (const void *)(fm_sig.shared + FM_WIRE_ROWS_OFFSET);
+	uint64_t lo = e->first_row, hi = lo + e->n_rows, addr = pc - e->bias;
+	if (lo == hi || hi > FM_WIRE_ROWS_BYTES / sizeof(*rows) || addr < rows[lo].addr)
+		return;
+	while (hi - lo > 1) {
+		uint64_t mid = lo + (hi - lo) / 2;
+		if (rows[mid].addr <= addr)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	const struct fm_unwind_row *found = &rows[lo];
+	row->cfa_off = found->cfa_off;
+	row->cfa_reg = found->cfa_reg;
+	row->rbp_off = found->rbp_off;
+	row->rbx_off = found->rbx_off;
+	row->flags = found->flags;
+	row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG :
+		    found->kind == FM_UNWIND_DEREF				   ? FM_SIG_ROW_DEREF :
+		    found->kind == FM_UNWIND_END				   ? FM_SIG_ROW_END :
+										     FM_SIG_ROW_NONE;
+}
+
 // Rows that the collector made from the image's file.
 static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image, uint64_t pc, struct fm_sig_row *row)
 {
 	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
-	const struct fm_unwind_row *rows = (const void *)(fm_sig.shared + FM_WIRE_ROWS_OFFSET);
 	uint32_t n = atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire);
 	const char *path = image->path[0] ? image->path : fm_sig.exe;
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];
 		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) != fm_sig.process_idx + 1 ||
-		    e->start != image->start || e->bias != image->bias)
+		    e->start != image->start || e->bias != image->bias || e->flags)
 			continue;
 		uint32_t len = 0;
 		while (path[len])
 			len++;
-		uint64_t lo = e->first_row, hi = lo + e->n_rows, addr = pc - image->bias;
-		if (e->path_hash != fm_wire_path_hash(path, len) || lo == hi || hi > FM_WIRE_ROWS_BYTES / sizeof(*rows) ||
-		    addr < rows[lo].addr)
-			return;
-		while (hi - lo > 1) {
-			uint64_t mid = lo + (hi - lo) / 2;
-			if (rows[mid].addr <= addr)
-				lo = mid;
-			else
-				hi = mid;
-		}
-		const struct fm_unwind_row *found = &rows[lo];
-		row->cfa_off = found->cfa_off;
-		row->cfa_reg = found->cfa_reg;
-		row->rbp_off = found->rbp_off;
-		row->rbx_off = found->rbx_off;
-		row->flags = found->flags;
-		row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG :
-			    found->kind == FM_UNWIND_DEREF				   ? FM_SIG_ROW_DEREF :
-			    found->kind == FM_UNWIND_END				   ? FM_SIG_ROW_END :
-											     FM_SIG_ROW_NONE;
+		if (e->path_hash == fm_wire_path_hash(path, len))
+			take_row_of(e, pc, row);
 		return;
 	}
+}
+
+// The published entry with these flags that holds pc, or NULL.
+static FM_SIGSAFE const struct fm_wire_row_image *find_code(uint64_t pc, uint32_t flags)
+{
+	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
+	uint32_t n = fm_sig.shared ? atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire) : 0;
+	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
+		const struct fm_wire_row_image *e = &images[i];
+		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) == fm_sig.process_idx + 1 && e->flags == flags &&
+		    pc >= e->start && pc < e->end)
+			return e;
+	}
+	return NULL;
+}
+
+FM_SIGSAFE bool fm_sig_is_run_time_code(uint64_t pc)
+{
+	return find_code(pc, FM_WIRE_ROWS_NONE) != NULL;
 }
 
 FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc)
@@ -145,8 +169,12 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 	row->flags = 0;
 	row->kind = FM_SIG_ROW_NONE;
 	struct fm_sig_image_info image;
-	if (!fm_sig_image_find(pc, &image))
+	if (!fm_sig_image_find(pc, &image)) {
+		const struct fm_wire_row_image *code = find_code(pc, FM_WIRE_ROWS_OF_CODE);
+		if (code)
+			take_row_of(code, pc, row);
 		return row;
+	}
 	fm_sig_image_tell(t, &image);
 	struct fm_cfi_row cfi;
 	uint32_t err = fm_sig_cfi_find(&image, pc, &cfi);

@@ -20,7 +20,9 @@
 FM_SIGSAFE bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra)
 {
 	struct fm_sig_image_info image;
-	if (!fm_sig_image_find(ra, &image) || ra - image.start < 8 || !fm_sig_readable(t, ra - 7, 7))
+	if (fm_sig_image_find(ra, &image) ? ra - image.start < 8 : !fm_sig_is_run_time_code(ra - 8))
+		return false;
+	if (!fm_sig_readable(t, ra - 7, 7))
 		return false;
 	const uint8_t *before = (const uint8_t *)ra;
 	bool is_call = before[-5] == 0xe8;	// call rel32
@@ -186,6 +188,7 @@ static FM_SIGSAFE bool step_at_edge(struct fm_sig_thread *t, struct fm_sig_regs 
 FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact)
 {
 	uint64_t sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], pc = regs->r[FM_DW_RA], outer_fp;
+	struct fm_sig_image_info image;
 	*ret_is_exact = false;
 	if (is_sigreturn(t, pc)) {
 		*ret_is_exact = true;
@@ -198,7 +201,8 @@ FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_reg
 	if (fm_sig_is_known(regs, FM_DW_RBP) && fp >= sp && !(fp & 7) && fp - sp <= FM_SIG_MAX_FRAME_BYTES &&
 	    fm_sig_read_u64(t, fp, &outer_fp) && has_frame_pointer(t, pc) && try_return_at(t, regs, fp + 8, outer_fp))
 		return 0;
-	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN; at += 8) {
+	// Not for generated code: its frames are no smaller than others, and what lies there may be left over from an older call.
+	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN && fm_sig_image_find(pc, &image); at += 8) {
 		uint64_t ra;
 		if (fm_sig_read_u64(t, at, &ra) && fm_sig_is_return_address(t, ra) && fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
 			step_to(regs, at + 8, fp, ra);

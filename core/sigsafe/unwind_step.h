@@ -34,7 +34,10 @@ uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uin
 // *ret_is_exact: the caller was interrupted, too: this was a signal frame.
 uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact);
 
-// True when ra is the address behind a call in a loaded image.
+// True when the collector has seen executable memory there that is no image.
+bool fm_sig_is_run_time_code(uint64_t pc);
+
+// True when ra is the address behind a call in a loaded image or in code made at run time.
 bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra);
 
 // glibc's __start_context, to which the first function of a makecontext stack returns. Its entry says it was called, but nothing

@@ -83,3 +83,20 @@ struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename)
 			dotted[i] = '.';
 	return (struct fm_str){ dotted, rest.len };
 }
+
+struct fm_str fm_name_without_tags(struct fm_arena *arena, struct fm_str name)
+{
+	static const char tag[] = "[abi:";
+	char *out = fm_arena_strdup(arena, name.p, name.len);
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < name.len;) {
+		const char *close = NULL;
+		if (name.len - i > sizeof(tag) - 1 && !memcmp(name.p + i, tag, sizeof(tag) - 1))
+			close = memchr(name.p + i, ']', name.len - i);
+		if (close)
+			i = (uint32_t)(close - name.p) + 1;
+		else
+			out[n++] = name.p[i++];
+	}
+	return (struct fm_str){ out, n };
+}

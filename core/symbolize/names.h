@@ -13,5 +13,8 @@ struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename);
 // Installed packages, the standard library and frozen modules.
 bool fm_name_is_library(struct fm_str filename);
 
+// The name without "[abi:...]" parts: numba tells its copies of a function apart by them.
+struct fm_str fm_name_without_tags(struct fm_arena *arena, struct fm_str name);
+
 // The part after the last slash.
 struct fm_str fm_name_base(struct fm_str path);

@@ -130,6 +130,12 @@ static void resolve(struct fm_native *n, uint32_t image_id)
 {
 	const struct fm_image *info = &n->profile->images.items[image_id];
 	struct image *image = &n->images[image_id];
+	if (info->flags & FM_IMAGE_HAS_NO_FILE) {
+		fm_chains_init(&image->chains);
+		image->is_resolved = true;
+		add_recorded(n, image_id, &image->chains);
+		return;
+	}
 	size_t low = 0, high = n->n_sampled;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;

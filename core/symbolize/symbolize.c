@@ -11,6 +11,7 @@
 #include "symbolize/demangle.h"
 #include "symbolize/names.h"
 #include "symbolize/native.h"
+#include "symbolize/syscalls.h"
 
 // A frame's places: a run of fm_symbolizer.places.
 struct run {
@@ -172,15 +173,36 @@ static struct fm_pretty pretty_name(struct fm_symbolizer *s, struct fm_str symbo
 	return s->pretties.items[*idx].pretty;
 }
 
+// A system call, by the number that the capture took down.
+static struct fm_place kernel_place(struct fm_symbolizer *s, const struct fm_image *image, uint64_t number)
+{
+	const char *name = fm_syscall_name(number);
+	struct fm_function f = {
+		.kind = FM_FRAME_NATIVE,
+		.is_known = name != NULL,
+		.name = name ? fm_str_of(name) : format(s, "system call %" PRIu64, number),
+		.module = image->path,
+		.path = image->path,
+	};
+	f.full_name = f.name;
+	return (struct fm_place){ .function_id = function_id(s, &f) };
+}
+
 static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
 	struct fm_function library = { .kind = FM_FRAME_NATIVE };
 	const struct fm_chains *chains = NULL;
 	const struct fm_chain *chain = NULL;
+	bool is_jit = false;
+	if (frame->ref < s->profile->images.n && (s->profile->images.items[frame->ref].flags & FM_IMAGE_IS_KERNEL)) {
+		fm_vec_push(&s->places, kernel_place(s, &s->profile->images.items[frame->ref], frame->value));
+		return;
+	}
 	if (frame->ref < s->profile->images.n) {
 		const struct fm_image *image = &s->profile->images.items[frame->ref];
-		library.path = image->path;
-		library.module = fm_name_base(image->path);
+		is_jit = image->flags & FM_IMAGE_IS_JIT;
+		library.path = is_jit ? FM_STR_LIT("[jit]") : image->path; // equal functions of several processes are one
+		library.module = fm_name_base(library.path);
 		library.is_plumbing = image->flags & FM_IMAGE_IS_PYTHON;
 		chains = fm_native_chains(s->native, frame->ref);
 		chain = fm_chains_find(chains, frame->value);
@@ -200,9 +222,12 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 			place.line = link->line;
 			place.is_inlined = link->is_inlined;
 		}
+		// CPython's perf trampolines (-X perf) carry the name of the Python function, whose own frame is there already.
+		if (is_jit && symbol.len > 4 && !memcmp(symbol.p, "py::", 4))
+			f.is_plumbing = true;
 		if (symbol.len) {
 			struct fm_pretty pretty = pretty_name(s, symbol);
-			f.name = pretty.name;
+			f.name = is_jit ? fm_name_without_tags(&s->arena, pretty.name) : pretty.name;
 			f.full_name = pretty.full;
 			f.is_known = true;
 		} else {

@@ -3,7 +3,7 @@
 // The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
 // exec needs no handshake, and what a killed process wrote last is still there to be drained.
 //
-//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows |
+//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows | frame tables |
 //
 // The tables are dense, so that looking for a free or a busy entry touches no pages of unused slots.
 //
@@ -35,7 +35,10 @@
 #define FM_WIRE_ROWS_BYTES (64u << 20)
 #define FM_WIRE_ROW_IMAGES_OFFSET (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
 #define FM_WIRE_ROWS_OFFSET (FM_WIRE_ROW_IMAGES_OFFSET + FM_WIRE_N_ROW_IMAGES * 48u)
-#define FM_WIRE_TOTAL_BYTES (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
+// Unwind tables that programs registered for code of their own making (__register_frame).
+#define FM_WIRE_N_FRAME_TABLES 16384
+#define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
+#define FM_WIRE_TOTAL_BYTES (FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16u)
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
@@ -69,6 +72,9 @@ struct fm_wire_header {
 	_Atomic uint64_t n_no_process;        // processes that found the table full
 	_Atomic uint32_t n_row_images;        // entries of the row image table in use (collector)
 	_Atomic uint32_t rows_generation;     // grows with each change of that table: what was not found may be there now
+	_Atomic uint32_t n_frame_tables;          // entries of the frame table list that were ever in use (any process)
+	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
+	_Atomic uint32_t n_frame_tables_lost;     // it was full
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -99,13 +105,27 @@ struct fm_wire_process {
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 
+enum fm_wire_row_flags {
+	FM_WIRE_ROWS_OF_CODE = 1, // no image: code made at run time lies there
+	FM_WIRE_ROWS_NONE = 2,    // no rows: says only that what lies there can be executed
+};
+
+// A table given to __register_frame. owner is written last (release) by the process; the collector frees it.
+enum fm_wire_frame_state { FM_WIRE_FRAME_CLAIMED = 1, FM_WIRE_FRAME_LIVE = 2, FM_WIRE_FRAME_GONE = 3 };
+struct fm_wire_frame_table {
+	_Atomic uint64_t owner; // (process index + 1) << 2 | enum fm_wire_frame_state; 0 = free
+	uint64_t addr;          // of the table in that process
+};
+static_assert(sizeof(struct fm_wire_frame_table) == 16, "frame table entry size");
+
 // Where the unwind rows of one image of one process are. Written by the collector; process_idx1 last, with release.
 struct fm_wire_row_image {
 	_Atomic uint32_t process_idx1; // process index + 1; 0 = free
 	uint32_t path_hash;            // fm_wire_path_hash: tells apart what is loaded at one address in turn
 	uint64_t start, end, bias;
 	uint32_t first_row, n_rows; // struct fm_unwind_row (image/unwind_row.h) at FM_WIRE_ROWS_OFFSET, sorted
-	uint64_t reserved;
+	uint32_t flags;             // enum fm_wire_row_flags
+	uint32_t epoch;             // collector: entries of run-time code that were published together
 };
 static_assert(sizeof(struct fm_wire_row_image) == 48, "row image entry size");
 
@@ -184,10 +204,13 @@ struct fm_wire_record {
 //   0  native   pc
 //   1  Python   code id (28 bits) | instruction byte offset + 1 (32 bits); offset part 0 = not started
 //   2  error    enum fm_stack_error
+//   3  syscall  number: the thread is in the kernel for it; innermost frame only
 #define FM_WIRE_FRAME_SHIFT 60
 #define FM_WIRE_FRAME_NATIVE 0ull
 #define FM_WIRE_FRAME_PYTHON 1ull
 #define FM_WIRE_FRAME_ERROR 2ull
+#define FM_WIRE_FRAME_SYSCALL 3ull
+#define FM_WIRE_N_SYSCALLS 1024 // larger numbers are no system calls
 #define FM_WIRE_CODE_BITS 28
 #define FM_WIRE_NO_CODE ((1u << FM_WIRE_CODE_BITS) - 1) // a Python function whose names did not fit the ring
 

@@ -45,7 +45,7 @@ static const char *merged(void)
 {
 	static char text[4096];
 	char *at = text;
-	fm_sig_merge(&t, &leaf_idx, &exact_idx);
+	fm_sig_merge(&t, -1, &leaf_idx, &exact_idx);
 	for (uint32_t i = 0; i < t.n_out; i++) {
 		uint64_t kind = t.out[i] >> FM_WIRE_FRAME_SHIFT, value = t.out[i] & 0xffffffff;
 		if (kind == FM_WIRE_FRAME_PYTHON)
@@ -240,7 +240,7 @@ TEST(a_stack_beyond_the_limit_ends_in_a_reason)
 		native(7, 0x100 + i * 16);
 	t.native[FM_SIG_MAX_FRAMES - 1].cfa = UINT64_MAX;
 	run(0x104, "ba");
-	fm_sig_merge(&t, &leaf_idx, &exact_idx);
+	fm_sig_merge(&t, -1, &leaf_idx, &exact_idx);
 	CHECK_EQ(t.n_out, FM_SIG_MAX_FRAMES);
 	CHECK_EQ(t.out[t.n_out - 1], FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | FM_STACK_TOO_DEEP);
 	CHECK_EQ(t.out[2], python_frame('b'));

@@ -1,0 +1,77 @@
+#include "collect/process_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused)
+{
+	struct iovec local = { to, len }, remote = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_readv((pid_t)pid, &local, 1, &remote, 1, 0);
+	if (ret_is_refused)
+		*ret_is_refused = n < 0 && errno == EPERM;
+	return n == (ssize_t)len;
+}
+
+bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
+{
+	char path[64], *line = NULL;
+	size_t cap = 0;
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	for (ssize_t len; (len = getline(&line, &cap, file)) > 0;) {
+		unsigned long long start, end, off;
+		char mode[8];
+		int path_at = 0;
+		if (line[len - 1] == '\n')
+			line[len - 1] = 0;
+		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, mode, &off, &path_at) < 4)
+			continue;
+		struct fm_process_map map = { start, end, off, mode[2] == 'x', path_at ? line + path_at : "" };
+		each(ctx, &map);
+	}
+	free(line);
+	return true;
+}
+
+uint32_t fm_process_own_pid(uint32_t pid)
+{
+	char path[64], line[256];
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "NSpid:", 6)) {
+			const char *last = strrchr(line, '\t');
+			unsigned long own = last ? strtoul(last, NULL, 10) : 0;
+			return own ? (uint32_t)own : pid;
+		}
+	return pid;
+}
+
+static int open_regular(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+int fm_process_open(uint32_t pid, const char *path)
+{
+	char rooted[4096 + 32];
+	snprintf(rooted, sizeof(rooted), "/proc/%u/root%s", pid, path);
+	int fd = open_regular(rooted);
+	return fd >= 0 ? fd : open_regular(path);
+}

@@ -1,0 +1,25 @@
+// Looking into a process of ours from outside: its memory, its maps, its files. It runs meanwhile: whatever is read may be torn.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+// All of it or nothing. False: not mapped there, gone, or the system refuses (*ret_is_refused, may be NULL).
+bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused);
+
+struct fm_process_map {
+	uint64_t start, end, off;
+	bool is_executable;
+	const char *path; // "" for anonymous memory; lives during the call
+};
+typedef void (*fm_process_map_fn)(void *ctx, const struct fm_process_map *map);
+// Calls each() for the process's mappings. False: it is gone.
+bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx);
+
+// The pid by which the process knows itself, which differs in a container.
+uint32_t fm_process_own_pid(uint32_t pid);
+
+// A regular file as the process sees it, also in a file system of its own; or as we see it when it is gone. -1: none.
+int fm_process_open(uint32_t pid, const char *path);

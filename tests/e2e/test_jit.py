@@ -1,0 +1,240 @@
+"""Code that is made at run time has names, and stacks through it are whole."""
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any, Dict, List, Tuple
+
+import pytest
+from capture import TARGETS, Capture, Python, find_pythons, record
+from native import compile_libraries, is_error, plain_name
+
+OPTIONS = ["--rate", "2000", "--max-overhead", "0"]
+# How jit_emitter.c tells of its code.
+HOWS = {"by_gdb": 0, "by_register_frame": 1, "by_jitdump": 2, "by perf map": 3}
+
+
+def pick(low: int, high: int) -> Python:
+    found = [p for p in find_pythons() if p.kind == "release" and low <= p.minor <= high]
+    if not found:
+        pytest.skip(f"no Python 3.{low} to 3.{high} here")
+    return found[-1]
+
+
+@pytest.fixture(scope="session")
+def emitter(tmp_path_factory: Any) -> Path:
+    out: Path = tmp_path_factory.mktemp("emitter") / "jit_emitter.so"
+    command = ["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", str(TARGETS / "jit_emitter.c"), "-o", str(out), "-lgcc_s"]
+    subprocess.run(command, check=True)
+    return out
+
+
+def names_of(labels: List[str]) -> List[str]:
+    """Without what stands in brackets behind."""
+    return [re.sub(r" \([^()]*\)$", "", label) for label in labels]
+
+
+def stacks_with(capture: Capture, name: str, *options: str) -> List[Tuple[List[str], int]]:
+    return [(labels, n) for labels, n in capture.collapsed(*options) if name in names_of(labels)]
+
+
+def check_whole(stacks: List[Tuple[List[str], int]], outer: str, least: int) -> None:
+    n = sum(n for _, n in stacks)
+    broken: "Counter[str]" = Counter()
+    for labels, count in stacks:
+        errors = [label for label in labels if is_error(label)]
+        if errors or outer not in names_of(labels):
+            broken[";".join(labels)] += count
+    print(f"{n} samples, {sum(broken.values())} not whole")
+    assert n >= least, n
+    # The first samples in new code come before anything was read of it.
+    assert sum(broken.values()) <= 0.03 * n + 40, broken.most_common(5)
+
+
+@pytest.mark.parametrize("how", HOWS)
+def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path, how: str) -> None:
+    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.7, HOWS[how], how], OPTIONS, python)
+    inside = stacks_with(capture, how)
+    check_whole(inside, "py_main", 300)
+    called = [(labels, n) for labels, n in inside if "py_back" in names_of(labels)]
+    assert sum(n for _, n in called) > 100
+    for labels, _ in called:
+        names = names_of(labels)
+        assert names.index(how) < names.index("py_back")
+        assert "py_call" in names and names.index("py_call") < names.index(how), labels
+    # No sample in the code went without a name.
+    nameless = sum(n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels))
+    assert nameless == 0, nameless
+    if how == "by_jitdump":
+        assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)
+
+
+def test_code_that_nobody_tells_of_is_said_so(emitter: Path, tmp_path: Path) -> None:
+    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.3, 4, "secret"], OPTIONS, pick(8, 15))
+    assert any("run-time code" in line for line in capture.raw["coverage"]), capture.raw["coverage"]
+
+
+def test_other_code_at_the_same_address(emitter: Path, tmp_path: Path) -> None:
+    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.6, "remake"], OPTIONS, pick(8, 15))
+    first, second = (sum(n for _, n in stacks_with(capture, name)) for name in ("first_code", "second_code"))
+    assert first > 200 and second > 200, (first, second)
+    assert 0.6 < first / second < 1.6, (first, second)
+
+
+def test_python_rust_cpp_run_time_code_python(emitter: Path, tmp_path: Path) -> None:
+    python = pick(9, 15)
+    paths, missing = compile_libraries(tmp_path, ["rust_3", "cpp_O2"])
+    if missing:
+        pytest.skip("; ".join(missing))
+    target = TARGETS / "jit_chain.py"
+    capture = record(tmp_path / "p.fathom", target, [1.5, *paths, emitter], [*OPTIONS, "--engine", "ticker"], python)
+    chain = ["py_outer", "rust_enter", "rust_call", "cpp_enter", "visit", "jit_middle", "py_inner"]
+    n_inner, n_wrong, n_nameless = 0, 0, 0
+    for labels, n in capture.collapsed():
+        names = [plain_name(label) for label in labels]
+        if "py_inner" not in names:
+            continue
+        n_inner += n
+        n_wrong += 0 if [name for name in names if name in chain] == chain and not any(map(is_error, labels)) else n
+        # A stripped libffi of the system is between ctypes and what it calls.
+        n_nameless += n if any(re.match(r"0x[0-9a-f]+ ", label) and "libffi" not in label for label in labels) else 0
+    print(f"{n_inner} samples in py_inner, {n_wrong} not whole, {n_nameless} with a frame without a name")
+    assert n_inner > 300
+    assert n_wrong <= 0.01 * n_inner + 40 and n_nameless == 0, (n_inner, n_wrong, n_nameless)
+
+
+TRAMPOLINES = """
+import sys, time
+def leaf(n):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+def middle(n):
+    return sorted([3, 1, 2], key=lambda v: leaf(n))
+def top(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        middle(3000)
+top(0.8)
+"""
+
+
+@pytest.mark.parametrize("option", ["perf", "perf_jit"])
+def test_trampolines_of_python(tmp_path: Path, option: str) -> None:
+    python = pick(12 if option == "perf" else 13, 15)
+    script = tmp_path / "trampolines.py"
+    script.write_text(TRAMPOLINES)
+    wrapper = tmp_path / "python.sh"
+    wrapper.write_text(f'#!/bin/sh\nexec "{python.path}" -X {option} "$@"\n')
+    wrapper.chmod(0o755)
+    capture = record(tmp_path / "p.fathom", wrapper, [script], OPTIONS)
+    pids = {re.search(r" pid=(\d+)", line)[1] for line in capture.raw["process"]}  # type: ignore[index]
+    try:
+        whole = stacks_with(capture, "leaf")
+        check_whole(whole, "top", 500)
+        # Each function once: the trampoline is how Python calls it.
+        assert not any(name.startswith("py::") for labels, _ in whole for name in labels)
+        n_all = n_with = 0
+        for labels, n in stacks_with(capture, "leaf", "--native-all"):
+            n_all += n
+            n_with += n if any(label.startswith("py::leaf:") for label in labels) else 0
+            assert not any(is_error(label) for label in labels) or n < 40, labels
+        assert n_with > 0.9 * n_all, (n_with, n_all)
+    finally:
+        for pid in pids:
+            for path in (Path(f"/tmp/perf-{pid}.map"), Path(f"/tmp/jit-{pid}.dump"), Path(f"/tmp/perf-{pid}.dump")):
+                if path.exists():
+                    path.unlink()
+
+
+NUMBA = """
+import sys, time
+from numba import njit, objmode
+
+def py_back(x):
+    total = 0
+    for i in range(20000):
+        total += i
+    return float(total) + x
+
+@njit
+def hot_outer(n):
+    total = 0.0
+    for k in range(5):
+        for i in range(n):
+            total += (i % 7) / (1.0 + total * 1e-9)
+        with objmode(r="float64"):
+            r = py_back(total)
+        total += r
+    return total
+
+def main(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        hot_outer(200000)
+
+hot_outer(10)
+main(1.5)
+"""
+
+
+def test_numba(tmp_path: Path) -> None:
+    python = pick(10, 13)
+    venv = tmp_path / "venv"
+    subprocess.run([python.path, "-m", "venv", str(venv)], check=True)
+    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "numba"]
+    try:
+        if subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300).returncode != 0:
+            pytest.skip("numba could not be installed")
+    except subprocess.TimeoutExpired:
+        pytest.skip("numba could not be installed in time")
+    script = tmp_path / "hot.py"
+    script.write_text(NUMBA)
+    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, python._replace(path=str(venv / "bin" / "python")))
+    ends: "Counter[str]" = Counter()
+    n_broken = 0
+    for labels, n in capture.collapsed():
+        names = names_of(labels)
+        if "main" not in names or not any("hot_outer" in name for name in names):
+            continue
+        n_broken += n if any(map(is_error, labels)) else 0
+        ends["py_back" if "py_back" in names else "hot"] += n
+        if "py_back" in names:
+            assert names.index("__main__::hot_outer") < names.index("py_back"), labels
+    print(dict(ends), n_broken)
+    assert ends["hot"] > 500 and ends["py_back"] > 500, ends
+    assert n_broken <= 0.005 * sum(ends.values()), n_broken
+
+
+SYSTEM = """
+import os
+fd = os.open("/dev/zero", os.O_RDONLY)
+def py_read():
+    for _ in range(8000):
+        os.read(fd, 1 << 20)
+def py_stat():
+    for _ in range(150000):
+        os.stat("/tmp")
+py_read()
+py_stat()
+"""
+
+
+def test_system_time_ends_in_the_name_of_the_call(python: Python, tmp_path: Path) -> None:
+    script = tmp_path / "calls.py"
+    script.write_text(SYSTEM)
+    capture = record(tmp_path / "p.fathom", script, [], ["--rate", "2000"], python)
+    found: Dict[str, "Counter[str]"] = {"py_read": Counter(), "py_stat": Counter()}
+    for labels, n in capture.collapsed():
+        for name in found:
+            if name in names_of(labels) and labels[-1].endswith("([kernel])"):
+                found[name][names_of(labels)[-1]] += n
+    print(found)
+    assert found["py_read"]["read"] > 0.9 * sum(found["py_read"].values()) > 50
+    assert found["py_stat"]["newfstatat"] + found["py_stat"]["stat"] > 0.9 * sum(found["py_stat"].values()) > 20
+    # The call's own time is the system time of the line that made it.
+    functions = {f["name"]: f for f in capture.report["functions"] if f["kind"] == "native" and "[kernel]" in str(f)}
+    assert functions["read"]["self_s"] > 0
+    assert capture.seconds("py_read", "system_s") >= 0.9 * functions["read"]["self_s"]

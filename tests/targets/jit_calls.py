@@ -1,0 +1,51 @@
+"""Calls through code that jit_emitter.c makes: Python, machine code, Python ...
+
+jit_calls.py EMITTER SECONDS HOW NAME [HOW NAME]...: py_main calls each in turn, which calls py_back, which spins for a moment.
+"""
+
+import ctypes
+import sys
+import time
+
+emitter = ctypes.PyDLL(sys.argv[1])
+CALLBACK = ctypes.PYFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)
+JIT = ctypes.PYFUNCTYPE(ctypes.c_uint64, CALLBACK, ctypes.c_void_p)
+emitter.jit_make.restype = JIT
+emitter.jit_make.argtypes = [ctypes.c_int, ctypes.c_char_p]
+emitter.jit_remake.restype = JIT
+emitter.jit_remake.argtypes = [JIT, ctypes.c_char_p]
+
+
+def py_back(arg):
+    total = 0
+    for i in range(2000):
+        total += i
+    return total
+
+
+def py_call(code, seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        code(back, None)
+
+
+def py_main(seconds, wanted):
+    for how, name in wanted:
+        code = emitter.jit_make(how, name.encode())
+        py_call(code, seconds)
+
+
+def py_remake(seconds):
+    code = emitter.jit_make(0, b"first_code")
+    py_call(code, seconds)
+    code = emitter.jit_remake(code, b"second_code")
+    time.sleep(0.3)  # until the change was noticed: between two looks samples cannot be told apart
+    py_call(code, seconds)
+
+
+back = CALLBACK(py_back)
+if sys.argv[3] == "remake":
+    py_remake(float(sys.argv[2]))
+else:
+    py_main(float(sys.argv[2]), [(int(sys.argv[i]), sys.argv[i + 1]) for i in range(3, len(sys.argv), 2)])
+emitter.jit_clean()
