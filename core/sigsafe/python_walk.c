@@ -121,12 +121,14 @@ enum chain { CHAIN_BROKEN, CHAIN_GOES_ON, CHAIN_ENDS };
 
 // Where an evaluator call's run of frames ends: 3.11 at the frame that entered it, from 3.12 on at a shim. Up to 3.12 what
 // comes then must be the outer call's frame. *frame moves outwards by one; on CHAIN_ENDS it is the outer call's.
-static FM_SIGSAFE enum chain step_outwards(const struct walk *w, uint64_t *frame, uint64_t outer_frame, bool *ret_is_shim)
+static FM_SIGSAFE enum chain step_outwards(const struct walk *w, uint64_t *frame, uint64_t outer_frame,
+					   bool *ret_is_shim)
 {
 	const struct fm_py_row *row = w->row;
 	uint8_t owner, is_entry = 0;
 	uint64_t previous;
-	if (!*frame || *frame == outer_frame || (*frame & 7) || !fm_sig_read_u8(w->t, *frame + row->frame_owner, &owner) ||
+	if (!*frame || *frame == outer_frame || (*frame & 7) ||
+	    !fm_sig_read_u8(w->t, *frame + row->frame_owner, &owner) ||
 	    !fm_sig_read_u64(w->t, *frame + row->frame_previous, &previous))
 		return CHAIN_BROKEN;
 	*ret_is_shim = owner >= row->first_shim_owner;
@@ -254,7 +256,8 @@ static FM_SIGSAFE uint64_t find_outer_cframe(const struct walk *w, uint64_t ente
 	if (fm_sig_read_u64(w->t, entering + w->row->cframe_previous, &previous) && is_cframe(w, previous, entering))
 		best = previous;
 	for (unsigned i = 0; i < N_GENERAL_REGISTERS + N_VECTOR_HALVES; i++) {
-		uint64_t reg = i < N_GENERAL_REGISTERS ? general_register(w->uc, i) : vector_half(w->uc, i - N_GENERAL_REGISTERS);
+		uint64_t reg = i < N_GENERAL_REGISTERS ? general_register(w->uc, i)
+						       : vector_half(w->uc, i - N_GENERAL_REGISTERS);
 		// The root is in the thread state, to which another register points anyway: it is what is left when none is better.
 		bool is_root = reg - w->ts < THREAD_STATE_BYTES;
 		if (!best && is_root)
@@ -367,7 +370,8 @@ FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc
 	// Up to 3.11 the "current" state is the GIL holder's, of whatever thread; from 3.12 on it is this thread's, and none while
 	// the GIL is released. The state that belongs to this thread in either case is PyGILState's.
 	uint64_t owner;
-	bool is_attached = w.ts && fm_sig_read_u64(t, w.ts + py->row.ts_thread_id, &owner) && owner == (uint64_t)pthread_self();
+	bool is_attached =
+		w.ts && fm_sig_read_u64(t, w.ts + py->row.ts_thread_id, &owner) && owner == (uint64_t)pthread_self();
 	if (!is_attached)
 		w.ts = (uintptr_t)py->gilstate_thread_state();
 	if (!w.ts)

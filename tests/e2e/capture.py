@@ -83,7 +83,9 @@ class Capture:
 
     @functools.cached_property
     def report(self) -> Dict[str, Any]:
-        text = subprocess.run([BUILD / "fathom", "report", "--json", self.path], stdout=subprocess.PIPE, check=True).stdout
+        text = subprocess.run(
+            [BUILD / "fathom", "report", "--json", self.path], stdout=subprocess.PIPE, check=True
+        ).stdout
         report: Dict[str, Any] = json.loads(text)
         return report
 

@@ -42,7 +42,9 @@ def fathom(build: Path) -> Path:
 def profile(tmp_path: Path) -> Profile:
     """profile(target, args=(), options=(), python=None) -> Capture; target is a name in tests/targets or a path."""
 
-    def run(target: str, args: Sequence[str] = (), options: Sequence[str] = (), python: Optional[Python] = None) -> Capture:
+    def run(
+        target: str, args: Sequence[str] = (), options: Sequence[str] = (), python: Optional[Python] = None
+    ) -> Capture:
         return record(tmp_path / "profile.fathom", TARGETS / target, args, options, python)
 
     return run

@@ -22,6 +22,7 @@ MAX_RUNS = 12
 ERRORS = {5: "too deep", 7: "torn"}
 # The code that oracle_subinterpreters.py runs in the other interpreter.
 INNER_EDGES = {("sub_leaf", "sub_entry"), ("sub_entry", "<module>")}
+INNER_NAMES = {callee for callee, _ in INNER_EDGES}
 
 
 class Place(NamedTuple):
@@ -77,7 +78,7 @@ class Oracle:
             legal = (callee.name if callee.is_target else "library") in names
         elif callee.is_target:
             legal = callee.name in self.from_library
-        elif callee.name in ("sub_leaf", "sub_entry"):
+        elif callee.name in INNER_NAMES:
             legal = (callee.name, caller.name) in INNER_EDGES
         else:
             legal = True
@@ -104,7 +105,7 @@ def check(capture: Capture, oracle: Oracle, wrong: "Counter[str]") -> int:
                 cache[frame_id] = oracle.place(capture, frame)
             fault = fault or oracle.wrong(place, cache[frame_id])
             place = cache[frame_id]
-            own = own or place.is_target
+            own = own or place.is_target or place.name in INNER_NAMES
         elif frame.kind == FRAME_ERROR and frame.value in ERRORS:
             fault = fault or ERRORS[frame.value]
         places.append(place)
