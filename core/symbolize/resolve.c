@@ -210,7 +210,8 @@ enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, con
 	*ret = cached;
 	if (missing.n) {
 		failure = resolve_in_child(request, missing.items, missing.n, &fresh);
-		if (failure == FM_RESOLVE_CRASHED && !request->symbols_only) { // perhaps only its debug information is bad
+		if (failure == FM_RESOLVE_CRASHED &&
+		    !request->symbols_only) { // perhaps only its debug information is bad
 			struct fm_resolve_request plain = *request;
 			plain.symbols_only = true;
 			struct fm_chains again;
