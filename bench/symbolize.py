@@ -106,7 +106,7 @@ def main() -> int:
     if done.returncode:
         print("perf record failed:", done.stderr.strip()[-300:])
         return 0
-    for command in (["script", "-F", "ip,sym,srcline"], ["report", "--stdio", "--no-children"]):
+    for command in (["script", "--no-inline"], ["script"], ["script", "-F", "ip,sym,srcline"], ["report", "--stdio", "--no-children"]):
         try:
             start = time.perf_counter()
             subprocess.run([perf, *command, "-i", data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, timeout=args.perf_limit)

@@ -60,7 +60,8 @@ static bool try_build_id(void *ctx, struct fm_str folder)
 static bool try_link_in(struct search *s, struct fm_str folder, struct fm_str inner)
 {
 	char path[4096];
-	int n = snprintf(path, sizeof(path), "%.*s%.*s/%s", (int)folder.len, folder.p, (int)inner.len, inner.p, s->link);
+	int n = snprintf(path, sizeof(path), "%.*s%.*s/%s", (int)folder.len, folder.p, (int)inner.len, inner.p,
+			 s->link);
 	// A link to the image's own name in its own folder is the image.
 	return n > 0 && n < (int)sizeof(path) && strcmp(path, s->image_path) && s->try(s, path, FM_DEBUG_LINK);
 }
@@ -134,9 +135,12 @@ enum fm_err fm_debug_file_find(const char *image_path, const struct fm_elf *main
 	read_link(main, place, &s.crc);
 	if (search_all(&s))
 		return FM_OK;
-	if (may_ask_server && build_id.len && !fm_debuginfod_find(build_id, place->path, sizeof(place->path)) &&
-	    open_candidate(&s, place->path, FM_DEBUG_SERVER))
-		return FM_OK;
+	if (may_ask_server && build_id.len) {
+		enum fm_err err = fm_debuginfod_find(build_id, place->path, sizeof(place->path));
+		if (!err && open_candidate(&s, place->path, FM_DEBUG_SERVER))
+			return FM_OK;
+		place->is_server_silent = err == FM_E_IO;
+	}
 	place->path[0] = 0;
 	return FM_E_NOT_FOUND;
 }

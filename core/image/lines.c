@@ -134,11 +134,11 @@ struct chain {
 };
 
 struct walk {
-	const uint64_t *addrs;      // of one unit, rising
+	const uint64_t *addrs; // of one unit, rising
 	struct chain_ref {
 		struct chain *chain; // NULL: no function was found yet
 		uint32_t cap;
-	} *chains;
+	} * chains;
 	size_t n;
 	bool into_every_function;
 };
@@ -320,7 +320,8 @@ static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *w
 		return;
 	uint8_t type = 0;
 	unit = skeleton;
-	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton && split.cu)
+	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton &&
+	    split.cu)
 		unit = split;
 	uint64_t *own = fm_alloc(n * sizeof(*own));
 	for (size_t i = 0; i < n; i++)

@@ -23,8 +23,8 @@ struct fm_line_frame {
 	const char *name; // as the linker knows it, where the debug information says
 	const char *file; // where the function is written
 	uint32_t first_line;
-	uint32_t line;    // where in `file` the address, or the call of the next inner function, is. 0 = unknown
-	bool is_inlined;  // into the one before it
+	uint32_t line;   // where in `file` the address, or the call of the next inner function, is. 0 = unknown
+	bool is_inlined; // into the one before it
 };
 
 // frames[0] is the function itself, each next one is inlined into the one before. n is at least 1.

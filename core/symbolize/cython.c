@@ -67,7 +67,8 @@ static bool is_function(enum shape shape, struct fm_str scope, const char *next,
 	bool is_odd = scope.len % 2;
 	if (shape == ODD)
 		return is_odd;
-	return !is_odd && !(end - next >= 2 && next[0] == '_' && next[1] == '_'); // Class.__init__ is often the first body
+	return !is_odd &&
+	       !(end - next >= 2 && next[0] == '_' && next[1] == '_'); // Class.__init__ is often the first body
 }
 
 bool fm_cython_name(struct fm_buf *b, struct fm_str symbol)

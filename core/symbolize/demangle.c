@@ -16,7 +16,9 @@
 // .llvm.123; the linker: @@GLIBC_2.2.5
 static size_t plain_length(const char *symbol)
 {
-	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", "@" };
+	static const char *const suffixes[] = {
+		".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", "@"
+	};
 	size_t len = strlen(symbol);
 	for (size_t i = 0; i < FM_ARRAY_LEN(suffixes); i++) {
 		const char *at = strstr(symbol, suffixes[i]);

@@ -148,7 +148,8 @@ def test_c(fathom, env, tmp_path):
     got = capture(fathom, env, compiled(tmp_path, "names.c", "-O1", "-g", "-fno-optimize-sibling-calls"))
     assert has_run(got.stacks(), *c_frames())
     library = next(x for x in got.report()["libraries"] if x["path"].endswith("/names"))
-    assert (library["named_share"], library["lines_share"], library["remedy"]) == (1, 1, "")
+    # A sample may hit the start-up code, which has no lines.
+    assert library["named_share"] > 0.98 and library["lines_share"] > 0.98 and library["remedy"] == ""
 
 
 def split_debug(program: Path) -> Path:

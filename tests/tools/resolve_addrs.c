@@ -24,7 +24,8 @@ int main(int argc, char **argv)
 		printf("0x%016" PRIx64 "\n", addrs.items[i]);
 		for (uint32_t k = chain ? chain->n : 0; k-- > 0;) {
 			const struct fm_link *link = &chains.links.items[chain->first_link + k];
-			struct fm_str name = fm_chains_str(&chains, link->name), file = fm_chains_str(&chains, link->file);
+			struct fm_str name = fm_chains_str(&chains, link->name),
+				      file = fm_chains_str(&chains, link->file);
 			printf("%.*s\n%.*s:%u\n", (int)name.len, name.p, (int)file.len, file.p, link->line);
 		}
 	}
