@@ -9,9 +9,9 @@
 
 struct fm_library_row {
 	struct fm_str path;
-	double share;       // of all CPU time: samples with a frame of it in the shown stack
-	double named_share; // of these: its innermost frame has a function name
-	double lines_share; // of these: its innermost frame has a source line
+	double share;         // of all CPU time: samples with a frame of it in the shown stack
+	double named_share;   // of these: its innermost frame has a function name
+	double lines_share;   // of these: its innermost frame has a source line
 	struct fm_str remedy; // "" when less than a tenth is missing
 };
 

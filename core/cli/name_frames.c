@@ -29,8 +29,9 @@ static void write_chains(struct fm_writer *w, uint32_t image_id, const struct fm
 		uint32_t n_links = chain ? FM_MIN(chain->n, (uint32_t)FM_SYMBOL_MAX_LINKS) : 0;
 		for (uint32_t k = 0; k < n_links; k++) {
 			const struct fm_link *l = &chains->links.items[chain->first_link + k];
-			links[k] = (struct fm_symbol_link){ fm_chains_str(chains, l->name), fm_chains_str(chains, l->file),
-							    l->first_line, l->line, l->is_inlined };
+			links[k] =
+				(struct fm_symbol_link){ fm_chains_str(chains, l->name), fm_chains_str(chains, l->file),
+							 l->first_line, l->line, l->is_inlined };
 		}
 		if (n_links)
 			fm_writer_symbol(w, image_id, addrs[i], links, n_links);

@@ -60,7 +60,8 @@ static bool try_build_id(void *ctx, struct fm_str folder)
 static bool try_link_in(struct search *s, struct fm_str folder, struct fm_str inner)
 {
 	char path[4096];
-	int n = snprintf(path, sizeof(path), "%.*s%.*s/%s", (int)folder.len, folder.p, (int)inner.len, inner.p, s->link);
+	int n = snprintf(path, sizeof(path), "%.*s%.*s/%s", (int)folder.len, folder.p, (int)inner.len, inner.p,
+			 s->link);
 	// A link to the image's own name in its own folder is the image.
 	return n > 0 && n < (int)sizeof(path) && strcmp(path, s->image_path) && s->try(s, path, FM_DEBUG_LINK);
 }

@@ -4,6 +4,8 @@
 #include <elfutils/libdw.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "image/object.h"
@@ -12,22 +14,40 @@
 #define MAX_CHAIN 128
 #define MAX_DIE_DEPTH 256 // of nested scopes; each takes a few hundred bytes of our stack
 
+// libdw keeps every line table that it has read, and mapped pages count as ours once touched. So after this many units
+// both are let go: a library of 500 MB of DWARF then takes a tenth of that.
+#define UNITS_PER_BREATH 16
+
 struct fm_lines {
+	const struct fm_elf *file;
 	Dwarf *dwarf;
 };
 
 enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret)
 {
-	Elf *elf = o->place.origin == FM_DEBUG_OWN ? o->main.elf : o->debug.elf;
-	if (!elf)
+	const struct fm_elf *file = o->place.origin == FM_DEBUG_OWN ? &o->main : &o->debug;
+	if (!file->elf)
 		return FM_E_NOT_FOUND;
-	Dwarf *dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+	Dwarf *dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!dwarf)
 		return dwarf_errno() ? FM_E_CORRUPT : FM_E_NOT_FOUND;
 	struct fm_lines *l = fm_alloc(sizeof(*l));
+	l->file = file;
 	l->dwarf = dwarf;
 	*ret = l;
 	return FM_OK;
+}
+
+static void breathe(struct fm_lines *l)
+{
+	dwarf_end(l->dwarf);
+	size_t len;
+	char *mapped = l->file->fd >= 0 ? elf_rawfile(l->file->elf, &len) : NULL;
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	// ELF_C_READ_MMAP maps without leave to write, so no page holds anything that the file has not.
+	if (mapped && (uintptr_t)mapped % page == 0)
+		madvise(mapped, len, MADV_DONTNEED);
+	l->dwarf = dwarf_begin_elf(l->file->elf, DWARF_C_READ, NULL);
 }
 
 void fm_lines_close(struct fm_lines *l)
@@ -114,11 +134,11 @@ struct chain {
 };
 
 struct walk {
-	const uint64_t *addrs;      // of one unit, rising
+	const uint64_t *addrs; // of one unit, rising
 	struct chain_ref {
 		struct chain *chain; // NULL: no function was found yet
 		uint32_t cap;
-	} *chains;
+	} * chains;
 	size_t n;
 	bool into_every_function;
 };
@@ -222,6 +242,19 @@ static const char *name_of(Dwarf_Die *die)
 	return NULL;
 }
 
+// Not dwarf_decl_file(): elfutils 0.188 asserts that a split unit's files were read before.
+static const char *declared_in(Dwarf_Die *die)
+{
+	Dwarf_Attribute attr;
+	Dwarf_Word idx;
+	Dwarf_Die unit;
+	Dwarf_Files *files;
+	if (!dwarf_attr_integrate(die, DW_AT_decl_file, &attr) || dwarf_formudata(&attr, &idx) ||
+	    !dwarf_cu_die(attr.cu, &unit, NULL, NULL, NULL, NULL, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, NULL))
+		return NULL;
+	return dwarf_filesrc(files, idx, NULL, NULL);
+}
+
 static const char *call_of(Dwarf_Die *unit, Dwarf_Die *inlined, uint32_t *ret_line)
 {
 	Dwarf_Attribute attr;
@@ -265,7 +298,7 @@ static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_
 		struct fm_line_frame *f = &frames[i];
 		f->name = name_of(&die);
 		f->is_inlined = i > 0;
-		f->file = dwarf_decl_file(&die);
+		f->file = declared_in(&die);
 		if (!dwarf_decl_line(&die, &first_line) && first_line > 0)
 			f->first_line = (uint32_t)first_line;
 		if (!f->file)
@@ -287,7 +320,8 @@ static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *w
 		return;
 	uint8_t type = 0;
 	unit = skeleton;
-	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton && split.cu)
+	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton &&
+	    split.cu)
 		unit = split;
 	uint64_t *own = fm_alloc(n * sizeof(*own));
 	for (size_t i = 0; i < n; i++)
@@ -317,7 +351,12 @@ void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_li
 	if (find_by_aranges(l->dwarf, addrs, n, wants) < n)
 		find_by_units(l->dwarf, addrs, n, wants);
 	qsort(wants, n, sizeof(*wants), compare_wants);
+	unsigned n_units = 0;
 	for (size_t i = 0, k; i < n && wants[i].unit != NO_UNIT; i = k) {
+		if (++n_units % UNITS_PER_BREATH == 0)
+			breathe(l);
+		if (!l->dwarf)
+			break;
 		for (k = i + 1; k < n && wants[k].unit == wants[i].unit;)
 			k++;
 		resolve_unit(l, wants[i].unit, &wants[i], k - i, addrs, each, ctx);

@@ -18,13 +18,13 @@ struct fm_lines;
 FM_MUST_CHECK enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret);
 void fm_lines_close(struct fm_lines *l); // NULL is fine
 
-// One function of a chain. Strings live as long as the fm_lines; NULL = unknown.
+// One function of a chain. Strings live as long as the call; NULL = unknown.
 struct fm_line_frame {
 	const char *name; // as the linker knows it, where the debug information says
 	const char *file; // where the function is written
 	uint32_t first_line;
-	uint32_t line;    // where in `file` the address, or the call of the next inner function, is. 0 = unknown
-	bool is_inlined;  // into the one before it
+	uint32_t line;   // where in `file` the address, or the call of the next inner function, is. 0 = unknown
+	bool is_inlined; // into the one before it
 };
 
 // frames[0] is the function itself, each next one is inlined into the one before. n is at least 1.

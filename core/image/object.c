@@ -62,8 +62,8 @@ enum fm_err fm_object_open(const struct fm_object_request *request, struct fm_ob
 		build_id = (struct fm_str){ (char *)main->build_id, main->build_id_len };
 	if (main && has_lines(main))
 		o->place.origin = FM_DEBUG_OWN;
-	else if (request->want_debug && fm_debug_file_find(request->path, main, build_id, request->may_ask_server,
-							   &o->debug, &o->place))
+	else if (request->want_debug &&
+		 fm_debug_file_find(request->path, main, build_id, request->may_ask_server, &o->debug, &o->place))
 		o->debug = FM_ELF_NONE;
 	if (main && !fm_elf_find_type(main, SHT_SYMTAB) && !fm_elf_find_type(&o->debug, SHT_SYMTAB) &&
 	    fm_debug_file_unpack_mini(main, &o->mini))

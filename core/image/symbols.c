@@ -8,6 +8,7 @@
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "image/object.h"
+#include "image/plt.h"
 
 struct symbol {
 	uint64_t addr, size;
@@ -25,6 +26,8 @@ struct source {
 
 struct fm_symbols {
 	struct fm_object *own; // when nobody else holds it
+	const struct fm_elf *main;
+	struct fm_arena arena; // names of stubs
 	struct source sources[3];
 	unsigned n_sources;
 	FM_VEC(struct symbol) table;
@@ -165,6 +168,7 @@ enum fm_err fm_symbols_function_start(const struct fm_symbols *s, uint64_t addr,
 struct fm_symbols *fm_symbols_create(const struct fm_object *o)
 {
 	struct fm_symbols *s = fm_alloc(sizeof(*s));
+	s->main = &o->main;
 	s->build_id = (struct fm_str){ (const char *)o->main.build_id, o->main.build_id_len };
 	read_symbols(s, o);
 	read_function_starts(s, &o->main);
@@ -200,6 +204,7 @@ void fm_symbols_close(struct fm_symbols *s)
 	if (!s)
 		return;
 	fm_vec_deinit(&s->table);
+	fm_arena_deinit(&s->arena);
 	fm_object_close(s->own);
 	free(s);
 }
@@ -226,6 +231,21 @@ enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm
 		return FM_OK;
 	}
 	return FM_E_NOT_FOUND;
+}
+
+enum fm_err fm_symbols_find_stub(struct fm_symbols *s, uint64_t addr, struct fm_symbol *ret)
+{
+	const char *name;
+	uint64_t start;
+	if (fm_plt_find(s->main, addr, &name, &start))
+		return FM_E_NOT_FOUND;
+	static const char suffix[] = "@plt";
+	size_t len = strlen(name);
+	char *whole = fm_arena_alloc(&s->arena, len + sizeof(suffix));
+	memcpy(whole, name, len);
+	memcpy(whole + len, suffix, sizeof(suffix));
+	*ret = (struct fm_symbol){ start, 16, whole };
+	return FM_OK;
 }
 
 size_t fm_symbols_count(const struct fm_symbols *s)

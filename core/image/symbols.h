@@ -28,6 +28,8 @@ struct fm_symbol {
 };
 // The function that holds the ELF virtual address. FM_E_NOT_FOUND between functions.
 FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
+// The same for a jump stub of the procedure linkage table, which has no symbol of its own: "malloc@plt".
+FM_MUST_CHECK enum fm_err fm_symbols_find_stub(struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
 size_t fm_symbols_count(const struct fm_symbols *symbols);
 
 // Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which stripping leaves in place.

@@ -66,7 +66,8 @@ enum fm_err fm_cache_load(const struct fm_cache_key *key, struct fm_chains *ret)
 	struct fm_cursor c = fm_cursor_over(bytes, (size_t)st.st_size);
 	const uint8_t *magic = fm_cursor_bytes(&c, 8);
 	uint64_t version = fm_cursor_u64(&c), checksum = fm_cursor_u64(&c);
-	if (memcmp(magic, MAGIC, 8) || version != VERSION || checksum != fm_checksum_xxh64(c.pos, fm_cursor_left(&c), VERSION))
+	if (memcmp(magic, MAGIC, 8) || version != VERSION ||
+	    checksum != fm_checksum_xxh64(c.pos, fm_cursor_left(&c), VERSION))
 		return FM_E_CORRUPT;
 	enum fm_err err = fm_chains_unpack(ret, &c);
 	if (!err)

@@ -67,7 +67,8 @@ static bool is_function(enum shape shape, struct fm_str scope, const char *next,
 	bool is_odd = scope.len % 2;
 	if (shape == ODD)
 		return is_odd;
-	return !is_odd && !(end - next >= 2 && next[0] == '_' && next[1] == '_'); // Class.__init__ is often the first body
+	return !is_odd &&
+	       !(end - next >= 2 && next[0] == '_' && next[1] == '_'); // Class.__init__ is often the first body
 }
 
 bool fm_cython_name(struct fm_buf *b, struct fm_str symbol)
@@ -93,7 +94,7 @@ bool fm_cython_name(struct fm_buf *b, struct fm_str symbol)
 		for (;;) {
 			const char *next = p;
 			struct fm_str scope = take_scope(&next, end);
-			if (!scope.len || is_function(kind->shape, scope, next, end))
+			if (!scope.len || (b->len > before && is_function(kind->shape, scope, next, end)))
 				break;
 			fm_buf_bytes(b, scope.p, scope.len);
 			fm_buf_u8(b, '.');

@@ -16,7 +16,9 @@
 // .llvm.123; the linker: @@GLIBC_2.2.5
 static size_t plain_length(const char *symbol)
 {
-	static const char *const suffixes[] = { ".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", "@" };
+	static const char *const suffixes[] = {
+		".cold", ".part.", ".isra.", ".constprop.", ".lto_priv.", ".llvm.", "@"
+	};
 	size_t len = strlen(symbol);
 	for (size_t i = 0; i < FM_ARRAY_LEN(suffixes); i++) {
 		const char *at = strstr(symbol, suffixes[i]);
@@ -121,12 +123,28 @@ static struct fm_str keep(struct fm_arena *arena, const void *p, size_t len)
 	return (struct fm_str){ fm_arena_strdup(arena, p, len), (uint32_t)len };
 }
 
+static struct fm_str with_suffix(struct fm_arena *arena, struct fm_str s, const char *suffix)
+{
+	size_t n = strlen(suffix);
+	char *whole = fm_arena_alloc(arena, s.len + n + 1);
+	memcpy(whole, s.p, s.len);
+	memcpy(whole + s.len, suffix, n);
+	return (struct fm_str){ whole, s.len + (uint32_t)n };
+}
+
 struct fm_pretty fm_demangle(struct fm_arena *arena, struct fm_str symbol)
 {
 	const char *whole = fm_arena_strdup(arena, symbol.p, symbol.len);
 	size_t len = plain_length(whole);
+	bool is_stub = symbol.len > 4 && !memcmp(symbol.p + symbol.len - 4, "@plt", 4);
 	char *plain = fm_arena_strdup(arena, whole, len);
 	struct fm_pretty ret = { { plain, (uint32_t)len }, { plain, (uint32_t)len } };
+	if (is_stub) {
+		struct fm_pretty inner = len < symbol.len ? fm_demangle(arena, ret.name) : ret;
+		ret.name = with_suffix(arena, inner.name, "@plt");
+		ret.full = with_suffix(arena, inner.full, "@plt");
+		return ret;
+	}
 	if (len > MAX_SYMBOL_BYTES || plain[0] != '_')
 		return ret;
 	struct fm_buf b = { 0 };

@@ -20,7 +20,7 @@ struct fm_native {
 	struct sampled {
 		uint32_t image_id;
 		uint64_t addr;
-	} *sampled;
+	} * sampled;
 	size_t n_sampled;
 	FM_VEC(struct fm_coverage) coverage;
 };
@@ -112,13 +112,15 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 	else if (chains->facts.state == FM_OBJECT_DAMAGED && (n_unnamed || n_recorded))
 		cover(n, info->path, "the file is damaged or no ELF file; restore it and report again");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_recorded)
-		cover(n, info->path, "the file is gone or unreadable; shown are the names recorded with the capture, "
-				     "without lines");
+		cover(n, info->path,
+		      "the file is gone or unreadable; shown are the names recorded with the capture, "
+		      "without lines");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_unnamed)
 		cover(n, info->path, "the file is gone or unreadable; report on the machine that was profiled");
 	else if (chains->facts.state == FM_OBJECT_CHANGED && n_recorded)
-		cover(n, info->path, "the file was replaced since the capture (its build id differs); shown are the names "
-				     "recorded with the capture, without lines");
+		cover(n, info->path,
+		      "the file was replaced since the capture (its build id differs); shown are the names "
+		      "recorded with the capture, without lines");
 	else if (chains->facts.state == FM_OBJECT_CHANGED && n_unnamed)
 		cover(n, info->path,
 		      is_vdso ? "another kernel runs now; report under the kernel that was profiled"

@@ -20,7 +20,7 @@
 struct collect {
 	struct fm_chains *chains; // its items stand for addrs, one each, without links until now
 	const uint64_t *addrs;
-	const struct fm_symbols *symbols;
+	struct fm_symbols *symbols;
 	bool *is_done;
 };
 
@@ -31,11 +31,11 @@ static struct fm_str str_or_empty(const char *s)
 
 // The linker's name before the debug information's: it is the one people know (malloc, not __libc_malloc), and the same
 // one whether or not lines are found.
-static void begin_chain(struct fm_chains *c, const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
+static void begin_chain(struct fm_chains *c, struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
 {
 	uint64_t start = 0;
 	*ret = (struct fm_symbol){ 0 };
-	if (!fm_symbols_find(symbols, addr, ret))
+	if (!fm_symbols_find(symbols, addr, ret) || !fm_symbols_find_stub(symbols, addr, ret))
 		start = ret->addr;
 	else if (fm_symbols_function_start(symbols, addr, &start))
 		start = 0;
@@ -101,6 +101,8 @@ static void be_child(const struct fm_resolve_request *request, const uint64_t *a
 	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not longer than the parent.
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+	int null = open("/dev/null", O_WRONLY);
+	dup2(null, STDERR_FILENO); // libdw asserts
 	struct fm_chains chains;
 	struct fm_buf packed = { 0 };
 	fm_resolve_here(request, addrs, n, &chains);
@@ -208,7 +210,8 @@ enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, con
 	*ret = cached;
 	if (missing.n) {
 		failure = resolve_in_child(request, missing.items, missing.n, &fresh);
-		if (failure == FM_RESOLVE_CRASHED && !request->symbols_only) { // perhaps only its debug information is bad
+		if (failure == FM_RESOLVE_CRASHED &&
+		    !request->symbols_only) { // perhaps only its debug information is bad
 			struct fm_resolve_request plain = *request;
 			plain.symbols_only = true;
 			struct fm_chains again;

@@ -30,7 +30,7 @@ struct fm_symbolizer {
 	bool fold_inlines;
 	struct run *runs; // by frame id
 	FM_VEC(struct fm_place) places;
-	struct run no_frame; // of a frame id out of range
+	struct run no_frame;      // of a frame id out of range
 	uint32_t *code_functions; // by code id: function id + 1
 	struct fm_intern keys;    // what makes two functions the same
 	struct fm_intern files;
@@ -250,7 +250,7 @@ const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t fr
 			add_native(s, frame);
 		else
 			fm_vec_push(&s->places, frame->kind == FM_FRAME_PYTHON ? python_place(s, frame)
-									      : error_place(s, frame->value));
+									       : error_place(s, frame->value));
 		run->n = (uint32_t)(s->places.n - run->first);
 	}
 	*ret_n = run->n;

@@ -16,18 +16,18 @@
 #include "read/reader.h"
 
 struct fm_function {
-	uint8_t kind;         // enum fm_frame_kind
-	bool is_known;        // false: `name` is an address, of the unnamed function's start where that is known
-	bool is_plumbing;     // native code of the interpreter itself
-	bool is_library;      // Python: installed or standard library or frozen, not the user's own code
-	struct fm_str name;   // "CSSCode.symplectic_product", "cblas_dgemm", "0x1f20"; an error frame's text
+	uint8_t kind;            // enum fm_frame_kind
+	bool is_known;           // false: `name` is an address, of the unnamed function's start where that is known
+	bool is_plumbing;        // native code of the interpreter itself
+	bool is_library;         // Python: installed or standard library or frozen, not the user's own code
+	struct fm_str name;      // "CSSCode.symplectic_product", "cblas_dgemm", "0x1f20"; an error frame's text
 	struct fm_str full_name; // with parameters and template arguments, where `name` leaves them out
-	struct fm_str file;   // the source file; "" when unknown
-	struct fm_str module; // dotted Python module as far as the path tells, or the library's file name
-	struct fm_str path;   // of the library; "" for Python
-	uint32_t file_id;     // equal for equal `file`
-	uint32_t library_id;  // equal for equal `path`, dense from 0; FM_NO_ID unless native
-	uint32_t line;        // where the function begins; 0 = unknown
+	struct fm_str file;      // the source file; "" when unknown
+	struct fm_str module;    // dotted Python module as far as the path tells, or the library's file name
+	struct fm_str path;      // of the library; "" for Python
+	uint32_t file_id;        // equal for equal `file`
+	uint32_t library_id;     // equal for equal `path`, dense from 0; FM_NO_ID unless native
+	uint32_t line;           // where the function begins; 0 = unknown
 };
 
 struct fm_place {

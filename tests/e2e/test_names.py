@@ -1,0 +1,356 @@
+"""Every native frame says what it is: functions, lines, inlined calls, from every place they may be found in."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Dict, List
+
+import pytest
+
+TARGETS = Path(__file__).resolve().parents[1] / "targets"
+
+
+def sh(*args, **kwargs):
+    return subprocess.run([str(a) for a in args], check=True, capture_output=True, text=True, timeout=120, **kwargs)
+
+
+def line_of(source: str, mark: str) -> int:
+    for number, text in enumerate((TARGETS / source).read_text().splitlines(), 1):
+        if text.endswith("// LINE " + mark):
+            return number
+    raise AssertionError(mark)
+
+
+@pytest.fixture
+def env(tmp_path) -> Dict[str, str]:
+    """No cache, no debug files and no server but those that a test names."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("DEBUGINFOD_URLS", "FATHOM_DEBUG_PATH")}
+    return {**clean, "XDG_CACHE_HOME": str(tmp_path / "cache"), "LC_ALL": "C.UTF-8"}
+
+
+class Captured:
+    def __init__(self, fathom: Path, env: Dict[str, str], path: Path):
+        self.fathom, self.env, self.path = fathom, env, path
+
+    def stacks(self, *options) -> List[List[str]]:
+        out = sh(self.fathom, "export", "-f", "collapsed", *options, self.path, env=self.env).stdout
+        return [line.rsplit(" ", 1)[0].split(";") for line in out.splitlines()]
+
+    def weights(self, *options) -> Dict[str, int]:
+        """Samples by innermost frame."""
+        sums: Dict[str, int] = {}
+        out = sh(self.fathom, "export", "-f", "collapsed", *options, self.path, env=self.env).stdout
+        for line in out.splitlines():
+            stack, count = line.rsplit(" ", 1)
+            leaf = stack.split(";")[-1]
+            sums[leaf] = sums.get(leaf, 0) + int(count)
+        return sums
+
+    def most(self, *options) -> str:
+        weights = self.weights(*options)
+        return max(weights, key=weights.__getitem__)
+
+    def report(self, *options) -> dict:
+        return json.loads(sh(self.fathom, "report", "--json", *options, self.path, env=self.env).stdout)
+
+    def functions(self) -> Dict[str, dict]:
+        return {f["name"]: f for f in self.report()["functions"]}
+
+    def why(self, part: str) -> str:
+        return " ".join(c["why"] for c in self.report()["coverage"] if part in c["what"])
+
+
+def capture(fathom: Path, env: Dict[str, str], program: Path, *args) -> Captured:
+    path = program.parent / (program.name + ".fathom")
+    sh(fathom, "record", "-o", path, "-r", "2000", "--", program, *args, env=env)
+    return Captured(fathom, env, path)
+
+
+def compiled(tmp_path: Path, source: str, *flags) -> Path:
+    program = tmp_path / source.split(".")[0]
+    compiler = "g++" if source.endswith(".cpp") else "gcc"
+    if not shutil.which(compiler):
+        pytest.skip(compiler + " is not installed")
+    sh(compiler, *flags, TARGETS / source, "-o", program)
+    return program
+
+
+def has_run(stacks: List[List[str]], *frames) -> bool:
+    """Some stack holds these frames one after the other."""
+    want = list(frames)
+    return any(s[i : i + len(want)] == want for s in stacks for i in range(len(s)))
+
+
+@pytest.mark.parametrize("flags", [["-gdwarf-5"], ["-gdwarf-4"], ["-g", "-gz"], ["-g", "-gsplit-dwarf"]], ids=" ".join)
+def test_cpp_templates_and_inlines(fathom, env, tmp_path, flags):
+    got = capture(fathom, env, compiled(tmp_path, "names.cpp", "-O2", *flags))
+    lines = {m: line_of("names.cpp", m) for m in ("mix", "count", "main")}
+    frames = (
+        f"main (names.cpp:{lines['main']})",
+        f"shop::Shelf<...>::count (names.cpp:{lines['count']})",
+        f"shop::Shelf<...>::mix (inlined) (names.cpp:{lines['mix']})",
+    )
+    assert has_run(got.stacks(), *frames)
+    assert got.most() == frames[-1]
+
+    functions = got.functions()
+    mix, count = functions["shop::Shelf<...>::mix"], functions["shop::Shelf<...>::count"]
+    assert mix["inlined"] and not count["inlined"]
+    # The inlined function's own time is its own; the function around it has it in its total.
+    assert mix["self_s"] > 0.5 * count["total_s"] > count["self_s"]
+    assert count["total_s"] >= mix["total_s"]
+    assert "std::vector<int, std::allocator<int> >" in count["full_name"]
+    assert count["full_name"].endswith("::count(unsigned long) const")
+    assert Path(count["file"]).name == "names.cpp"
+
+    folded = got.stacks("--no-inlines")
+    assert not any("(inlined)" in frame for s in folded for frame in s)
+    assert has_run(folded, frames[0], frames[1])
+
+
+@pytest.mark.parametrize("mangling", ["legacy", "v0"])
+def test_rust_inlined_iterators(fathom, env, tmp_path, mangling):
+    rustc = shutil.which("rustc") or os.path.expanduser("~/.cargo/bin/rustc")
+    if not os.path.exists(rustc):
+        pytest.skip("rustc is not installed")
+    program = tmp_path / "names"
+    flags = ["-C", "symbol-mangling-version=" + mangling] if mangling == "v0" else []
+    done = subprocess.run([rustc, "-O", "-g", *flags, TARGETS / "names.rs", "-o", program], capture_output=True, text=True, env={**os.environ})
+    if done.returncode:
+        pytest.skip("rustc cannot do this: " + done.stderr[-200:])
+    got = capture(fathom, env, program)
+    hot = [s for s in got.stacks() if any("::churn (inlined)" in f for f in s)]
+    assert hot
+    for stack in hot:
+        names = [re.sub(r" \([^)]*\)$", "", f) for f in stack]
+        total = next(i for i, n in enumerate(names) if "grid::Cells" in n and "total" in n)
+        churn = next(i for i, n in enumerate(names) if n == "names::churn (inlined)")
+        assert total < churn
+        inlined = names[total + 1 : churn]
+        assert inlined and all(n.endswith(" (inlined)") for n in inlined)
+        assert any("fold" in n or "iter" in n for n in inlined)
+        assert not any(re.search(r"17h[0-9a-f]{16}|\[[0-9a-f]{16}\]|_RN|_ZN", n) for n in names)
+    assert any(f.endswith(f"(names.rs:{line_of('names.rs', 'churn')})") or "num" in f for s in hot for f in s)
+
+
+C_FRAMES = ("main", "exported_work", "hidden_work")
+
+
+def c_frames() -> List[str]:
+    marks = ("main", "exported", "hidden")
+    return [f"{f} (names.c:{line_of('names.c', m)})" for f, m in zip(C_FRAMES, marks)]
+
+
+def test_c(fathom, env, tmp_path):
+    got = capture(fathom, env, compiled(tmp_path, "names.c", "-O1", "-g", "-fno-optimize-sibling-calls"))
+    assert has_run(got.stacks(), *c_frames())
+    library = next(x for x in got.report()["libraries"] if x["path"].endswith("/names"))
+    # A sample may hit the start-up code, which has no lines.
+    assert library["named_share"] > 0.98 and library["lines_share"] > 0.98 and library["remedy"] == ""
+
+
+def split_debug(program: Path) -> Path:
+    debug = program.parent / "separate.debug"
+    sh("objcopy", "--only-keep-debug", program, debug)
+    sh("strip", "--strip-all", program)
+    return debug
+
+
+def build_id(path: Path) -> str:
+    return re.search(r"Build ID: ([0-9a-f]+)", sh("readelf", "-n", path).stdout).group(1)
+
+
+FLAGS = ["-O1", "-g", "-fno-optimize-sibling-calls", "-Wl,--build-id"]
+
+
+def test_stripped_with_its_debug_file_by_build_id(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    debug = split_debug(program)
+    hex_id = build_id(program)
+    place = tmp_path / "debug" / ".build-id" / hex_id[:2] / (hex_id[2:] + ".debug")
+    place.parent.mkdir(parents=True)
+    got = capture(fathom, env, program)
+    assert not has_run(got.stacks(), *c_frames())  # also fills the cache with what is known without the file
+    shutil.move(debug, place)
+    env["FATHOM_DEBUG_PATH"] = "/nonexistent:" + str(tmp_path / "debug")
+    assert has_run(got.stacks(), *c_frames())
+    place.unlink()
+    assert has_run(got.stacks(), *c_frames())  # from the cache
+    shutil.rmtree(env["XDG_CACHE_HOME"])
+    assert not has_run(got.stacks(), *c_frames())
+
+
+@pytest.mark.parametrize("folder", ["", ".debug"])
+def test_stripped_with_a_debug_link(fathom, env, tmp_path, folder):
+    program = compiled(tmp_path, "names.c", *FLAGS[:-1], "-Wl,--build-id=none")
+    debug = split_debug(program)
+    (tmp_path / folder).mkdir(exist_ok=True)
+    if folder:
+        debug = Path(shutil.move(debug, tmp_path / folder / debug.name))
+    sh("objcopy", "--add-gnu-debuglink=" + str(debug), program)
+    got = capture(fathom, env, program)
+    assert has_run(got.stacks(), *c_frames())
+    # A file of that name with other content is not believed: the CRC differs.
+    shutil.rmtree(env["XDG_CACHE_HOME"])
+    with debug.open("ab") as f:
+        f.write(b"x")
+    assert not has_run(got.stacks(), *c_frames())
+
+
+def test_stripped_with_packed_symbols(fathom, env, tmp_path):
+    if not shutil.which("xz"):
+        pytest.skip("xz is not installed")
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    mini = tmp_path / "mini"
+    sh("objcopy", "-S", "--remove-section", ".comment", "-K", "hidden_work", "-K", "exported_work", "-K", "main", program, mini)
+    sh("xz", mini)
+    sh("strip", "--strip-all", program)
+    sh("objcopy", "--add-section", f".gnu_debugdata={mini}.xz", program)
+    got = capture(fathom, env, program)
+    assert has_run(got.stacks(), *(f + " (names)" for f in C_FRAMES))
+
+
+def test_stripped_without_anything(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    split_debug(program).unlink()
+    got = capture(fathom, env, program)
+    assert re.fullmatch(r"0x[0-9a-f]+ \(names\)", got.most())
+    assert len([w for f, w in got.weights().items() if f.endswith("(names)") and w > 5]) == 1  # one function, not one per address
+    library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
+    assert library["named_share"] < 0.1 and library["lines_share"] == 0
+    assert "-g" in library["remedy"]
+    assert "compile it with -g" in sh(fathom, "report", got.path, env=env).stdout
+
+
+def test_debug_file_from_a_server(fathom, env, tmp_path):
+    """libdebuginfod takes file:// addresses, so no network is needed. Without the variable nothing is asked."""
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    debug = split_debug(program)
+    served = tmp_path / "served" / "buildid" / build_id(program) / "debuginfo"
+    served.parent.mkdir(parents=True)
+    shutil.move(debug, served)
+    got = capture(fathom, env, program)
+    assert not has_run(got.stacks(), *c_frames())
+    env["DEBUGINFOD_URLS"] = "file://" + str(tmp_path / "served")
+    env["DEBUGINFOD_CACHE_PATH"] = str(tmp_path / "client")
+    if "not there" in sh(fathom, "doctor", env=env).stdout:
+        pytest.skip("libdebuginfod is not installed")
+    assert has_run(got.stacks(), *c_frames())
+
+
+def test_names_outlive_their_files(fathom, env, tmp_path):
+    """The capture itself holds the names: on another machine, or after a new build, they are still there."""
+    library, main = tmp_path / "libnames.so", tmp_path / "app"
+    sh("gcc", *FLAGS, "-shared", "-fPIC", "-DLIBRARY", TARGETS / "names.c", "-o", library)
+    (tmp_path / "app.c").write_text(
+        "unsigned long exported_work(unsigned long);\n"
+        "int main(void) { unsigned long s = 0; for (int i = 0; i < 1500; i++) s += exported_work(s); return s == 1; }\n"
+    )
+    sh("gcc", "-g", tmp_path / "app.c", "-o", main, library, "-Wl,-rpath," + str(tmp_path))
+    got = capture(fathom, env, main)
+    named = tuple(f + " (libnames.so)" for f in C_FRAMES[1:])
+    assert "recorded with the capture" not in got.why("libnames")
+    shutil.rmtree(env["XDG_CACHE_HOME"])
+
+    away = shutil.move(library, tmp_path / "away.so")
+    assert has_run(got.stacks(), *named)
+    assert "gone" in got.why("libnames") and "recorded with the capture" in got.why("libnames")
+
+    sh("gcc", *FLAGS, "-O2", "-DX", "-shared", "-fPIC", "-DLIBRARY", TARGETS / "names.c", "-o", library)  # another build
+    assert has_run(got.stacks(), *named)
+    assert "build id differs" in got.why("libnames") and "recorded with the capture" in got.why("libnames")
+
+    shutil.move(away, library)
+    assert has_run(got.stacks(), *c_frames()[1:])
+    assert not got.why("libnames")
+
+
+def test_a_damaged_file_is_said_and_harms_nothing(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    got = capture(fathom, env, program)
+    whole = program.read_bytes()
+    sections = sh("readelf", "-SW", program).stdout
+    for name in (".debug_info", ".debug_abbrev", ".debug_line", ".debug_aranges"):
+        at, size = (int(x, 16) for x in re.search(re.escape(name) + r"\s+PROGBITS\s+\w+ (\w+) (\w+)", sections).groups())
+        for fill in (b"\xff", b"\x00", b"\x80"):
+            shutil.rmtree(env["XDG_CACHE_HOME"], ignore_errors=True)
+            program.write_bytes(whole[:at] + fill * size + whole[at + size :])
+            assert any("hidden_work" in f for s in got.stacks() for f in s), name  # the symbol table is whole
+    program.write_bytes(b"\x7fELF" + b"\xff" * 100)
+    shutil.rmtree(env["XDG_CACHE_HOME"], ignore_errors=True)
+    assert any("hidden_work" in f for s in got.stacks() for f in s)  # from the capture
+    assert got.why("names")
+
+
+def test_the_second_report_reads_no_debug_information(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    got = capture(fathom, env, program)
+    first = got.stacks()
+    before = {p: p.stat().st_ino for p in Path(env["XDG_CACHE_HOME"]).rglob("*") if p.is_file()}
+    assert any(build_id(program) == p.name for p in before)
+    assert got.stacks() == first
+    assert before == {p: p.stat().st_ino for p in Path(env["XDG_CACHE_HOME"]).rglob("*") if p.is_file()}
+    for p in before:  # damaged: as good as none, and written anew
+        p.write_bytes(p.read_bytes()[:-3] + b"xyz")
+    assert got.stacks() == first
+
+
+def chains(text: str) -> Dict[str, List[tuple]]:
+    """addr2line -afi: an address, then a function and file:line for each, innermost first."""
+    out: Dict[str, List[tuple]] = {}
+    lines = text.splitlines()
+    i = 0
+    while i < len(lines):
+        links = out.setdefault(lines[i], [])
+        i += 1
+        while i + 1 < len(lines) and not lines[i].startswith("0x"):
+            place = re.sub(r" \(discriminator \d+\)$", "", lines[i + 1])
+            file, line = place.rsplit(":", 1)
+            links.append((lines[i], os.path.basename(file), line))
+            i += 2
+    return out
+
+
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("flags", [["-gdwarf-5"], ["-gdwarf-4"]], ids=" ".join)
+def test_lines_and_inlines_are_those_of_addr2line(build, tmp_path, compiler, flags):
+    # binutils' leaves inlined calls out here and there with clang's files; LLVM's own does not.
+    judge = shutil.which("llvm-addr2line") or shutil.which("addr2line")
+    if not shutil.which(compiler) or not judge:
+        pytest.skip("no " + compiler + " or no addr2line")
+    program = tmp_path / "names"
+    done = subprocess.run([compiler, "-O2", *flags, TARGETS / "names.cpp", "-o", program], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(compiler + " does not work here: " + done.stderr[-200:])
+    symbols = sh("nm", "-S", program).stdout
+    start, size = (int(x, 16) for x in re.search(r"^(\w+) (\w+) [TW] _ZNK4shop5Shelf.*5count", symbols, re.M).groups())
+    main, main_size = (int(x, 16) for x in re.search(r"^(\w+) (\w+) T main$", symbols, re.M).groups())
+    addrs = sorted({*range(start, start + size), *range(main, main + main_size)})
+    text = "".join(f"{a:#x}\n" for a in addrs)
+    theirs = chains(sh(judge, "-afi", "-e", program, input=text).stdout)
+    ours = chains(sh(build / "tests" / "resolve_addrs", program, input=text).stdout)
+    theirs = {f"{int(addr, 16):#018x}": links for addr, links in theirs.items()}
+    n_chains = n_lines = n_inlined = 0
+    for addr, links in theirs.items():
+        got = ours[addr]
+        n_chains += [x[0] for x in got] == [x[0] for x in links]
+        # Line 0 and '?': the compiler says that the code belongs to no line. Another file: code that the compiler counts to
+        # the caller's line; ours gives the function's own first line then, as the file shown is the function's.
+        n_lines += all(a[1:] == b[1:] or a[1] != b[1] or b[2] in ("?", "0") for a, b in zip(got, links))
+        n_inlined += len(links) > 1
+    assert n_inlined > 20
+    assert n_chains >= 0.97 * len(theirs), (n_chains, len(theirs))
+    assert n_lines >= 0.97 * len(theirs), (n_lines, len(theirs))
+
+
+def test_jump_stubs_are_named(build, tmp_path):
+    program = compiled(tmp_path, "names.cpp", "-O2")
+    listed = re.findall(r"^([0-9a-f]+) <(\w+@plt)>:", sh("objdump", "-d", program).stdout, re.M)
+    if not listed:
+        pytest.skip("no stubs here")
+    text = "".join(addr + "\n" for addr, _ in sorted(listed, key=lambda x: int(x[0], 16)))
+    got = chains(sh(build / "tests" / "resolve_addrs", program, input=text).stdout)
+    assert {int(a, 16): [x[0] for x in links] for a, links in got.items()} == {int(a, 16): [n] for a, n in listed}
