@@ -39,6 +39,8 @@ struct fm_jit {
 	uint32_t generation, image_id; // of the pseudo image; FM_NO_ID before the first pc
 	FM_VEC(struct unnamed) unnamed;
 	uint32_t n_named;
+	size_t n_tried; // the first of unnamed that were looked for, when n_told ranges had been told
+	uint64_t n_told;
 
 	struct fm_jit_code code;
 	struct fm_code_ranges by_gdb, by_jitdump, by_perf_map;
@@ -112,7 +114,7 @@ static void read_maps(struct fm_jit *jit)
 	if (n_before)
 		memcpy(before, code->areas.items, n_before * sizeof(*before));
 	code->areas.n = 0;
-	if (!fm_process_maps(jit->pid, take_map, jit) || (code->areas.n == 0 && n_before)) {
+	if (!fm_process_maps(jit->pid, take_map, jit)) {
 		// It has just gone: what was there before is what its last samples mean.
 		fm_vec_reserve(&code->areas, n_before);
 		if (n_before)
@@ -266,13 +268,16 @@ static bool name_one(struct fm_jit *jit, const struct unnamed *u)
 
 static void name_all(struct fm_jit *jit)
 {
-	size_t kept = 0;
-	for (size_t i = 0; i < jit->unnamed.n; i++)
+	// Those that were looked for in vain are looked for again only when something was told since.
+	uint64_t n_told = (uint64_t)jit->by_gdb.next_seq + jit->by_jitdump.next_seq + jit->by_perf_map.next_seq;
+	size_t kept = n_told == jit->n_told ? jit->n_tried : 0;
+	jit->n_told = n_told;
+	for (size_t i = kept; i < jit->unnamed.n; i++)
 		if (name_one(jit, &jit->unnamed.items[i]))
 			jit->n_named++;
 		else
 			jit->unnamed.items[kept++] = jit->unnamed.items[i];
-	jit->unnamed.n = kept;
+	jit->unnamed.n = jit->n_tried = kept;
 }
 
 static void take_unwinding(void *ctx, uint64_t start, uint64_t size, const uint8_t *eh_frame, size_t len, uint64_t addr)
@@ -311,7 +316,8 @@ bool fm_jit_look(struct fm_jit *jit)
 	if (jit->unnamed.n && (jit->has_new || now_ns - jit->look_ns >= LOOK_NS)) {
 		jit->look_ns = now_ns;
 		jit->has_new = false;
-		read_maps(jit);
+		if (now_ns - jit->maps_ns >= LOOK_NS)
+			read_maps(jit);
 		is_replaced |= read_files(jit);
 		name_all(jit);
 	}

@@ -5,10 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "collect/process_memory.h"
 
 #define MAX_OBJECTS 16384u
+#define NS_PER_OBJECT 100000u
 #define MAX_OBJECT_BYTES (64u << 20)
 // Entry and object may be freed and made again at the same addresses; the first bytes tell, as far as they do.
 #define HASHED_BYTES 4096u
@@ -67,6 +69,11 @@ void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, s
 		     struct fm_jit_gdb_result *ret)
 {
 	struct descriptor before, after;
+	// A walk reads every entry: with thousands of them not every few milliseconds.
+	uint64_t now_ns = fm_now_ns();
+	if (now_ns - g->look_ns < g->objects.n * NS_PER_OBJECT)
+		return;
+	g->look_ns = now_ns;
 	if (!fm_process_read(pid, g->descriptor, &before, sizeof(before), NULL) || before.version != 1)
 		return;
 	static_assert(sizeof(before) == sizeof(g->last), "as GDB defines it");

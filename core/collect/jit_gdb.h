@@ -16,6 +16,7 @@ struct fm_jit_object {
 struct fm_jit_gdb {
 	uint64_t descriptor; // where it is in the process
 	uint8_t last[24];    // as it was read last
+	uint64_t look_ns;
 	uint32_t n_skipped;  // looks since the list was walked
 	FM_VEC(struct fm_jit_object) objects;
 };

@@ -28,6 +28,7 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 	_cleanup_fclose_ FILE *file = fopen(path, "re");
 	if (!file)
 		return false;
+	bool has_any = false; // a zombie has none
 	for (ssize_t len; (len = getline(&line, &cap, file)) > 0;) {
 		unsigned long long start, end, off;
 		char mode[8];
@@ -38,9 +39,10 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 			continue;
 		struct fm_process_map map = { start, end, off, mode[2] == 'x', path_at ? line + path_at : "" };
 		each(ctx, &map);
+		has_any = true;
 	}
 	free(line);
-	return true;
+	return has_any;
 }
 
 uint32_t fm_process_own_pid(uint32_t pid)

@@ -324,9 +324,8 @@ static void select_frames(struct recorded_process *p, uint64_t time_ns)
 
 static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t lookup_pc, uint64_t time_ns)
 {
-	bool is_new;
-	uint64_t *known = fm_map_at(&p->frames, lookup_pc, &is_new);
-	if (!is_new)
+	uint64_t *known = fm_map_find(&p->frames, lookup_pc);
+	if (known)
 		return (uint32_t)*known;
 	const struct image_range *image = NULL;
 	for (size_t i = p->images.n; i-- > 0;) {
@@ -337,9 +336,10 @@ static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, 
 		if (range->from_ns <= time_ns)
 			break;
 	}
-	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image ? image->image_id : fm_jit_image(p->jit, lookup_pc),
-				      image ? lookup_pc - image->bias : lookup_pc);
-	*known = id;
+	uint32_t image_id = image ? image->image_id : fm_jit_image(p->jit, lookup_pc);
+	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image_id, image ? lookup_pc - image->bias : lookup_pc);
+	if (image_id != FM_NO_ID) // else its memory may be too new to be known
+		*fm_map_at(&p->frames, lookup_pc, NULL) = id;
 	return id;
 }
 

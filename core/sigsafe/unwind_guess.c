@@ -16,6 +16,8 @@
 #define MAX_FUNCTION_BYTES 32768
 // Functions that end in a jump to another one and were replaced by it on the stack are mostly short.
 #define MAX_TAIL_CALLER_BYTES 64
+// Instructions that take a frame down: one for each register that a call preserves, and some.
+#define MAX_EPILOGUE 12
 
 FM_SIGSAFE bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra)
 {
@@ -185,6 +187,36 @@ static FM_SIGSAFE bool step_at_edge(struct fm_sig_thread *t, struct fm_sig_regs 
 	return try_return_at(t, regs, sp + 8 * n_pushed, fp);
 }
 
+// Stubs of generated code (CPython's perf trampolines) end right behind their call: the frame is taken down, and ret. What is left to
+// be executed then tells how large the frame is.
+static FM_SIGSAFE bool step_by_epilogue(struct fm_sig_thread *t, struct fm_sig_regs *regs)
+{
+	uint64_t pc = regs->r[FM_DW_RA], at = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP];
+	for (unsigned n = 0; n < MAX_EPILOGUE && fm_sig_readable(t, pc, 8); n++) {
+		const uint8_t *p = (const uint8_t *)pc;
+		if (p[0] == 0xc3)
+			return try_return_at(t, regs, at, fp);
+		if (p[0] == 0x48 && p[1] == 0x83 && p[2] == 0xc4 && p[3] < 0x80) { // add $imm8, %rsp
+			at += p[3];
+			pc += 4;
+		} else if (p[0] == 0x48 && p[1] == 0x81 && p[2] == 0xc4 && p[6] < 0x80) { // add $imm32, %rsp
+			at += *(const uint32_t *)(pc + 3);
+			pc += 7;
+		} else if (p[0] == 0x5d) { // pop %rbp
+			if (!fm_sig_read_u64(t, at, &fp))
+				return false;
+			at += 8;
+			pc += 1;
+		} else if ((p[0] >= 0x58 && p[0] <= 0x5f && p[0] != 0x5c) || (p[0] == 0x41 && p[1] >= 0x58 && p[1] <= 0x5f)) { // other pops
+			at += 8;
+			pc += p[0] == 0x41 ? 2 : 1;
+		} else {
+			return false;
+		}
+	}
+	return false;
+}
+
 FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact)
 {
 	uint64_t sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], pc = regs->r[FM_DW_RA], outer_fp;
@@ -196,13 +228,16 @@ FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_reg
 	}
 	if (fm_sig_is_start_context(t, pc, 48))
 		return FM_SIG_STEP_END;
+	bool is_generated = !fm_sig_image_find(pc, &image);
+	if (is_generated && step_by_epilogue(t, regs))
+		return 0;
 	if (is_exact && (step_at_edge(t, regs) || step_from_leaf(t, regs)))
 		return 0;
 	if (fm_sig_is_known(regs, FM_DW_RBP) && fp >= sp && !(fp & 7) && fp - sp <= FM_SIG_MAX_FRAME_BYTES &&
 	    fm_sig_read_u64(t, fp, &outer_fp) && has_frame_pointer(t, pc) && try_return_at(t, regs, fp + 8, outer_fp))
 		return 0;
 	// Not for generated code: its frames are no smaller than others, and what lies there may be left over from an older call.
-	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN && fm_sig_image_find(pc, &image); at += 8) {
+	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN && !is_generated; at += 8) {
 		uint64_t ra;
 		if (fm_sig_read_u64(t, at, &ra) && fm_sig_is_return_address(t, ra) && fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
 			step_to(regs, at + 8, fp, ra);

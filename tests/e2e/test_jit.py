@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import pytest
-from capture import TARGETS, Capture, Python, find_pythons, record
+from capture import FRAME_ERROR, FRAME_NATIVE, TARGETS, Capture, Python, fields, find_pythons, record
 from native import compile_libraries, is_error, plain_name
 
+IMAGE_IS_JIT = 16
 OPTIONS = ["--rate", "2000", "--max-overhead", "0"]
 # How jit_emitter.c tells of its code.
 HOWS = {"by_gdb": 0, "by_register_frame": 1, "by_jitdump": 2, "by perf map": 3}
@@ -39,33 +40,37 @@ def stacks_with(capture: Capture, name: str, *options: str) -> List[Tuple[List[s
     return [(labels, n) for labels, n in capture.collapsed(*options) if name in names_of(labels)]
 
 
-def check_whole(stacks: List[Tuple[List[str], int]], outer: str, least: int) -> None:
-    n = sum(n for _, n in stacks)
-    broken: "Counter[str]" = Counter()
-    for labels, count in stacks:
-        errors = [label for label in labels if is_error(label)]
-        if errors or outer not in names_of(labels):
-            broken[";".join(labels)] += count
-    print(f"{n} samples, {sum(broken.values())} not whole")
-    assert n >= least, n
-    # The first samples in new code come before anything was read of it.
-    assert sum(broken.values()) <= 0.03 * n + 40, broken.most_common(5)
+def check_whole(capture: Capture, least: int, settle_s: float = 0.25) -> None:
+    """Samples that go through run-time code are whole, once the collector had time to notice it."""
+    is_jit = [fields(line)["flags"] & IMAGE_IS_JIT != 0 for line in capture.raw["image"]]
+    through, broken = [False], [False]
+    for parent, frame_id in capture.stacks[1:]:
+        frame = capture.frames[frame_id]
+        through.append(through[parent] or (frame.kind == FRAME_NATIVE and frame.ref >= 0 and is_jit[frame.ref]))
+        broken.append(broken[parent] or frame.kind == FRAME_ERROR)
+    inside = [s for s in capture.samples if through[s.stack]]
+    assert inside
+    first_ns = min(s.time_ns for s in inside)
+    late = [s for s in inside if s.time_ns > first_ns + settle_s * 1e9]
+    n_broken, n_late_broken = sum(broken[s.stack] for s in inside), sum(broken[s.stack] for s in late)
+    print(f"{len(inside)} samples, {n_broken} not whole; after {settle_s} s {len(late)}, {n_late_broken} not whole")
+    assert len(late) >= least, (len(inside), len(late))
+    assert n_late_broken <= 0.005 * len(late), n_late_broken
 
 
 @pytest.mark.parametrize("how", HOWS)
 def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path, how: str) -> None:
     capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.7, HOWS[how], how], OPTIONS, python)
     inside = stacks_with(capture, how)
-    check_whole(inside, "py_main", 300)
+    check_whole(capture, 200)
     called = [(labels, n) for labels, n in inside if "py_back" in names_of(labels)]
     assert sum(n for _, n in called) > 100
     for labels, _ in called:
         names = names_of(labels)
-        assert names.index(how) < names.index("py_back")
-        assert "py_call" in names and names.index("py_call") < names.index(how), labels
-    # No sample in the code went without a name.
+        assert names.index("py_call") < names.index(how) < names.index("py_back"), labels
+    # No sample in the code went without a name. (ctypes' own callbacks go through a few bytes that libffi makes and names nowhere.)
     nameless = sum(n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels))
-    assert nameless == 0, nameless
+    assert nameless <= 0.01 * sum(n for _, n in inside), nameless
     if how == "by_jitdump":
         assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)
 
@@ -90,18 +95,20 @@ def test_python_rust_cpp_run_time_code_python(emitter: Path, tmp_path: Path) -> 
     target = TARGETS / "jit_chain.py"
     capture = record(tmp_path / "p.fathom", target, [1.5, *paths, emitter], [*OPTIONS, "--engine", "ticker"], python)
     chain = ["py_outer", "rust_enter", "rust_call", "cpp_enter", "visit", "jit_middle", "py_inner"]
-    n_inner, n_wrong, n_nameless = 0, 0, 0
+    n_inner, n_nameless = 0, 0
     for labels, n in capture.collapsed():
         names = [plain_name(label) for label in labels]
         if "py_inner" not in names:
             continue
         n_inner += n
-        n_wrong += 0 if [name for name in names if name in chain] == chain and not any(map(is_error, labels)) else n
+        if not any(map(is_error, labels)):
+            assert [name for name in names if name in chain] == chain, labels
         # A stripped libffi of the system is between ctypes and what it calls.
         n_nameless += n if any(re.match(r"0x[0-9a-f]+ ", label) and "libffi" not in label for label in labels) else 0
-    print(f"{n_inner} samples in py_inner, {n_wrong} not whole, {n_nameless} with a frame without a name")
+    print(f"{n_inner} samples in py_inner, {n_nameless} with a frame without a name")
     assert n_inner > 300
-    assert n_wrong <= 0.01 * n_inner + 40 and n_nameless == 0, (n_inner, n_wrong, n_nameless)
+    check_whole(capture, 300)
+    assert n_nameless == 0, n_nameless
 
 
 TRAMPOLINES = """
@@ -133,14 +140,13 @@ def test_trampolines_of_python(tmp_path: Path, option: str) -> None:
     pids = {re.search(r" pid=(\d+)", line)[1] for line in capture.raw["process"]}  # type: ignore[index]
     try:
         whole = stacks_with(capture, "leaf")
-        check_whole(whole, "top", 500)
+        check_whole(capture, 300)
         # Each function once: the trampoline is how Python calls it.
         assert not any(name.startswith("py::") for labels, _ in whole for name in labels)
         n_all = n_with = 0
         for labels, n in stacks_with(capture, "leaf", "--native-all"):
             n_all += n
             n_with += n if any(label.startswith("py::leaf:") for label in labels) else 0
-            assert not any(is_error(label) for label in labels) or n < 40, labels
         assert n_with > 0.9 * n_all, (n_with, n_all)
     finally:
         for pid in pids:
