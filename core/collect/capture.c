@@ -117,6 +117,10 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
 	if (totals->n_processes == 0)
 		coverage(c, "the whole program", "the agent was not loaded into it: it is statically linked, set-user-id, or clears its environment");
+	if (c->shared.header->engine == FM_ENGINE_PERF)
+		coverage(c, "system time as such",
+			 "engine perf samples user code only: time in the kernel is counted where the thread next runs its own code; "
+			 "--engine ticker tells it apart");
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
 		coverage(c, what, "blocked the sampling signal (SIGURG) for some time; their CPU time is counted where they next allowed it");
