@@ -22,7 +22,9 @@ const char *fm_syscall_name(uint64_t number)
 
 def main() -> None:
     source = "#include <asm/unistd_64.h>\n"
-    text = subprocess.run(["cc", "-E", "-dM", "-x", "c", "-"], input=source, stdout=subprocess.PIPE, check=True, text=True).stdout
+    text = subprocess.run(
+        ["cc", "-E", "-dM", "-x", "c", "-"], input=source, stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
     found = {int(number): name for name, number in re.findall(r"^#define __NR_(\w+) (\d+)$", text, re.MULTILINE)}
     print(HEAD)
     for number, name in sorted(found.items()):

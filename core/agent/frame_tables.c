@@ -28,10 +28,12 @@ static void announce(uint64_t addr)
 	for (uint32_t i = 0; i < FM_WIRE_N_FRAME_TABLES; i++) {
 		struct fm_wire_frame_table *e = &table()[i];
 		uint64_t expected = 0;
-		if (!atomic_compare_exchange_strong(&e->owner, &expected, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_CLAIMED)))
+		if (!atomic_compare_exchange_strong(&e->owner, &expected,
+						    owner_of(fm_sig.process_idx, FM_WIRE_FRAME_CLAIMED)))
 			continue;
 		e->addr = addr;
-		atomic_store_explicit(&e->owner, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_LIVE), memory_order_release);
+		atomic_store_explicit(&e->owner, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_LIVE),
+				      memory_order_release);
 		uint32_t n = atomic_load(&header->n_frame_tables);
 		while (n <= i && !atomic_compare_exchange_weak(&header->n_frame_tables, &n, i + 1))
 			;
@@ -48,7 +50,8 @@ static void withdraw(uint64_t addr)
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_FRAME_TABLES; i++) {
 		struct fm_wire_frame_table *e = &table()[i];
 		uint64_t live = owner_of(fm_sig.process_idx, FM_WIRE_FRAME_LIVE);
-		if (e->addr != addr || !atomic_compare_exchange_strong(&e->owner, &live, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_GONE)))
+		if (e->addr != addr ||
+		    !atomic_compare_exchange_strong(&e->owner, &live, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_GONE)))
 			continue;
 		atomic_fetch_add_explicit(&header->frame_tables_generation, 1, memory_order_release);
 		return;
@@ -59,7 +62,8 @@ void fm_agent_frame_tables_inherit(uint32_t parent_idx)
 {
 	uint32_t n = atomic_load(&fm_sig.header->n_frame_tables);
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_FRAME_TABLES; i++)
-		if (atomic_load_explicit(&table()[i].owner, memory_order_acquire) == owner_of(parent_idx, FM_WIRE_FRAME_LIVE))
+		if (atomic_load_explicit(&table()[i].owner, memory_order_acquire) ==
+		    owner_of(parent_idx, FM_WIRE_FRAME_LIVE))
 			announce(table()[i].addr);
 }
 

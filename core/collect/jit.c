@@ -57,8 +57,8 @@ struct fm_jit {
 	bool is_gone, is_refused;
 };
 
-struct fm_jit *fm_jit_create(uint32_t pid, uint32_t parent_pid, uint32_t process_idx, uint32_t process_id, struct fm_shared *shared, struct fm_rows *rows,
-			     struct fm_writer *writer)
+struct fm_jit *fm_jit_create(uint32_t pid, uint32_t parent_pid, uint32_t process_idx, uint32_t process_id,
+			     struct fm_shared *shared, struct fm_rows *rows, struct fm_writer *writer)
 {
 	struct fm_jit *jit = fm_alloc(sizeof(*jit));
 	jit->pid = pid;
@@ -90,8 +90,8 @@ static void take_map(void *ctx, const struct fm_process_map *map)
 	struct fm_jit *jit = ctx;
 	if (!map->is_executable)
 		return;
-	bool is_file = map->path[0] == '/' && strncmp(map->path, "/memfd:", 7) != 0 && strncmp(map->path, "/dev/zero", 9) != 0 &&
-		       strncmp(map->path, "/SYSV", 5) != 0;
+	bool is_file = map->path[0] == '/' && strncmp(map->path, "/memfd:", 7) != 0 &&
+		       strncmp(map->path, "/dev/zero", 9) != 0 && strncmp(map->path, "/SYSV", 5) != 0;
 	if (is_file && !fm_jit_files_take_map(&jit->files, map->path)) {
 		look_for_descriptor(jit, map);
 		return;
@@ -121,7 +121,8 @@ static void read_maps(struct fm_jit *jit)
 			memcpy(code->areas.items, before, n_before * sizeof(*before));
 		code->areas.n = n_before;
 		jit->is_gone = true;
-	} else if (code->areas.n != n_before || (n_before && memcmp(before, code->areas.items, n_before * sizeof(*before)) != 0)) {
+	} else if (code->areas.n != n_before ||
+		   (n_before && memcmp(before, code->areas.items, n_before * sizeof(*before)) != 0)) {
 		code->is_changed = true;
 	}
 	free(before);
@@ -144,7 +145,8 @@ static void open_generation(struct fm_jit *jit)
 	snprintf(path, sizeof(path), "[jit %u]", jit->pid);
 	fm_buf_u32(&id, jit->process_id);
 	fm_buf_u32(&id, ++jit->generation);
-	jit->image_id = fm_writer_image(jit->writer, fm_str_of(path), (struct fm_str){ (const char *)id.data, (uint32_t)id.len }, FM_IMAGE_IS_JIT);
+	jit->image_id = fm_writer_image(jit->writer, fm_str_of(path),
+					(struct fm_str){ (const char *)id.data, (uint32_t)id.len }, FM_IMAGE_IS_JIT);
 	fm_buf_deinit(&id);
 }
 
@@ -309,7 +311,8 @@ bool fm_jit_look(struct fm_jit *jit)
 	name_all(jit); // before what they are named by goes
 	struct fm_jit_gdb_result result = { 0 };
 	for (size_t i = 0; i < jit->descriptors.n; i++)
-		fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->code, &result);
+		fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->code,
+				&result);
 	jit->n_damaged += result.n_damaged;
 	is_replaced = result.is_removed;
 	name_all(jit);
@@ -331,17 +334,20 @@ static void say_coverage(const struct fm_jit *jit)
 {
 	char what[96], why[256];
 	if (jit->unnamed.n) {
-		snprintf(what, sizeof(what), "names of %zu of %zu sampled addresses of run-time code in process %u", jit->unnamed.n,
-			 jit->unnamed.n + jit->n_named, jit->pid);
-		snprintf(why, sizeof(why), "its compiler told nobody of it (%s); many write a perf map or jitdump when asked, such as python -X perf",
-			 jit->is_refused ? "and reading its memory was refused" : "GDB's JIT interface, jitdump, perf map");
+		snprintf(what, sizeof(what), "names of %zu of %zu sampled addresses of run-time code in process %u",
+			 jit->unnamed.n, jit->unnamed.n + jit->n_named, jit->pid);
+		snprintf(why, sizeof(why),
+			 "its compiler told nobody of it (%s); many write a perf map or jitdump when asked, such as "
+			 "python -X perf",
+			 jit->is_refused ? "and reading its memory was refused"
+					 : "GDB's JIT interface, jitdump, perf map");
 		fm_writer_coverage(jit->writer, fm_str_of(what), fm_str_of(why));
 	}
 	uint32_t n_damaged = jit->n_damaged + jit->files.n_damaged;
 	if (n_damaged || jit->by_perf_map.n_left_out) {
 		snprintf(what, sizeof(what), "parts of what process %u told of its run-time code", jit->pid);
-		snprintf(why, sizeof(why), "damaged or too large: %u object%s, line%s or record%s", n_damaged + jit->by_perf_map.n_left_out, n_damaged == 1 ? "" : "s",
-			 n_damaged == 1 ? "" : "s", n_damaged == 1 ? "" : "s");
+		snprintf(why, sizeof(why), "damaged or too large: %u of its objects, records or lines",
+			 n_damaged + jit->by_perf_map.n_left_out);
 		fm_writer_coverage(jit->writer, fm_str_of(what), fm_str_of(why));
 	}
 }

@@ -10,8 +10,8 @@
 #include "format/writer.h"
 
 struct fm_jit;
-struct fm_jit *fm_jit_create(uint32_t pid, uint32_t parent_pid, uint32_t process_idx, uint32_t process_id, struct fm_shared *shared, struct fm_rows *rows,
-			     struct fm_writer *writer);
+struct fm_jit *fm_jit_create(uint32_t pid, uint32_t parent_pid, uint32_t process_idx, uint32_t process_id,
+			     struct fm_shared *shared, struct fm_rows *rows, struct fm_writer *writer);
 // Names what can still be named (files outlive the process), says what could not, and frees. NULL is fine.
 void fm_jit_end(struct fm_jit *jit);
 

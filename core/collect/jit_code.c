@@ -39,7 +39,8 @@ void fm_jit_code_remove(struct fm_jit_code *c, uint64_t key)
 	for (size_t i = 0; i < c->tables.n; i++)
 		if (c->tables.items[i].key == key) {
 			fm_jit_rows_deinit(&c->tables.items[i].rows);
-			memmove(&c->tables.items[i], &c->tables.items[i + 1], (--c->tables.n - i) * sizeof(*c->tables.items));
+			memmove(&c->tables.items[i], &c->tables.items[i + 1],
+				(--c->tables.n - i) * sizeof(*c->tables.items));
 			c->is_changed = true;
 			return;
 		}
@@ -96,7 +97,8 @@ static void cut(const struct fm_jit_code *c, struct runs *ret)
 			if (rows[i].kind != FM_UNWIND_GAP)
 				continue;
 			if (i > from)
-				fm_vec_push(ret, (struct run){ table->base + rows[from].addr, table->base + rows[i].addr, rows + from, i - from, t });
+				fm_vec_push(ret, (struct run){ table->base + rows[from].addr,
+							       table->base + rows[i].addr, rows + from, i - from, t });
 			from = i + 1;
 		}
 	}
@@ -155,6 +157,7 @@ void fm_jit_code_publish(struct fm_jit_code *c, struct fm_rows *rows, uint32_t p
 		}
 	fm_vec_deinit(&runs);
 	for (size_t i = 0; i < c->areas.n; i++)
-		fm_rows_publish_code(rows, process_idx, c->areas.items[i].start, c->areas.items[i].end, 0, NULL, 0, c->epoch);
+		fm_rows_publish_code(rows, process_idx, c->areas.items[i].start, c->areas.items[i].end, 0, NULL, 0,
+				     c->epoch);
 	fm_rows_retract_code(rows, process_idx, c->epoch);
 }

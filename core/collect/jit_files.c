@@ -16,7 +16,9 @@
 
 void fm_jit_files_init(struct fm_jit_files *f, uint32_t pid, uint32_t parent_pid)
 {
-	*f = (struct fm_jit_files){ .pid = pid, .parent_pid = parent_pid, .own_pid = fm_process_own_pid(pid), .dump_fd = -1, .map_fd = -1 };
+	*f = (struct fm_jit_files){
+		.pid = pid, .parent_pid = parent_pid, .own_pid = fm_process_own_pid(pid), .dump_fd = -1, .map_fd = -1
+	};
 }
 
 void fm_jit_files_deinit(struct fm_jit_files *f)
@@ -82,7 +84,8 @@ static bool is_over_other_code(struct fm_code_ranges *ranges, uint32_t seq)
 			else
 				high = mid;
 		}
-		for (size_t k = low ? low - 1 : 0; k < ranges->items.n && ranges->items.items[k].start < a->end && k < low + 64; k++) {
+		for (size_t k = low ? low - 1 : 0;
+		     k < ranges->items.n && ranges->items.items[k].start < a->end && k < low + 64; k++) {
 			const struct fm_code_range *b = &ranges->items.items[k];
 			is_over |= b->seq < seq && b->end > a->start && !fm_str_eq(a->name, b->name);
 		}
@@ -91,7 +94,8 @@ static bool is_over_other_code(struct fm_code_ranges *ranges, uint32_t seq)
 	return is_over;
 }
 
-bool fm_jit_files_read_dump(struct fm_jit_files *f, uint32_t owner, struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind, void *ctx)
+bool fm_jit_files_read_dump(struct fm_jit_files *f, uint32_t owner, struct fm_code_ranges *ranges,
+			    fm_jitdump_unwind_fn unwind, void *ctx)
 {
 	uint32_t seq = ranges->next_seq;
 	size_t want = PIECE_BYTES;

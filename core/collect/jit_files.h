@@ -25,5 +25,6 @@ void fm_jit_files_deinit(struct fm_jit_files *f);
 bool fm_jit_files_take_map(struct fm_jit_files *f, const char *path);
 
 // Read what is new. True when some of it lies where other code was before.
-bool fm_jit_files_read_dump(struct fm_jit_files *f, uint32_t owner, struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind, void *ctx);
+bool fm_jit_files_read_dump(struct fm_jit_files *f, uint32_t owner, struct fm_code_ranges *ranges,
+			    fm_jitdump_unwind_fn unwind, void *ctx);
 bool fm_jit_files_read_map(struct fm_jit_files *f, uint32_t owner, struct fm_code_ranges *ranges);

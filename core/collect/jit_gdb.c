@@ -37,7 +37,8 @@ static uint64_t key_of(uint32_t owner)
 }
 
 // True when the object was read; it may be damaged, which counts as read.
-static bool read_object(uint32_t pid, struct fm_jit_object *o, struct fm_code_ranges *ranges, struct fm_jit_code *code, uint32_t *n_damaged)
+static bool read_object(uint32_t pid, struct fm_jit_object *o, struct fm_code_ranges *ranges, struct fm_jit_code *code,
+			uint32_t *n_damaged)
 {
 	uint8_t *bytes = malloc(o->size);
 	bool is_read = bytes && fm_process_read(pid, o->addr, bytes, o->size, NULL);
@@ -65,8 +66,8 @@ struct seen {
 	uint64_t entry, addr, size, hash;
 };
 
-void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges, struct fm_jit_code *code,
-		     struct fm_jit_gdb_result *ret)
+void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges,
+		     struct fm_jit_code *code, struct fm_jit_gdb_result *ret)
 {
 	struct descriptor before, after;
 	// A walk reads every entry: with thousands of them not every few milliseconds.
@@ -94,7 +95,8 @@ void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, s
 		previous = at;
 		at = e.next;
 	}
-	is_whole = is_whole && fm_process_read(pid, g->descriptor, &after, sizeof(after), NULL) && !memcmp(&before, &after, sizeof(before));
+	is_whole = is_whole && fm_process_read(pid, g->descriptor, &after, sizeof(after), NULL) &&
+		   !memcmp(&before, &after, sizeof(before));
 	for (size_t i = 0; i < g->objects.n; i++)
 		g->objects.items[i].is_there = false;
 	// What was found is true also when the walk was cut short; only what is missing proves nothing then.

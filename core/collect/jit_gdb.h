@@ -17,7 +17,7 @@ struct fm_jit_gdb {
 	uint64_t descriptor; // where it is in the process
 	uint8_t last[24];    // as it was read last
 	uint64_t look_ns;
-	uint32_t n_skipped;  // looks since the list was walked
+	uint32_t n_skipped; // looks since the list was walked
 	FM_VEC(struct fm_jit_object) objects;
 };
 void fm_jit_gdb_deinit(struct fm_jit_gdb *g);
@@ -27,5 +27,5 @@ struct fm_jit_gdb_result {
 	uint32_t n_damaged; // objects that could not be read
 };
 // Walks the list if it has changed. *next_owner numbers objects.
-void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges, struct fm_jit_code *code,
-		     struct fm_jit_gdb_result *ret);
+void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges,
+		     struct fm_jit_code *code, struct fm_jit_gdb_result *ret);

@@ -22,7 +22,8 @@ void fm_code_ranges_deinit(struct fm_code_ranges *r)
 	*r = (struct fm_code_ranges){ 0 };
 }
 
-struct fm_code_range *fm_code_ranges_add(struct fm_code_ranges *r, uint64_t start, uint64_t size, struct fm_str name, uint32_t owner)
+struct fm_code_range *fm_code_ranges_add(struct fm_code_ranges *r, uint64_t start, uint64_t size, struct fm_str name,
+					 uint32_t owner)
 {
 	if (!size || start >= MAX_ADDRESS || size > MAX_ADDRESS - start)
 		return NULL;
@@ -115,7 +116,8 @@ const struct fm_code_range *fm_code_ranges_find(struct fm_code_ranges *r, uint64
 	return best;
 }
 
-uint32_t fm_code_ranges_line(const struct fm_code_ranges *r, const struct fm_code_range *range, uint64_t addr, struct fm_str *ret_file)
+uint32_t fm_code_ranges_line(const struct fm_code_ranges *r, const struct fm_code_range *range, uint64_t addr,
+			     struct fm_str *ret_file)
 {
 	const struct fm_code_line *best = NULL;
 	for (uint32_t i = 0; i < range->n_lines; i++) {

@@ -20,7 +20,7 @@ struct fm_code_line {
 
 struct fm_code_range {
 	uint64_t start, end;
-	uint32_t seq; // later ones win
+	uint32_t seq;   // later ones win
 	uint32_t owner; // which source told; fm_code_ranges_remove
 	struct fm_str name;
 	uint32_t first_line_idx, n_lines; // of lines; n_lines 0 = none known
@@ -41,7 +41,8 @@ void fm_code_ranges_deinit(struct fm_code_ranges *r); // a zeroed struct is empt
 
 // An empty or absurd range (it wraps around, or is above the user's addresses) is left out: NULL. The name is copied. The result is
 // good until the next call.
-struct fm_code_range *fm_code_ranges_add(struct fm_code_ranges *r, uint64_t start, uint64_t size, struct fm_str name, uint32_t owner);
+struct fm_code_range *fm_code_ranges_add(struct fm_code_ranges *r, uint64_t start, uint64_t size, struct fm_str name,
+					 uint32_t owner);
 // Lines of the range that was added last; addresses in any order.
 void fm_code_ranges_add_line(struct fm_code_ranges *r, uint64_t addr, uint32_t line, struct fm_str file);
 // Forgets what an owner told.
@@ -50,4 +51,5 @@ void fm_code_ranges_remove(struct fm_code_ranges *r, uint32_t owner);
 // The latest range that holds the address, or NULL. Good until the next change.
 const struct fm_code_range *fm_code_ranges_find(struct fm_code_ranges *r, uint64_t addr);
 // Its line and file at the address; 0 when it has none.
-uint32_t fm_code_ranges_line(const struct fm_code_ranges *r, const struct fm_code_range *range, uint64_t addr, struct fm_str *ret_file);
+uint32_t fm_code_ranges_line(const struct fm_code_ranges *r, const struct fm_code_range *range, uint64_t addr,
+			     struct fm_str *ret_file);

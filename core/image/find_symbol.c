@@ -27,7 +27,8 @@ static bool find_in(const struct fm_elf *e, unsigned type, const char *name, uin
 	return false;
 }
 
-enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off, uint64_t *ret_addr, uint64_t *ret_delta)
+enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off, uint64_t *ret_addr,
+			   uint64_t *ret_delta)
 {
 	struct fm_elf e = FM_ELF_NONE;
 	enum fm_err err = fm_elf_open(path, &e, NULL);
@@ -38,12 +39,14 @@ enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off,
 	elf_getphdrnum(e.elf, &n);
 	for (size_t i = 0; i < n && !has_segment; i++) {
 		GElf_Phdr segment;
-		if (!gelf_getphdr(e.elf, (int)i, &segment) || segment.p_type != PT_LOAD || (segment.p_offset & ~PAGE_MASK) != map_off)
+		if (!gelf_getphdr(e.elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
+		    (segment.p_offset & ~PAGE_MASK) != map_off)
 			continue;
 		*ret_delta = segment.p_vaddr & ~PAGE_MASK;
 		has_segment = segment.p_flags & PF_X;
 	}
-	bool is_found = has_segment && (find_in(&e, SHT_SYMTAB, name, ret_addr) || find_in(&e, SHT_DYNSYM, name, ret_addr));
+	bool is_found =
+		has_segment && (find_in(&e, SHT_SYMTAB, name, ret_addr) || find_in(&e, SHT_DYNSYM, name, ret_addr));
 	fm_elf_close(&e);
 	return is_found ? FM_OK : FM_E_NOT_FOUND;
 }

@@ -47,7 +47,8 @@ static bool get_section(const struct object *o, uint32_t idx, Elf64_Shdr *ret)
 static const char *section_name(const struct object *o, const Elf64_Shdr *s)
 {
 	Elf64_Shdr names;
-	if (!get_section(o, o->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS || s->sh_name >= names.sh_size ||
+	if (!get_section(o, o->header.e_shstrndx, &names) || names.sh_type == SHT_NOBITS ||
+	    s->sh_name >= names.sh_size ||
 	    !memchr(o->bytes + names.sh_offset + s->sh_name, 0, names.sh_size - s->sh_name))
 		return "";
 	return (const char *)o->bytes + names.sh_offset + s->sh_name;
@@ -69,8 +70,9 @@ static void apply(const struct object *o, const Elf64_Shdr *target, const Elf64_
 	}
 	if (type == R_X86_64_PC32 || type == R_X86_64_PC64)
 		value -= target->sh_addr + rela->r_offset;
-	unsigned size = type == R_X86_64_64 || type == R_X86_64_PC64 ? 8 :
-			type == R_X86_64_32 || type == R_X86_64_32S || type == R_X86_64_PC32 ? 4 : 0;
+	unsigned size = type == R_X86_64_64 || type == R_X86_64_PC64                           ? 8
+			: type == R_X86_64_32 || type == R_X86_64_32S || type == R_X86_64_PC32 ? 4
+											       : 0;
 	if (!size || rela->r_offset > target->sh_size || target->sh_size - rela->r_offset < size)
 		return;
 	memcpy(o->bytes + target->sh_offset + rela->r_offset, &value, size); // little-endian, as the object
@@ -82,8 +84,9 @@ static void relocate(const struct object *o)
 {
 	for (uint32_t i = 0; i < o->header.e_shnum; i++) {
 		Elf64_Shdr relocations, target, symtab;
-		if (!get_section(o, i, &relocations) || relocations.sh_type != SHT_RELA || !get_section(o, relocations.sh_info, &target) ||
-		    target.sh_type == SHT_NOBITS || !get_section(o, relocations.sh_link, &symtab) || symtab.sh_type != SHT_SYMTAB)
+		if (!get_section(o, i, &relocations) || relocations.sh_type != SHT_RELA ||
+		    !get_section(o, relocations.sh_info, &target) || target.sh_type == SHT_NOBITS ||
+		    !get_section(o, relocations.sh_link, &symtab) || symtab.sh_type != SHT_SYMTAB)
 			continue;
 		const char *name = section_name(o, &target);
 		if (strncmp(name, ".debug_", 7) != 0 && strcmp(name, ".eh_frame") != 0)
@@ -115,8 +118,9 @@ static bool open_object(uint8_t *bytes, size_t len, struct object *ret)
 		return false;
 	memcpy(&ret->header, bytes, sizeof(ret->header));
 	const Elf64_Ehdr *h = &ret->header;
-	return !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 && h->e_ident[EI_DATA] == ELFDATA2LSB &&
-	       h->e_machine == EM_X86_64 && h->e_shentsize == sizeof(Elf64_Shdr) && h->e_shnum > 0 &&
+	return !memcmp(h->e_ident, ELFMAG, SELFMAG) && h->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       h->e_ident[EI_DATA] == ELFDATA2LSB && h->e_machine == EM_X86_64 &&
+	       h->e_shentsize == sizeof(Elf64_Shdr) && h->e_shnum > 0 &&
 	       is_within(ret, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr));
 }
 
@@ -158,7 +162,8 @@ static void gather_lines(Dwarf *dwarf, struct lines *ret)
 				continue;
 			dwarf_lineendsequence(line, &is_end);
 			dwarf_lineno(line, &number);
-			fm_vec_push(ret, (struct line){ addr, (uint32_t)FM_MAX(number, 0), is_end ? NULL : dwarf_linesrc(line, NULL, NULL) });
+			fm_vec_push(ret, (struct line){ addr, (uint32_t)FM_MAX(number, 0),
+							is_end ? NULL : dwarf_linesrc(line, NULL, NULL) });
 		}
 	}
 	if (ret->n)
@@ -177,11 +182,12 @@ static void add_lines(const struct lines *lines, uint64_t start, uint64_t end, s
 	}
 	for (unsigned n = 0; low < lines->n && lines->items[low].addr < end && n < MAX_LINES_OF_FUNCTION; low++, n++)
 		if (lines->items[low].file)
-			fm_code_ranges_add_line(ranges, lines->items[low].addr, lines->items[low].line, fm_str_of(lines->items[low].file));
+			fm_code_ranges_add_line(ranges, lines->items[low].addr, lines->items[low].line,
+						fm_str_of(lines->items[low].file));
 }
 
-static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_relocatable, uint32_t owner, const struct lines *lines,
-			struct fm_code_ranges *ranges)
+static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_relocatable, uint32_t owner,
+			const struct lines *lines, struct fm_code_ranges *ranges)
 {
 	Elf_Data *data = elf_getdata(scn, NULL);
 	if (!data || !data->d_buf || !table->sh_entsize)
@@ -189,7 +195,8 @@ static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_
 	for (size_t i = 0; i < data->d_size / table->sh_entsize && i < MAX_SYMBOLS; i++) {
 		GElf_Sym sym;
 		GElf_Shdr home;
-		if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC || sym.st_shndx == SHN_UNDEF)
+		if (!gelf_getsym(data, (int)i, &sym) || GELF_ST_TYPE(sym.st_info) != STT_FUNC ||
+		    sym.st_shndx == SHN_UNDEF)
 			continue;
 		Elf_Scn *home_scn = sym.st_shndx < SHN_LORESERVE ? elf_getscn(elf, sym.st_shndx) : NULL;
 		bool has_home = home_scn && gelf_getshdr(home_scn, &home);
@@ -205,7 +212,8 @@ static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_
 	}
 }
 
-enum fm_err fm_jit_elf_read(uint8_t *bytes, size_t len, uint32_t owner, struct fm_code_ranges *ranges, struct fm_jit_rows *ret)
+enum fm_err fm_jit_elf_read(uint8_t *bytes, size_t len, uint32_t owner, struct fm_code_ranges *ranges,
+			    struct fm_jit_rows *ret)
 {
 	struct object object;
 	if (!open_object(bytes, len, &object))
@@ -256,8 +264,18 @@ void fm_jit_eh_frame_read(const uint8_t *eh_frame, size_t len, uint64_t addr, st
 	};
 	Elf64_Shdr sections[3] = {
 		{ 0 },
-		{ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_addr = addr, .sh_offset = table_off, .sh_size = len, .sh_addralign = 8 },
-		{ .sh_name = 11, .sh_type = SHT_STRTAB, .sh_offset = names_off, .sh_size = sizeof(names), .sh_addralign = 1 },
+		{ .sh_name = 1,
+		  .sh_type = SHT_PROGBITS,
+		  .sh_flags = SHF_ALLOC,
+		  .sh_addr = addr,
+		  .sh_offset = table_off,
+		  .sh_size = len,
+		  .sh_addralign = 8 },
+		{ .sh_name = 11,
+		  .sh_type = SHT_STRTAB,
+		  .sh_offset = names_off,
+		  .sh_size = sizeof(names),
+		  .sh_addralign = 1 },
 	};
 	memcpy(file, &header, sizeof(header));
 	memcpy(file + table_off, eh_frame, len);

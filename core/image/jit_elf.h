@@ -16,7 +16,8 @@ void fm_jit_rows_deinit(struct fm_jit_rows *r);
 
 // Adds the object's functions, with lines where it has DWARF, to ranges, and its unwind rows to ret (zeroed). Objects as compilers leave them
 // (ET_REL) are relocated in place: their section headers say where the sections lie. ranges may be NULL.
-FM_MUST_CHECK enum fm_err fm_jit_elf_read(uint8_t *elf, size_t len, uint32_t owner, struct fm_code_ranges *ranges, struct fm_jit_rows *ret);
+FM_MUST_CHECK enum fm_err fm_jit_elf_read(uint8_t *elf, size_t len, uint32_t owner, struct fm_code_ranges *ranges,
+					  struct fm_jit_rows *ret);
 
 // Unwind rows of a bare .eh_frame that lies at addr.
 void fm_jit_eh_frame_read(const uint8_t *eh_frame, size_t len, uint64_t addr, struct fm_jit_rows *ret);

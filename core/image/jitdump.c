@@ -53,8 +53,8 @@ static void add_lines(struct fm_jitdump *d, const struct fm_code_range *range, s
 	d->n_bad_records += c.err != 0;
 }
 
-static void take_load(struct fm_jitdump *d, struct fm_cursor *c, uint32_t owner, struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind,
-		      void *ctx)
+static void take_load(struct fm_jitdump *d, struct fm_cursor *c, uint32_t owner, struct fm_code_ranges *ranges,
+		      fm_jitdump_unwind_fn unwind, void *ctx)
 {
 	fm_cursor_u32(c); // pid
 	fm_cursor_u32(c); // tid
@@ -70,7 +70,8 @@ static void take_load(struct fm_jitdump *d, struct fm_cursor *c, uint32_t owner,
 		add_lines(d, range, ranges);
 	if (range && unwind && d->unwinding.len && d->eh_frame_hdr_size <= d->unwinding.len)
 		// perf lays the table behind the code, on the next multiple of 8; its addresses are counted from there.
-		unwind(ctx, addr, size, d->unwinding.data, d->unwinding.len - d->eh_frame_hdr_size, (addr + size + 7) & ~7ull);
+		unwind(ctx, addr, size, d->unwinding.data, d->unwinding.len - d->eh_frame_hdr_size,
+		       (addr + size + 7) & ~7ull);
 	d->debug_info.len = d->unwinding.len = 0;
 }
 
@@ -124,8 +125,8 @@ static enum fm_err take_header(struct fm_jitdump *d, struct fm_cursor *c)
 	return FM_OK;
 }
 
-enum fm_err fm_jitdump_parse(struct fm_jitdump *d, const uint8_t *data, size_t len, uint32_t owner, struct fm_code_ranges *ranges,
-			     fm_jitdump_unwind_fn unwind, void *ctx, size_t *ret_used)
+enum fm_err fm_jitdump_parse(struct fm_jitdump *d, const uint8_t *data, size_t len, uint32_t owner,
+			     struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind, void *ctx, size_t *ret_used)
 {
 	struct fm_cursor c = fm_cursor_over(data, len);
 	*ret_used = 0;

@@ -22,9 +22,11 @@ struct fm_jitdump {
 void fm_jitdump_deinit(struct fm_jitdump *d);
 
 // Unwind information of a piece of code: .eh_frame as it would stand at addr.
-typedef void (*fm_jitdump_unwind_fn)(void *ctx, uint64_t start, uint64_t size, const uint8_t *eh_frame, size_t len, uint64_t addr);
+typedef void (*fm_jitdump_unwind_fn)(void *ctx, uint64_t start, uint64_t size, const uint8_t *eh_frame, size_t len,
+				     uint64_t addr);
 
 // Takes whole records; *ret_used is how many bytes these were, more may follow. FM_E_BAD_MAGIC: no jitdump, or of another byte order or
 // version; FM_E_CORRUPT: a record cannot be what it says, and nothing behind it can be found. unwind may be NULL.
-FM_MUST_CHECK enum fm_err fm_jitdump_parse(struct fm_jitdump *d, const uint8_t *data, size_t len, uint32_t owner, struct fm_code_ranges *ranges,
-					   fm_jitdump_unwind_fn unwind, void *ctx, size_t *ret_used);
+FM_MUST_CHECK enum fm_err fm_jitdump_parse(struct fm_jitdump *d, const uint8_t *data, size_t len, uint32_t owner,
+					   struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind, void *ctx,
+					   size_t *ret_used);

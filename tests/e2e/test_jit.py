@@ -26,7 +26,18 @@ def pick(low: int, high: int) -> Python:
 @pytest.fixture(scope="session")
 def emitter(tmp_path_factory: Any) -> Path:
     out: Path = tmp_path_factory.mktemp("emitter") / "jit_emitter.so"
-    command = ["cc", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", str(TARGETS / "jit_emitter.c"), "-o", str(out), "-lgcc_s"]
+    command = [
+        "cc",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-shared",
+        "-fPIC",
+        str(TARGETS / "jit_emitter.c"),
+        "-o",
+        str(out),
+        "-lgcc_s",
+    ]
     subprocess.run(command, check=True)
     return out
 
@@ -69,7 +80,9 @@ def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path,
         names = names_of(labels)
         assert names.index("py_call") < names.index(how) < names.index("py_back"), labels
     # No sample in the code went without a name. (ctypes' own callbacks go through a few bytes that libffi makes and names nowhere.)
-    nameless = sum(n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels))
+    nameless = sum(
+        n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels)
+    )
     assert nameless <= 0.01 * sum(n for _, n in inside), nameless
     if how == "by_jitdump":
         assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)

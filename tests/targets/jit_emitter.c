@@ -30,16 +30,19 @@ typedef uint64_t (*jit_fn)(uint64_t (*callback)(void *), void *arg);
 //   0: push %rbx            1: mov %rdi, %rax (3 bytes)   4: mov %rsi, %rdi       7: sub $48, %rsp     11: xor %ebx, %ebx
 //  13: call *%rax          15: mov $SPIN, %ecx           20: inc %rbx            23: dec %ecx          25: jne 20
 //  27: add %rbx, %rax      30: add $48, %rsp             34: pop %rbx            35: ret
-static const uint8_t code[] = { 0x53, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x83, 0xec, 0x30, 0x31, 0xdb, 0xff, 0xd0, 0xb9, 0x40, 0x0d, 0x03, 0x00,
-				0x48, 0xff, 0xc3, 0xff, 0xc9, 0x75, 0xf9, 0x48, 0x01, 0xd8, 0x48, 0x83, 0xc4, 0x30, 0x5b, 0xc3 };
+static const uint8_t code[] = { 0x53, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x83, 0xec, 0x30, 0x31,
+				0xdb, 0xff, 0xd0, 0xb9, 0x40, 0x0d, 0x03, 0x00, 0x48, 0xff, 0xc3, 0xff,
+				0xc9, 0x75, 0xf9, 0x48, 0x01, 0xd8, 0x48, 0x83, 0xc4, 0x30, 0x5b, 0xc3 };
 
 // ---- .eh_frame of the code, with 8-byte addresses relative to where they stand ----
 
 static size_t put_eh_frame(uint8_t *to, uint64_t addr, uint64_t code_addr)
 {
-	static const uint8_t cie[] = { 20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1c, 0x0c, 7, 8, 0x90, 1, 0, 0 };
+	static const uint8_t cie[] = { 20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+				       1,  0x78, 16, 1, 0x1c, 0x0c, 7, 8, 0x90, 1,   0,   0 };
 	// advance 1: cfa + 16, rbx at -16; advance 10: cfa + 64; advance 23: cfa + 16; advance 1: cfa + 8, rbx as it was
-	static const uint8_t rules[] = { 0x41, 0x0e, 16, 0x83, 2, 0x4a, 0x0e, 64, 0x40 + 23, 0x0e, 16, 0x41, 0x0e, 8, 0xc3, 0 };
+	static const uint8_t rules[] = { 0x41,      0x0e, 16, 0x83, 2,    0x4a, 0x0e, 64,
+					 0x40 + 23, 0x0e, 16, 0x41, 0x0e, 8,    0xc3, 0 };
 	uint8_t *p = to;
 	memcpy(p, cie, sizeof(cie));
 	p += sizeof(cie);
@@ -83,25 +86,53 @@ static void tell_gdb(const uint8_t *at, const char *name, const uint8_t *eh_fram
 	size_t names_len = strlen(name) + 2, off = sizeof(Elf64_Ehdr);
 	uint8_t *file = calloc(1, 4096 + names_len + eh_len);
 	Elf64_Shdr s[N] = { { 0 } };
-	Elf64_Sym symbols[2] = { { 0 }, { .st_name = 1, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), .st_shndx = TEXT, .st_size = sizeof(code) } };
-	s[TEXT] = (Elf64_Shdr){ .sh_name = 1, .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC | SHF_EXECINSTR, .sh_addr = (uintptr_t)at, .sh_offset = off, .sh_size = sizeof(code) };
+	Elf64_Sym symbols[2] = { { 0 },
+				 { .st_name = 1,
+				   .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+				   .st_shndx = TEXT,
+				   .st_size = sizeof(code) } };
+	s[TEXT] = (Elf64_Shdr){ .sh_name = 1,
+				.sh_type = SHT_PROGBITS,
+				.sh_flags = SHF_ALLOC | SHF_EXECINSTR,
+				.sh_addr = (uintptr_t)at,
+				.sh_offset = off,
+				.sh_size = sizeof(code) };
 	memcpy(file + off, code, sizeof(code));
 	off += (sizeof(code) + 7) & ~7ul;
-	s[EH_FRAME] = (Elf64_Shdr){ .sh_name = 7, .sh_type = 0x70000001, .sh_flags = SHF_ALLOC, .sh_addr = (uintptr_t)eh_frame, .sh_offset = off, .sh_size = eh_len };
+	s[EH_FRAME] = (Elf64_Shdr){ .sh_name = 7,
+				    .sh_type = 0x70000001,
+				    .sh_flags = SHF_ALLOC,
+				    .sh_addr = (uintptr_t)eh_frame,
+				    .sh_offset = off,
+				    .sh_size = eh_len };
 	memcpy(file + off, eh_frame, eh_len);
 	off += (eh_len + 7) & ~7ul;
-	s[SYMTAB] = (Elf64_Shdr){ .sh_name = 17, .sh_type = SHT_SYMTAB, .sh_offset = off, .sh_size = sizeof(symbols), .sh_entsize = sizeof(Elf64_Sym), .sh_link = STRTAB, .sh_info = 1 };
+	s[SYMTAB] = (Elf64_Shdr){ .sh_name = 17,
+				  .sh_type = SHT_SYMTAB,
+				  .sh_offset = off,
+				  .sh_size = sizeof(symbols),
+				  .sh_entsize = sizeof(Elf64_Sym),
+				  .sh_link = STRTAB,
+				  .sh_info = 1 };
 	memcpy(file + off, symbols, sizeof(symbols));
 	off += sizeof(symbols);
 	s[STRTAB] = (Elf64_Shdr){ .sh_name = 25, .sh_type = SHT_STRTAB, .sh_offset = off, .sh_size = names_len };
 	memcpy(file + off + 1, name, names_len - 1);
 	off += names_len;
-	s[SHSTRTAB] = (Elf64_Shdr){ .sh_name = 33, .sh_type = SHT_STRTAB, .sh_offset = off, .sh_size = sizeof(sections) };
+	s[SHSTRTAB] =
+		(Elf64_Shdr){ .sh_name = 33, .sh_type = SHT_STRTAB, .sh_offset = off, .sh_size = sizeof(sections) };
 	memcpy(file + off, sections, sizeof(sections));
 	off = (off + sizeof(sections) + 7) & ~7ul;
 	memcpy(file + off, s, sizeof(s));
-	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT }, .e_type = ET_REL, .e_machine = EM_X86_64,
-			      .e_version = 1, .e_shoff = off, .e_ehsize = sizeof(header), .e_shentsize = sizeof(*s), .e_shnum = N, .e_shstrndx = SHSTRTAB };
+	Elf64_Ehdr header = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			      .e_type = ET_REL,
+			      .e_machine = EM_X86_64,
+			      .e_version = 1,
+			      .e_shoff = off,
+			      .e_ehsize = sizeof(header),
+			      .e_shentsize = sizeof(*s),
+			      .e_shnum = N,
+			      .e_shstrndx = SHSTRTAB };
 	memcpy(file, &header, sizeof(header));
 	struct jit_code_entry *entry = calloc(1, sizeof(*entry));
 	entry->symfile_addr = (const char *)file;
