@@ -135,9 +135,12 @@ enum fm_err fm_debug_file_find(const char *image_path, const struct fm_elf *main
 	read_link(main, place, &s.crc);
 	if (search_all(&s))
 		return FM_OK;
-	if (may_ask_server && build_id.len && !fm_debuginfod_find(build_id, place->path, sizeof(place->path)) &&
-	    open_candidate(&s, place->path, FM_DEBUG_SERVER))
-		return FM_OK;
+	if (may_ask_server && build_id.len) {
+		enum fm_err err = fm_debuginfod_find(build_id, place->path, sizeof(place->path));
+		if (!err && open_candidate(&s, place->path, FM_DEBUG_SERVER))
+			return FM_OK;
+		place->is_server_silent = err == FM_E_IO;
+	}
 	place->path[0] = 0;
 	return FM_E_NOT_FOUND;
 }

@@ -26,6 +26,7 @@ struct fm_debug_place {
 	enum fm_debug_origin origin;
 	char path[4096];
 	char link[256]; // the name in .gnu_debuglink; "" without one
+	bool is_server_silent; // it was asked and did not answer; another time it may
 };
 
 // main may be NULL when the image is gone. On FM_OK *ret is open and place says where; FM_E_NOT_FOUND: there is none

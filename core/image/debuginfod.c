@@ -1,6 +1,7 @@
 #include "image/debuginfod.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -57,7 +58,7 @@ enum fm_err fm_debuginfod_find(struct fm_str build_id, char *ret_path, size_t ca
 		return FM_E_UNSUPPORTED;
 	fm_debuginfod_start_clock();
 	if (fm_now_ns() > deadline_ns)
-		return FM_E_NOT_FOUND;
+		return FM_E_IO;
 	void *client = begin();
 	if (!client)
 		return FM_E_UNSUPPORTED;
@@ -69,5 +70,8 @@ enum fm_err fm_debuginfod_find(struct fm_str build_id, char *ret_path, size_t ca
 		close(fd);
 	bool fits = fd >= 0 && path && (size_t)snprintf(ret_path, cap, "%s", path) < cap;
 	free(path);
-	return fits ? FM_OK : FM_E_NOT_FOUND;
+	if (fits)
+		return FM_OK;
+	// A transfer that we stopped ends as "no such file", too.
+	return fd == -ENOENT && fm_now_ns() <= deadline_ns ? FM_E_NOT_FOUND : FM_E_IO;
 }

@@ -12,8 +12,9 @@
 bool fm_debuginfod_is_wanted(void);
 // The library can be loaded.
 bool fm_debuginfod_is_there(void);
-// The path of the file in libdebuginfod's own cache. FM_E_NOT_FOUND: the server has none, cannot be reached, or took
-// too long (FM_DEBUGINFOD_SECONDS for all files of this process together); FM_E_UNSUPPORTED: no library or no server.
+// The path of the file in libdebuginfod's own cache. FM_E_NOT_FOUND: the server has none; FM_E_IO: it cannot be reached
+// or took too long (FM_DEBUGINFOD_SECONDS for all files of this process together); FM_E_UNSUPPORTED: no library or no
+// server.
 #define FM_DEBUGINFOD_SECONDS 30
 // Starts that clock, unless it runs: call it before forking, or each child has its own.
 void fm_debuginfod_start_clock(void);

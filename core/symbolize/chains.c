@@ -82,6 +82,7 @@ void fm_chains_pack(const struct fm_chains *c, struct fm_buf *out)
 	fm_buf_u8(out, c->facts.origin);
 	fm_buf_u8(out, c->facts.is_damaged);
 	fm_buf_u8(out, c->facts.did_ask_server);
+	fm_buf_u8(out, c->facts.is_server_silent);
 	pack_str(out, c->facts.debug_path);
 	pack_str(out, c->facts.debug_link);
 	fm_buf_varint(out, c->strings.strings.n);
@@ -122,6 +123,7 @@ static void unpack(struct fm_chains *c, struct fm_cursor *in)
 	c->facts.origin = fm_cursor_u8(in);
 	c->facts.is_damaged = fm_cursor_u8(in);
 	c->facts.did_ask_server = fm_cursor_u8(in);
+	c->facts.is_server_silent = fm_cursor_u8(in);
 	struct fm_str path = fm_cursor_str(in), link_name = fm_cursor_str(in);
 	uint32_t n_strings = unpack_u32(in, UINT32_MAX);
 	// A string that comes twice would shift the numbers of all that follow: no packer writes one.

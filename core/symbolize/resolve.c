@@ -70,7 +70,8 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 	struct collect c = { ret, addrs, symbols, fm_alloc(n + 1) };
 	struct fm_lines *lines = NULL;
 	if (!request->symbols_only) {
-		ret->facts.did_ask_server = fm_debuginfod_is_wanted();
+		ret->facts.is_server_silent = object->place.is_server_silent;
+		ret->facts.did_ask_server = fm_debuginfod_is_wanted() && !object->place.is_server_silent;
 		enum fm_err err = fm_lines_open(object, &lines);
 		ret->facts.is_damaged = err == FM_E_CORRUPT;
 		if (!err) {

@@ -20,6 +20,12 @@ def pytest_generate_tests(metafunc: Any) -> None:
         metafunc.parametrize("python", metafunc.config.fathom_pythons, ids=str, scope="session")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory) -> None:
+    """Nothing that the user's reports remember, and nothing left behind there."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""
