@@ -1,5 +1,6 @@
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
