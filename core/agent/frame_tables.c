@@ -28,6 +28,8 @@ static void announce(uint64_t addr)
 	for (uint32_t i = 0; i < FM_WIRE_N_FRAME_TABLES; i++) {
 		struct fm_wire_frame_table *e = &table()[i];
 		uint64_t expected = 0;
+		if (atomic_load_explicit(&e->owner, memory_order_relaxed))
+			continue;
 		if (!atomic_compare_exchange_strong(&e->owner, &expected,
 						    owner_of(fm_sig.process_idx, FM_WIRE_FRAME_CLAIMED)))
 			continue;

@@ -1,5 +1,6 @@
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any, Callable, Optional, Sequence
@@ -18,6 +19,12 @@ def pytest_generate_tests(metafunc: Any) -> None:
         if not hasattr(metafunc.config, "fathom_pythons"):
             metafunc.config.fathom_pythons = find_pythons()
         metafunc.parametrize("python", metafunc.config.fathom_pythons, ids=str, scope="session")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory) -> None:
+    """Nothing that the user's reports remember, and nothing left behind there."""
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture(scope="session")

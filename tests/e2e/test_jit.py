@@ -93,6 +93,18 @@ def test_code_that_nobody_tells_of_is_said_so(emitter: Path, tmp_path: Path) -> 
     assert any("run-time code" in line for line in capture.raw["coverage"]), capture.raw["coverage"]
 
 
+def test_damage_is_said_and_the_rest_is_used(emitter: Path, tmp_path: Path) -> None:
+    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.5, 5, "survivor"], OPTIONS, pick(8, 15))
+    assert sum(n for _, n in stacks_with(capture, "survivor")) > 200
+    assert any("damaged" in line and "run-time code" in line for line in capture.raw["coverage"]), capture.raw["coverage"]
+
+
+def test_a_forked_child_runs_code_of_its_parent(emitter: Path, tmp_path: Path) -> None:
+    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.7, "fork"], OPTIONS, pick(8, 15))
+    assert sum(n for _, n in stacks_with(capture, "inherited_code")) > 200
+    check_whole(capture, 200)
+
+
 def test_other_code_at_the_same_address(emitter: Path, tmp_path: Path) -> None:
     capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.6, "remake"], OPTIONS, pick(8, 15))
     first, second = (sum(n for _, n in stacks_with(capture, name)) for name in ("first_code", "second_code"))

@@ -4,6 +4,7 @@ jit_calls.py EMITTER SECONDS HOW NAME [HOW NAME]...: py_main calls each in turn,
 """
 
 import ctypes
+import os
 import sys
 import time
 
@@ -43,9 +44,20 @@ def py_remake(seconds):
     py_call(code, seconds)
 
 
+def py_fork(seconds):
+    code = emitter.jit_make(1, b"inherited_code")
+    child = os.fork()
+    if child == 0:
+        py_call(code, seconds)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
 back = CALLBACK(py_back)
 if sys.argv[3] == "remake":
     py_remake(float(sys.argv[2]))
+elif sys.argv[3] == "fork":
+    py_fork(float(sys.argv[2]))
 else:
     py_main(float(sys.argv[2]), [(int(sys.argv[i]), sys.argv[i + 1]) for i in range(3, len(sys.argv), 2)])
 emitter.jit_clean()

@@ -22,6 +22,7 @@ enum how {
 	BY_JITDUMP = 2,        // jitdump with DEBUG_INFO and UNWINDING_INFO
 	BY_PERF_MAP = 3,       // the perf map alone: no unwind information
 	BY_NOTHING = 4,
+	BY_DAMAGE = 5, // every way at once, all of it broken but one line of the perf map
 };
 
 typedef uint64_t (*jit_fn)(uint64_t (*callback)(void *), void *arg);
@@ -226,6 +227,24 @@ static void write_dump(const uint8_t *at, const char *name, const uint8_t *eh_fr
 	fflush(f);
 }
 
+// What a crash, a full disk or a bug leaves behind.
+static void tell_damage(const uint8_t *at, const char *name)
+{
+	static struct jit_code_entry entry;
+	static char object[256] = "\177ELF\2\1\1 and no more";
+	entry.symfile_addr = object;
+	entry.symfile_size = sizeof(object);
+	__jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = &entry;
+	FILE *f = open_dump();
+	uint32_t record[4] = { 0, 3, 0, 0 }; // shorter than its own head
+	fwrite(record, sizeof(record), 1, f);
+	fflush(f);
+	write_perf_map(at, name);
+	f = fopen(perf_map, "a");
+	fprintf(f, "this is no line\n12345 nor this\n%lx", (unsigned long)(uintptr_t)at);
+	fclose(f);
+}
+
 // ---- the compiler ----
 
 void __register_frame(void *) __attribute__((weak));
@@ -247,6 +266,8 @@ EXPORT jit_fn jit_make(int how, const char *name)
 		__register_frame(eh_frame);
 	if (how == BY_REGISTER_FRAME || how == BY_PERF_MAP)
 		write_perf_map(at, name);
+	if (how == BY_DAMAGE)
+		tell_damage(at, name);
 	if (how == BY_JITDUMP)
 		write_dump(at, name, eh_frame, eh_len);
 	return (jit_fn)at;

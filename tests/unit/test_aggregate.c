@@ -4,6 +4,7 @@
 
 #include "aggregate/analysis.h"
 #include "aggregate/leaves.h"
+#include "aggregate/libraries.h"
 #include "aggregate/path.h"
 #include "support/known.h"
 
@@ -244,6 +245,83 @@ TEST(tally_keeps_threads_and_classes_apart_and_counts_nonsense)
 		n += t.cells.items[i].n;
 	CHECK_EQ(n, 100000);
 	fm_tally_deinit(&t);
+}
+
+// An image that is gone, with what the capture noted of it: outer() with inner() inlined, which once is called for real.
+//   outer + inner      7 samples
+//   outer              2 samples
+//   inner              1 sample
+static struct fm_analysis *open_inlined(const struct fm_view_options *options)
+{
+	char path[] = "/tmp/fathom-test-XXXXXX";
+	int fd = mkstemp(path);
+	CHECK(fd >= 0);
+	close(fd);
+	struct fm_writer *w;
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	struct fm_process_info info = { .pid = 1 };
+	uint32_t thread = fm_writer_thread(w, fm_writer_process(w, &info), 1, 0);
+	uint32_t image = fm_writer_image(w, FM_STR_LIT("/nonexistent/lib.so"), FM_STR_LIT("\1\2\3\4"), 0);
+	const struct fm_symbol_link links[] = { { FM_STR_LIT("outer"), FM_STR_LIT("/src/a.c"), 10, 15, false },
+						{ FM_STR_LIT("inner"), FM_STR_LIT("/src/b.h"), 3, 4, true },
+						{ FM_STR_LIT("inner"), FM_STR_LIT("/src/b.h"), 3, 5, false } };
+	fm_writer_symbol(w, image, 0x100, links, 2);
+	fm_writer_symbol(w, image, 0x200, links, 1);
+	fm_writer_symbol(w, image, 0x300, links + 2, 1);
+	uint64_t time_ns = 0;
+	static const unsigned n_samples[] = { 7, 2, 1 };
+	for (unsigned i = 0; i < 3; i++) {
+		uint32_t frame = fm_writer_frame(w, FM_FRAME_NATIVE, image, 0x100 * (i + 1));
+		known_samples(w, &time_ns, thread, fm_writer_stack(w, FM_ROOT_STACK, frame), FM_CLASS_NATIVE, n_samples[i]);
+	}
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	struct fm_analysis *a;
+	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	unlink(path);
+	return a;
+}
+
+TEST(an_inlined_function_has_its_own_time_and_the_one_around_it_the_total)
+{
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	struct fm_analysis *a = open_inlined(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	const struct fm_function_row *outer = function(a, &t, "outer"), *inner = function(a, &t, "inner");
+	CHECK_EQ(t.functions.n, 2); // inlined or not, it is one function
+	CHECK_EQ(fm_weight_cpu_ns(&outer->self), MS(2));
+	CHECK_EQ(fm_weight_cpu_ns(&outer->total), MS(9));
+	CHECK_EQ(fm_weight_cpu_ns(&inner->self), MS(8));
+	CHECK_EQ(fm_weight_cpu_ns(&inner->total), MS(8));
+	CHECK(!outer->is_always_inlined && !inner->is_always_inlined);
+	CHECK_EQ(a->view.nodes.n, 1 + 3);
+	size_t n;
+	const struct fm_coverage *coverage = fm_symbolizer_coverage(a->symbolizer, &n);
+	CHECK_EQ(n, 1);
+	CHECK(memmem(coverage[0].why.p, coverage[0].why.len, "recorded with the capture", 25));
+	struct fm_libraries l;
+	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
+	CHECK_EQ(l.rows.n, 1);
+	CHECK(l.rows.items[0].share == 1 && l.rows.items[0].named_share == 1 && l.rows.items[0].lines_share == 1);
+	fm_libraries_deinit(&l);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+TEST(folded_inlines_belong_to_the_function_around_them)
+{
+	setenv("XDG_CACHE_HOME", "/dev/null", 1);
+	struct fm_view_options options = FM_VIEW_OPTIONS_DEFAULT;
+	options.no_inlines = true;
+	struct fm_analysis *a = open_inlined(&options);
+	struct fm_summary t;
+	build(&t, a);
+	CHECK_EQ(fm_weight_cpu_ns(&function(a, &t, "outer")->self), MS(9));
+	CHECK_EQ(fm_weight_cpu_ns(&function(a, &t, "inner")->self), MS(1));
+	CHECK_EQ(a->view.nodes.n, 1 + 2);
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
 }
 
 TEST_MAIN()
