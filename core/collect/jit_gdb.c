@@ -14,8 +14,8 @@
 #define MAX_OBJECT_BYTES (64u << 20)
 // Entry and object may be freed and made again at the same addresses; the first bytes tell, as far as they do.
 #define HASHED_BYTES 4096u
-// An unchanged descriptor is believed so many times.
-#define MAX_SKIPPED 50u
+// An unchanged descriptor is believed so many times, a tenth of a second in all: the allocator may have put new things in old places.
+#define MAX_SKIPPED 10u
 
 struct entry {
 	uint64_t next, prev, addr, size;

@@ -46,6 +46,7 @@ struct recorded_process {
 	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
 	struct fm_map frames;              // pc -> writer frame id, for samples within:
 	uint64_t frames_from_ns, frames_until_ns;
+	uint32_t frames_epoch; // grows when addresses come to mean something else
 	struct fm_jit *jit;
 };
 
@@ -55,8 +56,13 @@ struct recorded_slot {
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
 	char name[32];
+	uint32_t epoch;          // of the process's frames, when the stacks below were made
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
+	FM_VEC(uint64_t) wire;   // the same stack as the ring had it; RAW_IS_EXACT marks an interrupted pc
 };
+
+// Bit 63 of a wire frame is free: kinds are few.
+#define RAW_IS_EXACT (1ull << 63)
 
 struct exit_status {
 	uint32_t pid;
@@ -103,8 +109,10 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	for (size_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			process_deinit(&r->processes[i]);
-	for (size_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+	for (size_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		fm_vec_deinit(&r->slots[i].stacks);
+		fm_vec_deinit(&r->slots[i].wire);
+	}
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
 	fm_rows_destroy(r->rows);
@@ -214,6 +222,12 @@ void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, in
 	fm_vec_push(&r->exits, (struct exit_status){ pid, exit_code, exit_signal });
 }
 
+static void forget_frames(struct recorded_process *p)
+{
+	fm_map_deinit(&p->frames);
+	p->frames_epoch++;
+}
+
 // ---- definitions ----
 
 static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
@@ -280,7 +294,7 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 	if (is_replacing)
 		fm_vec_push(&p->replaced_ns, rec->time_ns);
 	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
-	fm_map_deinit(&p->frames); // addresses may mean something else now
+	forget_frames(p);
 	p->frames_from_ns = p->frames_until_ns = 0;
 	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
 	if (!(rec->flags & FM_IMAGE_IS_VDSO))
@@ -319,7 +333,7 @@ static void select_frames(struct recorded_process *p, uint64_t time_ns)
 		else
 			p->frames_until_ns = FM_MIN(p->frames_until_ns, at);
 	}
-	fm_map_deinit(&p->frames);
+	forget_frames(p);
 }
 
 static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t lookup_pc, uint64_t time_ns)
@@ -364,17 +378,23 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 static void take_sample(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_sample *rec)
 {
 	uint64_t n_new = (uint64_t)rec->n_frames - rec->n_shared;
-	if (rec->rec.size < sizeof(*rec) || rec->n_shared > rec->n_frames || rec->n_shared > s->stacks.n ||
+	if (rec->rec.size < sizeof(*rec) || rec->n_shared > rec->n_frames || rec->n_shared > s->wire.n ||
 	    n_new * 8 > rec->rec.size - sizeof(*rec)) {
 		r->totals.n_bad_records++;
 		return;
 	}
-	uint32_t stack = rec->n_shared ? s->stacks.items[rec->n_shared - 1] : FM_ROOT_STACK;
-	s->stacks.n = rec->n_shared;
 	select_frames(p, rec->time_ns);
-	for (uint64_t i = n_new; i-- > 0;) { // outermost first
-		bool is_exact = i == rec->leaf_idx || i == rec->exact_idx;
-		stack = fm_writer_stack(r->writer, stack, resolve_frame(r, p, rec->frames[i], is_exact, rec->time_ns));
+	s->wire.n = rec->n_shared;
+	for (uint64_t i = n_new; i-- > 0;) // outermost first
+		fm_vec_push(&s->wire, rec->frames[i] | (i == rec->leaf_idx || i == rec->exact_idx ? RAW_IS_EXACT : 0));
+	// What is shared with the last sample has its stacks already, unless its addresses have changed their meaning since.
+	s->stacks.n = s->epoch == p->frames_epoch ? rec->n_shared : 0;
+	s->epoch = p->frames_epoch;
+	uint32_t stack = s->stacks.n ? s->stacks.items[s->stacks.n - 1] : FM_ROOT_STACK;
+	while (s->stacks.n < s->wire.n) {
+		uint64_t wire = s->wire.items[s->stacks.n];
+		uint32_t frame = resolve_frame(r, p, wire & ~RAW_IS_EXACT, (wire & RAW_IS_EXACT) != 0, rec->time_ns);
+		stack = fm_writer_stack(r->writer, stack, frame);
 		fm_vec_push(&s->stacks, stack);
 	}
 	struct fm_sample sample = {
@@ -440,7 +460,7 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->tid = owner->tid;
 	s->definitions_read = 0;
 	s->name[0] = 0;
-	s->stacks.n = 0;
+	s->stacks.n = s->wire.n = 0;
 	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
 }
 
@@ -471,7 +491,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	s->is_used = false;
-	s->stacks.n = 0;
+	s->stacks.n = s->wire.n = 0;
 	fm_shared_free_slot(r->shared, idx);
 }
 
@@ -572,7 +592,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 	read_rings(r);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && fm_jit_look(r->processes[i].jit))
-			fm_map_deinit(&r->processes[i].frames); // addresses mean something else from now on
+			forget_frames(&r->processes[i]);
 	if (!look)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
