@@ -29,8 +29,8 @@ static void look_at_symbols(const uint8_t *file, size_t size, uintptr_t bias)
 		if (symtab->sh_type != SHT_SYMTAB || symtab->sh_link >= ehdr->e_shnum)
 			continue;
 		const ElfW(Shdr) *strtab = &sections[symtab->sh_link];
-		if (symtab->sh_offset > size || symtab->sh_size > size - symtab->sh_offset || strtab->sh_offset > size ||
-		    strtab->sh_size > size - strtab->sh_offset)
+		if (symtab->sh_offset > size || symtab->sh_size > size - symtab->sh_offset ||
+		    strtab->sh_offset > size || strtab->sh_size > size - strtab->sh_offset)
 			return;
 		const ElfW(Sym) *symbols = (const void *)(file + symtab->sh_offset);
 		const char *names = (const char *)file + strtab->sh_offset;

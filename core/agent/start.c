@@ -118,7 +118,8 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	if (fm_sig_n_images_at_start < FM_SIG_N_IMAGES_AT_START) {
 		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
-		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr, info->dlpi_name ? info->dlpi_name : "" };
+		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr,
+						     info->dlpi_name ? info->dlpi_name : "" };
 	}
 	bool had_python = fm_sig.has_python;
 	uint64_t tls_helper_size = 0;
@@ -155,8 +156,7 @@ static void tell_exec_name(void)
 	struct fm_sig_thread *t = fm_sig_thread_get();
 	if (!t)
 		return;
-	struct fm_wire_exec_name *rec =
-		fm_sig_ring_reserve(t, FM_WIRE_EXEC_NAME, sizeof(*rec) + exe_len + command_len);
+	struct fm_wire_exec_name *rec = fm_sig_ring_reserve(t, FM_WIRE_EXEC_NAME, sizeof(*rec) + exe_len + command_len);
 	if (!rec)
 		return;
 	rec->exe_len = (uint32_t)exe_len;

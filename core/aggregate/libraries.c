@@ -94,7 +94,8 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 		const struct library *sums = &b.libraries[i];
 		double share = n && b.ns[0] ? (double)sums->all_ns / (double)b.ns[0] : 0;
 		// System calls have their names and need no lines.
-		if (share < FM_LIBRARY_MIN_SHARE || fm_str_eq(fm_symbolizer_library(symbolizer, i), FM_STR_LIT("[kernel]")))
+		if (share < FM_LIBRARY_MIN_SHARE ||
+		    fm_str_eq(fm_symbolizer_library(symbolizer, i), FM_STR_LIT("[kernel]")))
 			continue;
 		struct fm_library_row row = { .path = fm_symbolizer_library(symbolizer, i),
 					      .share = share,

@@ -105,7 +105,8 @@ static void add_functions(struct build *b, const struct payer *payers)
 
 		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
 		fm_weight_add(&row->self, &b->self[i]);
-		row->is_always_inlined = v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
+		row->is_always_inlined =
+			v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
 		seen[row - t->functions.items] = true;
 		bool is_python =
 			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;

@@ -6,8 +6,8 @@
 const char *fm_err_text(enum fm_err err)
 {
 	switch (err) {
-#define X(name, number, text)                                                            \
-	case name:                                                                       \
+#define X(name, number, text) \
+	case name:            \
 		return text;
 		FM_ERRORS(X)
 #undef X

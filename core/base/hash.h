@@ -25,7 +25,7 @@ struct fm_map {
 	struct fm_map_entry {
 		uint64_t key, value;
 		bool used;
-	} *entries;
+	} * entries;
 	size_t n, cap;
 };
 void fm_map_deinit(struct fm_map *map);

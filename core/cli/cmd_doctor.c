@@ -54,12 +54,18 @@ static void check_engines(void)
 	if (fm_engine_perf_is_permitted(&err))
 		snprintf(text, sizeof(text), "permitted (perf_event_paranoid is %d)", paranoid);
 	else if (err == EACCES || err == EPERM)
-		snprintf(text, sizeof(text), "refused (perf_event_paranoid is %d); 'sysctl kernel.perf_event_paranoid=2' as root permits it", paranoid);
+		snprintf(
+			text, sizeof(text),
+			"refused (perf_event_paranoid is %d); 'sysctl kernel.perf_event_paranoid=2' as root permits it",
+			paranoid);
 	else
-		snprintf(text, sizeof(text), "not there: %s; needs Linux 5.13 or a container that lets perf_event_open through", strerror(err));
+		snprintf(text, sizeof(text),
+			 "not there: %s; needs Linux 5.13 or a container that lets perf_event_open through",
+			 strerror(err));
 	line(fm_engine_perf_is_permitted(NULL) ? GOOD : NOTE, "perf events", text);
 	snprintf(text, sizeof(text), "%s: %s", fm_engine_choose() == FM_ENGINE_PERF ? "perf" : "ticker",
-		 fm_machine_is_virtual() ? "a virtual machine, where timer interrupts cost the program more than signals from another core"
+		 fm_machine_is_virtual() ? "a virtual machine, where timer interrupts cost the program more than "
+					   "signals from another core"
 		 : fm_engine_choose() == FM_ENGINE_PERF ? "the better clock where timer interrupts are cheap"
 							: "perf events are not to be had");
 	line(GOOD, "engine used", text);
@@ -75,7 +81,9 @@ static void check_libc(void)
 	sscanf(version, "%d.%d", &major, &minor);
 	bool is_new = major > 2 || (major == 2 && minor >= 35);
 	snprintf(text, sizeof(text), "%s%s", version,
-		 is_new ? "" : ": older than 2.35, so native stacks through libraries loaded later (extension modules) follow frame pointers only");
+		 is_new ? ""
+			: ": older than 2.35, so native stacks through libraries loaded later (extension modules) "
+			  "follow frame pointers only");
 	line(is_new ? GOOD : NOTE, "glibc", text);
 }
 
@@ -83,15 +91,16 @@ static void check_ptrace(void)
 {
 	int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
 	char text[160];
-	snprintf(text, sizeof(text), scope <= 1 ? "own children may be looked at (ptrace_scope is %d)"
-						: "restricted (ptrace_scope is %d): the ticker uses a slower way to see which threads run",
+	snprintf(text, sizeof(text),
+		 scope <= 1 ? "own children may be looked at (ptrace_scope is %d)"
+			    : "restricted (ptrace_scope is %d): the ticker uses a slower way to see which threads run",
 		 scope);
 	line(scope <= 1 ? GOOD : NOTE, "thread states", text);
 }
 
 static void check_python(void)
 {
-	static const char *const names[] = { "python3", "python3.8", "python3.9", "python3.10", "python3.11",
+	static const char *const names[] = { "python3",    "python3.8",  "python3.9",  "python3.10", "python3.11",
 					     "python3.12", "python3.13", "python3.14", "python3.15" };
 	bool any = false;
 	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++) {
@@ -106,7 +115,8 @@ static void check_python(void)
 			bool is_known = minor >= 8 && minor <= 15;
 			any |= is_known;
 			if (!is_known)
-				strncat(text, " (not a version Fathom knows: native frames only)", sizeof(text) - strlen(text) - 1);
+				strncat(text, " (not a version Fathom knows: native frames only)",
+					sizeof(text) - strlen(text) - 1);
 			line(is_known ? GOOD : NOTE, names[i], text);
 		}
 		if (f)
@@ -123,21 +133,26 @@ static void check_names(void)
 	if (stat("/usr/lib/debug/.build-id", &st) == 0)
 		line(GOOD, "debug files", "/usr/lib/debug has some: lines and inlined calls of system libraries");
 	else
-		line(NOTE, "debug files", "none in /usr/lib/debug: system libraries have function names but no lines; install libc6-dbg and the -dbgsym "
-					  "packages, or name a folder in FATHOM_DEBUG_PATH");
+		line(NOTE, "debug files",
+		     "none in /usr/lib/debug: system libraries have function names but no lines; install libc6-dbg and "
+		     "the -dbgsym "
+		     "packages, or name a folder in FATHOM_DEBUG_PATH");
 	bool is_there = fm_debuginfod_is_there();
 	if (fm_debuginfod_is_wanted() && is_there)
 		snprintf(text, sizeof(text), "debug files are fetched from %.256s", getenv("DEBUGINFOD_URLS"));
 	else if (fm_debuginfod_is_wanted())
-		snprintf(text, sizeof(text), "DEBUGINFOD_URLS is set but libdebuginfod.so.1 is not there: install libdebuginfod1");
+		snprintf(text, sizeof(text),
+			 "DEBUGINFOD_URLS is set but libdebuginfod.so.1 is not there: install libdebuginfod1");
 	else
 		snprintf(text, sizeof(text), "not asked: set DEBUGINFOD_URLS to a server to fetch debug files%s",
 			 is_there ? "" : ", and install libdebuginfod1");
 	line(fm_debuginfod_is_wanted() && is_there ? GOOD : NOTE, "debuginfod", text);
 	if (!fm_cache_folder(folder, sizeof(folder)))
-		line(NOTE, "symbol cache", "no HOME and no XDG_CACHE_HOME: debug information is read again for each report");
+		line(NOTE, "symbol cache",
+		     "no HOME and no XDG_CACHE_HOME: debug information is read again for each report");
 	else if (stat(folder, &st) == 0 && access(folder, W_OK) != 0) {
-		snprintf(text, sizeof(text), "%s cannot be written: debug information is read again for each report", folder);
+		snprintf(text, sizeof(text), "%s cannot be written: debug information is read again for each report",
+			 folder);
 		line(NOTE, "symbol cache", text);
 	} else {
 		line(GOOD, "symbol cache", folder);
@@ -150,7 +165,8 @@ int fm_cmd_doctor(int argc, char **argv)
 	const struct fm_usage usage = {
 		.command = "doctor",
 		.operands = "",
-		.about = "Tell what this machine allows and lacks, each with the remedy. Exit code 1 when Fathom cannot work here.",
+		.about = "Tell what this machine allows and lacks, each with the remedy. Exit code 1 when Fathom "
+			 "cannot work here.",
 		.options = options,
 		.examples = "  fathom doctor\n",
 	};
@@ -161,7 +177,8 @@ int fm_cmd_doctor(int argc, char **argv)
 	struct utsname system;
 	char text[512];
 	if (uname(&system) == 0) {
-		snprintf(text, sizeof(text), "Linux %.128s on %.64s%s", system.release, system.machine, fm_machine_is_virtual() ? ", virtual" : "");
+		snprintf(text, sizeof(text), "Linux %.128s on %.64s%s", system.release, system.machine,
+			 fm_machine_is_virtual() ? ", virtual" : "");
 		line(GOOD, "system", text);
 	}
 	bool is_fine = check_agent();

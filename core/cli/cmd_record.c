@@ -41,24 +41,31 @@ int fm_cmd_record(int argc, char **argv)
 	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
 	bool native = false;
 	const struct fm_option options[] = {
-		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "where to write (default: profile.fathom, or profile.EXT of the format)" },
+		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
+		  "where to write (default: profile.fathom, or profile.EXT of the format)" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT",
 		  "fathom (default), or write speedscope, raw, flamegraph, chrometrace, ... directly" },
-		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time (default 1000; 10k is fine)" },
-		{ "duration", 'd', FM_OPT_TEXT, &duration, "SECONDS", "ask the program to stop after so long (default: unlimited)" },
+		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
+		  "samples per second of CPU time (default 1000; 10k is fine)" },
+		{ "duration", 'd', FM_OPT_TEXT, &duration, "SECONDS",
+		  "ask the program to stop after so long (default: unlimited)" },
 		{ "native", 'n', FM_OPT_FLAG, &native, NULL, "native frames too: always so; taken for py-spy's sake" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
-		{ "subprocesses", 's', FM_OPT_FLAG, &view.processes, NULL, "child processes are always followed; this names them in each stack" },
+		{ "subprocesses", 's', FM_OPT_FLAG, &view.processes, NULL,
+		  "child processes are always followed; this names them in each stack" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
 		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
 		{ "gil", 'g', FM_OPT_FLAG, &view.gil_only, NULL, "only samples in the interpreter itself" },
 		{ "idle", 'i', FM_OPT_FLAG, &view.idle, NULL, "waiting samples too, where the capture has them" },
 		{ "function", 'F', FM_OPT_FLAG, &view.by_function, NULL, "one frame per function instead of per line" },
 		{ "nolineno", 0, FM_OPT_FLAG, &view.no_line_numbers, NULL, "leave line numbers out" },
-		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL, "leave inlined calls inside the function around them" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
+		  "leave inlined calls inside the function around them" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
-		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
-		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },
+		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT",
+		  "sample less often rather than cost more (default 10; 0 = no limit)" },
+		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
+		  "what triggers samples (default: the cheaper one here)" },
 		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID", "attach to a running process (not built yet)" },
 		{ "nonblocking", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
@@ -80,7 +87,8 @@ int fm_cmd_record(int argc, char **argv)
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
 	if (pid) {
-		fm_say("attaching to a running process is not built yet; start the program with 'fathom record -o F -- PROGRAM'");
+		fm_say("attaching to a running process is not built yet; start the program with 'fathom record -o F -- "
+		       "PROGRAM'");
 		return FM_EXIT_FAILED;
 	}
 	if (ops.n == 0) {

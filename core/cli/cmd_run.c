@@ -33,7 +33,8 @@ static int make_dirs(char *path)
 }
 
 // <output dir>/<stem>/<UTC date and time>/, a new one.
-static enum fm_err make_results_dir(const char *output_dir, const char *stem, char *ret, size_t cap, struct fm_diag *diag)
+static enum fm_err make_results_dir(const char *output_dir, const char *stem, char *ret, size_t cap,
+				    struct fm_diag *diag)
 {
 	time_t now = time(NULL);
 	struct tm utc;
@@ -51,7 +52,8 @@ static enum fm_err make_results_dir(const char *output_dir, const char *stem, ch
 		if (errno != EEXIST)
 			break;
 	}
-	return fm_diag_set(diag, FM_E_IO, "cannot make the results folder %s: %s; choose another with --output-dir", ret, strerror(errno));
+	return fm_diag_set(diag, FM_E_IO, "cannot make the results folder %s: %s; choose another with --output-dir",
+			   ret, strerror(errno));
 }
 
 // The code as it was, beside its results.
@@ -76,15 +78,20 @@ int fm_cmd_run(int argc, char **argv)
 	bool is_quiet = false, is_cpu = false;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
-		{ "python", 0, FM_OPT_TEXT, &python, "PATH", "the interpreter for scripts and modules (default: python3 on PATH)" },
+		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
+		  "the interpreter for scripts and modules (default: python3 on PATH)" },
 		{ "cpu", 0, FM_OPT_FLAG, &is_cpu, NULL, "time only (all there is so far)" },
-		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time (default 1000; 10k is fine)" },
+		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
+		  "samples per second of CPU time (default 1000; 10k is fine)" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
-		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT", "sample less often rather than cost more (default 10; 0 = no limit)" },
+		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT",
+		  "sample less often rather than cost more (default 10; 0 = no limit)" },
 		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
-		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", "what triggers samples (default: the cheaper one here)" },
-		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL, "leave inlined calls inside the function around them" },
+		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
+		  "what triggers samples (default: the cheaper one here)" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
+		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
@@ -93,7 +100,8 @@ int fm_cmd_run(int argc, char **argv)
 	const struct fm_usage usage = {
 		.command = "run",
 		.operands = "TARGET [ARGUMENTS...]",
-		.about = "Profile a script, a module (-m) or any program, print where the time went and keep the results.",
+		.about = "Profile a script, a module (-m) or any program, print where the time went and keep the "
+			 "results.",
 		.options = options,
 		.examples = "  fathom run script.py --its-own-option\n"
 			    "  fathom run -m pytest tests\n"

@@ -49,8 +49,8 @@ struct fm_usage {
 	const char *operands; // "FILE"; as shown in the usage line
 	const char *about;    // one or two sentences
 	const struct fm_option *options;
-	const char *examples;                // whole lines, indented by two; may be NULL
-	bool stop_at_first_operand;          // "run script.py --flag": what follows the script belongs to it
+	const char *examples;       // whole lines, indented by two; may be NULL
+	bool stop_at_first_operand; // "run script.py --flag": what follows the script belongs to it
 	char last_option; // "run -m module -v": what follows this option's value belongs to the module; 0 = none
 	unsigned min_operands, max_operands; // max 0 = none allowed, UINT_MAX = any number
 	const char *missing_operand;         // the line when there are too few: "name a profile to report"

@@ -83,7 +83,8 @@ static enum fm_err find_python(struct fm_target *t, const char *python, struct f
 {
 	if (python && strchr(python, '/')) {
 		if (access(python, X_OK) != 0)
-			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python, strerror(errno));
+			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python,
+					   strerror(errno));
 		t->python = copy(python);
 		see_through_wrapper(t);
 		return FM_OK;
@@ -91,7 +92,8 @@ static enum fm_err find_python(struct fm_target *t, const char *python, struct f
 	const char *name = python ? python : "python3";
 	t->python = search_path(name);
 	if (!t->python)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH", name);
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH",
+				   name);
 	see_through_wrapper(t);
 	return FM_OK;
 }
@@ -117,7 +119,8 @@ enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *
 			char main_py[4096];
 			snprintf(main_py, sizeof(main_py), "%s/__main__.py", name);
 			if (access(main_py, R_OK) != 0)
-				return fm_diag_set(diag, FM_E_NOT_FOUND, "%s is a folder without a __main__.py; name a script in it", name);
+				return fm_diag_set(diag, FM_E_NOT_FOUND,
+						   "%s is a folder without a __main__.py; name a script in it", name);
 		} else if (is_there && access(name, R_OK) != 0 && access(name, X_OK) != 0) {
 			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
 		}

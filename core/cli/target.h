@@ -5,10 +5,10 @@
 #include "base/mem.h"
 
 struct fm_target {
-	FM_VEC(char *) argv;    // NULL-terminated command; the strings are the target's
-	char stem[256];         // names the results folder
-	const char *script;     // the script's path, NULL for a module or a program
-	char *python;           // the interpreter that runs it, NULL for a program
+	FM_VEC(char *) argv; // NULL-terminated command; the strings are the target's
+	char stem[256];      // names the results folder
+	const char *script;  // the script's path, NULL for a module or a program
+	char *python;        // the interpreter that runs it, NULL for a program
 };
 
 // operands: what follows the options, TARGET first. module: the value of -m, or NULL. python: the value of --python, or NULL.

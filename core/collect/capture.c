@@ -86,8 +86,10 @@ static void write_opening(struct capture *c)
 		fm_writer_meta(c->writer, "host", fm_str_of(text));
 	fm_writer_meta(c->writer, "fathom_version", fm_str_of(FM_VERSION));
 	fm_writer_meta(c->writer, "clock", FM_STR_LIT("monotonic"));
-	fm_writer_meta(c->writer, "mode", c->options->native ? FM_STR_LIT("cpu") : FM_STR_LIT("cpu, Python frames only"));
-	fm_writer_meta(c->writer, "engine", c->shared.header->engine == FM_ENGINE_PERF ? FM_STR_LIT("perf") : FM_STR_LIT("ticker"));
+	fm_writer_meta(c->writer, "mode",
+		       c->options->native ? FM_STR_LIT("cpu") : FM_STR_LIT("cpu, Python frames only"));
+	fm_writer_meta(c->writer, "engine",
+		       c->shared.header->engine == FM_ENGINE_PERF ? FM_STR_LIT("perf") : FM_STR_LIT("ticker"));
 	meta_uint(c->writer, "rate_hz", c->options->rate_hz);
 }
 
@@ -96,7 +98,8 @@ static void coverage(struct capture *c, const char *what, const char *why)
 	fm_writer_coverage(c->writer, fm_str_of(what), fm_str_of(why));
 }
 
-static void write_closing(struct capture *c, const struct fm_recorder_totals *totals, const struct fm_ticker_stats *ticks, uint64_t wall_ns)
+static void write_closing(struct capture *c, const struct fm_recorder_totals *totals,
+			  const struct fm_ticker_stats *ticks, uint64_t wall_ns)
 {
 	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
@@ -106,39 +109,51 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	else
 		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
 	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)fm_cost_total_cycles(&totals->cost) / cycles_per_ns));
-	meta_uint(c->writer, "handler_median_ns", (uint64_t)((double)fm_cost_median_cycles(&totals->cost) / cycles_per_ns));
+	meta_uint(c->writer, "handler_median_ns",
+		  (uint64_t)((double)fm_cost_median_cycles(&totals->cost) / cycles_per_ns));
 	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 	meta_uint(c->writer, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
-	meta_uint(c->writer, "target_user_ns", (uint64_t)c->usage.ru_utime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_utime.tv_usec * 1000u);
-	meta_uint(c->writer, "target_system_ns", (uint64_t)c->usage.ru_stime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_stime.tv_usec * 1000u);
+	meta_uint(c->writer, "target_user_ns",
+		  (uint64_t)c->usage.ru_utime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_utime.tv_usec * 1000u);
+	meta_uint(c->writer, "target_system_ns",
+		  (uint64_t)c->usage.ru_stime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_stime.tv_usec * 1000u);
 	meta_uint(c->writer, "n_dropped", totals->n_dropped + atomic_load(&c->shared.header->n_no_slot));
 	meta_uint(c->writer, "n_failed_unwinds", totals->n_failed);
 	meta_uint(c->writer, "n_restarted_calls", totals->n_restarted);
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
 	if (totals->n_processes == 0)
-		coverage(c, "the whole program", "the agent was not loaded into it: it is statically linked, set-user-id, or clears its environment");
+		coverage(c, "the whole program",
+			 "the agent was not loaded into it: it is statically linked, set-user-id, or clears its "
+			 "environment");
 	if (c->shared.header->engine == FM_ENGINE_PERF)
 		coverage(c, "system time as such",
-			 "engine perf samples user code only: time in the kernel is counted where the thread next runs its own code; "
+			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
+			 "its own code; "
 			 "--engine ticker tells it apart");
 	if (ticks->n_blocked_threads) {
-		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
-		coverage(c, what, "blocked the sampling signal (SIGURG) for some time; their CPU time is counted where they next allowed it");
+		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
+			 ticks->n_blocked_threads == 1 ? "" : "s");
+		coverage(c, what,
+			 "blocked the sampling signal (SIGURG) for some time; their CPU time is counted where they "
+			 "next allowed it");
 	}
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz) {
 		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 		coverage(c, what, "deep stacks cost more than --max-overhead allows");
 	}
 	if (totals->n_processes_alive) {
-		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive, totals->n_processes_alive == 1 ? "" : "es");
+		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive,
+			 totals->n_processes_alive == 1 ? "" : "es");
 		coverage(c, what, "still running when the program ended");
 	}
 	if (atomic_load(&c->shared.header->n_no_process)) {
-		snprintf(what, sizeof(what), "%llu processes", (unsigned long long)atomic_load(&c->shared.header->n_no_process));
+		snprintf(what, sizeof(what), "%llu processes",
+			 (unsigned long long)atomic_load(&c->shared.header->n_no_process));
 		coverage(c, what, "more than 1024 processes ran at one time");
 	}
 	if (atomic_load(&c->shared.header->n_no_slot)) {
-		snprintf(what, sizeof(what), "%llu samples", (unsigned long long)atomic_load(&c->shared.header->n_no_slot));
+		snprintf(what, sizeof(what), "%llu samples",
+			 (unsigned long long)atomic_load(&c->shared.header->n_no_slot));
 		coverage(c, what, "more than 1024 threads ran at one time");
 	}
 	if (totals->n_bad_records) {
@@ -153,7 +168,8 @@ static void say_write_error_once(struct capture *c)
 	if (!err || c->did_say_write_error)
 		return;
 	c->did_say_write_error = true;
-	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path, strerror(errno));
+	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path,
+	       strerror(errno));
 }
 
 // Helpers that a program leaves behind (multiprocessing's servers) end a moment after it.
@@ -182,7 +198,8 @@ static void follow(struct capture *c)
 		// Reaping comes before draining: what the target wrote last is then in the rings.
 		pid_t reaped = wait4(c->launch.pid, &c->status, WNOHANG, &c->usage);
 		if (reaped == c->launch.pid)
-			fm_recorder_set_exit(c->recorder, (uint32_t)reaped, WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
+			fm_recorder_set_exit(c->recorder, (uint32_t)reaped,
+					     WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
 					     WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0);
 		fm_recorder_drain(c->recorder);
 		uint64_t now_ns = fm_now_ns();
@@ -229,7 +246,8 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret, struct fm_diag *diag)
+enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret,
+			   struct fm_diag *diag)
 {
 	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 } };
 	struct fm_ticker_stats ticks = { 0 };
@@ -246,7 +264,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		goto out;
 	c.shared.header->rate_hz = options->rate_hz;
 	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
-	c.shared.header->flags = (options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
+	c.shared.header->flags =
+		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
 	write_opening(&c);
@@ -265,7 +284,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	}
 	hold_signals();
 	raise_descriptor_limit();
-	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz, .max_overhead = options->max_overhead };
+	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
+						    .max_overhead = options->max_overhead };
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
 	follow(&c);
@@ -287,7 +307,8 @@ out:
 		say_write_error_once(&c);
 		enum fm_err close_err = fm_writer_close(c.writer, NULL);
 		if (close_err && !err && !c.did_say_write_error)
-			fm_say("cannot write all of %s; it is readable up to its last whole part", options->output_path);
+			fm_say("cannot write all of %s; it is readable up to its last whole part",
+			       options->output_path);
 	}
 	if (c.recorder)
 		fm_recorder_destroy(c.recorder);

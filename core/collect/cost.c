@@ -16,7 +16,8 @@ void fm_cost_add_slot(struct fm_cost *cost, const struct fm_wire_slot *slot)
 void fm_cost_subtract(struct fm_cost *later, const struct fm_cost *earlier)
 {
 	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		later->n[i] -= FM_MIN(later->n[i], earlier->n[i]); // slots that were freed in between took their counts along
+		later->n[i] -=
+			FM_MIN(later->n[i], earlier->n[i]); // slots that were freed in between took their counts along
 }
 
 uint64_t fm_cost_samples(const struct fm_cost *cost)

@@ -41,7 +41,7 @@ struct recorded_process {
 	struct fm_buf exe, command;
 	char version[24];
 	bool is_named;
-	FM_VEC(uint32_t) code_ids; // wire id -> writer id + 1
+	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1
 	FM_VEC(struct image_range) images; // in the order they came, also those that were unloaded since
 	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
 	struct fm_map frames;              // pc -> writer frame id, for samples within:
@@ -127,7 +127,8 @@ static void describe_process(struct fm_recorder *r, struct recorded_process *p, 
 	p->version[0] = 0;
 	if (atomic_load(&entry->python) != FM_WIRE_PYTHON_NONE) {
 		if (version & 0xffff)
-			snprintf(p->version, sizeof(p->version), "%u.%u.%u", version >> 24, version >> 16 & 0xff, version >> 8 & 0xff);
+			snprintf(p->version, sizeof(p->version), "%u.%u.%u", version >> 24, version >> 16 & 0xff,
+				 version >> 8 & 0xff);
 		else
 			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
 	}
@@ -273,7 +274,8 @@ static void take_code(struct fm_recorder *r, struct recorded_process *p, const s
 
 static void take_image(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_image *rec)
 {
-	if (rec->rec.size < sizeof(*rec) || (uint64_t)rec->path_len + rec->build_id_len > rec->rec.size - sizeof(*rec)) {
+	if (rec->rec.size < sizeof(*rec) ||
+	    (uint64_t)rec->path_len + rec->build_id_len > rec->rec.size - sizeof(*rec)) {
 		r->totals.n_bad_records++;
 		return;
 	}
@@ -351,7 +353,8 @@ static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, 
 			break;
 	}
 	uint32_t image_id = image ? image->image_id : fm_jit_image(p->jit, lookup_pc);
-	uint32_t id = fm_writer_frame(r->writer, FM_FRAME_NATIVE, image_id, image ? lookup_pc - image->bias : lookup_pc);
+	uint32_t id =
+		fm_writer_frame(r->writer, FM_FRAME_NATIVE, image_id, image ? lookup_pc - image->bias : lookup_pc);
 	if (image_id != FM_NO_ID) // else its memory may be too new to be known
 		*fm_map_at(&p->frames, lookup_pc, NULL) = id;
 	return id;
@@ -369,13 +372,15 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
 	}
 	if (kind == FM_WIRE_FRAME_SYSCALL) {
-		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 }, FM_IMAGE_IS_KERNEL);
+		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 },
+						  FM_IMAGE_IS_KERNEL);
 		return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, frame & (FM_WIRE_N_SYSCALLS - 1));
 	}
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
 
-static void take_sample(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_sample *rec)
+static void take_sample(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			const struct fm_wire_sample *rec)
 {
 	uint64_t n_new = (uint64_t)rec->n_frames - rec->n_shared;
 	if (rec->rec.size < sizeof(*rec) || rec->n_shared > rec->n_frames || rec->n_shared > s->wire.n ||
@@ -411,9 +416,11 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 
 // ---- rings ----
 
-typedef void (*take_fn)(struct fm_recorder *, struct recorded_process *, struct recorded_slot *, const struct fm_wire_record *);
+typedef void (*take_fn)(struct fm_recorder *, struct recorded_process *, struct recorded_slot *,
+			const struct fm_wire_record *);
 
-static void take_definition(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_record *rec)
+static void take_definition(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			    const struct fm_wire_record *rec)
 {
 	(void)s;
 	if (rec->type == FM_WIRE_CODE)
@@ -424,7 +431,8 @@ static void take_definition(struct fm_recorder *r, struct recorded_process *p, s
 		take_exec_name(r, p, (const void *)rec);
 }
 
-static void take_event(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s, const struct fm_wire_record *rec)
+static void take_event(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		       const struct fm_wire_record *rec)
 {
 	if (rec->type == FM_WIRE_SAMPLE)
 		take_sample(r, p, s, (const void *)rec);
@@ -441,7 +449,8 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 	while (from < to) {
 		const struct fm_wire_record *rec = (const void *)(ring + from % FM_WIRE_RING_BYTES);
 		uint32_t size = rec->size;
-		if (size < sizeof(*rec) || size % 8 || size > to - from || from % FM_WIRE_RING_BYTES + size > FM_WIRE_RING_BYTES) {
+		if (size < sizeof(*rec) || size % 8 || size > to - from ||
+		    from % FM_WIRE_RING_BYTES + size > FM_WIRE_RING_BYTES) {
 			r->totals.n_bad_records++;
 			return;
 		}
@@ -530,7 +539,8 @@ static void read_rings(struct fm_recorder *r)
 			continue;
 		if (!r->slots[i].is_used)
 			open_slot(r, i);
-		r->slots[i].noted_head = atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
+		r->slots[i].noted_head =
+			atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct recorded_slot *s = &r->slots[i];
@@ -584,7 +594,8 @@ void fm_recorder_drain(struct fm_recorder *r)
 	if (look) {
 		r->liveness_ns = now_ns + LIVENESS_NS;
 		for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-			if (atomic_load_explicit(&r->shared->processes[i].state, memory_order_acquire) == FM_WIRE_LIVE) {
+			if (atomic_load_explicit(&r->shared->processes[i].state, memory_order_acquire) ==
+			    FM_WIRE_LIVE) {
 				struct recorded_process *p = open_process(r, i);
 				is_gone[i] = is_process_gone(p) || was_replaced(r, i);
 			}

@@ -147,7 +147,8 @@ bool fm_rows_publish_code(struct fm_rows *rows, uint32_t process_idx, uint64_t s
 	while (idx < n_images && atomic_load(&rows->images[idx].process_idx1))
 		idx++;
 	uint32_t first = 0;
-	if (idx == FM_WIRE_N_ROW_IMAGES || n > UINT32_MAX || (n && (first = take_room(rows, (uint32_t)n)) == UINT32_MAX)) {
+	if (idx == FM_WIRE_N_ROW_IMAGES || n > UINT32_MAX ||
+	    (n && (first = take_room(rows, (uint32_t)n)) == UINT32_MAX)) {
 		rows->n_left_out++;
 		return false;
 	}

@@ -148,7 +148,9 @@ static void scan_threads(struct fm_ticker *k, struct tick_process *p, uint64_t n
 			if (p->threads.items[i].tid == tid)
 				found = &p->threads.items[i];
 		if (!found) {
-			struct tick_thread t = { .tid = tid, .fd = -1, .schedstat_fd = -1, .slot = -1, .ran_ns = now_ns };
+			struct tick_thread t = {
+				.tid = tid, .fd = -1, .schedstat_fd = -1, .slot = -1, .ran_ns = now_ns
+			};
 			open_thread(p, &t);
 			fm_vec_push(&p->threads, t);
 			found = &p->threads.items[p->threads.n - 1];
@@ -183,7 +185,8 @@ static void scan_processes(struct fm_ticker *k)
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
 		struct fm_wire_process *entry = &k->shared->processes[idx];
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE || entry->engine != FM_ENGINE_TICKER)
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE ||
+		    entry->engine != FM_ENGINE_TICKER)
 			continue;
 		bool is_known = false;
 		for (size_t i = 0; i < k->processes.n && !is_known; i++)
@@ -192,7 +195,9 @@ static void scan_processes(struct fm_ticker *k)
 			continue;
 		char path[32];
 		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
-		struct tick_process p = { .process_idx = idx, .pid = entry->pid, .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
+		struct tick_process p = { .process_idx = idx,
+					  .pid = entry->pid,
+					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
 		fm_vec_push(&k->processes, p);
 	}
 }
@@ -230,7 +235,8 @@ static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint3
 {
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		const struct fm_wire_owner *o = &shared->owners[i];
-		if (o->tid == tid && o->process_idx == process_idx && atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
+		if (o->tid == tid && o->process_idx == process_idx &&
+		    atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
 			return (int)i;
 	}
 	return -1;
@@ -243,7 +249,8 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 		return true;
 	if (t->slot < 0)
 		t->slot = find_slot(k->shared, p->process_idx, t->tid);
-	if (t->slot >= 0 && atomic_load_explicit(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks, memory_order_acquire) != t->n_ticks_at_send) {
+	if (t->slot >= 0 && atomic_load_explicit(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks,
+						 memory_order_acquire) != t->n_ticks_at_send) {
 		t->sent_ns = 0;
 		return true;
 	}
@@ -399,7 +406,8 @@ static void *run(void *arg)
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
 		// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
 		next_ns += period / 2 + next_random(k) % (period + 1);
-		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u), .tv_nsec = (long)(next_ns % 1000000000u) };
+		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
+					  .tv_nsec = (long)(next_ns % 1000000000u) };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		uint64_t now_ns = fm_now_ns();
 		if (now_ns > next_ns + 2 * period) { // do not make up for it in a burst

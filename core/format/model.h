@@ -25,15 +25,15 @@ enum fm_frame_kind {
 #define FM_ROOT_STACK 0u // stack id 0 is the empty stack; real ones start at 1
 
 // Why a stack is not whole. Stable numbers; the text is what a report shows as the frame's name.
-#define FM_STACK_ERRORS(X)                                                                \
-	X(FM_STACK_NO_UNWIND_INFO, 1, "no unwind information")                            \
-	X(FM_STACK_BAD_CFA, 2, "frame left the thread's stack")                           \
-	X(FM_STACK_UNREADABLE, 3, "stack memory unreadable")                              \
-	X(FM_STACK_BAD_UNWIND_INFO, 4, "damaged unwind information")                      \
-	X(FM_STACK_TOO_DEEP, 5, "stack deeper than the limit")                            \
-	X(FM_STACK_NOT_CODE, 6, "return address outside any code")                        \
-	X(FM_STACK_PYTHON_TORN, 7, "Python frames unreadable at this instant")            \
-	X(FM_STACK_PYTHON_UNKNOWN, 8, "unknown Python version")                           \
+#define FM_STACK_ERRORS(X)                                                     \
+	X(FM_STACK_NO_UNWIND_INFO, 1, "no unwind information")                 \
+	X(FM_STACK_BAD_CFA, 2, "frame left the thread's stack")                \
+	X(FM_STACK_UNREADABLE, 3, "stack memory unreadable")                   \
+	X(FM_STACK_BAD_UNWIND_INFO, 4, "damaged unwind information")           \
+	X(FM_STACK_TOO_DEEP, 5, "stack deeper than the limit")                 \
+	X(FM_STACK_NOT_CODE, 6, "return address outside any code")             \
+	X(FM_STACK_PYTHON_TORN, 7, "Python frames unreadable at this instant") \
+	X(FM_STACK_PYTHON_UNKNOWN, 8, "unknown Python version")                \
 	X(FM_STACK_LOST, 9, "lost in a damaged part of the profile")
 
 enum fm_stack_error {
@@ -45,7 +45,7 @@ enum fm_stack_error {
 enum fm_image_flags {
 	FM_IMAGE_IS_PYTHON = 1, // the interpreter itself: its native frames are plumbing, folded by default
 	FM_IMAGE_IS_VDSO = 2,
-	FM_IMAGE_IS_MAIN = 4, // the program's executable
+	FM_IMAGE_IS_MAIN = 4,   // the program's executable
 	FM_IMAGE_IS_KERNEL = 8, // no file: a frame's value is the number of the system call that the thread was in
 	FM_IMAGE_IS_JIT = 16,   // no file: code made at run time by one process; a frame's value is its address there
 	FM_IMAGE_HAS_NO_FILE = FM_IMAGE_IS_KERNEL | FM_IMAGE_IS_JIT,

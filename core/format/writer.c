@@ -53,8 +53,8 @@ struct fm_writer {
 	struct fm_intern string_ids;
 	struct fm_intern image_keys; // path id and build id
 	FM_VEC(uint32_t) image_flags;
-	struct fm_intern code_keys;  // the encoded entry
-	struct fm_map frame_ids;     // hash of the frame -> id; a taken hash moves on by one
+	struct fm_intern code_keys; // the encoded entry
+	struct fm_map frame_ids;    // hash of the frame -> id; a taken hash moves on by one
 	FM_VEC(struct fm_record_frame) frame_items;
 	struct fm_map stack_ids; // parent << 32 | frame
 	uint32_t last_stack_frame;

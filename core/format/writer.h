@@ -53,12 +53,14 @@ void fm_writer_process_end(struct fm_writer *w, uint32_t process_id, uint64_t ti
 uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid, uint64_t start_ns);
 void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_str name);
 // Totals known when a thread is gone (or at the end of the capture). A later call replaces an earlier one.
-void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns, uint64_t n_dropped);
+void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns,
+			  uint64_t n_dropped);
 
 // An image is a file's content; equal (path, build id) give equal ids whatever the process.
 uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str build_id, uint32_t flags);
 // Where a process has it mapped: pc - bias is the ELF virtual address.
-void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end, uint64_t bias);
+void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end,
+		       uint64_t bias);
 
 struct fm_code_info {
 	struct fm_str name, qualname, filename;
@@ -88,7 +90,7 @@ struct fm_sample {
 void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample);
 
 struct fm_symbol_link {
-	struct fm_str name, file; // "" = unknown; the name is as the linker knows it
+	struct fm_str name, file;  // "" = unknown; the name is as the linker knows it
 	uint32_t first_line, line; // 0 = unknown
 	bool is_inlined;           // into the one before
 };
@@ -102,7 +104,8 @@ struct fm_written_image {
 	struct fm_str path, build_id;
 	uint32_t flags;
 };
-FM_MUST_CHECK enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id, struct fm_written_image *ret);
+FM_MUST_CHECK enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id,
+					      struct fm_written_image *ret);
 FM_MUST_CHECK enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, uint8_t *ret_kind,
 					      uint32_t *ret_ref, uint64_t *ret_value);
 

@@ -25,7 +25,7 @@ enum fm_debug_origin {
 struct fm_debug_place {
 	enum fm_debug_origin origin;
 	char path[4096];
-	char link[256]; // the name in .gnu_debuglink; "" without one
+	char link[256];        // the name in .gnu_debuglink; "" without one
 	bool is_server_silent; // it was asked and did not answer; another time it may
 };
 

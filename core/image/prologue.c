@@ -16,8 +16,8 @@ struct frame {
 	uint8_t cfa_reg; // number in instructions
 	int32_t cfa_off;
 	int16_t rbp_off, rbx_off; // as in rows
-	int alias;		  // a register that holds an older rsp; -1 = none
-	int32_t alias_off;	  // CFA - that register
+	int alias;                // a register that holds an older rsp; -1 = none
+	int32_t alias_off;        // CFA - that register
 };
 
 static uint8_t dwarf_number(unsigned reg)
@@ -78,7 +78,7 @@ static size_t step(const uint8_t *p, struct frame *f)
 	int32_t disp;
 	bool is_rsp;
 	if (p[0] == 0xf3 && p[1] == 0x0f && p[2] == 0x1e && p[3] == 0xfa)
-		return 4; // endbr64
+		return 4;                     // endbr64
 	if (op[0] >= 0x50 && op[0] <= 0x57) { // push
 		if (is_from_rsp) {
 			f->cfa_off += 8;
@@ -124,7 +124,7 @@ static size_t step(const uint8_t *p, struct frame *f)
 		return len;
 	}
 	if (p[0] == 0xc5 && p[1] == 0xf8 && p[2] == 0x77)
-		return 3; // vzeroupper
+		return 3;                                      // vzeroupper
 	if (op[0] == 0x0f && (op[1] == 0x29 || op[1] == 0x11)) // movaps, movups to memory
 		return head + 2 + modrm_len(op + 2, &disp, &is_rsp);
 	if (p[0] == 0xc5 && (p[2] == 0x29 || p[2] == 0x11)) // the same with AVX
@@ -133,7 +133,8 @@ static size_t step(const uint8_t *p, struct frame *f)
 }
 
 // Rows for pops and ret at the very end.
-static void add_epilogue(const uint8_t *code, size_t len, size_t body, uint32_t addr, const struct frame *f, struct fm_unwind_rows *ret)
+static void add_epilogue(const uint8_t *code, size_t len, size_t body, uint32_t addr, const struct frame *f,
+			 struct fm_unwind_rows *ret)
 {
 	size_t starts[16], n = 0, at = len;
 	if (len < body + 1 || code[len - 1] != 0xc3)
@@ -156,7 +157,8 @@ static void add_epilogue(const uint8_t *code, size_t len, size_t body, uint32_t 
 static bool has_frame_pointer_later(const uint8_t *code, size_t len, size_t at)
 {
 	for (size_t end = FM_MIN(len, at + 64); at + 3 <= end; at++)
-		if (code[at] == 0x48 && ((code[at + 1] == 0x89 && code[at + 2] == 0xe5) || (code[at + 1] == 0x8b && code[at + 2] == 0xec)))
+		if (code[at] == 0x48 &&
+		    ((code[at + 1] == 0x89 && code[at + 2] == 0xe5) || (code[at + 1] == 0x8b && code[at + 2] == 0xec)))
 			return true;
 	return false;
 }

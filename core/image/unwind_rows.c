@@ -124,7 +124,8 @@ static int fde_encoding(const unsigned char *e_ident, const struct section *s, u
 	return 0;
 }
 
-static void list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr, struct functions *ret)
+static void list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr,
+			   struct functions *ret)
 {
 	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
 	bool is_eh = source != FROM_DEBUG_FRAME;
@@ -139,7 +140,8 @@ static void list_described(Elf *elf, const struct section *s, enum source source
 		int enc = is_eh ? fde_encoding(e_ident, s, entry.fde.CIE_pointer) : 0;
 		struct function f = { .source = source };
 		uint64_t size;
-		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) || !read_pointer(s, &pos, end, enc & 0x0f, &size))
+		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) ||
+		    !read_pointer(s, &pos, end, enc & 0x0f, &size))
 			continue;
 		f.end = f.start + size;
 		// Address 0: the linker dropped the function and left its entry.
@@ -238,9 +240,9 @@ static void list_symbols(Elf *elf, Elf_Scn *scn, struct functions *ret)
 			continue;
 		Elf_Scn *text = elf_getscn(elf, sym.st_shndx);
 		Elf_Data *code = text ? elf_getdata(text, NULL) : NULL;
-		if (!code || !code->d_buf || !gelf_getshdr(text, &at) || !(at.sh_flags & SHF_EXECINSTR) || sym.st_value < at.sh_addr ||
-		    sym.st_value - at.sh_addr > code->d_size || sym.st_size > code->d_size - (sym.st_value - at.sh_addr) ||
-		    sym.st_value + sym.st_size > UINT32_MAX)
+		if (!code || !code->d_buf || !gelf_getshdr(text, &at) || !(at.sh_flags & SHF_EXECINSTR) ||
+		    sym.st_value < at.sh_addr || sym.st_value - at.sh_addr > code->d_size ||
+		    sym.st_size > code->d_size - (sym.st_value - at.sh_addr) || sym.st_value + sym.st_size > UINT32_MAX)
 			continue;
 		struct function f = { sym.st_value, sym.st_value + sym.st_size, FROM_CODE,
 				      (const uint8_t *)code->d_buf + (sym.st_value - at.sh_addr) };
@@ -269,7 +271,8 @@ static int compare_functions(const void *pa, const void *pb)
 	return (int)a->source - (int)b->source;
 }
 
-static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, uint64_t base, struct fm_unwind_rows *ret)
+static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, uint64_t base,
+			  struct fm_unwind_rows *ret)
 {
 	uint64_t done = 0;
 	if (functions->n)
@@ -277,7 +280,8 @@ static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_
 	for (size_t i = 0; i < functions->n && ret->n < MAX_ROWS; i++) {
 		const struct function *f = &functions->items[i];
 		// The source that is better knows better where a function ends.
-		bool is_cut = i + 1 < functions->n && functions->items[i + 1].start < f->end && functions->items[i + 1].source < f->source;
+		bool is_cut = i + 1 < functions->n && functions->items[i + 1].start < f->end &&
+			      functions->items[i + 1].source < f->source;
 		if (f->start < done || is_cut)
 			continue;
 		done = f->end;
@@ -311,7 +315,8 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
 		Dwarf *dwarf = NULL;
 		if (eh_cfi && find_section(elf, ".eh_frame", &section))
-			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX, &functions);
+			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX,
+				       &functions);
 		if (find_section(elf, ".debug_frame", &section)) {
 			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;

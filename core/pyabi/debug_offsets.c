@@ -202,24 +202,24 @@ static_assert(sizeof(struct offsets_315) == 888, "sizeof(_Py_DebugOffsets) in 3.
 static_assert(sizeof(struct offsets_315) <= FM_PY_DEBUG_OFFSETS_BYTES, "callers read this much of _PyRuntime");
 
 // What a row takes from the table as it stands: field of the row, its place, the size it must fit into, its own width.
-#define ROW_FIELDS(X)                                           \
-	X(ts_interp, thread.interp, thread.size, 8)             \
-	X(ts_thread_id, thread.thread_id, thread.size, 8)       \
+#define ROW_FIELDS(X)                                             \
+	X(ts_interp, thread.interp, thread.size, 8)               \
+	X(ts_thread_id, thread.thread_id, thread.size, 8)         \
 	X(ts_current_frame, thread.current_frame, thread.size, 8) \
-	X(frame_previous, frame.previous, frame.size, 8)        \
-	X(frame_code, frame.executable, frame.size, 8)          \
-	X(frame_lasti, frame.instr_ptr, frame.size, 8)          \
-	X(frame_owner, frame.owner, frame.size, 1)              \
-	X(code_name, code.name, code.size, 8)                   \
-	X(code_qualname, code.qualname, code.size, 8)           \
-	X(code_filename, code.filename, code.size, 8)           \
-	X(code_first_line, code.first_line, code.size, 4)       \
-	X(code_line_table, code.line_table, code.size, 8)       \
-	X(code_bytecode, code.bytecode, code.size, 2)           \
-	X(object_type, object.type, object.size, 8)             \
-	X(str_length, str.length, str.size, 8)                  \
-	X(str_state, str.state, str.size, 4)                    \
-	X(bytes_size, bytes.length, bytes.size, 8)              \
+	X(frame_previous, frame.previous, frame.size, 8)          \
+	X(frame_code, frame.executable, frame.size, 8)            \
+	X(frame_lasti, frame.instr_ptr, frame.size, 8)            \
+	X(frame_owner, frame.owner, frame.size, 1)                \
+	X(code_name, code.name, code.size, 8)                     \
+	X(code_qualname, code.qualname, code.size, 8)             \
+	X(code_filename, code.filename, code.size, 8)             \
+	X(code_first_line, code.first_line, code.size, 4)         \
+	X(code_line_table, code.line_table, code.size, 8)         \
+	X(code_bytecode, code.bytecode, code.size, 2)             \
+	X(object_type, object.type, object.size, 8)               \
+	X(str_length, str.length, str.size, 8)                    \
+	X(str_state, str.state, str.size, 4)                      \
+	X(bytes_size, bytes.length, bytes.size, 8)                \
 	X(bytes_data, bytes.data, bytes.size, 1)
 
 #define COUNT_ONE(...) +1
@@ -242,17 +242,13 @@ struct layout {
 
 #define SLOT(row_field, path, size_path, width) \
 	{ offsetof(struct fm_py_row, row_field), offsetof(LAYOUT, path), offsetof(LAYOUT, size_path), width },
-#define LAYOUT_COMMON                                                                           \
-	.size = sizeof(LAYOUT),                                                                 \
-	.interp_size = offsetof(LAYOUT, interp.size), .interp_gc = offsetof(LAYOUT, interp.gc), \
-	.gc_size = offsetof(LAYOUT, gc.size), .gc_collecting = offsetof(LAYOUT, gc.collecting), \
-	.str_size = offsetof(LAYOUT, str.size), .ascii_size = offsetof(LAYOUT, str.ascii_size), \
-	.slots = { ROW_FIELDS(SLOT) }
-#define LAYOUT_TLBC                                                        \
-	.tlbc = {                                                          \
-		SLOT(frame_tlbc_index, frame.tlbc_index, frame.size, 4)    \
-		SLOT(code_tlbc, code.tlbc, code.size, 8)                   \
-	}
+#define LAYOUT_COMMON                                                                             \
+	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size),                     \
+	.interp_gc = offsetof(LAYOUT, interp.gc), .gc_size = offsetof(LAYOUT, gc.size),           \
+	.gc_collecting = offsetof(LAYOUT, gc.collecting), .str_size = offsetof(LAYOUT, str.size), \
+	.ascii_size = offsetof(LAYOUT, str.ascii_size), .slots = { ROW_FIELDS(SLOT) }
+#define LAYOUT_TLBC \
+	.tlbc = { SLOT(frame_tlbc_index, frame.tlbc_index, frame.size, 4) SLOT(code_tlbc, code.tlbc, code.size, 8) }
 
 #define LAYOUT struct offsets_313
 static const struct layout layout_313 = { LAYOUT_COMMON };

@@ -53,7 +53,7 @@ struct fm_py_row {
 	// 3.10 leaves its link uninitialised.
 	uint16_t cframe_previous;
 
-	uint16_t frame_previous;   // or f_back
+	uint16_t frame_previous; // or f_back
 	// f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim. From 3.12 on one code is
 	// the interpreter's own, pushed under an __init__ that runs in its caller's evaluator call: its co_filename and
 	// co_name are the same object and its co_firstlineno is 0. sys._getframe() does not show such frames, nor

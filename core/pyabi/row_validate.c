@@ -14,7 +14,10 @@ static const struct rule {
 	uint16_t at, max;
 	uint8_t align, first, last, flags;
 } rules[] = {
-#define RULE(field, ...) { offsetof(struct fm_py_row, field), __VA_ARGS__ }
+#define RULE(field, ...)                                       \
+	{                                                      \
+		offsetof(struct fm_py_row, field), __VA_ARGS__ \
+	}
 	RULE(ts_interp, THREAD_MAX, 8, 8, LAST, 0),
 	RULE(ts_thread_id, THREAD_MAX, 8, 8, LAST, 0),
 	RULE(ts_frame, THREAD_MAX, 8, 8, 10, 0),
@@ -94,7 +97,7 @@ static int has_no_overlap(const struct fm_py_row *row)
 	const uint16_t in_frame[] = { row->frame_previous, row->frame_code, row->frame_lasti };
 	const uint16_t in_code[] = { row->code_name, row->code_filename, row->code_line_table, row->code_qualname };
 	const uint16_t in_thread[] = { row->ts_interp, row->ts_thread_id,
-				       row->minor >= 13 ? row->ts_current_frame
+				       row->minor >= 13   ? row->ts_current_frame
 				       : row->minor >= 11 ? row->ts_cframe
 							  : row->ts_frame };
 	// code_qualname is 0 up to 3.10, where an object's head is: apart from the rest in any case.

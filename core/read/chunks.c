@@ -56,8 +56,7 @@ static size_t available(const struct fm_chunks *s)
 
 enum fm_err fm_chunks_open(struct fm_chunks *ret, const char *path, struct fm_diag *diag)
 {
-	_cleanup_close_
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path,
 				   strerror(errno));

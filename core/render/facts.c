@@ -64,7 +64,8 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 		f->exit_signal = last_exec->exit_signal;
 		end_ns = last_exec->end_ns;
 	}
-	if (f->exit_code < 0 && !f->exit_signal) { // a program without the agent has no record: the collector's note then
+	if (f->exit_code < 0 &&
+	    !f->exit_signal) { // a program without the agent has no record: the collector's note then
 		f->exit_signal = (int)meta_u64(p, "exit_signal");
 		f->exit_code = fm_profile_meta(p, "exit_code", none).len ? (int)meta_u64(p, "exit_code") : -1;
 	}

@@ -29,7 +29,8 @@ static void write_frames(struct writer *w)
 	for (uint32_t i = 1; i < view->nodes.n; i++) {
 		const struct fm_node *node = &view->nodes.items[i];
 		bool is_new;
-		uint64_t *frame = fm_map_at(&index, fm_place_key(node->function_id, node->line, node->is_inlined), &is_new);
+		uint64_t *frame =
+			fm_map_at(&index, fm_place_key(node->function_id, node->line, node->is_inlined), &is_new);
 		if (is_new) {
 			*frame = index.n - 1;
 			struct fm_buf name = { 0 };

@@ -151,7 +151,8 @@ static void print_function(const struct fm_text *t, size_t rank, const struct fm
 	fm_buf_bytes(&name, f->name.p, f->name.len);
 	if (row->is_always_inlined)
 		fm_buf_str(&name, " (inlined)");
-	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, s->width - fixed - place_cells, true);
+	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, s->width - fixed - place_cells,
+		     true);
 	fm_buf_deinit(&name);
 	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, w));
 	fm_style_paint(s, FM_PAINT_DIM);
@@ -310,9 +311,11 @@ static void print_libraries(const struct fm_text *t)
 			continue;
 		if (!n++) {
 			fm_style_heading(s, "Native code without names or lines");
-			fprintf(s->out, "%8s %10s %8s   %s\n", "of time", "functions", "lines", "library, and what would help");
+			fprintf(s->out, "%8s %10s %8s   %s\n", "of time", "functions", "lines",
+				"library, and what would help");
 		}
-		fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share, 100 * row->lines_share);
+		fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share,
+			100 * row->lines_share);
 		struct fm_str name = t->a->options.full_filenames ? row->path : fm_label_last_part(row->path);
 		fm_style_fit_end(s, name.len ? name : FM_STR_LIT("(outside any library)"), s->width - 31);
 		fprintf(s->out, "\n%*s", 31, "");

@@ -144,7 +144,8 @@ static FM_SIGSAFE int64_t scaled(const struct cie *cie, uint64_t n)
 }
 
 // An expression's place and length; the reader moves past it.
-static FM_SIGSAFE bool read_expr(struct fm_sig_reader *r, const struct fm_cfi_row *row, struct fm_cfi_rule *ret, uint8_t where)
+static FM_SIGSAFE bool read_expr(struct fm_sig_reader *r, const struct fm_cfi_row *row, struct fm_cfi_rule *ret,
+				 uint8_t where)
 {
 	uint64_t len = fm_sig_read_uleb(r);
 	int64_t off = r->pos - row->origin;

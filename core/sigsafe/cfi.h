@@ -38,7 +38,7 @@ struct fm_cfi_state {
 };
 
 struct fm_cfi_row {
-	bool is_signal_frame; // the caller was interrupted: its registers are in the signal context
+	bool is_signal_frame;  // the caller was interrupted: its registers are in the signal context
 	const uint8_t *origin; // expressions are counted from here: the FDE
 	struct fm_cfi_state state;
 };
@@ -48,4 +48,5 @@ struct fm_cfi_row {
 uint32_t fm_sig_cfi_find(const struct fm_sig_image_info *image, uintptr_t pc, struct fm_cfi_row *ret);
 
 // The FDE at fde applied to pc; what fm_sig_cfi_find calls once it has found the entry. [base, end) bounds every read.
-uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, const uint8_t *end, uintptr_t pc, struct fm_cfi_row *ret);
+uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, const uint8_t *end, uintptr_t pc,
+			   struct fm_cfi_row *ret);

@@ -125,7 +125,7 @@ FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 	struct fm_wire_image *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_IMAGE, sizeof(struct fm_wire_image) + path_len + id_len);
 	if (!rec)
-		return; // ring full: a later sample tries again
+		return;           // ring full: a later sample tries again
 	rec->time_ns = t->now_ns; // not later than the sample that met it
 	rec->start = image->start;
 	rec->end = image->end;
@@ -151,7 +151,8 @@ static FM_SIGSAFE bool same_name(const char *a, const char *b)
 	return *a == *b;
 }
 
-FM_SIGSAFE uintptr_t fm_sig_elf_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name, uint64_t *ret_size)
+FM_SIGSAFE uintptr_t fm_sig_elf_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name,
+				       uint64_t *ret_size)
 {
 	const ElfW(Ehdr) *ehdr = (const void *)start;
 	if (ehdr->e_ident[0] != 0x7f || ehdr->e_ident[1] != 'E' || ehdr->e_phentsize != sizeof(ElfW(Phdr)) ||
@@ -185,7 +186,8 @@ FM_SIGSAFE uintptr_t fm_sig_elf_symbol(uintptr_t start, uintptr_t end, uintptr_t
 		else if (dyn->d_tag == DT_GNU_HASH)
 			gnu_hash = ptr;
 	}
-	if (symtab < start || symtab >= end || strtab < start || strtab + strsz > end || gnu_hash < start || gnu_hash + 16 > end)
+	if (symtab < start || symtab >= end || strtab < start || strtab + strsz > end || gnu_hash < start ||
+	    gnu_hash + 16 > end)
 		return 0;
 	const uint32_t *head = (const void *)gnu_hash;
 	uint32_t n_buckets = head[0], first_symbol = head[1], n_bloom = head[2];

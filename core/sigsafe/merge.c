@@ -68,7 +68,8 @@ static FM_SIGSAFE uint32_t find_owner(const struct fm_sig_thread *t, uint32_t i,
 	return 0;
 }
 
-FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32_t *ret_leaf_idx, uint32_t *ret_exact_idx)
+FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32_t *ret_leaf_idx,
+			     uint32_t *ret_exact_idx)
 {
 	uint32_t run = 0, frame = 0, wait_for = 0;
 	bool is_searching = true; // one marker that no frame holds is enough to stop: the search is not free
@@ -85,7 +86,8 @@ FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32
 			*ret_leaf_idx = t->n_out;
 		if (i == t->exact_native)
 			*ret_exact_idx = t->n_out;
-		put(t, FM_WIRE_FRAME_NATIVE << FM_WIRE_FRAME_SHIFT | (t->native[i].pc & ((1ull << FM_WIRE_FRAME_SHIFT) - 1)));
+		put(t, FM_WIRE_FRAME_NATIVE << FM_WIRE_FRAME_SHIFT |
+			       (t->native[i].pc & ((1ull << FM_WIRE_FRAME_SHIFT) - 1)));
 		for (; run < t->n_runs && cfa != UINT64_MAX && t->runs[run].marker < cfa; run++) {
 			if (FM_UNLIKELY(t->runs[run].marker < low) && is_searching && wait_for <= i) {
 				wait_for = find_owner(t, i + 1, t->runs[run].marker);

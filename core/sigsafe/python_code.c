@@ -36,7 +36,8 @@ static FM_SIGSAFE void open_string(struct fm_sig_thread *t, uintptr_t object, ui
 	ret->n_chars = 0;
 	ret->data = 0;
 	ret->is_ascii = true;
-	if (!fm_sig_read_u64(t, object + row->str_length, &length) || !fm_sig_read_u32(t, object + row->str_state, &state))
+	if (!fm_sig_read_u64(t, object + row->str_length, &length) ||
+	    !fm_sig_read_u32(t, object + row->str_state, &state))
 		return;
 	if (!(state & row->str_compact_mask))
 		return; // never so for names of code objects
@@ -108,9 +109,10 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 		table_len = MAX_LINE_TABLE_BYTES;
 	if (!all_readable(t, table, table_len))
 		table_len = 0;
-	struct fm_wire_code *rec = fm_sig_ring_reserve(
-		t, FM_WIRE_CODE,
-		sizeof(*rec) + utf8_bytes_at_most(&name) + utf8_bytes_at_most(&qualname) + utf8_bytes_at_most(&filename) + table_len);
+	struct fm_wire_code *rec =
+		fm_sig_ring_reserve(t, FM_WIRE_CODE,
+				    sizeof(*rec) + utf8_bytes_at_most(&name) + utf8_bytes_at_most(&qualname) +
+					    utf8_bytes_at_most(&filename) + table_len);
 	if (!rec)
 		return false;
 	uint8_t *p = rec->bytes;
@@ -145,7 +147,8 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 	if (FM_UNLIKELY(fields[0] == fields[1] && first_line == 0))
 		return FM_SIG_NOT_A_FUNCTION;
 	// Code objects are freed and their addresses used again. The parts' addresses and the first line tell them apart.
-	uint32_t print = (uint32_t)(fm_sig_hash(fields[0] ^ fm_sig_hash(fields[1] ^ fm_sig_hash(fields[2] ^ first_line))) >> 16);
+	uint32_t print =
+		(uint32_t)(fm_sig_hash(fields[0] ^ fm_sig_hash(fields[1] ^ fm_sig_hash(fields[2] ^ first_line))) >> 16);
 	struct fm_sig_code *free_entry = NULL;
 	for (uint32_t i = 0, at = (uint32_t)fm_sig_hash(code >> 4); i < 16; i++, at++) {
 		struct fm_sig_code *entry = &fm_sig.codes[at & (FM_SIG_CODES - 1)];
@@ -154,7 +157,8 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 			uint64_t id_print = atomic_load_explicit(&entry->id_print, memory_order_acquire);
 			if (FM_LIKELY(id_print && (uint32_t)id_print == print))
 				return (uint32_t)(id_print >> 32);
-			free_entry = entry; // reused address, or another thread is just writing it: tell it under a new id
+			free_entry =
+				entry; // reused address, or another thread is just writing it: tell it under a new id
 			break;
 		}
 		if (addr == 0) {

@@ -33,8 +33,8 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 		err = py->hexversion >> 24 == 3 ? fm_pyabi_row_by_minor(py->hexversion >> 16 & 0xff, &py->row)
 						: FM_E_UNSUPPORTED;
 	} else {
-		unsigned minor = fm_sig_elf_symbol(start, end, bias, "PyModule_AddObjectRef", NULL)	  ? 10
-				 : fm_sig_elf_symbol(start, end, bias, "PyFrame_GetCode", NULL)		  ? 9
+		unsigned minor = fm_sig_elf_symbol(start, end, bias, "PyModule_AddObjectRef", NULL)       ? 10
+				 : fm_sig_elf_symbol(start, end, bias, "PyFrame_GetCode", NULL)           ? 9
 				 : fm_sig_elf_symbol(start, end, bias, "PyCode_NewWithPosOnlyArgs", NULL) ? 8
 													  : 7;
 		py->hexversion = 0x03000000u | minor << 16;
@@ -47,7 +47,8 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 	py->code_type = fm_sig_elf_symbol(start, end, bias, "PyCode_Type", NULL);
 	py->eval_start = fm_sig_elf_symbol(start, end, bias, "_PyEval_EvalFrameDefault", &eval_size);
 	py->eval_end = py->eval_start + eval_size;
-	py->current_thread_state = (void *(*)(void))fm_sig_elf_symbol(start, end, bias, "_PyThreadState_UncheckedGet", NULL);
+	py->current_thread_state =
+		(void *(*)(void))fm_sig_elf_symbol(start, end, bias, "_PyThreadState_UncheckedGet", NULL);
 	if (!py->current_thread_state)
 		py->current_thread_state =
 			(void *(*)(void))fm_sig_elf_symbol(start, end, bias, "PyThreadState_GetUnchecked", NULL);

@@ -62,7 +62,8 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		owner->pid = fm_sig.pid;
 		owner->tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
 		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-		atomic_store_explicit(&slot->sent_ns, 0, memory_order_relaxed); // the ticker's words to an earlier thread
+		atomic_store_explicit(&slot->sent_ns, 0,
+				      memory_order_relaxed); // the ticker's words to an earlier thread
 		t->slot = slot;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = 0;

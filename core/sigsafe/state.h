@@ -48,7 +48,7 @@ struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
-	uint64_t now_ns; // when this sample was taken
+	uint64_t now_ns;          // when this sample was taken
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
@@ -69,11 +69,11 @@ struct fm_sig_thread {
 
 struct fm_sig_python {
 	struct fm_py_row row;
-	void *(*current_thread_state)(void);     // _PyThreadState_UncheckedGet
-	void *(*gilstate_thread_state)(void);    // PyGILState_GetThisThreadState
+	void *(*current_thread_state)(void);  // _PyThreadState_UncheckedGet
+	void *(*gilstate_thread_state)(void); // PyGILState_GetThisThreadState
 	uintptr_t runtime, code_type;
 	uintptr_t image_start, image_end;
-	uintptr_t eval_start, eval_end;          // _PyEval_EvalFrameDefault, for 3.8 and 3.9
+	uintptr_t eval_start, eval_end;           // _PyEval_EvalFrameDefault, for 3.8 and 3.9
 	uintptr_t eval_cold_start, eval_cold_end; // its .cold part, when symbols tell
 	uint32_t hexversion;
 };
@@ -83,7 +83,7 @@ struct fm_sig_python {
 #define FM_SIG_IMAGES (1u << 12)
 
 struct fm_sig_code {
-	_Atomic uint64_t addr;   // of the code object, 0 = empty
+	_Atomic uint64_t addr;     // of the code object, 0 = empty
 	_Atomic uint64_t id_print; // id << 32 | fingerprint, 0 = being written
 };
 
@@ -105,10 +105,11 @@ struct fm_sig_state {
 	_Atomic uint32_t next_code_id; // ids are 1, 2, ...
 	_Atomic uint32_t unload_generation;
 	_Atomic uint32_t is_tick_handled; // the program has a handler of its own for the tick's signal
-	_Atomic uint32_t has_python; // python below is complete (release/acquire)
+	_Atomic uint32_t has_python;      // python below is complete (release/acquire)
 	struct fm_sig_python python;
-	uintptr_t tls_helper_start, tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
-	char exe[512]; // the executable's path, for its image record
+	uintptr_t tls_helper_start,
+		tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
+	char exe[512];          // the executable's path, for its image record
 };
 
 extern struct fm_sig_state fm_sig;

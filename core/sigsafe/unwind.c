@@ -16,8 +16,9 @@
 #if defined(__x86_64__)
 
 // From DWARF's register numbers to the signal context's.
-static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP, REG_R8,
-					   REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
+static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+					   REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+					   REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
 
 FM_SIGSAFE void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc)
 {
@@ -113,10 +114,10 @@ static FM_SIGSAFE void take_row_of(const struct fm_wire_row_image *e, uint64_t p
 	row->rbp_off = found->rbp_off;
 	row->rbx_off = found->rbx_off;
 	row->flags = found->flags;
-	row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG :
-		    found->kind == FM_UNWIND_DEREF				   ? FM_SIG_ROW_DEREF :
-		    found->kind == FM_UNWIND_END				   ? FM_SIG_ROW_END :
-										     FM_SIG_ROW_NONE;
+	row->kind = found->kind == FM_UNWIND_REG && found->cfa_reg < FM_CFI_N_REGS ? FM_SIG_ROW_REG
+		    : found->kind == FM_UNWIND_DEREF                               ? FM_SIG_ROW_DEREF
+		    : found->kind == FM_UNWIND_END                                 ? FM_SIG_ROW_END
+										   : FM_SIG_ROW_NONE;
 }
 
 // Rows that the collector made from the image's file.
@@ -146,8 +147,8 @@ static FM_SIGSAFE const struct fm_wire_row_image *find_code(uint64_t pc, uint32_
 	uint32_t n = fm_sig.shared ? atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire) : 0;
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];
-		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) == fm_sig.process_idx + 1 && e->flags == flags &&
-		    pc >= e->start && pc < e->end)
+		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) == fm_sig.process_idx + 1 &&
+		    e->flags == flags && pc >= e->start && pc < e->end)
 			return e;
 	}
 	return NULL;
@@ -180,7 +181,8 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 	uint32_t err = fm_sig_cfi_find(&image, pc, &cfi);
 	if (err == 0) {
 		make_row(&cfi, row);
-		if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 && fm_sig_is_start_context(t, pc, 0))
+		if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 &&
+		    fm_sig_is_start_context(t, pc, 0))
 			row->kind = FM_SIG_ROW_END;
 	} else if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
@@ -200,7 +202,8 @@ FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_re
 }
 
 // One step outwards. Returns 0, FM_SIG_STEP_END, enum fm_stack_error or FM_SIG_NEEDS_ALL_REGS.
-static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool want_all, bool *ret_is_exact)
+static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool want_all,
+				bool *ret_is_exact)
 {
 	uint64_t *r = regs->r;
 	uint64_t pc = r[FM_DW_RA] - (is_exact ? 0 : 1);
@@ -302,7 +305,7 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 		bool next_is_exact;
 		uint32_t err = step(t, &regs, is_exact, want_all, &next_is_exact);
 		if (err == 0 && regs.r[FM_DW_RA] == 0)
-			err = FM_SIG_STEP_END; // a thread started on a hand-made stack ends so
+			err = FM_SIG_STEP_END;                     // a thread started on a hand-made stack ends so
 		frame->cfa = err ? UINT64_MAX : regs.r[FM_DW_RSP]; // the outermost frame owns the rest of the stack
 		if (err)
 			return err == FM_SIG_STEP_END ? 0 : err;

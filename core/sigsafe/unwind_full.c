@@ -11,8 +11,8 @@
 
 #if defined(__x86_64__)
 
-static FM_SIGSAFE uint32_t find_cfa(struct fm_sig_thread *t, const struct fm_cfi_row *cfi, const struct fm_sig_regs *regs,
-				    uint64_t *ret)
+static FM_SIGSAFE uint32_t find_cfa(struct fm_sig_thread *t, const struct fm_cfi_row *cfi,
+				    const struct fm_sig_regs *regs, uint64_t *ret)
 {
 	const struct fm_cfi_rule *rule = &cfi->state.cfa;
 	if (rule->where == FM_CFI_VALUE_EXPR)
@@ -26,8 +26,9 @@ static FM_SIGSAFE uint32_t find_cfa(struct fm_sig_thread *t, const struct fm_cfi
 }
 
 // One register's value in the caller. *ret_is_known says whether it has one.
-static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct fm_cfi_row *cfi, const struct fm_sig_regs *regs,
-					 unsigned reg, uint64_t cfa, uint64_t *ret, bool *ret_is_known)
+static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct fm_cfi_row *cfi,
+					 const struct fm_sig_regs *regs, unsigned reg, uint64_t cfa, uint64_t *ret,
+					 bool *ret_is_known)
 {
 	const struct fm_cfi_rule *rule = &cfi->state.regs[reg];
 	uint32_t err;
@@ -91,7 +92,8 @@ FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs
 		caller.known |= (uint32_t)is_known << reg;
 	}
 	if (!fm_sig_is_known(&caller, FM_DW_RA))
-		return cfi.state.regs[FM_DW_RA].where == FM_CFI_REGISTER ? FM_SIG_NEEDS_ALL_REGS : FM_STACK_BAD_UNWIND_INFO;
+		return cfi.state.regs[FM_DW_RA].where == FM_CFI_REGISTER ? FM_SIG_NEEDS_ALL_REGS
+									 : FM_STACK_BAD_UNWIND_INFO;
 	if (!fm_sig_is_known(&caller, FM_DW_RSP)) {
 		caller.r[FM_DW_RSP] = cfa;
 		caller.known |= 1u << FM_DW_RSP;

@@ -27,8 +27,8 @@ FM_SIGSAFE bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra)
 	if (!fm_sig_readable(t, ra - 7, 7))
 		return false;
 	const uint8_t *before = (const uint8_t *)ra;
-	bool is_call = before[-5] == 0xe8;	// call rel32
-	for (int len = 2; len <= 7; len++)	// call *register, *memory
+	bool is_call = before[-5] == 0xe8; // call rel32
+	for (int len = 2; len <= 7; len++) // call *register, *memory
 		is_call |= before[-len] == 0xff && (before[-len + 1] & 0x38) == 0x10;
 	return is_call;
 }
@@ -47,8 +47,8 @@ static FM_SIGSAFE bool is_sigreturn(struct fm_sig_thread *t, uint64_t pc)
 	if (!fm_sig_readable(t, pc, 9))
 		return false;
 	const uint8_t *p = (const uint8_t *)pc;
-	return p[0] == 0x48 && p[1] == 0xc7 && p[2] == 0xc0 && p[3] == 15 && p[4] == 0 && p[5] == 0 && p[6] == 0 && p[7] == 0x0f &&
-	       p[8] == 5;
+	return p[0] == 0x48 && p[1] == 0xc7 && p[2] == 0xc0 && p[3] == 15 && p[4] == 0 && p[5] == 0 && p[6] == 0 &&
+	       p[7] == 0x0f && p[8] == 5;
 }
 
 FM_SIGSAFE bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, unsigned ahead)
@@ -71,7 +71,8 @@ FM_SIGSAFE bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, un
 static FM_SIGSAFE bool try_return_at(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t at, uint64_t fp)
 {
 	uint64_t ra;
-	if (!fm_sig_read_u64(t, at, &ra) || (!fm_sig_is_return_address(t, ra) && !is_sigreturn(t, ra) && !fm_sig_is_start_context(t, ra, 48)))
+	if (!fm_sig_read_u64(t, at, &ra) ||
+	    (!fm_sig_is_return_address(t, ra) && !is_sigreturn(t, ra) && !fm_sig_is_start_context(t, ra, 48)))
 		return false;
 	step_to(regs, at + 8, fp, ra);
 	return true;
@@ -87,10 +88,10 @@ static FM_SIGSAFE uint64_t through_plt(struct fm_sig_thread *t, uint64_t target)
 	if (p[0] == 0xf3 && p[1] == 0x0f && p[2] == 0x1e && p[3] == 0xfa)
 		p += 4; // endbr64
 	if (p[0] == 0xf2)
-		p++; // bnd
+		p++;                      // bnd
 	if (p[0] != 0xff || p[1] != 0x25) // jmp *slot(%rip)
 		return target;
-	return fm_sig_read_u64(t, (uint64_t)p + 6 + (uint64_t)(int64_t)*(const int32_t *)(p + 2), &bound) ? bound : 0;
+	return fm_sig_read_u64(t, (uint64_t)p + 6 + (uint64_t)(int64_t) * (const int32_t *)(p + 2), &bound) ? bound : 0;
 }
 
 // True when [start, end) has mov %rsp, %rbp (in one of its two encodings), with which a frame begins.
@@ -128,7 +129,7 @@ static FM_SIGSAFE uint64_t called_function(struct fm_sig_thread *t, uint64_t ra,
 {
 	if (!fm_sig_readable(t, ra - 5, 5) || *(const uint8_t *)(ra - 5) != 0xe8)
 		return 0; // calls of pointers lead anywhere
-	uint64_t start = through_plt(t, ra + (uint64_t)(int64_t)*(const int32_t *)(ra - 4));
+	uint64_t start = through_plt(t, ra + (uint64_t)(int64_t) * (const int32_t *)(ra - 4));
 	if (is_frameless(t, start, pc))
 		return start;
 	if (!start || !fm_sig_readable(t, start, MAX_TAIL_CALLER_BYTES + 5))
@@ -136,7 +137,7 @@ static FM_SIGSAFE uint64_t called_function(struct fm_sig_thread *t, uint64_t ra,
 	for (uint64_t at = start; at < start + MAX_TAIL_CALLER_BYTES; at++) {
 		if (*(const uint8_t *)at != 0xe9)
 			continue;
-		uint64_t next = through_plt(t, at + 5 + (uint64_t)(int64_t)*(const int32_t *)(at + 1));
+		uint64_t next = through_plt(t, at + 5 + (uint64_t)(int64_t) * (const int32_t *)(at + 1));
 		if (is_frameless(t, next, pc))
 			return next;
 	}
@@ -150,7 +151,8 @@ static FM_SIGSAFE bool step_from_leaf(struct fm_sig_thread *t, struct fm_sig_reg
 	uint64_t pc = regs->r[FM_DW_RA], sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], ra;
 	for (unsigned n_pushed = 0; n_pushed < 2; n_pushed++) {
 		uint64_t start;
-		if (!fm_sig_read_u64(t, sp + 8 * n_pushed, &ra) || !fm_sig_is_return_address(t, ra) || !(start = called_function(t, ra, pc)))
+		if (!fm_sig_read_u64(t, sp + 8 * n_pushed, &ra) || !fm_sig_is_return_address(t, ra) ||
+		    !(start = called_function(t, ra, pc)))
 			continue;
 		if (n_pushed) {
 			const uint8_t *p = (const uint8_t *)start; // readable: a PLT entry was looked for there
@@ -207,7 +209,8 @@ static FM_SIGSAFE bool step_by_epilogue(struct fm_sig_thread *t, struct fm_sig_r
 				return false;
 			at += 8;
 			pc += 1;
-		} else if ((p[0] >= 0x58 && p[0] <= 0x5f && p[0] != 0x5c) || (p[0] == 0x41 && p[1] >= 0x58 && p[1] <= 0x5f)) { // other pops
+		} else if ((p[0] >= 0x58 && p[0] <= 0x5f && p[0] != 0x5c) ||
+			   (p[0] == 0x41 && p[1] >= 0x58 && p[1] <= 0x5f)) { // other pops
 			at += 8;
 			pc += p[0] == 0x41 ? 2 : 1;
 		} else {
@@ -217,7 +220,8 @@ static FM_SIGSAFE bool step_by_epilogue(struct fm_sig_thread *t, struct fm_sig_r
 	return false;
 }
 
-FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool *ret_is_exact)
+FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact,
+				      bool *ret_is_exact)
 {
 	uint64_t sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], pc = regs->r[FM_DW_RA], outer_fp;
 	struct fm_sig_image_info image;
@@ -239,7 +243,8 @@ FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_reg
 	// Not for generated code: its frames are no smaller than others, and what lies there may be left over from an older call.
 	for (uint64_t at = sp; at < sp + 8 * N_WORDS_TO_SCAN && !is_generated; at += 8) {
 		uint64_t ra;
-		if (fm_sig_read_u64(t, at, &ra) && fm_sig_is_return_address(t, ra) && fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
+		if (fm_sig_read_u64(t, at, &ra) && fm_sig_is_return_address(t, ra) &&
+		    fm_sig_row_find(t, ra - 1)->kind == FM_SIG_ROW_REG) {
 			step_to(regs, at + 8, fp, ra);
 			return 0;
 		}

@@ -25,11 +25,11 @@ struct fm_chain {
 
 // What was found about the image as a whole.
 struct fm_image_facts {
-	uint8_t state;   // enum fm_object_state
-	uint8_t origin;  // enum fm_debug_origin: where lines came from
-	bool is_damaged; // debug information is there but could not be read
-	bool did_ask_server;   // and it answered
-	bool is_server_silent; // it did not: worth asking again
+	uint8_t state;                        // enum fm_object_state
+	uint8_t origin;                       // enum fm_debug_origin: where lines came from
+	bool is_damaged;                      // debug information is there but could not be read
+	bool did_ask_server;                  // and it answered
+	bool is_server_silent;                // it did not: worth asking again
 	struct fm_str debug_path, debug_link; // "" = none. Live as long as the chains
 };
 

@@ -110,7 +110,8 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 	else if (failure == FM_RESOLVE_CRASHED || chains->facts.is_damaged)
 		cover(n, info->path, "its debug information is damaged; restore the file and report again");
 	else if (chains->facts.is_server_silent)
-		cover(n, info->path, "the server of DEBUGINFOD_URLS did not answer; only what is on this machine is used");
+		cover(n, info->path,
+		      "the server of DEBUGINFOD_URLS did not answer; only what is on this machine is used");
 	else if (chains->facts.state == FM_OBJECT_DAMAGED && (n_unnamed || n_recorded))
 		cover(n, info->path, "the file is damaged or no ELF file; restore it and report again");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_recorded)

@@ -132,7 +132,8 @@ struct fm_str fm_remedy(struct fm_arena *arena, struct fm_str path)
 	} else if (has(path, "[vdso]") || begins(path, "linux-vdso") || !path.len) {
 		snprintf(text, sizeof(text), "part of the kernel; its debug package has the lines");
 	} else if (has(path, "[jit]")) {
-		snprintf(text, sizeof(text), "ask its compiler for debug information, such as @njit(debug=True) of numba");
+		snprintf(text, sizeof(text),
+			 "ask its compiler for debug information, such as @njit(debug=True) of numba");
 	} else {
 		snprintf(text, sizeof(text), "compile it with -g and do not strip it");
 	}

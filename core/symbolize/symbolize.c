@@ -201,7 +201,8 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 	if (frame->ref < s->profile->images.n) {
 		const struct fm_image *image = &s->profile->images.items[frame->ref];
 		is_jit = image->flags & FM_IMAGE_IS_JIT;
-		library.path = is_jit ? FM_STR_LIT("[jit]") : image->path; // equal functions of several processes are one
+		library.path =
+			is_jit ? FM_STR_LIT("[jit]") : image->path; // equal functions of several processes are one
 		library.module = fm_name_base(library.path);
 		library.is_plumbing = image->flags & FM_IMAGE_IS_PYTHON;
 		chains = fm_native_chains(s->native, frame->ref);

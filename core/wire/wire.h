@@ -64,15 +64,15 @@ struct fm_wire_header {
 	uint32_t engine; // enum fm_engine asked for
 	uint32_t flags;  // enum fm_wire_flags
 	uint32_t reserved;
-	_Atomic uint32_t is_over;      // collector: no more samples wanted
-	_Atomic uint32_t slot_hint;    // any process: where to look for a free slot first
-	_Atomic uint32_t process_hint; // the same for processes
+	_Atomic uint32_t is_over;             // collector: no more samples wanted
+	_Atomic uint32_t slot_hint;           // any process: where to look for a free slot first
+	_Atomic uint32_t process_hint;        // the same for processes
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
 	_Atomic uint64_t n_no_process;        // processes that found the table full
 	_Atomic uint32_t n_row_images;        // entries of the row image table in use (collector)
-	_Atomic uint32_t rows_generation;     // grows with each change of that table: what was not found may be there now
-	_Atomic uint32_t n_frame_tables;          // entries of the frame table list that were ever in use (any process)
+	_Atomic uint32_t rows_generation; // grows with each change of that table: what was not found may be there now
+	_Atomic uint32_t n_frame_tables;  // entries of the frame table list that were ever in use (any process)
 	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
 };
@@ -167,13 +167,14 @@ static_assert(FM_WIRE_SLOTS_OFFSET % 4096 == 0, "control blocks begin on pages")
 struct fm_wire_slot {
 	uint64_t start_ns; // when it was claimed
 
-	_Alignas(64) _Atomic uint64_t head; // written by the owner (release) after the bytes, read by the collector (acquire)
-	_Atomic uint64_t n_ticks;           // signals answered, sampled or not; the ticker sends no second one before
+	_Alignas(64) _Atomic uint64_t
+		head;             // written by the owner (release) after the bytes, read by the collector (acquire)
+	_Atomic uint64_t n_ticks; // signals answered, sampled or not; the ticker sends no second one before
 	_Atomic uint64_t n_samples;
-	_Atomic uint64_t n_dropped; // ring full
-	_Atomic uint64_t n_failed;  // samples whose stack carries an error frame
+	_Atomic uint64_t n_dropped;   // ring full
+	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
-	_Atomic uint64_t cpu_ns;    // the thread's CPU clock at its last sample
+	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
 	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
@@ -218,14 +219,14 @@ struct fm_wire_sample {
 	struct fm_wire_record rec;
 	uint64_t time_ns;
 	uint64_t weight_ns;
-	uint32_t n_frames; // of the whole stack
-	uint32_t n_shared; // outermost frames equal to those of the slot's previous sample, not repeated here
+	uint32_t n_frames;  // of the whole stack
+	uint32_t n_shared;  // outermost frames equal to those of the slot's previous sample, not repeated here
 	uint32_t leaf_idx;  // where the interrupted native frame stands: its pc is exact, not a return address
 	uint32_t exact_idx; // the same for a frame interrupted by another signal's handler; UINT32_MAX = none
 	uint16_t cpu;
 	uint8_t class; // enum fm_class
 	uint8_t reserved[5];
-	uint64_t frames[];     // n_frames - n_shared of them, innermost first
+	uint64_t frames[]; // n_frames - n_shared of them, innermost first
 };
 
 struct fm_wire_code {

@@ -47,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		err = fm_sig_cfi_find(&info, (uintptr_t)image + pc_off, &row);
 	} else {
 		size_t fde = data[0];
-		err = fde < image_size ? fm_sig_cfi_decode(image + fde, image, image + image_size, pc_off, &row) : FM_STACK_NO_UNWIND_INFO;
+		err = fde < image_size ? fm_sig_cfi_decode(image + fde, image, image + image_size, pc_off, &row)
+				       : FM_STACK_NO_UNWIND_INFO;
 	}
 	if (err == 0) {
 		check_rule(&row.state.cfa, &row, image, image_size);

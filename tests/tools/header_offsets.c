@@ -65,10 +65,10 @@ static void print_str_state(void)
 {
 	PyASCIIObject str;
 	unsigned bits;
-#define STATE_BITS(name, member, value)                                                            \
-	memset(&str, 0, sizeof(str));                                                              \
-	str.state.member = value;                                                                  \
-	memcpy(&bits, (char *)&str + offsetof(PyASCIIObject, state), sizeof(bits));                \
+#define STATE_BITS(name, member, value)                                             \
+	memset(&str, 0, sizeof(str));                                               \
+	str.state.member = value;                                                   \
+	memcpy(&bits, (char *)&str + offsetof(PyASCIIObject, state), sizeof(bits)); \
 	V(name, bits)
 	STATE_BITS(str_kind_mask, kind, 7);
 	V(str_kind_shift, __builtin_ctz(bits));

@@ -273,7 +273,8 @@ static struct fm_analysis *open_inlined(const struct fm_view_options *options)
 	static const unsigned n_samples[] = { 7, 2, 1 };
 	for (unsigned i = 0; i < 3; i++) {
 		uint32_t frame = fm_writer_frame(w, FM_FRAME_NATIVE, image, 0x100 * (i + 1));
-		known_samples(w, &time_ns, thread, fm_writer_stack(w, FM_ROOT_STACK, frame), FM_CLASS_NATIVE, n_samples[i]);
+		known_samples(w, &time_ns, thread, fm_writer_stack(w, FM_ROOT_STACK, frame), FM_CLASS_NATIVE,
+			      n_samples[i]);
 	}
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_analysis *a;

@@ -102,7 +102,7 @@ TEST(checksum_is_xxh64)
 		size_t len;
 		uint64_t hash;
 	} vectors[] = {
-		{ 0, 0xef46db3751d8e999 }, { 3, 0xb6e6c910c2fd373a }, { 31, 0x6ab1c40e29f50073 },
+		{ 0, 0xef46db3751d8e999 },  { 3, 0xb6e6c910c2fd373a },   { 31, 0x6ab1c40e29f50073 },
 		{ 32, 0x5a0756fbe9ecd3d1 }, { 100, 0xd248bfc5208b0b16 },
 	};
 	uint8_t bytes[100];

@@ -61,34 +61,34 @@ static uint32_t decode_at(const struct built *b, unsigned at, struct fm_cfi_row 
 	return fm_sig_cfi_decode(b->bytes + b->fde, b->bytes, b->bytes + b->len, FUNCTION + at, row);
 }
 
-#define BUILD(...)                                                                  \
-	({                                                                          \
-		static const uint8_t program_[] = { __VA_ARGS__ };                  \
-		build_with("zR", program_, sizeof(program_));                       \
+#define BUILD(...)                                                 \
+	({                                                         \
+		static const uint8_t program_[] = { __VA_ARGS__ }; \
+		build_with("zR", program_, sizeof(program_));      \
 	})
 
-#define CHECK_CFA(b, at, reg, offset)                        \
-	do {                                                 \
-		struct fm_cfi_row row_;                      \
-		CHECK_EQ(decode_at(b, at, &row_), 0);        \
+#define CHECK_CFA(b, at, reg, offset)                            \
+	do {                                                     \
+		struct fm_cfi_row row_;                          \
+		CHECK_EQ(decode_at(b, at, &row_), 0);            \
 		CHECK_EQ(row_.state.cfa.where, FM_CFI_REGISTER); \
-		CHECK_EQ(row_.state.cfa_reg, reg);           \
-		CHECK_EQ(row_.state.cfa.off, offset);        \
+		CHECK_EQ(row_.state.cfa_reg, reg);               \
+		CHECK_EQ(row_.state.cfa.off, offset);            \
 	} while (0)
 
-#define CHECK_SAVED(b, at, reg, place, offset)                        \
-	do {                                                          \
-		struct fm_cfi_row row_;                               \
-		CHECK_EQ(decode_at(b, at, &row_), 0);                 \
-		CHECK_EQ(row_.state.regs[reg].where, place);          \
-		if ((place) != FM_CFI_SAME)                           \
-			CHECK_EQ(row_.state.regs[reg].off, offset);   \
+#define CHECK_SAVED(b, at, reg, place, offset)                      \
+	do {                                                        \
+		struct fm_cfi_row row_;                             \
+		CHECK_EQ(decode_at(b, at, &row_), 0);               \
+		CHECK_EQ(row_.state.regs[reg].where, place);        \
+		if ((place) != FM_CFI_SAME)                         \
+			CHECK_EQ(row_.state.regs[reg].off, offset); \
 	} while (0)
 
 TEST(a_prologue_with_frame_pointer_advances_row_by_row)
 {
 	struct built b = BUILD(0x41, 0x0e, 16, 0x86, 2, // +1: CFA offset 16, rbp at CFA - 16
-			       0x43, 0x0d, 6,		// +3: CFA register rbp
+			       0x43, 0x0d, 6,           // +3: CFA register rbp
 			       0x02, 0x80, 0x0c, 7, 8); // +128: CFA = rsp + 8
 	CHECK_CFA(&b, 0, 7, 8);
 	CHECK_SAVED(&b, 0, 6, FM_CFI_SAME, 0);
@@ -114,9 +114,9 @@ TEST(a_pc_outside_the_function_has_no_information)
 
 TEST(remembered_state_comes_back_whole)
 {
-	struct built b = BUILD(0x41, 0x0e, 32, 0x83, 3, 0x0a,	    // +1: offset 32, rbx at -24, remember
-			       0x41, 0x0e, 8, 0xc3,		    // +1: offset 8, restore rbx
-			       0x41, 0x0b,			    // +1: restore state
+	struct built b = BUILD(0x41, 0x0e, 32, 0x83, 3, 0x0a,       // +1: offset 32, rbx at -24, remember
+			       0x41, 0x0e, 8, 0xc3,                 // +1: offset 8, restore rbx
+			       0x41, 0x0b,                          // +1: restore state
 			       0x0a, 0x0a, 0x0a, 0x0b, 0x0b, 0x0b); // nested as deep as allowed
 	CHECK_CFA(&b, 1, 7, 32);
 	CHECK_SAVED(&b, 1, 3, FM_CFI_AT, -24);
@@ -140,15 +140,15 @@ TEST(restoring_what_was_not_remembered_is_damage)
 
 TEST(every_kind_of_register_rule_is_read)
 {
-	struct built b = BUILD(0x05, 12, 3,	 // offset_extended r12: CFA - 24
-			       0x11, 13, 0x7e,	 // offset_extended_sf r13: CFA + 16
-			       0x07, 14,	 // undefined r14
-			       0x09, 15, 3,	 // r15 is in rbx
-			       0x14, 3, 2,	 // rbx is CFA - 16
-			       0x15, 6, 0x7f,	 // rbp is CFA + 8
-			       0x2e, 0x10,	 // args_size: no rule
-			       0x80 | 40, 1,	 // a vector register: of no use here
-			       0x12, 13, 0x7c);	 // def_cfa_sf r13 + 32
+	struct built b = BUILD(0x05, 12, 3,     // offset_extended r12: CFA - 24
+			       0x11, 13, 0x7e,  // offset_extended_sf r13: CFA + 16
+			       0x07, 14,        // undefined r14
+			       0x09, 15, 3,     // r15 is in rbx
+			       0x14, 3, 2,      // rbx is CFA - 16
+			       0x15, 6, 0x7f,   // rbp is CFA + 8
+			       0x2e, 0x10,      // args_size: no rule
+			       0x80 | 40, 1,    // a vector register: of no use here
+			       0x12, 13, 0x7c); // def_cfa_sf r13 + 32
 	CHECK_SAVED(&b, 0, 12, FM_CFI_AT, -24);
 	CHECK_SAVED(&b, 0, 13, FM_CFI_AT, 16);
 	CHECK_SAVED(&b, 0, 14, FM_CFI_UNDEFINED, 0);
@@ -196,8 +196,9 @@ TEST(a_signal_frame_says_so)
 // unmapped page behind it without one), and the work is bounded.
 TEST(damage_at_every_byte_stays_within_bounds)
 {
-	struct built b = BUILD(0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x0a, 0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x44,
-			       0x0b, 0x05, 12, 3, 0x11, 13, 0x7e, 0x02, 0x10, 0x03, 0x20, 0, 0x04, 1, 0, 0, 0, 0x2e, 0x90, 0x01);
+	struct built b = BUILD(0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x0a, 0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2,
+			       0x76, 0, 0x44, 0x0b, 0x05, 12, 3, 0x11, 13, 0x7e, 0x02, 0x10, 0x03, 0x20, 0, 0x04, 1, 0,
+			       0, 0, 0x2e, 0x90, 0x01);
 	uint8_t *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(pages != MAP_FAILED && mprotect(pages + 4096, 4096, PROT_NONE) == 0);
 	uint8_t *guarded = pages + 4096 - b.len;
@@ -207,7 +208,8 @@ TEST(damage_at_every_byte_stays_within_bounds)
 			struct fm_cfi_row row;
 			memcpy(guarded, b.bytes, b.len);
 			guarded[at] = (uint8_t)value;
-			n_good += fm_sig_cfi_decode(guarded + b.fde, guarded, guarded + b.len, FUNCTION + 80, &row) == 0;
+			n_good +=
+				fm_sig_cfi_decode(guarded + b.fde, guarded, guarded + b.len, FUNCTION + 80, &row) == 0;
 			uint8_t before = b.bytes[at];
 			b.bytes[at] = (uint8_t)value;
 			(void)decode_at(&b, 80, &row);
@@ -219,7 +221,8 @@ TEST(damage_at_every_byte_stays_within_bounds)
 		uint8_t *cut = pages + 4096 - len;
 		memcpy(cut, b.bytes, len);
 		if (len > b.fde)
-			CHECK_EQ(fm_sig_cfi_decode(cut + b.fde, cut, cut + len, FUNCTION + 80, &row), FM_STACK_BAD_UNWIND_INFO);
+			CHECK_EQ(fm_sig_cfi_decode(cut + b.fde, cut, cut + len, FUNCTION + 80, &row),
+				 FM_STACK_BAD_UNWIND_INFO);
 	}
 	free(b.bytes);
 }
@@ -236,49 +239,49 @@ static uint32_t eval(const uint8_t *expr, size_t len, const uint64_t *first, uin
 	return fm_sig_expr_eval(&t, expr, (uint32_t)len, &regs, first, ret);
 }
 
-#define CHECK_EVAL(expected, ...)                                            \
-	do {                                                                 \
-		static const uint8_t e_[] = { __VA_ARGS__ };                 \
-		uint64_t v_ = 0;                                             \
-		CHECK_EQ(eval(e_, sizeof(e_), NULL, &v_), 0);                \
-		CHECK_EQ(v_, expected);                                      \
+#define CHECK_EVAL(expected, ...)                             \
+	do {                                                  \
+		static const uint8_t e_[] = { __VA_ARGS__ };  \
+		uint64_t v_ = 0;                              \
+		CHECK_EQ(eval(e_, sizeof(e_), NULL, &v_), 0); \
+		CHECK_EQ(v_, expected);                       \
 	} while (0)
-#define CHECK_NO_EVAL(error, ...)                                            \
-	do {                                                                 \
-		static const uint8_t e_[] = { __VA_ARGS__ };                 \
-		uint64_t v_ = 0;                                             \
-		CHECK_EQ(eval(e_, sizeof(e_), NULL, &v_), error);            \
+#define CHECK_NO_EVAL(error, ...)                                 \
+	do {                                                      \
+		static const uint8_t e_[] = { __VA_ARGS__ };      \
+		uint64_t v_ = 0;                                  \
+		CHECK_EQ(eval(e_, sizeof(e_), NULL, &v_), error); \
 	} while (0)
 
 TEST(expressions_give_what_dwarf_says)
 {
-	CHECK_EVAL(22, 0x77, 8, 0x06);				    // *(rsp + 8)
-	CHECK_EVAL(41, 0x77, 16, 0x06, 0x23, 8);		    // *(rsp + 16) + 8: OpenSSL's
+	CHECK_EVAL(22, 0x77, 8, 0x06);                              // *(rsp + 8)
+	CHECK_EVAL(41, 0x77, 16, 0x06, 0x23, 8);                    // *(rsp + 16) + 8: OpenSSL's
 	CHECK_EVAL(8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24); // the PLT's: ((rip & 15) >= 11) << 3
-	CHECK_EVAL(-2, 0x09, 0xfe);				    // const1s
-	CHECK_EVAL(254, 0x08, 0xfe);				    // const1u
-	CHECK_EVAL(-2, 0x11, 0x7e);				    // consts
-	CHECK_EVAL(6, 0x32, 0x33, 0x1e);			    // 2 * 3
-	CHECK_EVAL(-1, 0x32, 0x33, 0x1c);			    // 2 - 3
-	CHECK_EVAL(1, 0x32, 0x33, 0x16, 0x1c);			    // swap
-	CHECK_EVAL(2, 0x32, 0x33, 0x14);			    // over
-	CHECK_EVAL(3, 0x32, 0x33, 0x34, 0x17);			    // rot: 4 goes below 2 and 3
-	CHECK_EVAL(4, 0x32, 0x33, 0x34, 0x17, 0x13, 0x13);	    // ... and is what is left
-	CHECK_EVAL(9, 0x31, 0x28, 1, 0, 0x35, 0x39);		    // bra over a push
-	CHECK_EVAL(22, 0x77, 8, 0x94, 1);			    // one byte of memory
+	CHECK_EVAL(-2, 0x09, 0xfe);                                 // const1s
+	CHECK_EVAL(254, 0x08, 0xfe);                                // const1u
+	CHECK_EVAL(-2, 0x11, 0x7e);                                 // consts
+	CHECK_EVAL(6, 0x32, 0x33, 0x1e);                            // 2 * 3
+	CHECK_EVAL(-1, 0x32, 0x33, 0x1c);                           // 2 - 3
+	CHECK_EVAL(1, 0x32, 0x33, 0x16, 0x1c);                      // swap
+	CHECK_EVAL(2, 0x32, 0x33, 0x14);                            // over
+	CHECK_EVAL(3, 0x32, 0x33, 0x34, 0x17);                      // rot: 4 goes below 2 and 3
+	CHECK_EVAL(4, 0x32, 0x33, 0x34, 0x17, 0x13, 0x13);          // ... and is what is left
+	CHECK_EVAL(9, 0x31, 0x28, 1, 0, 0x35, 0x39);                // bra over a push
+	CHECK_EVAL(22, 0x77, 8, 0x94, 1);                           // one byte of memory
 }
 
 TEST(bad_expressions_are_refused)
 {
-	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x22);		   // plus of nothing
+	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x22);             // plus of nothing
 	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x32, 0x30, 0x1b); // division by zero
 	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x2f, 0xfd, 0xff); // an endless loop
 	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x2f, 0x00, 0x10); // a jump out of it
-	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x10, 0x80);	   // a number cut off
-	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0xe0);		   // unknown
-	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x96);		   // no value at the end
-	CHECK_NO_EVAL(FM_STACK_UNREADABLE, 0x31, 0x06);		   // *1
-	CHECK_NO_EVAL(FM_SIG_NEEDS_ALL_REGS, 0x7c, 0);		   // r12 is not known
+	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x10, 0x80);       // a number cut off
+	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0xe0);             // unknown
+	CHECK_NO_EVAL(FM_STACK_BAD_UNWIND_INFO, 0x96);             // no value at the end
+	CHECK_NO_EVAL(FM_STACK_UNREADABLE, 0x31, 0x06);            // *1
+	CHECK_NO_EVAL(FM_SIG_NEEDS_ALL_REGS, 0x7c, 0);             // r12 is not known
 	uint8_t pushes[40];
 	memset(pushes, 0x31, sizeof(pushes));
 	uint64_t v;

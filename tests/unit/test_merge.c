@@ -57,14 +57,14 @@ static const char *merged(void)
 	return text;
 }
 
-#define CHECK_MERGED(expected)                                                                \
-	do {                                                                                  \
-		const char *got_ = merged();                                                  \
-		if (strcmp(got_, expected) != 0) {                                            \
+#define CHECK_MERGED(expected)                                                                         \
+	do {                                                                                           \
+		const char *got_ = merged();                                                           \
+		if (strcmp(got_, expected) != 0) {                                                     \
 			printf("%s:%d: got \"%s\", not \"%s\"\n", __FILE__, __LINE__, got_, expected); \
-			fflush(stdout);                                                       \
-			_exit(1);                                                             \
-		}                                                                             \
+			fflush(stdout);                                                                \
+			_exit(1);                                                                      \
+		}                                                                                      \
 	} while (0)
 
 TEST(runs_go_to_the_frame_that_holds_their_marker)

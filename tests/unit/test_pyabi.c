@@ -32,24 +32,24 @@ TEST(line_table_310_knows_bytes_without_a_line)
 	CHECK_EQ(LINE(FM_PY_LINES_310, table, 10, 12), 208); // past the end: the last known
 }
 
-#define ENTRY_311(form, n_units) (uint8_t)(0x80 | (form) << 3 | ((n_units) - 1))
+#define ENTRY_311(form, n_units) (uint8_t)(0x80 | (form) << 3 | ((n_units)-1))
 
 TEST(line_table_311_reads_every_form)
 {
 	const uint8_t table[] = {
-		ENTRY_311(0, 1), 0x00,                         // bytes 0..1: short form, line 100
-		ENTRY_311(9, 2), 0x12,                         // 2..5: short form, line 100
-		ENTRY_311(10, 1), 0x05, 0x06,                  // 6..7: line +0
-		ENTRY_311(11, 1), 0x05, 0x06,                  // 8..9: line +1 = 101
-		ENTRY_311(12, 1), 0x05, 0x06,                  // 10..11: line +2 = 103
-		ENTRY_311(13, 8), 0x07,                        // 12..27: svarint 7 = -3, line 100
-		ENTRY_311(15, 1),                              // 28..29: no location
+		ENTRY_311(0, 1), 0x00,        // bytes 0..1: short form, line 100
+		ENTRY_311(9, 2), 0x12,        // 2..5: short form, line 100
+		ENTRY_311(10, 1), 0x05, 0x06, // 6..7: line +0
+		ENTRY_311(11, 1), 0x05, 0x06, // 8..9: line +1 = 101
+		ENTRY_311(12, 1), 0x05, 0x06, // 10..11: line +2 = 103
+		ENTRY_311(13, 8), 0x07,       // 12..27: svarint 7 = -3, line 100
+		ENTRY_311(15, 1),             // 28..29: no location
 		// 30..31: svarint 0x48 0x03 = 8 + 3 * 64 = 200 = +100, line 200
-		ENTRY_311(14, 1), 0x48, 0x03, 0x02, 0x01, 0x4f, 0x01,
-		ENTRY_311(0, 1), 0x00,                         // 32..33: line 200
+		ENTRY_311(14, 1), 0x48, 0x03, 0x02, 0x01, 0x4f, 0x01, ENTRY_311(0, 1), 0x00, // 32..33: line 200
 	};
-	const uint32_t expected[] = { 100, 100, 100, 100, 101, 103, 100, 100, 100,
-				      100, 100, 100, 100, 100, 0,   200, 200 };
+	const uint32_t expected[] = {
+		100, 100, 100, 100, 101, 103, 100, 100, 100, 100, 100, 100, 100, 100, 0, 200, 200
+	};
 	for (uint32_t i = 0; i < FM_ARRAY_LEN(expected); i++) {
 		CHECK_EQ(LINE(FM_PY_LINES_311, table, 100, 2 * i), expected[i]);
 		CHECK_EQ(LINE(FM_PY_LINES_311, table, 100, 2 * i + 1), expected[i]);
@@ -120,31 +120,31 @@ static struct fm_py_row row_of(unsigned minor)
 	return row;
 }
 
-#define CHECK_REFUSED(minor, statement)                                \
-	do {                                                           \
-		struct fm_py_row row = row_of(minor);                  \
-		statement;                                             \
-		CHECK_EQ(fm_pyabi_row_validate(&row), FM_E_CORRUPT);   \
+#define CHECK_REFUSED(minor, statement)                              \
+	do {                                                         \
+		struct fm_py_row row = row_of(minor);                \
+		statement;                                           \
+		CHECK_EQ(fm_pyabi_row_validate(&row), FM_E_CORRUPT); \
 	} while (0)
 
 TEST(rows_that_cannot_be_true_are_refused)
 {
-	CHECK_REFUSED(11, row.frame_previous = 0);                 // needed
-	CHECK_REFUSED(11, row.frame_previous = 49);                // misaligned
-	CHECK_REFUSED(11, row.frame_previous = 60000);             // beyond bounds
-	CHECK_REFUSED(11, row.frame_previous = row.frame_code);    // two fields in one place
+	CHECK_REFUSED(11, row.frame_previous = 0);              // needed
+	CHECK_REFUSED(11, row.frame_previous = 49);             // misaligned
+	CHECK_REFUSED(11, row.frame_previous = 60000);          // beyond bounds
+	CHECK_REFUSED(11, row.frame_previous = row.frame_code); // two fields in one place
 	CHECK_REFUSED(11, row.frame_lasti = (uint16_t)(row.frame_code + 4));
-	CHECK_REFUSED(11, row.ts_frame = 24);                      // 3.11 has none
-	CHECK_REFUSED(12, row.frame_is_entry = 68);                // gone in 3.12
-	CHECK_REFUSED(13, row.frames = FM_PY_FRAMES_SHIM_CFRAME);  // another version's
+	CHECK_REFUSED(11, row.ts_frame = 24);                     // 3.11 has none
+	CHECK_REFUSED(12, row.frame_is_entry = 68);               // gone in 3.12
+	CHECK_REFUSED(13, row.frames = FM_PY_FRAMES_SHIM_CFRAME); // another version's
 	CHECK_REFUSED(13, row.line_table = FM_PY_LINES_310);
-	CHECK_REFUSED(13, row.first_shim_owner = 0);               // every frame would be a shim
-	CHECK_REFUSED(13, row.executable_tag_mask = 8);            // would change pointers
-	CHECK_REFUSED(13, row.code_tlbc = 200);                    // free-threaded 3.14 only
+	CHECK_REFUSED(13, row.first_shim_owner = 0);    // every frame would be a shim
+	CHECK_REFUSED(13, row.executable_tag_mask = 8); // would change pointers
+	CHECK_REFUSED(13, row.code_tlbc = 200);         // free-threaded 3.14 only
 	CHECK_REFUSED(12, row.is_free_threaded = 1);
 	CHECK_REFUSED(9, row.interp_gc_collecting = 0);
 	CHECK_REFUSED(8, row.interp_gc_collecting = 816);
-	CHECK_REFUSED(8, row.str_ascii_data = 32);                 // on top of the state
+	CHECK_REFUSED(8, row.str_ascii_data = 32); // on top of the state
 	CHECK_REFUSED(8, row.str_kind_mask = 0x18);
 	CHECK_REFUSED(8, row.str_kind_shift = 31);
 	struct fm_py_row newer = row_of(13);
@@ -155,16 +155,79 @@ TEST(rows_that_cannot_be_true_are_refused)
 // A true _Py_DebugOffsets of 3.13 (GIL build), slot by slot as its header orders them.
 enum { N_SLOTS_313 = 73, SLOT_INTERP_SIZE = 6, SLOT_THREAD_SIZE = 19, SLOT_CURRENT_FRAME = 23, SLOT_FRAME_SIZE = 28 };
 static const uint64_t table_313[N_SLOTS_313] = {
-	0x7970677562656478, 0x030d00f0, 0, // "xdebugpy", 3.13.0 final, has a GIL
-	283320, 608, 632, // runtime
-	194968, 7272, 7264, 7344, 7400, 7656, 7680, 7688, 16, 7752, 0, 7768, 7760, // interpreter
-	304, 0, 8, 16, 72, 152, 160, 232, 32, // thread
-	80, 8, 0, 56, 72, 70, // frame
-	208, 112, 120, 128, 136, 68, 52, 96, 104, 200, // code
-	16, 8, 416, 24, 88, 168, 32, 24, 16, 40, 24, 16, 48, 32, 40, 24, 16, 32, 16, 24, // object, type, ..., int
-	40, 16, 32, // bytes
-	64, 32, 16, 40, // str
-	240, 200, // gc
+	0x7970677562656478,
+	0x030d00f0,
+	0, // "xdebugpy", 3.13.0 final, has a GIL
+	283320,
+	608,
+	632, // runtime
+	194968,
+	7272,
+	7264,
+	7344,
+	7400,
+	7656,
+	7680,
+	7688,
+	16,
+	7752,
+	0,
+	7768,
+	7760, // interpreter
+	304,
+	0,
+	8,
+	16,
+	72,
+	152,
+	160,
+	232,
+	32, // thread
+	80,
+	8,
+	0,
+	56,
+	72,
+	70, // frame
+	208,
+	112,
+	120,
+	128,
+	136,
+	68,
+	52,
+	96,
+	104,
+	200, // code
+	16,
+	8,
+	416,
+	24,
+	88,
+	168,
+	32,
+	24,
+	16,
+	40,
+	24,
+	16,
+	48,
+	32,
+	40,
+	24,
+	16,
+	32,
+	16,
+	24, // object, type, ..., int
+	40,
+	16,
+	32, // bytes
+	64,
+	32,
+	16,
+	40, // str
+	240,
+	200, // gc
 };
 
 static enum fm_err read_table(const uint64_t *table, struct fm_py_row *row, uint32_t *hexversion)
@@ -192,14 +255,14 @@ TEST(debug_offsets_that_lie_unaligned_are_read)
 	CHECK_EQ(row.frame_owner, 70);
 }
 
-#define CHECK_TABLE(slot, value, expected)                                         \
-	do {                                                                       \
-		uint64_t table[N_SLOTS_313];                                       \
-		struct fm_py_row row;                                              \
-		uint32_t hexversion = 0;                                           \
-		memcpy(table, table_313, sizeof(table));                           \
-		table[slot] = value;                                               \
-		CHECK_EQ(read_table(table, &row, &hexversion), expected);          \
+#define CHECK_TABLE(slot, value, expected)                                \
+	do {                                                              \
+		uint64_t table[N_SLOTS_313];                              \
+		struct fm_py_row row;                                     \
+		uint32_t hexversion = 0;                                  \
+		memcpy(table, table_313, sizeof(table));                  \
+		table[slot] = value;                                      \
+		CHECK_EQ(read_table(table, &row, &hexversion), expected); \
 	} while (0)
 
 TEST(damaged_debug_offsets_are_refused)

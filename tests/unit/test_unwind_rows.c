@@ -6,24 +6,25 @@
 #include "image/symbols.h"
 #include "test.h"
 
-static const char source[] = "	.text\n"
-			     "	.globl f\n	.type f, @function\n"
-			     "f:	.cfi_startproc\n"
-			     "	push %rbp\n"
-			     "	.cfi_adjust_cfa_offset 8\n	.cfi_rel_offset %rbp, 0\n"
-			     "	mov %rsp, %rbp\n"
-			     "	.cfi_def_cfa_register %rbp\n"
-			     "	push %rbx\n"
-			     "	.cfi_offset %rbx, -24\n"
-			     "	nop\n"
-			     "	pop %rbx\n"
-			     "	.cfi_restore %rbx\n"
-			     "	pop %rbp\n"
-			     "	.cfi_def_cfa %rsp, 8\n	.cfi_restore %rbp\n"
-			     "	ret\n	.cfi_endproc\n	.size f, . - f\n"
-			     "	.balign 64\n"
-			     "	.globl g\n	.type g, @function\n"
-			     "g:	.cfi_startproc\n	.cfi_undefined %rip\n	hlt\n	.cfi_endproc\n	.size g, . - g\n";
+static const char source[] =
+	"	.text\n"
+	"	.globl f\n	.type f, @function\n"
+	"f:	.cfi_startproc\n"
+	"	push %rbp\n"
+	"	.cfi_adjust_cfa_offset 8\n	.cfi_rel_offset %rbp, 0\n"
+	"	mov %rsp, %rbp\n"
+	"	.cfi_def_cfa_register %rbp\n"
+	"	push %rbx\n"
+	"	.cfi_offset %rbx, -24\n"
+	"	nop\n"
+	"	pop %rbx\n"
+	"	.cfi_restore %rbx\n"
+	"	pop %rbp\n"
+	"	.cfi_def_cfa %rsp, 8\n	.cfi_restore %rbp\n"
+	"	ret\n	.cfi_endproc\n	.size f, . - f\n"
+	"	.balign 64\n"
+	"	.globl g\n	.type g, @function\n"
+	"g:	.cfi_startproc\n	.cfi_undefined %rip\n	hlt\n	.cfi_endproc\n	.size g, . - g\n";
 
 // Compiles into a folder of its own; false where there is no compiler.
 static bool compile(const char *head, const char *options, char *ret_path, size_t cap)
@@ -49,7 +50,8 @@ static void clean(char *path)
 	rmdir(path);
 }
 
-static void check_row(const struct fm_unwind_row *row, uint64_t addr, unsigned kind, unsigned reg, int off, int rbp, int rbx)
+static void check_row(const struct fm_unwind_row *row, uint64_t addr, unsigned kind, unsigned reg, int off, int rbp,
+		      int rbx)
 {
 	CHECK_EQ(row->addr, addr);
 	CHECK_EQ(row->kind, kind);
