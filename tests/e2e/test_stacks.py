@@ -129,7 +129,7 @@ def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> Non
     # Those that wait do not keep the others from being sampled, even while these hand each other the GIL. Compared with the same
     # program without them, as a busy machine costs samples in both; three tries, as it may be busy in one of the two.
     rates = []
-    for attempt in range(3):
+    for _attempt in range(3):
         alone = record(tmp_path / "alone.fathom", TARGETS / "idle_threads.py", [1.0, 0], options, python)
         rates.append((busy_rate(capture), busy_rate(alone)))
         if rates[-1][0] > 0.5 * rates[-1][1]:
