@@ -126,7 +126,9 @@ def compile_unit(compiler: str, path: Path) -> Path:
     out = path.with_suffix(".o")
     if not out.exists():
         loose = path.with_suffix(".loose.o")
-        subprocess.run([compiler, "-std=c++17", "-O1", "-g", "-fPIC", "-fno-gnu-unique", "-c", path, "-o", loose], check=True)
+        subprocess.run(
+            [compiler, "-std=c++17", "-O1", "-g", "-fPIC", "-fno-gnu-unique", "-c", path, "-o", loose], check=True
+        )
         # Template instances lie in groups of which the linker keeps one: copies of this unit must not lose theirs.
         subprocess.run(["ld", "-r", "--force-group-allocation", loose, "-o", out], check=True)
         subprocess.run(["objcopy", f"--keep-global-symbol={path.stem}_work", out], check=True)
@@ -139,7 +141,13 @@ def clone_unit(folder: Path, made: Path, n: int) -> Path:
     if not out.exists():
         original = made.stem.split("_")[1]
         subprocess.run(
-            ["objcopy", f"--redefine-sym=unit_{original}_work=unit_{n}_work", f"--keep-global-symbol=unit_{n}_work", made, out],
+            [
+                "objcopy",
+                f"--redefine-sym=unit_{original}_work=unit_{n}_work",
+                f"--keep-global-symbol=unit_{n}_work",
+                made,
+                out,
+            ],
             check=True,
         )
     return out
@@ -170,7 +178,18 @@ def main() -> int:
     out = args.outdir / "bigdwarf.so"
     (folder / "objects.txt").write_text("\n".join(map(str, objects)))
     subprocess.run(
-        [args.compiler, "-O1", "-g", "-fPIC", "-shared", folder / "main.cpp", f"@{folder / 'objects.txt'}", "-o", out, "-Wl,--build-id"],
+        [
+            args.compiler,
+            "-O1",
+            "-g",
+            "-fPIC",
+            "-shared",
+            folder / "main.cpp",
+            f"@{folder / 'objects.txt'}",
+            "-o",
+            out,
+            "-Wl,--build-id",
+        ],
         check=True,
     )
     print(f"{out}: {n_units} units, {dwarf_bytes(out) / 1e6:.0f} MB of DWARF")

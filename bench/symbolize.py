@@ -72,7 +72,9 @@ def main() -> int:
     args = parser.parse_args()
     args.dir.mkdir(parents=True, exist_ok=True)
     if not (args.dir / "bigdwarf.so").exists():
-        subprocess.run([sys.executable, BENCH / "make_big_extension.py", "--megabytes", str(args.megabytes), args.dir], check=True)
+        subprocess.run(
+            [sys.executable, BENCH / "make_big_extension.py", "--megabytes", str(args.megabytes), args.dir], check=True
+        )
     program = args.dir / "program.py"
     program.write_text(PROGRAM.format(folder=str(args.dir), seconds=args.seconds))
     cache = args.dir / "cache"
@@ -88,32 +90,64 @@ def main() -> int:
         first.append(seconds)
         peak = max(peak, memory)
         second.append(timed([str(args.fathom), "report", str(profile)], env)[0])
-    report = json.loads(subprocess.run([args.fathom, "report", "--json", profile], check=True, capture_output=True, env=env).stdout)
+    report = json.loads(
+        subprocess.run([args.fathom, "report", "--json", profile], check=True, capture_output=True, env=env).stdout
+    )
     natives = [f for f in report["functions"] if f["kind"] == "native"]
     inlined = sum(f["inlined"] for f in natives)
     print(f"samples {report['samples']}, native functions {len(natives)}, of these only inlined {inlined}")
     for row in report["libraries"]:
-        print(f"  {100 * row['share']:5.1f} % {100 * row['named_share']:5.1f} % named {100 * row['lines_share']:5.1f} % lines  {row['path']}")
-    print(f"fathom report, first:  {min(first):.3f} s (of {', '.join(f'{x:.3f}' for x in first)})  peak memory {peak / 1e6:.0f} MB")
+        print(
+            f"  {100 * row['share']:5.1f} % {100 * row['named_share']:5.1f} % named {100 * row['lines_share']:5.1f} % lines  {row['path']}"
+        )
+    print(
+        f"fathom report, first:  {min(first):.3f} s (of {', '.join(f'{x:.3f}' for x in first)})  peak memory {peak / 1e6:.0f} MB"
+    )
     print(f"fathom report, second: {min(second):.3f} s (of {', '.join(f'{x:.3f}' for x in second)})")
 
     perf = shutil.which("perf")
     if args.no_perf or not perf:
         return 0
     data = args.dir / "perf.data"
-    record = [perf, "record", "-q", "-F", "1000", "--call-graph", "dwarf,16384", "-o", data, "--", sys.executable, program]
+    record = [
+        perf,
+        "record",
+        "-q",
+        "-F",
+        "1000",
+        "--call-graph",
+        "dwarf,16384",
+        "-o",
+        data,
+        "--",
+        sys.executable,
+        program,
+    ]
     done = subprocess.run(record, capture_output=True, text=True, env=env)
     if done.returncode:
         print("perf record failed:", done.stderr.strip()[-300:])
         return 0
-    for command in (["script", "--no-inline"], ["script"], ["script", "-F", "ip,sym,srcline"], ["report", "--stdio", "--no-children"]):
+    for command in (
+        ["script", "--no-inline"],
+        ["script"],
+        ["script", "-F", "ip,sym,srcline"],
+        ["report", "--stdio", "--no-children"],
+    ):
         try:
             start = time.perf_counter()
-            subprocess.run([perf, *command, "-i", data], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, timeout=args.perf_limit)
+            subprocess.run(
+                [perf, *command, "-i", data],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env=env,
+                timeout=args.perf_limit,
+            )
             seconds, note = time.perf_counter() - start, ""
         except subprocess.TimeoutExpired:
             seconds, note = args.perf_limit, " (given up)"
-        print(f"perf {' '.join(command)}: {seconds:.2f} s{note}; {seconds / min(first):.1f} x the first report, {seconds / min(second):.0f} x the second")
+        print(
+            f"perf {' '.join(command)}: {seconds:.2f} s{note}; {seconds / min(first):.1f} x the first report, {seconds / min(second):.0f} x the second"
+        )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     print(f"peak memory of any process of this run: {peak:.0f} MiB")
     return 0

@@ -52,16 +52,50 @@ CHAINS: Dict[str, Tuple[List[str], List[List[str]]]] = {
         ],
     ),
     "cpp": (
-        ["py_main", "py_loop", "py_outer", "cpp_enter", "cpp_apply", "visit", "py_middle", "cpp_deep", "visit", "py_inner", "cpp_spin"],
+        [
+            "py_main",
+            "py_loop",
+            "py_outer",
+            "cpp_enter",
+            "cpp_apply",
+            "visit",
+            "py_middle",
+            "cpp_deep",
+            "visit",
+            "py_inner",
+            "cpp_spin",
+        ],
         [["cpp_work"], ["cpp_catcher", "cpp_work"], ["cpp_sort", "cpp_less", "cpp_work"]]
         + [["cpp_catcher", *["cpp_thrower"] * n, "~Cleaner", "cpp_work"] for n in range(1, 6)],
     ),
     "asm": (
-        ["py_main", "py_loop", "py_outer", "asm_enter", "asm_mid", "py_middle", "asm_deep", "asm_inner", "py_inner", "asm_spin"],
+        [
+            "py_main",
+            "py_loop",
+            "py_outer",
+            "asm_enter",
+            "asm_mid",
+            "py_middle",
+            "asm_deep",
+            "asm_inner",
+            "py_inner",
+            "asm_spin",
+        ],
         [["asm_work"]],
     ),
     "rust": (
-        ["py_main", "py_loop", "py_outer", "rust_enter", "rust_call", "py_middle", "rust_deep", "rust_call", "py_inner", "rust_spin"],
+        [
+            "py_main",
+            "py_loop",
+            "py_outer",
+            "rust_enter",
+            "rust_call",
+            "py_middle",
+            "rust_deep",
+            "rust_call",
+            "py_inner",
+            "rust_spin",
+        ],
         [["rust_work"], ["rust_sort", "rust_work"], ["rust_catcher"]]
         + [["rust_catcher", *["rust_panicker"] * n, "rust_drop", "rust_work"] for n in range(1, 6)],
     ),
@@ -81,7 +115,11 @@ def compile_libraries(folder: Path, names: Sequence[str]) -> Tuple[List[Path], L
         if not shutil.which(compiler):
             missing.append(f"{name}: no {compiler} here")
             continue
-        shared = ["--crate-type", "cdylib", "-C", "prefer-dynamic=no"] if compiler == "rustc" else ["-shared", "-fPIC", "-pthread"]
+        shared = (
+            ["--crate-type", "cdylib", "-C", "prefer-dynamic=no"]
+            if compiler == "rustc"
+            else ["-shared", "-fPIC", "-pthread"]
+        )
         subprocess.run([compiler, *shared, *options, str(TARGETS / source), "-o", str(out)], check=True, cwd=folder)
         built.append(out)
     return built, missing
@@ -127,11 +165,15 @@ def judge(capture: Capture) -> Dict[str, Verdict]:
         prefix = libraries[0].partition("_")[0]
         base, ends = CHAINS[prefix]
         errors = [label for label in labels if is_error(label)]
-        is_right = any(is_prefix(names, base + end) for end in ends) or is_prefix(names, THREAD) or (
-            "c_fiber_main" in names and is_prefix(names, FIBER)
+        is_right = (
+            any(is_prefix(names, base + end) for end in ends)
+            or is_prefix(names, THREAD)
+            or ("c_fiber_main" in names and is_prefix(names, FIBER))
         )
         # A new fiber's first return address is its function's very beginning: looked up as a return address, it is the one before.
-        is_right |= plain_name(labels[-1]) in ("swapcontext", "setcontext", "makecontext") and is_prefix(names[:5], PYTHON)
+        is_right |= plain_name(labels[-1]) in ("swapcontext", "setcontext", "makecontext") and is_prefix(
+            names[:5], PYTHON
+        )
         found[libraries[0]] = verdict._replace(n=verdict.n + n, n_broken=verdict.n_broken + (n if errors else 0))
         if errors:
             at = labels.index(errors[0])

@@ -13,7 +13,15 @@ from capture import Python, find_pythons
 from guest import FATHOM, LONG, run
 
 SHORT = ["test_fork1"]
-LONGER = ["test_faulthandler", "test_signal", "test_threading", "test_subprocess", "test_os", "test_asyncio", "test_multiprocessing_fork"]
+LONGER = [
+    "test_faulthandler",
+    "test_signal",
+    "test_threading",
+    "test_subprocess",
+    "test_os",
+    "test_asyncio",
+    "test_multiprocessing_fork",
+]
 each_python = True  # conftest: chosen here, one for the short ones
 
 

@@ -50,7 +50,13 @@ def chunks(data):
 
 @pytest.mark.parametrize(
     "args",
-    [(0,), (1,), (3000, "--threads", 1, "--seed", 2), (3000, "--threads", 40, "--seed", 3), (40000, "--flush-ms", 0, "--stacks", 300)],
+    [
+        (0,),
+        (1,),
+        (3000, "--threads", 1, "--seed", 2),
+        (3000, "--threads", 40, "--seed", 3),
+        (40000, "--flush-ms", 0, "--stacks", 300),
+    ],
 )
 def test_both_readers_print_the_same(tmp_path, args):
     path = tmp_path / "p.fathom"
@@ -91,7 +97,10 @@ def test_damage_is_seen_alike(tmp_path):
         "trailing bytes": data + b"more",
         "a chunk twice": data[: second + second_len] + data[second:],
         "garbage between chunks": data[:second] + b"\xfachk" * 30 + data[second:],
-        "two chunks swapped": data[:first] + data[second : second + second_len] + data[first:second] + data[second + second_len :],
+        "two chunks swapped": data[:first]
+        + data[second : second + second_len]
+        + data[first:second]
+        + data[second + second_len :],
         "zeros in a chunk": data[: first + 100] + bytes(200) + data[first + 300 :],
         "zeros over a header": data[:second] + bytes(32) + data[second + 32 :],
     }

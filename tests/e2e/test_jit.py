@@ -94,9 +94,13 @@ def test_code_that_nobody_tells_of_is_said_so(emitter: Path, tmp_path: Path) -> 
 
 
 def test_damage_is_said_and_the_rest_is_used(emitter: Path, tmp_path: Path) -> None:
-    capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.5, 5, "survivor"], OPTIONS, pick(8, 15))
+    capture = record(
+        tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.5, 5, "survivor"], OPTIONS, pick(8, 15)
+    )
     assert sum(n for _, n in stacks_with(capture, "survivor")) > 200
-    assert any("damaged" in line and "run-time code" in line for line in capture.raw["coverage"]), capture.raw["coverage"]
+    assert any("damaged" in line and "run-time code" in line for line in capture.raw["coverage"]), capture.raw[
+        "coverage"
+    ]
 
 
 def test_a_forked_child_runs_code_of_its_parent(emitter: Path, tmp_path: Path) -> None:
@@ -129,7 +133,11 @@ def test_python_rust_cpp_run_time_code_python(emitter: Path, tmp_path: Path) -> 
         if not any(map(is_error, labels)):
             assert [name for name in names if name in chain] == chain, labels
         # libffi and _ctypes of a distribution are stripped; they are between ctypes and what it calls.
-        n_nameless += n if any(re.match(r"0x[0-9a-f]+ ", label) and not re.search("libffi|_ctypes", label) for label in labels) else 0
+        n_nameless += (
+            n
+            if any(re.match(r"0x[0-9a-f]+ ", label) and not re.search("libffi|_ctypes", label) for label in labels)
+            else 0
+        )
     print(f"{n_inner} samples in py_inner, {n_nameless} with a frame without a name")
     assert n_inner > 300
     check_whole(capture, 300)

@@ -118,7 +118,12 @@ def test_rust_inlined_iterators(fathom, env, tmp_path, mangling):
         pytest.skip("rustc is not installed")
     program = tmp_path / "names"
     flags = ["-C", "symbol-mangling-version=" + mangling] if mangling == "v0" else []
-    done = subprocess.run([rustc, "-O", "-g", *flags, TARGETS / "names.rs", "-o", program], capture_output=True, text=True, env={**os.environ})
+    done = subprocess.run(
+        [rustc, "-O", "-g", *flags, TARGETS / "names.rs", "-o", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ},
+    )
     if done.returncode:
         pytest.skip("rustc cannot do this: " + done.stderr[-200:])
     got = capture(fathom, env, program)
@@ -205,7 +210,20 @@ def test_stripped_with_packed_symbols(fathom, env, tmp_path):
         pytest.skip("xz is not installed")
     program = compiled(tmp_path, "names.c", *FLAGS)
     mini = tmp_path / "mini"
-    sh("objcopy", "-S", "--remove-section", ".comment", "-K", "hidden_work", "-K", "exported_work", "-K", "main", program, mini)
+    sh(
+        "objcopy",
+        "-S",
+        "--remove-section",
+        ".comment",
+        "-K",
+        "hidden_work",
+        "-K",
+        "exported_work",
+        "-K",
+        "main",
+        program,
+        mini,
+    )
     sh("xz", mini)
     sh("strip", "--strip-all", program)
     sh("objcopy", "--add-section", f".gnu_debugdata={mini}.xz", program)
@@ -218,7 +236,9 @@ def test_stripped_without_anything(fathom, env, tmp_path):
     split_debug(program).unlink()
     got = capture(fathom, env, program)
     assert re.fullmatch(r"0x[0-9a-f]+ \(names\)", got.most())
-    assert len([w for f, w in got.weights().items() if f.endswith("(names)") and w > 5]) == 1  # one function, not one per address
+    assert (
+        len([w for f, w in got.weights().items() if f.endswith("(names)") and w > 5]) == 1
+    )  # one function, not one per address
     library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
     assert library["named_share"] < 0.1 and library["lines_share"] == 0
     assert "-g" in library["remedy"]
@@ -259,7 +279,9 @@ def test_names_outlive_their_files(fathom, env, tmp_path):
     assert has_run(got.stacks(), *named)
     assert "gone" in got.why("libnames") and "recorded with the capture" in got.why("libnames")
 
-    sh("gcc", *FLAGS, "-O2", "-DX", "-shared", "-fPIC", "-DLIBRARY", TARGETS / "names.c", "-o", library)  # another build
+    sh(
+        "gcc", *FLAGS, "-O2", "-DX", "-shared", "-fPIC", "-DLIBRARY", TARGETS / "names.c", "-o", library
+    )  # another build
     assert has_run(got.stacks(), *named)
     assert "build id differs" in got.why("libnames") and "recorded with the capture" in got.why("libnames")
 
@@ -274,7 +296,9 @@ def test_a_damaged_file_is_said_and_harms_nothing(fathom, env, tmp_path):
     whole = program.read_bytes()
     sections = sh("readelf", "-SW", program).stdout
     for name in (".debug_info", ".debug_abbrev", ".debug_line", ".debug_aranges"):
-        at, size = (int(x, 16) for x in re.search(re.escape(name) + r"\s+PROGBITS\s+\w+ (\w+) (\w+)", sections).groups())
+        at, size = (
+            int(x, 16) for x in re.search(re.escape(name) + r"\s+PROGBITS\s+\w+ (\w+) (\w+)", sections).groups()
+        )
         for fill in (b"\xff", b"\x00", b"\x80"):
             shutil.rmtree(env["XDG_CACHE_HOME"], ignore_errors=True)
             program.write_bytes(whole[:at] + fill * size + whole[at + size :])
@@ -322,7 +346,9 @@ def test_lines_and_inlines_are_those_of_addr2line(build, tmp_path, compiler, fla
     if not shutil.which(compiler) or not judge:
         pytest.skip("no " + compiler + " or no addr2line")
     program = tmp_path / "names"
-    done = subprocess.run([compiler, "-O2", *flags, TARGETS / "names.cpp", "-o", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, "-O2", *flags, TARGETS / "names.cpp", "-o", program], capture_output=True, text=True
+    )
     if done.returncode:
         pytest.skip(compiler + " does not work here: " + done.stderr[-200:])
     symbols = sh("nm", "-S", program).stdout

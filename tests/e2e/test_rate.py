@@ -1,5 +1,6 @@
 """The rate asked for is the rate got: samples per second of the thread's own CPU time, native frames included, none dropped."""
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any, List
@@ -22,8 +23,11 @@ def samples_per_cpu_s(capture: Capture) -> float:
 @pytest.mark.parametrize("engine", ["ticker", "perf"])
 @pytest.mark.parametrize("rate_hz, at_least", [(1000, 970), (10000, 9000)])
 def test_rate(
-    profile: Any, fathom: Path, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any
+    profile: Any, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any, request: Any
 ) -> None:
+    pythons = request.config.fathom_pythons
+    if not os.environ.get("FATHOM_TEST_LONG") and python not in (pythons[0], pythons[-1]):
+        pytest.skip("the oldest and the newest Python will do; FATHOM_TEST_LONG=1 for all")
     got: List[float] = []
     for _ in range(N_TRIES):
         options = ["--rate", str(rate_hz), "--engine", engine, "--max-overhead", "0"]

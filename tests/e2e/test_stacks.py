@@ -31,7 +31,9 @@ def check_outermost(capture: Capture) -> None:
         has_error.append(has_error[parent] or frames[frame].kind == FRAME_ERROR)
         outermost.append(frame if parent == 0 else outermost[parent])
     bad = [s for s in capture.samples if not has_error[s.stack] and frames[outermost[s.stack]].kind != FRAME_NATIVE]
-    n_fiber = sum(n for labels, n in capture.collapsed() if any("context" in x or "c_fiber" in x or "(libc" in x for x in labels))
+    n_fiber = sum(
+        n for labels, n in capture.collapsed() if any("context" in x or "c_fiber" in x or "(libc" in x for x in labels)
+    )
     assert len(bad) <= n_fiber, f"{len(bad)} of {len(capture.samples)} samples begin with a Python frame"
 
 
@@ -46,7 +48,9 @@ def check(capture: Capture, expected: List[str], record_property: Any) -> None:
     record_property("stacks", report)
     print("\n".join(report))
     for name in expected:
-        assert not found[name].wrong, f"{name}: " + "\n".join(f"{n} x {what}" for what, n in found[name].wrong.most_common(5))
+        assert not found[name].wrong, f"{name}: " + "\n".join(
+            f"{n} x {what}" for what, n in found[name].wrong.most_common(5)
+        )
     for language in sorted({name.partition("_")[0] for name in expected}):
         group = [found[name] for name in expected if name.partition("_")[0] == language]
         n, n_broken = sum(v.n for v in group), sum(v.n_broken for v in group)
@@ -54,7 +58,9 @@ def check(capture: Capture, expected: List[str], record_property: Any) -> None:
         assert n_broken <= (1 - WHOLE_SHARE) * n, f"{language}: {n_broken} of {n} not whole\n" + "\n".join(report)
 
 
-def test_stacks_through_native_code_are_whole(python: Python, libraries: Any, tmp_path: Path, record_property: Any) -> None:
+def test_stacks_through_native_code_are_whole(
+    python: Python, libraries: Any, tmp_path: Path, record_property: Any
+) -> None:
     paths, missing = libraries
     capture = record(tmp_path / "p.fathom", TARGETS / "chain.py", [SECONDS, *paths], OPTIONS, python)
     check(capture, [path.stem for path in paths], record_property)

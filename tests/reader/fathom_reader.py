@@ -23,7 +23,11 @@ MAX_HOLES = 1 << 20
 M64 = (1 << 64) - 1
 NONE = 0xFFFFFFFF
 P1, P2, P3, P4, P5 = (
-    0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
+    0x9E3779B185EBCA87,
+    0xC2B2AE3D27D4EB4F,
+    0x165667B19E3779F9,
+    0x85EBCA77C2B2AE63,
+    0x27D4EB2F165667C5,
 )
 
 
@@ -72,7 +76,9 @@ def unpack_zstd(stored: bytes, raw_len: int) -> bytes:
     try:
         if zstandard is not None:
             return zstandard.ZstdDecompressor().decompress(stored, max_output_size=raw_len)
-        return subprocess.run(["zstd", "-dcq"], input=stored, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True).stdout
+        return subprocess.run(
+            ["zstd", "-dcq"], input=stored, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True
+        ).stdout
     except FileNotFoundError:
         raise
     except Exception as e:
@@ -161,7 +167,9 @@ class Profile:
                 self.n_damaged += in_garbage
                 self.truncated = True
                 return
-            mark, kind, codec, _, seq, raw_len, stored_len, check, checksum = struct.unpack_from("<4sBBHIIIIQ", data, pos)
+            mark, kind, codec, _, seq, raw_len, stored_len, check, checksum = struct.unpack_from(
+                "<4sBBHIIIIQ", data, pos
+            )
             head = xxh64(data[pos : pos + 20], 0) if mark == MARK else 0
             if mark != MARK or check != head & NONE or raw_len > MAX_RAW or stored_len > raw_len:
                 in_garbage = True
@@ -268,8 +276,16 @@ class Profile:
     def records(self, b: Bytes) -> None:
         tables = {1: self.take_string, 2: self.take_image, 3: self.take_code, 4: self.take_frame, 5: self.take_stack}
         facts = {
-            6: self.take_samples, 7: self.take_meta, 8: self.take_coverage, 9: self.take_process, 10: self.take_process_end,
-            11: self.take_thread, 12: self.take_thread_name, 13: self.take_thread_end, 14: self.take_mapping, 15: self.take_source,
+            6: self.take_samples,
+            7: self.take_meta,
+            8: self.take_coverage,
+            9: self.take_process,
+            10: self.take_process_end,
+            11: self.take_thread,
+            12: self.take_thread_name,
+            13: self.take_thread_end,
+            14: self.take_mapping,
+            15: self.take_source,
             16: self.take_symbol,
         }
         while b.left():
@@ -282,8 +298,11 @@ class Profile:
 
     def take_batch(self, b: Bytes, kind: int, entry: Callable[[Bytes], None]) -> None:
         table, blank = {
-            1: (self.strings, bytes), 2: (self.images, self.blank_image), 3: (self.codes, self.blank_code),
-            4: (self.frames, self.blank_frame), 5: (self.stacks, self.blank_stack),
+            1: (self.strings, bytes),
+            2: (self.images, self.blank_image),
+            3: (self.codes, self.blank_code),
+            4: (self.frames, self.blank_frame),
+            5: (self.stacks, self.blank_stack),
         }[kind]
         first, n = b.id(), b.id()
         if n > b.left() or first > NONE - n or first < len(table):
@@ -338,7 +357,9 @@ class Profile:
 
     def take_process(self, b: Bytes) -> None:
         index = b.id()
-        new = dict(pid=b.id(), parent=b.id(), start=b.varint(), exe=b.str(), command=b.str(), python=b.str(), engine=b.str())
+        new = dict(
+            pid=b.id(), parent=b.id(), start=b.varint(), exe=b.str(), command=b.str(), python=b.str(), engine=b.str()
+        )
         self.must(self.fill(self.processes, index, self.blank_process))
         if index == len(self.processes):
             self.processes.append(self.blank_process())
@@ -423,11 +444,23 @@ def dump(p: Profile) -> Iterator[str]:
         yield "coverage" + fields(*pair)
     for i, r in enumerate(p.processes):
         yield "process %d pid=%d parent=%d start=%d end=%d code=%d signal=%d" % (
-            i, r["pid"], r["parent"], r["start"], r["end"], r["code"], r["signal"],
+            i,
+            r["pid"],
+            r["parent"],
+            r["start"],
+            r["end"],
+            r["code"],
+            r["signal"],
         ) + fields(r["exe"], r["command"], r["python"], r["engine"])
     for i, t in enumerate(p.threads):
         yield "thread %d process=%d tid=%d start=%d end=%d cpu=%d dropped=%d" % (
-            i, t["process"], t["tid"], t["start"], t["end"], t["cpu"], t["dropped"],
+            i,
+            t["process"],
+            t["tid"],
+            t["start"],
+            t["end"],
+            t["cpu"],
+            t["dropped"],
         ) + fields(t["name"])
     for i, (path, build_id, flags) in enumerate(p.images):
         yield "image %d flags=%d" % (i, flags) + fields(path, build_id)
