@@ -51,17 +51,6 @@ struct capture {
 	bool did_say_write_error;
 };
 
-static uint64_t cycles_now(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_rdtsc();
-#else
-	uint64_t v;
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
-	return v;
-#endif
-}
-
 static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
 {
 	char text[24];
@@ -101,7 +90,7 @@ static void coverage(struct capture *c, const char *what, const char *why)
 static void write_closing(struct capture *c, const struct fm_recorder_totals *totals,
 			  const struct fm_ticker_stats *ticks, uint64_t wall_ns)
 {
-	double cycles_per_ns = (double)(cycles_now() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
+	double cycles_per_ns = (double)(fm_cycles() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
 	if (WIFEXITED(c->status))
@@ -275,7 +264,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	}
 	c.recorder = fm_recorder_create(&c.shared, c.writer);
 	c.start_ns = fm_now_ns();
-	c.start_cycles = cycles_now();
+	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
 	if ((err = fm_launch_start(&c.launch, options->argv, agent_path, c.shared.env_value, &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)

@@ -365,17 +365,6 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 	return (uint64_t)(cost_ns / k->options.max_overhead);
 }
 
-static uint64_t cycles_now(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_rdtsc();
-#else
-	uint64_t v;
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
-	return v;
-#endif
-}
-
 // On a machine whose CPUs are all busy the ticker shares one with a thread that it samples, and when it gets to run must not
 // depend on what that thread does: some system calls are where the scheduler looks around. A short slice lets it in at once
 // (Linux 6.12, no privilege asked); so does a better priority, where that is permitted.
@@ -400,7 +389,7 @@ static void *run(void *arg)
 	ask_for_punctuality();
 	prctl(PR_SET_TIMERSLACK, 1ul); // the default of 50 us is half a period at 10 kHz
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
-	uint64_t first_ns = fm_now_ns(), first_cycles = cycles_now();
+	uint64_t first_ns = fm_now_ns(), first_cycles = fm_cycles();
 	uint64_t next_ns = first_ns, budget_ns = first_ns + BUDGET_NS;
 	k->stats.lowest_rate_hz = k->options.rate_hz;
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
@@ -420,7 +409,7 @@ static void *run(void *arg)
 		k->idle_skip = FM_MIN((uint32_t)idle_share, MAX_IDLE_SKIP);
 		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
 			budget_ns = now_ns + BUDGET_NS;
-			double cycles_per_ns = (double)(cycles_now() - first_cycles) / (double)(now_ns - first_ns);
+			double cycles_per_ns = (double)(fm_cycles() - first_cycles) / (double)(now_ns - first_ns);
 			uint64_t affordable = affordable_period_ns(k, cycles_per_ns);
 			if (affordable) // half way each time: one odd window does not swing the rate
 				period = FM_MAX(wanted, (period + affordable) / 2);

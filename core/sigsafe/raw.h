@@ -30,19 +30,6 @@ static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
 #endif
 }
 
-static inline uint64_t fm_sig_cycles(void)
-{
-#if defined(__x86_64__)
-	uint32_t lo, hi;
-	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
-	return (uint64_t)hi << 32 | lo;
-#else
-	uint64_t v;
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(v));
-	return v;
-#endif
-}
-
 // Words at any address: both our CPUs take them; the types tell the compiler, which may assume otherwise.
 typedef uint16_t __attribute__((aligned(1), may_alias)) fm_sig_u16;
 typedef uint32_t __attribute__((aligned(1), may_alias)) fm_sig_u32;

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "format/model.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
@@ -162,7 +163,7 @@ FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
 
 FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 {
-	uint64_t start = fm_sig_cycles();
+	uint64_t start = fm_cycles();
 	int saved_errno = errno;
 	struct fm_sig_thread *t = NULL;
 	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
@@ -204,7 +205,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		bump(&t->slot->n_failed);
 	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
-	count_cost(t->slot, fm_sig_cycles() - start);
+	count_cost(t->slot, fm_cycles() - start);
 answered:
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))
 		bump(&t->slot->n_restarted);
