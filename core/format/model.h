@@ -42,6 +42,22 @@ enum fm_stack_error {
 #undef X
 };
 
+// Who gave a block, for allocations; the innermost one asked counts, so that each byte is counted once.
+enum fm_alloc_domain {
+	FM_ALLOC_OBJ = 0,    // PyObject_Malloc and kin
+	FM_ALLOC_MEM = 1,    // PyMem_Malloc
+	FM_ALLOC_RAW = 2,    // PyMem_RawMalloc
+	FM_ALLOC_MALLOC = 3, // malloc and kin, asked for by native code
+	FM_ALLOC_MMAP = 4,   // mmap, mremap, sbrk
+	FM_ALLOC_COPY = 5,   // no allocation: bytes copied by memcpy and kin
+	FM_N_ALLOC_DOMAINS = 6,
+};
+
+static inline int fm_alloc_is_python(unsigned domain)
+{
+	return domain <= FM_ALLOC_RAW;
+}
+
 enum fm_image_flags {
 	FM_IMAGE_IS_PYTHON = 1, // the interpreter itself: its native frames are plumbing, folded by default
 	FM_IMAGE_IS_VDSO = 2,

@@ -28,6 +28,7 @@ enum fm_record_type {
 	FM_RECORD_MAPPING = 14,
 	FM_RECORD_SOURCE = 15,
 	FM_RECORD_SYMBOL = 16, // from 1.1 on
+	// 17 to 31: memory. 32 to 47: traces.
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.

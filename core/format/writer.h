@@ -89,6 +89,47 @@ struct fm_sample {
 // Samples of one thread come in order of time; those of different threads may interleave in any way.
 void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample);
 
+// A sampled allocation (or a copy: domain FM_ALLOC_COPY, id 0) and the end of one. Any order between threads; the freeing
+// event may come before the allocation it names.
+struct fm_alloc {
+	uint32_t thread_id, stack_id;
+	uint64_t time_ns;
+	uint64_t id;           // its own within the process; 0 = never freed
+	uint64_t size, weight; // bytes asked for; bytes it stands for
+	uint8_t domain;        // enum fm_alloc_domain
+};
+struct fm_free {
+	uint32_t thread_id; // who freed it; tells the process
+	uint64_t time_ns;
+	uint64_t id;
+};
+void fm_writer_alloc(struct fm_writer *w, const struct fm_alloc *alloc);
+void fm_writer_free(struct fm_writer *w, const struct fm_free *event);
+
+// Exact mode: every allocation of one stack and domain, summed up. A later one of the same (process, stack, domain)
+// replaces it.
+struct fm_site {
+	uint32_t process_id, stack_id;
+	uint8_t domain;
+	uint64_t alloc_bytes, n_allocs, n_frees, live_bytes;
+	uint64_t peak_bytes;    // its own highest live bytes
+	uint64_t at_peak_bytes; // live when the process was at its peak
+};
+void fm_writer_site(struct fm_writer *w, const struct fm_site *site);
+
+// What the kernel and the allocator say of a process's memory at a time; 0 = not known.
+struct fm_memory_level {
+	uint32_t process_id;
+	uint64_t time_ns;
+	uint64_t heap_bytes, heap_high_bytes; // exact mode: live then, highest since the level before; else 0
+	uint64_t rss_bytes, rss_anon_bytes, rss_file_bytes, rss_shmem_bytes, pss_bytes, swap_bytes;
+	uint64_t cgroup_bytes, cgroup_limit_bytes;
+};
+void fm_writer_memory_level(struct fm_writer *w, const struct fm_memory_level *level);
+
+// The type of the Python object that a surviving allocation holds.
+void fm_writer_alloc_type(struct fm_writer *w, uint32_t process_id, uint64_t alloc_id, struct fm_str type_name);
+
 struct fm_symbol_link {
 	struct fm_str name, file;  // "" = unknown; the name is as the linker knows it
 	uint32_t first_line, line; // 0 = unknown

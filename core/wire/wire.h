@@ -193,6 +193,8 @@ enum fm_wire_type {
 	FM_WIRE_CODE = 2,
 	FM_WIRE_IMAGE = 3,
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
+	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
+	FM_WIRE_FREE = 6,
 };
 
 struct fm_wire_record {
@@ -249,6 +251,27 @@ struct fm_wire_image {
 	uint32_t path_len, build_id_len;
 	uint32_t reserved;
 	uint8_t bytes[]; // path, build id
+};
+
+// A sampled allocation, or a sampled copy (domain FM_ALLOC_COPY). Its stack shares frames with the slot's previous stack,
+// whichever record that was in; no frame is exact, all are return addresses.
+struct fm_wire_alloc {
+	struct fm_wire_record rec;
+	uint64_t time_ns;
+	uint64_t id;     // one of its own in this process, never 0; 0 for a copy, which is never freed
+	uint64_t addr;   // of the block, for reading a surviving object's type; 0 for a copy
+	uint64_t size;   // bytes asked for
+	uint64_t weight; // bytes it stands for: size / probability that it was sampled
+	uint32_t n_frames, n_shared;
+	uint8_t domain; // enum fm_alloc_domain
+	uint8_t reserved[7];
+	uint64_t frames[]; // n_frames - n_shared, innermost first
+};
+
+struct fm_wire_free {
+	struct fm_wire_record rec;
+	uint64_t time_ns;
+	uint64_t id; // of the allocation, which may stand in another thread's ring, and may be read later than this
 };
 
 struct fm_wire_exec_name {

@@ -1,0 +1,90 @@
+// What the program's memory did, worked out from its sampled allocations and frees: by stack, line and function, over
+// time, at its peak, and what looks like a leak. Pure functions over the events of one profile.
+//
+// Every figure is an estimate with a known variance: a sampled block of `size` bytes stands for `weight` bytes, and adds
+// weight * (weight - size) to the variance of any sum it is in. A block that was certain to be seen adds nothing.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/view.h"
+#include "base/mem.h"
+
+#define FM_HEAP_BUCKETS 256   // most points of the program's timeline
+#define FM_HEAP_LINE_BUCKETS 32 // points of a line's own timeline, evenly spread over the run; highest value in each
+
+struct fm_heap_figures {
+	uint64_t alloc_bytes, n_allocs; // everything allocated, freed or not
+	uint64_t python_bytes;          // of these, by the Python allocators
+	uint64_t peak_bytes;            // its own highest live bytes, whenever that was
+	uint64_t at_peak_bytes;         // live when the whole program was at its peak
+	uint64_t avg_bytes;             // live, averaged over the run's time
+	uint64_t live_bytes;            // at the end
+	uint64_t copy_bytes;
+	double alloc_var, peak_var, copy_var; // bytes^2
+};
+
+struct fm_heap_line_row {
+	uint32_t function_id, file_id, line;
+	struct fm_heap_figures f;
+	uint64_t timeline[FM_HEAP_LINE_BUCKETS];
+};
+
+struct fm_heap_function_row {
+	uint32_t function_id;
+	struct fm_heap_figures self;  // Python: it was the innermost Python frame. Native: the innermost frame shown
+	struct fm_heap_figures total; // it was anywhere in the stack, counted once
+};
+
+struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with any memory event
+	uint32_t stack_id, thread_id;
+	uint64_t alloc_bytes, at_peak_bytes, leaked_bytes, copy_bytes;
+};
+
+struct fm_heap_leak_row {
+	uint32_t function_id, file_id, line;
+	double likelihood;               // posterior mean that a block of this line is never freed
+	double velocity_bytes_s, velocity_plus_minus_bytes_s;
+	uint64_t bytes;                  // that survive
+	struct fm_str types;             // "list, Node": of surviving Python objects, most first; "" when not known
+};
+
+struct fm_heap_point {
+	uint64_t time_ns;                        // end of the bucket
+	uint64_t heap_bytes, heap_high_bytes;    // at its end; highest within it
+	uint64_t rss_bytes, pss_bytes, swap_bytes; // 0 = not known then
+};
+
+// A high-water mark of the whole program, and the lines that made it.
+struct fm_heap_peak {
+	uint64_t time_ns, bytes;
+	uint32_t first_line, n_lines; // into peak_lines, most first
+};
+struct fm_heap_peak_line {
+	uint32_t file_id, line, function_id;
+	uint64_t bytes;
+};
+
+struct fm_heap {
+	bool is_there;    // the capture had memory on
+	bool is_exact;    // every allocation was counted
+	uint64_t peak_bytes, alloc_bytes, live_bytes, copy_bytes, n_events;
+	double peak_var, alloc_var;
+	double growth_rate;               // net growth / everything allocated, 0 to 1
+	double slope_bytes_s;             // of the live heap, Theil-Sen
+	struct fm_heap_figures no_python; // blocks whose stack has no Python frame
+	FM_VEC(struct fm_heap_line_row) lines;         // most peak bytes first
+	FM_VEC(struct fm_heap_function_row) functions; // most peak bytes (self) first
+	FM_VEC(struct fm_heap_stack_row) stacks;
+	FM_VEC(struct fm_heap_leak_row) leaks; // most likely first
+	FM_VEC(struct fm_heap_point) timeline; // at most FM_HEAP_BUCKETS
+	FM_VEC(struct fm_heap_peak) peaks;     // distinct ones, highest first; at most 8
+	FM_VEC(struct fm_heap_peak_line) peak_lines;
+	uint64_t cgroup_limit_bytes; // 0 = none known
+	struct fm_arena arena;
+};
+
+// Half the 95 % interval.
+double fm_heap_plus_minus(double variance);
+void fm_heap_deinit(struct fm_heap *h);
