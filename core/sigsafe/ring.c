@@ -67,6 +67,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->slot = slot;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = 0;
+		t->system_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.

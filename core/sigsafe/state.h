@@ -49,6 +49,7 @@ struct fm_sig_thread {
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
 	uint64_t now_ns;          // when this sample was taken
+	uint64_t system_ns;       // CPU time counted as the kernel's so far
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;

@@ -67,14 +67,39 @@ static FM_SIGSAFE bool is_in_python(uint64_t pc)
 	return fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end;
 }
 
-static FM_SIGSAFE uint8_t classify(struct fm_sig_thread *t, const ucontext_t *uc, bool is_collecting)
+// How far the kernel's account of system time, which it keeps by its clock tick, may lag behind.
+#define ACCOUNT_LAG_NS 8000000u
+
+// A signal is delivered at the first way back to user code. A thread that makes a system call every few microseconds is on such
+// a way before the interrupt that carries the signal arrives, and so is met at a call's end however little of its time the calls
+// take. How much they do take, the kernel knows; what is met there beyond that was the program's own code, just before. Only a
+// call that held the signal back for long was certainly on its way when it was sent.
+static FM_SIGSAFE bool is_kernel_time(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns)
 {
-	uint64_t pc = fm_sig_context_pc(uc);
-	if (is_collecting)
-		return FM_CLASS_GC;
-	if (fm_sig_is_after_syscall(t, pc))
-		return FM_CLASS_SYSTEM;
-	return is_in_python(pc) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
+	struct rusage usage;
+	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed);
+	bool is_long = sent_ns && now_ns > sent_ns + LATE_NS;
+	if (!is_long && fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) == 0) {
+		uint64_t account_ns =
+			(uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
+		if (t->system_ns + weight_ns > account_ns + ACCOUNT_LAG_NS)
+			return false;
+	}
+	t->system_ns += weight_ns;
+	return true;
+}
+
+// Takes the system call's own function off the stack: the code before it is what the sample stands for.
+static FM_SIGSAFE void step_back(struct fm_sig_thread *t)
+{
+	if (t->n_native < 2)
+		return;
+	t->native_sp = t->native[0].cfa;
+	t->n_native--;
+	for (uint32_t i = 0; i < t->n_native; i++)
+		t->native[i] = t->native[i + 1];
+	if (t->exact_native != UINT32_MAX)
+		t->exact_native = t->exact_native > 0 ? t->exact_native - 1 : UINT32_MAX;
 }
 
 // libpython as a shared library asks the loader for its thread state, some million times a second (3.12: a tenth of a loop's
@@ -181,7 +206,9 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		goto answered;
 	bool is_collecting;
 	fm_sig_python_walk(t, uc, &is_collecting);
-	uint8_t class = classify(t, uc, is_collecting);
+	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
+	bool is_system = is_after_syscall && is_kernel_time(t, now_ns, cpu_ns - t->last_cpu_ns);
+	uint8_t class = is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
 	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
 	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {
 		// Python frames only; a thread without any shows where it is by its pc alone.
@@ -194,13 +221,24 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		struct fm_sig_image_info image;
 		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
 			fm_sig_image_tell(t, &image);
+		if (is_after_syscall && t->n_python)
+			class = FM_CLASS_PYTHON; // the caller is not known: Python code is never far
 	} else {
 		fm_sig_unwind(t, uc);
-		if (class == FM_CLASS_NATIVE && is_interpreter_at_tls(t))
+		if (is_after_syscall && !is_system)
+			step_back(t);
+		if (class == FM_CLASS_NATIVE && (is_after_syscall ? t->n_native && is_in_python(t->native[0].pc) :
+								    is_interpreter_at_tls(t)))
 			class = FM_CLASS_PYTHON;
 	}
+	if (is_system)
+		class = FM_CLASS_SYSTEM;
+	if (is_collecting)
+		class = FM_CLASS_GC;
 	int32_t syscall_nr = class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
 	fm_sig_merge(t, syscall_nr, &leaf_idx, &exact_idx);
+	if (is_after_syscall && !is_system)
+		leaf_idx = UINT32_MAX; // a return address
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
 	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
