@@ -22,6 +22,9 @@ enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct 
 		      : !strcmp(flags->engine, "ticker") ? FM_ENGINE_TICKER
 							 : 0;
 	ret->native = flags->native;
+	ret->kernel = flags->kernel;
+	if (flags->kernel && !ret->engine)
+		ret->engine = FM_ENGINE_TICKER; // perf does not see system time as such
 	ret->children = flags->children;
 	ret->max_overhead = flags->max_overhead_pct / 100;
 	ret->duration_s = flags->duration_s;

@@ -11,7 +11,7 @@ struct fm_capture_flags {
 	uint64_t rate_hz;
 	double duration_s, max_overhead_pct;
 	const char *engine;
-	bool native, children;
+	bool native, children, kernel;
 };
 
 #define FM_CAPTURE_FLAGS_DEFAULT                                                                            \

@@ -16,6 +16,7 @@
 #include "cli/options.h"
 #include "cli/target.h"
 #include "collect/agent_path.h"
+#include "collect/kernel_stacks.h"
 #include "collect/capture.h"
 #include "image/debuginfod.h"
 #include "symbolize/cache.h"
@@ -71,6 +72,20 @@ static void check_engines(void)
 	line(GOOD, "engine used", text);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		line(NOTE, "processors", "only one: the ticker shares it with the program");
+}
+
+static void check_kernel(void)
+{
+	struct fm_kernel_stacks *kernel;
+	struct fm_diag diag;
+	char text[400];
+	if (fm_kernel_stacks_open((uint32_t)getpid(), 1000, NULL, &kernel, &diag)) {
+		snprintf(text, sizeof(text), "--kernel would show none: %s", diag.text);
+		line(NOTE, "kernel functions", text);
+		return;
+	}
+	fm_kernel_stacks_close(kernel);
+	line(GOOD, "kernel functions", "permitted; --kernel shows them");
 }
 
 static void check_libc(void)
@@ -184,6 +199,7 @@ int fm_cmd_doctor(int argc, char **argv)
 	bool is_fine = check_agent();
 	check_libc();
 	check_engines();
+	check_kernel();
 	check_ptrace();
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (4ull << 30)) {

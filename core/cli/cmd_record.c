@@ -51,6 +51,8 @@ int fm_cmd_record(int argc, char **argv)
 		  "ask the program to stop after so long (default: unlimited)" },
 		{ "native", 'n', FM_OPT_FLAG, &native, NULL, "native frames too: always so; taken for py-spy's sake" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
+		{ "kernel", 0, FM_OPT_FLAG, &flags.kernel, NULL,
+		  "the kernel's functions inside system calls, where the system permits it" },
 		{ "subprocesses", 's', FM_OPT_FLAG, &view.processes, NULL,
 		  "child processes are always followed; this names them in each stack" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },

@@ -84,6 +84,8 @@ int fm_cmd_run(int argc, char **argv)
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
 		  "samples per second of CPU time (default 1000; 10k is fine)" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
+		{ "kernel", 0, FM_OPT_FLAG, &flags.kernel, NULL,
+		  "the kernel's functions inside system calls, where the system permits it" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT",
 		  "sample less often rather than cost more (default 10; 0 = no limit)" },

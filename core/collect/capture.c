@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "collect/agent_path.h"
+#include "collect/kernel_stacks.h"
 #include "collect/launch.h"
 #include "collect/recorder.h"
 #include "collect/shared.h"
@@ -43,6 +44,7 @@ struct capture {
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_ticker *ticker;
+	struct fm_kernel_stacks *kernel;
 	struct fm_launch launch;
 	uint64_t start_ns, end_ns; // of the target
 	uint64_t start_cycles;
@@ -171,6 +173,15 @@ static void wait_for_stragglers(struct capture *c)
 	}
 }
 
+static void watch_kernel(struct capture *c)
+{
+	struct fm_diag diag;
+	if (fm_kernel_stacks_open((uint32_t)c->launch.pid, c->options->rate_hz, c->writer, &c->kernel, &diag))
+		coverage(c, "functions of the kernel", diag.text);
+	else
+		fm_recorder_add_kernel(c->recorder, c->kernel);
+}
+
 // Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
 static void follow(struct capture *c)
 {
@@ -277,12 +288,15 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 						    .max_overhead = options->max_overhead };
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
+	if (options->kernel)
+		watch_kernel(&c);
 	follow(&c);
 	wait_for_stragglers(&c);
 	atomic_store(&c.shared.header->is_over, 1);
 	if (c.ticker)
 		fm_ticker_stop(c.ticker, &ticks);
 	fm_recorder_finish(c.recorder, &totals);
+	fm_kernel_stacks_close(c.kernel);
 	ret->wall_ns = c.end_ns - c.start_ns;
 	write_closing(&c, &totals, &ticks, ret->wall_ns);
 	fm_writer_flush(c.writer); // whatever happens in the next step, this is on disk

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "collect/jit.h"
+#include "collect/kernel_stacks.h"
 #include "collect/rows.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
@@ -55,6 +56,7 @@ struct recorded_slot {
 	uint32_t process_idx, tid, thread_id;
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
+	uint64_t sample_ns; // time of the last sample
 	char name[32];
 	uint32_t epoch;          // of the process's frames, when the stacks below were made
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
@@ -73,6 +75,7 @@ struct fm_recorder {
 	struct fm_shared *shared;
 	struct fm_writer *writer;
 	struct fm_rows *rows;
+	struct fm_kernel_stacks *kernel; // NULL: not asked for
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -88,6 +91,11 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
 	return r;
+}
+
+void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel)
+{
+	r->kernel = kernel;
 }
 
 static void process_deinit(struct recorded_process *p)
@@ -402,6 +410,9 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		stack = fm_writer_stack(r->writer, stack, frame);
 		fm_vec_push(&s->stacks, stack);
 	}
+	if (r->kernel && rec->class == FM_CLASS_SYSTEM)
+		stack = fm_kernel_stacks_extend(r->kernel, s->tid, s->sample_ns, rec->time_ns, stack);
+	s->sample_ns = rec->time_ns;
 	struct fm_sample sample = {
 		.thread_id = s->thread_id,
 		.stack_id = stack,
@@ -468,6 +479,7 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->process_idx = owner->process_idx;
 	s->tid = owner->tid;
 	s->definitions_read = 0;
+	s->sample_ns = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
 	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
@@ -542,6 +554,8 @@ static void read_rings(struct fm_recorder *r)
 		r->slots[i].noted_head =
 			atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
 	}
+	if (r->kernel)
+		fm_kernel_stacks_read(r->kernel);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct recorded_slot *s = &r->slots[i];
 		if (!s->is_used)

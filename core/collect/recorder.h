@@ -17,8 +17,11 @@ struct fm_recorder_totals {
 	uint32_t n_processes_alive; // not ended yet
 };
 
+struct fm_kernel_stacks;
 struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer);
 void fm_recorder_destroy(struct fm_recorder *r);
+// From now on samples in the kernel get its functions as well. Borrowed.
+void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);

@@ -64,5 +64,6 @@ enum fm_image_flags {
 	FM_IMAGE_IS_MAIN = 4,   // the program's executable
 	FM_IMAGE_IS_KERNEL = 8, // no file: a frame's value is the number of the system call that the thread was in
 	FM_IMAGE_IS_JIT = 16,   // no file: code made at run time by one process; a frame's value is its address there
-	FM_IMAGE_HAS_NO_FILE = FM_IMAGE_IS_KERNEL | FM_IMAGE_IS_JIT,
+	FM_IMAGE_IS_KERNEL_CODE = 32, // no file: the kernel's functions; a frame's value is an address in the kernel
+	FM_IMAGE_HAS_NO_FILE = FM_IMAGE_IS_KERNEL | FM_IMAGE_IS_JIT | FM_IMAGE_IS_KERNEL_CODE,
 };
