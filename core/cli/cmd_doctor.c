@@ -16,8 +16,8 @@
 #include "cli/options.h"
 #include "cli/target.h"
 #include "collect/agent_path.h"
-#include "collect/kernel_stacks.h"
 #include "collect/capture.h"
+#include "collect/kernel_stacks.h"
 #include "image/debuginfod.h"
 #include "symbolize/cache.h"
 
@@ -78,7 +78,7 @@ static void check_kernel(void)
 {
 	struct fm_kernel_stacks *kernel;
 	struct fm_diag diag;
-	char text[400];
+	char text[sizeof(diag.text) + 40];
 	if (fm_kernel_stacks_open((uint32_t)getpid(), 1000, NULL, &kernel, &diag)) {
 		snprintf(text, sizeof(text), "--kernel would show none: %s", diag.text);
 		line(NOTE, "kernel functions", text);
