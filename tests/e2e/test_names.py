@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Dict, List
 
@@ -139,6 +140,45 @@ def test_rust_inlined_iterators(fathom, env, tmp_path, mangling):
         assert any("fold" in n or "iter" in n for n in inlined)
         assert not any(re.search(r"17h[0-9a-f]{16}|\[[0-9a-f]{16}\]|_RN|_ZN", n) for n in names)
     assert any(f.endswith(f"(names.rs:{line_of('names.rs', 'churn')})") or "num" in f for s in hot for f in s)
+
+
+PYO3_SCRIPT = """
+import deep
+def called_back(i):
+    return sum(range(40)) & i
+for _ in range(60):
+    deep.crunch(6_000_000)
+walker = deep.Walker()
+for _ in range(8):
+    walker.walk(called_back, 100_000)
+"""
+
+
+def test_a_module_made_with_pyo3(fathom, env, tmp_path):
+    """The real thing, built from its crates: functions and methods by their own names, a call back into Python inside."""
+    cargo = shutil.which("cargo") or os.path.expanduser("~/.cargo/bin/cargo")
+    if not os.environ.get("FATHOM_TEST_LONG") or not os.path.exists(cargo):
+        pytest.skip("with FATHOM_TEST_LONG=1 and cargo: downloads and builds crates")
+    built = tmp_path / "target"
+    done = subprocess.run(
+        [cargo, "build", "--release", "--target-dir", built],
+        cwd=shutil.copytree(TARGETS / "pyo3", tmp_path / "crate"),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        pytest.skip("cargo cannot build it: " + done.stderr[-200:])
+    shutil.copy(built / "release" / "libdeep.so", tmp_path / "deep.so")
+    script = tmp_path / "t.py"
+    script.write_text(f"#!{sys.executable}\n{PYO3_SCRIPT}")
+    script.chmod(0o755)
+    got = capture(fathom, env, script)
+    stacks = [[re.sub(r" \([^()]*:\d+\)$", "", frame) for frame in s] for s in got.stacks()]
+    crunching = [s for s in stacks if "deep::crunch (PyO3)" in s]
+    assert crunching and all(s.index("deep::crunch (PyO3)") < s.index("deep::crunch (inlined)") for s in crunching)
+    walking = [s for s in stacks if "called_back" in s]
+    assert walking and all(s.index("deep::Walker::walk (PyO3)") < s.index("called_back") for s in walking)
+    assert got.report()["failed_unwinds"] == 0
 
 
 C_FRAMES = ("main", "exported_work", "hidden_work")
