@@ -21,11 +21,6 @@
 #define TRAP_PERF 6
 #endif
 
-// sigtrap, remove_on_exec and inherit_thread (Linux 5.13) as bits of perf_event_attr's flag word, for older headers.
-#define ATTR_INHERIT_THREAD (1ull << 35)
-#define ATTR_REMOVE_ON_EXEC (1ull << 36)
-#define ATTR_SIGTRAP (1ull << 37)
-
 // Two samples of a thread are at least so far apart: the time a sample and its timer take.
 #define PERF_SHORTEST_NS 20000u
 
@@ -124,14 +119,13 @@ static int start_perf(void)
 	struct perf_event_attr attr;
 	memset(&attr, 0, sizeof(attr));
 	attr.type = PERF_TYPE_SOFTWARE;
-	attr.size = 128; // PERF_ATTR_SIZE_VER7: the first with sig_data
+	attr.size = FM_PERF_ATTR_SIZE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
 	attr.sample_period = odd_period_ns(fm_sig.header->rate_hz);
 	attr.inherit = 1;
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;
-	uint64_t *flags = (uint64_t *)((char *)&attr + 40);
-	*flags |= ATTR_INHERIT_THREAD | ATTR_REMOVE_ON_EXEC | ATTR_SIGTRAP;
+	((uint64_t *)&attr)[FM_PERF_FLAG_WORD] |= FM_PERF_INHERIT_THREAD | FM_PERF_REMOVE_ON_EXEC | FM_PERF_SIGTRAP;
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;

@@ -23,13 +23,13 @@ bool fm_engine_perf_is_permitted(int *ret_errno)
 	struct perf_event_attr attr;
 	memset(&attr, 0, sizeof(attr));
 	attr.type = PERF_TYPE_SOFTWARE;
-	attr.size = 128;
+	attr.size = FM_PERF_ATTR_SIZE;
 	attr.config = PERF_COUNT_SW_TASK_CLOCK;
 	attr.sample_period = 1000000000u;
 	attr.disabled = 1;
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;
-	*(uint64_t *)((char *)&attr + 40) |= 1ull << 36 | 1ull << 37; // remove_on_exec, sigtrap: as agent/engine.c asks
+	((uint64_t *)&attr)[FM_PERF_FLAG_WORD] |= FM_PERF_REMOVE_ON_EXEC | FM_PERF_SIGTRAP;
 	_cleanup_close_ int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul);
 	if (ret_errno)
 		*ret_errno = fd < 0 ? errno : 0;

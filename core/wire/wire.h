@@ -51,6 +51,14 @@ enum fm_engine {
 	FM_ENGINE_PERF = 2,   // perf_event task-clock with sigtrap, inherited by threads
 };
 
+// The engine perf's event, asked for by the agent and tried out by the collector: bits of perf_event_attr's flag word (the
+// sixth) and the size of the first layout that has them (Linux 5.13), for older headers.
+#define FM_PERF_ATTR_SIZE 128u
+#define FM_PERF_FLAG_WORD 5
+#define FM_PERF_INHERIT_THREAD (1ull << 35)
+#define FM_PERF_REMOVE_ON_EXEC (1ull << 36)
+#define FM_PERF_SIGTRAP (1ull << 37)
+
 enum fm_wire_flags {
 	FM_WIRE_NO_NATIVE = 1,   // Python frames only
 	FM_WIRE_NO_CHILDREN = 2, // the first process only
