@@ -22,6 +22,7 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->replaced_ns);
 	fm_map_deinit(&p->frames);
 	fm_jit_end(p->jit);
+	fm_levels_end(p->levels, 0);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }
 
@@ -58,6 +59,7 @@ struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_
 	describe_process(r, p, entry);
 	p->process_id = fm_writer_process(r->writer, &p->info);
 	p->jit = fm_jit_create(p->pid, entry->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
+	p->levels = fm_levels_create(p->pid, p->process_id, r->writer);
 	r->totals.n_processes++;
 	return p;
 }
@@ -115,6 +117,8 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 		r->totals.n_unknown_python++;
 	}
+	fm_levels_end(p->levels, signal);
+	p->levels = NULL;
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
 	fm_recorded_process_deinit(p);
 	fm_rows_forget_process(r->rows, idx);

@@ -93,6 +93,10 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 {
 	if (rec->type == FM_WIRE_SAMPLE)
 		take_sample(r, p, s, (const void *)rec);
+	else if (rec->type == FM_WIRE_ALLOC)
+		fm_take_alloc(r, p, s, (const void *)rec);
+	else if (rec->type == FM_WIRE_FREED)
+		fm_take_free(r, s, (const void *)rec);
 }
 
 // Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
@@ -237,9 +241,17 @@ void fm_recorder_drain(struct fm_recorder *r)
 			}
 	}
 	read_rings(r);
-	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		if (r->processes[i].is_used && fm_jit_look(r->processes[i].jit))
+	uint32_t n_processes = 0;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		if (!r->processes[i].is_used)
+			continue;
+		n_processes++;
+		if (fm_jit_look(r->processes[i].jit))
 			fm_recorded_process_forget_frames(&r->processes[i]);
+	}
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].is_used && !is_gone[i])
+			fm_levels_look(r->processes[i].levels, now_ns, n_processes);
 	if (!look)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)

@@ -1,11 +1,12 @@
 // What the recorder keeps of processes and threads, and its parts: who they are (recorded_process.c), what they define
-// (take_definition.c), their stacks (take_stack.c). Not for other files of the room.
+// (take_definition.c), their stacks (take_stack.c), their memory (take_memory.c). Not for other files of the room.
 #pragma once
 
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "collect/jit.h"
+#include "collect/memory_levels.h"
 #include "collect/recorder.h"
 #include "collect/rows.h"
 
@@ -31,6 +32,7 @@ struct recorded_process {
 	uint64_t frames_from_ns, frames_until_ns;
 	uint32_t frames_epoch; // grows when addresses come to mean something else
 	struct fm_jit *jit;
+	struct fm_levels *levels;
 };
 
 struct recorded_slot {
@@ -83,5 +85,8 @@ struct wire_stack {
 // The stack's id; remembers it as the slot's last. False: the record is damaged.
 bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 		   const struct wire_stack *stack, uint32_t *ret_stack);
+void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		   const struct fm_wire_alloc *rec);
+void fm_take_free(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_free *rec);
 // Its addresses have come to mean something else.
 void fm_recorded_process_forget_frames(struct recorded_process *p);
