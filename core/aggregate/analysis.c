@@ -23,6 +23,7 @@ enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *opt
 	a->profile = fm_reader_profile(a->reader);
 	a->symbolizer = fm_symbolizer_create(a->profile, options->no_inlines);
 	fm_view_build(&a->view, a->profile, &a->tally, a->symbolizer, options);
+	fm_heap_build(&a->heap, &a->tally.memory, a->profile, &a->view, a->symbolizer, options);
 	*ret = a;
 	return FM_OK;
 }
@@ -31,6 +32,7 @@ void fm_analysis_close(struct fm_analysis *a)
 {
 	if (!a)
 		return;
+	fm_heap_deinit(&a->heap);
 	fm_view_deinit(&a->view);
 	fm_symbolizer_destroy(a->symbolizer);
 	fm_tally_deinit(&a->tally);

@@ -8,25 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/heap_log.h"
+#include "aggregate/payers.h"
 #include "aggregate/view.h"
 #include "base/mem.h"
 
-#define FM_HEAP_BUCKETS 256   // most points of the program's timeline
+#define FM_HEAP_BUCKETS 256     // most points of the program's timeline
 #define FM_HEAP_LINE_BUCKETS 32 // points of a line's own timeline, evenly spread over the run; highest value in each
 
 struct fm_heap_figures {
-	uint64_t alloc_bytes, n_allocs; // everything allocated, freed or not
+	uint64_t alloc_bytes, n_allocs; // everything allocated, freed or not; how many blocks that was
 	uint64_t python_bytes;          // of these, by the Python allocators
 	uint64_t peak_bytes;            // its own highest live bytes, whenever that was
 	uint64_t at_peak_bytes;         // live when the whole program was at its peak
 	uint64_t avg_bytes;             // live, averaged over the run's time
-	uint64_t live_bytes;            // at the end
+	uint64_t live_bytes;            // at the end, before the interpreter takes itself down (see fm_heap.settled_ns)
 	uint64_t copy_bytes;
 	double alloc_var, peak_var, copy_var; // bytes^2
 };
 
 struct fm_heap_line_row {
-	uint32_t function_id, file_id, line;
+	uint32_t function_id, file_id, line; // the first function seen there
 	struct fm_heap_figures f;
 	uint64_t timeline[FM_HEAP_LINE_BUCKETS];
 };
@@ -43,16 +45,16 @@ struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with 
 };
 
 struct fm_heap_leak_row {
-	uint32_t function_id, file_id, line;
-	double likelihood;               // posterior mean that a block of this line is never freed
+	uint32_t function_id, file_id, line; // file_id FM_NO_ID: native code that no Python called
+	double likelihood;                   // posterior mean that a block of this line is never freed
 	double velocity_bytes_s, velocity_plus_minus_bytes_s;
-	uint64_t bytes;                  // that survive
-	struct fm_str types;             // "list, Node": of surviving Python objects, most first; "" when not known
+	uint64_t bytes;      // that survive
+	struct fm_str types; // "list, Node": of surviving Python objects, most first; "" when not known
 };
 
 struct fm_heap_point {
-	uint64_t time_ns;                        // end of the bucket
-	uint64_t heap_bytes, heap_high_bytes;    // at its end; highest within it
+	uint64_t time_ns;                          // end of the bucket
+	uint64_t heap_bytes, heap_high_bytes;      // at its end; highest within it
 	uint64_t rss_bytes, pss_bytes, swap_bytes; // 0 = not known then
 };
 
@@ -62,18 +64,34 @@ struct fm_heap_peak {
 	uint32_t first_line, n_lines; // into peak_lines, most first
 };
 struct fm_heap_peak_line {
-	uint32_t file_id, line, function_id;
+	uint32_t file_id, line, function_id; // FM_NO_ID, 0, FM_NO_ID: <no Python>
 	uint64_t bytes;
 };
 
+// What the resident memory was made of when it was highest. Heap figures are bytes asked for, resident ones are pages touched:
+// the two differences say what is known of the gap.
+struct fm_heap_owner {
+	struct fm_str library; // path
+	uint64_t bytes;
+};
+struct fm_heap_resident {
+	uint64_t time_ns;                                                               // 0 = never seen
+	uint64_t rss_bytes, anon_bytes, file_bytes, shmem_bytes, pss_bytes, swap_bytes; // pss: 0 = not read near then
+	uint64_t python_bytes, native_bytes, mapped_bytes; // the heap then: Python's allocators, malloc, mmap
+	uint64_t
+		unexplained_bytes; // anonymous memory beyond the heap: allocators' slack, stacks, what was there before
+	uint64_t untouched_bytes;  // or the heap beyond anonymous memory: asked for and never written, or in files
+	FM_VEC(struct fm_heap_owner) owners; // of native_bytes and mapped_bytes, most first
+};
+
 struct fm_heap {
-	bool is_there;    // the capture had memory on
-	bool is_exact;    // every allocation was counted
+	bool is_there; // the capture had memory on
+	bool is_exact; // every allocation was counted
 	uint64_t peak_bytes, alloc_bytes, live_bytes, copy_bytes, n_events;
 	double peak_var, alloc_var;
-	double growth_rate;               // net growth / everything allocated, 0 to 1
-	double slope_bytes_s;             // of the live heap, Theil-Sen
-	struct fm_heap_figures no_python; // blocks whose stack has no Python frame
+	double growth_rate;                            // net growth / everything allocated, 0 to 1
+	double slope_bytes_s;                          // of the live heap, Theil-Sen
+	struct fm_heap_figures no_python;              // blocks whose stack has no Python frame
 	FM_VEC(struct fm_heap_line_row) lines;         // most peak bytes first
 	FM_VEC(struct fm_heap_function_row) functions; // most peak bytes (self) first
 	FM_VEC(struct fm_heap_stack_row) stacks;
@@ -82,8 +100,26 @@ struct fm_heap {
 	FM_VEC(struct fm_heap_peak) peaks;     // distinct ones, highest first; at most 8
 	FM_VEC(struct fm_heap_peak_line) peak_lines;
 	uint64_t cgroup_limit_bytes; // 0 = none known
+	uint64_t max_cgroup_bytes;   // the highest use of that group that was seen
+	struct fm_heap_resident resident;
+	uint64_t begin_ns, end_ns; // of the run
+	uint64_t settled_ns;       // frees after this are the interpreter's own end
+	unsigned thinning;         // > 0: too many events, only one in 2^thinning small blocks was kept
 	struct fm_arena arena;
 };
+
+// What heap_*.c work on.
+struct fm_heap_input {
+	const struct fm_profile *profile;
+	const struct fm_heap_log *log; // sorted
+	const struct fm_view *view;
+	const struct fm_symbolizer *symbolizer;
+	bool is_detailed; // charge library lines
+};
+// Also marks the log's leaked blocks.
+void fm_heap_build(struct fm_heap *h, struct fm_heap_log *log, const struct fm_profile *profile,
+		   const struct fm_view *view, const struct fm_symbolizer *symbolizer,
+		   const struct fm_view_options *options);
 
 // Half the 95 % interval.
 double fm_heap_plus_minus(double variance);

@@ -1,12 +1,12 @@
-// Where samples end, summed up per group (thread, process or everything): what stack outputs are written from.
+// Where samples and allocations end, summed up per group (thread, process or everything): what stack outputs are written from.
 #pragma once
 
-#include "aggregate/view.h"
+#include "aggregate/analysis.h"
 
 struct fm_leaf {
-	uint32_t group; // thread id, process id, or 0
-	uint32_t node;  // of the view
-	uint64_t n, weight_ns;
+	uint32_t group;        // thread id, process id, or 0
+	uint32_t node;         // of the view
+	uint64_t n, weight_ns; // for a metric of bytes both are bytes
 };
 
 struct fm_leaves {
@@ -16,4 +16,9 @@ struct fm_leaves {
 // Sorted by group, then node; one row each. Only samples of the classes that the options show.
 void fm_leaves_build(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_tally *tally,
 		     const struct fm_view *view, const struct fm_view_options *options);
+// The same of memory, by options->metric.
+void fm_leaves_build_memory(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_heap *heap,
+			    const struct fm_view *view, const struct fm_view_options *options);
+// Either, as the options say.
+void fm_leaves_of(struct fm_leaves *l, const struct fm_analysis *a, const struct fm_view_options *options);
 void fm_leaves_deinit(struct fm_leaves *l);

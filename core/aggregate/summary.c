@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/payers.h"
+
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part)
 {
 	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq,
@@ -62,30 +64,7 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 	}
 }
 
-// Which Python function and line pays for what happens in each node. Parents come first, so one pass inherits
-// downwards.
-struct payer {
-	uint32_t own;  // node + 1 of the innermost Python frame; 0 = none
-	uint32_t user; // the same, of the user's own code
-};
-
-static struct payer *find_payers(const struct build *b)
-{
-	struct payer *payers = fm_alloc(b->view->nodes.n * sizeof(*payers));
-	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
-		const struct fm_node *node = &b->view->nodes.items[i];
-		const struct fm_function *f = fm_symbolizer_function(b->symbolizer, node->function_id);
-		payers[i] = payers[node->parent];
-		if (f->kind == FM_FRAME_PYTHON) {
-			payers[i].own = i + 1;
-			if (!f->is_library)
-				payers[i].user = i + 1;
-		}
-	}
-	return payers;
-}
-
-static void add_functions(struct build *b, const struct payer *payers)
+static void add_functions(struct build *b, const struct fm_payer *payers)
 {
 	const struct fm_view *v = b->view;
 	struct fm_summary *t = b->t;
@@ -136,7 +115,7 @@ static void add_functions(struct build *b, const struct payer *payers)
 	free(seen);
 }
 
-static void add_lines(struct build *b, const struct payer *payers)
+static void add_lines(struct build *b, const struct fm_payer *payers)
 {
 	struct fm_map index = { 0 };
 	FM_VEC(uint64_t) most = {
@@ -146,7 +125,7 @@ static void add_lines(struct build *b, const struct payer *payers)
 		uint64_t cpu_ns = fm_weight_cpu_ns(&b->self[i]);
 		if (!cpu_ns && !b->self[i].ns[FM_CLASS_WAIT] && !b->self[i].ns[FM_CLASS_GIL_WAIT] && !b->self[i].n)
 			continue;
-		uint32_t payer = !b->options->detailed && payers[i].user ? payers[i].user : payers[i].own;
+		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
 		if (!payer)
 			continue;
 		const struct fm_node *node = &b->view->nodes.items[payer - 1];
@@ -213,7 +192,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)),
 			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
-	struct payer *payers = find_payers(&b);
+	struct fm_payer *payers = fm_payers_find(view, symbolizer);
 	add_functions(&b, payers);
 	add_lines(&b, payers);
 	free(payers);

@@ -13,6 +13,7 @@ void fm_tally_deinit(struct fm_tally *t)
 	fm_vec_deinit(&t->last_cell);
 	fm_vec_deinit(&t->threads);
 	fm_map_deinit(&t->index);
+	fm_heap_log_deinit(&t->memory);
 }
 
 static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s)
@@ -68,5 +69,9 @@ enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r)
 	while (!(err = fm_reader_next(r, &event)))
 		if (event.type == FM_EVENT_SAMPLE)
 			fm_tally_add(t, &event.sample);
+		else if (event.type == FM_EVENT_ALLOC)
+			fm_heap_log_alloc(&t->memory, &event.alloc);
+		else if (event.type == FM_EVENT_FREE)
+			fm_heap_log_free(&t->memory, &event.free);
 	return err == FM_E_END ? FM_OK : err;
 }

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "aggregate/heap_log.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "read/reader.h"
@@ -28,6 +29,7 @@ struct fm_tally {
 	FM_VEC(struct fm_thread_span) threads;
 	struct fm_map index; // (stack, thread, class) -> cell
 	uint64_t n_samples, n_invalid;
+	struct fm_heap_log memory; // its events are kept, as peaks need their order
 };
 
 // A zeroed tally is empty.

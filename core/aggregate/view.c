@@ -44,15 +44,23 @@ static void mark_kinds(struct fm_view *v, const struct fm_profile *profile)
 	}
 }
 
+static void use(struct fm_view *v, uint32_t stack)
+{
+	if (stack < v->n_stacks)
+		v->stack_flags[stack] |=
+			v->stack_flags[stack] & FM_STACK_HAS_PYTHON ? FM_STACK_USED : FM_STACK_USED | FM_STACK_IS_WHOLE;
+}
+
 static void mark_used(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally)
 {
-	for (size_t i = 0; i < tally->cells.n; i++) {
-		uint32_t s = tally->cells.items[i].stack_id;
-		if (s < v->n_stacks)
-			v->stack_flags[s] |= v->stack_flags[s] & FM_STACK_HAS_PYTHON
-						     ? FM_STACK_USED
-						     : FM_STACK_USED | FM_STACK_IS_WHOLE;
-	}
+	for (size_t i = 0; i < tally->cells.n; i++)
+		use(v, tally->cells.items[i].stack_id);
+	for (size_t i = 0; i < tally->memory.blocks.n; i++)
+		use(v, tally->memory.blocks.items[i].stack_id);
+	for (size_t i = 0; i < tally->memory.copies.n; i++)
+		use(v, tally->memory.copies.items[i].stack_id);
+	for (size_t i = 0; i < profile->sites.n; i++)
+		use(v, profile->sites.items[i].stack_id);
 	for (size_t s = v->n_stacks; s-- > 1;)
 		v->stack_flags[profile->stacks.items[s].parent] |=
 			v->stack_flags[s] & (FM_STACK_USED | FM_STACK_IS_WHOLE);

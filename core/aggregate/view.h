@@ -14,6 +14,15 @@
 #include "base/hash.h"
 #include "symbolize/symbolize.h"
 
+// What stacks are weighted by. All but time are bytes.
+enum fm_metric {
+	FM_METRIC_TIME = 0,
+	FM_METRIC_ALLOC, // allocated, freed or not
+	FM_METRIC_PEAK,  // live when the program was at its peak
+	FM_METRIC_LEAK,  // of places that look like leaks: what survives
+	FM_METRIC_COPY,  // copied by memcpy and kin
+};
+
 // How stacks become frames. The names follow py-spy's flags where it has one.
 struct fm_view_options {
 	bool native_all;      // fold nothing
@@ -27,11 +36,12 @@ struct fm_view_options {
 	bool gil_only;        // only samples in the interpreter itself, which holds the GIL (py-spy -g)
 	bool idle;            // waiting samples too (py-spy -i)
 	bool detailed;        // lines of libraries too; without it their time goes to the user's line that called them
-	bool unit_us;         // collapsed stacks count microseconds instead of samples
-	unsigned n_top;       // rows of a table in the text report; 0 = its default
-	unsigned width;       // of the text report; 0 = the terminal's, or 100
-	int color;            // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
-	int utf8;             // -1 = as the locale says, 0 = ASCII, 1 = always
+	enum fm_metric metric;
+	bool unit_us;   // collapsed stacks count microseconds instead of samples
+	unsigned n_top; // rows of a table in the text report; 0 = its default
+	unsigned width; // of the text report; 0 = the terminal's, or 100
+	int color;      // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
+	int utf8;       // -1 = as the locale says, 0 = ASCII, 1 = always
 };
 
 #define FM_VIEW_OPTIONS_DEFAULT ((struct fm_view_options){ .color = -1, .utf8 = -1 })
@@ -63,13 +73,13 @@ struct fm_view {
 };
 
 enum fm_stack_flags {
-	FM_STACK_USED = 1,       // a sample ends in it or in a stack above it
+	FM_STACK_USED = 1,       // a sample or a memory event ends in it or in a stack above it
 	FM_STACK_HAS_PYTHON = 2, // a Python frame is in it
 	FM_STACK_HAS_ERROR = 4,  // an error frame is in it
 	FM_STACK_IS_WHOLE = 8,   // a sample without any Python frame goes through it: shown with every frame
 };
 
-// Names only the frames that samples went through.
+// Names only the frames that samples and memory events went through.
 void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally,
 		   struct fm_symbolizer *symbolizer, const struct fm_view_options *options);
 void fm_view_deinit(struct fm_view *v);

@@ -14,6 +14,21 @@ static int list_formats(void)
 	return FM_EXIT_OK;
 }
 
+static enum fm_metric metric_of(const char *word)
+{
+	static const char *const words[] = { "time", "alloc", "peak", "leak", "copy" }; // in the order of fm_metric
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], word))
+			return (enum fm_metric)i;
+	return FM_METRIC_TIME;
+}
+
+static bool has_stacks(const char *format)
+{
+	return !strcmp(format, "collapsed") || !strcmp(format, "raw") || !strcmp(format, "speedscope") ||
+	       !strcmp(format, "flamegraph");
+}
+
 int fm_cmd_export(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
@@ -23,7 +38,8 @@ int fm_cmd_export(int argc, char **argv)
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "what to write; --list names the formats" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there (default: standard output)" },
 		{ "list", 0, FM_OPT_FLAG, &is_list, NULL, "list the formats" },
-		{ "metric", 0, FM_OPT_CHOICE, &metric, "time", "what stacks are weighted by" },
+		{ "metric", 0, FM_OPT_CHOICE, &metric, "time|alloc|peak|leak|copy",
+		  "what stacks are weighted by: CPU time; or bytes allocated, live at the peak, leaked, copied" },
 		{ "unit", 0, FM_OPT_CHOICE, &unit, "samples|us", "what collapsed stacks count" },
 		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
 		{ "processes", 0, FM_OPT_FLAG, &view.processes, NULL,
@@ -51,6 +67,7 @@ int fm_cmd_export(int argc, char **argv)
 		.examples = "  fathom export --list\n"
 			    "  fathom export -f speedscope -o profile.speedscope.json profile.fathom\n"
 			    "  fathom export -f flamegraph --threads -o flame.svg profile.fathom\n"
+			    "  fathom export -f flamegraph --metric peak -o memory.svg profile.fathom\n"
 			    "  fathom export -f collapsed --unit us profile.fathom | sort -k2 -n\n",
 		.min_operands = 0,
 		.max_operands = 1,
@@ -70,6 +87,12 @@ int fm_cmd_export(int argc, char **argv)
 	}
 	if (ops.n != 1) {
 		fm_say("name the profile to export; 'fathom export --help' has examples");
+		return FM_EXIT_USAGE;
+	}
+	view.metric = metric_of(metric);
+	if (view.metric != FM_METRIC_TIME && !has_stacks(format)) {
+		fm_say("--metric %s is for collapsed, speedscope and flamegraph; %s has its own columns", metric,
+		       format);
 		return FM_EXIT_USAGE;
 	}
 	view.unit_us = !strcmp(unit, "us");

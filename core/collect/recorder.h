@@ -11,7 +11,7 @@
 struct fm_recorder;
 
 struct fm_recorder_totals {
-	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
+	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_bad_records;
 	struct fm_cost cost;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet

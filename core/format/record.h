@@ -28,7 +28,12 @@ enum fm_record_type {
 	FM_RECORD_MAPPING = 14,
 	FM_RECORD_SOURCE = 15,
 	FM_RECORD_SYMBOL = 16, // from 1.1 on
-	// 17 to 31: memory. 32 to 47: traces.
+	FM_RECORD_ALLOCS = 17, // 17 to 21 from 1.2 on
+	FM_RECORD_FREES = 18,
+	FM_RECORD_SITE = 19,
+	FM_RECORD_MEMORY_LEVEL = 20,
+	FM_RECORD_ALLOC_TYPE = 21,
+	// 22 to 31: memory, too. 32 to 47: traces.
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.

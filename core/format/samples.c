@@ -2,29 +2,6 @@
 
 #include "format/record.h"
 
-static unsigned width_of(uint64_t v)
-{
-	return v ? (71 - (unsigned)__builtin_clzll(v)) / 8 : 0;
-}
-
-static void put_column(struct fm_buf *out, const uint64_t *values, uint32_t n, unsigned min_width)
-{
-	uint64_t min = values[0], max = values[0];
-	for (uint32_t i = 1; i < n; i++) {
-		min = FM_MIN(min, values[i]);
-		max = FM_MAX(max, values[i]);
-	}
-	unsigned width = FM_MAX(width_of(max - min), min_width);
-	fm_buf_varint(out, min);
-	fm_buf_u8(out, (uint8_t)width);
-	fm_buf_reserve(out, (size_t)n * width);
-	uint8_t *p = out->data + out->len;
-	for (unsigned k = 0; k < width; k++)
-		for (uint32_t i = 0; i < n; i++)
-			*p++ = (uint8_t)((values[i] - min) >> (8 * k));
-	out->len += (size_t)n * width;
-}
-
 void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_sample *samples, const uint32_t *order,
 		    uint32_t n)
 {
@@ -49,10 +26,10 @@ void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_
 	fm_buf_varint(out, first->thread_id);
 	fm_buf_varint(out, n);
 	fm_buf_varint(out, base_ns);
-	put_column(out, times, n, 0);
-	put_column(out, stacks, n, 0);
-	put_column(out, weights, n, 0);
-	put_column(out, places, n, 1); // one byte at least, so that a record's length bounds its number of samples
+	fm_column_put(out, times, n, 0);
+	fm_column_put(out, stacks, n, 0);
+	fm_column_put(out, weights, n, 0);
+	fm_column_put(out, places, n, 1); // one byte at least, so that a record's length bounds its number of samples
 }
 
 enum fm_err fm_samples_get(struct fm_cursor *body, struct fm_sample_batch *ret)
@@ -61,58 +38,12 @@ enum fm_err fm_samples_get(struct fm_cursor *body, struct fm_sample_batch *ret)
 	b.thread_id = fm_record_get_id(body);
 	b.n = fm_record_get_id(body);
 	b.time_ns = fm_cursor_varint(body);
-	for (unsigned i = 0; i < FM_N_COLUMNS; i++) {
-		struct fm_planes *p = &b.columns[i];
-		p->min = fm_cursor_varint(body);
-		p->width = fm_cursor_u8(body);
-		if (p->width > 8 || (i == FM_COLUMN_PLACE && p->width == 0))
-			fm_cursor_fail(body, FM_E_CORRUPT);
-		p->bytes = fm_cursor_bytes(body, (uint64_t)b.n * p->width);
-	}
+	for (unsigned i = 0; i < FM_N_COLUMNS; i++)
+		b.columns[i] = fm_column_get(body, b.n, i == FM_COLUMN_PLACE);
 	if (body->err)
 		return body->err;
 	*ret = b;
 	return FM_OK;
-}
-
-// The usual widths as one expression each: the compiler makes them one load and shift per plane, without an inner loop.
-static void get_column(const struct fm_planes *column, uint32_t stride, uint32_t pos, uint32_t n,
-		       uint64_t *restrict ret)
-{
-	uint64_t min = column->min;
-	const uint8_t *p[8];
-	for (unsigned k = 0; k < column->width; k++)
-		p[k] = column->bytes + (size_t)k * stride + pos;
-	switch (column->width) {
-	case 0:
-		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min;
-		break;
-	case 1:
-		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min + p[0][i];
-		break;
-	case 2:
-		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min + (p[0][i] | (uint32_t)p[1][i] << 8);
-		break;
-	case 3:
-		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min + (p[0][i] | (uint32_t)p[1][i] << 8 | (uint32_t)p[2][i] << 16);
-		break;
-	case 4:
-		for (uint32_t i = 0; i < n; i++)
-			ret[i] = min +
-				 (p[0][i] | (uint32_t)p[1][i] << 8 | (uint32_t)p[2][i] << 16 | (uint32_t)p[3][i] << 24);
-		break;
-	default:
-		for (uint32_t i = 0; i < n; i++) {
-			uint64_t v = 0;
-			for (unsigned k = 0; k < column->width; k++)
-				v |= (uint64_t)p[k][i] << (8 * k);
-			ret[i] = min + v;
-		}
-	}
 }
 
 enum fm_err fm_sample_batch_decode(struct fm_sample_batch *batch, struct fm_sample *ret, uint32_t *ret_n)
@@ -120,7 +51,7 @@ enum fm_err fm_sample_batch_decode(struct fm_sample_batch *batch, struct fm_samp
 	uint64_t values[FM_N_COLUMNS][FM_SAMPLE_RUN];
 	uint32_t n = FM_MIN(batch->n - batch->pos, (uint32_t)FM_SAMPLE_RUN);
 	for (unsigned i = 0; i < FM_N_COLUMNS; i++)
-		get_column(&batch->columns[i], batch->n, batch->pos, n, values[i]);
+		fm_column_decode(&batch->columns[i], batch->n, batch->pos, n, values[i]);
 	uint64_t all_stacks = 0, all_places = 0, worst_class = 0, time_ns = batch->time_ns;
 	uint32_t thread_id = batch->thread_id;
 	for (uint32_t i = 0; i < n; i++) {

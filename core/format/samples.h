@@ -9,6 +9,7 @@
 
 #include "base/cursor.h"
 #include "base/str.h"
+#include "format/columns.h"
 #include "format/writer.h"
 
 // class is the low 4 bits of the place column, cpu the rest.
@@ -25,11 +26,7 @@ struct fm_sample_batch {
 	uint32_t thread_id;
 	uint32_t n, pos;  // samples in all, and decoded
 	uint64_t time_ns; // of the last sample decoded
-	struct fm_planes {
-		uint64_t min;         // added to every value
-		const uint8_t *bytes; // width planes of n bytes each, lowest first
-		unsigned width;       // 0 to 8
-	} columns[FM_N_COLUMNS];
+	struct fm_planes columns[FM_N_COLUMNS];
 };
 // The batch borrows the bytes under body.
 FM_MUST_CHECK enum fm_err fm_samples_get(struct fm_cursor *body, struct fm_sample_batch *ret);

@@ -1,6 +1,6 @@
 // Interns what it is handed, gathers records, and writes them out as one chunk per flush.
 //
-// A chunk's records come in the order strings, images, facts, codes, frames, stacks, samples: whatever a record refers
+// A chunk's records come in the order strings, images, facts, codes, frames, stacks, memory, samples: whatever a record refers
 // to stands before it, in the same chunk or an earlier one.
 #include "format/writer.h"
 
@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "format/chunk.h"
+#include "format/memory.h"
 #include "format/output.h"
 #include "format/record.h"
 #include "format/samples.h"
@@ -44,7 +45,7 @@ struct fm_writer {
 	struct fm_output out;
 	ZSTD_CCtx *zstd;
 	uint32_t seq;
-	uint64_t n_samples;
+	uint64_t n_samples, n_memory_events;
 
 	struct table strings, images, codes, frames, stacks;
 	struct fm_buf facts;  // whole records in the order of the calls, so that a later one replaces an earlier one
@@ -65,6 +66,7 @@ struct fm_writer {
 	FM_VEC(uint32_t) busy_threads; // those with samples waiting
 	FM_VEC(struct fm_sample) samples;
 	FM_VEC(uint32_t) order;
+	struct fm_memory_pending memory;
 
 	struct fm_buf head, scratch, columns, raw, sealed; // kept from chunk to chunk
 };
@@ -145,7 +147,7 @@ static enum fm_err write_chunk(struct fm_writer *w, enum fm_chunk_type type, int
 
 enum fm_err fm_writer_flush(struct fm_writer *w)
 {
-	if (w->out.err || (!w->pending_bytes && !w->samples.n))
+	if (w->out.err || (!w->pending_bytes && !w->samples.n && !w->memory.allocs.n && !w->memory.frees.n))
 		return w->out.err;
 	w->raw.len = 0;
 	put_table(w, FM_RECORD_STRINGS, &w->strings);
@@ -155,6 +157,7 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	put_table(w, FM_RECORD_CODES, &w->codes);
 	put_table(w, FM_RECORD_FRAMES, &w->frames);
 	put_table(w, FM_RECORD_STACKS, &w->stacks);
+	fm_memory_pending_put(&w->memory, &w->raw);
 	size_t table_bytes = w->raw.len;
 	put_samples(w);
 	w->pending_bytes = 0;
@@ -168,6 +171,7 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	if (!w->out.err) {
 		w->raw.len = 0;
 		fm_buf_varint(&w->raw, w->n_samples);
+		fm_buf_varint(&w->raw, w->n_memory_events);
 		write_chunk(w, FM_CHUNK_END, ZSTD_LEVEL_TABLES);
 	}
 	enum fm_err err = fm_output_close(&w->out, diag);
@@ -190,6 +194,7 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	fm_vec_deinit(&w->busy_threads);
 	fm_vec_deinit(&w->samples);
 	fm_vec_deinit(&w->order);
+	fm_memory_pending_deinit(&w->memory);
 	free(w);
 	return err;
 }
@@ -460,6 +465,69 @@ void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample)
 		w->samples.items[w->samples.n - 1].stack_id = FM_ROOT_STACK;
 	if (FM_UNLIKELY(w->samples.n >= CUT_SAMPLES))
 		fm_writer_flush(w);
+}
+
+static void end_memory_event(struct fm_writer *w)
+{
+	w->n_memory_events++;
+	if (FM_UNLIKELY(w->memory.allocs.n + w->memory.frees.n >= CUT_SAMPLES))
+		fm_writer_flush(w);
+}
+
+void fm_writer_alloc(struct fm_writer *w, const struct fm_alloc *alloc)
+{
+	if (w->out.err || alloc->thread_id >= w->threads.n || alloc->domain >= FM_N_ALLOC_DOMAINS)
+		return;
+	fm_vec_push(&w->memory.allocs, *alloc);
+	if (FM_UNLIKELY(alloc->stack_id >= w->stacks.n))
+		w->memory.allocs.items[w->memory.allocs.n - 1].stack_id = FM_ROOT_STACK;
+	end_memory_event(w);
+}
+
+void fm_writer_free(struct fm_writer *w, const struct fm_free *event)
+{
+	if (w->out.err || event->thread_id >= w->threads.n)
+		return;
+	fm_vec_push(&w->memory.frees, *event);
+	end_memory_event(w);
+}
+
+// A fact that names a stack goes where stacks are known.
+static void end_memory_fact(struct fm_writer *w, enum fm_record_type type)
+{
+	size_t before = w->memory.facts.len;
+	fm_record_put(&w->memory.facts, type, &w->scratch, NULL, 0);
+	add_pending(w, w->memory.facts.len - before);
+}
+
+void fm_writer_site(struct fm_writer *w, const struct fm_site *site)
+{
+	if (w->out.err || site->process_id >= w->n_processes || site->domain >= FM_N_ALLOC_DOMAINS)
+		return;
+	struct fm_site known = *site;
+	known.stack_id = site->stack_id < w->stacks.n ? site->stack_id : FM_ROOT_STACK;
+	fm_site_put(begin_fact(w), &known);
+	end_memory_fact(w, FM_RECORD_SITE);
+}
+
+void fm_writer_memory_level(struct fm_writer *w, const struct fm_memory_level *level)
+{
+	if (w->out.err || level->process_id >= w->n_processes)
+		return;
+	fm_memory_level_put(begin_fact(w), level);
+	end_memory_fact(w, FM_RECORD_MEMORY_LEVEL);
+}
+
+void fm_writer_alloc_type(struct fm_writer *w, uint32_t process_id, uint64_t alloc_id, struct fm_str type_name)
+{
+	if (w->out.err || process_id >= w->n_processes)
+		return;
+	uint32_t type = string_id(w, type_name); // may flush: before the fact begins
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, process_id);
+	fm_buf_varint(b, alloc_id);
+	fm_buf_varint(b, type);
+	end_memory_fact(w, FM_RECORD_ALLOC_TYPE);
 }
 
 void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, const struct fm_symbol_link *links,

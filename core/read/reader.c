@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "format/memory.h"
 #include "format/record.h"
 #include "format/samples.h"
 #include "read/chunks.h"
@@ -16,10 +17,17 @@ struct fm_reader {
 	struct fm_sample_batch batch;
 	uint32_t run_pos, run_n;
 	uint64_t n_samples;
-	uint64_t n_written;    // samples the end mark tells of
+	uint64_t n_written; // samples the end mark tells of
+	uint64_t n_memory_events, n_memory_events_written;
 	uint64_t n_bad_chunks; // whole by their checksum, impossible by their content
 	bool is_done;
-	struct fm_sample run[FM_SAMPLE_RUN];
+	struct fm_memory_batch memory;
+	enum fm_event_type run_type; // what the run holds
+	union {
+		struct fm_sample run[FM_SAMPLE_RUN];
+		struct fm_alloc allocs[FM_MEMORY_RUN];
+		struct fm_free frees[FM_MEMORY_RUN];
+	};
 };
 
 enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag)
@@ -81,6 +89,8 @@ static enum fm_err finish(struct fm_reader *r)
 		p->is_truncated = !r->chunks.has_end || r->chunks.n_cut_bytes;
 		p->n_damaged_chunks = r->chunks.n_damaged + r->n_bad_chunks;
 		p->n_lost_samples = r->n_written > r->n_samples ? r->n_written - r->n_samples : 0;
+		if (r->n_memory_events_written > r->n_memory_events)
+			p->n_lost_memory_events = r->n_memory_events_written - r->n_memory_events;
 		describe_damage(r);
 		r->is_done = true;
 	}
@@ -92,6 +102,7 @@ static void give_up_chunk(struct fm_reader *r)
 {
 	r->n_bad_chunks++;
 	r->batch.n = r->batch.pos = 0;
+	r->memory.n = r->memory.pos = 0;
 	r->records = fm_cursor_over("", 0);
 }
 
@@ -116,9 +127,45 @@ static void decode_run(struct fm_reader *r)
 		if (FM_UNLIKELY(r->run[i].stack_id >= r->tables.profile.stacks.n) &&
 		    !fm_tables_need_stack(&r->tables, r->run[i].stack_id))
 			r->run[i].stack_id = FM_ROOT_STACK;
+	r->run_type = FM_EVENT_SAMPLE;
 	r->run_pos = 0;
 	r->run_n = n;
 	r->n_samples += n;
+}
+
+static void begin_memory(struct fm_reader *r, struct fm_cursor *body, bool is_frees)
+{
+	if (fm_memory_batch_get(body, is_frees, &r->memory)) {
+		give_up_chunk(r);
+		return;
+	}
+	if (!fm_tables_need_thread(&r->tables, r->memory.thread_id))
+		r->memory.pos = r->memory.n;
+}
+
+static void decode_memory(struct fm_reader *r)
+{
+	uint32_t n = 0;
+	if (r->memory.is_frees ? fm_memory_batch_frees(&r->memory, r->frees, &n)
+			       : fm_memory_batch_allocs(&r->memory, r->allocs, &n)) {
+		give_up_chunk(r);
+		return;
+	}
+	for (uint32_t i = 0; i < n && !r->memory.is_frees; i++)
+		if (FM_UNLIKELY(r->allocs[i].stack_id >= r->tables.profile.stacks.n) &&
+		    !fm_tables_need_stack(&r->tables, r->allocs[i].stack_id))
+			r->allocs[i].stack_id = FM_ROOT_STACK;
+	r->run_type = r->memory.is_frees ? FM_EVENT_FREE : FM_EVENT_ALLOC;
+	r->run_pos = 0;
+	r->run_n = n;
+	r->n_memory_events += n;
+}
+
+static void read_end_mark(struct fm_reader *r, struct fm_cursor *c)
+{
+	r->n_written = fm_cursor_varint(c);
+	if (fm_cursor_left(c)) // not before 1.2
+		r->n_memory_events_written = fm_cursor_varint(c);
 }
 
 static enum fm_err next_record(struct fm_reader *r)
@@ -134,13 +181,15 @@ static enum fm_err next_record(struct fm_reader *r)
 		if (chunk.type == FM_CHUNK_RECORDS)
 			r->records = c;
 		else if (chunk.type == FM_CHUNK_END)
-			r->n_written = fm_cursor_varint(&c);
+			read_end_mark(r, &c);
 		return FM_OK;
 	}
 	if (err)
 		give_up_chunk(r);
 	else if (type == FM_RECORD_SAMPLES)
 		begin_batch(r, &body);
+	else if (type == FM_RECORD_ALLOCS || type == FM_RECORD_FREES)
+		begin_memory(r, &body, type == FM_RECORD_FREES);
 	else if (fm_tables_record(&r->tables, type, &body))
 		give_up_chunk(r);
 	return FM_OK;
@@ -153,12 +202,21 @@ enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
 			decode_run(r);
 			continue;
 		}
+		if (r->memory.pos < r->memory.n) {
+			decode_memory(r);
+			continue;
+		}
 		enum fm_err err = next_record(r);
 		if (err)
 			return err;
 	}
-	ret->type = FM_EVENT_SAMPLE;
-	ret->sample = r->run[r->run_pos++];
+	ret->type = r->run_type;
+	if (FM_LIKELY(r->run_type == FM_EVENT_SAMPLE))
+		ret->sample = r->run[r->run_pos++];
+	else if (r->run_type == FM_EVENT_ALLOC)
+		ret->alloc = r->allocs[r->run_pos++];
+	else
+		ret->free = r->frees[r->run_pos++];
 	return FM_OK;
 }
 

@@ -7,8 +7,8 @@
 //   const struct fm_profile *p = fm_reader_profile(r);     // complete once the end was reached
 //   fm_reader_close(r);
 //
-// Samples of one thread come in order of time; threads alternate from chunk to chunk. When a sample arrives, everything
-// it refers to is in the tables.
+// Samples of one thread come in order of time; threads alternate from chunk to chunk. When an event arrives, everything
+// it refers to is in the tables. A free may come before the allocation that it ends.
 //
 // A file cut off anywhere reads up to its last whole chunk; profile->is_truncated and ->damage say so. A file damaged
 // in the middle: the damaged chunk is left out and counted, never a crash. Samples that refer to what it defined are
@@ -80,6 +80,13 @@ struct fm_symbol_info {
 	uint32_t first_link, n_links;
 };
 
+// What a surviving block was found to hold.
+struct fm_alloc_type {
+	uint32_t process_id;
+	uint64_t alloc_id;
+	struct fm_str name;
+};
+
 // Everything but the events. Borrowed from the reader; strings live as long as it does.
 struct fm_profile {
 	FM_VEC(struct fm_meta) metas;
@@ -94,21 +101,29 @@ struct fm_profile {
 	FM_VEC(struct fm_source) sources;
 	FM_VEC(struct fm_symbol_info) symbols; // of one address twice: either
 	FM_VEC(struct fm_symbol_link) symbol_links;
+	FM_VEC(struct fm_site) sites;                 // one for each (process, stack, domain)
+	FM_VEC(struct fm_memory_level) memory_levels; // of one process in order of time
+	FM_VEC(struct fm_alloc_type) alloc_types;
 	bool is_truncated; // no end mark, or bytes after the last whole chunk
 	uint64_t n_damaged_chunks;
 	uint64_t n_undefined_refs; // references to things that no whole chunk defined
 	uint64_t n_lost_samples;   // as far as the end mark tells; 0 when it is missing
-	char damage[160];          // one line for the report, "" when the file is whole
+	uint64_t n_lost_memory_events;
+	char damage[160]; // one line for the report, "" when the file is whole
 };
 
 enum fm_event_type {
 	FM_EVENT_SAMPLE = 1,
+	FM_EVENT_ALLOC = 2,
+	FM_EVENT_FREE = 3,
 };
 
 struct fm_event {
 	enum fm_event_type type;
 	union {
 		struct fm_sample sample;
+		struct fm_alloc alloc;
+		struct fm_free free;
 	};
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "format/memory.h"
 #include "format/record.h"
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
@@ -36,6 +37,10 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->sources);
 	fm_vec_deinit(&p->symbols);
 	fm_vec_deinit(&p->symbol_links);
+	fm_vec_deinit(&p->sites);
+	fm_vec_deinit(&p->memory_levels);
+	fm_vec_deinit(&p->alloc_types);
+	fm_map_deinit(&t->site_ids);
 }
 
 static struct fm_str keep(struct fm_tables *t, struct fm_str s)
@@ -51,10 +56,7 @@ static struct fm_str string_at(struct fm_tables *t, uint32_t id)
 	return (struct fm_str){ "", 0 };
 }
 
-#define NO_STR        \
-	{             \
-		"", 0 \
-	} // a macro: C takes no const object as an initialiser
+#define NO_STR { "", 0 } // a macro: C takes no const object as an initialiser
 static const struct fm_str no_str = NO_STR;
 static const struct fm_code_info no_code = { NO_STR, NO_STR, NO_STR, 0, 0, NO_STR };
 static const struct fm_image no_image = { NO_STR, NO_STR, 0 };
@@ -350,6 +352,58 @@ static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
 	return FM_OK;
 }
 
+static enum fm_err take_site(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_site site = fm_site_get(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, site.process_id))
+		return FM_E_CORRUPT;
+	if (!fm_tables_need_stack(t, site.stack_id))
+		site.stack_id = FM_ROOT_STACK;
+	uint64_t hash = fm_hash_u64((uint64_t)site.process_id << 32 ^ (uint64_t)site.stack_id << 3 ^ site.domain);
+	for (;; hash++) {
+		bool is_new;
+		uint64_t *at = fm_map_at(&t->site_ids, hash, &is_new);
+		if (is_new) {
+			*at = t->profile.sites.n;
+			fm_vec_push(&t->profile.sites, site);
+			return FM_OK;
+		}
+		struct fm_site *have = &t->profile.sites.items[*at];
+		if (have->process_id == site.process_id && have->stack_id == site.stack_id &&
+		    have->domain == site.domain) {
+			*have = site;
+			return FM_OK;
+		}
+	}
+}
+
+static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_memory_level level = fm_memory_level_get(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, level.process_id))
+		return FM_E_CORRUPT;
+	fm_vec_push(&t->profile.memory_levels, level);
+	return FM_OK;
+}
+
+static enum fm_err take_alloc_type(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_alloc_type type = { .process_id = fm_record_get_id(c) };
+	type.alloc_id = fm_cursor_varint(c);
+	uint32_t name = fm_record_get_id(c);
+	if (c->err)
+		return c->err;
+	if (!need_process(t, type.process_id))
+		return FM_E_CORRUPT;
+	type.name = string_at(t, name);
+	fm_vec_push(&t->profile.alloc_types, type);
+	return FM_OK;
+}
+
 enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
 {
 	struct fm_record_batch batch = { 0 };
@@ -388,6 +442,12 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_mapping(t, body);
 	case FM_RECORD_SYMBOL:
 		return take_symbol(t, body);
+	case FM_RECORD_SITE:
+		return take_site(t, body);
+	case FM_RECORD_MEMORY_LEVEL:
+		return take_memory_level(t, body);
+	case FM_RECORD_ALLOC_TYPE:
+		return take_alloc_type(t, body);
 	default:
 		return FM_OK; // from a newer minor version
 	}

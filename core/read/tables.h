@@ -4,13 +4,15 @@
 #pragma once
 
 #include "base/cursor.h"
+#include "base/hash.h"
 #include "read/reader.h"
 
 struct fm_tables {
 	struct fm_profile profile;
 	struct fm_arena arena;
 	FM_VEC(struct fm_str) strings;
-	uint64_t n_holes; // placeholders made so far
+	uint64_t n_holes;       // placeholders made so far
+	struct fm_map site_ids; // hash of (process, stack, domain) -> site; a taken hash moves on by one
 };
 
 void fm_tables_init(struct fm_tables *t);

@@ -57,7 +57,7 @@ static void begin_group(struct line *line, const struct fm_analysis *a, uint32_t
 enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_leaves leaves;
-	fm_leaves_build(&leaves, a->profile, &a->tally, &a->view, &a->options);
+	fm_leaves_of(&leaves, a, &a->options);
 	struct line line = { 0 };
 	struct fm_path path = { 0 };
 	for (size_t i = 0; i < leaves.items.n; i++) {
@@ -76,7 +76,8 @@ enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag 
 			append_label(&line);
 			fm_vec_push(&line.ends, line.text.len);
 		}
-		uint64_t count = a->options.unit_us ? (leaf->weight_ns + 500) / 1000 : leaf->n;
+		bool is_us = a->options.unit_us && a->options.metric == FM_METRIC_TIME;
+		uint64_t count = is_us ? (leaf->weight_ns + 500) / 1000 : leaf->n;
 		if (!count)
 			continue;
 		if (line.text.len)

@@ -150,7 +150,7 @@ static void add_up(struct flame *f)
 static void build(struct flame *f)
 {
 	struct fm_leaves leaves;
-	fm_leaves_build(&leaves, f->a->profile, &f->a->tally, &f->a->view, &f->a->options);
+	fm_leaves_of(&leaves, f->a, &f->a->options);
 	uint32_t *node_branch = fm_alloc(f->a->view.nodes.n * sizeof(*node_branch));
 	fm_vec_push(&f->branches, (struct branch){ .title = FM_STR_LIT("all") });
 	for (size_t i = 0, n; i < leaves.items.n; i += n) {
@@ -198,6 +198,25 @@ static void put_text(FILE *out, struct fm_str label, double px)
 	fm_buf_deinit(&cut);
 }
 
+static void put_amount(struct flame *f, const struct branch *b, double share)
+{
+	static const char *const whats[] = { [FM_METRIC_ALLOC] = "allocated",
+					     [FM_METRIC_PEAK] = "live at the peak",
+					     [FM_METRIC_LEAK] = "leaked",
+					     [FM_METRIC_COPY] = "copied" };
+	if (f->a->options.metric == FM_METRIC_TIME) {
+		fprintf(f->out, "%.3f s", (double)b->weight * 1e-9);
+		if (share >= 0)
+			fprintf(f->out, ", %.2f%%, %" PRIu64 " samples", share * 100, b->n);
+		else
+			fprintf(f->out, " in %" PRIu64 " samples", b->n);
+		return;
+	}
+	fprintf(f->out, "%.3f MiB %s", (double)b->weight / (1 << 20), whats[f->a->options.metric]);
+	if (share >= 0)
+		fprintf(f->out, ", %.2f%%", share * 100);
+}
+
 static void put_frame(struct flame *f, const struct branch *b, double x, uint32_t depth)
 {
 	struct fm_buf label = { 0 };
@@ -213,7 +232,9 @@ static void put_frame(struct flame *f, const struct branch *b, double x, uint32_
 	unsigned y = FM_FLAME_TOP + depth * FM_FLAME_ROW;
 	fputs("<g><title>", f->out);
 	put_xml(f->out, text);
-	fprintf(f->out, "\n%.3f s, %.2f%%, %" PRIu64 " samples</title>", (double)b->weight * 1e-9, share * 100, b->n);
+	fputc('\n', f->out);
+	put_amount(f, b, share);
+	fputs("</title>", f->out);
 	fprintf(f->out, "<rect class=\"%s\" x=\"%.4f\" y=\"%u\" width=\"%.4f\" height=\"%u\"/>", color_of(f, b), left,
 		y, px, FM_FLAME_ROW);
 	fprintf(f->out, "<text x=\"%.2f\" y=\"%u\">", left + 3, y + 12);
@@ -289,8 +310,8 @@ static void put_head(struct flame *f, uint64_t n_narrow)
 	else
 		fputs("fathom", f->out);
 	fm_buf_deinit(&command);
-	fprintf(f->out, "</text>\n<text class=\"i\" id=\"info\" x=\"10\" y=\"40\">%.3f s in %" PRIu64 " samples",
-		f->whole * 1e-9, f->branches.items[0].n);
+	fputs("</text>\n<text class=\"i\" id=\"info\" x=\"10\" y=\"40\">", f->out);
+	put_amount(f, &f->branches.items[0], -1);
 	if (n_narrow)
 		fprintf(f->out, "; %" PRIu64 " frames narrower than %g%% left out", n_narrow, MIN_SHARE * 100);
 	fputs("</text>\n<text class=\"b\" id=\"search\" x=\"10\" y=\"57\">search</text><text class=\"b\" id=\"reset\" "

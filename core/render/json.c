@@ -1,9 +1,9 @@
-// fathom report --json: schema fathom.report/1. What is not captured yet (waiting, memory) is 0 or empty, never left
-// out.
+// fathom report --json: schema fathom.report/1. What was not captured is 0 or empty, never left out.
 #include "aggregate/libraries.h"
 #include "base/json.h"
 #include "render/facts.h"
 #include "render/formats.h"
+#include "render/json_memory.h"
 #include "render/label.h"
 
 static void write_words(struct fm_json *j, const char *key, struct fm_str joined)
@@ -131,59 +131,82 @@ static void write_classes(struct fm_json *j, const struct fm_weight *w)
 	fm_json_real(j, "wait_s", fm_seconds(w->ns[FM_CLASS_WAIT]));
 }
 
-static void write_functions(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+static void write_function(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+			   const struct fm_function_row *row, const struct fm_heap_function_row *heap_row)
 {
 	static const char *const kinds[] = {
 		[FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error"
 	};
+	const struct fm_function *f = fm_analysis_function(a, row->function_id);
+	fm_json_newline(j);
+	fm_json_object(j, NULL);
+	fm_json_str(j, "name", f->name);
+	fm_json_str(j, "full_name", f->full_name);
+	fm_json_str(j, "module", f->module);
+	fm_json_str(j, "file", f->file.len ? f->file : f->path);
+	fm_json_u64(j, "line", f->line);
+	fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+	fm_json_bool(j, "inlined", row->is_always_inlined);
+	fm_json_real(j, "self_s", fm_seconds(fm_weight_cpu_ns(&row->self)));
+	fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));
+	fm_json_real(j, "self_plus_minus_s", fm_summary_plus_minus_s(t, &row->self));
+	fm_json_real(j, "total_plus_minus_s", fm_summary_plus_minus_s(t, &row->total));
+	write_classes(j, &row->charged);
+	fm_json_function_memory(j, heap_row);
+	fm_json_end(j);
+}
+
+// Those with time first; then those that only allocate.
+static void write_functions(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+			    struct fm_json_heap_index *heap)
+{
 	fm_json_array(j, "functions");
 	for (size_t i = 0; i < t->functions.n; i++) {
 		const struct fm_function_row *row = &t->functions.items[i];
-		const struct fm_function *f = fm_analysis_function(a, row->function_id);
-		fm_json_newline(j);
-		fm_json_object(j, NULL);
-		fm_json_str(j, "name", f->name);
-		fm_json_str(j, "full_name", f->full_name);
-		fm_json_str(j, "module", f->module);
-		fm_json_str(j, "file", f->file.len ? f->file : f->path);
-		fm_json_u64(j, "line", f->line);
-		fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
-		fm_json_bool(j, "inlined", row->is_always_inlined);
-		fm_json_real(j, "self_s", fm_seconds(fm_weight_cpu_ns(&row->self)));
-		fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));
-		fm_json_real(j, "self_plus_minus_s", fm_summary_plus_minus_s(t, &row->self));
-		fm_json_real(j, "total_plus_minus_s", fm_summary_plus_minus_s(t, &row->total));
-		write_classes(j, &row->charged);
-		fm_json_u64(j, "alloc_bytes", 0);
-		fm_json_u64(j, "peak_bytes", 0);
-		fm_json_end(j);
+		write_function(j, a, t, row, fm_json_heap_function(heap, row->function_id));
+	}
+	for (size_t i = 0; i < a->heap.functions.n; i++) {
+		const struct fm_heap_function_row *row = &a->heap.functions.items[i];
+		if (!heap->function_is_done[i])
+			write_function(j, a, t, &(struct fm_function_row){ .function_id = row->function_id }, row);
 	}
 	fm_json_end(j);
 }
 
-static void write_lines(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t)
+static void write_line(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+		       const struct fm_line_row *row, const struct fm_heap_line_row *heap_row)
+{
+	const struct fm_function *f = fm_analysis_function(a, row->function_id);
+	const uint64_t *ns = row->weight.ns;
+	fm_json_newline(j);
+	fm_json_object(j, NULL);
+	fm_json_str(j, "file", f->file);
+	fm_json_u64(j, "line", row->line);
+	fm_json_str(j, "function", f->name);
+	write_classes(j, &row->weight);
+	fm_json_real(j, "total_s", fm_seconds(ns[FM_CLASS_PYTHON] + ns[FM_CLASS_NATIVE] + ns[FM_CLASS_SYSTEM]));
+	fm_json_real(j, "plus_minus_s", fm_summary_plus_minus_s(t, &row->weight));
+	fm_json_u64(j, "samples", row->weight.n);
+	fm_json_line_memory(j, heap_row);
+	fm_json_end(j);
+}
+
+static void write_lines(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+			struct fm_json_heap_index *heap)
 {
 	fm_json_array(j, "lines");
 	for (size_t i = 0; i < t->lines.n; i++) {
 		const struct fm_line_row *row = &t->lines.items[i];
-		const struct fm_function *f = fm_analysis_function(a, row->function_id);
-		const uint64_t *ns = row->weight.ns;
-		fm_json_newline(j);
-		fm_json_object(j, NULL);
-		fm_json_str(j, "file", f->file);
-		fm_json_u64(j, "line", row->line);
-		fm_json_str(j, "function", f->name);
-		write_classes(j, &row->weight);
-		fm_json_real(j, "total_s", fm_seconds(ns[FM_CLASS_PYTHON] + ns[FM_CLASS_NATIVE] + ns[FM_CLASS_SYSTEM]));
-		fm_json_real(j, "plus_minus_s", fm_summary_plus_minus_s(t, &row->weight));
-		fm_json_u64(j, "samples", row->weight.n);
-		static const char *const zeroes[] = { "alloc_bytes",           "alloc_python_share", "peak_bytes",
-						      "peak_plus_minus_bytes", "avg_bytes",          "copy_bytes" };
-		for (size_t z = 0; z < FM_ARRAY_LEN(zeroes); z++)
-			fm_json_u64(j, zeroes[z], 0);
-		fm_json_array(j, "timeline_bytes");
-		fm_json_end(j);
-		fm_json_end(j);
+		write_line(j, a, t, row, fm_json_heap_line(heap, row->file_id, row->line));
+	}
+	for (size_t i = 0; i < a->heap.lines.n; i++) {
+		const struct fm_heap_line_row *row = &a->heap.lines.items[i];
+		if (!heap->line_is_done[i])
+			write_line(j, a, t,
+				   &(struct fm_line_row){ .function_id = row->function_id,
+							  .file_id = row->file_id,
+							  .line = row->line },
+				   row);
 	}
 	fm_json_end(j);
 }
@@ -221,21 +244,18 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_newline(&j);
 	write_threads(&j, a, &t);
 	fm_json_newline(&j);
-	write_functions(&j, a, &t);
+	struct fm_json_heap_index heap;
+	fm_json_heap_index_init(&heap, a);
+	write_functions(&j, a, &t, &heap);
 	fm_json_newline(&j);
-	write_lines(&j, a, &t);
+	write_lines(&j, a, &t, &heap);
+	fm_json_heap_index_deinit(&heap);
 	fm_json_newline(&j);
 	write_libraries(&j, a);
 	fm_json_newline(&j);
-	fm_json_object(&j, "memory");
-	fm_json_u64(&j, "peak_bytes", 0);
-	fm_json_u64(&j, "alloc_bytes", 0);
-	fm_json_real(&j, "growth_rate", 0);
-	fm_json_array(&j, "timeline");
-	fm_json_end(&j);
-	fm_json_end(&j);
-	fm_json_array(&j, "leaks");
-	fm_json_end(&j);
+	fm_json_memory(&j, a);
+	fm_json_newline(&j);
+	fm_json_leaks(&j, a);
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);

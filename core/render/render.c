@@ -87,6 +87,10 @@ enum fm_err fm_render_write(const char *format, const char *profile_path, const 
 	enum fm_err err = fm_analysis_open(profile_path, options, &a, diag);
 	if (err)
 		return err;
+	if (options->metric != FM_METRIC_TIME && !a->heap.is_there) {
+		fm_analysis_close(a);
+		return fm_diag_set(diag, FM_E_REFUSED, "%s has no memory in it; capture with --memory", profile_path);
+	}
 	struct output out = { 0 };
 	err = open_output(out_path, profile_path, &out, diag);
 	if (!err)

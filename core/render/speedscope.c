@@ -62,6 +62,19 @@ static void write_stack(struct writer *w, uint32_t node)
 	fm_json_end(&w->j);
 }
 
+static bool is_bytes(const struct writer *w)
+{
+	return w->a->options.metric != FM_METRIC_TIME;
+}
+
+static void write_weight(struct writer *w, const char *key, uint64_t weight)
+{
+	if (is_bytes(w))
+		fm_json_u64(&w->j, key, weight);
+	else
+		fm_json_real(&w->j, key, fm_seconds(weight));
+}
+
 static void begin_profile(struct writer *w, uint32_t thread_id, uint64_t weight_ns)
 {
 	struct fm_buf name = { 0 };
@@ -73,9 +86,9 @@ static void begin_profile(struct writer *w, uint32_t thread_id, uint64_t weight_
 	fm_json_object(&w->j, NULL);
 	fm_json_str(&w->j, "type", FM_STR_LIT("sampled"));
 	fm_json_str(&w->j, "name", (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
-	fm_json_str(&w->j, "unit", FM_STR_LIT("seconds"));
+	fm_json_str(&w->j, "unit", is_bytes(w) ? FM_STR_LIT("bytes") : FM_STR_LIT("seconds"));
 	fm_json_u64(&w->j, "startValue", 0);
-	fm_json_real(&w->j, "endValue", fm_seconds(weight_ns));
+	write_weight(w, "endValue", weight_ns);
 	fm_buf_deinit(&name);
 }
 
@@ -113,7 +126,7 @@ static void write_distinct(struct writer *w, const struct fm_leaf *leaves, size_
 	fm_json_end(&w->j);
 	fm_json_array(&w->j, "weights");
 	for (size_t i = 0; i < n; i++)
-		fm_json_real(&w->j, NULL, fm_seconds(leaves[i].weight_ns));
+		write_weight(w, NULL, leaves[i].weight_ns);
 	fm_json_end(&w->j);
 	fm_json_end(&w->j);
 }
@@ -155,6 +168,17 @@ static int compare_busy(const void *pa, const void *pb)
 	return (a->thread_id > b->thread_id) - (a->thread_id < b->thread_id);
 }
 
+// The viewer refuses a file without a profile.
+static void write_empty(struct writer *w)
+{
+	begin_profile(w, 0, 0);
+	fm_json_array(&w->j, "samples");
+	fm_json_end(&w->j);
+	fm_json_array(&w->j, "weights");
+	fm_json_end(&w->j);
+	fm_json_end(&w->j);
+}
+
 static enum fm_err write_timelines(struct writer *w, struct fm_spool *spool, struct fm_diag *diag)
 {
 	FM_VEC(struct busy) order = { 0 }; // the busiest thread is what the viewer opens first
@@ -166,15 +190,8 @@ static enum fm_err write_timelines(struct writer *w, struct fm_spool *spool, str
 	enum fm_err err = FM_OK;
 	for (size_t i = 0; i < order.n && !err; i++)
 		err = write_timeline(w, spool, order.items[i].thread_id, diag);
-	if (!order.n) { // the viewer refuses a file without a profile
-		fm_json_newline(&w->j);
-		begin_profile(w, 0, 0);
-		fm_json_array(&w->j, "samples");
-		fm_json_end(&w->j);
-		fm_json_array(&w->j, "weights");
-		fm_json_end(&w->j);
-		fm_json_end(&w->j);
-	}
+	if (!order.n)
+		write_empty(w);
 	fm_vec_deinit(&order);
 	return err;
 }
@@ -184,19 +201,22 @@ static void write_leaves(struct writer *w)
 	struct fm_view_options by_thread = w->a->options;
 	by_thread.threads = true;
 	struct fm_leaves leaves;
-	fm_leaves_build(&leaves, w->a->profile, &w->a->tally, &w->a->view, &by_thread);
+	fm_leaves_of(&leaves, w->a, &by_thread);
 	for (size_t i = 0, n; i < leaves.items.n; i += n) {
 		for (n = 1; i + n < leaves.items.n && leaves.items.items[i + n].group == leaves.items.items[i].group;)
 			n++;
 		write_distinct(w, &leaves.items.items[i], n);
 	}
+	if (!leaves.items.n)
+		write_empty(w);
 	fm_leaves_deinit(&leaves);
 }
 
 enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_spool spool = { 0 };
-	enum fm_err err = fill_spool(&spool, a, diag);
+	// Bytes have no length in time: each distinct stack once.
+	enum fm_err err = a->options.metric == FM_METRIC_TIME ? fill_spool(&spool, a, diag) : FM_E_END;
 	bool is_in_order = err != FM_E_END;
 	if (err && is_in_order) {
 		fm_spool_deinit(&spool);
@@ -209,8 +229,9 @@ enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag
 	fm_json_str(&w.j, "$schema", FM_STR_LIT("https://www.speedscope.app/file-format-schema.json"));
 	fm_json_str(&w.j, "exporter", FM_STR_LIT("fathom@" FM_VERSION));
 	fm_json_str(&w.j, "name",
-		    is_in_order
-			    ? FM_STR_LIT("fathom profile")
+		    is_in_order ? FM_STR_LIT("fathom profile")
+		    : is_bytes(&w)
+			    ? FM_STR_LIT("fathom profile, bytes")
 			    : FM_STR_LIT("fathom profile (each distinct stack once: too many samples for a timeline)"));
 	fm_json_u64(&w.j, "activeProfileIndex", 0);
 	write_frames(&w);

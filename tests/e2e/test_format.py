@@ -56,6 +56,7 @@ def chunks(data):
         (3000, "--threads", 1, "--seed", 2),
         (3000, "--threads", 40, "--seed", 3),
         (40000, "--flush-ms", 0, "--stacks", 300),
+        (5000, "--memory", 8000, "--threads", 5),
     ],
 )
 def test_both_readers_print_the_same(tmp_path, args):
@@ -64,7 +65,7 @@ def test_both_readers_print_the_same(tmp_path, args):
     status, text = both(path)
     assert status == 0
     assert text.count("\nsample ") + text.startswith("sample ") == args[0]
-    assert facts(text) == {"truncated": "0", "damaged": "0", "undefined": "0", "lost_samples": "0"}
+    assert facts(text) == {"truncated": "0", "damaged": "0", "undefined": "0", "lost_samples": "0", "lost_memory": "0"}
 
 
 def test_same_arguments_give_the_same_file(tmp_path):
@@ -90,7 +91,7 @@ def test_each_lost_chunk_leaves_the_rest_readable(tmp_path):
 
 def test_damage_is_seen_alike(tmp_path):
     path = tmp_path / "p.fathom"
-    data = generate(path, 1500, "--stacks", 60, "--threads", 3)
+    data = generate(path, 1500, "--stacks", 60, "--threads", 3, "--memory", 1500)
     rng = random.Random(7)
     (first, first_len), (second, second_len) = chunks(data)[:2]
     cases = {

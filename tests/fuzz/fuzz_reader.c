@@ -50,6 +50,13 @@ static void check_profile(const struct fm_profile *p)
 		MUST(p->symbols.items[i].image_id < p->images.n);
 		MUST(p->symbols.items[i].first_link + (uint64_t)p->symbols.items[i].n_links <= p->symbol_links.n);
 	}
+	for (size_t i = 0; i < p->sites.n; i++) {
+		MUST(p->sites.items[i].process_id < p->processes.n);
+		MUST(p->sites.items[i].stack_id < p->stacks.n);
+		MUST(p->sites.items[i].domain < FM_N_ALLOC_DOMAINS);
+	}
+	for (size_t i = 0; i < p->memory_levels.n; i++)
+		MUST(p->memory_levels.items[i].process_id < p->processes.n);
 	size_t n_chars = 0; // every string is touched, so that a sanitizer sees a bad one
 	for (size_t i = 0; i < p->codes.n; i++)
 		n_chars += strnlen(p->codes.items[i].name.p, p->codes.items[i].name.len) +
@@ -58,6 +65,10 @@ static void check_profile(const struct fm_profile *p)
 		n_chars += strnlen(p->images.items[i].path.p, p->images.items[i].path.len);
 	for (size_t i = 0; i < p->sources.n; i++)
 		n_chars += strnlen(p->sources.items[i].text.p, p->sources.items[i].text.len);
+	for (size_t i = 0; i < p->alloc_types.n; i++) {
+		MUST(p->alloc_types.items[i].process_id < p->processes.n);
+		n_chars += strnlen(p->alloc_types.items[i].name.p, p->alloc_types.items[i].name.len);
+	}
 	MUST(n_chars < SIZE_MAX);
 	MUST(memchr(p->damage, 0, sizeof(p->damage)));
 }
@@ -75,6 +86,16 @@ static void read_file(int fd)
 	const struct fm_profile *p = fm_reader_profile(r);
 	struct fm_event ev;
 	while (fm_reader_next(r, &ev) == FM_OK) {
+		if (ev.type == FM_EVENT_FREE) {
+			MUST(ev.free.thread_id < p->threads.n);
+			continue;
+		}
+		if (ev.type == FM_EVENT_ALLOC) {
+			MUST(ev.alloc.thread_id < p->threads.n);
+			MUST(ev.alloc.stack_id < p->stacks.n);
+			MUST(ev.alloc.domain < FM_N_ALLOC_DOMAINS);
+			continue;
+		}
 		MUST(ev.sample.thread_id < p->threads.n);
 		MUST(ev.sample.stack_id < p->stacks.n);
 		MUST(ev.sample.class < FM_N_CLASSES);
@@ -195,7 +216,15 @@ static int build_seeds(void)
 			struct fm_sample sample = { thread, stack,       1000 * (i * 4 + k + 1),
 						    900,    (uint16_t)i, (uint8_t)(k + i) % FM_N_CLASSES };
 			fm_writer_sample(w, &sample);
+			fm_writer_alloc(w, &(struct fm_alloc){ thread, stack, 1000 * (i * 4 + k + 1), i * 4 + k + 1, 64,
+							       130000, (uint8_t)((i + k) % FM_N_ALLOC_DOMAINS) });
+			if (k)
+				fm_writer_free(w, &(struct fm_free){ thread, 1000 * (i * 4 + k + 1), i * 4 + k });
+			fm_writer_site(w, &(struct fm_site){ process, stack, FM_ALLOC_MEM, 5, 4, 3, 2, 1, 1 });
 		}
+		fm_writer_alloc_type(w, process, i + 1, FM_STR_LIT("dict"));
+		fm_writer_memory_level(w,
+				       &(struct fm_memory_level){ process, 1000 * i, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 });
 		fm_writer_flush(w);
 	}
 	struct fm_symbol_link links[] = { { FM_STR_LIT("f"), FM_STR_LIT("c.c"), 1, 2, false },

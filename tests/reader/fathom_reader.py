@@ -140,9 +140,12 @@ class Profile:
         self.stacks: List[Tuple[int, int]] = [(0, 0)]
         self.processes: List[Dict[str, Any]] = []
         self.threads: List[Dict[str, Any]] = []
-        self.samples: List[Tuple[int, ...]] = []
+        self.events: List[Tuple[Any, ...]] = []  # ("sample", ...), ("alloc", ...), ("free", ...) in the file's order
+        self.sites: Dict[Tuple[int, int, int], Tuple[int, ...]] = {}
+        self.levels: List[Tuple[int, ...]] = []
+        self.alloc_types: List[Tuple[int, int, bytes]] = []
         self.truncated = False
-        self.n_damaged = self.n_undefined = self.n_holes = self.n_written = 0
+        self.n_damaged = self.n_undefined = self.n_holes = self.n_written = self.n_memory_written = 0
         with open(path, "rb") as f:
             self.data = f.read()
         if len(self.data) < 16 or self.data[:8] != MAGIC:
@@ -156,7 +159,9 @@ class Profile:
                 except Corrupt:
                     self.n_damaged += 1
             elif kind == 2:
-                self.n_written = Bytes(raw).varint() if raw else 0
+                mark = Bytes(raw)
+                self.n_written = mark.varint() if raw else 0
+                self.n_memory_written = mark.varint() if mark.left() else 0
 
     # Chunks
 
@@ -287,6 +292,11 @@ class Profile:
             14: self.take_mapping,
             15: self.take_source,
             16: self.take_symbol,
+            17: self.take_allocs,
+            18: self.take_frees,
+            19: self.take_site,
+            20: self.take_level,
+            21: self.take_alloc_type,
         }
         while b.left():
             kind = b.varint()
@@ -407,15 +417,20 @@ class Profile:
             links.append((first, line >> 1, line & 1, self.string(name), self.string(file)))
         self.symbols.append((image, addr, links))
 
-    def take_samples(self, b: Bytes) -> None:
-        thread, n, time = b.id(), b.id(), b.varint()
+    @staticmethod
+    def columns(b: Bytes, n: int, count: int) -> List[List[int]]:
         columns = []
-        for i in range(4):
+        for i in range(count):
             low, width = b.varint(), b.u8()
-            if width > 8 or (i == 3 and width == 0):
+            if width > 8 or (i == count - 1 and width == 0):
                 raise Corrupt("column width")
             planes = [b.take(n) for _ in range(width)]
             columns.append([(low + sum(p[k] << 8 * s for s, p in enumerate(planes))) & M64 for k in range(n)])
+        return columns
+
+    def take_samples(self, b: Bytes) -> None:
+        thread, n, time = b.id(), b.id(), b.varint()
+        columns = self.columns(b, n, 4)
         if not self.need_thread(thread):
             return
         for rest, stack, weight, place in zip(*columns):
@@ -424,7 +439,59 @@ class Profile:
             time = (time + ((rest >> 1) ^ -(rest & 1)) + weight) & M64
             if not self.need(self.stacks, stack, self.blank_stack):
                 stack = 0
-            self.samples.append((thread, stack, time, weight, place >> 4, place & 15))
+            self.events.append(("sample", thread, stack, time, weight, place >> 4, place & 15))
+
+    def take_allocs(self, b: Bytes) -> None:
+        thread, n, time = b.id(), b.id(), b.varint()
+        columns = self.columns(b, n, 6)
+        if not self.need_thread(thread):
+            return
+        for step, stack, size, extra, block, domain in zip(*columns):
+            if stack > NONE or domain > 5:
+                raise Corrupt("allocation")
+            time = (time + ((step >> 1) ^ -(step & 1))) & M64
+            if not self.need(self.stacks, stack, self.blank_stack):
+                stack = 0
+            weight = (size + extra) & M64
+            self.events.append(("alloc", thread, stack, time, 0 if domain == 5 else block, size, weight, domain))
+
+    def take_frees(self, b: Bytes) -> None:
+        thread, n, time = b.id(), b.id(), b.varint()
+        columns = self.columns(b, n, 2)
+        if not self.need_thread(thread):
+            return
+        for step, block in zip(*columns):
+            time = (time + ((step >> 1) ^ -(step & 1))) & M64
+            self.events.append(("free", thread, time, block))
+
+    def take_site(self, b: Bytes) -> None:
+        process, stack, domain = b.id(), b.id(), b.varint()
+        if domain > 5:
+            raise Corrupt("domain")
+        figures = tuple([b.varint() for _ in range(6)])
+        self.must(self.need_process(process))
+        if not self.need(self.stacks, stack, self.blank_stack):
+            stack = 0
+        self.sites[process, stack, domain] = figures
+
+    def take_level(self, b: Bytes) -> None:
+        level = tuple([b.id()] + [b.varint() for _ in range(11)])
+        self.must(self.need_process(level[0]))
+        self.levels.append(level)
+
+    def take_alloc_type(self, b: Bytes) -> None:
+        process, block, name = b.id(), b.varint(), b.id()
+        self.must(self.need_process(process))
+        self.alloc_types.append((process, block, self.string(name)))
+
+
+EVENTS = {
+    "sample": "sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d",
+    "alloc": "alloc thread=%d stack=%d time=%d id=%d size=%d weight=%d domain=%d",
+    "free": "free thread=%d time=%d id=%d",
+}
+SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d"
+LEVEL = "level process=%d time=%d heap=%d high=%d rss=%d anon=%d file=%d shmem=%d pss=%d swap=%d cgroup=%d limit=%d"
 
 
 def text(raw: bytes) -> str:
@@ -436,8 +503,8 @@ def fields(*raws: bytes) -> str:
 
 
 def dump(p: Profile) -> Iterator[str]:
-    for s in p.samples:
-        yield "sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d" % s
+    for event in p.events:
+        yield EVENTS[event[0]] % event[1:]
     for key, value in p.metas.items():
         yield "meta" + fields(key, value)
     for pair in p.coverages:
@@ -478,8 +545,22 @@ def dump(p: Profile) -> Iterator[str]:
             yield "link first=%d line=%d inlined=%d" % (first, line, inlined) + fields(name, file)
     for pair in p.sources:
         yield "source" + fields(*pair)
-    lost = max(p.n_written - len(p.samples), 0)
-    yield "truncated=%d damaged=%d undefined=%d lost_samples=%d" % (p.truncated, p.n_damaged, p.n_undefined, lost)
+    for key, figures in p.sites.items():
+        yield SITE % (key + figures)
+    for level in p.levels:
+        yield LEVEL % level
+    for process, block, name in p.alloc_types:
+        yield "alloc_type process=%d id=%d" % (process, block) + fields(name)
+    n_samples = sum(event[0] == "sample" for event in p.events)
+    lost = max(p.n_written - n_samples, 0)
+    lost_memory = max(p.n_memory_written - (len(p.events) - n_samples), 0)
+    yield "truncated=%d damaged=%d undefined=%d lost_samples=%d lost_memory=%d" % (
+        p.truncated,
+        p.n_damaged,
+        p.n_undefined,
+        lost,
+        lost_memory,
+    )
 
 
 def main() -> int:

@@ -83,6 +83,44 @@ static void print_where(const struct fm_profile *p)
 		printf("stack %zu parent=%u frame=%u\n", i, p->stacks.items[i].parent, p->stacks.items[i].frame_id);
 }
 
+static void print_memory(const struct fm_profile *p)
+{
+	for (size_t i = 0; i < p->sites.n; i++) {
+		const struct fm_site *s = &p->sites.items[i];
+		printf("site process=%u stack=%u domain=%u alloc=%" PRIu64 " allocs=%" PRIu64 " frees=%" PRIu64
+		       " live=%" PRIu64 " peak=%" PRIu64 " at_peak=%" PRIu64 "\n",
+		       s->process_id, s->stack_id, s->domain, s->alloc_bytes, s->n_allocs, s->n_frees, s->live_bytes,
+		       s->peak_bytes, s->at_peak_bytes);
+	}
+	for (size_t i = 0; i < p->memory_levels.n; i++) {
+		const struct fm_memory_level *l = &p->memory_levels.items[i];
+		printf("level process=%u time=%" PRIu64 " heap=%" PRIu64 " high=%" PRIu64 " rss=%" PRIu64
+		       " anon=%" PRIu64 " file=%" PRIu64 " shmem=%" PRIu64 " pss=%" PRIu64 " swap=%" PRIu64
+		       " cgroup=%" PRIu64 " limit=%" PRIu64 "\n",
+		       l->process_id, l->time_ns, l->heap_bytes, l->heap_high_bytes, l->rss_bytes, l->rss_anon_bytes,
+		       l->rss_file_bytes, l->rss_shmem_bytes, l->pss_bytes, l->swap_bytes, l->cgroup_bytes,
+		       l->cgroup_limit_bytes);
+	}
+	for (size_t i = 0; i < p->alloc_types.n; i++) {
+		printf("alloc_type process=%u id=%" PRIu64, p->alloc_types.items[i].process_id,
+		       p->alloc_types.items[i].alloc_id);
+		print_field(p->alloc_types.items[i].name);
+		putchar('\n');
+	}
+}
+
+static void print_memory_event(const struct fm_event *ev)
+{
+	const struct fm_alloc *a = &ev->alloc;
+	if (ev->type == FM_EVENT_ALLOC)
+		printf("alloc thread=%u stack=%u time=%" PRIu64 " id=%" PRIu64 " size=%" PRIu64 " weight=%" PRIu64
+		       " domain=%u\n",
+		       a->thread_id, a->stack_id, a->time_ns, a->id, a->size, a->weight, a->domain);
+	else
+		printf("free thread=%u time=%" PRIu64 " id=%" PRIu64 "\n", ev->free.thread_id, ev->free.time_ns,
+		       ev->free.id);
+}
+
 static void print_tables(const struct fm_profile *p)
 {
 	for (size_t i = 0; i < p->metas.n; i++) {
@@ -116,8 +154,10 @@ static void print_tables(const struct fm_profile *p)
 		print_field(p->sources.items[i].text);
 		putchar('\n');
 	}
-	printf("truncated=%d damaged=%" PRIu64 " undefined=%" PRIu64 " lost_samples=%" PRIu64 "\n", p->is_truncated,
-	       p->n_damaged_chunks, p->n_undefined_refs, p->n_lost_samples);
+	print_memory(p);
+	printf("truncated=%d damaged=%" PRIu64 " undefined=%" PRIu64 " lost_samples=%" PRIu64 " lost_memory=%" PRIu64
+	       "\n",
+	       p->is_truncated, p->n_damaged_chunks, p->n_undefined_refs, p->n_lost_samples, p->n_lost_memory_events);
 }
 
 int main(int argc, char **argv)
@@ -134,10 +174,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "dump_profile: %s\n", diag.text);
 		return 1;
 	}
-	uint64_t n = 0, weight_ns = 0, mix = 0;
+	uint64_t n = 0, weight_ns = 0, mix = 0, n_memory = 0;
 	struct fm_event ev;
 	while (fm_reader_next(r, &ev) == FM_OK) {
 		const struct fm_sample *s = &ev.sample;
+		if (ev.type != FM_EVENT_SAMPLE) {
+			n_memory++;
+			if (!sums)
+				print_memory_event(&ev);
+			continue;
+		}
 		n++;
 		weight_ns += s->weight_ns;
 		mix = (mix ^ s->time_ns ^ (uint64_t)s->stack_id << 20) * 0x9e3779b97f4a7c15u + s->class + s->cpu +
@@ -154,6 +200,8 @@ int main(int argc, char **argv)
 		getrusage(RUSAGE_SELF, &usage);
 		printf("%" PRIu64 " samples, weight %" PRIu64 " ns, mix %016" PRIx64 ", %zu stacks, %zu frames\n", n,
 		       weight_ns, mix, p->stacks.n, p->frames.n);
+		if (n_memory)
+			printf("%" PRIu64 " memory events\n", n_memory);
 		printf("%.1f M samples/s read (%.1f per CPU second), peak RSS %.1f MiB%s%s\n",
 		       (double)n * 1e3 / (double)took_ns, (double)n * 1e3 / (double)cpu_ns,
 		       (double)usage.ru_maxrss / 1024.0, p->damage[0] ? "; " : "", p->damage);

@@ -1,6 +1,7 @@
 // Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
 // share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
-//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]
+// --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten freed later.
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--memory N] [--walk]
 // --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every
 // sample anew, as a collector does. The last line tells how fast it was.
 #include <inttypes.h>
@@ -43,7 +44,7 @@ static uint32_t skewed(uint32_t n)
 
 struct options {
 	const char *path;
-	uint64_t n_samples, seed, flush_ns;
+	uint64_t n_samples, n_allocs, seed, flush_ns;
 	uint32_t n_threads, n_stacks;
 	bool walk;
 };
@@ -149,6 +150,47 @@ static uint32_t stack_id(struct fm_writer *w, const struct options *o, uint32_t 
 	return leaf_ids[stack] = id;
 }
 
+// Blocks that wait to be freed: the one whose place is drawn again ends then.
+#define N_LIVE 4096
+static uint64_t live_ids[N_LIVE];
+
+static void write_allocation(struct fm_writer *w, const struct options *o, const struct thread *t)
+{
+	static uint64_t last_id;
+	uint64_t size = 16 + below(below(4) ? 512 : 100000);
+	uint64_t extra = 131072 - FM_MIN(size / 2, (uint64_t)60000); // about what a mean of 128 KiB gives
+	uint64_t dice = below(100);
+	if (dice == 0)
+		size = 262144 + below(4000000), extra = 0;
+	struct fm_alloc a = { t->id,        stack_id(w, o, skewed(o->n_stacks)), t->time_ns, ++last_id, size,
+			      size + extra, (uint8_t)below(FM_ALLOC_COPY) };
+	uint64_t *place = &live_ids[below(N_LIVE)];
+	if (dice == 1) {
+		a.domain = FM_ALLOC_COPY;
+		a.id = 0;
+	} else if (*place && dice < 92) {
+		fm_writer_free(w, &(struct fm_free){ t->id, t->time_ns, *place });
+	}
+	if (a.id)
+		*place = a.id;
+	fm_writer_alloc(w, &a);
+	if (dice == 2)
+		fm_writer_alloc_type(w, 0, a.id, below(2) ? FM_STR_LIT("list") : FM_STR_LIT("Node"));
+}
+
+static void write_memory_facts(struct fm_writer *w, const struct options *o, uint64_t time_ns)
+{
+	uint64_t rss = 50000000 + below(100000000);
+	fm_writer_memory_level(w, &(struct fm_memory_level){ .time_ns = time_ns,
+							     .rss_bytes = rss,
+							     .rss_anon_bytes = rss / 4 * 3,
+							     .rss_file_bytes = rss / 4,
+							     .pss_bytes = rss / 8 * 7,
+							     .cgroup_limit_bytes = (uint64_t)1 << 33 });
+	fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, below(1000000), below(100),
+					     below(100), below(1000), below(1000), below(1000) });
+}
+
 static void write_samples(struct fm_writer *w, const struct options *o, struct thread *threads)
 {
 	uint64_t next_flush_ns = 1000000000u + o->flush_ns;
@@ -174,6 +216,10 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 								: FM_CLASS_PYTHON),
 		};
 		fm_writer_sample(w, &sample);
+		for (uint64_t due = o->n_allocs * (i + 1) / o->n_samples - o->n_allocs * i / o->n_samples; due; due--)
+			write_allocation(w, o, t);
+		if (o->n_allocs && i % 1000 == 0)
+			write_memory_facts(w, o, t->time_ns);
 		if (o->flush_ns && t == threads && t->time_ns >= next_flush_ns) {
 			fm_writer_flush(w);
 			next_flush_ns = t->time_ns + o->flush_ns;
@@ -186,7 +232,7 @@ int main(int argc, char **argv)
 	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
 	if (argc < 3) {
 		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] "
-		      "[--walk]\n",
+		      "[--memory N] [--walk]\n",
 		      stderr);
 		return 2;
 	}
@@ -204,6 +250,8 @@ int main(int argc, char **argv)
 			o.n_threads = (uint32_t)FM_MAX(value, 1u);
 		else if (!strcmp(argv[i], "--stacks"))
 			o.n_stacks = (uint32_t)FM_MAX(value, 1u);
+		else if (!strcmp(argv[i], "--memory"))
+			o.n_allocs = value;
 		else if (!strcmp(argv[i], "--flush-ms"))
 			o.flush_ns = value * 1000000;
 		else {

@@ -133,6 +133,82 @@ static void write_small_profile(void)
 	close_writer(w);
 }
 
+TEST(memory_survives_a_round_trip)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t process = fm_writer_process(w, &some_process);
+	uint32_t threads[2] = { fm_writer_thread(w, process, 40, 124), fm_writer_thread(w, process, 41, 125) };
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 7));
+	const struct fm_alloc allocs[] = {
+		{ threads[0], stack, 5000, 1, 56, 131100, FM_ALLOC_OBJ },
+		{ threads[1], stack, 4000, UINT64_MAX, UINT64_MAX, UINT64_MAX, FM_ALLOC_MMAP },
+		{ threads[0], FM_ROOT_STACK, 5001, 0, 1 << 20, 8 << 20, FM_ALLOC_COPY },
+		{ threads[0], stack, 4999, 2, 0, 0, FM_ALLOC_RAW },  // time may step back
+		{ threads[0], 99, 5002, 3, 10, 9, FM_ALLOC_MALLOC }, // no such stack: the empty one
+	};
+	const struct fm_free frees[] = { { threads[1], 3000, 2 }, { threads[0], 6000, 1 }, { threads[1], 2999, 9 } };
+	for (size_t i = 0; i < 5; i++)
+		fm_writer_alloc(w, &allocs[i]);
+	for (size_t i = 0; i < 3; i++)
+		fm_writer_free(w, &frees[i]);
+	fm_writer_alloc(w, &(struct fm_alloc){ .thread_id = 77 }); // left out
+	fm_writer_alloc(w, &(struct fm_alloc){ .domain = FM_N_ALLOC_DOMAINS });
+	fm_writer_free(w, &(struct fm_free){ .thread_id = 77 });
+	struct fm_site site = { process, stack, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6 };
+	fm_writer_site(w, &site);
+	site.alloc_bytes = 100;
+	fm_writer_site(w, &site); // replaces
+	site.domain = FM_ALLOC_OBJ;
+	fm_writer_site(w, &site);
+	struct fm_memory_level level = { process, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
+	fm_writer_memory_level(w, &level);
+	fm_writer_alloc_type(w, process, 3, FM_STR_LIT("Node"));
+	close_writer(w);
+
+	struct fm_reader *r;
+	struct fm_diag diag;
+	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_OK);
+	size_t n_allocs = 0, n_frees = 0;
+	struct fm_alloc got[5];
+	struct fm_free got_frees[3];
+	for (struct fm_event ev; fm_reader_next(r, &ev) == FM_OK;)
+		if (ev.type == FM_EVENT_ALLOC)
+			got[n_allocs++] = ev.alloc;
+		else if (ev.type == FM_EVENT_FREE)
+			got_frees[n_frees++] = ev.free;
+	CHECK_EQ(n_allocs, 5);
+	CHECK_EQ(n_frees, 3);
+	static const size_t alloc_order[] = { 0, 2, 3, 4, 1 }, free_order[] = { 1, 0, 2 }; // by thread
+	for (size_t i = 0; i < 5; i++) {
+		const struct fm_alloc *a = &allocs[alloc_order[i]];
+		CHECK_EQ(got[i].thread_id, a->thread_id);
+		CHECK_EQ(got[i].stack_id, a->stack_id == 99 ? FM_ROOT_STACK : a->stack_id);
+		CHECK_EQ(got[i].time_ns, a->time_ns);
+		CHECK_EQ(got[i].id, a->id);
+		CHECK_EQ(got[i].size, a->size);
+		CHECK_EQ(got[i].weight, a->weight);
+		CHECK_EQ(got[i].domain, a->domain);
+	}
+	for (size_t i = 0; i < 3; i++) {
+		CHECK_EQ(got_frees[i].thread_id, frees[free_order[i]].thread_id);
+		CHECK_EQ(got_frees[i].time_ns, frees[free_order[i]].time_ns);
+		CHECK_EQ(got_frees[i].id, frees[free_order[i]].id);
+	}
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(p->sites.n, 2);
+	CHECK_EQ(p->sites.items[0].alloc_bytes, 100);
+	CHECK_EQ(p->sites.items[0].domain, FM_ALLOC_MEM);
+	CHECK_EQ(p->sites.items[1].at_peak_bytes, 6);
+	CHECK_EQ(p->memory_levels.n, 1);
+	const uint64_t *fields = &p->memory_levels.items[0].time_ns; // eleven of one type
+	for (uint64_t i = 0; i < 11; i++)
+		CHECK_EQ(fields[i], 10 + i);
+	CHECK_EQ(p->alloc_types.n, 1);
+	CHECK_STR(p->alloc_types.items[0].name, "Node");
+	CHECK_EQ(p->n_lost_memory_events, 0);
+	fm_reader_close(r);
+}
+
 TEST(everything_survives_a_round_trip)
 {
 	struct fm_writer *w = open_writer();
@@ -559,7 +635,7 @@ TEST(what_is_no_profile_is_one_clear_line)
 	header[8] = 2;
 	write_file(header, sizeof(header));
 	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
-	CHECK(strstr(diag.text, "format 2.1"));
+	CHECK(strstr(diag.text, "format 2.2"));
 }
 
 // Files of chunks with right checksums and content of our choice.

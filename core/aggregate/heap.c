@@ -1,0 +1,105 @@
+#include "aggregate/heap.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/heap_parts.h"
+
+double fm_heap_plus_minus(double variance)
+{
+	return variance > 0 ? 1.96 * sqrt(variance) : 0;
+}
+
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static int compare_lines(const void *pa, const void *pb)
+{
+	const struct fm_heap_line_row *a = pa, *b = pb;
+	return a->f.peak_bytes != b->f.peak_bytes     ? ORDER(b->f.peak_bytes, a->f.peak_bytes)
+	       : a->f.alloc_bytes != b->f.alloc_bytes ? ORDER(b->f.alloc_bytes, a->f.alloc_bytes)
+	       : a->file_id != b->file_id             ? ORDER(a->file_id, b->file_id)
+						      : ORDER(a->line, b->line);
+}
+
+static int compare_functions(const void *pa, const void *pb)
+{
+	const struct fm_heap_function_row *a = pa, *b = pb;
+	return a->self.peak_bytes != b->self.peak_bytes     ? ORDER(b->self.peak_bytes, a->self.peak_bytes)
+	       : a->total.peak_bytes != b->total.peak_bytes ? ORDER(b->total.peak_bytes, a->total.peak_bytes)
+							    : ORDER(a->function_id, b->function_id);
+}
+
+static bool is_empty(const struct fm_heap_figures *f)
+{
+	return !f->alloc_bytes && !f->copy_bytes && !f->peak_bytes && !f->n_allocs;
+}
+
+static void settle(struct fm_heap *h, const struct fm_heap_log *log)
+{
+	// An interpreter that ends frees everything and allocates next to nothing.
+	uint64_t last_birth_ns = 0;
+	for (size_t i = log->steps.n; i-- > 0 && !last_birth_ns;)
+		if (!(log->steps.items[i].block & FM_STEP_DIES))
+			last_birth_ns = log->steps.items[i].time_ns;
+	h->settled_ns = FM_MAX(last_birth_ns, h->end_ns - (h->end_ns - h->begin_ns) / 50);
+}
+
+void fm_heap_build(struct fm_heap *h, struct fm_heap_log *log, const struct fm_profile *profile,
+		   const struct fm_view *view, const struct fm_symbolizer *symbolizer,
+		   const struct fm_view_options *options)
+{
+	*h = (struct fm_heap){ 0 };
+	fm_arena_init(&h->arena);
+	struct fm_str mode = fm_profile_meta(profile, "memory", (struct fm_str){ "", 0 });
+	h->is_exact = profile->sites.n > 0 || fm_str_eq(mode, FM_STR_LIT("exact"));
+	h->is_there = h->is_exact || log->blocks.n || log->copies.n || fm_str_eq(mode, FM_STR_LIT("sampled"));
+	fm_heap_log_sort(log, profile);
+	h->begin_ns = log->begin_ns;
+	h->end_ns = log->end_ns;
+	h->thinning = log->thinning;
+	settle(h, log);
+
+	for (size_t i = 0; i < log->blocks.n; i++)
+		log->blocks.items[i].node = fm_view_node(view, log->blocks.items[i].stack_id);
+	for (size_t i = 0; i < log->copies.n; i++)
+		log->copies.items[i].node = fm_view_node(view, log->copies.items[i].stack_id);
+	struct fm_heap_input in = { profile, log, view, symbolizer, options->detailed };
+	struct fm_heap_marks marks;
+	fm_heap_curve(h, &in, &marks);
+	fm_heap_resident(h, &in);
+	if (!h->is_there)
+		return;
+	struct fm_heap_groups groups;
+	fm_heap_groups_init(&groups, h, &in);
+	fm_heap_tables(h, &in, &groups, &marks);
+	fm_heap_peak_lines(h, &in, &groups, &marks);
+	fm_heap_leaks(h, log, &in, &groups);
+	fm_heap_stacks(h, &in, &marks);
+	if (profile->sites.n)
+		fm_heap_sites(h, &in, &groups);
+	fm_heap_groups_deinit(&groups);
+
+	size_t kept = 0;
+	for (size_t i = 0; i < h->functions.n; i++)
+		if (!is_empty(&h->functions.items[i].total) || !is_empty(&h->functions.items[i].self))
+			h->functions.items[kept++] = h->functions.items[i];
+	h->functions.n = kept;
+	if (h->functions.n)
+		qsort(h->functions.items, h->functions.n, sizeof(*h->functions.items), compare_functions);
+	if (h->lines.n)
+		qsort(h->lines.items, h->lines.n, sizeof(*h->lines.items), compare_lines);
+}
+
+void fm_heap_deinit(struct fm_heap *h)
+{
+	fm_vec_deinit(&h->lines);
+	fm_vec_deinit(&h->functions);
+	fm_vec_deinit(&h->stacks);
+	fm_vec_deinit(&h->leaks);
+	fm_vec_deinit(&h->timeline);
+	fm_vec_deinit(&h->peaks);
+	fm_vec_deinit(&h->peak_lines);
+	fm_vec_deinit(&h->resident.owners);
+	fm_arena_deinit(&h->arena);
+}

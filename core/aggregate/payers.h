@@ -1,0 +1,19 @@
+// Who pays: the Python line that stands for what happens in a place of the tree. Time and memory are charged by one rule.
+#pragma once
+
+#include "aggregate/view.h"
+
+struct fm_payer {
+	uint32_t own;  // node + 1 of the innermost Python frame; 0 = none
+	uint32_t user; // the same, of the user's own code
+};
+
+// By node; free() it.
+struct fm_payer *fm_payers_find(const struct fm_view *view, const struct fm_symbolizer *symbolizer);
+
+// Node + 1 of the line that is charged, 0 = none: libraries are charged to the user's line that called them, unless asked
+// for in detail.
+static inline uint32_t fm_payer_line(const struct fm_payer *payer, bool is_detailed)
+{
+	return !is_detailed && payer->user ? payer->user : payer->own;
+}

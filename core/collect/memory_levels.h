@@ -1,0 +1,18 @@
+// What the kernel says of a process's memory while it runs: resident, proportional and swapped bytes, and how much of its
+// cgroup's limit is in use. Read from beside it; the process notices nothing.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "format/writer.h"
+
+// Levels are read this often, less often when there are many processes.
+#define FM_LEVELS_PERIOD_NS 100000000u
+
+struct fm_levels;
+struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer);
+// Reads and writes a level when it is time. n_processes is how many are looked at in turn.
+void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes);
+// Says in the profile when the kernel killed the process for want of memory. Frees; NULL is fine.
+void fm_levels_end(struct fm_levels *l, int exit_signal);

@@ -1,0 +1,147 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "collect/recorder_parts.h"
+
+void fm_recorded_process_deinit(struct recorded_process *p)
+{
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	fm_buf_deinit(&p->exe);
+	fm_buf_deinit(&p->command);
+	fm_vec_deinit(&p->code_ids);
+	fm_vec_deinit(&p->images);
+	fm_vec_deinit(&p->replaced_ns);
+	fm_map_deinit(&p->frames);
+	fm_jit_end(p->jit);
+	fm_levels_end(p->levels, 0);
+	*p = (struct recorded_process){ .pidfd = -1 };
+}
+
+static void describe_process(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+{
+	uint32_t version = atomic_load(&entry->python_version);
+	p->version[0] = 0;
+	if (atomic_load(&entry->python) != FM_WIRE_PYTHON_NONE) {
+		if (version & 0xffff)
+			snprintf(p->version, sizeof(p->version), "%u.%u.%u", version >> 24, version >> 16 & 0xff,
+				 version >> 8 & 0xff);
+		else
+			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
+	}
+	p->info = (struct fm_process_info){
+		.pid = entry->pid,
+		.parent_pid = entry->parent_pid,
+		.start_ns = entry->start_ns,
+		.exe = { p->exe.data ? (const char *)p->exe.data : "", (uint32_t)p->exe.len },
+		.command = { p->command.data ? (const char *)p->command.data : "", (uint32_t)p->command.len },
+		.python_version = fm_str_of(p->version),
+		.engine = fm_str_of(entry->engine == FM_ENGINE_PERF ? "perf" : "ticker"),
+	};
+}
+
+struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_t idx)
+{
+	struct recorded_process *p = &r->processes[idx];
+	const struct fm_wire_process *entry = &r->shared->processes[idx];
+	if (p->is_used)
+		return p;
+	*p = (struct recorded_process){ .is_used = true, .pid = entry->pid };
+	p->pidfd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
+	describe_process(r, p, entry);
+	p->process_id = fm_writer_process(r->writer, &p->info);
+	p->jit = fm_jit_create(p->pid, entry->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
+	p->levels = fm_levels_create(p->pid, p->process_id, r->writer);
+	r->totals.n_processes++;
+	return p;
+}
+
+void fm_recorded_process_update(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+{
+	char before[sizeof(p->version)];
+	memcpy(before, p->version, sizeof(before));
+	describe_process(r, p, entry);
+	if (!p->is_named && !strcmp(before, p->version))
+		return;
+	p->is_named = false;
+	fm_writer_process_update(r->writer, p->process_id, &p->info);
+}
+
+// How a process ended, as far as anybody outside its parent can tell: the last field of a zombie's stat.
+static void read_zombie_exit(uint32_t pid, int *ret_code, int *ret_signal)
+{
+	char path[32], text[1024];
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = 0;
+	const char *state = strrchr(text, ')');
+	const char *last = strrchr(text, ' ');
+	if (!state || state[1] != ' ' || state[2] != 'Z' || !last)
+		return;
+	int status = atoi(last + 1);
+	*ret_signal = status & 0x7f;
+	*ret_code = *ret_signal ? -1 : status >> 8;
+}
+
+void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
+{
+	struct recorded_process *p = &r->processes[idx];
+	struct fm_wire_process *entry = &r->shared->processes[idx];
+	int code = -1, signal = 0;
+	bool is_known = false;
+	for (size_t i = 0; i < r->exits.n; i++)
+		if (r->exits.items[i].pid == p->pid) {
+			code = r->exits.items[i].code;
+			signal = r->exits.items[i].signal;
+			is_known = true;
+		}
+	if (!is_known)
+		read_zombie_exit(p->pid, &code, &signal);
+	fm_recorded_process_update(r, p, entry);
+	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
+		char what[96];
+		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
+		char why[128];
+		snprintf(why, sizeof(why), "Python %s is not known to this Fathom; native frames only", p->version);
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+		r->totals.n_unknown_python++;
+	}
+	fm_levels_end(p->levels, signal);
+	p->levels = NULL;
+	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
+	fm_recorded_process_deinit(p);
+	fm_rows_forget_process(r->rows, idx);
+	entry->pid = 0;
+	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
+}
+
+bool fm_recorded_process_is_gone(const struct recorded_process *p)
+{
+	if (p->pidfd < 0)
+		return true; // it was gone before we could look
+	struct pollfd poller = { .fd = p->pidfd, .events = POLLIN };
+	return poll(&poller, 1, 0) > 0;
+}
+
+bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx)
+{
+	const struct fm_wire_process *entry = &r->shared->processes[idx];
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		const struct fm_wire_process *other = &r->shared->processes[i];
+		if (i != idx && other->pid == entry->pid && other->start_ns > entry->start_ns &&
+		    atomic_load_explicit(&other->state, memory_order_acquire) == FM_WIRE_LIVE)
+			return true;
+	}
+	return false;
+}

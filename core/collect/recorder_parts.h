@@ -1,0 +1,94 @@
+// What the recorder keeps of processes and threads, and its parts: who they are (recorded_process.c), what they define
+// (take_definition.c), their stacks (take_stack.c), their memory (take_memory.c). Not for other files of the room.
+#pragma once
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "collect/jit.h"
+#include "collect/memory_levels.h"
+#include "collect/recorder.h"
+#include "collect/rows.h"
+
+struct image_range {
+	uint64_t start, end, bias;
+	uint64_t from_ns; // seen then; until a later one takes some of its addresses
+	uint32_t image_id;
+};
+
+// What the collector knows of one process image. exec and fork make new ones.
+struct recorded_process {
+	bool is_used;
+	uint32_t pid, process_id;
+	int pidfd;
+	struct fm_process_info info;
+	struct fm_buf exe, command;
+	char version[24];
+	bool is_named;
+	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1
+	FM_VEC(struct image_range) images; // in the order they came, also those that were unloaded since
+	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
+	struct fm_map frames;              // pc -> writer frame id, for samples within:
+	uint64_t frames_from_ns, frames_until_ns;
+	uint32_t frames_epoch; // grows when addresses come to mean something else
+	struct fm_jit *jit;
+	struct fm_levels *levels;
+};
+
+struct recorded_slot {
+	bool is_used;
+	uint32_t process_idx, tid, thread_id;
+	uint64_t definitions_read; // ring position
+	uint64_t noted_head;
+	uint64_t sample_ns; // time of the last sample
+	char name[32];
+	uint32_t epoch;          // of the process's frames, when the stacks below were made
+	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
+	FM_VEC(uint64_t) wire;   // the same stack as the ring had it; bit 63 marks an interrupted pc
+};
+
+struct exit_status {
+	uint32_t pid;
+	int code, signal;
+};
+
+struct fm_recorder {
+	struct fm_shared *shared;
+	struct fm_writer *writer;
+	struct fm_rows *rows;
+	struct fm_kernel_stacks *kernel; // NULL: not asked for
+	struct recorded_process processes[FM_WIRE_N_PROCESSES];
+	struct recorded_slot slots[FM_WIRE_N_SLOTS];
+	struct fm_intern sources; // file names whose text was looked for
+	uint64_t liveness_ns;
+	struct fm_recorder_totals totals;
+	FM_VEC(struct exit_status) exits;
+};
+
+// Entries of the process table as processes of the profile.
+struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_t idx);
+void fm_recorded_process_update(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry);
+void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx);
+void fm_recorded_process_deinit(struct recorded_process *p);
+bool fm_recorded_process_is_gone(const struct recorded_process *p);
+// True when another entry of the same pid came later: the process has called exec.
+bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx);
+
+// Code objects, images, names; other records are passed over.
+void fm_take_definition(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_record *rec);
+
+// A stack as any record has it. leaf_idx and exact_idx as in struct fm_wire_sample; UINT32_MAX = none.
+struct wire_stack {
+	uint64_t time_ns;
+	uint32_t n_frames, n_shared, leaf_idx, exact_idx;
+	const uint64_t *frames;
+	size_t n_room; // frames that the record has room for
+};
+// The stack's id; remembers it as the slot's last. False: the record is damaged.
+bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		   const struct wire_stack *stack, uint32_t *ret_stack);
+void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		   const struct fm_wire_alloc *rec);
+void fm_take_free(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_free *rec);
+// Its addresses have come to mean something else.
+void fm_recorded_process_forget_frames(struct recorded_process *p);

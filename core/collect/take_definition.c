@@ -1,0 +1,109 @@
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "collect/recorder_parts.h"
+
+// Larger source files are left out of the profile; the report then reads them from disk.
+#define MAX_SOURCE_BYTES (1 << 20)
+
+static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
+{
+	bool is_new;
+	fm_intern_id(&r->sources, filename, &is_new);
+	if (!is_new || filename.len == 0 || filename.p[0] == '<' || filename.len > 4000)
+		return;
+	char path[4096];
+	if (filename.p[0] == '/')
+		snprintf(path, sizeof(path), "%.*s", (int)filename.len, filename.p);
+	else
+		snprintf(path, sizeof(path), "/proc/%u/cwd/%.*s", p->pid, (int)filename.len, filename.p);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE_BYTES)
+		return;
+	_cleanup_free_ char *text = fm_alloc((size_t)st.st_size + 1);
+	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
+	if (n > 0)
+		fm_writer_source(r->writer, filename, (struct fm_str){ text, (uint32_t)n });
+}
+
+static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
+{
+	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
+	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= FM_WIRE_NO_CODE) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	const char *at = (const char *)rec->bytes;
+	struct fm_code_info code = { .first_line = rec->first_line, .line_table_kind = rec->line_table_kind };
+	code.name = (struct fm_str){ at, rec->name_len };
+	code.qualname = (struct fm_str){ at + rec->name_len, rec->qualname_len };
+	code.filename = (struct fm_str){ at + rec->name_len + rec->qualname_len, rec->filename_len };
+	code.line_table = (struct fm_str){ code.filename.p + rec->filename_len, rec->line_table_len };
+	if (code.qualname.len == 0)
+		code.qualname = code.name; // up to 3.10 the interpreter has no better one
+	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
+	p->code_ids.items[rec->id] = fm_writer_code(r->writer, &code) + 1;
+	keep_source(r, p, code.filename);
+}
+
+static void take_image(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_image *rec)
+{
+	if (rec->rec.size < sizeof(*rec) ||
+	    (uint64_t)rec->path_len + rec->build_id_len > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct fm_str path = { (const char *)rec->bytes, rec->path_len };
+	struct fm_str build_id = { (const char *)rec->bytes + rec->path_len, rec->build_id_len };
+	if (rec->flags & FM_IMAGE_IS_VDSO)
+		path = FM_STR_LIT("[vdso]");
+	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
+	bool is_replacing = false;
+	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
+		const struct image_range *have = &p->images.items[i];
+		if (have->start >= rec->end || rec->start >= have->end)
+			continue;
+		if (have->start == rec->start && have->end == rec->end && have->image_id == id)
+			return; // told by two threads at once, or again after a dlclose
+		is_replacing = true;
+	}
+	if (is_replacing)
+		fm_vec_push(&p->replaced_ns, rec->time_ns);
+	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
+	fm_recorded_process_forget_frames(p);
+	p->frames_from_ns = p->frames_until_ns = 0;
+	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
+	if (!(rec->flags & FM_IMAGE_IS_VDSO))
+		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), rec, path);
+}
+
+static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_exec_name *rec)
+{
+	if (rec->rec.size < sizeof(*rec) || (uint64_t)rec->exe_len + rec->command_len > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	p->exe.len = p->command.len = 0;
+	uint32_t command_len = rec->command_len;
+	while (command_len && rec->bytes[rec->exe_len + command_len - 1] == 0)
+		command_len--;
+	fm_buf_bytes(&p->exe, rec->bytes, rec->exe_len);
+	fm_buf_bytes(&p->command, rec->bytes + rec->exe_len, command_len);
+	p->is_named = true;
+	(void)r;
+}
+
+void fm_take_definition(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_record *rec)
+{
+	if (rec->type == FM_WIRE_CODE)
+		take_code(r, p, (const void *)rec);
+	else if (rec->type == FM_WIRE_IMAGE)
+		take_image(r, p, (const void *)rec);
+	else if (rec->type == FM_WIRE_EXEC_NAME)
+		take_exec_name(r, p, (const void *)rec);
+}

@@ -1,0 +1,44 @@
+// Sampled allocations, copies and frees. A block's stack shares frames with the slot's last one, sample or allocation.
+#include "collect/recorder_parts.h"
+
+void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		   const struct fm_wire_alloc *rec)
+{
+	uint32_t stack;
+	if (rec->rec.size < sizeof(*rec) || rec->domain >= FM_N_ALLOC_DOMAINS) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct wire_stack from = { .time_ns = rec->time_ns,
+				   .n_frames = rec->n_frames,
+				   .n_shared = rec->n_shared,
+				   .leaf_idx = UINT32_MAX,
+				   .exact_idx = UINT32_MAX,
+				   .frames = rec->frames,
+				   .n_room = (rec->rec.size - sizeof(*rec)) / sizeof(uint64_t) };
+	if (!fm_take_stack(r, p, s, &from, &stack)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct fm_alloc alloc = {
+		.thread_id = s->thread_id,
+		.stack_id = stack,
+		.time_ns = rec->time_ns,
+		.id = rec->domain == FM_ALLOC_COPY ? 0 : rec->id,
+		.size = rec->size,
+		.weight = rec->weight,
+		.domain = rec->domain,
+	};
+	fm_writer_alloc(r->writer, &alloc);
+	r->totals.n_memory_events++;
+}
+
+void fm_take_free(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_free *rec)
+{
+	if (rec->rec.size < sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	fm_writer_free(r->writer, &(struct fm_free){ s->thread_id, rec->time_ns, rec->id });
+	r->totals.n_memory_events++;
+}
