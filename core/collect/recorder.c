@@ -28,6 +28,11 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	return r;
 }
 
+void fm_recorder_set_sources(struct fm_recorder *r, const char *dir)
+{
+	r->sources_dir = dir;
+}
+
 void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel)
 {
 	r->kernel = kernel;

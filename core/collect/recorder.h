@@ -22,6 +22,8 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 void fm_recorder_destroy(struct fm_recorder *r);
 // From now on samples in the kernel get its functions as well. Borrowed.
 void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel);
+// Where to look for the text of a source whose name is not a path; lent. NULL = nowhere.
+void fm_recorder_set_sources(struct fm_recorder *r, const char *dir);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);

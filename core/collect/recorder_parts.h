@@ -60,6 +60,7 @@ struct fm_recorder {
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
+	const char *sources_dir;
 	uint64_t liveness_ns;
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;

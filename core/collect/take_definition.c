@@ -22,6 +22,10 @@ static void keep_source(struct fm_recorder *r, const struct recorded_process *p,
 	else
 		snprintf(path, sizeof(path), "/proc/%u/cwd/%.*s", p->pid, (int)filename.len, filename.p);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && r->sources_dir && !memchr(filename.p, '/', filename.len)) {
+		snprintf(path, sizeof(path), "%s/%.*s", r->sources_dir, (int)filename.len, filename.p);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE_BYTES)
 		return;

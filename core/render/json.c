@@ -1,6 +1,7 @@
 // fathom report --json: schema fathom.report/1. What was not captured is 0 or empty, never left out.
 #include "aggregate/libraries.h"
 #include "base/json.h"
+#include "render/cells.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/json_memory.h"
@@ -253,6 +254,7 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_newline(&j);
 	write_libraries(&j, a);
 	fm_json_newline(&j);
+	fm_json_cells(&j, a->profile);
 	fm_json_memory(&j, a);
 	fm_json_newline(&j);
 	fm_json_leaks(&j, a);

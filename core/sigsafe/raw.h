@@ -45,6 +45,9 @@ static inline void fm_sig_copy(void *to, const void *from, size_t len)
 		*t++ = *f++;
 }
 
+// The calling thread's time in the kernel, by the kernel's own account; UINT64_MAX / 2 when it will not say.
+uint64_t fm_sig_system_ns(void);
+
 // True when the page of addr can be read. Asks the kernel by a call that reads 8 bytes and then always fails for another
 // reason: rt_sigprocmask with an impossible `how` gives EFAULT for bad memory and EINVAL for good, and changes nothing.
 bool fm_sig_probe_page(struct fm_sig_thread *t, uintptr_t addr);

@@ -76,15 +76,10 @@ static FM_SIGSAFE bool is_in_python(uint64_t pc)
 // call that held the signal back for long was certainly on its way when it was sent.
 static FM_SIGSAFE bool is_kernel_time(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns)
 {
-	struct rusage usage;
 	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed);
 	bool is_long = sent_ns && now_ns > sent_ns + LATE_NS;
-	if (!is_long && fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) == 0) {
-		uint64_t account_ns =
-			(uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
-		if (t->system_ns + weight_ns > account_ns + ACCOUNT_LAG_NS)
-			return false;
-	}
+	if (!is_long && t->system_ns + weight_ns > fm_sig_system_ns() + ACCOUNT_LAG_NS)
+		return false;
 	t->system_ns += weight_ns;
 	return true;
 }
@@ -191,6 +186,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	uint64_t start = fm_cycles();
 	int saved_errno = errno;
 	struct fm_sig_thread *t = NULL;
+	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read: late.c
 	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
 		t = fm_sig_thread_get();
 	if (!t || t->is_busy) {
@@ -242,7 +238,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
 	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
-	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns - t->first_cpu_ns, memory_order_relaxed);
 	count_cost(t->slot, fm_cycles() - start);
 answered:
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))
@@ -253,5 +249,6 @@ answered:
 	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,
 			      memory_order_release);
 out:
+	atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
 	errno = saved_errno;
 }
