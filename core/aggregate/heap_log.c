@@ -46,7 +46,7 @@ static void thin_frees(struct fm_heap_log *log)
 			log->frees.items[kept++] = log->frees.items[i];
 	}
 	log->frees.n = kept;
-	log->next_thin_frees = 2 * FM_MAX(kept, MAX_BLOCKS);
+	log->next_thin_frees = 2 * FM_MAX(kept, log->max_blocks);
 	fm_map_deinit(&large);
 }
 
@@ -89,7 +89,9 @@ void fm_heap_log_alloc(struct fm_heap_log *log, const struct fm_alloc *a)
 			return;
 		b.weight = FM_MIN(weight << log->thinning, MAX_BYTES);
 	}
-	if (FM_UNLIKELY(log->blocks.n >= MAX_BLOCKS) && log->thinning < MAX_THINNING)
+	if (FM_UNLIKELY(!log->max_blocks))
+		log->max_blocks = MAX_BLOCKS;
+	if (FM_UNLIKELY(log->blocks.n >= log->max_blocks) && log->thinning < MAX_THINNING)
 		thin(log);
 	fm_vec_push(&log->blocks, b);
 	fm_vec_push(&log->ids, a->id);

@@ -37,6 +37,7 @@ struct fm_heap_log {
 	FM_VEC(struct fm_block) copies;
 	FM_VEC(uint64_t) ids; // of blocks
 	FM_VEC(struct fm_free) frees;
+	size_t max_blocks; // more are thinned out; 0 = as many as fit well
 	unsigned thinning; // log2 of how many small blocks each kept one stands for, beyond its weight
 	size_t next_thin_frees;
 	// By fm_heap_log_sort:
