@@ -161,6 +161,8 @@ static void find_run(struct fm_heap_log *log, const struct fm_profile *profile)
 static void sort_steps(struct fm_heap_log *log)
 {
 	size_t n = log->steps.n;
+	if (!n)
+		return;
 	struct fm_step *from = log->steps.items, *to = fm_alloc((n + 1) * sizeof(*to)), *spare = to;
 	uint64_t span = log->end_ns - log->begin_ns;
 	for (unsigned shift = 0; shift < 64 && span >> shift; shift += 11) {

@@ -232,3 +232,26 @@ def test_cut_and_damaged_files_are_still_reported(
         r = report(path)
         at_peak = sum(row["at_peak_bytes"] for row in r["lines"]) + r["memory"]["no_python"]["at_peak_bytes"]
         assert at_peak == r["memory"]["peak_bytes"]
+
+
+def test_impossible_numbers_do_no_harm(make: Make, report: Callable[..., Dict[str, Any]], fathom: Path) -> None:
+    """Each is a number that the format can hold and no program can have."""
+    most = (1 << 64) - 1
+    rng = random.Random(5)
+    numbers = [0, 1, 1 << 31, 1 << 32, 1 << 47, 1 << 63, most - 1, most]
+    times = [0, 1e-9, 0.5, 1, 1e3, 9e9, 1.7e10]
+    script = ["meta memory sampled", f"run {rng.choice(times)}"]
+    for _ in range(400):
+        n = [rng.choice(numbers) for _ in range(8)]
+        t = rng.choice(times)
+        script.append(f"alloc {rng.randrange(3)} {rng.randrange(5)} {t} {n[0]} {n[1]} {n[2]} {rng.randrange(6)}")
+        script.append(f"free {rng.randrange(3)} {rng.choice(times)} {rng.choice(numbers)}")
+        script.append(f"level {rng.randrange(2)} {t} " + " ".join(map(str, n)))
+    path = make(script)
+    assert len(report(path)["memory"]["timeline"]) <= 256
+    for metric in ("alloc", "peak", "leak", "copy"):
+        collapsed(fathom, path, metric)
+    script += [
+        f"site 0 {rng.randrange(5)} 3 " + " ".join(str(rng.choice(numbers)) for _ in range(6)) for _ in range(30)
+    ]
+    assert report(make(script))["memory"]["mode"] == "exact"
