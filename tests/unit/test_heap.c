@@ -109,11 +109,13 @@ struct trace {
 		uint8_t domain;
 	} blocks[N_BLOCKS];
 	uint64_t length_ns, child_end_ns;
+	uint64_t id_step; // numbers one after the other, or far apart
 };
 
 static void invent(struct trace *t, uint64_t seed)
 {
 	rng_state = seed;
+	t->id_step = seed % 2 ? 1 : 0x9e3779b97f4a7c15u;
 	t->length_ns = 1000 + rng() % 1000000;
 	t->child_end_ns = BEGIN_NS + t->length_ns / 2 + rng() % (t->length_ns / 2);
 	for (unsigned i = 0; i < N_BLOCKS; i++) {
@@ -129,29 +131,32 @@ static void invent(struct trace *t, uint64_t seed)
 	}
 }
 
+static void write_free(struct profile *p, const struct trace *t, unsigned i)
+{
+	// Any thread of the block's process.
+	unsigned by = t->blocks[i].thread == 2 ? 2 : (unsigned)(rng() % 2);
+	if (t->blocks[i].freed_ns != UINT64_MAX)
+		fm_writer_free(p->w, &(struct fm_free){ p->threads[by], t->blocks[i].freed_ns, (i + 1) * t->id_step });
+}
+
 static void write_trace(struct profile *p, const struct trace *t)
 {
 	fm_writer_process_end(p->w, p->processes[1], t->child_end_ns, 0, 0);
-	for (unsigned i = 0; i < N_BLOCKS;
-	     i++) { // frees first, in any thread of the process: the order must not matter
-		unsigned by = t->blocks[i].thread == 2 ? 2 : (unsigned)(rng() % 2);
-		if (t->blocks[i].freed_ns != UINT64_MAX)
-			fm_writer_free(p->w, &(struct fm_free){ p->threads[by], t->blocks[i].freed_ns, i % 150 + 1 });
-		if (i == 149) // both processes use the same ids
-			break;
-	}
+	for (unsigned i = 0; i < N_BLOCKS / 2; i++) // before they are born: the order must not matter
+		write_free(p, t, i);
 	for (unsigned i = 0; i < N_BLOCKS; i++) {
 		fm_writer_alloc(p->w, &(struct fm_alloc){ p->threads[t->blocks[i].thread], p->stacks[t->blocks[i].line],
-							  t->blocks[i].born_ns, i + 1, t->blocks[i].size,
+							  t->blocks[i].born_ns, (i + 1) * t->id_step, t->blocks[i].size,
 							  t->blocks[i].weight, t->blocks[i].domain });
 		if (i % 50 == 49)
 			fm_writer_flush(p->w);
 	}
-	for (unsigned i = 150; i < N_BLOCKS; i++)
-		if (t->blocks[i].freed_ns != UINT64_MAX)
-			fm_writer_free(p->w, &(struct fm_free){ p->threads[t->blocks[i].thread], t->blocks[i].freed_ns,
-								i + 1 });
+	for (unsigned i = N_BLOCKS / 2; i < N_BLOCKS; i++)
+		write_free(p, t, i);
 	fm_writer_free(p->w, &(struct fm_free){ p->threads[0], BEGIN_NS + 5, 9999 }); // nobody's
+	for (unsigned i = 0; i < N_BLOCKS; i++) // of the same number in the other process
+		if (t->blocks[i].thread == 2 && i % 7 == 0)
+			fm_writer_free(p->w, &(struct fm_free){ p->threads[0], BEGIN_NS + 5, (i + 1) * t->id_step });
 }
 
 static uint64_t gone_ns(const struct trace *t, unsigned i)
