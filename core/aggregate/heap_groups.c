@@ -37,6 +37,19 @@ static void add_chain(struct fm_heap_groups *g, const struct fm_view *view, uint
 	g->chain_of_node[node] = (uint32_t)at + 1;
 }
 
+static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
+{
+	uint32_t *self = g->self_of_node[node];
+	self[0] = self[1] = FM_NO_ID;
+	if (!node)
+		return;
+	if (g->payers[node].own)
+		self[0] = in->view->nodes.items[g->payers[node].own - 1].function_id;
+	uint32_t innermost = in->view->nodes.items[node].function_id;
+	if (fm_symbolizer_function(in->symbolizer, innermost)->kind != FM_FRAME_PYTHON)
+		self[1] = innermost;
+}
+
 struct builder {
 	struct fm_heap_groups *g;
 	struct fm_heap *h;
@@ -51,6 +64,7 @@ static void take_node(struct builder *b, uint32_t node)
 	if (g->chain_of_node[node])
 		return;
 	g->line_of_node[node] = line_row(b->h, &b->lines, b->in, fm_payer_line(&g->payers[node], b->in->is_detailed));
+	find_self(g, b->in, node);
 	add_chain(g, b->in->view, node, b->seen, ++b->stamp);
 }
 
@@ -60,6 +74,7 @@ void fm_heap_groups_init(struct fm_heap_groups *g, struct fm_heap *h, const stru
 	*g = (struct fm_heap_groups){ .payers = fm_payers_find(view, in->symbolizer) };
 	g->line_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->chain_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
+	g->self_of_node = fm_alloc(view->nodes.n * sizeof(*g->self_of_node));
 	struct builder b = { .g = g, .h = h, .in = in };
 	b.seen = fm_alloc((fm_symbolizer_n_functions(in->symbolizer) + 1) * sizeof(*b.seen));
 	for (size_t i = 0; i < in->log->blocks.n; i++)
@@ -76,19 +91,7 @@ void fm_heap_groups_deinit(struct fm_heap_groups *g)
 {
 	free(g->line_of_node);
 	free(g->chain_of_node);
+	free(g->self_of_node);
 	free(g->payers);
 	fm_vec_deinit(&g->chains);
-}
-
-void fm_heap_groups_self(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node,
-			 uint32_t ret[static 2])
-{
-	ret[0] = ret[1] = FM_NO_ID;
-	if (!node)
-		return;
-	if (g->payers[node].own)
-		ret[0] = in->view->nodes.items[g->payers[node].own - 1].function_id;
-	uint32_t innermost = in->view->nodes.items[node].function_id;
-	if (fm_symbolizer_function(in->symbolizer, innermost)->kind != FM_FRAME_PYTHON)
-		ret[1] = innermost;
 }

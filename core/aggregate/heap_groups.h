@@ -12,9 +12,10 @@ struct fm_gauge {
 };
 
 struct fm_heap_groups {
-	uint32_t *line_of_node;  // row of the lines table + 1; 0 = no Python
-	uint32_t *chain_of_node; // place in chains + 1; 0 = no event ends in this node
-	FM_VEC(uint32_t) chains; // {n, n distinct function ids} each
+	uint32_t *line_of_node;      // row of the lines table + 1; 0 = no Python
+	uint32_t *chain_of_node;     // place in chains + 1; 0 = no event ends in this node
+	uint32_t (*self_of_node)[2]; // see fm_heap_groups_self
+	FM_VEC(uint32_t) chains;     // {n, n distinct function ids} each
 	struct fm_payer *payers;
 };
 
@@ -30,5 +31,7 @@ static inline const uint32_t *fm_heap_groups_chain(const struct fm_heap_groups *
 }
 // The functions that a block at this node is charged to: the innermost Python one, and the innermost shown if that is
 // native. FM_NO_ID = none.
-void fm_heap_groups_self(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node,
-			 uint32_t ret[static 2]);
+static inline const uint32_t *fm_heap_groups_self(const struct fm_heap_groups *g, uint32_t node)
+{
+	return g->self_of_node[node];
+}

@@ -8,6 +8,8 @@
 #define MAX_BLOCKS ((size_t)8 << 20)
 // Blocks from this size on are each seen for certain and never thinned: they are few.
 #define LARGE_BYTES ((uint64_t)256 << 10)
+// A table by number is kept while it has at most this much room for each block.
+#define MAX_ROOM 16
 #define N_LATEST 65536
 #define MAX_THINNING 10
 // No block is larger; a damaged file may say so.
@@ -20,8 +22,10 @@ void fm_heap_log_deinit(struct fm_heap_log *log)
 	fm_vec_deinit(&log->ids);
 	fm_vec_deinit(&log->frees);
 	fm_vec_deinit(&log->steps);
-	for (size_t i = 0; i < log->by_id.n; i++)
-		fm_map_deinit(&log->by_id.items[i]);
+	for (size_t i = 0; i < log->by_id.n; i++) {
+		free(log->by_id.items[i].dense);
+		fm_map_deinit(&log->by_id.items[i].sparse);
+	}
 	fm_vec_deinit(&log->by_id);
 }
 
@@ -46,7 +50,7 @@ static void thin_frees(struct fm_heap_log *log)
 			log->frees.items[kept++] = log->frees.items[i];
 	}
 	log->frees.n = kept;
-	log->next_thin_frees = 2 * FM_MAX(kept, MAX_BLOCKS);
+	log->next_thin_frees = 2 * FM_MAX(kept, log->max_blocks);
 	fm_map_deinit(&large);
 }
 
@@ -89,7 +93,9 @@ void fm_heap_log_alloc(struct fm_heap_log *log, const struct fm_alloc *a)
 			return;
 		b.weight = FM_MIN(weight << log->thinning, MAX_BYTES);
 	}
-	if (FM_UNLIKELY(log->blocks.n >= MAX_BLOCKS) && log->thinning < MAX_THINNING)
+	if (FM_UNLIKELY(!log->max_blocks))
+		log->max_blocks = MAX_BLOCKS;
+	if (FM_UNLIKELY(log->blocks.n >= log->max_blocks) && log->thinning < MAX_THINNING)
 		thin(log);
 	fm_vec_push(&log->blocks, b);
 	fm_vec_push(&log->ids, a->id);
@@ -104,26 +110,65 @@ void fm_heap_log_free(struct fm_heap_log *log, const struct fm_free *event)
 
 static uint32_t process_of(const struct fm_profile *profile, uint32_t thread_id)
 {
-	return thread_id < profile->threads.n ? profile->threads.items[thread_id].process_id : 0;
+	uint32_t process = thread_id < profile->threads.n ? profile->threads.items[thread_id].process_id : 0;
+	return process < profile->processes.n ? process : 0;
 }
 
-static void match(struct fm_heap_log *log, const struct fm_profile *profile)
+static uint32_t *find_id(const struct fm_block_ids *ids, uint64_t id)
+{
+	if (!ids->dense || id < ids->first || id > ids->last)
+		return NULL;
+	return &ids->dense[id - ids->first];
+}
+
+static void index_ids(struct fm_heap_log *log, const struct fm_profile *profile)
 {
 	fm_vec_grow_to(&log->by_id, FM_MAX(profile->processes.n, (size_t)1));
 	for (uint32_t i = 0; i < log->blocks.n; i++) {
 		struct fm_block *b = &log->blocks.items[i];
 		b->process_id = process_of(profile, b->thread_id);
-		if (log->ids.items[i] && b->process_id < log->by_id.n)
-			*fm_map_at(&log->by_id.items[b->process_id], log->ids.items[i], NULL) = i;
+		struct fm_block_ids *ids = &log->by_id.items[b->process_id];
+		uint64_t id = log->ids.items[i];
+		ids->first = ids->n ? FM_MIN(ids->first, id) : id;
+		ids->last = FM_MAX(ids->last, id);
+		ids->n++;
 	}
+	for (size_t i = 0; i < log->by_id.n; i++) {
+		struct fm_block_ids *ids = &log->by_id.items[i];
+		if (ids->n && ids->last - ids->first < ids->n * MAX_ROOM)
+			ids->dense = fm_alloc((size_t)(ids->last - ids->first + 1) * sizeof(uint32_t));
+	}
+	for (uint32_t i = 0; i < log->blocks.n; i++) {
+		struct fm_block_ids *ids = &log->by_id.items[log->blocks.items[i].process_id];
+		uint32_t *place = find_id(ids, log->ids.items[i]);
+		if (place)
+			*place = i + 1;
+		else if (log->ids.items[i])
+			*fm_map_at(&ids->sparse, log->ids.items[i], NULL) = i;
+	}
+}
+
+static struct fm_block *find_block(const struct fm_heap_log *log, uint32_t process_id, uint64_t id)
+{
+	if (!id || process_id >= log->by_id.n)
+		return NULL;
+	const struct fm_block_ids *ids = &log->by_id.items[process_id];
+	if (ids->dense) {
+		const uint32_t *place = find_id(ids, id);
+		return place && *place ? &log->blocks.items[*place - 1] : NULL;
+	}
+	const uint64_t *at = fm_map_find(&ids->sparse, id);
+	return at ? &log->blocks.items[*at] : NULL;
+}
+
+static void match(struct fm_heap_log *log, const struct fm_profile *profile)
+{
+	index_ids(log, profile);
 	for (size_t i = 0; i < log->frees.n; i++) {
 		const struct fm_free *f = &log->frees.items[i];
-		uint32_t process = process_of(profile, f->thread_id);
-		uint64_t *at = process < log->by_id.n ? fm_map_find(&log->by_id.items[process], f->id) : NULL;
-		if (at) { // clocks of two CPUs may differ by a few ns
-			struct fm_block *b = &log->blocks.items[*at];
+		struct fm_block *b = find_block(log, process_of(profile, f->thread_id), f->id);
+		if (b) // clocks of two CPUs may differ by a few ns
 			b->freed_ns = FM_MAX(f->time_ns, b->born_ns);
-		}
 	}
 	fm_vec_deinit(&log->frees);
 }
@@ -159,6 +204,8 @@ static void find_run(struct fm_heap_log *log, const struct fm_profile *profile)
 static void sort_steps(struct fm_heap_log *log)
 {
 	size_t n = log->steps.n;
+	if (!n)
+		return;
 	struct fm_step *from = log->steps.items, *to = fm_alloc((n + 1) * sizeof(*to)), *spare = to;
 	uint64_t span = log->end_ns - log->begin_ns;
 	for (unsigned shift = 0; shift < 64 && span >> shift; shift += 11) {
@@ -207,8 +254,7 @@ void fm_heap_log_sort(struct fm_heap_log *log, const struct fm_profile *profile)
 
 const struct fm_block *fm_heap_log_find(const struct fm_heap_log *log, uint32_t process_id, uint64_t id)
 {
-	const uint64_t *at = process_id < log->by_id.n ? fm_map_find(&log->by_id.items[process_id], id) : NULL;
-	return at ? &log->blocks.items[*at] : NULL;
+	return find_block(log, process_id, id);
 }
 
 uint32_t fm_heap_log_steps_until(const struct fm_heap_log *log, uint64_t time_ns)

@@ -32,17 +32,25 @@ struct fm_step {
 };
 #define FM_STEP_DIES (1u << 31)
 
+// Numbers of one process's blocks. The agent counts, so they are mostly dense; any others work, too.
+struct fm_block_ids {
+	uint64_t first, last, n;
+	uint32_t *dense; // by id - first: block + 1; NULL = they are in the map
+	struct fm_map sparse;
+};
+
 struct fm_heap_log {
 	FM_VEC(struct fm_block) blocks;
 	FM_VEC(struct fm_block) copies;
 	FM_VEC(uint64_t) ids; // of blocks
 	FM_VEC(struct fm_free) frees;
+	size_t max_blocks; // more are thinned out; 0 = as many as fit well
 	unsigned thinning; // log2 of how many small blocks each kept one stands for, beyond its weight
 	size_t next_thin_frees;
 	// By fm_heap_log_sort:
-	FM_VEC(struct fm_map) by_id;  // by process: id -> block
-	FM_VEC(struct fm_step) steps; // every birth and death in order of time
-	uint64_t begin_ns, end_ns;    // of the run
+	FM_VEC(struct fm_block_ids) by_id; // by process
+	FM_VEC(struct fm_step) steps;      // every birth and death in order of time
+	uint64_t begin_ns, end_ns;         // of the run
 };
 
 // A zeroed log is empty.

@@ -47,9 +47,9 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 		const struct fm_site *s = &in->profile->sites.items[i];
 		if (s->domain == FM_ALLOC_COPY)
 			continue;
-		uint32_t node = fm_view_node(in->view, s->stack_id), line = g->line_of_node[node], self[2], n;
+		uint32_t node = fm_view_node(in->view, s->stack_id), line = g->line_of_node[node], n;
 		add(line ? &h->lines.items[line - 1].f : &h->no_python, s);
-		fm_heap_groups_self(g, in, node, self);
+		const uint32_t *self = fm_heap_groups_self(g, node);
 		for (int k = 0; k < 2; k++)
 			if (self[k] != FM_NO_ID)
 				add(&h->functions.items[self[k]].self, s);

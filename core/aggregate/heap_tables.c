@@ -72,8 +72,8 @@ static void step_line(struct tables *t, uint32_t line, const struct fm_step *ste
 static void step_functions(struct tables *t, const struct fm_step *step, const struct fm_block *b)
 {
 	bool dies = step->block & FM_STEP_DIES;
-	uint32_t self[2], n;
-	fm_heap_groups_self(t->g, t->in, b->node, self);
+	const uint32_t *self = fm_heap_groups_self(t->g, b->node);
+	uint32_t n;
 	for (int i = 0; i < 2; i++)
 		if (self[i] != FM_NO_ID)
 			gauge_step(&t->self[self[i]], step->time_ns, b, dies);
@@ -117,11 +117,11 @@ static void add_by_node(struct tables *t, const struct fm_heap_marks *marks)
 		h->copy_bytes += b->weight;
 	}
 	for (uint32_t node = 0; node < n_nodes; node++) {
-		uint32_t self[2], n;
 		if (!t->g->chain_of_node[node])
 			continue;
+		const uint32_t *self = fm_heap_groups_self(t->g, node);
+		uint32_t n;
 		add_sums(line_figures(h, t->g->line_of_node[node]), &sums[node]);
-		fm_heap_groups_self(t->g, t->in, node, self);
 		for (int i = 0; i < 2; i++)
 			if (self[i] != FM_NO_ID)
 				add_sums(&h->functions.items[self[i]].self, &sums[node]);

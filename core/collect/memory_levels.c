@@ -17,7 +17,7 @@
 // The kernel walks all page tables for PSS, holding a lock that the process wants for its own page faults: it may take no
 // more than this share of the time.
 #define PSS_PERIOD_NS 1000000000u
-#define PSS_TIMES_COST 300
+#define PSS_TIMES_COST 1000
 // A level is written when it moved by 1/64, or after this long.
 #define QUIET_NS 1000000000u
 

@@ -23,6 +23,7 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_map_deinit(&p->frames);
 	fm_jit_end(p->jit);
 	fm_levels_end(p->levels, 0);
+	fm_survivors_destroy(p->survivors);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }
 
@@ -60,6 +61,7 @@ struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_
 	p->process_id = fm_writer_process(r->writer, &p->info);
 	p->jit = fm_jit_create(p->pid, entry->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
 	p->levels = fm_levels_create(p->pid, p->process_id, r->writer);
+	p->survivors = fm_survivors_create(p->pid, p->process_id, r->writer);
 	r->totals.n_processes++;
 	return p;
 }

@@ -110,7 +110,7 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 	else if (rec->type == FM_WIRE_ALLOC)
 		fm_take_alloc(r, p, s, (const void *)rec);
 	else if (rec->type == FM_WIRE_FREED)
-		fm_take_free(r, s, (const void *)rec);
+		fm_take_free(r, p, s, (const void *)rec);
 }
 
 // Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
@@ -267,8 +267,10 @@ void fm_recorder_drain(struct fm_recorder *r)
 			fm_recorded_process_forget_frames(&r->processes[i]);
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		if (r->processes[i].is_used && !is_gone[i])
+		if (r->processes[i].is_used && !is_gone[i]) {
 			fm_levels_look(r->processes[i].levels, now_ns, n_processes);
+			fm_survivors_look(r->processes[i].survivors, now_ns);
+		}
 	if (!look)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)

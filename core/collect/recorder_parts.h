@@ -9,6 +9,7 @@
 #include "collect/memory_levels.h"
 #include "collect/recorder.h"
 #include "collect/rows.h"
+#include "collect/survivor_types.h"
 
 struct image_range {
 	uint64_t start, end, bias;
@@ -33,6 +34,7 @@ struct recorded_process {
 	uint32_t frames_epoch; // grows when addresses come to mean something else
 	struct fm_jit *jit;
 	struct fm_levels *levels;
+	struct fm_survivors *survivors;
 };
 
 struct recorded_slot {
@@ -90,6 +92,7 @@ bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct rec
 		   const struct wire_stack *stack, uint32_t *ret_stack);
 void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 		   const struct fm_wire_alloc *rec);
-void fm_take_free(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_free *rec);
+void fm_take_free(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		  const struct fm_wire_free *rec);
 // Its addresses have come to mean something else.
 void fm_recorded_process_forget_frames(struct recorded_process *p);

@@ -30,15 +30,19 @@ void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct rec
 		.domain = rec->domain,
 	};
 	fm_writer_alloc(r->writer, &alloc);
+	if (rec->domain == FM_ALLOC_OBJ)
+		fm_survivors_born(p->survivors, rec->id, rec->addr, rec->size, rec->time_ns);
 	r->totals.n_memory_events++;
 }
 
-void fm_take_free(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_free *rec)
+void fm_take_free(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		  const struct fm_wire_free *rec)
 {
 	if (rec->rec.size < sizeof(*rec)) {
 		r->totals.n_bad_records++;
 		return;
 	}
+	fm_survivors_died(p->survivors, rec->id);
 	fm_writer_free(r->writer, &(struct fm_free){ s->thread_id, rec->time_ns, rec->id });
 	r->totals.n_memory_events++;
 }

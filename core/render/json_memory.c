@@ -46,6 +46,11 @@ const struct fm_heap_function_row *fm_json_heap_function(struct fm_json_heap_ind
 	return &x->heap->functions.items[at - 1];
 }
 
+static uint64_t plus_minus(double variance)
+{
+	return (uint64_t)(fm_heap_plus_minus(variance) + 0.5);
+}
+
 static double share(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole : 0;
@@ -54,11 +59,11 @@ static double share(uint64_t part, uint64_t whole)
 static void write_figures(struct fm_json *j, const struct fm_heap_figures *f)
 {
 	fm_json_u64(j, "alloc_bytes", f->alloc_bytes);
-	fm_json_real(j, "alloc_plus_minus_bytes", fm_heap_plus_minus(f->alloc_var));
+	fm_json_u64(j, "alloc_plus_minus_bytes", plus_minus(f->alloc_var));
 	fm_json_u64(j, "allocs", f->n_allocs);
 	fm_json_real(j, "alloc_python_share", share(f->python_bytes, f->alloc_bytes));
 	fm_json_u64(j, "peak_bytes", f->peak_bytes);
-	fm_json_real(j, "peak_plus_minus_bytes", fm_heap_plus_minus(f->peak_var));
+	fm_json_u64(j, "peak_plus_minus_bytes", plus_minus(f->peak_var));
 	fm_json_u64(j, "at_peak_bytes", f->at_peak_bytes);
 	fm_json_u64(j, "avg_bytes", f->avg_bytes);
 	fm_json_u64(j, "live_bytes", f->live_bytes);
@@ -81,7 +86,7 @@ void fm_json_function_memory(struct fm_json *j, const struct fm_heap_function_ro
 	const struct fm_heap_figures *self = row ? &row->self : &none, *total = row ? &row->total : &none;
 	fm_json_u64(j, "alloc_bytes", self->alloc_bytes);
 	fm_json_u64(j, "peak_bytes", self->peak_bytes);
-	fm_json_real(j, "peak_plus_minus_bytes", fm_heap_plus_minus(self->peak_var));
+	fm_json_u64(j, "peak_plus_minus_bytes", plus_minus(self->peak_var));
 	fm_json_u64(j, "at_peak_bytes", self->at_peak_bytes);
 	fm_json_u64(j, "avg_bytes", self->avg_bytes);
 	fm_json_u64(j, "live_bytes", self->live_bytes);
@@ -201,9 +206,9 @@ void fm_json_memory(struct fm_json *j, const struct fm_analysis *a)
 		    : h->is_exact ? FM_STR_LIT("exact")
 				  : FM_STR_LIT("sampled"));
 	fm_json_u64(j, "peak_bytes", h->peak_bytes);
-	fm_json_real(j, "peak_plus_minus_bytes", fm_heap_plus_minus(h->peak_var));
+	fm_json_u64(j, "peak_plus_minus_bytes", plus_minus(h->peak_var));
 	fm_json_u64(j, "alloc_bytes", h->alloc_bytes);
-	fm_json_real(j, "alloc_plus_minus_bytes", fm_heap_plus_minus(h->alloc_var));
+	fm_json_u64(j, "alloc_plus_minus_bytes", plus_minus(h->alloc_var));
 	fm_json_u64(j, "live_bytes", h->live_bytes);
 	fm_json_u64(j, "copy_bytes", h->copy_bytes);
 	fm_json_u64(j, "events", h->n_events);

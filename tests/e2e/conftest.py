@@ -2,8 +2,9 @@
 
 import os
 import sys
+import time
 from pathlib import Path
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Iterator, Optional, Sequence
 
 import pytest
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
@@ -55,3 +56,31 @@ def profile(tmp_path: Path) -> Profile:
         return record(tmp_path / "profile.fathom", TARGETS / target, args, options, python)
 
     return run
+
+
+@pytest.fixture
+def memory_cgroup() -> Iterator[Path]:
+    """The folder of a cgroup that may use 200 MiB."""
+    name = f"fathom-test-{os.getpid()}"
+    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        group = Path(base) / name
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / limit).write_text(str(200 << 20))
+            for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
+                if (group / swap).exists():
+                    (group / swap).write_text("0" if swap == "memory.swap.max" else str(200 << 20))
+            yield group
+            for _ in range(50):
+                try:
+                    group.rmdir()
+                    return
+                except OSError:
+                    time.sleep(0.1)
+            return
+        except OSError:
+            group.rmdir()
+    pytest.skip("no memory cgroup can be made here")

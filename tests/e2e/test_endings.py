@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Any, Callable, Dict, List
 
 import pytest
 from guest import FATHOM, clean_env, default_signals, pick_python, report, run, sample_times, under
@@ -220,33 +220,6 @@ def test_full_disk(tmp_path: Path) -> None:
 
 
 # ---- out of memory in a cgroup ----
-
-
-@pytest.fixture
-def memory_cgroup() -> Iterator[Path]:
-    name = f"fathom-test-{os.getpid()}"
-    for base, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
-        group = Path(base) / name
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / limit).write_text(str(200 << 20))
-            for swap in ("memory.swap.max", "memory.memsw.limit_in_bytes"):
-                if (group / swap).exists():
-                    (group / swap).write_text("0" if swap == "memory.swap.max" else str(200 << 20))
-            yield group
-            for _ in range(50):
-                try:
-                    group.rmdir()
-                    return
-                except OSError:
-                    time.sleep(0.1)
-            return
-        except OSError:
-            group.rmdir()
-    pytest.skip("no memory cgroup can be made here")
 
 
 def test_out_of_memory_in_cgroup(memory_cgroup: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def chunks(data):
         (3000, "--threads", 1, "--seed", 2),
         (3000, "--threads", 40, "--seed", 3),
         (40000, "--flush-ms", 0, "--stacks", 300),
-        (5000, "--memory", 8000, "--threads", 5),
+        (5000, "--memory", 8000, "--threads", 5, "--sites"),
     ],
 )
 def test_both_readers_print_the_same(tmp_path, args):

@@ -1,7 +1,8 @@
 // Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
 // share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
-// --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten freed later.
-//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--memory N] [--walk]
+// --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten freed later; --sites sums of some
+// stacks as exact mode has them.
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--memory N] [--sites] [--walk]
 // --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every
 // sample anew, as a collector does. The last line tells how fast it was.
 #include <inttypes.h>
@@ -46,7 +47,7 @@ struct options {
 	const char *path;
 	uint64_t n_samples, n_allocs, seed, flush_ns;
 	uint32_t n_threads, n_stacks;
-	bool walk;
+	bool walk, sites;
 };
 
 struct frame {
@@ -187,8 +188,9 @@ static void write_memory_facts(struct fm_writer *w, const struct options *o, uin
 							     .rss_file_bytes = rss / 4,
 							     .pss_bytes = rss / 8 * 7,
 							     .cgroup_limit_bytes = (uint64_t)1 << 33 });
-	fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, below(1000000), below(100),
-					     below(100), below(1000), below(1000), below(1000) });
+	if (o->sites)
+		fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, below(1000000),
+						     below(100), below(100), below(1000), below(1000), below(1000) });
 }
 
 static void write_samples(struct fm_writer *w, const struct options *o, struct thread *threads)
@@ -232,7 +234,7 @@ int main(int argc, char **argv)
 	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
 	if (argc < 3) {
 		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] "
-		      "[--memory N] [--walk]\n",
+		      "[--memory N] [--sites] [--walk]\n",
 		      stderr);
 		return 2;
 	}
@@ -240,8 +242,9 @@ int main(int argc, char **argv)
 	o.n_samples = strtoull(argv[2], NULL, 0);
 	for (int i = 3; i < argc; i++) {
 		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
-		if (!strcmp(argv[i], "--walk")) {
-			o.walk = true;
+		if (!strcmp(argv[i], "--walk") || !strcmp(argv[i], "--sites")) {
+			o.walk |= argv[i][2] == 'w';
+			o.sites |= argv[i][2] == 's';
 			continue;
 		}
 		if (!strcmp(argv[i], "--seed"))

@@ -1,0 +1,241 @@
+"""Memory of real programs: what lines hold, leak and copy, against what the programs are known to do."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Callable, Dict, Sequence
+
+import pytest
+from capture import Capture, Python
+from guest import pick_python
+
+MIB = 1 << 20
+PYTHON = pick_python()
+pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
+
+Remember = Callable[..., Dict[str, Any]]
+
+
+def capture(
+    fathom: Path, folder: Path, script: str, options: Sequence[str], args: Sequence[str] = (), status: int = 0
+) -> Capture:
+    assert PYTHON
+    program, profile = folder / "program.py", folder / "profile.fathom"
+    program.write_text(script)
+    done = subprocess.run(
+        [fathom, "record", *options, "-o", profile, "--", PYTHON.path, program, *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    assert done.returncode == status, done.stderr
+    return Capture(profile, done)
+
+
+@pytest.fixture(scope="module")
+def has_hooks(fathom: Path, tmp_path_factory: Any) -> None:
+    """Skips where the agent does not watch allocations."""
+    assert PYTHON
+    profile = tmp_path_factory.mktemp("hooks") / "p.fathom"
+    done = subprocess.run(
+        [fathom, "record", "--memory", "-o", profile, "--", PYTHON.path, "-c", "x = bytearray(1 << 22)"],
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
+    if done.returncode or Capture(profile, done).report["memory"]["mode"] == "off":
+        pytest.skip("this build's agent does not watch allocations")
+
+
+@pytest.fixture
+def remember(has_hooks: None, fathom: Path, tmp_path: Path) -> Remember:
+    """remember(script, *options) -> the report of a capture with memory on."""
+
+    def run(script: str, *options: str, **how: Any) -> Dict[str, Any]:
+        return capture(fathom, tmp_path, script, ["--memory", *options], **how).report
+
+    return run
+
+
+def lines_of(report: Dict[str, Any]) -> Dict[int, Dict[str, Any]]:
+    return {row["line"]: row for row in report["lines"] if row["file"].endswith("program.py")}
+
+
+def check_sums(report: Dict[str, Any]) -> None:
+    memory = report["memory"]
+    for figure, whole in (
+        ("alloc_bytes", "alloc_bytes"),
+        ("at_peak_bytes", "peak_bytes"),
+        ("live_bytes", "live_bytes"),
+    ):
+        assert sum(row[figure] for row in report["lines"]) + memory["no_python"][figure] == memory[whole]
+    assert all(0 <= row["alloc_python_share"] <= 1 for row in report["lines"])
+    for peak in memory["peaks"]:
+        assert sum(line["bytes"] for line in peak["lines"]) + peak["other_lines_bytes"] == peak["bytes"]
+
+
+# ---- what the kernel says: always there ----
+
+
+def test_resident_memory_is_watched_without_hooks(fathom: Path, tmp_path: Path) -> None:
+    script = (
+        "import time\ntime.sleep(0.3)\nbig = bytearray(b'x') * (100 << 20)\ntime.sleep(0.5)\ndel big\ntime.sleep(0.4)\n"
+    )
+    memory = capture(fathom, tmp_path, script, []).report["memory"]
+    assert memory["mode"] == "off"
+    rss = [point["rss_bytes"] for point in memory["timeline"]]
+    top = max(rss)
+    assert 100 * MIB < top < 160 * MIB
+    assert rss[-1] < top - 90 * MIB
+    first = [r for r in rss if r][0]
+    assert first < top - 90 * MIB
+    found = memory["reconciliation"]
+    assert found["rss_bytes"] == top
+    assert found["rss_bytes"] == found["anon_bytes"] + found["file_bytes"] + found["shmem_bytes"]
+    assert found["anon_bytes"] > 100 * MIB
+
+
+def test_the_kernel_killed_it_for_memory(fathom: Path, tmp_path: Path, memory_cgroup: Path) -> None:
+    script = (
+        f"import os, time\nopen({str(memory_cgroup / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+        "time.sleep(0.3)\nhog = []\nwhile True:\n    hog.append(b'x' * (4 << 20))\n    time.sleep(0.002)\n"
+    )
+    memory = capture(fathom, tmp_path, script, [], status=137).report["memory"]
+    assert "200.0 MiB" in memory["out_of_memory"]
+    assert memory["cgroup_limit_bytes"] == 200 * MIB
+    assert memory["cgroup_headroom_bytes"] < 60 * MIB
+
+
+# ---- what the hooks say ----
+
+
+def test_one_large_block(remember: Remember) -> None:
+    """Certain to be seen: exact to the byte, whether it is touched or not. Only the resident memory tells the two apart."""
+    script = (
+        "import time\n"
+        "def untouched():\n    a = bytearray(256 << 20)\n    time.sleep(0.4)\n    del a\n"  # line 3
+        "def touched():\n    b = bytearray(b'x') * (256 << 20)\n    time.sleep(0.4)\n    del b\n"  # line 7
+        "untouched()\ntime.sleep(0.3)\ntouched()\n"
+    )
+    report = remember(script)
+    lines = lines_of(report)
+    for number in (3, 7):
+        assert lines[number]["peak_bytes"] - 256 * MIB in range(0, 2 * MIB)
+        assert lines[number]["alloc_python_share"] > 0.99
+    assert lines[3]["peak_plus_minus_bytes"] == 0 and lines[3]["peak_bytes"] - 256 * MIB in range(0, 64)
+    assert report["memory"]["peak_bytes"] < 256 * MIB + 40 * MIB
+    points = report["memory"]["timeline"]
+    assert max(p["heap_high_bytes"] for p in points) == report["memory"]["peak_bytes"]
+    # While the untouched one lives, the heap is full and the resident memory is not.
+    assert any(p["heap_bytes"] > 250 * MIB and 0 < p["rss_bytes"] < 100 * MIB for p in points)
+    assert any(p["heap_bytes"] > 250 * MIB and p["rss_bytes"] > 250 * MIB for p in points)
+    check_sums(report)
+
+
+def test_two_peaks(remember: Remember) -> None:
+    script = (
+        "import time\n"
+        "def first():\n    a = bytearray(100 << 20)\n    time.sleep(0.1)\n"  # line 3
+        "def second():\n    b = [bytearray(1 << 20) for _ in range(110)]\n    time.sleep(0.1)\n"  # line 6
+        "first()\ntime.sleep(0.1)\nsecond()\n"
+    )
+    report = remember(script)
+    highest, next_one = report["memory"]["peaks"][:2]
+    assert highest["lines"][0]["line"] == 6 and highest["lines"][0]["bytes"] - 110 * MIB in range(0, 2 * MIB)
+    assert next_one["lines"][0]["line"] == 3 and next_one["lines"][0]["bytes"] - 100 * MIB in range(0, 64)
+    assert next_one["t_s"] < highest["t_s"]
+    check_sums(report)
+
+
+def test_small_blocks_within_their_interval(remember: Remember) -> None:
+    """A million floats and the list that holds them, and churn on another line that holds nothing."""
+    script = (
+        "def keep():\n    return [float(i) for i in range(1000000)]\n"  # line 2
+        "def churn():\n    for _ in range(20000):\n        bytes(10000)\n"  # line 5
+        "kept = keep()\nchurn()\n"
+    )
+    report = remember(script)
+    lines = lines_of(report)
+    floats = 24 * 1000000 + 8 * 1000000  # what is asked for; the list grows by an eighth beyond
+    # The interval holds 95 %: twice as much is one run in ten thousand.
+    doubt = 2 * max(lines[2]["peak_plus_minus_bytes"], MIB)
+    assert floats - doubt < lines[2]["at_peak_bytes"] < floats * 1.15 + doubt
+    churned = 20000 * 10033
+    assert lines[5]["alloc_bytes"] == pytest.approx(churned, abs=2 * lines[5]["alloc_plus_minus_bytes"])
+    assert lines[5]["live_bytes"] <= MIB and lines[5]["avg_bytes"] < MIB
+    check_sums(report)
+
+
+def test_a_block_that_another_thread_frees(remember: Remember) -> None:
+    script = (
+        "import queue, threading\n"
+        "q = queue.Queue(2)\n"
+        "def make():\n    for _ in range(50):\n        q.put(bytearray(2 << 20))\n    q.put(None)\n"  # line 5
+        "def drop():\n    while q.get() is not None:\n        pass\n"
+        "ts = [threading.Thread(target=f) for f in (make, drop)]\n[t.start() for t in ts]; [t.join() for t in ts]\n"
+    )
+    line = lines_of(remember(script))[5]
+    assert line["alloc_bytes"] - 100 * MIB in range(0, 2 * MIB)
+    assert line["live_bytes"] < MIB and line["peak_bytes"] <= 12 * MIB
+
+
+def test_children_are_in_the_sum(remember: Remember) -> None:
+    script = (
+        "import os, time\n"
+        "a = bytearray(64 << 20)\n"
+        "if os.fork() == 0:\n    b = bytearray(96 << 20)\n    time.sleep(0.3)\n    os._exit(0)\n"  # line 4
+        "os.wait()\n"
+    )
+    report = remember(script)
+    lines = lines_of(report)
+    assert lines[4]["peak_bytes"] - 96 * MIB in range(0, 64)
+    assert report["memory"]["peaks"][0]["bytes"] - 160 * MIB in range(0, 20 * MIB)
+
+
+def test_a_leak_is_found_and_nothing_else_is(remember: Remember) -> None:
+    script = (
+        "import time\n"
+        "class Node:\n    def __init__(self):\n        self.payload = [0] * 500\n"  # line 4: leaks
+        "leaked, cache, wave = [], {}, []\n"
+        "warm = [bytes(50000) for _ in range(100)]\n"  # warm-up
+        "begin = time.monotonic()\ni = 0\n"
+        "while time.monotonic() - begin < 9:\n"
+        "    leaked.append(Node())\n"
+        "    cache[i % 60] = bytes(20000)\n"  # line 11: plateau
+        "    wave.append(bytes(3000))\n"  # line 12: sawtooth
+        "    if len(wave) == 700: wave.clear()\n"
+        "    str(i) * 5000\n"  # churn
+        "    i += 1\n    time.sleep(0.001)\n"
+        "print(i)\n"
+    )
+    report = remember(script, "--precision", "2")
+    assert [leak["line"] for leak in report["leaks"]] == [4]
+    (leak,) = report["leaks"]
+    assert leak["likelihood"] > 0.9 and leak["function"].endswith("__init__")
+    assert "Node" in leak["types"] or "list" in leak["types"]
+    assert lines_of(report)[11]["live_bytes"] < 4 * MIB
+    check_sums(report)
+
+
+def test_out_of_memory_names_the_guilty_line(remember: Remember, memory_cgroup: Path) -> None:
+    script = (
+        f"import os, time\nopen({str(memory_cgroup / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+        "other = bytearray(10 << 20)\ntime.sleep(0.3)\nhog = []\n"
+        "while True:\n    hog.append(b'x' * (4 << 20))\n    time.sleep(0.002)\n"  # line 7
+    )
+    report = remember(script, status=137)
+    peak = report["memory"]["peaks"][0]["lines"][0]
+    assert peak["line"] == 7 and 120 * MIB < peak["bytes"] < 230 * MIB
+    assert report["memory"]["out_of_memory"]
+
+
+@pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
+def test_every_python(python: Python, has_hooks: None, fathom: Path, tmp_path: Path) -> None:
+    program, profile = tmp_path / "program.py", tmp_path / "p.fathom"
+    program.write_text("keep = [bytearray(1 << 20) for _ in range(64)]\nsmall = [float(i) for i in range(300000)]\n")
+    done = subprocess.run(
+        [fathom, "record", "--memory", "-o", profile, "--", python.path, program], universal_newlines=True
+    )
+    assert done.returncode == 0
+    report = Capture(profile, done).report
+    assert lines_of(report)[1]["peak_bytes"] - 64 * MIB in range(0, 2 * MIB)
+    check_sums(report)

@@ -1,0 +1,202 @@
+// The leak test against programs whose answer is known: what leaks is found, what does not is left alone.
+#include "test.h"
+
+#include <math.h>
+
+#include "aggregate/leak_test.h"
+#include "base/compiler.h"
+
+#define RUN_S 60.0
+#define N_SEEDS 20
+#define MEAN_BYTES 131072.0 // of the default sampling
+
+static uint64_t rng_state;
+
+static double uniform(void)
+{
+	rng_state += 0x9e3779b97f4a7c15u;
+	uint64_t x = rng_state;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return (double)((x ^ x >> 31) >> 11) / 9007199254740992.0;
+}
+
+// What the sampler sees of a program that makes a block of `size` bytes now.
+struct seen {
+	struct fm_leak_block blocks[200000];
+	size_t n;
+	double mean; // of the sampling; 0 = every block
+};
+static struct seen seen;
+
+static void make_block(double born_s, double freed_s, double size)
+{
+	double p = seen.mean > 0 && size < 2 * seen.mean ? 1 - exp(-size / seen.mean) : 1;
+	if (uniform() >= p)
+		return;
+	CHECK(seen.n < FM_ARRAY_LEN(seen.blocks));
+	seen.blocks[seen.n++] = (struct fm_leak_block){ born_s, freed_s, size / p, size };
+}
+
+// ---- what leaks ----
+
+static void leak_steadily(double bytes_s, double size)
+{
+	for (double t = uniform() * size / bytes_s; t < RUN_S; t += size / bytes_s)
+		make_block(t, INFINITY, size);
+}
+
+static void leak_1_mb_a_minute_fine(void)
+{
+	seen.mean = MEAN_BYTES / 16; // --precision 4
+	leak_steadily(1e6 / 60, 200);
+}
+static void leak_8_mb_a_minute(void)
+{
+	leak_steadily(8e6 / 60, 100);
+}
+static void leak_large_blocks(void)
+{
+	leak_steadily(3e6, 3e6);
+}
+static void leak_every_block(void)
+{
+	seen.mean = 0;
+	leak_steadily(1e6 / 60, 1000);
+}
+static void leak_a_fifth_of_all(void) // most of what the line makes is freed at once: the line as a whole does not leak
+{
+	for (double t = 0; t < RUN_S; t += 0.01)
+		make_block(t, uniform() < 0.2 ? INFINITY : t + 0.05, 20000);
+}
+static void leak_in_bursts(void)
+{
+	for (double t = 0; t < RUN_S; t += 4)
+		for (int i = 0; i < 50; i++)
+			make_block(t + 0.001 * i, INFINITY, 40000);
+}
+static void leak_with_some_temporaries(void)
+{
+	for (double t = 0; t < RUN_S; t += 0.02)
+		make_block(t, uniform() < 0.75 ? INFINITY : t + 0.1, 20000);
+}
+
+// ---- what does not ----
+
+static void cache_that_plateaus(void)
+{
+	double until = RUN_S * (0.2 + 0.3 * uniform());
+	for (double t = 0; t < until; t += 0.01)
+		make_block(t, INFINITY, 20000);
+}
+static void cache_with_eviction(void) // holds the last 500
+{
+	for (double t = 0; t < RUN_S; t += 0.02)
+		make_block(t, t + 10 < RUN_S ? t + 10 : INFINITY, 20000);
+}
+static void sawtooth(void)
+{
+	double period = 3 + 12 * uniform();
+	for (double t = 0; t < RUN_S; t += 0.01) {
+		double end = (floor(t / period) + 1) * period;
+		make_block(t, end < RUN_S ? end : INFINITY, 20000);
+	}
+}
+static void warm_up(void)
+{
+	for (double t = 0; t < RUN_S * 0.15; t += 0.003)
+		make_block(t, INFINITY, 20000);
+}
+static void one_off(void)
+{
+	double at = RUN_S * uniform();
+	make_block(at, INFINITY, 400e6);
+	for (double t = 0; t < RUN_S; t += 0.05)
+		make_block(t, t + 0.01, 100000);
+}
+static void churn(void)
+{
+	for (double t = 0; t < RUN_S; t += 0.0005)
+		make_block(t, t + 0.3 * uniform(), 60000);
+}
+static void random_lifetimes(void) // exponential, mean 5 s: heavy, but bounded
+{
+	for (double t = 0; t < RUN_S; t += 0.01) {
+		double end = t - 5 * log(1 - uniform());
+		make_block(t, end < RUN_S ? end : INFINITY, 20000);
+	}
+}
+static void grows_and_is_given_back(void)
+{
+	for (double t = 0; t < RUN_S; t += 0.01)
+		make_block(t, RUN_S * 0.9, 20000);
+}
+static void three_large_ones(void)
+{
+	for (int i = 1; i <= 3; i++)
+		make_block(RUN_S * i / 4, INFINITY, 100e6);
+}
+
+static bool judge(void (*program)(void), uint64_t seed, struct fm_leak_verdict *ret)
+{
+	rng_state = seed * 1000003;
+	seen.n = 0;
+	seen.mean = MEAN_BYTES;
+	program();
+	return fm_leak_test(seen.blocks, seen.n, 0, RUN_S, ret);
+}
+
+#define FOUND(program, true_bytes_s)                                                                   \
+	TEST(finds_##program)                                                                          \
+	{                                                                                              \
+		unsigned n_covered = 0;                                                                \
+		for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {                                     \
+			struct fm_leak_verdict v;                                                      \
+			CHECK(judge(program, seed, &v));                                               \
+			CHECK(v.likelihood > 0.5 && v.likelihood <= 1);                                \
+			CHECK(v.bytes > 0 && v.velocity_plus_minus > 0);                               \
+			n_covered += fabs(v.velocity - (true_bytes_s)) <= 1.5 * v.velocity_plus_minus; \
+		}                                                                                      \
+		/* 1.5 times a 95 % interval holds 99.7 % of a normal; bursts are not quite one. */    \
+		CHECK(n_covered >= N_SEEDS - 3);                                                       \
+	}
+#define LEFT_ALONE(program)                                        \
+	TEST(leaves_##program##_alone)                             \
+	{                                                          \
+		for (uint64_t seed = 1; seed <= N_SEEDS; seed++) { \
+			struct fm_leak_verdict v;                  \
+			CHECK(!judge(program, seed, &v));          \
+		}                                                  \
+	}
+
+FOUND(leak_1_mb_a_minute_fine, 1e6 / 60)
+FOUND(leak_8_mb_a_minute, 8e6 / 60)
+FOUND(leak_large_blocks, 3e6)
+FOUND(leak_every_block, 1e6 / 60)
+FOUND(leak_in_bursts, 50 * 40000 / 4.0)
+FOUND(leak_with_some_temporaries, 0.75 * 20000 / 0.02)
+LEFT_ALONE(leak_a_fifth_of_all)
+LEFT_ALONE(cache_that_plateaus)
+LEFT_ALONE(cache_with_eviction)
+LEFT_ALONE(sawtooth)
+LEFT_ALONE(warm_up)
+LEFT_ALONE(one_off)
+LEFT_ALONE(churn)
+LEFT_ALONE(random_lifetimes)
+LEFT_ALONE(grows_and_is_given_back)
+LEFT_ALONE(three_large_ones)
+
+TEST(short_runs_claim_nothing)
+{
+	struct fm_leak_verdict v;
+	rng_state = 1;
+	seen.n = 0;
+	seen.mean = 0;
+	for (double t = 0; t < FM_LEAK_MIN_RUN_S; t += 0.01)
+		make_block(t, INFINITY, 1e6);
+	CHECK(!fm_leak_test(seen.blocks, seen.n, 0, FM_LEAK_MIN_RUN_S - 0.01, &v));
+	CHECK(fm_leak_test(seen.blocks, seen.n, 0, FM_LEAK_MIN_RUN_S, &v));
+	CHECK(!fm_leak_test(NULL, 0, 0, 60, &v));
+}
+
+TEST_MAIN()
