@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one in .venv
 PYTHON_TOOLS="scripts/python-tools.txt"
+PYTHON_PROGRAMS="scripts/python-programs.txt"
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -174,6 +175,18 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
+# Libraries that real programs use: numpy, Flask, IPython, ... (tests/e2e/test_real_programs.py and its like).
+prepare_programs() {
+	if [ "$1" != test ] || cmp -s "$PYTHON_PROGRAMS" .venv/.programs; then
+		return 0
+	fi
+	say "installing libraries that test programs use into .venv"
+	if ! .venv/bin/python -m pip install -q -r "$PYTHON_PROGRAMS" </dev/null >"$log" 2>&1; then
+		say "pip could not install $PYTHON_PROGRAMS; the tests that need them are skipped"
+	fi
+	cp "$PYTHON_PROGRAMS" .venv/.programs # not asked for again on every run
+}
+
 # The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
 	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
@@ -204,6 +217,7 @@ case ${1:-} in
 demo | test | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
+	prepare_programs "$1"
 	prepare_viewer_tools "$1"
 	prepare_pythons "$1"
 	;;

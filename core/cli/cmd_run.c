@@ -12,9 +12,13 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/capture_options.h"
+#include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/logs.h"
+#include "cli/name_frames.h"
 #include "cli/options.h"
+#include "cli/startup.h"
 #include "cli/target.h"
 #include "render/render.h"
 
@@ -70,12 +74,29 @@ static void copy_script(const char *script, const char *dir)
 			break; // a full disk; the capture says so itself
 }
 
+// What the target's Pythons left in the results folder, told to the profile.
+struct leftovers {
+	const char *dir;
+	bool is_notebook, did_run; // did_run: it was one, and could be read
+	const char *no_logs;       // why there may be none; NULL = not a Python program
+};
+
+static void tell_leftovers(struct fm_writer *w, void *arg)
+{
+	struct leftovers *left = arg;
+	fm_name_frames(w, NULL);
+	if (left->is_notebook)
+		left->did_run = fm_cells_tell(w, left->dir);
+	if (left->no_logs)
+		fm_logs_tell(w, left->dir, left->no_logs);
+}
+
 int fm_cmd_run(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	const char *module = NULL, *python = NULL, *output_dir = ".fathom";
-	bool is_quiet = false, is_cpu = false;
+	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
+	bool is_quiet = false, is_cpu = false, no_plots = false;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
@@ -93,6 +114,9 @@ int fm_cmd_run(int argc, char **argv)
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
 		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
+		{ "log-level", 0, FM_OPT_CHOICE, &log_level, "DEBUG|INFO|WARNING|ERROR|CRITICAL",
+		  "least level of log records and warnings kept in logs.log (default WARNING)" },
+		{ "no-plots", 0, FM_OPT_FLAG, &no_plots, NULL, "plots open no windows and wait for nobody" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -100,11 +124,13 @@ int fm_cmd_run(int argc, char **argv)
 	const struct fm_usage usage = {
 		.command = "run",
 		.operands = "TARGET [ARGUMENTS...]",
-		.about = "Profile a script, a module (-m) or any program, print where the time went and keep the "
+		.about = "Profile a script, a notebook, a module (-m) or any program, print where the time went and "
+			 "keep the "
 			 "results.",
 		.options = options,
 		.examples = "  fathom run script.py --its-own-option\n"
 			    "  fathom run -m pytest tests\n"
+			    "  fathom run --no-plots --log-level INFO analysis.ipynb\n"
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
@@ -122,11 +148,12 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_diag diag;
 	struct fm_capture_options capture = { 0 };
 	struct fm_target target;
+	struct fm_startup startup = { 0 };
 	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
-	char dir[4096], profile[4200], results[4200];
+	char dir[4096], profile[4200], results[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
 	    make_results_dir(output_dir, target.stem, dir, sizeof(dir), &diag)) {
@@ -139,6 +166,24 @@ int fm_cmd_run(int argc, char **argv)
 		copy_script(target.script, dir);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;
+	struct fm_startup_options wishes = {
+		.results_dir = dir,
+		.log_level = log_level,
+		.no_plots = no_plots || target.is_notebook, // in a notebook a plot is a picture, not a window
+		.children = capture.children,
+		.is_notebook = target.is_notebook,
+	};
+	struct leftovers left = { .dir = dir, .is_notebook = target.is_notebook };
+	struct fm_diag no_startup;
+	if (fm_startup_init(&startup, &wishes, &no_startup))
+		left.no_logs = no_startup.text;
+	else if (target.python)
+		left.no_logs = "Python was told to skip its start-up files (-S, -I, -E) or never got so far";
+	snprintf(cells, sizeof(cells), "%s/cells", dir);
+	capture.sources_dir = target.is_notebook ? cells : NULL;
+	capture.env = startup.env;
+	capture.at_end = tell_leftovers;
+	capture.at_end_arg = &left;
 	struct fm_capture_result result;
 	if (fm_capture_run(&capture, &result, &diag)) {
 		fm_say("%s", diag.text);
@@ -146,6 +191,8 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	exit_code = result.exit_code;
+	if (left.is_notebook && !left.did_run)
+		goto out; // the runner has said why; there is nothing to report
 	if (!is_quiet && fm_render_write("text", profile, NULL, &view, &diag))
 		fm_say("%s", diag.text);
 	view.color = 0;
@@ -153,6 +200,7 @@ int fm_cmd_run(int argc, char **argv)
 	if (fm_render_write("text", profile, results, &view, &diag))
 		fm_say("%s", diag.text);
 out:
+	fm_startup_deinit(&startup);
 	fm_target_deinit(&target);
 	return exit_code;
 }

@@ -58,8 +58,9 @@ static void name_image(struct fm_writer *w, uint32_t image_id, const uint64_t *a
 	free(path);
 }
 
-void fm_name_frames(struct fm_writer *w)
+void fm_name_frames(struct fm_writer *w, void *unused)
 {
+	(void)unused;
 	uint64_t deadline_ns = fm_now_ns() + (uint64_t)FM_NAME_FRAMES_SECONDS * 1000000000u;
 	FM_VEC(struct sampled) all = { 0 };
 	FM_VEC(uint64_t) addrs = { 0 };

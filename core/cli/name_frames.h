@@ -7,4 +7,4 @@ struct fm_writer;
 // images' own symbol tables (and what the cache knows); takes at most FM_NAME_FRAMES_SECONDS. What is missing is
 // looked up by the report.
 #define FM_NAME_FRAMES_SECONDS 2
-void fm_name_frames(struct fm_writer *w);
+void fm_name_frames(struct fm_writer *w, void *unused);

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "collect/agent_path.h"
 
 static char *copy(const char *s)
 {
@@ -38,10 +40,16 @@ static void set_stem(struct fm_target *t, const char *name)
 	base = base ? base + 1 : name;
 	snprintf(t->stem, sizeof(t->stem), "%s", base);
 	char *dot = strrchr(t->stem, '.');
-	if (dot && dot != t->stem && !strcmp(dot, ".py"))
+	if (dot && dot != t->stem && (!strcmp(dot, ".py") || !strcmp(dot, ".ipynb")))
 		*dot = 0;
 	if (!t->stem[0])
 		snprintf(t->stem, sizeof(t->stem), "program");
+}
+
+static bool is_notebook(const char *path)
+{
+	size_t len = strlen(path);
+	return len > 6 && !strcmp(path + len - 6, ".ipynb");
 }
 
 // A Python script by its name or its first line; anything else that may be executed is a program.
@@ -124,11 +132,18 @@ enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *
 		} else if (is_there && access(name, R_OK) != 0 && access(name, X_OK) != 0) {
 			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", name, strerror(errno));
 		}
-		if (is_there && (S_ISDIR(st.st_mode) || is_python_script(name) || access(name, X_OK) != 0)) {
+		if (is_there &&
+		    (S_ISDIR(st.st_mode) || is_notebook(name) || is_python_script(name) || access(name, X_OK) != 0)) {
 			if ((err = find_python(t, python, diag)))
 				return err;
 			t->script = S_ISDIR(st.st_mode) ? NULL : name;
 			fm_vec_push(&t->argv, copy(t->python));
+			if ((t->is_notebook = is_notebook(name))) {
+				char runner[PATH_MAX];
+				if ((err = fm_package_path_find("_notebook.py", runner, sizeof(runner), diag)))
+					return err;
+				fm_vec_push(&t->argv, copy(runner));
+			}
 			fm_vec_push(&t->argv, copy(name));
 		} else if (is_there) { // a program, here or by its path
 			char path[4096];

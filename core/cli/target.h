@@ -1,6 +1,8 @@
 // From what the user names to the command that is run: a script, a module, or any program.
 #pragma once
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "base/mem.h"
 
@@ -9,6 +11,7 @@ struct fm_target {
 	char stem[256];      // names the results folder
 	const char *script;  // the script's path, NULL for a module or a program
 	char *python;        // the interpreter that runs it, NULL for a program
+	bool is_notebook;    // script is an .ipynb; argv runs it by way of _notebook.py
 };
 
 // operands: what follows the options, TARGET first. module: the value of -m, or NULL. python: the value of --python, or NULL.

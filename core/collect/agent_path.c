@@ -39,6 +39,38 @@ enum fm_err fm_agent_path_find_from(const char *program_dir, char *ret, size_t c
 		FM_AGENT_FILE, program_dir);
 }
 
+// The folder of this program, into ret.
+static enum fm_err program_dir(char *ret, size_t cap, struct fm_diag *diag)
+{
+	ssize_t len = readlink("/proc/self/exe", ret, cap - 1);
+	if (len <= 0)
+		return fm_diag_set(diag, FM_E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
+	ret[len] = '\0';
+	char *slash = strrchr(ret, '/');
+	if (slash)
+		*slash = '\0';
+	return FM_OK;
+}
+
+enum fm_err fm_package_path_find(const char *name, char *ret, size_t cap, struct fm_diag *diag)
+{
+	static const char *const places[] = { "../", "../python/fathom/", "../lib/fathom/" };
+	char dir[PATH_MAX], path[PATH_MAX];
+	enum fm_err err = program_dir(dir, sizeof(dir), diag);
+	if (err)
+		return err;
+	for (size_t i = 0; i < FM_ARRAY_LEN(places); i++) {
+		int len = snprintf(path, sizeof(path), "%s/%s%s", dir, places[i], name);
+		_cleanup_free_ char *real = len < (int)sizeof(path) ? realpath(path, NULL) : NULL;
+		if (!real || strlen(real) >= cap)
+			continue;
+		memcpy(ret, real, strlen(real) + 1);
+		return FM_OK;
+	}
+	return fm_diag_set(diag, FM_E_NOT_FOUND,
+			   "no %s in .., ../python/fathom or ../lib/fathom, seen from %s; reinstall fathom", name, dir);
+}
+
 enum fm_err fm_agent_path_find(char *ret, size_t cap, struct fm_diag *diag)
 {
 	const char *named = getenv("FATHOM_AGENT_PATH");
@@ -48,12 +80,8 @@ enum fm_err fm_agent_path_find(char *ret, size_t cap, struct fm_diag *diag)
 		return err ? fm_diag_set(diag, err, "FATHOM_AGENT_PATH names %s, which cannot be used", named) : FM_OK;
 	}
 	char program[PATH_MAX];
-	ssize_t len = readlink("/proc/self/exe", program, sizeof(program) - 1);
-	if (len <= 0)
-		return fm_diag_set(diag, FM_E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
-	program[len] = '\0';
-	char *slash = strrchr(program, '/');
-	if (slash)
-		*slash = '\0';
+	enum fm_err err = program_dir(program, sizeof(program), diag);
+	if (err)
+		return err;
 	return fm_agent_path_find_from(program, ret, cap, diag);
 }

@@ -263,10 +263,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		goto out;
 	}
 	c.recorder = fm_recorder_create(&c.shared, c.writer);
+	fm_recorder_set_sources(c.recorder, options->sources_dir);
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
-	if ((err = fm_launch_start(&c.launch, options->argv, agent_path, c.shared.env_value, &ret->exit_code, diag))) {
+	if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
+				   &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
@@ -287,7 +289,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	write_closing(&c, &totals, &ticks, ret->wall_ns);
 	fm_writer_flush(c.writer); // whatever happens in the next step, this is on disk
 	if (options->at_end)
-		options->at_end(c.writer);
+		options->at_end(c.writer, options->at_end_arg);
 	ret->n_samples = totals.n_samples;
 	ret->exit_signal = WIFSIGNALED(c.status) ? WTERMSIG(c.status) : 0;
 	ret->exit_code = ret->exit_signal ? 128 + ret->exit_signal : WEXITSTATUS(c.status);

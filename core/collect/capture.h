@@ -11,14 +11,17 @@ struct fm_writer;
 
 struct fm_capture_options {
 	char **argv; // NULL-terminated command of the target
+	char **env;  // "NAME=value" to add to its environment, NULL-terminated; NULL = nothing
 	const char *output_path;
+	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
 	uint32_t rate_hz;
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
 	bool native, children;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
-	void (*at_end)(struct fm_writer *w);
+	void (*at_end)(struct fm_writer *w, void *arg);
+	void *at_end_arg;
 };
 
 struct fm_capture_result {

@@ -25,8 +25,8 @@ static const char *preloadable_path(struct fm_launch *launch, const char *agent_
 	return symlink(agent_path, link) == 0 ? link : NULL;
 }
 
-enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, const char *agent_path, const char *ring_path,
-			    int *ret_exit_code, struct fm_diag *diag)
+enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, char **env, const char *agent_path,
+			    const char *ring_path, int *ret_exit_code, struct fm_diag *diag)
 {
 	*launch = (struct fm_launch){ .pid = -1 };
 	*ret_exit_code = 1;
@@ -49,6 +49,8 @@ enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, const char *a
 	if (launch->pid == 0) {
 		setenv("LD_PRELOAD", (const char *)preload_list.data, 1);
 		setenv(FM_WIRE_ENV, ring_path, 1);
+		for (; env && *env; env++)
+			putenv(*env);
 		execvp(argv[0], argv);
 		int err = errno;
 		ssize_t ignored = write(report[1], &err, sizeof(err));

@@ -76,6 +76,7 @@ struct fm_recorder {
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
+	const char *sources_dir;
 	uint64_t liveness_ns;
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;
@@ -88,6 +89,11 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
 	return r;
+}
+
+void fm_recorder_set_sources(struct fm_recorder *r, const char *dir)
+{
+	r->sources_dir = dir;
 }
 
 static void process_deinit(struct recorded_process *p)
@@ -243,6 +249,10 @@ static void keep_source(struct fm_recorder *r, const struct recorded_process *p,
 	else
 		snprintf(path, sizeof(path), "/proc/%u/cwd/%.*s", p->pid, (int)filename.len, filename.p);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && r->sources_dir && !memchr(filename.p, '/', filename.len)) {
+		snprintf(path, sizeof(path), "%s/%.*s", r->sources_dir, (int)filename.len, filename.p);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	}
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE_BYTES)
 		return;

@@ -19,6 +19,8 @@ struct fm_recorder_totals {
 
 struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer);
 void fm_recorder_destroy(struct fm_recorder *r);
+// Where to look for the text of a source whose name is not a path; lent. NULL = nowhere.
+void fm_recorder_set_sources(struct fm_recorder *r, const char *dir);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);

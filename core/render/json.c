@@ -2,6 +2,7 @@
 // out.
 #include "aggregate/libraries.h"
 #include "base/json.h"
+#include "render/cells.h"
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/label.h"
@@ -227,6 +228,7 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_newline(&j);
 	write_libraries(&j, a);
 	fm_json_newline(&j);
+	fm_json_cells(&j, a->profile);
 	fm_json_object(&j, "memory");
 	fm_json_u64(&j, "peak_bytes", 0);
 	fm_json_u64(&j, "alloc_bytes", 0);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "aggregate/libraries.h"
+#include "render/cells.h"
 #include "render/formats.h"
 #include "render/label.h"
 
@@ -388,6 +389,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary.total));
 	print_head(&t);
 	print_classes(&t);
+	fm_text_cells(&t);
 	print_functions(&t);
 	fm_text_lines(&t);
 	print_threads(&t);

@@ -49,9 +49,19 @@ static bool starts_with(struct fm_str s, const char *prefix)
 	return s.len >= n && !memcmp(s.p, prefix, n);
 }
 
+// Fathom's own files in the target: the runner of notebooks, the start-up hook, the runner of jobs.
+static bool is_ours(struct fm_str path)
+{
+	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job.py" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(parts); i++)
+		if (memmem(path.p, path.len, parts[i], strlen(parts[i])))
+			return true;
+	return false;
+}
+
 bool fm_name_is_library(struct fm_str filename)
 {
-	return starts_with(filename, "<frozen ") || after_folder(filename, "site-packages") ||
+	return starts_with(filename, "<frozen ") || is_ours(filename) || after_folder(filename, "site-packages") ||
 	       after_folder(filename, "dist-packages") || after_stdlib(filename);
 }
 

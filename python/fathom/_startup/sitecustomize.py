@@ -1,0 +1,52 @@
+"""Runs when a Python under `fathom run` starts: Python's `site` imports it, because fathom puts this folder first on PYTHONPATH.
+
+It takes every trace of itself away, sets up what was asked for (_fathom_hooks), and lets the user's own sitecustomize run. Nothing here
+may keep the program from starting, whatever Python it is: plain syntax, no imports but what every start has loaded.
+"""
+
+import os
+import sys
+
+
+def _leave(here, settings):
+    """sys.path and os.environ as the program would have them without us.
+
+    Only Python's view of the environment changes: children inherit the real one, and with it this file.
+    """
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    sys.path_importer_cache.pop(here, None)
+    for name in ("_fathom_hooks", "_fathom_plots"):
+        sys.modules.pop(name, None)
+    if not settings:
+        return
+    flags = settings.split(" ", 3)[2]
+    view = getattr(os.environ, "_data", os.environ) if "c" in flags else os.environ
+    key = str if view is os.environ else os.environ.encodekey
+    value = str if view is os.environ else os.environ.encodevalue
+    theirs = os.pathsep.join(part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part != here)
+    if theirs or "e" in flags:
+        view[key("PYTHONPATH")] = value(theirs)
+    else:
+        view.pop(key("PYTHONPATH"), None)
+    view.pop(key("FATHOM_STARTUP"), None)
+
+
+def _start():
+    settings = os.environ.get("FATHOM_STARTUP")
+    try:
+        if settings:
+            import _fathom_hooks
+
+            _fathom_hooks.install(settings)
+    finally:
+        _leave(os.path.dirname(os.path.abspath(__file__)), settings)
+
+
+try:  # noqa: SIM105 (contextlib is no import for a start)
+    _start()
+except Exception:
+    pass  # another Python than we know, say. The program matters more; fathom's report tells that nothing was watched
+
+# The user's own, if there is one: it takes this module's place. If not, this import fails just as it would have without us.
+sys.modules.pop("sitecustomize", None)
+import sitecustomize  # noqa: E402, F401
