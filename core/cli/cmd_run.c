@@ -74,6 +74,13 @@ static void copy_script(const char *script, const char *dir)
 			break; // a full disk; the capture says so itself
 }
 
+// "fathom run python3 -S script.py": an interpreter named as a program.
+static bool is_python(const char *program)
+{
+	const char *base = strrchr(program, '/');
+	return !strncmp(base ? base + 1 : program, "python", 6);
+}
+
 // What the target's Pythons left in the results folder, told to the profile.
 struct leftovers {
 	const char *dir;
@@ -177,7 +184,7 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_diag no_startup;
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
-	else if (target.python)
+	else if (target.python || is_python(target.argv.items[0]))
 		left.no_logs = "Python was told to skip its start-up files (-S, -I, -E) or never got so far";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;

@@ -1,5 +1,6 @@
 #include "cli/logs.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +9,14 @@
 #include "base/compiler.h"
 #include "format/writer.h"
 
-static const char *const level_names[FM_N_LOG_LEVELS] = { "debug", "info", "warning", "error", "critical" };
+static const char *const level_names[FM_N_LOG_LEVELS] = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL" };
 
 static void count_line(const char *line, struct fm_log_counts *ret)
 {
 	const char *level = line[0] == ' ' ? NULL : strchr(line, ' ');
 	for (unsigned i = 0; level && i < FM_N_LOG_LEVELS; i++) {
 		size_t len = strlen(level_names[i]);
-		if (!strncasecmp(level + 1, level_names[i], len) && level[1 + len] == ' ')
+		if (!strncmp(level + 1, level_names[i], len) && level[1 + len] == ' ')
 			ret->n[i]++;
 	}
 }
@@ -44,7 +45,9 @@ void fm_logs_tell(struct fm_writer *w, const char *results_dir, const char *why_
 	}
 	fm_writer_meta(w, "logs_path", fm_str_of(path));
 	for (unsigned i = 0; i < FM_N_LOG_LEVELS; i++) {
-		snprintf(key, sizeof(key), "logs_count_%s", level_names[i]);
+		int len = snprintf(key, sizeof(key), "logs_count_%s", level_names[i]);
+		for (int at = (int)strlen("logs_count_"); at < len; at++)
+			key[at] = (char)tolower(key[at]);
 		snprintf(value, sizeof(value), "%llu", (unsigned long long)counts.n[i]);
 		fm_writer_meta(w, key, fm_str_of(value));
 	}
