@@ -186,8 +186,8 @@ class Runner:
 
                 def run_cell(self, raw_cell: str, *args: Any, **kwargs: Any) -> None:
                     """A cell magic's body (%%capture): the rest of the cell, at its own lines."""
-                    whole = runner.cell.source
-                    above = whole[: -len(raw_cell)].count("\n") if whole.endswith(raw_cell) else 0
+                    whole, body = runner.cell.source.rstrip(), raw_cell.rstrip()
+                    above = whole[: -len(body)].count("\n") if body and whole.endswith(body) else 0
                     runner.execute("\n" * above + str(self.transform_cell(raw_cell)), runner.cell.name)
 
             config = Config()

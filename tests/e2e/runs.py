@@ -2,14 +2,13 @@
 
 import functools
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import pytest
-from capture import BUILD, ROOT, Capture
+from capture import ROOT, Capture
 from guest import FATHOM, Arg, run
 
 VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
@@ -94,4 +93,3 @@ def burn(seconds):
     while time.thread_time() < end:
         sum(range(2000))
 """
-

@@ -124,7 +124,12 @@ def test_invisible(python: Python, tmp_path: Path) -> None:
     for folder, text in ((good, CUSTOM), (bad, CUSTOM + "1 / 0\n")):
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(text)
-    paths: List[Dict[str, str]] = [{}, {"PYTHONPATH": ""}, {"PYTHONPATH": "%s:/nowhere" % good}, {"PYTHONPATH": str(bad)}]
+    paths: List[Dict[str, str]] = [
+        {},
+        {"PYTHONPATH": ""},
+        {"PYTHONPATH": "%s:/nowhere" % good},
+        {"PYTHONPATH": str(bad)},
+    ]
     for extra in paths:
         env = clean_env({"PYTHONDONTWRITEBYTECODE": "1", **extra})
         more: Dict[str, Any] = {"env": env, "input": "typed\n", "cwd": tmp_path}
