@@ -6,10 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// start.c: maps the shared memory at ring_path and enters this process. False: it stays inert.
+bool fm_agent_start(const char *ring_path);
+
+// late.c: a capture of a part of a running program, which the program itself asks for (module.c). Called with the GIL held, one at
+// a time. NULL when it has begun, else one sentence that says why not.
+const char *fm_agent_late_start(const char *ring_path);
+void fm_agent_late_stop(void);  // no sample begins after this; what was taken is in the rings
+void fm_agent_late_leave(void); // the collector has ended: signals are the program's again
+
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
 // True for a signal that was raised to take a sample: the program must not see it.
 bool fm_agent_signal_is_ours(const siginfo_t *info);
+bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *)); // one of ours
 
 // eval_parts.c: where the evaluator's cold part lies (3.8 and 3.9 only).
 void fm_agent_find_eval_parts(const char *path, uintptr_t bias);
@@ -24,5 +34,8 @@ void fm_agent_frame_tables_inherit(uint32_t parent_idx);
 // What the program believes its disposition of our signal to be. True when sig is one the agent holds.
 bool fm_agent_signal_is_held(int sig);
 void fm_agent_hold_signal(int sig);
+void fm_agent_release_signal(int sig); // as the program wants it, from now on without us
+// The program's handlers that are there already return through us, as those do that it sets later when we are preloaded; or no longer.
+void fm_agent_wrap_handlers(bool is_on);
 // Acts as the program's own disposition would: calls its handler, or does what the default does.
 void fm_agent_chain_signal(int sig, siginfo_t *info, void *context);

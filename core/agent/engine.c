@@ -87,6 +87,11 @@ static void on_trap(int sig, siginfo_t *info, void *context)
 	}
 }
 
+bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *))
+{
+	return handler == on_tick || handler == on_trap;
+}
+
 static bool install(int sig, void (*handler)(int, siginfo_t *, void *))
 {
 	// SA_ONSTACK: a thread on a small stack that has set another one up for signals wants it used.

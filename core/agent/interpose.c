@@ -67,6 +67,19 @@ void fm_agent_hold_signal(int sig)
 	atomic_store_explicit(&held[sig].is_held, 1, memory_order_release);
 }
 
+void fm_agent_release_signal(int sig)
+{
+	struct held_signal *h = &held[sig];
+	struct sigaction ours;
+	if (!fm_agent_signal_is_held(sig))
+		return;
+	// Without a preload the program's own calls do not pass here: what it has set meanwhile stays.
+	if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && ours.sa_flags & SA_SIGINFO &&
+	    fm_agent_is_handler(ours.sa_sigaction))
+		fm_agent_real_sigaction(sig, &h->copies[atomic_load(&h->current)], NULL);
+	atomic_store_explicit(&h->is_held, 0, memory_order_release);
+}
+
 // A vfork child runs in its parent's memory but has dispositions of its own: what it sets must not be written down here.
 static bool is_borrowed_memory(void)
 {
@@ -162,6 +175,21 @@ static int set_other(int sig, const struct sigaction *act, struct sigaction *old
 	else if (old && old->sa_sigaction == on_theirs)
 		old->sa_handler = (handler_fn)before;
 	return ret;
+}
+
+void fm_agent_wrap_handlers(bool is_on)
+{
+	struct sigaction act;
+	for (int sig = 1; sig < NSIG; sig++) {
+		if (!is_wrapped(sig) || sig == FM_TICK_SIGNAL || fm_agent_real_sigaction(sig, NULL, &act) != 0)
+			continue;
+		if (is_on && !is_default_or_ignored(&act) && act.sa_sigaction != on_theirs) {
+			set_other(sig, &act, NULL);
+		} else if (!is_on && act.sa_sigaction == on_theirs) {
+			act.sa_handler = (handler_fn)atomic_load_explicit(&theirs[sig], memory_order_acquire);
+			fm_agent_real_sigaction(sig, &act, NULL);
+		}
+	}
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);

@@ -1,4 +1,4 @@
-// Start-up: when the library is loaded with FATHOM_RING set, map the shared memory, find the Python that is there, say who
+// Start-up: when the library is loaded with FATHOM_RING set (or late.c is asked to), map the shared memory, find the Python that is there, say who
 // we are, install the engine. About 100 microseconds, once per process image.
 #include "agent/agent.h"
 
@@ -39,6 +39,15 @@ static void *map_private(size_t size)
 	return p;
 }
 
+// The same memory for the next capture of this process: back to zeros.
+static void *map_or_clear(void *have, size_t size)
+{
+	if (!have)
+		return map_private(size);
+	madvise(have, size, MADV_DONTNEED);
+	return have;
+}
+
 static bool map_shared(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -60,9 +69,9 @@ static bool map_shared(const char *path)
 	}
 	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
 	fm_sig.shared = p;
-	fm_sig.threads = map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
-	fm_sig.codes = map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
-	fm_sig.images = map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	fm_sig.threads = map_or_clear(fm_sig.threads, sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
+	fm_sig.codes = map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
+	fm_sig.images = map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
 	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
 		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
 		munmap(p, FM_WIRE_TOTAL_BYTES);
@@ -166,6 +175,8 @@ static void tell_exec_name(void)
 	fm_sig_ring_commit(t, &rec->rec);
 	// The thread's clock starts here: what the loader and the program's start cost is not the program's doing.
 	t->last_cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (fm_sig.is_late)
+		t->first_cpu_ns = t->last_cpu_ns;
 }
 
 // Enters this process into the table and starts its engine. Signals are blocked: no sample may see half of it.
@@ -192,6 +203,9 @@ static void after_fork_in_child(void)
 	if (!fm_sig.header)
 		return;
 	fm_sig_self = NULL;
+	atomic_store(&fm_sig.n_inside, 0); // a handler of another thread, which is not here
+	if (atomic_load(&fm_sig.header->is_over))
+		return;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
 		fm_sig.header = NULL;
 		return;
@@ -204,25 +218,33 @@ static void after_fork_in_child(void)
 		fm_agent_frame_tables_inherit(parent_idx);
 }
 
+bool fm_agent_start(const char *ring_path)
+{
+	static bool is_atfork_set;
+	ssize_t len = readlink("/proc/self/exe", fm_sig.exe, sizeof(fm_sig.exe) - 1);
+	fm_sig.exe[len > 0 ? len : 0] = 0;
+	if (!map_shared(ring_path))
+		return false;
+	fm_sig.next_code_id = 0;
+	fm_sig_n_images_at_start = 0;
+	dl_iterate_phdr(look_at_image, NULL);
+	join();
+	if (!fm_sig.header)
+		return false;
+	if (!is_atfork_set)
+		is_atfork_set = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+	return true;
+}
+
 __attribute__((constructor)) static void start(void)
 {
 	const char *path = getenv(FM_WIRE_ENV);
-	if (!path || !*path || fm_sig.header)
+	if (!path || !*path || fm_sig.header || !fm_agent_start(path) || !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN))
 		return;
-	ssize_t len = readlink("/proc/self/exe", fm_sig.exe, sizeof(fm_sig.exe) - 1);
-	fm_sig.exe[len > 0 ? len : 0] = 0;
-	if (!map_shared(path))
-		return;
-	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
-		unsetenv(FM_WIRE_ENV);
-		char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
-		if (last)
-			*last = 0; // what the user preloads stays; we are behind it (launch.c)
-		else
-			unsetenv("LD_PRELOAD");
-	}
-	dl_iterate_phdr(look_at_image, NULL);
-	join();
-	if (fm_sig.header)
-		pthread_atfork(NULL, NULL, after_fork_in_child);
+	unsetenv(FM_WIRE_ENV);
+	char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
+	if (last)
+		*last = 0; // what the user preloads stays; we are behind it (launch.c)
+	else
+		unsetenv("LD_PRELOAD");
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -61,9 +63,10 @@ static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
 static void write_opening(struct capture *c)
 {
 	struct fm_buf command = { 0 };
-	for (char **arg = c->options->argv; *arg; arg++)
+	for (char **arg = c->options->argv; arg && *arg; arg++)
 		fm_buf_bytes(&command, *arg, strlen(*arg) + (arg[1] != NULL)); // joined by NUL bytes
-	fm_writer_meta(c->writer, "command", (struct fm_str){ (char *)command.data, (uint32_t)command.len });
+	if (c->options->argv)
+		fm_writer_meta(c->writer, "command", (struct fm_str){ (char *)command.data, (uint32_t)command.len });
 	fm_buf_deinit(&command);
 	char text[128];
 	time_t now = time(NULL);
@@ -82,6 +85,18 @@ static void write_opening(struct capture *c)
 	meta_uint(c->writer, "rate_hz", c->options->rate_hz);
 }
 
+// A process that goes on: its peak so far.
+static void read_peak_memory(struct capture *c)
+{
+	char path[32], line[128];
+	unsigned long kib;
+	snprintf(path, sizeof(path), "/proc/%d/status", c->launch.pid);
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %lu", &kib) == 1)
+			c->usage.ru_maxrss = (long)kib;
+}
+
 static void coverage(struct capture *c, const char *what, const char *why)
 {
 	fm_writer_coverage(c->writer, fm_str_of(what), fm_str_of(why));
@@ -93,7 +108,9 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	double cycles_per_ns = (double)(fm_cycles() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
-	if (WIFEXITED(c->status))
+	if (!c->options->argv)
+		read_peak_memory(c);
+	else if (WIFEXITED(c->status))
 		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
 	else
 		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
@@ -110,6 +127,9 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_failed_unwinds", totals->n_failed);
 	meta_uint(c->writer, "n_restarted_calls", totals->n_restarted);
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
+	if (!c->options->argv)
+		coverage(c, "programs that this one started meanwhile",
+			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
 	if (totals->n_processes == 0)
 		coverage(c, "the whole program",
 			 "the agent was not loaded into it: it is statically linked, set-user-id, or clears its "
@@ -130,7 +150,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 		coverage(c, what, "deep stacks cost more than --max-overhead allows");
 	}
-	if (totals->n_processes_alive) {
+	if (totals->n_processes_alive && c->options->argv) {
 		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive,
 			 totals->n_processes_alive == 1 ? "" : "es");
 		coverage(c, what, "still running when the program ended");
@@ -213,6 +233,22 @@ static void follow(struct capture *c)
 	}
 }
 
+// A capture that a program asked for itself ends at its word on our standard input, or when it is gone.
+static void follow_parent(struct capture *c)
+{
+	uint64_t flush_ns = c->start_ns + FLUSH_NS;
+	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
+	while (poll(&in, 1, DRAIN_NS / 1000000) <= 0 && getppid() == c->launch.pid) {
+		fm_recorder_drain(c->recorder);
+		if (fm_now_ns() < flush_ns)
+			continue;
+		flush_ns = fm_now_ns() + FLUSH_NS;
+		if (fm_writer_flush(c->writer))
+			say_write_error_once(c);
+	}
+	c->end_ns = fm_now_ns();
+}
+
 static void hold_signals(void)
 {
 	struct sigaction act = { .sa_handler = SIG_IGN };
@@ -267,8 +303,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
-	if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
-				   &ret->exit_code, diag))) {
+	if (!options->argv) {
+		c.launch.pid = getppid();
+		printf("%s\n", c.shared.env_value);
+		fflush(stdout);
+	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
+					  &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
@@ -279,8 +319,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 						    .max_overhead = options->max_overhead };
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
-	follow(&c);
-	wait_for_stragglers(&c);
+	if (options->argv) {
+		follow(&c);
+		wait_for_stragglers(&c);
+	} else {
+		follow_parent(&c);
+	}
 	atomic_store(&c.shared.header->is_over, 1);
 	if (c.ticker)
 		fm_ticker_stop(c.ticker, &ticks);

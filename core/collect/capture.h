@@ -10,7 +10,7 @@
 struct fm_writer;
 
 struct fm_capture_options {
-	char **argv; // NULL-terminated command of the target
+	char **argv; // NULL-terminated command of the target; NULL: our parent asks to be captured (`record --join`)
 	char **env;  // "NAME=value" to add to its environment, NULL-terminated; NULL = nothing
 	const char *output_path;
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none

@@ -39,6 +39,17 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 	atomic_store_explicit(&t->slot->head, head + rec->size, memory_order_release);
 }
 
+// A thread that ran before the capture began: its first sample stands for the one period since it could have been taken, not
+// for all of its life.
+static FM_SIGSAFE uint64_t cpu_before_first_sample(void)
+{
+	struct timespec cpu;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+	uint64_t used_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+	uint64_t period_ns = 1000000000u / (fm_sig.header->rate_hz ? fm_sig.header->rate_hz : 1);
+	return used_ns > period_ns ? used_ns - period_ns : 0;
+}
+
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
 	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
@@ -66,7 +77,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 				      memory_order_relaxed); // the ticker's words to an earlier thread
 		t->slot = slot;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
-		t->last_cpu_ns = 0;
+		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_first_sample() : 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.

@@ -48,6 +48,7 @@ struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
+	uint64_t first_cpu_ns;    // the thread's CPU time when the capture came to it; 0 unless it had run before
 	uint64_t now_ns;          // when this sample was taken
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
@@ -97,8 +98,10 @@ struct fm_sig_state {
 	struct fm_wire_process *process;
 	uint32_t process_idx;
 	uint32_t pid;
-	uint32_t collector_pid;        // stays when header goes: its last signals may still come
-	uint8_t *shared;               // start of the mapping
+	uint32_t collector_pid;    // stays when header goes: its last signals may still come
+	bool is_late;              // the capture began in a running process: its threads have used CPU before
+	_Atomic uint32_t n_inside; // handlers under way, of all threads; a late capture takes the last one's place at 0
+	uint8_t *shared;           // start of the mapping
 	struct fm_sig_thread *threads; // FM_WIRE_N_SLOTS of them
 	struct fm_sig_code *codes;
 	struct fm_sig_image *images;

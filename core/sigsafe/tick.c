@@ -166,6 +166,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	uint64_t start = fm_cycles();
 	int saved_errno = errno;
 	struct fm_sig_thread *t = NULL;
+	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read: late.c
 	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
 		t = fm_sig_thread_get();
 	if (!t || t->is_busy) {
@@ -204,7 +205,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
 	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
-	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns, memory_order_relaxed);
+	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns - t->first_cpu_ns, memory_order_relaxed);
 	count_cost(t->slot, fm_cycles() - start);
 answered:
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))
@@ -215,5 +216,6 @@ answered:
 	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,
 			      memory_order_release);
 out:
+	atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
 	errno = saved_errno;
 }

@@ -1,0 +1,66 @@
+// A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded, so
+// what it interposes otherwise it does not see: a handler for SIGURG that the program sets meanwhile, a library that is unloaded.
+//
+// Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
+// still look at is taken away: the end of a capture is a mark in its shared memory; that memory is unmapped two captures later; and
+// what belongs to one capture is given to the next only when no handler is under way (n_inside).
+#include "agent/agent.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "sigsafe/state.h"
+
+// A handler takes microseconds of CPU, but its thread may have to wait for one.
+#define QUIET_MS 2000
+
+static bool is_quiet_soon(void)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	for (int i = 0; i < QUIET_MS && atomic_load(&fm_sig.n_inside) != 0; i++)
+		nanosleep(&nap, NULL);
+	return atomic_load(&fm_sig.n_inside) == 0;
+}
+
+const char *fm_agent_late_start(const char *ring_path)
+{
+	static void *retired; // shared memory of the capture before the last
+	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
+		return "this process is being profiled already";
+	if (fm_sig.header && !fm_sig.is_late)
+		return "this process was started by fathom, whose capture has ended; start it without";
+	if (!is_quiet_soon())
+		return "a sample of the last capture is still being taken; try again";
+	void *last = fm_sig.header ? fm_sig.shared : NULL;
+	fm_sig.is_late = true;
+	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
+	if (!fm_agent_start(ring_path))
+		return "the agent could not map the collector's memory, or its tables are full";
+	if (retired)
+		munmap(retired, FM_WIRE_TOTAL_BYTES);
+	retired = last;
+	fm_agent_wrap_handlers(true);
+	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
+	prctl(PR_SET_PTRACER, (unsigned long)fm_sig.collector_pid, 0, 0, 0);
+	return NULL;
+}
+
+void fm_agent_late_stop(void)
+{
+	if (!fm_sig.header || !fm_sig.is_late)
+		return;
+	atomic_store(&fm_sig.header->is_over, 1);
+	is_quiet_soon();
+}
+
+void fm_agent_late_leave(void)
+{
+	if (!fm_sig.header || !fm_sig.is_late)
+		return;
+	fm_agent_wrap_handlers(false);
+	fm_agent_release_signal(FM_TICK_SIGNAL);
+	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+	// The rings' pages go back to the system now; the header, with its mark, stays.
+	madvise(fm_sig.shared + FM_WIRE_HEADER_BYTES, FM_WIRE_TOTAL_BYTES - FM_WIRE_HEADER_BYTES, MADV_REMOVE);
+}
