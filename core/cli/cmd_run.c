@@ -74,6 +74,17 @@ static void copy_script(const char *script, const char *dir)
 			break; // a full disk; the capture says so itself
 }
 
+// Writes the results folder's absolute path to a file.
+static bool tell_results(const char *path, const char *dir, struct fm_diag *diag)
+{
+	_cleanup_free_ char *real = realpath(dir, NULL);
+	_cleanup_fclose_ FILE *f = fopen(path, "we");
+	if (real && f && fprintf(f, "%s\n", real) > 0 && fflush(f) == 0)
+		return true;
+	fm_diag_set(diag, FM_E_IO, "cannot write to %s: %s", path, strerror(errno));
+	return false;
+}
+
 // "fathom run python3 -S script.py": an interpreter named as a program.
 static bool is_python(const char *program)
 {
@@ -103,6 +114,7 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
+	const char *name = NULL, *tell = NULL;
 	bool is_quiet = false, is_cpu = false, no_plots = false;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
@@ -124,6 +136,8 @@ int fm_cmd_run(int argc, char **argv)
 		{ "log-level", 0, FM_OPT_CHOICE, &log_level, "DEBUG|INFO|WARNING|ERROR|CRITICAL",
 		  "least level of log records and warnings kept in logs.log (default WARNING)" },
 		{ "no-plots", 0, FM_OPT_FLAG, &no_plots, NULL, "plots open no windows and wait for nobody" },
+		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
+		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -163,7 +177,11 @@ int fm_cmd_run(int argc, char **argv)
 	char dir[4096], profile[4200], results[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
-	    make_results_dir(output_dir, target.stem, dir, sizeof(dir), &diag)) {
+	    make_results_dir(output_dir, name ? name : target.stem, dir, sizeof(dir), &diag)) {
+		fm_say("%s", diag.text);
+		goto out;
+	}
+	if (tell && !tell_results(tell, dir, &diag)) {
 		fm_say("%s", diag.text);
 		goto out;
 	}

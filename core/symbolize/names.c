@@ -49,10 +49,10 @@ static bool starts_with(struct fm_str s, const char *prefix)
 	return s.len >= n && !memcmp(s.p, prefix, n);
 }
 
-// Fathom's own files in the target: the runner of notebooks, the start-up hook, the runner of jobs.
+// Fathom's own files in the target: the runner of notebooks, the start-up hook, what runs jobs.
 static bool is_ours(struct fm_str path)
 {
-	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job.py" };
+	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job", "/fathom/_magics.py" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(parts); i++)
 		if (memmem(path.p, path.len, parts[i], strlen(parts[i])))
 			return true;

@@ -1,18 +1,45 @@
 """Fathom: a profiler for Python programs and all the native code below them.
 
-This package carries the `fathom` program and its agent, and knows where they are.
+This package carries the `fathom` program and its agent, and knows where they are. From code: run_job() profiles a script or a function,
+job() a block of this process; in IPython and Jupyter, %load_ext fathom brings %fathom and %%fathom.
 """
 
 import os
 import shutil
-from typing import List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
-__all__ = ["__version__", "agent_path", "program_path"]
+if TYPE_CHECKING:
+    from fathom._jobs import Job, JobError, Report, job, run_job
+
+__all__ = ["Job", "JobError", "Report", "__version__", "agent_path", "job", "program_path", "run_job"]
 
 __version__ = "0.1.0"
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _AGENT = "_agent.abi3.so"
+
+
+def __getattr__(name: str) -> Any:
+    """What is for programs is imported when one asks for it: the command `fathom` passes here too, and is in a hurry."""
+    if name in ("Job", "JobError", "Report", "job", "run_job"):
+        from fathom import _jobs
+
+        return getattr(_jobs, name)
+    raise AttributeError("module 'fathom' has no attribute %r" % name)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """%load_ext fathom"""
+    from fathom import _magics
+
+    _magics.load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """%unload_ext fathom"""
+    from fathom import _magics
+
+    _magics.unload(shell)
 
 
 def _first_file(candidates: List[Optional[str]]) -> Optional[str]:

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 import types
-from typing import Any, Dict, List, NamedTuple, NoReturn, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional
 
 # Cell magics whose body is plain code: run without what IPython would add.
 _CODE_MAGICS = ("time", "timeit", "capture", "prun")
@@ -70,6 +70,21 @@ def read_cells(path: str) -> List[Cell]:
 
 def note(text: str) -> None:
     print("fathom: " + text, file=sys.stderr)
+
+
+def execute(text: str, name: str, namespace: Dict[str, Any], wait_for: Optional[Callable[[Any], None]] = None) -> None:
+    """As Jupyter does: what the last line comes to is shown; with wait_for, await needs no function around it."""
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if wait_for else 0
+    tree = compile(text, name, "exec", ast.PyCF_ONLY_AST | flags, dont_inherit=True)
+    parts: List[Any] = [ast.Module(tree.body, [])]
+    if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(";"):
+        parts = [ast.Module(tree.body[:-1], []), ast.Interactive(tree.body[-1:])]
+    for part in parts:
+        mode = "single" if isinstance(part, ast.Interactive) else "exec"
+        code = compile(part, name, mode, flags, dont_inherit=True)
+        result = eval(code, namespace)
+        if wait_for and code.co_flags & 0x80:  # inspect.CO_COROUTINE: it has an await
+            wait_for(result)
 
 
 class Results:
@@ -200,18 +215,7 @@ class Runner:
     # ---- running ----
 
     def execute(self, text: str, name: str) -> None:
-        """As Jupyter does: what the last line comes to is shown; await needs no function around it."""
-        tree = compile(text, name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-        body: List[ast.stmt] = tree.body
-        parts: List[Any] = [ast.Module(body, [])]
-        if body and isinstance(body[-1], ast.Expr) and not text.rstrip().endswith(";"):
-            parts = [ast.Module(body[:-1], []), ast.Interactive(body[-1:])]
-        for part in parts:
-            mode = "single" if isinstance(part, ast.Interactive) else "exec"
-            code = compile(part, name, mode, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
-            result = eval(code, self.namespace)
-            if code.co_flags & 0x80:  # inspect.CO_COROUTINE: it has an await
-                self._wait_for(result)
+        execute(text, name, self.namespace, self._wait_for)
 
     def _wait_for(self, coroutine: Any) -> None:
         import asyncio

@@ -1,0 +1,322 @@
+"""Profiling from code: run_job() for a script or a function, job() for a block of this process.
+
+    report = fathom.run_job("simulate.py", "input.toml", output_dir="runs", name="first try")
+    report = fathom.run_job(simulate, 1000, output_dir="runs")
+    with fathom.job(output_dir="runs", name="warm-up") as job:
+        simulate(1000)
+    print(job.report.summary)
+
+Results lie where `fathom run` puts them: OUTPUT_DIR/NAME/<UTC date and time>/.
+"""
+
+import importlib.machinery
+import importlib.util
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from types import TracebackType
+from typing import Any, Callable, Dict, List, Optional, Type, Union
+
+from fathom import agent_path, program_path
+
+__all__ = ["Job", "JobError", "Report", "job", "run_job"]
+
+Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
+_NO_VALUE = object()
+
+
+class JobError(RuntimeError):
+    """The job could not be run, or gave no result; the message says why."""
+
+
+class Report:
+    """What a job left: a results folder, and everything that can be read from it."""
+
+    def __init__(self, folder: str, exit_code: Optional[int], value: Any = _NO_VALUE) -> None:
+        self.folder = folder
+        """The results folder, an absolute path."""
+        self.exit_code = exit_code
+        """As a shell would give it (128 + N for signal N); None for a block of a process that goes on."""
+        self._value = value
+        self._json: Optional[Dict[str, Any]] = None
+
+    def _file(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    @property
+    def profile(self) -> str:
+        """The capture, for `fathom report`, `view`, `export`."""
+        return self._file("profile.fathom")
+
+    @property
+    def text_path(self) -> str:
+        """The text report."""
+        return self._file("profile_results.txt")
+
+    @property
+    def logs(self) -> str:
+        """Warnings and log records; not there for a block of this process."""
+        return self._file("logs.log")
+
+    @property
+    def html(self) -> Optional[str]:
+        """The page to look at, if there is one."""
+        return self._file("report.html") if os.path.exists(self._file("report.html")) else None
+
+    @property
+    def summary(self) -> str:
+        """The report as text."""
+        with open(self.text_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    @property
+    def json(self) -> Dict[str, Any]:
+        """All numbers (`fathom report --json`); read once, when first asked for."""
+        if self._json is None:
+            command = [program_path(), "report", "--json", self.profile]
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            if done.returncode != 0:
+                raise JobError(done.stderr.decode(errors="replace").strip())
+            self._json = json.loads(done.stdout.decode())
+        return self._json
+
+    @property
+    def value(self) -> Any:
+        """What the function returned."""
+        if self._value is _NO_VALUE:
+            raise JobError("the job returned no value: exit status %s, see %s" % (self.exit_code, self.folder))
+        return self._value
+
+    def __repr__(self) -> str:
+        return "<fathom.Report %s>" % self.folder
+
+
+def _name_for_folder(name: str) -> str:
+    return re.sub(r"[/\0]", "_", name).strip() or "job"
+
+
+def _options(options: Dict[str, Any]) -> List[str]:
+    """rate=2000 -> --rate=2000, cpu=True -> --cpu: the options of the command line under the same names."""
+    args = []
+    for key, value in options.items():
+        name = "--" + key.replace("_", "-")
+        if value is True:
+            args.append(name)
+        elif value is not None and value is not False:
+            args.append("%s=%s" % (name, value))
+    return args
+
+
+def _wants(name: Optional[str], target: Any) -> str:
+    """The name of a job: the one given, else the function's."""
+    target = getattr(target, "func", target)  # of a functools.partial
+    return _name_for_folder(
+        name or getattr(target, "__qualname__", type(target).__name__).replace("<", "").replace(">", "")
+    )
+
+
+def run_job(
+    target: Target,
+    *args: Any,
+    output_dir: Union[str, "os.PathLike[str]"] = ".fathom",
+    name: Optional[str] = None,
+    python: Optional[str] = None,
+    quiet: bool = True,
+    **options: Any,
+) -> Report:
+    """Runs a script, a notebook or a function under fathom, waits for its end and returns the report.
+
+    A path is run by `python` (default: this one) with args as its arguments. A function is called with args in a new process of
+    this Python, as multiprocessing's spawn would start it: its time and memory are its own, and nothing of this process is in the way. For that
+    it and args are pickled; a function that cannot be (a lambda, one defined in a notebook) is called here, inside job().
+
+    name: of the results folder below output_dir (default: the script's or the function's). quiet=False prints the report. Other options are
+    those of `fathom run`: rate=2000, log_level="INFO", no_plots=True, detailed=True.
+
+    A job that fails is no exception here: look at exit_code. Report.value is what the function returned, and raises JobError if it did not.
+    """
+    if os.environ.get("FATHOM_JOB"):
+        raise JobError(
+            "run_job was called while a job's own script was being imported; put the call under if __name__ == '__main__':"
+        )
+    command = [program_path(), "run", "--output-dir", os.fspath(output_dir), "--python", python or sys.executable]
+    command += ["--quiet"] if quiet else []
+    if not callable(target):
+        path = os.fspath(target)
+        command += ["--name", _name_for_folder(name)] if name else []
+        return _launch(command + _options(options), [path, *map(str, args)], None)
+    try:
+        from multiprocessing import spawn
+
+        preparation = spawn.get_preparation_data("fathom-job")
+        preparation.pop("authkey", None)  # cannot be pickled here, and there is nobody to talk to
+        work = pickle.dumps((target, args))
+        prepared = pickle.dumps(preparation)
+        _check_can_be_found(target)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return _call_here(target, args, output_dir, name, options)
+    command += ["--name", _wants(name, target)]
+    runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_job.py")
+    with tempfile.TemporaryDirectory(prefix="fathom-job-") as folder:
+        with open(os.path.join(folder, "job"), "wb") as file:
+            pickle.dump((prepared, work), file)
+        return _launch(command + _options(options), [runner, folder], os.path.join(folder, "value"))
+
+
+def _check_can_be_found(target: Any) -> None:
+    """A function of an interactive __main__ pickles well, but no other process will find it."""
+    if getattr(target, "__module__", None) == "__main__" and not hasattr(sys.modules["__main__"], "__file__"):
+        raise pickle.PicklingError
+
+
+def _launch(command: List[str], target: List[str], value_path: Optional[str]) -> Report:
+    with tempfile.NamedTemporaryFile("r", prefix="fathom-results-", encoding="utf-8") as told:
+        done = subprocess.run(command + ["--tell-results", told.name] + target)
+        folder = told.read().strip()
+    if not folder:
+        raise JobError("fathom could not run %s; its own message says why" % target[0])
+    value = _NO_VALUE
+    if value_path and os.path.exists(value_path):
+        with open(value_path, "rb") as file:
+            value = pickle.load(file)
+    return Report(folder, done.returncode, value)
+
+
+def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Optional[str], options: Any) -> Report:
+    with Job(output_dir, _wants(name, target), options) as here:
+        value = target(*args)
+    assert here.report is not None
+    here.report._value = value
+    return here.report
+
+
+# ---- a block of this process ----
+
+
+def _load_agent() -> Any:
+    """The agent as a module, whether it lies in this package, in a build folder or in lib."""
+    if "fathom._agent" not in sys.modules:
+        loader = importlib.machinery.ExtensionFileLoader("fathom._agent", agent_path())
+        spec = importlib.util.spec_from_loader("fathom._agent", loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        loader.exec_module(module)
+        sys.modules["fathom._agent"] = module
+    return sys.modules["fathom._agent"]
+
+
+def _make_folder(output_dir: Any, name: str) -> str:
+    parent = os.path.join(os.path.abspath(os.fspath(output_dir)), name)
+    os.makedirs(parent, exist_ok=True)
+    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime())
+    for number in range(1, 1000):
+        folder = os.path.join(parent, stamp if number == 1 else "%s_%d" % (stamp, number))
+        try:
+            os.mkdir(folder)
+            return folder
+        except FileExistsError:
+            continue
+    raise JobError("there are a thousand results of this second in %s" % parent)
+
+
+class Job:
+    """One capture of this process, from __enter__ to __exit__: all threads, and children that it forks meanwhile.
+
+    A collector is started beside this process; the agent joins it. CPU time only: memory and log records need `fathom run` or run_job().
+    """
+
+    def __init__(self, output_dir: Any, name: str, options: Optional[Dict[str, Any]] = None) -> None:
+        self.report: Optional[Report] = None
+        """There after the block."""
+        self._output_dir, self._name, self._options = output_dir, name, dict(options or {})
+        self._sources: Dict[str, str] = {}
+        self._collector: Any = None
+        self._pid = 0
+
+    def add_source(self, name: str, text: str) -> None:
+        """Before the block: text of code that no file has, under the name it was compiled with."""
+        self._sources[name] = text
+
+    def __enter__(self) -> "Job":
+        agent = _load_agent()
+        if agent.is_active():
+            raise JobError("this process is being profiled already; one capture at a time")
+        folder = _make_folder(self._output_dir, self._name)
+        sources = os.path.join(folder, "cells")
+        command = [
+            program_path(),
+            "record",
+            "--join",
+            "-o",
+            os.path.join(folder, "profile.fathom"),
+            "--sources",
+            sources,
+        ]
+        if self._sources:
+            os.mkdir(sources)
+        for name, text in self._sources.items():
+            with open(os.path.join(sources, name), "w", encoding="utf-8", errors="replace") as file:
+                file.write(text)
+        # In a session of its own: a Ctrl-C or the end of a terminal is not meant for it, and it must still finish the file.
+        self._collector = subprocess.Popen(
+            command + _options(self._options),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self._folder, self._pid = folder, os.getpid()
+        assert self._collector.stdout is not None
+        ring = self._collector.stdout.readline().decode().strip()
+        try:
+            if not ring:
+                raise JobError(self._collector.communicate()[1].decode(errors="replace").strip())
+            agent.start(ring)
+        except RuntimeError as error:
+            self._end_collector()
+            raise JobError(str(error)) from None
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]] = None,
+        error: Optional[BaseException] = None,
+        trace: Optional[TracebackType] = None,
+    ) -> None:
+        if os.getpid() != self._pid:
+            return  # a forked child that leaves the block: the capture is its parent's
+        agent = _load_agent()
+        agent.stop()
+        said = self._end_collector()
+        agent.leave()
+        if self._collector.returncode != 0:
+            raise JobError(said or "the collector ended with status %d" % self._collector.returncode)
+        self.report = Report(self._folder, None)
+        with open(self.report.text_path, "wb") as file:
+            subprocess.run([program_path(), "report", self.report.profile], stdin=subprocess.DEVNULL, stdout=file)
+
+    def _end_collector(self) -> str:
+        """Its last word is a byte, not the end of the pipe: forked children hold that open too."""
+        try:
+            said: bytes = self._collector.communicate(b"q")[1]
+        except (BrokenPipeError, ValueError):
+            self._collector.wait()
+            return ""
+        return said.decode(errors="replace").strip()
+
+
+def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job", **options: Any) -> Job:
+    """A context manager that profiles the block below it, in this process; its report is there afterwards.
+
+        with fathom.job(output_dir="runs", name="warm-up", rate=2000) as job:
+            simulate(1000)
+        print(job.report.summary)
+
+    options are those of `fathom record`: rate=2000, no_native=True. One at a time in a process, and not in one that `fathom run` started.
+    """
+    return Job(output_dir, _name_for_folder(name), options)

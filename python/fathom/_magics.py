@@ -1,0 +1,82 @@
+"""%fathom and %%fathom, for IPython and Jupyter: %load_ext fathom."""
+
+import linecache
+import os
+from typing import Any, Dict, List, Optional, Tuple
+
+from fathom._jobs import Job, JobError, Report
+from fathom._notebook import execute
+
+_USAGE = "options of %fathom look like --rate=2000 and stand before the statement"
+
+
+def load(shell: Any) -> None:
+    """From here on cells are called In [3], in profiles as on the screen."""
+    compiler = shell.compile
+    if not hasattr(compiler, "_fathom_name"):
+        compiler._fathom_name = compiler.get_code_name
+        compiler.get_code_name = lambda raw, transformed, number: "In [%d]" % (number + (number == 0))
+    shell.register_magic_function(lambda line, cell=None: _fathom(shell, line, cell), "line_cell", "fathom")
+
+
+def unload(shell: Any) -> None:
+    if hasattr(shell.compile, "_fathom_name"):
+        shell.compile.get_code_name = shell.compile._fathom_name
+        del shell.compile._fathom_name
+    shell.magics_manager.magics["line"].pop("fathom", None)
+    shell.magics_manager.magics["cell"].pop("fathom", None)
+
+
+def _split(line: str) -> Tuple[Dict[str, Any], str]:
+    """(options, what follows them)"""
+    options: Dict[str, Any] = {}
+    while line.startswith("--"):
+        word, _, line = line.partition(" ")
+        key, equals, value = word[2:].partition("=")
+        if not key:
+            raise JobError(_USAGE)
+        options[key] = value if equals else True
+        line = line.lstrip()
+    return options, line
+
+
+def _fathom(shell: Any, line: str, cell: Optional[str]) -> None:
+    """Profile a statement (%fathom stmt) or a cell (%%fathom) and show the report.
+
+    --name=N names the results folder, --output-dir=D says where it goes; the rest are options of `fathom record`: %%fathom --rate=5000
+    """
+    options, statement = _split(line.strip())
+    output_dir, name = options.pop("output-dir", ".fathom"), options.pop("name", "cell")
+    if cell is not None and statement:
+        raise JobError(_USAGE)
+    where = "In [%d]" % shell.execution_count
+    if cell is not None:
+        text = "\n" + str(shell.transform_cell(cell))  # at the lines that it has below %%fathom
+        _remember(where, "%%fathom " + line + "\n" + cell)
+    else:
+        text = str(shell.transform_cell(statement))
+        where = "%fathom"
+        _remember(where, statement)
+    job = Job(output_dir, name, options)
+    for file, entry in list(linecache.cache.items()):
+        if file.startswith("In [") or file == "%fathom":
+            job.add_source(file, "".join(entry[2]) if len(entry) > 2 else "")
+    try:
+        with job:
+            execute(text, where, shell.user_ns)
+    finally:
+        if job.report:
+            _show(job.report)
+
+
+def _remember(name: str, text: str) -> None:
+    lines: List[str] = [part + "\n" for part in text.split("\n")]
+    linecache.cache[name] = (len(text), None, lines, name)
+
+
+def _show(report: Report) -> None:
+    print(report.summary)
+    if report.html:
+        from IPython.display import IFrame, display
+
+        display(IFrame(os.path.relpath(report.html), "100%", 600))

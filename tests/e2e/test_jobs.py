@@ -1,0 +1,246 @@
+"""Profiling from code: run_job(), job(), and IPython's %fathom. What each function burns is known."""
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, Tuple
+
+import pytest
+from capture import ROOT, Python
+from guest import LONG, clean_env, run, some_pythons
+from runs import BURN, fathom_run, python_with
+
+each_python = True  # conftest: chosen here
+
+
+def run_code(python: str, folder: Path, code: str, **more: Any) -> Tuple[Dict[str, Any], Any]:
+    """Runs a script that can import fathom; (what it printed last, as JSON; the run)."""
+    script = folder / "generator.py"
+    script.write_text("import json, os, sys\nimport fathom\n" + BURN + textwrap.dedent(code))
+    more.setdefault("env", clean_env({"PYTHONPATH": str(ROOT / "python")}))
+    done = run([python, script], cwd=folder, **more)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return json.loads(done.stdout.splitlines()[-1]), done
+
+
+SECONDS = """
+def seconds(report, name):
+    return sum(f["total_s"] for f in report.json["functions"] if f["name"] == name)
+"""
+
+RUN_JOB = (
+    SECONDS
+    + """
+import functools, warnings
+class Simulation:
+    def __init__(self, size): self.size = size
+    def __call__(self, n):
+        warnings.warn("in the job")
+        burn(self.size)
+        return {"n": n, "pid": os.getpid()}
+def plain(n, size=0.1):
+    burn(size)
+    return n
+def fails(): raise ValueError("not today")
+def leaves(): os._exit(9)
+if __name__ == "__main__":
+    out = {}
+    report = fathom.run_job(Simulation(0.3), 5, output_dir="runs", name="first try", rate=2000)
+    out["call"] = [report.value["n"], report.value["pid"] != os.getpid(), report.exit_code, seconds(report, "__call__")
+                   or seconds(report, "Simulation.__call__")]
+    out["files"] = [os.path.relpath(report.folder, "runs").split("/")[0], os.path.exists(report.profile), os.path.exists(report.text_path),
+                    "in the job" in open(report.logs).read(), "burn" in report.summary, report.json["rate_hz"]]
+    out["partial"] = [fathom.run_job(functools.partial(plain, size=0.01), 7, output_dir="runs").value]
+    failed, left = fathom.run_job(fails, output_dir="runs"), fathom.run_job(leaves, output_dir="runs")
+    out["codes"] = [failed.exit_code, left.exit_code]
+    for report in (failed, left):
+        try: report.value
+        except fathom.JobError as error: out.setdefault("errors", []).append(str(error))
+    with open("a script.py", "w") as file: file.write("import sys; print(sys.argv[1:]); sys.exit(4)")
+    report = fathom.run_job("a script.py", "x", 2, output_dir="runs")
+    out["script"] = [report.exit_code, os.path.relpath(report.folder, "runs").split("/")[0]]
+    try: fathom.run_job("nowhere.py", output_dir="runs")
+    except fathom.JobError as error: out["missing"] = str(error)
+    here = fathom.run_job(lambda n: (burn(0.2), os.getpid() == n)[1], os.getpid(), output_dir="runs")
+    out["here"] = [here.value, here.exit_code, seconds(here, "burn")]
+    print(json.dumps(out))
+"""
+)
+
+
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
+def test_run_job(python: Python, tmp_path: Path) -> None:
+    out, done = run_code(python.path, tmp_path, RUN_JOB)
+    assert out["call"][:3] == [5, True, 0] and out["call"][3] == pytest.approx(0.3, abs=0.06)
+    assert out["files"] == ["first try", True, True, True, True, 2000]
+    assert out["partial"] == [7] and out["codes"] == [1, 9]
+    assert all("returned no value" in text for text in out["errors"]) and len(out["errors"]) == 2
+    assert out["script"] == [4, "a script"] and "['x', '2']" in done.stdout
+    assert "nowhere.py" in out["missing"] and "nowhere.py" in done.stderr
+    # A lambda cannot be pickled: called in this process, and still measured.
+    assert out["here"][:2] == [True, None] and out["here"][2] == pytest.approx(0.2, abs=0.05)
+
+
+def test_unguarded_script(tmp_path: Path) -> None:
+    """The new process imports the script; a call at its top level is told so instead of starting processes without end."""
+    (tmp_path / "generator.py").write_text(
+        "import fathom\ndef f(): return 1\nprint(fathom.run_job(f, output_dir='runs').exit_code)\n"
+    )
+    env = clean_env({"PYTHONPATH": str(ROOT / "python")})
+    done = run([some_pythons()[0].path, tmp_path / "generator.py"], cwd=tmp_path, env=env)
+    assert done.stdout == "1\n" and "if __name__ == '__main__'" in done.stderr
+
+
+JOB = (
+    SECONDS
+    + """
+import gc, signal, threading
+def before(): burn(0.3)
+def inside(): burn(0.3)
+def beside():
+    while not over: burn(0.01)
+def late_thread(): burn(0.2)
+def in_child(): burn(0.2)
+before()
+over = False
+thread = threading.Thread(target=beside)
+thread.start()
+time.sleep(0.3)                                  # it has used CPU that is no business of the capture
+handler = lambda *_: caught.append(1)
+caught = []
+signal.signal(signal.SIGUSR1, handler)
+fds, maps = len(os.listdir("/proc/self/fd")), sum("fathom" in line for line in open("/proc/self/maps"))
+with fathom.job(output_dir="runs", name="block") as job:
+    inside()
+    other = threading.Thread(target=late_thread); other.start(); other.join()
+    pid = os.fork()
+    if pid == 0:
+        in_child()
+        os._exit(0)
+    os.waitpid(pid, 0)
+    os.kill(os.getpid(), signal.SIGUSR1)
+    try: fathom.job().__enter__()
+    except fathom.JobError as error: nested = str(error)
+    cpu_beside = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+before()
+again = []
+for i in range(3):
+    with fathom.job(output_dir="runs", name="again") as each: burn(0.05)
+    again.append(seconds(each.report, "burn"))
+try:
+    with fathom.job(output_dir="runs", name="raises") as raised:
+        burn(0.05); raise KeyError("through")
+except KeyError: pass
+over = True; thread.join()
+os.kill(os.getpid(), signal.SIGUSR1)
+threads = sorted(t["cpu_s"] for t in job.report.json["threads"])
+print(json.dumps({
+    "inside": seconds(job.report, "inside"), "before": seconds(job.report, "before"), "late": seconds(job.report, "late_thread"),
+    "child": seconds(job.report, "in_child"), "beside": seconds(job.report, "beside"), "wall": job.report.json["wall_s"],
+    "cpu": job.report.json["cpu_s"], "threads": threads, "nested": nested, "caught": len(caught),
+    "handler": signal.getsignal(signal.SIGUSR1) is handler, "raised": seconds(raised.report, "burn"), "again": again,
+    "fds": len(os.listdir("/proc/self/fd")) - fds, "exit": job.report.exit_code,
+    "coverage": [c["what"] for c in job.report.json["coverage"]],
+    "blocked": [l.split()[1] for l in open("/proc/self/status") if l.startswith("SigCgt")],
+}))
+"""
+)
+
+
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
+def test_job(python: Python, tmp_path: Path) -> None:
+    """A block of this process: what it and its threads and forks did meanwhile, and nothing from before or after."""
+    out, _ = run_code(python.path, tmp_path, JOB)
+    for name, seconds in (("inside", 0.3), ("late", 0.2), ("child", 0.2)):
+        assert out[name] == pytest.approx(seconds, abs=0.06), (name, out)
+    assert out["before"] == 0
+    # The thread beside had run before: no more than the time that passed can be its.
+    assert 0 < out["beside"] <= out["wall"] and max(out["threads"]) <= out["wall"] + 0.01
+    assert out["nested"].startswith("this process is being profiled already")
+    assert out["caught"] == 2 and out["handler"] and out["fds"] == 0 and out["exit"] is None
+    assert out["raised"] >= 0.04 and all(s > 0 for s in out["again"])
+    assert "programs that this one started meanwhile" in out["coverage"]
+    sigurg = 1 << 22
+    assert not int(out["blocked"][0], 16) & sigurg  # given back
+
+
+STORM = """
+import threading
+stop = False
+def spin():
+    while not stop: sum(range(300))
+def churn():
+    while not stop:
+        t = threading.Thread(target=lambda: burn(0.002)); t.start(); t.join()
+for target in [spin] * 3 + [churn] * 2: threading.Thread(target=target).start()
+sizes = []
+for i in range(%d):
+    with fathom.job(output_dir="runs", name="storm", rate=10000) as job:
+        burn(0.03)
+        pid = os.fork()
+        if pid == 0: os._exit(0)
+        os.waitpid(pid, 0)
+    assert job.report.json["samples"] > 0
+    sizes.append(sum(int(l.split()[1]) for l in open("/proc/self/smaps") if l.startswith("Rss:")))
+    mapped = sum("memfd:fathom" in l for l in open("/proc/self/maps"))
+stop = True
+print(json.dumps({"growth": sizes[-1] - sizes[2], "mapped": mapped}))
+"""
+
+
+def test_many_captures(tmp_path: Path) -> None:
+    """One capture after the other at 10 kHz while threads run, come and go: no crash, and no memory left behind."""
+    for python in some_pythons():
+        out, _ = run_code(python.path, tmp_path, STORM % (40 if LONG else 5))
+        assert out["mapped"] <= 2 and out["growth"] < 8192, (str(python), out)
+
+
+def test_not_under_fathom_run(tmp_path: Path) -> None:
+    script = tmp_path / "s.py"
+    script.write_text(
+        "import fathom\ntry:\n    with fathom.job(): pass\nexcept fathom.JobError as error: print(error)\n"
+    )
+    env = clean_env({"PYTHONPATH": str(ROOT / "python")})
+    results = fathom_run(tmp_path, [script], python=some_pythons()[-1].path, env=env)
+    assert results.done.stdout == "this process is being profiled already; one capture at a time\n", results.done.stderr
+
+
+IPYTHON = """
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+config = Config(); config.HistoryManager.enabled = False
+shell = InteractiveShell.instance(config=config)
+def cell(text):
+    result = shell.run_cell(text, store_history=True)
+    if result.error_in_exec or result.error_before_exec: print("ERROR", result.error_in_exec or result.error_before_exec)
+cell("%load_ext fathom")
+cell("import time\\ndef burn(seconds):\\n    end = time.thread_time() + seconds\\n    while time.thread_time() < end:\\n        sum(range(2000))")
+cell("%%fathom --name=a_cell --rate=2000\\nx = 5\\nburn(0.3)\\nx + 1")
+cell("%fathom --name=a_line burn(0.1)")
+cell("print(x)")
+cell("%%fathom --name=bad\\nburn(0.05)\\n1 / 0")
+cell("%%fathom nonsense\\n1")
+cell("%unload_ext fathom")
+"""
+
+
+def test_ipython_magics(tmp_path: Path) -> None:
+    python = python_with("IPython")
+    (tmp_path / "session.py").write_text(IPYTHON)
+    env = clean_env({"PYTHONPATH": str(ROOT / "python"), "IPYTHONDIR": str(tmp_path / "ipython"), "NO_COLOR": "1"})
+    done = run([python, tmp_path / "session.py"], cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stderr
+    out = done.stdout
+    assert "\n5\n" in out and "ERROR division by zero" in out and "ERROR options of %fathom" in out, out
+    # Cells by the names they have on the screen, with their text; the hot line is the body's third.
+    assert "In [2]" in out and "sum(range(2000))" in out
+
+    def functions(name: str) -> Dict[str, Dict[str, Any]]:
+        (profile,) = (tmp_path / ".fathom" / name).glob("*/profile.fathom")
+        found = run([ROOT / "build" / "fathom", "report", "--json", profile])
+        return {f["name"]: f for f in json.loads(found.stdout)["functions"] if f["kind"] == "python"}
+
+    cell = functions("a_cell")
+    assert cell["burn"]["file"] == "In [2]" and cell["burn"]["total_s"] == pytest.approx(0.3, abs=0.06)
+    assert functions("a_line")["burn"]["total_s"] == pytest.approx(0.1, abs=0.04)
+    assert functions("bad")["burn"]["total_s"] == pytest.approx(0.05, abs=0.03)
