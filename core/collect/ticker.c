@@ -57,6 +57,7 @@ struct tick_thread {
 	int slot;         // index, -1 = not known yet
 	uint32_t skip;    // ticks to let pass before the next look
 	uint64_t ran_ns;  // when it was last seen running
+	bool is_gone;     // it has ended, as far as its file tells
 	uint64_t sent_ns; // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
@@ -202,14 +203,16 @@ static void scan_processes(struct fm_ticker *k)
 	}
 }
 
-static bool is_running(const struct tick_thread *t)
+static bool is_running(struct tick_thread *t)
 {
 	char text[512];
 	if (t->fd < 0)
 		return false;
 	ssize_t n = pread(t->fd, text, t->fd_is_stat ? sizeof(text) - 1 : 8, 0);
-	if (n <= 0)
+	if (n <= 0) {
+		t->is_gone = true;
 		return false;
+	}
 	if (!t->fd_is_stat)
 		return text[0] == 'r'; // "running"
 	text[n] = 0;
@@ -342,8 +345,11 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 			p->n_links = st.st_nlink;
 			scan_threads(k, p, now_ns);
 		}
-		for (size_t j = 0; j < p->threads.n; j++)
+		for (size_t j = 0; j < p->threads.n; j++) {
 			tick_thread(k, p, &p->threads.items[j], now_ns);
+			if (p->threads.items[j].is_gone)
+				p->n_links = 0; // scan: one that took its place leaves their number as it was
+		}
 	}
 }
 
