@@ -6,6 +6,7 @@
 // what belongs to one capture is given to the next only when no handler is under way (n_inside).
 #include "agent/agent.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -26,6 +27,7 @@ static bool is_quiet_soon(void)
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static void *retired; // shared memory of the capture before the last
+	unsigned long collector_pid;
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)
@@ -35,14 +37,15 @@ const char *fm_agent_late_start(const char *ring_path)
 	void *last = fm_sig.header ? fm_sig.shared : NULL;
 	fm_sig.is_late = true;
 	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
+	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
+	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
+		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
 	if (!fm_agent_start(ring_path))
 		return "the agent could not map the collector's memory, or its tables are full";
 	if (retired)
 		munmap(retired, FM_WIRE_TOTAL_BYTES);
 	retired = last;
 	fm_agent_wrap_handlers(true);
-	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
-	prctl(PR_SET_PTRACER, (unsigned long)fm_sig.collector_pid, 0, 0, 0);
 	return NULL;
 }
 

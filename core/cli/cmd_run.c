@@ -203,7 +203,8 @@ int fm_cmd_run(int argc, char **argv)
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
 	else if (target.python || is_python(target.argv.items[0]))
-		left.no_logs = "Python was told to skip its start-up files (-S, -I, -E) or never got so far";
+		left.no_logs =
+			"Python skipped its start-up files (-S, -I, -E), ended before them, or could not write here";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;

@@ -200,6 +200,10 @@ def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Opt
 
 def _load_agent() -> Any:
     """The agent as a module, whether it lies in this package, in a build folder or in lib."""
+    if "t" in getattr(sys, "abiflags", ""):
+        raise JobError(
+            "a free-threaded Python cannot be profiled from within yet; use 'fathom run' or run_job with a script"
+        )
     if "fathom._agent" not in sys.modules:
         loader = importlib.machinery.ExtensionFileLoader("fathom._agent", agent_path())
         spec = importlib.util.spec_from_loader("fathom._agent", loader)

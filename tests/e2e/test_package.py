@@ -1,5 +1,6 @@
 """The wheel holds everything, and what it installs runs."""
 
+import json
 import os
 import subprocess
 import sys
@@ -37,7 +38,14 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
-    expected = {"fathom/__init__.py", "fathom/__main__.py", "fathom/py.typed", "fathom/_bin/fathom"}
+    expected = {
+        "fathom/__init__.py",
+        "fathom/__main__.py",
+        "fathom/py.typed",
+        "fathom/_bin/fathom",
+        "fathom/_notebook.py",
+    }
+    expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py"}
     if list((root / "core" / "agent").glob("*.c")):
         expected.add("fathom/_agent.abi3.so")
     assert expected <= names
@@ -93,3 +101,37 @@ def test_missing_program_is_one_line(root: Path, tmp_path: Path) -> None:
     result = run([sys.executable, "-m", "fathom", "report", "x"], env=environment)
     assert result.returncode == 1
     assert len(result.stdout.splitlines()) == 1 and "reinstall" in result.stdout
+
+
+SESSION = """
+import glob, json, subprocess, sys
+import fathom
+def f(): return sum(range(3000000))
+if __name__ == "__main__":
+    value = fathom.run_job(f, output_dir="runs").value
+    with fathom.job(output_dir="runs") as job: f()
+    subprocess.run([sys.argv[1], "run", "-q", "--output-dir", "runs", "n.ipynb"], check=True)
+    (log,) = glob.glob("runs/n/*/logs.log")
+    print(json.dumps([value, job.report.json["samples"] > 0, open(log).read().split()[-1]]))
+"""
+
+
+def test_installed_package_runs_jobs_and_notebooks(installed: Path, tmp_path: Path) -> None:
+    """What runs inside the target is found from the wheel, too."""
+    (tmp_path / "session.py").write_text(SESSION)
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "source": "import logging; logging.error('logged')"}
+    (tmp_path / "n.ipynb").write_text(json.dumps({"nbformat": 4, "metadata": {}, "cells": [cell]}))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    result = run([str(installed / "python"), "session.py", str(installed / "fathom")], cwd=tmp_path, env=environment)
+    assert result.stdout.splitlines()[-1] == '[4499998500000, true, "logged"]', result.stdout
+
+
+def test_make_install_brings_them_too(root: Path, build: Path, tmp_path: Path) -> None:
+    """Without a wheel the program in bin finds them in lib/fathom."""
+    result = run(["meson", "install", "-C", str(build), "--no-rebuild", "--destdir", str(tmp_path)])
+    assert result.returncode == 0, result.stdout
+    (program,) = tmp_path.glob("**/bin/fathom")
+    (tmp_path / "s.py").write_text("import warnings; warnings.warn('seen')")
+    result = run([str(program), "run", "-q", "--output-dir", "runs", "s.py"], cwd=tmp_path)
+    (log,) = (tmp_path / "runs" / "s").glob("*/logs.log")
+    assert result.returncode == 0 and log.read_text().endswith("UserWarning: seen\n")

@@ -179,13 +179,17 @@ def _watch_logging(logging, log):
 def install(text):
     settings = _Settings(text)
     watcher = Watcher()
-    log = _Log(settings.log_path, settings.level)
-    if settings.level <= 30:
+    try:
+        log = _Log(settings.log_path, settings.level)
+    except OSError:
+        log = None  # the program runs as another user, say
+    if log and settings.level <= 30:
         # Here and not when the program imports it: warnings that the interpreter itself gives need no import.
         import warnings
 
         _watch_warnings(warnings, log)
-    watcher.add("logging", lambda module: _watch_logging(module, log))
+    if log:
+        watcher.add("logging", lambda module: _watch_logging(module, log))
     if "p" in settings.flags:
         import _fathom_plots
 
