@@ -4,25 +4,41 @@ import linecache
 import os
 from typing import Any, Dict, List, Optional, Tuple
 
-from fathom._jobs import Job, JobError, Report
+from IPython.core.error import UsageError
+
+from fathom._jobs import Job, Report
 from fathom._notebook import execute
 
 _USAGE = "options of %fathom look like --rate=2000 and stand before the statement"
 
 
+class _Names:
+    """Stands in for a compiler's get_code_name: from here on cells are called In [3], in profiles as on the screen."""
+
+    def __init__(self, original: Any) -> None:
+        self.original = original
+        self.last = "In [0]"  # the cell that is running
+
+    def __call__(self, raw: str, transformed: str, number: int) -> str:
+        self.last = "In [%d]" % number
+        return self.last
+
+
 def load(shell: Any) -> None:
-    """From here on cells are called In [3], in profiles as on the screen."""
-    compiler = shell.compile
-    if not hasattr(compiler, "_fathom_name"):
-        compiler._fathom_name = compiler.get_code_name
-        compiler.get_code_name = lambda raw, transformed, number: "In [%d]" % (number + (number == 0))
-    shell.register_magic_function(lambda line, cell=None: _fathom(shell, line, cell), "line_cell", "fathom")
+    if not isinstance(shell.compile.get_code_name, _Names):
+        shell.compile.get_code_name = _Names(shell.compile.get_code_name)
+
+    def fathom(line: str, cell: Optional[str] = None) -> None:
+        __tracebackhide__ = True  # IPython leaves such frames out: an error in the cell is the cell's
+        _fathom(shell, line, cell)
+
+    fathom.__doc__ = _fathom.__doc__
+    shell.register_magic_function(fathom, "line_cell", "fathom")
 
 
 def unload(shell: Any) -> None:
-    if hasattr(shell.compile, "_fathom_name"):
-        shell.compile.get_code_name = shell.compile._fathom_name
-        del shell.compile._fathom_name
+    if isinstance(shell.compile.get_code_name, _Names):
+        shell.compile.get_code_name = shell.compile.get_code_name.original
     shell.magics_manager.magics["line"].pop("fathom", None)
     shell.magics_manager.magics["cell"].pop("fathom", None)
 
@@ -34,7 +50,7 @@ def _split(line: str) -> Tuple[Dict[str, Any], str]:
         word, _, line = line.partition(" ")
         key, equals, value = word[2:].partition("=")
         if not key:
-            raise JobError(_USAGE)
+            raise UsageError(_USAGE)
         options[key] = value if equals else True
         line = line.lstrip()
     return options, line
@@ -45,11 +61,12 @@ def _fathom(shell: Any, line: str, cell: Optional[str]) -> None:
 
     --name=N names the results folder, --output-dir=D says where it goes; the rest are options of `fathom record`: %%fathom --rate=5000
     """
+    __tracebackhide__ = True
     options, statement = _split(line.strip())
     output_dir, name = options.pop("output-dir", ".fathom"), options.pop("name", "cell")
     if cell is not None and statement:
-        raise JobError(_USAGE)
-    where = "In [%d]" % shell.execution_count
+        raise UsageError(_USAGE)
+    where = shell.compile.get_code_name.last
     if cell is not None:
         text = "\n" + str(shell.transform_cell(cell))  # at the lines that it has below %%fathom
         _remember(where, "%%fathom " + line + "\n" + cell)

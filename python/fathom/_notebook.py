@@ -74,6 +74,7 @@ def note(text: str) -> None:
 
 def execute(text: str, name: str, namespace: Dict[str, Any], wait_for: Optional[Callable[[Any], None]] = None) -> None:
     """As Jupyter does: what the last line comes to is shown; with wait_for, await needs no function around it."""
+    __tracebackhide__ = True  # for IPython, when %%fathom comes here
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if wait_for else 0
     tree = compile(text, name, "exec", ast.PyCF_ONLY_AST | flags, dont_inherit=True)
     parts: List[Any] = [ast.Module(tree.body, [])]

@@ -1,12 +1,14 @@
 """logs.log of `fathom run`, and the start-up hook behind it: records are kept, and the program cannot tell."""
 
 import datetime
+import resource
+import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from capture import Python
+from capture import ROOT, Python
 from guest import FATHOM, clean_env, run, some_pythons
 from runs import fathom_run
 
@@ -204,6 +206,23 @@ def test_lost_folder(tmp_path: Path) -> None:
     done = run([FATHOM, "run", "-q", "--output-dir", tmp_path / "r", script, tmp_path / "r"])
     assert done.stdout == "went on\n" and done.returncode == 0
     assert "Traceback" not in done.stderr and "ERROR:root:e" in done.stderr
+
+
+def cpu_of(command: List[str], env: Dict[str, str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, env=env, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
+def test_cost(python: Python, tmp_path: Path) -> None:
+    """Of a start, in CPU time: the least of several, taken in turn, so that a busy machine counts for both."""
+    hooked = clean_env({"PYTHONPATH": str(ROOT / "python/fathom/_startup"), "FATHOM_STARTUP": "1 30 -cp %s" % tmp_path})
+    command = [python.path, "-c", "pass"]
+    pairs = [(cpu_of(command, clean_env()), cpu_of(command, hooked)) for _ in range(12)]
+    assert (tmp_path / "logs.log").exists()
+    assert min(b for _, b in pairs) - min(a for a, _ in pairs) < 0.005
 
 
 def test_bad_level(tmp_path: Path) -> None:
