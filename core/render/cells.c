@@ -8,6 +8,8 @@
 #include "read/reader.h"
 #include "render/text.h"
 
+#define STATUS_CELLS 8 // "skipped" is the longest
+
 // Cuts what stands before the separator off *rest.
 static struct fm_str cut(struct fm_str *rest, char separator)
 {
@@ -61,9 +63,10 @@ void fm_text_cells(const struct fm_text *t)
 		unsigned room = s->width > 34 ? s->width - 34 : 10;
 		if (!fm_str_eq(cell.status, FM_STR_LIT("ok"))) {
 			fm_style_paint(s, FM_PAINT_RED);
-			fprintf(s->out, "%.*s: ", (int)cell.status.len, cell.status.p);
+			fm_style_fit(s, cell.status, STATUS_CELLS, false);
 			fm_style_paint(s, FM_PAINT_NONE);
-			room -= room > cell.status.len + 2 ? cell.status.len + 2 : 0;
+			fputs(": ", s->out);
+			room -= room > STATUS_CELLS + 2 ? STATUS_CELLS + 2 : 0;
 		}
 		fm_style_fit(s, cell.first_line, room, false);
 		fputc('\n', s->out);

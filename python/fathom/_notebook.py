@@ -290,7 +290,9 @@ def main() -> int:
     del sys.argv[0]
     # Where Jupyter would run it: its data lies beside it, and so do the modules it imports.
     os.chdir(os.path.dirname(path))
-    sys.path[0] = os.path.dirname(path)
+    if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # not with PYTHONSAFEPATH
+        del sys.path[0]
+    sys.path.insert(0, os.path.dirname(path))
     sys.modules["__main__"] = runner.module
     return runner.run(cells, results)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import pytest
-from capture import ROOT, Capture
-from guest import FATHOM, Arg, run
+from capture import ROOT, Capture, Python
+from guest import FATHOM, LONG, Arg, run, some_pythons
 
 VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
 LOG_LINE = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ([A-Z]+) (\S+) (.*?):(\d+): (.*)")
@@ -68,6 +68,12 @@ def fathom_run(
     made = set(out.glob("*/*")) - before
     assert len(made) == 1, (done.stdout, done.stderr)
     return Results(made.pop(), done)
+
+
+def one_python(newest: bool = False) -> List[Python]:
+    """The oldest or the newest one, where versions hardly matter; some_pythons() when there is time."""
+    found = some_pythons()
+    return found if LONG else [found[-1] if newest else found[0]]
 
 
 def python_with(*modules: str) -> Path:

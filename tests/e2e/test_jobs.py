@@ -8,7 +8,7 @@ from typing import Any, Dict, Tuple
 import pytest
 from capture import ROOT, Python
 from guest import LONG, clean_env, run, some_pythons
-from runs import BURN, fathom_run, python_with
+from runs import BURN, fathom_run, one_python, python_with
 
 each_python = True  # conftest: chosen here
 
@@ -68,7 +68,7 @@ if __name__ == "__main__":
 )
 
 
-@pytest.mark.parametrize("python", some_pythons(), ids=str)
+@pytest.mark.parametrize("python", one_python(), ids=str)
 def test_run_job(python: Python, tmp_path: Path) -> None:
     out, done = run_code(python.path, tmp_path, RUN_JOB)
     assert out["call"][:3] == [5, True, 0] and out["call"][3] == pytest.approx(0.3, abs=0.06)
@@ -190,7 +190,7 @@ print(json.dumps({"growth": sizes[-1] - sizes[2], "mapped": mapped}))
 
 def test_many_captures(tmp_path: Path) -> None:
     """One capture after the other at 10 kHz while threads run, come and go: no crash, and no memory left behind."""
-    for python in some_pythons():
+    for python in one_python(newest=True):
         out, _ = run_code(python.path, tmp_path, STORM % (40 if LONG else 5))
         assert out["mapped"] <= 2 and out["growth"] < 8192, (str(python), out)
 

@@ -7,7 +7,7 @@ from typing import Any, Dict, List
 import pytest
 from capture import Python
 from guest import FATHOM, clean_env, run, some_pythons
-from runs import BURN, fathom_run, python_with, write_notebook
+from runs import BURN, fathom_run, one_python, python_with, write_notebook
 
 each_python = True  # conftest: chosen here
 
@@ -146,7 +146,7 @@ def test_magics_without_ipython(tmp_path: Path) -> None:
     assert cells_of(results)[5]["status"] == "skipped"
 
 
-@pytest.mark.parametrize("python", some_pythons(), ids=str)
+@pytest.mark.parametrize("python", one_python(), ids=str)
 def test_failing_cell(python: Python, tmp_path: Path) -> None:
     def run_cells(*cells: str) -> Any:
         return fathom_run(tmp_path, [write_notebook(tmp_path / "n.ipynb", cells)], python=python.path)

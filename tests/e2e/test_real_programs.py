@@ -18,7 +18,7 @@ from typing import Any, Dict, List
 
 import pytest
 from guest import FATHOM, LONG, clean_env, default_signals, run, some_pythons
-from runs import BURN, Results, fathom_run, python_with
+from runs import BURN, Results, fathom_run, one_python, python_with
 
 each_python = True  # conftest: chosen here
 
@@ -107,7 +107,7 @@ print(json.dumps({"served": served, "all": time.thread_time() - start}))
 def test_asyncio_client_and_server(tmp_path: Path) -> None:
     script = tmp_path / "pingpong.py"
     script.write_text(ASYNCIO)
-    for python in some_pythons():
+    for python in one_python(newest=True):
         results = fathom_run(tmp_path, [script], python=python.path)
         spent = told(results)
         assert results.capture.seconds("serve") == near(spent["served"])
@@ -250,7 +250,7 @@ def test_odd_names(tmp_path: Path) -> None:
     script.write_text(
         BURN + "import sys, logging\ndef größe(): burn(0.2)\ngröße()\nlogging.warning('hö')\nprint(sys.argv)\n"
     )
-    for python in some_pythons():
+    for python in one_python():
         argv = [os.path.relpath(script, tmp_path), "ein \u2603", "'"]
         env = clean_env({"LC_ALL": "C.UTF-8"})
         results = fathom_run(tmp_path, argv, python=python.path, cwd=tmp_path, env=env)

@@ -10,7 +10,7 @@ from typing import Any, Dict, List
 import pytest
 from capture import ROOT, Python
 from guest import FATHOM, clean_env, run, some_pythons
-from runs import fathom_run
+from runs import fathom_run, one_python
 
 each_python = True  # conftest: chosen here
 
@@ -87,7 +87,7 @@ def test_records(python: Python, tmp_path: Path) -> None:
     assert counts == {"debug": 0, "info": 0, "warning": 3, "error": 2, "critical": 1}
 
 
-@pytest.mark.parametrize("python", some_pythons(), ids=str)
+@pytest.mark.parametrize("python", one_python(), ids=str)
 def test_levels(python: Python, tmp_path: Path) -> None:
     """A lower level keeps what the program's own levels hold back; the program still sees and shows the same."""
     script = write(tmp_path, RECORDS)
@@ -215,7 +215,7 @@ def cpu_of(command: List[str], env: Dict[str, str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-@pytest.mark.parametrize("python", some_pythons(), ids=str)
+@pytest.mark.parametrize("python", one_python(newest=True), ids=str)
 def test_cost(python: Python, tmp_path: Path) -> None:
     """Of a start, in CPU time: the least of several, taken in turn, so that a busy machine counts for both."""
     hooked = clean_env({"PYTHONPATH": str(ROOT / "python/fathom/_startup"), "FATHOM_STARTUP": "1 30 -cp %s" % tmp_path})
