@@ -1,6 +1,7 @@
 // A profile file, read and counted: what every output starts from.
 #pragma once
 
+#include "aggregate/heap.h"
 #include "aggregate/summary.h"
 #include "aggregate/tally.h"
 #include "aggregate/view.h"
@@ -13,6 +14,7 @@ struct fm_analysis {
 	struct fm_tally tally;
 	struct fm_symbolizer *symbolizer;
 	struct fm_view view;
+	struct fm_heap heap; // is_there tells whether memory was captured
 };
 
 // Reads the whole file once. One line in diag on failure; a damaged or cut-off file is no failure (profile->damage).

@@ -72,17 +72,29 @@ struct payer {
 static struct payer *find_payers(const struct build *b)
 {
 	struct payer *payers = fm_alloc(b->view->nodes.n * sizeof(*payers));
+	fm_vec_grow_to(&b->t->is_users, fm_symbolizer_n_functions(b->symbolizer));
 	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
 		const struct fm_node *node = &b->view->nodes.items[i];
 		const struct fm_function *f = fm_symbolizer_function(b->symbolizer, node->function_id);
-		payers[i] = payers[node->parent];
-		if (f->kind == FM_FRAME_PYTHON) {
-			payers[i].own = i + 1;
-			if (!f->is_library)
-				payers[i].user = i + 1;
+		struct payer caller = payers[node->parent];
+		payers[i] = caller;
+		if (f->kind != FM_FRAME_PYTHON)
+			continue;
+		payers[i].own = i + 1;
+		// What start-up files and libraries generate and execute has no file of its own either.
+		bool has_file = !f->file.len || f->file.p[0] != '<';
+		if (!f->is_library && (has_file || !caller.own || caller.own == caller.user)) {
+			payers[i].user = i + 1;
+			b->t->is_users.items[node->function_id] = true;
 		}
 	}
 	return payers;
+}
+
+// The node + 1 whose line pays for samples that end in node i; 0 = no Python frame around it.
+static uint32_t line_payer(const struct build *b, const struct payer *payers, uint32_t i)
+{
+	return !b->options->detailed && payers[i].user ? payers[i].user : payers[i].own;
 }
 
 static void add_functions(struct build *b, const struct payer *payers)
@@ -115,6 +127,9 @@ static void add_functions(struct build *b, const struct payer *payers)
 		if (payers[i].own)
 			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged,
 				      &b->self[i]);
+		uint32_t payer = line_payer(b, payers, i);
+		if (payer)
+			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, &b->self[i]);
 	}
 	for (uint32_t node = first_child[0]; node;) {
 		uint32_t function_id = v->nodes.items[node].function_id;
@@ -146,7 +161,7 @@ static void add_lines(struct build *b, const struct payer *payers)
 		uint64_t cpu_ns = fm_weight_cpu_ns(&b->self[i]);
 		if (!cpu_ns && !b->self[i].ns[FM_CLASS_WAIT] && !b->self[i].ns[FM_CLASS_GIL_WAIT] && !b->self[i].n)
 			continue;
-		uint32_t payer = !b->options->detailed && payers[i].user ? payers[i].user : payers[i].own;
+		uint32_t payer = line_payer(b, payers, i);
 		if (!payer)
 			continue;
 		const struct fm_node *node = &b->view->nodes.items[payer - 1];
@@ -235,6 +250,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 
 void fm_summary_deinit(struct fm_summary *t)
 {
+	fm_vec_deinit(&t->is_users);
 	fm_vec_deinit(&t->functions);
 	fm_vec_deinit(&t->lines);
 	fm_vec_deinit(&t->threads);

@@ -16,7 +16,10 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/target.h"
+#include "render/label.h"
 #include "render/render.h"
+
+#define RESULTS_WIDTH 130 // room for every column of the line tables and 65 for the source
 
 static int make_dirs(char *path)
 {
@@ -111,6 +114,12 @@ int fm_cmd_run(int argc, char **argv)
 		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
+	struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
+	fm_buf_str(&command, "fathom");
+	for (int i = 0; i < argc; i++) {
+		fm_buf_u8(&command, ' ');
+		fm_label_word(&command, fm_str_of(argv[i]));
+	}
 	struct fm_operands ops;
 	int exit_code;
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
@@ -146,13 +155,18 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	exit_code = result.exit_code;
+	view.summary_only = true;
 	if (!is_quiet && fm_render_write("text", profile, NULL, &view, &diag))
 		fm_say("%s", diag.text);
+	view.summary_only = false;
+	view.first_line = (const char *)command.data;
 	view.color = 0;
-	view.width = 120;
+	view.utf8 = 1; // a file is read anywhere, not in this terminal
+	view.width = RESULTS_WIDTH;
 	if (fm_render_write("text", profile, results, &view, &diag))
 		fm_say("%s", diag.text);
 out:
+	fm_buf_deinit(&command);
 	fm_target_deinit(&target);
 	return exit_code;
 }
