@@ -1,7 +1,10 @@
 // fathom report: what a capture says, for people or (--json) for machines.
 #include "base/log.h"
+#include "cli/captures.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/history.h"
+#include "cli/load_runs.h"
 #include "cli/options.h"
 #include "render/explain.h"
 #include "render/render.h"
@@ -10,7 +13,7 @@ int fm_cmd_report(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	bool is_json = false, is_explain = false;
-	const char *out = NULL, *color = "auto";
+	const char *out = NULL, *color = "auto", *history = NULL, *output_dir = ".fathom";
 	uint64_t n_top = 0, width = 0;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
@@ -18,6 +21,8 @@ int fm_cmd_report(int argc, char **argv)
 		{ "summary", 0, FM_OPT_FLAG, &view.summary_only, NULL, "without the line tables" },
 		{ "explain", 0, FM_OPT_FLAG, &is_explain, NULL,
 		  "what each number means, in plain words; needs no profile" },
+		{ "history", 0, FM_OPT_TEXT, &history, "NAME", "list the dated runs of a script with their totals" },
+		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where --history looks (default: .fathom)" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
 		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
@@ -44,6 +49,7 @@ int fm_cmd_report(int argc, char **argv)
 		.options = options,
 		.examples = "  fathom report profile.fathom\n"
 			    "  fathom report --explain\n"
+			    "  fathom report --history script.py\n"
 			    "  fathom report --top 30 --detailed profile.fathom\n"
 			    "  fathom report --json profile.fathom | jq '.functions[0]'\n",
 		.max_operands = 1,
@@ -55,6 +61,13 @@ int fm_cmd_report(int argc, char **argv)
 	view.n_top = (unsigned)FM_MIN(n_top, (uint64_t)1000000);
 	view.width = (unsigned)FM_MIN(width, (uint64_t)1000);
 	view.color = color[1] == 'u' ? -1 : color[0] == 'a'; // auto, always, never
+	struct fm_diag diag;
+	if (history) {
+		if (!fm_history_print(output_dir, history, &diag))
+			return FM_EXIT_OK;
+		fm_say("%s", diag.text);
+		return FM_EXIT_FAILED;
+	}
 	if (!ops.n && !is_explain) {
 		fm_say("name the profile to report; 'fathom report --help' has examples");
 		return FM_EXIT_USAGE;
@@ -63,14 +76,18 @@ int fm_cmd_report(int argc, char **argv)
 		fm_explain_write(stdout, &view);
 		return FM_EXIT_OK;
 	}
-	struct fm_diag diag;
-	if (fm_render_write(is_json ? "json" : "text", ops.v[0], out, &view, &diag)) {
+	struct fm_captures captures;
+	enum fm_err err = fm_captures_find(&captures, ops.v[0], &diag);
+	if (!err)
+		err = fm_render_write(is_json ? "json" : "text", captures.paths.items[0], out, &view, &diag);
+	if (!err && captures.paths.n > 1 && !is_json && !out)
+		err = fm_report_runs(stdout, &captures, &view, &diag);
+	if (err)
 		fm_say("%s", diag.text);
-		return FM_EXIT_FAILED;
-	}
-	if (is_explain && !is_json && !out) {
+	else if (is_explain && !is_json && !out) {
 		putchar('\n');
 		fm_explain_write(stdout, &view);
 	}
-	return FM_EXIT_OK;
+	fm_captures_deinit(&captures);
+	return err ? FM_EXIT_FAILED : FM_EXIT_OK;
 }

@@ -15,11 +15,12 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/repeat.h"
+#include "cli/results.h"
 #include "cli/target.h"
 #include "render/label.h"
-#include "render/render.h"
 
-#define RESULTS_WIDTH 130 // room for every column of the line tables and 65 for the source
+#define MAX_RUNS 1000
 
 static int make_dirs(char *path)
 {
@@ -79,6 +80,7 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom";
 	bool is_quiet = false, is_cpu = false;
+	uint64_t n_runs = 1;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
@@ -96,6 +98,8 @@ int fm_cmd_run(int argc, char **argv)
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
 		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
+		{ "repeat", 0, FM_OPT_UINT, &n_runs, "N",
+		  "run it N times and print mean, spread and 95% interval of every function" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -109,6 +113,7 @@ int fm_cmd_run(int argc, char **argv)
 		.examples = "  fathom run script.py --its-own-option\n"
 			    "  fathom run -m pytest tests\n"
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
+			    "  fathom run --repeat 5 script.py\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
 		.last_option = 'm',
@@ -128,6 +133,10 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("name a script, a module (-m) or a program to run; 'fathom run --help' has examples");
 		return FM_EXIT_USAGE;
 	}
+	if (n_runs < 1 || n_runs > MAX_RUNS) {
+		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
+		return FM_EXIT_USAGE;
+	}
 	struct fm_diag diag;
 	struct fm_capture_options capture = { 0 };
 	struct fm_target target;
@@ -135,7 +144,7 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
-	char dir[4096], profile[4200], results[4200];
+	char dir[4096], profile[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
 	    make_results_dir(output_dir, target.stem, dir, sizeof(dir), &diag)) {
@@ -143,28 +152,18 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), "%s/profile.fathom", dir);
-	snprintf(results, sizeof(results), "%s/profile_results.txt", dir);
 	if (target.script)
 		copy_script(target.script, dir);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;
 	struct fm_capture_result result;
-	if (fm_capture_run(&capture, &result, &diag)) {
+	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &result, &diag)) {
 		fm_say("%s", diag.text);
 		exit_code = result.exit_code;
 		goto out;
 	}
 	exit_code = result.exit_code;
-	view.summary_only = true;
-	if (!is_quiet && fm_render_write("text", profile, NULL, &view, &diag))
-		fm_say("%s", diag.text);
-	view.summary_only = false;
-	view.first_line = (const char *)command.data;
-	view.color = 0;
-	view.utf8 = 1; // a file is read anywhere, not in this terminal
-	view.width = RESULTS_WIDTH;
-	if (fm_render_write("text", profile, results, &view, &diag))
-		fm_say("%s", diag.text);
+	fm_results_tell(dir, (const char *)command.data, &view, is_quiet);
 out:
 	fm_buf_deinit(&command);
 	fm_target_deinit(&target);

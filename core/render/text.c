@@ -127,7 +127,7 @@ static void print_too_little(const struct fm_text *t)
 	if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
-			      "'fathom run --repeat 20' adds up many runs, and --rate 10k looks more often.",
+			      "'fathom run --repeat 20' averages over many runs, and --rate 10k looks more often.",
 			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
 	else if (f->n_samples < FEW_SAMPLES)
 		fm_buf_printf(&b,
