@@ -14,6 +14,7 @@
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/options.h"
 #include "cli/repeat.h"
 #include "cli/results.h"
@@ -84,7 +85,8 @@ int fm_cmd_run(int argc, char **argv)
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
-		  "the interpreter for scripts and modules (default: python3 on PATH)" },
+		  "the interpreter for scripts and modules, or a virtual environment's folder (default: the active "
+		  "environment's, or python3 on PATH)" },
 		{ "cpu", 0, FM_OPT_FLAG, &is_cpu, NULL, "time only (all there is so far)" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
 		  "samples per second of CPU time (default 1000; 10k is fine)" },
@@ -111,6 +113,7 @@ int fm_cmd_run(int argc, char **argv)
 			 "results.",
 		.options = options,
 		.examples = "  fathom run script.py --its-own-option\n"
+			    "  fathom run job.py                # anywhere in the project, if there is only one\n"
 			    "  fathom run -m pytest tests\n"
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
 			    "  fathom run --repeat 5 script.py\n"
@@ -127,6 +130,11 @@ int fm_cmd_run(int argc, char **argv)
 	}
 	struct fm_operands ops;
 	int exit_code;
+	struct fm_diag diag;
+	if (fm_defaults_apply(options, true, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
 	if (!module && ops.n == 0) {
@@ -137,7 +145,6 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
 		return FM_EXIT_USAGE;
 	}
-	struct fm_diag diag;
 	struct fm_capture_options capture = { 0 };
 	struct fm_target target;
 	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
@@ -146,7 +153,7 @@ int fm_cmd_run(int argc, char **argv)
 	}
 	char dir[4096], profile[4200];
 	exit_code = FM_EXIT_FAILED;
-	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
+	if (fm_target_find(&target, module, python, output_dir, ops.v, ops.n, &diag) ||
 	    make_results_dir(output_dir, target.stem, dir, sizeof(dir), &diag)) {
 		fm_say("%s", diag.text);
 		goto out;
