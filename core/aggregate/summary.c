@@ -72,7 +72,6 @@ struct payer {
 static struct payer *find_payers(const struct build *b)
 {
 	struct payer *payers = fm_alloc(b->view->nodes.n * sizeof(*payers));
-	fm_vec_grow_to(&b->t->is_users, fm_symbolizer_n_functions(b->symbolizer));
 	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
 		const struct fm_node *node = &b->view->nodes.items[i];
 		const struct fm_function *f = fm_symbolizer_function(b->symbolizer, node->function_id);
@@ -83,12 +82,18 @@ static struct payer *find_payers(const struct build *b)
 		payers[i].own = i + 1;
 		// What start-up files and libraries generate and execute has no file of its own either.
 		bool has_file = !f->file.len || f->file.p[0] != '<';
-		if (!f->is_library && (has_file || !caller.own || caller.own == caller.user)) {
+		if (!f->is_library && (has_file || !caller.own || caller.own == caller.user))
 			payers[i].user = i + 1;
-			b->t->is_users.items[node->function_id] = true;
-		}
 	}
 	return payers;
+}
+
+static void mark_users(struct build *b, const struct payer *payers)
+{
+	fm_vec_grow_to(&b->t->is_users, fm_symbolizer_n_functions(b->symbolizer));
+	for (uint32_t i = 1; i < b->view->nodes.n; i++)
+		if (payers[i].user == i + 1)
+			b->t->is_users.items[b->view->nodes.items[i].function_id] = true;
 }
 
 // The node + 1 whose line pays for samples that end in node i; 0 = no Python frame around it.
@@ -229,6 +234,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
 	struct payer *payers = find_payers(&b);
+	mark_users(&b, payers);
 	add_functions(&b, payers);
 	add_lines(&b, payers);
 	free(payers);

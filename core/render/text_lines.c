@@ -23,6 +23,7 @@ struct file {
 	uint32_t file_id, function_id;
 	size_t first, n; // of the lines, which are sorted by file and number
 	uint64_t cpu_ns, wait_ns, alloc_bytes, peak_bytes;
+	bool is_shown;
 };
 
 struct lines {
@@ -341,25 +342,46 @@ static void print_top_memory(const struct lines *l, const struct file *file, con
 	fm_vec_deinit(&top);
 }
 
+static void print_leak(const struct lines *l, const struct fm_heap_leak_row *leak, struct fm_str place)
+{
+	struct fm_buf b = { 0 };
+	fm_buf_str(&b, leak->line ? "Possible memory leak identified at " : "Possible memory leak identified in ");
+	fm_buf_bytes(&b, place.p, place.len);
+	if (leak->line)
+		fm_buf_printf(&b, "%sline %u", place.len ? " " : "", leak->line);
+	fm_buf_printf(&b, " (estimated likelihood: %3.0f%%, velocity: %3.0f MB/s)", 100 * leak->likelihood,
+		      leak->velocity_bytes_s / 1e6);
+	if (leak->types.len) {
+		fm_buf_str(&b, ", of ");
+		fm_buf_bytes(&b, leak->types.p, FM_MIN(leak->types.len, 60u));
+	}
+	fm_style_wrap(&l->t->style, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 4);
+	fm_buf_deinit(&b);
+}
+
 static void print_leaks(const struct lines *l, const struct file *file)
 {
-	const struct fm_style *s = &l->t->style;
+	for (size_t i = 0; i < l->t->heap->leaks.n; i++)
+		if (l->t->heap->leaks.items[i].file_id == file->file_id)
+			print_leak(l, &l->t->heap->leaks.items[i], FM_STR_LIT(""));
+}
+
+// Those of files without a table, and of native code that no Python called.
+static void print_other_leaks(const struct lines *l)
+{
 	for (size_t i = 0; i < l->t->heap->leaks.n; i++) {
 		const struct fm_heap_leak_row *leak = &l->t->heap->leaks.items[i];
-		if (leak->file_id != file->file_id)
+		bool has_table = false;
+		for (size_t k = 0; k < l->files.n; k++)
+			has_table |= l->files.items[k].is_shown && l->files.items[k].file_id == leak->file_id;
+		if (has_table)
 			continue;
-		struct fm_buf b = { 0 };
-		fm_buf_printf(
-			&b,
-			"Possible memory leak identified at line %u (estimated likelihood: %3.0f%%, velocity: %3.0f "
-			"MB/s)",
-			leak->line, 100 * leak->likelihood, leak->velocity_bytes_s / 1e6);
-		if (leak->types.len) {
-			fm_buf_str(&b, ", of ");
-			fm_buf_bytes(&b, leak->types.p, FM_MIN(leak->types.len, 60u));
+		struct fm_str place = FM_STR_LIT("native code");
+		if (leak->function_id < fm_symbolizer_n_functions(l->t->a->symbolizer)) {
+			const struct fm_function *f = fm_analysis_function(l->t->a, leak->function_id);
+			place = f->file.len ? f->file : f->name;
 		}
-		fm_style_wrap(s, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 4);
-		fm_buf_deinit(&b);
+		print_leak(l, leak, place);
 	}
 }
 
@@ -401,11 +423,15 @@ void fm_text_lines(const struct fm_text *t)
 	gather(&l);
 	fm_table_init(&l.table, &t->style, t->table_width, wait_ns(&t->summary.total) > 0, t->heap->is_there);
 	size_t n_left_out = 0;
-	for (size_t i = 0; i < l.files.n; i++)
-		if (i == 0 || importance_of_file(&l, &l.files.items[i]) >= l.least)
-			print_file(&l, &l.files.items[i]);
+	for (size_t i = 0; i < l.files.n; i++) {
+		struct file *file = &l.files.items[i];
+		file->is_shown = i == 0 || importance_of_file(&l, file) >= l.least;
+		if (file->is_shown)
+			print_file(&l, file);
 		else
 			n_left_out++;
+	}
+	print_other_leaks(&l);
 	if (n_left_out)
 		fprintf(t->style.out, "%zu more file%s with less than %g%% %s left out%s.\n", n_left_out,
 			n_left_out == 1 ? "" : "s", l.least, n_left_out == 1 ? "is" : "are",

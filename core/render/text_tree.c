@@ -9,6 +9,7 @@
 
 #define MIN_PERCENT 1.0
 #define MIN_PERCENT_DETAILED 0.1
+#define MIN_FUNCTIONS 8 // a flat profile shows that many even so
 #define MAX_FUNCTIONS 40
 #define LEADER_CELLS 4
 
@@ -236,7 +237,8 @@ void fm_text_tree(const struct fm_text *t)
 	for (size_t i = 0; i < rows.n; i++) {
 		const struct fm_weight *share = fm_text_share(t, rows.items[i]);
 		all_ns += fm_weight_cpu_ns(share);
-		if (i && (i >= MAX_FUNCTIONS || fm_text_percent(t, share) < least)) {
+		if (i >= MAX_FUNCTIONS ||
+		    fm_text_percent(t, share) < (i < MIN_FUNCTIONS ? MIN_PERCENT_DETAILED : least)) {
 			rest_ns += fm_weight_cpu_ns(share);
 			n_rest++;
 			continue;
@@ -245,6 +247,8 @@ void fm_text_tree(const struct fm_text *t)
 		if (fm_summary_is_users(&t->summary, rows.items[i]->function_id))
 			find_common(&tree, fm_analysis_function(t->a, rows.items[i]->function_id)->file);
 	}
+	if (!n_shown)
+		goto out;
 	fm_vec_push(&tree.nodes, (struct node){ .function_id = FM_NO_ID });
 	for (size_t i = 0; i < n_shown; i++)
 		add_function(&tree, rows.items[i]);

@@ -50,6 +50,8 @@ static void fill(struct fm_analysis *a)
 	fm_vec_push(&h->functions, (struct fm_heap_function_row){ main_id, at_12, at_12 });
 	fm_vec_push(&h->leaks, (struct fm_heap_leak_row){ work, fm_analysis_function(a, work)->file_id, 23, 0.96, 4e6,
 							  1e6, 40 * mb, FM_STR_LIT("list, Node") });
+	fm_vec_push(&h->leaks,
+		    (struct fm_heap_leak_row){ FM_NO_ID, FM_NO_ID, 0, 0.5, 1e6, 1e6, 10 * mb, FM_STR_LIT("") });
 	for (uint64_t i = 1; i <= 64; i++)
 		fm_vec_push(&h->timeline,
 			    (struct fm_heap_point){ .time_ns = i, .heap_high_bytes = i * h->peak_bytes / 64 });
