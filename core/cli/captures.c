@@ -33,11 +33,14 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 		return FM_OK;
 	}
 	char file[4200];
-	snprintf(file, sizeof(file), "%s/profile.fathom", path);
+	int len = (int)strlen(path);
+	while (len > 1 && path[len - 1] == '/') // as completion by the shell leaves it
+		len--;
+	snprintf(file, sizeof(file), "%.*s/profile.fathom", len, path);
 	if (push_if_there(c, file))
 		return FM_OK;
 	do
-		snprintf(file, sizeof(file), "%s/profile_%zu.fathom", path, c->paths.n + 1);
+		snprintf(file, sizeof(file), "%.*s/profile_%zu.fathom", len, path, c->paths.n + 1);
 	while (push_if_there(c, file));
 	if (!c->paths.n)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,

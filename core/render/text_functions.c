@@ -8,7 +8,7 @@
 
 #define DEFAULT_TOP 10
 #define OWN_TOP 5
-#define MIN_PERCENT 0.1 // what is less rounds to nothing
+#define MIN_PERCENT 0.5 // what is less is noise in most runs
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
 #define MAX_PLACE_CELLS 36
@@ -78,7 +78,7 @@ static struct columns measure(const struct fm_text *t, const struct rows *rows)
 	if (!t->a->options.full_filenames)
 		c.place = FM_MIN(c.place, (unsigned)MAX_PLACE_CELLS);
 	if (c.name + c.place > room) { // names tell more than places
-		c.place = FM_MIN(c.place, FM_MAX(room / 3, (unsigned)MIN_PLACE_CELLS));
+		c.place = FM_MIN(c.place, FM_MAX(room * 2 / 5, (unsigned)MIN_PLACE_CELLS));
 		c.name = FM_MIN(c.name, room - c.place);
 	}
 	return c;

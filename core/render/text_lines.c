@@ -435,7 +435,9 @@ void fm_text_lines(const struct fm_text *t)
 	if (n_left_out)
 		fprintf(t->style.out, "%zu more file%s with less than %g%% %s left out%s.\n", n_left_out,
 			n_left_out == 1 ? "" : "s", l.least, n_left_out == 1 ? "is" : "are",
-			is_detailed ? "" : "; --detailed shows them");
+			is_detailed       ? ""
+			: n_left_out == 1 ? "; --detailed shows it"
+					  : "; --detailed shows them");
 	fm_vec_deinit(&l.lines);
 	fm_vec_deinit(&l.files);
 }

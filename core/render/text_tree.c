@@ -9,9 +9,11 @@
 
 #define MIN_PERCENT 1.0
 #define MIN_PERCENT_DETAILED 0.1
-#define MIN_FUNCTIONS 8 // a flat profile shows that many even so
+#define MIN_FUNCTIONS 8 // a flat profile shows that many even so, if they have
+#define MIN_PERCENT_FLAT 0.5
 #define MAX_FUNCTIONS 40
 #define LEADER_CELLS 4
+#define MUCH_OUTSIDE 15.0 // percent that makes a reader ask
 
 struct node {
 	struct fm_str name;
@@ -238,7 +240,7 @@ void fm_text_tree(const struct fm_text *t)
 		const struct fm_weight *share = fm_text_share(t, rows.items[i]);
 		all_ns += fm_weight_cpu_ns(share);
 		if (i >= MAX_FUNCTIONS ||
-		    fm_text_percent(t, share) < (i < MIN_FUNCTIONS ? MIN_PERCENT_DETAILED : least)) {
+		    fm_text_percent(t, share) < (i < MIN_FUNCTIONS ? FM_MIN(least, MIN_PERCENT_FLAT) : least)) {
 			rest_ns += fm_weight_cpu_ns(share);
 			n_rest++;
 			continue;
@@ -264,8 +266,13 @@ void fm_text_tree(const struct fm_text *t)
 	char text[64];
 	snprintf(text, sizeof(text), "%u smaller function%s", n_rest, n_rest == 1 ? "" : "s");
 	print_rest(&tree, text, rest_ns);
-	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary.total);
-	print_rest(&tree, "outside your code", whole_ns > all_ns ? whole_ns - all_ns : 0);
+	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary.total), outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
+	print_rest(&tree, "outside your code", outside_ns);
+	if (percent(&tree, outside_ns) >= MUCH_OUTSIDE) {
+		fm_style_paint(&t->style, FM_PAINT_DIM);
+		fputs("(--detailed shows what that was)\n", t->style.out);
+		fm_style_paint(&t->style, FM_PAINT_NONE);
+	}
 out:
 	fm_vec_deinit(&tree.nodes);
 	fm_vec_deinit(&rows);
