@@ -97,11 +97,11 @@ static enum fm_err find_python(struct fm_target *t, const char *python, struct f
 	t->python = is_folder ? python_of(python) : python ? NULL : python_of(getenv("VIRTUAL_ENV"));
 	if (t->python)
 		return FM_OK;
-	if (is_folder)
-		return fm_diag_set(diag, FM_E_NOT_FOUND,
-				   "%s is a folder without bin/python; name a virtual environment or an "
-				   "interpreter",
-				   python);
+	if (is_folder) {
+		fm_diag_set(diag, FM_E_NOT_FOUND,
+			    "%s is a folder without bin/python; name a virtual environment or an interpreter", python);
+		return FM_E_NOT_FOUND;
+	}
 	if (python && strchr(python, '/')) {
 		if (access(python, X_OK) != 0)
 			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python,
