@@ -89,32 +89,37 @@ static char *python_of(const char *environment)
 	return environment && *environment && access(path, X_OK) == 0 ? copy(path) : NULL;
 }
 
-static enum fm_err find_python(struct fm_target *t, const char *python, struct fm_diag *diag)
+// The interpreter's path, or NULL with a line in diag.
+static char *choose_python(const char *python, struct fm_diag *diag)
 {
 	struct stat st;
 	// An active environment is first on PATH as a rule; a shell that sets PATH anew on the way here has lost that.
-	bool is_folder = python && stat(python, &st) == 0 && S_ISDIR(st.st_mode);
-	t->python = is_folder ? python_of(python) : python ? NULL : python_of(getenv("VIRTUAL_ENV"));
-	if (t->python)
-		return FM_OK;
-	if (is_folder) {
+	char *found = python_of(python ? python : getenv("VIRTUAL_ENV"));
+	if (found)
+		return found;
+	if (!python || !strchr(python, '/')) {
+		const char *name = python ? python : "python3";
+		found = search_path(name);
+		if (!found)
+			fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH",
+				    name);
+		return found;
+	}
+	if (stat(python, &st) == 0 && S_ISDIR(st.st_mode))
 		fm_diag_set(diag, FM_E_NOT_FOUND,
 			    "%s is a folder without bin/python; name a virtual environment or an interpreter", python);
-		return FM_E_NOT_FOUND;
-	}
-	if (python && strchr(python, '/')) {
-		if (access(python, X_OK) != 0)
-			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python,
-					   strerror(errno));
-		t->python = copy(python);
-		see_through_wrapper(t);
-		return FM_OK;
-	}
-	const char *name = python ? python : "python3";
-	t->python = search_path(name);
+	else if (access(python, X_OK) != 0)
+		fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python, strerror(errno));
+	else
+		found = copy(python);
+	return found;
+}
+
+static enum fm_err find_python(struct fm_target *t, const char *python, struct fm_diag *diag)
+{
+	t->python = choose_python(python, diag);
 	if (!t->python)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH",
-				   name);
+		return FM_E_NOT_FOUND;
 	see_through_wrapper(t);
 	return FM_OK;
 }
