@@ -120,10 +120,12 @@ static void put_change(const struct fm_style *s, const struct fm_change *c, doub
 		fprintf(s->out, " %s%-8.3f", sign(s), scale * c->plus_minus);
 	else
 		fprintf(s->out, " %*s", s->has_utf8 ? 9 : 10, "");
-	if (c->base.mean > 0)
+	if (c->base.mean > 0 && c->new.mean < 10 * c->base.mean)
 		fprintf(s->out, " %+7.1f%%", 100 * c->delta / c->base.mean);
+	else if (c->base.mean > 0)
+		fprintf(s->out, " %7.0fx", c->new.mean / c->base.mean);
 	else
-		fprintf(s->out, " %8s", "new");
+		fprintf(s->out, " %8s", c->new.mean > 0 ? "new" : "");
 }
 
 static void put_mark(const struct fm_style *s, const struct fm_change *c)
@@ -155,6 +157,8 @@ void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_ru
 					{ "RAM, MB", "MB", 1e-6, NULL, &d->max_rss_bytes } };
 	fprintf(out, "%10s %10s  %10s\n", "BASE", "NEW", "change");
 	for (size_t i = 0; i < FM_ARRAY_LEN(totals); i++) {
+		if (totals[i].change->base.mean <= 0 && totals[i].change->new.mean <= 0)
+			continue; // not known
 		put_change(&s, totals[i].change, totals[i].scale);
 		if (d->is_sampling_only)
 			fputs("   ", out);
