@@ -14,7 +14,7 @@ struct fm_analysis {
 	struct fm_tally tally;
 	struct fm_symbolizer *symbolizer;
 	struct fm_view view;
-	struct fm_heap heap;
+	struct fm_heap heap; // is_there tells whether memory was captured
 };
 
 // Reads the whole file once. One line in diag on failure; a damaged or cut-off file is no failure (profile->damage).

@@ -7,12 +7,15 @@ struct fm_payer *fm_payers_find(const struct fm_view *view, const struct fm_symb
 	for (uint32_t i = 1; i < view->nodes.n; i++) {
 		const struct fm_node *node = &view->nodes.items[i];
 		const struct fm_function *f = fm_symbolizer_function(symbolizer, node->function_id);
-		payers[i] = payers[node->parent];
-		if (f->kind == FM_FRAME_PYTHON) {
-			payers[i].own = i + 1;
-			if (!f->is_library)
-				payers[i].user = i + 1;
-		}
+		struct fm_payer caller = payers[node->parent];
+		payers[i] = caller;
+		if (f->kind != FM_FRAME_PYTHON)
+			continue;
+		payers[i].own = i + 1;
+		// What start-up files and libraries generate and execute has no file of its own either.
+		bool has_file = !f->file.len || f->file.p[0] != '<';
+		if (!f->is_library && (has_file || !caller.own || caller.own == caller.user))
+			payers[i].user = i + 1;
 	}
 	return payers;
 }

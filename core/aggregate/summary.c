@@ -64,6 +64,14 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 	}
 }
 
+static void mark_users(struct build *b, const struct fm_payer *payers)
+{
+	fm_vec_grow_to(&b->t->is_users, fm_symbolizer_n_functions(b->symbolizer));
+	for (uint32_t i = 1; i < b->view->nodes.n; i++)
+		if (payers[i].user == i + 1)
+			b->t->is_users.items[b->view->nodes.items[i].function_id] = true;
+}
+
 static void add_functions(struct build *b, const struct fm_payer *payers)
 {
 	const struct fm_view *v = b->view;
@@ -94,6 +102,9 @@ static void add_functions(struct build *b, const struct fm_payer *payers)
 		if (payers[i].own)
 			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged,
 				      &b->self[i]);
+		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
+		if (payer)
+			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, &b->self[i]);
 	}
 	for (uint32_t node = first_child[0]; node;) {
 		uint32_t function_id = v->nodes.items[node].function_id;
@@ -193,6 +204,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
 	struct fm_payer *payers = fm_payers_find(view, symbolizer);
+	mark_users(&b, payers);
 	add_functions(&b, payers);
 	add_lines(&b, payers);
 	free(payers);
@@ -214,6 +226,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 
 void fm_summary_deinit(struct fm_summary *t)
 {
+	fm_vec_deinit(&t->is_users);
 	fm_vec_deinit(&t->functions);
 	fm_vec_deinit(&t->lines);
 	fm_vec_deinit(&t->threads);

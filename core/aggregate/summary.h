@@ -12,6 +12,8 @@ struct fm_function_row {
 	struct fm_weight total;   // it was anywhere in the stack, counted once per stack
 	bool is_always_inlined;   // no sample shows it as a call of its own
 	struct fm_weight charged; // Python: it was the innermost Python frame, native callees included. Native: as self
+	struct fm_weight
+		paid; // Python: what its lines are charged, libraries included unless they are shown themselves
 };
 
 struct fm_line_row {
@@ -34,9 +36,10 @@ struct fm_process_row {
 
 struct fm_summary {
 	struct fm_weight total;
-	double class_sq[FM_N_CLASSES];            // squared weights per class, s^2
-	uint64_t n_failed_unwinds;                // samples whose stack holds an error frame
-	struct fm_weight outside_python;          // no Python frame in the stack
+	FM_VEC(bool) is_users;           // by function id: Python code that is the user's own (fm_summary_is_users)
+	double class_sq[FM_N_CLASSES];   // squared weights per class, s^2
+	uint64_t n_failed_unwinds;       // samples whose stack holds an error frame
+	struct fm_weight outside_python; // no Python frame in the stack
 	FM_VEC(struct fm_function_row) functions; // most total CPU time first
 	FM_VEC(struct fm_line_row) lines;         // most CPU time first
 	FM_VEC(struct fm_thread_row) threads;     // most CPU time first
@@ -47,6 +50,13 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 		      const struct fm_view *view, const struct fm_symbolizer *symbolizer,
 		      const struct fm_view_options *options);
 void fm_summary_deinit(struct fm_summary *t);
+
+// True for functions of the user's own code: their file is outside of the standard library and of installed packages. Code
+// without a file ("<string>") is the user's when the user's code made it run, or when it is where the program begins.
+static inline bool fm_summary_is_users(const struct fm_summary *t, uint32_t function_id)
+{
+	return function_id < t->is_users.n && t->is_users.items[function_id];
+}
 
 // Half the 95 % interval of a part's CPU seconds.
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part);

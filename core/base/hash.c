@@ -102,3 +102,9 @@ uint32_t fm_intern_id(struct fm_intern *in, struct fm_str s, bool *ret_is_new)
 	}
 	return *slot - 1;
 }
+
+uint32_t fm_intern_find(const struct fm_intern *in, struct fm_str s)
+{
+	uint32_t id = in->cap ? *intern_slot(in, s) : 0;
+	return id ? id - 1 : UINT32_MAX;
+}

@@ -43,6 +43,8 @@ struct fm_intern {
 };
 void fm_intern_deinit(struct fm_intern *in);
 uint32_t fm_intern_id(struct fm_intern *in, struct fm_str s, bool *ret_is_new);
+// The id of a string that is there, or UINT32_MAX.
+uint32_t fm_intern_find(const struct fm_intern *in, struct fm_str s);
 static inline struct fm_str fm_intern_get(const struct fm_intern *in, uint32_t id)
 {
 	return id < in->strings.n ? in->strings.items[id] : (struct fm_str){ "", 0 };

@@ -11,6 +11,7 @@
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/options.h"
 #include "render/render.h"
 
@@ -90,6 +91,20 @@ int fm_cmd_record(int argc, char **argv)
 	};
 	struct fm_operands ops;
 	int exit_code;
+	// What the project may settle: how to capture, not where to and in which form.
+	const struct fm_option settled[] = {
+		{ "rate", 0, FM_OPT_UINT, &flags.rate_hz, NULL, NULL },
+		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, NULL },
+		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, NULL },
+		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, NULL, NULL },
+		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", NULL },
+		{ 0 },
+	};
+	struct fm_diag diag;
+	if (fm_defaults_apply(settled, false, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
 	if (pid) {
@@ -117,7 +132,6 @@ int fm_cmd_record(int argc, char **argv)
 			return FM_EXIT_USAGE;
 		}
 	}
-	struct fm_diag diag;
 	char profile[4096], default_output[64];
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
 	output = output ? output : default_output;

@@ -1,23 +1,34 @@
 // fathom report: what a capture says, for people or (--json) for machines.
 #include "base/log.h"
+#include "cli/captures.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/history.h"
+#include "cli/load_runs.h"
 #include "cli/options.h"
+#include "render/explain.h"
 #include "render/render.h"
 
 int fm_cmd_report(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	bool is_json = false;
-	const char *out = NULL, *color = "auto";
+	bool is_json = false, is_explain = false;
+	const char *out = NULL, *color = "auto", *history = NULL, *output_dir = ".fathom";
 	uint64_t n_top = 0, width = 0;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
 		  "the same as JSON, schema fathom.report/1, with every function and line" },
+		{ "summary", 0, FM_OPT_FLAG, &view.summary_only, NULL, "without the line tables" },
+		{ "explain", 0, FM_OPT_FLAG, &is_explain, NULL,
+		  "what each number means, in plain words; needs no profile" },
+		{ "history", 0, FM_OPT_TEXT, &history, "NAME", "list the dated runs of a script with their totals" },
+		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where --history looks (default: .fathom)" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
 		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
-		  "lines of libraries, too; without it their time goes to the line of your code that called them" },
+		  "libraries and files below 1%, too; without it the time of libraries goes to the line of your code "
+		  "that "
+		  "called them" },
 		{ "native-all", 0, FM_OPT_FLAG, &view.native_all, NULL,
 		  "show the interpreter's own native frames, which are folded away otherwise" },
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
@@ -32,15 +43,16 @@ int fm_cmd_report(int argc, char **argv)
 	const struct fm_usage usage = {
 		.command = "report",
 		.operands = "PROFILE",
-		.about = "Print where the time of a capture went: by class, function, line, thread and process, with "
-			 "95% intervals.",
+		.about = "Print where the time and memory of a capture went: by function, module, kind and line, with "
+			 "95% "
+			 "intervals.",
 		.options = options,
 		.examples = "  fathom report profile.fathom\n"
+			    "  fathom report --explain\n"
+			    "  fathom report --history script.py\n"
 			    "  fathom report --top 30 --detailed profile.fathom\n"
 			    "  fathom report --json profile.fathom | jq '.functions[0]'\n",
-		.min_operands = 1,
 		.max_operands = 1,
-		.missing_operand = "name the profile to report",
 	};
 	struct fm_operands ops;
 	int exit_code;
@@ -50,9 +62,32 @@ int fm_cmd_report(int argc, char **argv)
 	view.width = (unsigned)FM_MIN(width, (uint64_t)1000);
 	view.color = color[1] == 'u' ? -1 : color[0] == 'a'; // auto, always, never
 	struct fm_diag diag;
-	if (fm_render_write(is_json ? "json" : "text", ops.v[0], out, &view, &diag)) {
+	if (history) {
+		if (!fm_history_print(output_dir, history, &diag))
+			return FM_EXIT_OK;
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;
 	}
-	return FM_EXIT_OK;
+	if (!ops.n && !is_explain) {
+		fm_say("name the profile to report; 'fathom report --help' has examples");
+		return FM_EXIT_USAGE;
+	}
+	if (!ops.n) {
+		fm_explain_write(stdout, &view);
+		return FM_EXIT_OK;
+	}
+	struct fm_captures captures;
+	enum fm_err err = fm_captures_find(&captures, ops.v[0], &diag);
+	if (!err)
+		err = fm_render_write(is_json ? "json" : "text", captures.paths.items[0], out, &view, &diag);
+	if (!err && captures.paths.n > 1 && !is_json && !out)
+		err = fm_report_runs(stdout, &captures, &view, &diag);
+	if (err)
+		fm_say("%s", diag.text);
+	else if (is_explain && !is_json && !out) {
+		putchar('\n');
+		fm_explain_write(stdout, &view);
+	}
+	fm_captures_deinit(&captures);
+	return err ? FM_EXIT_FAILED : FM_EXIT_OK;
 }

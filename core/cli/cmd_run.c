@@ -15,12 +15,17 @@
 #include "cli/cells.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/defaults.h"
 #include "cli/logs.h"
 #include "cli/name_frames.h"
 #include "cli/options.h"
+#include "cli/repeat.h"
+#include "cli/results.h"
 #include "cli/startup.h"
 #include "cli/target.h"
-#include "render/render.h"
+#include "render/label.h"
+
+#define MAX_RUNS 1000
 
 static int make_dirs(char *path)
 {
@@ -116,10 +121,12 @@ int fm_cmd_run(int argc, char **argv)
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
 	bool is_quiet = false, is_cpu = false, no_plots = false;
+	uint64_t n_runs = 1;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
-		  "the interpreter for scripts and modules (default: python3 on PATH)" },
+		  "the interpreter for scripts and modules, or a virtual environment's folder (default: the active "
+		  "environment's, or python3 on PATH)" },
 		{ "cpu", 0, FM_OPT_FLAG, &is_cpu, NULL, "time only (all there is so far)" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
 		  "samples per second of CPU time (default 1000; 10k is fine)" },
@@ -138,6 +145,8 @@ int fm_cmd_run(int argc, char **argv)
 		{ "log-level", 0, FM_OPT_CHOICE, &log_level, "DEBUG|INFO|WARNING|ERROR|CRITICAL",
 		  "least level of log records and warnings kept in logs.log (default WARNING)" },
 		{ "no-plots", 0, FM_OPT_FLAG, &no_plots, NULL, "plots open no windows and wait for nobody" },
+		{ "repeat", 0, FM_OPT_UINT, &n_runs, "N",
+		  "run it N times and print mean, spread and 95% interval of every function" },
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
@@ -152,23 +161,39 @@ int fm_cmd_run(int argc, char **argv)
 			 "results.",
 		.options = options,
 		.examples = "  fathom run script.py --its-own-option\n"
+			    "  fathom run job.py                # anywhere in the project, if there is only one\n"
 			    "  fathom run -m pytest tests\n"
 			    "  fathom run --no-plots --log-level INFO analysis.ipynb\n"
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
+			    "  fathom run --repeat 5 script.py\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
 		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
+	struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
+	fm_buf_str(&command, "fathom");
+	for (int i = 0; i < argc; i++) {
+		fm_buf_u8(&command, ' ');
+		fm_label_word(&command, fm_str_of(argv[i]));
+	}
 	struct fm_operands ops;
 	int exit_code;
+	struct fm_diag diag;
+	if (fm_defaults_apply(options, true, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
 	if (!module && ops.n == 0) {
 		fm_say("name a script, a module (-m) or a program to run; 'fathom run --help' has examples");
 		return FM_EXIT_USAGE;
 	}
-	struct fm_diag diag;
+	if (n_runs < 1 || n_runs > MAX_RUNS) {
+		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
+		return FM_EXIT_USAGE;
+	}
 	struct fm_capture_options capture = { 0 };
 	struct fm_target target;
 	struct fm_startup startup = { 0 };
@@ -176,9 +201,9 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
-	char dir[4096], profile[4200], results[4200], cells[4200];
+	char dir[4096], profile[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
-	if (fm_target_find(&target, module, python, ops.v, ops.n, &diag) ||
+	if (fm_target_find(&target, module, python, output_dir, ops.v, ops.n, &diag) ||
 	    make_results_dir(output_dir, name ? name : target.stem, dir, sizeof(dir), &diag)) {
 		fm_say("%s", diag.text);
 		goto out;
@@ -188,7 +213,6 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), "%s/profile.fathom", dir);
-	snprintf(results, sizeof(results), "%s/profile_results.txt", dir);
 	if (target.script)
 		copy_script(target.script, dir);
 	capture.argv = target.argv.items;
@@ -213,7 +237,7 @@ int fm_cmd_run(int argc, char **argv)
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
 	struct fm_capture_result result;
-	if (fm_capture_run(&capture, &result, &diag)) {
+	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &result, &diag)) {
 		fm_say("%s", diag.text);
 		exit_code = result.exit_code;
 		goto out;
@@ -221,13 +245,9 @@ int fm_cmd_run(int argc, char **argv)
 	exit_code = result.exit_code;
 	if (left.is_notebook && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report
-	if (!is_quiet && fm_render_write("text", profile, NULL, &view, &diag))
-		fm_say("%s", diag.text);
-	view.color = 0;
-	view.width = 120;
-	if (fm_render_write("text", profile, results, &view, &diag))
-		fm_say("%s", diag.text);
+	fm_results_tell(dir, (const char *)command.data, &view, is_quiet);
 out:
+	fm_buf_deinit(&command);
 	fm_startup_deinit(&startup);
 	fm_target_deinit(&target);
 	return exit_code;

@@ -1,6 +1,8 @@
 // The commands of the table in main.c, one file each.
 #pragma once
 
+int fm_cmd_check(int argc, char **argv);
+int fm_cmd_diff(int argc, char **argv);
 int fm_cmd_doctor(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);

@@ -91,8 +91,7 @@ static bool parse_real(const char *text, double *ret)
 	return true;
 }
 
-// NULL, or what was expected instead.
-static const char *store(const struct fm_option *o, const char *value)
+const char *fm_option_store(const struct fm_option *o, const char *value)
 {
 	switch (o->kind) {
 	case FM_OPT_FLAG:
@@ -147,7 +146,7 @@ static bool take(struct parse *p, const struct fm_option *o, const char *shown, 
 		fm_say("%.*s takes no value; 'fathom %s --help' explains it", shown_len, shown, command);
 		return false;
 	}
-	const char *expected = store(o, value);
+	const char *expected = fm_option_store(o, value);
 	if (expected)
 		fm_say("%.*s must be %s, not '%s'", shown_len, shown, expected, value);
 	return !expected;

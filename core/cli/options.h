@@ -66,5 +66,8 @@ struct fm_operands {
 // argv[0] is the command's own name.
 bool fm_options_parse(const struct fm_usage *usage, int argc, char **argv, struct fm_operands *ret, int *ret_exit);
 
+// Gives the option's target a value, as the command line would (NULL for flags). NULL, or what was expected instead.
+const char *fm_option_store(const struct fm_option *o, const char *value);
+
 // What --help prints, at the given width.
 void fm_options_help(const struct fm_usage *usage, FILE *out, unsigned width);

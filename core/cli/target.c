@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/str.h"
+#include "cli/project.h"
 #include "collect/agent_path.h"
 
 static char *copy(const char *s)
@@ -87,27 +89,83 @@ static void see_through_wrapper(struct fm_target *t)
 	}
 }
 
+// The interpreter of a virtual environment's folder, or NULL.
+static char *python_of(const char *environment)
+{
+	char path[4200];
+	snprintf(path, sizeof(path), "%s/bin/python", environment ? environment : "");
+	return environment && *environment && access(path, X_OK) == 0 ? copy(path) : NULL;
+}
+
+// The interpreter's path, or NULL with a line in diag.
+static char *choose_python(const char *python, struct fm_diag *diag)
+{
+	struct stat st;
+	// An active environment is first on PATH as a rule; a shell that sets PATH anew on the way here has lost that.
+	char *found = python_of(python ? python : getenv("VIRTUAL_ENV"));
+	if (found)
+		return found;
+	if (!python || !strchr(python, '/')) {
+		const char *name = python ? python : "python3";
+		found = search_path(name);
+		if (!found)
+			fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH",
+				    name);
+		return found;
+	}
+	if (stat(python, &st) == 0 && S_ISDIR(st.st_mode))
+		fm_diag_set(diag, FM_E_NOT_FOUND,
+			    "%s is a folder without bin/python; name a virtual environment or an interpreter", python);
+	else if (access(python, X_OK) != 0)
+		fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python, strerror(errno));
+	else
+		found = copy(python);
+	return found;
+}
+
 static enum fm_err find_python(struct fm_target *t, const char *python, struct fm_diag *diag)
 {
-	if (python && strchr(python, '/')) {
-		if (access(python, X_OK) != 0)
-			return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run the Python %s: %s", python,
-					   strerror(errno));
-		t->python = copy(python);
-		see_through_wrapper(t);
-		return FM_OK;
-	}
-	const char *name = python ? python : "python3";
-	t->python = search_path(name);
+	t->python = choose_python(python, diag);
 	if (!t->python)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "no %s on PATH; name the interpreter with --python PATH",
-				   name);
+		return FM_E_NOT_FOUND;
 	see_through_wrapper(t);
 	return FM_OK;
 }
 
-enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *python, char **operands, int n_operands,
-			   struct fm_diag *diag)
+// A file of that name in the project, when it is the only one; FM_OK with t->found NULL when there is none.
+static enum fm_err search_project(struct fm_target *t, const char *name, const char *output_dir, struct fm_diag *diag)
+{
+	char root[4096];
+	struct fm_project_hits hits = { 0 };
+	// Without a project the whole of a home folder, or of the disk, could be below.
+	if (name[0] == '/' || name[0] == '.' || !fm_project_root(root, sizeof(root)))
+		return FM_OK;
+	fm_project_find(&hits, root, name, output_dir);
+	enum fm_err err = FM_OK;
+	if (hits.paths.n == 1) {
+		t->found = hits.paths.items[0];
+		hits.paths.n = 0;
+	} else if (hits.paths.n > 1) {
+		struct fm_buf list = { 0 };
+		for (size_t i = 0; i < hits.paths.n && list.len < 300; i++)
+			fm_buf_printf(&list, "%s%s", i ? ", " : "", hits.paths.items[i]);
+		err = fm_diag_set(diag, FM_E_USAGE, "%zu files are named %s; give the path of one of them: %.*s%s",
+				  hits.paths.n, name, (int)FM_MIN(list.len, (size_t)380), (const char *)list.data,
+				  list.len >= 300 ? ", ..." : "");
+		fm_buf_deinit(&list);
+	}
+	fm_project_hits_deinit(&hits);
+	return err;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *python, const char *output_dir,
+			   char **operands, int n_operands, struct fm_diag *diag)
 {
 	*t = (struct fm_target){ 0 };
 	enum fm_err err = FM_OK;
@@ -122,6 +180,16 @@ enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *
 		const char *name = operands[0];
 		struct stat st;
 		bool is_there = stat(name, &st) == 0;
+		// A program on PATH comes before a file of the project, unless the name can only be a script's.
+		_cleanup_free_ char *program = is_there || strchr(name, '/') ? NULL : search_path(name);
+		if (!is_there && (!program || ends_with(name, ".py") || ends_with(name, ".ipynb"))) {
+			if ((err = search_project(t, name, output_dir, diag)))
+				return err;
+			if (t->found) {
+				name = t->found;
+				is_there = stat(name, &st) == 0;
+			}
+		}
 		set_stem(t, name);
 		if (is_there && S_ISDIR(st.st_mode)) {
 			char main_py[4096];
@@ -150,9 +218,10 @@ enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *
 			snprintf(path, sizeof(path), "%s%s", strchr(name, '/') ? "" : "./", name);
 			fm_vec_push(&t->argv, copy(path));
 		} else {
-			_cleanup_free_ char *program = strchr(name, '/') ? NULL : search_path(name);
 			if (!program)
-				return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no file or program named %s", name);
+				return fm_diag_set(diag, FM_E_NOT_FOUND,
+						   "there is no file or program named %s, here or in the project",
+						   name);
 			fm_vec_push(&t->argv, copy(name));
 		}
 		operands++;
@@ -170,4 +239,5 @@ void fm_target_deinit(struct fm_target *t)
 		free(t->argv.items[i]);
 	fm_vec_deinit(&t->argv);
 	free(t->python);
+	free(t->found);
 }

@@ -12,10 +12,12 @@ struct fm_target {
 	const char *script;  // the script's path, NULL for a module or a program
 	char *python;        // the interpreter that runs it, NULL for a program
 	bool is_notebook;    // script is an .ipynb; argv runs it by way of _notebook.py
+	char *found;         // the path that a bare name was found at, NULL when a path was given
 };
 
-// operands: what follows the options, TARGET first. module: the value of -m, or NULL. python: the value of --python, or NULL.
-// One line in diag when there is no such thing.
-FM_MUST_CHECK enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *python, char **operands,
-					 int n_operands, struct fm_diag *diag);
+// operands: what follows the options, TARGET first: a path, or a file name that is unique in the project. module: the value of -m,
+// or NULL. python: the value of --python, or NULL. output_dir: where results go, which is not searched.
+// One line in diag when there is no such thing, or more than one.
+FM_MUST_CHECK enum fm_err fm_target_find(struct fm_target *t, const char *module, const char *python,
+					 const char *output_dir, char **operands, int n_operands, struct fm_diag *diag);
 void fm_target_deinit(struct fm_target *t);

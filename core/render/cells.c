@@ -56,7 +56,7 @@ void fm_text_cells(const struct fm_text *t)
 	struct fm_notebook_cell cell;
 	if (!rest.len)
 		return;
-	fm_style_heading(s, "Cells of the notebook, in the order they ran");
+	fm_text_heading(t, "", "Cells of the notebook, in the order they ran:");
 	fprintf(s->out, "  cell        wall         CPU\n");
 	while (fm_cells_next(&rest, &cell)) {
 		fprintf(s->out, "  %4u %9.3f s %9.3f s  ", cell.number, cell.wall_s, cell.cpu_s);

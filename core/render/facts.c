@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t meta_u64(const struct fm_profile *p, const char *key)
+uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key)
 {
 	struct fm_str s = fm_profile_meta(p, key, FM_STR_LIT(""));
 	uint64_t v = 0;
@@ -46,9 +46,9 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
 		f->python = p->processes.items[i].info.python_version;
 	f->engine = fm_profile_meta(p, "engine", root ? root->info.engine : none);
-	f->rate_hz = meta_u64(p, "rate_hz");
-	f->max_rss_bytes = meta_u64(p, "max_rss_bytes");
-	f->overhead_s = fm_seconds(meta_u64(p, "overhead_ns"));
+	f->rate_hz = fm_facts_meta_u64(p, "rate_hz");
+	f->max_rss_bytes = fm_facts_meta_u64(p, "max_rss_bytes");
+	f->overhead_s = fm_seconds(fm_facts_meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
 	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
 	// pid later has another parent.
@@ -66,8 +66,8 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	}
 	if (f->exit_code < 0 &&
 	    !f->exit_signal) { // a program without the agent has no record: the collector's note then
-		f->exit_signal = (int)meta_u64(p, "exit_signal");
-		f->exit_code = fm_profile_meta(p, "exit_code", none).len ? (int)meta_u64(p, "exit_code") : -1;
+		f->exit_signal = (int)fm_facts_meta_u64(p, "exit_signal");
+		f->exit_code = fm_profile_meta(p, "exit_code", none).len ? (int)fm_facts_meta_u64(p, "exit_code") : -1;
 	}
 
 	uint64_t first = UINT64_MAX, last = 0;
@@ -77,7 +77,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 			last = FM_MAX(last, a->tally.threads.items[i].last_ns);
 		}
 	uint64_t start = root && root->info.start_ns ? root->info.start_ns : first;
-	uint64_t wall_ns = meta_u64(p, "wall_ns");
+	uint64_t wall_ns = fm_facts_meta_u64(p, "wall_ns");
 	if (!wall_ns)
 		wall_ns = span_ns(start, end_ns ? end_ns : last);
 	f->wall_s = fm_seconds(wall_ns);

@@ -18,6 +18,9 @@ double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
 // The sampled threads' real CPU time where it is known, the samples' weight where not.
 double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
 
+// A meta fact that is a number; 0 when it is not there.
+uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key);
+
 // Everything that was not seen, from the capture, the file and the names, one call each.
 void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
 		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx);

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -12,8 +11,8 @@
 #include "base/utf8.h"
 
 #define DEFAULT_WIDTH 100
-#define MIN_WIDTH 72  // narrower, tables stop making sense: the terminal wraps
-#define MAX_WIDTH 140 // wider, the eye loses the row
+#define MIN_WIDTH 60  // narrower, tables stop making sense: the terminal wraps
+#define MAX_WIDTH 200 // wider, the eye loses the row
 
 static bool locale_is_utf8(void)
 {
@@ -49,13 +48,17 @@ void fm_style_paint(const struct fm_style *s, enum fm_paint paint)
 		fprintf(s->out, "\033[%sm", codes[paint]);
 }
 
+// Controls, and what turns the writing direction of what follows.
+static bool is_unfit(uint32_t c)
+{
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 static uint32_t shown(const struct fm_style *s, uint32_t c)
 {
 	if (c == '\t')
 		return ' ';
-	if (c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069))
-		return '?'; // the last two ranges turn the writing direction of what follows
-	return c >= 0x80 && !s->has_utf8 ? '?' : c;
+	return is_unfit(c) || (c >= 0x80 && !s->has_utf8) ? '?' : c;
 }
 
 unsigned fm_style_cells(struct fm_str text)
@@ -63,7 +66,7 @@ unsigned fm_style_cells(struct fm_str text)
 	unsigned cells = 0;
 	for (const char *p = text.p, *end = text.p + text.len; p < end;) {
 		uint32_t c = fm_utf8_next(&p, end);
-		cells += c < 0x20 ? 1 : fm_utf8_width(c); // controls are shown as one character
+		cells += is_unfit(c) ? 1 : fm_utf8_width(c); // shown as one character
 	}
 	return cells;
 }
@@ -100,7 +103,7 @@ void fm_style_fit_end(const struct fm_style *s, struct fm_str text, unsigned cel
 		fputs(s->has_utf8 ? "…" : "..", s->out);
 		for (unsigned skipped = 0; skipped < all - cells + dots && p < end;) {
 			uint32_t c = fm_utf8_next(&p, end);
-			skipped += c < 0x20 ? 1 : fm_utf8_width(c);
+			skipped += is_unfit(c) ? 1 : fm_utf8_width(c);
 		}
 	}
 	fm_style_fit(s, (struct fm_str){ p, (uint32_t)(end - p) }, cells, false);
@@ -128,26 +131,10 @@ void fm_style_wrap(const struct fm_style *s, struct fm_str text, unsigned at, un
 	fputc('\n', s->out);
 }
 
-void fm_style_rule(const struct fm_style *s)
+void fm_style_repeat(const struct fm_style *s, const char *piece, unsigned n)
 {
-	fm_style_paint(s, FM_PAINT_DIM);
-	for (unsigned i = 0; i < s->width; i++)
-		fputs(s->has_utf8 ? "─" : "-", s->out);
-	fm_style_paint(s, FM_PAINT_NONE);
-	fputc('\n', s->out);
-}
-
-void fm_style_heading(const struct fm_style *s, const char *fmt, ...)
-{
-	va_list args;
-	va_start(args, fmt);
-	fputc('\n', s->out);
-	fm_style_paint(s, FM_PAINT_BOLD);
-	vfprintf(s->out, fmt, args);
-	fm_style_paint(s, FM_PAINT_NONE);
-	fputc('\n', s->out);
-	fm_style_rule(s);
-	va_end(args);
+	for (unsigned i = 0; i < n; i++)
+		fputs(piece, s->out);
 }
 
 const char *fm_style_count(uint64_t n, char text[static 32])
@@ -161,4 +148,43 @@ const char *fm_style_count(uint64_t n, char text[static 32])
 	}
 	text[at] = 0;
 	return text;
+}
+
+const char *fm_style_bytes(uint64_t bytes, char text[static 32])
+{
+	double mb = (double)bytes / 1e6;
+	if (mb >= 1e3)
+		snprintf(text, 32, "%.2f GB", mb / 1e3);
+	else if (mb >= 1)
+		snprintf(text, 32, mb >= 9.95 ? "%.0f MB" : "%.1f MB", mb);
+	else
+		snprintf(text, 32, "%.0f kB", mb * 1e3);
+	return text;
+}
+
+const char *fm_style_short_bytes(uint64_t bytes, char text[static 32])
+{
+	double value = (double)bytes / 1e3;
+	const char *unit = "kMGTPE";
+	for (; value >= 999.5 && unit[1]; unit++)
+		value /= 1e3;
+	snprintf(text, 32, value >= 9.95 || !bytes ? "%.0f%c" : "%.1f%c", value, *unit);
+	return text;
+}
+
+void fm_style_sparkline(const struct fm_style *s, struct fm_buf *b, const uint64_t *values, size_t n, size_t cells)
+{
+	static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+	static const char *const letters[] = { "_", ".", "-", "=", "+", "*", "#", "@" };
+	uint64_t most = 0;
+	for (size_t i = 0; i < n; i++)
+		most = FM_MAX(most, values[i]);
+	for (size_t c = 0; c < FM_MIN(cells, n); c++) {
+		size_t first = c * n / FM_MIN(cells, n), end = (c + 1) * n / FM_MIN(cells, n);
+		uint64_t high = 0;
+		for (size_t i = first; i < end; i++)
+			high = FM_MAX(high, values[i]);
+		unsigned level = most ? (unsigned)((double)high / (double)most * 7.0 + 0.5) : 0;
+		fm_buf_str(b, (s->has_utf8 ? blocks : letters)[level]);
+	}
 }

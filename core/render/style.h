@@ -37,8 +37,12 @@ unsigned fm_style_cells(struct fm_str text);
 
 // Words wrapped at the width; the first line begins at column `at`, the others at `indent`. Ends the line.
 void fm_style_wrap(const struct fm_style *s, struct fm_str text, unsigned at, unsigned indent);
-void fm_style_rule(const struct fm_style *s);
-// A heading with a rule below.
-void fm_style_heading(const struct fm_style *s, const char *fmt, ...) FM_PRINTF(2, 3);
+void fm_style_repeat(const struct fm_style *s, const char *piece, unsigned n);
 // "12,345"
 const char *fm_style_count(uint64_t n, char text[static 32]);
+// "10 MB", "1.5 MB", "2.00 GB"; 1 MB is a million bytes
+const char *fm_style_bytes(uint64_t bytes, char text[static 32]);
+// The same in four characters: "10M", "1.5M"
+const char *fm_style_short_bytes(uint64_t bytes, char text[static 32]);
+// n values in at most `cells` characters; each shows the highest of those it stands for, relative to the highest of all.
+void fm_style_sparkline(const struct fm_style *s, struct fm_buf *b, const uint64_t *values, size_t n, size_t cells);

@@ -1,19 +1,19 @@
-// The text report: what a person wants to know first stands first.
+// The text report. Its order answers a reader's questions as they come: how did it end, where did the time and the
+// memory go, how sure is that, what was not seen, what next; then the lines.
 #include "render/text.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/libraries.h"
 #include "render/cells.h"
 #include "render/formats.h"
 #include "render/label.h"
 
-#define DEFAULT_TOP 10
-#define MAX_THREAD_ROWS 20
-// Threads and processes below this share of the time are counted, not listed: a shell script has dozens of them.
-#define MIN_ROW_PERCENT 0.5
+// Below this much CPU time, or this many samples, a profile says little.
+#define SHORT_CPU_S 0.05
+#define FEW_SAMPLES 100
 
 static const struct class_look {
 	const char *name, *block, *letter;
@@ -27,38 +27,118 @@ static const struct class_look {
 	[FM_CLASS_WAIT] = { "waiting", "·", ".", FM_PAINT_DIM },
 };
 
-static void put_mark(const struct fm_style *s, const struct class_look *look)
-{
-	fm_style_paint(s, look->paint);
-	fputs(s->has_utf8 ? look->block : look->letter, s->out);
-	fm_style_paint(s, FM_PAINT_NONE);
-}
-
-static void print_head(const struct fm_text *t)
+void fm_text_heading(const struct fm_text *t, const char *note, const char *fmt, ...)
 {
 	const struct fm_style *s = &t->style;
-	const struct fm_facts *f = &t->facts;
-	struct fm_buf command = { 0 };
-	fm_label_command(&command, f->command);
-	// Not cut to the width: people copy this line.
-	fm_style_fit(s,
-		     command.len ? (struct fm_str){ (const char *)command.data, (uint32_t)command.len }
-				 : FM_STR_LIT("(unknown command)"),
-		     UINT16_MAX, false);
-	fm_buf_deinit(&command);
+	char text[128];
+	va_list args;
+	va_start(args, fmt);
+	int n = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
 	fputc('\n', s->out);
-	if (f->exit_signal)
-		fprintf(s->out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal),
+	fm_style_paint(s, FM_PAINT_BOLD);
+	fputs(text, s->out);
+	fm_style_paint(s, FM_PAINT_NONE);
+	if (*note && (unsigned)n + 1 + strlen(note) <= FM_MAX(t->rule, s->width)) {
+		fm_style_paint(s, FM_PAINT_DIM);
+		fprintf(s->out, " %s", note);
+		fm_style_paint(s, FM_PAINT_NONE);
+	}
+	fputc('\n', s->out);
+	fm_style_repeat(s, "-", t->rule);
+	fputc('\n', s->out);
+}
+
+bool fm_text_shows(const struct fm_text *t, uint32_t function_id)
+{
+	return t->is_all_code || fm_summary_is_users(&t->summary, function_id);
+}
+
+const struct fm_weight *fm_text_share(const struct fm_text *t, const struct fm_function_row *row)
+{
+	return t->is_all_code ? &row->self : &row->paid;
+}
+
+const struct fm_heap_function_row *fm_text_heap_row(const struct fm_text *t, uint32_t function_id)
+{
+	for (size_t i = 0; i < t->heap->functions.n; i++)
+		if (t->heap->functions.items[i].function_id == function_id)
+			return &t->heap->functions.items[i];
+	return NULL;
+}
+
+static void wrap(const struct fm_text *t, struct fm_buf *sentence, unsigned indent)
+{
+	fm_style_repeat(&t->style, " ", indent);
+	fm_style_wrap(&t->style, (struct fm_str){ (const char *)sentence->data, (uint32_t)sentence->len }, indent,
+		      indent);
+	fm_buf_deinit(sentence);
+}
+
+static void print_ending(const struct fm_text *t)
+{
+	const struct fm_facts *f = &t->facts;
+	FILE *out = t->style.out;
+	if (f->exit_signal == 2)
+		fprintf(out, "Interrupted after %.3f seconds", f->wall_s);
+	else if (f->exit_signal)
+		fprintf(out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal),
 			f->wall_s);
 	else if (f->exit_code > 0)
-		fprintf(s->out, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
+		fprintf(out, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
 	else if (f->exit_code == 0)
-		fprintf(s->out, "Finished in %.3f seconds", f->wall_s);
+		fprintf(out, "Finished in %.3f seconds", f->wall_s);
 	else
-		fprintf(s->out, "Watched for %.3f seconds", f->wall_s);
+		fprintf(out, "Watched for %.3f seconds", f->wall_s);
+	if (f->wall_s >= 120)
+		fprintf(out, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
+			(unsigned)f->wall_s % 60);
 	if (f->max_rss_bytes)
-		fprintf(s->out, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
-	fputs(".\n", s->out);
+		fprintf(out, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
+	fputs(".\n", out);
+}
+
+static void print_logs(const struct fm_text *t)
+{
+	static const char *const levels[] = { "critical", "error", "warning", "info", "debug" };
+	struct fm_str path = fm_profile_meta(t->a->profile, "logs_path", FM_STR_LIT(""));
+	struct fm_buf counts = { 0 };
+	for (size_t i = 0; i < FM_ARRAY_LEN(levels); i++) {
+		char key[32];
+		snprintf(key, sizeof(key), "logs_count_%s", levels[i]);
+		uint64_t n = fm_facts_meta_u64(t->a->profile, key);
+		if (n)
+			fm_buf_printf(&counts, "%s%" PRIu64 " %s%s", counts.len ? ", " : "", n, levels[i],
+				      n > 1 && (i == 1 || i == 2) ? "s" : "");
+	}
+	if (path.len && counts.len) {
+		fputs("Check logs ", t->style.out);
+		fm_style_fit(&t->style, path, UINT16_MAX, false); // to be copied
+		fprintf(t->style.out, " (%s)\n", (const char *)counts.data);
+	}
+	fm_buf_deinit(&counts);
+}
+
+// One or two sentences when there is little to go by, instead of tables that look surer than they are.
+static void print_too_little(const struct fm_text *t)
+{
+	const struct fm_facts *f = &t->facts;
+	struct fm_buf b = { 0 };
+	char count[32];
+	if (f->cpu_s < SHORT_CPU_S)
+		fm_buf_printf(&b,
+			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
+			      "'fathom run --repeat 20' averages over many runs, and --rate 10k looks more often.",
+			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
+	else if (f->n_samples < FEW_SAMPLES)
+		fm_buf_printf(&b,
+			      "Only %s samples were taken of %.3f seconds of CPU time: the shares below are rough. A "
+			      "higher --rate, or --repeat, makes them sharper.",
+			      fm_style_count(f->n_samples, count), f->cpu_s);
+	if (!b.len)
+		return;
+	fputc('\n', t->style.out);
+	wrap(t, &b, 0);
 }
 
 // Cells per class: largest remainders, so that the bar is exactly full and a class that was seen has at least one cell.
@@ -87,318 +167,197 @@ static void share_cells(const struct fm_summary *sum, unsigned n_cells, unsigned
 	}
 }
 
+static void put_mark(const struct fm_style *s, const struct class_look *look)
+{
+	fm_style_paint(s, look->paint);
+	fputs(s->has_utf8 ? look->block : look->letter, s->out);
+	fm_style_paint(s, FM_PAINT_NONE);
+}
+
 static void print_classes(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	const struct fm_summary *sum = &t->summary;
-	char count[32];
-	fm_style_heading(s, "Where the time went");
-	if (!t->facts.n_samples) {
-		fm_style_wrap(
-			s,
-			FM_STR_LIT("No samples: the program used too little CPU time for this rate, or could not be "
-				   "sampled (see below). A higher --rate sees shorter programs."),
-			0, 0);
-		return;
+	fm_text_heading(t, "", "Time by Kind:");
+	unsigned cells[FM_N_CLASSES], n_cells = FM_MIN(t->rule, 72);
+	if (t->cpu_s > 0) {
+		share_cells(sum, n_cells, cells);
+		for (unsigned c = 0; c < FM_N_CLASSES; c++)
+			for (unsigned i = 0; i < cells[c]; i++)
+				put_mark(s, &looks[c]);
+		fputc('\n', s->out);
 	}
-	unsigned cells[FM_N_CLASSES], n_cells = FM_MIN(s->width - 2, 72);
-	share_cells(sum, n_cells, cells);
-	fputs("  ", s->out);
-	for (unsigned c = 0; c < FM_N_CLASSES; c++)
-		for (unsigned i = 0; i < cells[c]; i++)
-			put_mark(s, &looks[c]);
-	fputc('\n', s->out);
 	for (unsigned c = 0; c < FM_N_CLASSES; c++) {
 		if (!sum->total.ns[c])
 			continue;
 		double seconds = fm_seconds(sum->total.ns[c]);
 		fputs("  ", s->out);
 		put_mark(s, &looks[c]);
-		fprintf(s->out, " %-19s %10.3f s", looks[c].name, seconds);
-		if (fm_class_is_cpu(c))
-			fprintf(s->out, "  %5.1f%% %s%.1f", 100 * seconds / t->cpu_s, s->has_utf8 ? "±" : "+-",
+		fprintf(s->out, " %-19s", looks[c].name);
+		if (fm_class_is_cpu(c) && t->cpu_s > 0)
+			fprintf(s->out, " %5.1f%% %s%-4.1f %9.3f s", 100 * seconds / t->cpu_s, fm_text_sign(t),
 				100 * fm_plus_minus_s(seconds, sum->class_sq[c], t->cpu_s, sum->total.cpu_sq) /
-					t->cpu_s);
+					t->cpu_s,
+				seconds);
+		else
+			fprintf(s->out, "              %s%9.3f s", s->has_utf8 ? "" : " ", seconds);
 		fputc('\n', s->out);
 	}
-	fprintf(s->out, "    %-19s %10.3f s  in %s samples", "CPU time sampled", t->cpu_s,
-		fm_style_count(sum->total.n, count));
-	if (t->facts.wall_s > 0)
+	fprintf(s->out, "    %-19s             %s %9.3f s", "CPU time sampled", s->has_utf8 ? "" : " ", t->cpu_s);
+	if (t->facts.wall_s > 0 && s->width >= 70)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
 }
 
-static void print_function(const struct fm_text *t, size_t rank, const struct fm_function_row *row,
-			   const struct fm_weight *w)
-{
-	const struct fm_style *s = &t->style;
-	const struct fm_function *f = fm_analysis_function(t->a, row->function_id);
-	const unsigned place_cells = s->width < 90 ? 18 : 24,
-		       fixed = 5 + 2 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + 11 + 2;
-	double pm = t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, w) / t->cpu_s : 0;
-	struct fm_buf place = { 0 };
-	struct fm_str file = fm_label_file(t->a, row->function_id);
-	if (file.len) {
-		fm_buf_u8(&place, '(');
-		fm_buf_bytes(&place, file.p, file.len);
-		if (f->line)
-			fm_buf_printf(&place, ":%u", f->line);
-		fm_buf_u8(&place, ')');
-	}
-	char interval[32];
-	snprintf(interval, sizeof(interval), "%.1f", pm);
-	fprintf(s->out, "%3zu. ", rank);
-	struct fm_buf name = { 0 };
-	fm_buf_bytes(&name, f->name.p, f->name.len);
-	if (row->is_always_inlined)
-		fm_buf_str(&name, " (inlined)");
-	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, s->width - fixed - place_cells,
-		     true);
-	fm_buf_deinit(&name);
-	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, w));
-	fm_style_paint(s, FM_PAINT_DIM);
-	fprintf(s->out, "%s%-4s", s->has_utf8 ? "±" : "+-", interval);
-	fm_style_paint(s, FM_PAINT_NONE);
-	fprintf(s->out, " %9.3f s%s", fm_seconds(fm_weight_cpu_ns(w)), place.len ? "  " : "");
-	struct fm_str text = { (const char *)place.data, (uint32_t)place.len };
-	if (f->line)
-		fm_style_fit_end(s, text, place_cells); // the line is at the end
-	else
-		fm_style_fit(s, text, place_cells, false);
-	fputc('\n', s->out);
-	fm_buf_deinit(&place);
-}
-
-static const struct fm_function_row *sort_rows;
-
-static int compare_self(const void *pa, const void *pb)
-{
-	uint64_t a = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pa].self),
-		 b = fm_weight_cpu_ns(&sort_rows[*(const uint32_t *)pb].self);
-	if (a != b)
-		return (b > a) - (b < a);
-	return (*(const uint32_t *)pa > *(const uint32_t *)pb) - (*(const uint32_t *)pa < *(const uint32_t *)pb);
-}
-
-static void print_functions(const struct fm_text *t)
-{
-	const struct fm_summary *sum = &t->summary;
-	size_t n = sum->functions.n, top = FM_MIN(n, (size_t)(t->a->options.n_top ? t->a->options.n_top : DEFAULT_TOP));
-	if (!top)
-		return;
-	fm_style_heading(&t->style, "Top %zu functions by total time (callees included)", top);
-	for (size_t i = 0; i < top; i++)
-		print_function(t, i + 1, &sum->functions.items[i], &sum->functions.items[i].total);
-
-	uint32_t *order = fm_alloc(n * sizeof(*order));
-	for (uint32_t i = 0; i < n; i++)
-		order[i] = i;
-	sort_rows = sum->functions.items;
-	qsort(order, n, sizeof(*order), compare_self);
-	size_t n_self = 0;
-	while (n_self < top && fm_weight_cpu_ns(&sort_rows[order[n_self]].self))
-		n_self++;
-	if (n_self)
-		fm_style_heading(&t->style, "Top %zu functions by own time", n_self);
-	for (size_t i = 0; i < n_self; i++)
-		print_function(t, i + 1, &sort_rows[order[i]], &sort_rows[order[i]].self);
-	free(order);
-}
-
-static void print_threads(const struct fm_text *t)
-{
-	const struct fm_style *s = &t->style;
-	const struct fm_profile *p = t->a->profile;
-	size_t n = 0;
-	char count[32];
-	for (size_t i = 0; i < t->summary.threads.n; i++)
-		n += t->summary.threads.items[i].n > 0;
-	if (n < 2)
-		return;
-	fm_style_heading(s, "%zu threads with samples", n);
-	fprintf(s->out, "%10s %10s  %11s  %6s %12s  %s\n", "pid", "tid", "CPU", "", "samples", "name");
-	size_t shown = 1;
-	while (shown < FM_MIN(n, (size_t)MAX_THREAD_ROWS) &&
-	       fm_text_percent(t, &t->summary.threads.items[shown].weight) >= MIN_ROW_PERCENT)
-		shown++;
-	for (size_t i = 0; i < shown; i++) {
-		const struct fm_thread_row *row = &t->summary.threads.items[i];
-		const struct fm_thread *thread =
-			row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
-		uint32_t process = fm_label_process_of(t->a, row->thread_id);
-		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%% %12s%s",
-			process != FM_NO_ID ? p->processes.items[process].info.pid : 0, thread ? thread->tid : 0,
-			fm_seconds(fm_weight_cpu_ns(&row->weight)), fm_text_percent(t, &row->weight),
-			fm_style_count(row->n, count), thread && thread->name.len ? "  " : "");
-		fm_style_fit(s, thread ? thread->name : FM_STR_LIT(""), s->width - 59, false);
-		fputc('\n', s->out);
-	}
-	if (n > shown)
-		fprintf(s->out, "           and %zu more with less; --json lists them all\n", n - shown);
-}
-
-static int compare_processes(const void *pa, const void *pb)
-{
-	const struct fm_process_row *a = pa, *b = pb;
-	uint64_t ta = fm_weight_cpu_ns(&a->weight), tb = fm_weight_cpu_ns(&b->weight);
-	return ta != tb ? (tb > ta) - (tb < ta) : (a->process_id > b->process_id) - (a->process_id < b->process_id);
-}
-
-static void print_processes(struct fm_text *t)
-{
-	const struct fm_style *s = &t->style;
-	const struct fm_profile *p = t->a->profile;
-	if (p->processes.n < 2)
-		return;
-	fm_style_heading(s, "%zu processes", p->processes.n);
-	fprintf(s->out, "%10s %10s  %11s  %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
-	struct fm_process_row *rows = t->summary.processes.items;
-	qsort(rows, t->summary.processes.n, sizeof(*rows), compare_processes);
-	size_t shown = 1;
-	while (shown < FM_MIN(p->processes.n, (size_t)MAX_THREAD_ROWS) &&
-	       fm_text_percent(t, &rows[shown].weight) >= MIN_ROW_PERCENT)
-		shown++;
-	for (size_t i = 0; i < shown; i++) {
-		const struct fm_process *process = &p->processes.items[rows[i].process_id];
-		const struct fm_weight *w = &rows[i].weight;
-		char exit_text[24] = "?";
-		if (process->exit_signal)
-			snprintf(exit_text, sizeof(exit_text), "signal %d", process->exit_signal);
-		else if (process->exit_code >= 0)
-			snprintf(exit_text, sizeof(exit_text), "%d", process->exit_code);
-		fprintf(s->out, "%10u %10u  %9.3f s  %5.1f%%  %-9s ", process->info.pid, process->info.parent_pid,
-			fm_seconds(fm_weight_cpu_ns(w)), fm_text_percent(t, w), exit_text);
-		struct fm_buf command = { 0 };
-		fm_label_command(&command, process->info.command);
-		fm_style_fit(s, (struct fm_str){ (const char *)command.data, (uint32_t)command.len }, s->width - 54,
-			     false);
-		fm_buf_deinit(&command);
-		fputc('\n', s->out);
-	}
-	if (p->processes.n > shown)
-		fprintf(s->out, "           and %zu more with less; --json lists them all\n", p->processes.n - shown);
-}
-
-struct gaps {
-	const struct fm_text *t;
-	unsigned n;
-};
-
-static void print_gap(void *ctx, struct fm_str what, struct fm_str why)
-{
-	struct gaps *gaps = ctx;
-	const struct fm_style *s = &gaps->t->style;
-	if (!gaps->n++)
-		fm_style_heading(s, "Not seen, and why");
-	struct fm_buf line = { 0 };
-	fm_buf_bytes(&line, what.p, what.len);
-	fm_buf_str(&line, ": ");
-	fm_buf_bytes(&line, why.p, why.len);
-	fputs("  - ", s->out);
-	fm_style_wrap(s, (struct fm_str){ (const char *)line.data, (uint32_t)line.len }, 4, 4);
-	fm_buf_deinit(&line);
-}
-
-// Only libraries that lack something.
-static void print_libraries(const struct fm_text *t)
-{
-	const struct fm_style *s = &t->style;
-	struct fm_libraries l;
-	unsigned n = 0;
-	fm_libraries_build(&l, &t->a->tally, &t->a->view, t->a->symbolizer);
-	for (size_t i = 0; i < l.rows.n; i++) {
-		const struct fm_library_row *row = &l.rows.items[i];
-		if (!row->remedy.len)
-			continue;
-		if (!n++) {
-			fm_style_heading(s, "Native code without names or lines");
-			fprintf(s->out, "%8s %10s %8s   %s\n", "of time", "functions", "lines",
-				"library, and what would help");
-		}
-		fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share,
-			100 * row->lines_share);
-		struct fm_str name = t->a->options.full_filenames ? row->path : fm_label_last_part(row->path);
-		fm_style_fit_end(s, name.len ? name : FM_STR_LIT("(outside any library)"), s->width - 31);
-		fprintf(s->out, "\n%*s", 31, "");
-		fm_style_paint(s, FM_PAINT_DIM);
-		fm_style_wrap(s, row->remedy, 31, 31);
-		fm_style_paint(s, FM_PAINT_NONE);
-	}
-	fm_libraries_deinit(&l);
-}
-
 static void print_method(const struct fm_text *t)
 {
-	const struct fm_style *s = &t->style;
 	const struct fm_facts *f = &t->facts;
 	char count[32];
 	struct fm_buf line = { 0 };
-	fm_style_heading(s, "How it was measured");
+	fm_text_heading(t, "", "How Sure, and at What Cost:");
 	fm_buf_printf(&line, "%s samples", fm_style_count(f->n_samples, count));
-	if (f->rate_hz)
-		fm_buf_printf(&line, " at %" PRIu64 " per CPU second asked for", f->rate_hz);
-	if (f->engine.len) {
-		fm_buf_str(&line, ", engine ");
-		fm_buf_bytes(&line, f->engine.p, f->engine.len);
-	}
 	if (f->python.len) {
-		fm_buf_str(&line, ", Python ");
+		fm_buf_str(&line, " of Python ");
 		fm_buf_bytes(&line, f->python.p, f->python.len);
 	}
+	if (f->rate_hz)
+		fm_buf_printf(&line, ", %s for each second of CPU time", fm_style_count(f->rate_hz, count));
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
 	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary.n_failed_unwinds, count));
+	if (t->summary.functions.n && t->cpu_s > 0)
+		fm_buf_printf(
+			&line,
+			" %s is the 95%% interval in points of percent: the true share is within it 19 times out of "
+			"20.",
+			fm_text_sign(t));
 	if (f->overhead_s > 0) {
-		fm_buf_printf(&line, " Fathom's own work took %.3f s", f->overhead_s);
+		fm_buf_printf(&line, " Fathom's own work inside the program took %.3f s", f->overhead_s);
 		if (f->cpu_s > 0)
-			fm_buf_printf(&line, " (%.1f%% of the CPU time)", 100 * f->overhead_s / f->cpu_s);
-		fm_buf_u8(&line, '.');
+			fm_buf_printf(&line, ", %.1f%% of its CPU time", 100 * f->overhead_s / f->cpu_s);
+		fm_buf_str(&line, ", which is in the figures above, spread like the samples.");
 	}
-	fm_buf_printf(&line, " %s is the 95%% interval, in points of percent.", s->has_utf8 ? "±" : "+-");
-	fm_style_wrap(s, (struct fm_str){ (const char *)line.data, (uint32_t)line.len }, 0, 0);
-	fm_buf_deinit(&line);
+	wrap(t, &line, 0);
 }
 
 static void print_next(const struct fm_text *t)
 {
+	static const struct next {
+		const char *command, *why;
+		bool after_summary, after_tables, has_path;
+	} nexts[] = {
+		{ "fathom report", "the time of every line", true, false, true },
+		{ "fathom export -f flamegraph -o flame.svg", "every stack in one picture", true, true, true },
+		{ "fathom report --json", "all numbers, for scripts", false, true, true },
+		{ "fathom report --explain", "what each number means", true, true, false },
+	};
 	const struct fm_style *s = &t->style;
 	struct fm_buf path = { 0 };
 	fm_label_word(&path, fm_str_of(t->a->path));
-	fm_style_heading(s, "Next");
-	static const char *const commands[][2] = {
-		{ "fathom export -f flamegraph -o flame.svg", "every stack in one picture, for the browser" },
-		{ "fathom export -f speedscope -o speedscope.json", "for https://www.speedscope.app" },
-		{ "fathom report --json", "all numbers, for scripts" },
-	};
-	for (size_t i = 0; i < FM_ARRAY_LEN(commands); i++) {
-		fprintf(s->out, "  %s ", commands[i][0]);
-		fm_style_fit(s, (struct fm_str){ (const char *)path.data, (uint32_t)path.len }, UINT16_MAX, false);
+	struct fm_str word = { (const char *)path.data, (uint32_t)path.len };
+	fm_text_heading(t, "", "Next:");
+	for (size_t i = 0; i < FM_ARRAY_LEN(nexts); i++) {
+		const struct next *next = &nexts[i];
+		if (!(t->a->options.summary_only ? next->after_summary : next->after_tables))
+			continue;
+		fprintf(s->out, "  %s", next->command);
+		unsigned at = 2 + (unsigned)strlen(next->command);
+		if (next->has_path) {
+			fputc(' ', s->out);
+			fm_style_fit(s, word, UINT16_MAX, false); // commands are there to be copied
+			at += 1 + fm_style_cells(word);
+		}
+		fputs(at + 4 + strlen(next->why) <= s->width ? "  " : "\n      ", s->out);
 		fm_style_paint(s, FM_PAINT_DIM);
-		fprintf(s->out, "   # %s", commands[i][1]);
+		fprintf(s->out, "# %s", next->why);
 		fm_style_paint(s, FM_PAINT_NONE);
 		fputc('\n', s->out);
 	}
 	fm_buf_deinit(&path);
 }
 
+static void print_no_samples(const struct fm_text *t)
+{
+	struct fm_buf b = { 0 };
+	fm_buf_str(&b,
+		   "No samples, so there is nothing to add up: the program used too little CPU time for this rate, or "
+		   "could not be sampled (see below). A higher --rate sees shorter programs.");
+	fputc('\n', t->style.out);
+	wrap(t, &b, 0);
+}
+
+static void print_memory_line(const struct fm_text *t)
+{
+	const struct fm_heap *h = t->heap;
+	if (!h->timeline.n)
+		return;
+	uint64_t *values = fm_alloc(h->timeline.n * sizeof(*values));
+	for (size_t i = 0; i < h->timeline.n; i++)
+		values[i] = h->timeline.items[i].heap_high_bytes;
+	struct fm_buf line = { 0 };
+	fm_style_sparkline(&t->style, &line, values, h->timeline.n,
+			   t->table_width >= 100  ? 32
+			   : t->table_width >= 72 ? 12
+						  : 8);
+	fprintf(t->style.out, "%sMemory usage: %s (max: %.3f MB, growth rate: %.0f%%)\n",
+		t->table_width >= 72 ? "        " : "", (const char *)line.data, (double)h->peak_bytes / 1e6,
+		100 * h->growth_rate);
+	fm_buf_deinit(&line);
+	free(values);
+}
+
+static bool has_user_code(const struct fm_text *t)
+{
+	for (size_t i = 0; i < t->summary.functions.n; i++)
+		if (fm_text_shows(t, t->summary.functions.items[i].function_id))
+			return true;
+	return false;
+}
+
 enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_text t = { .a = a };
+	struct fm_text t = { .a = a, .heap = &a->heap };
 	fm_style_init(&t.style, out, &a->options);
+	t.table_width = t.style.width;
+	t.style.width = t.rule = FM_MIN(t.style.width, (unsigned)FM_TEXT_MAX_WIDTH);
 	fm_summary_build(&t.summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_facts_gather(&t.facts, a);
 	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary.total));
-	print_head(&t);
-	print_classes(&t);
+	t.is_all_code = a->options.detailed || !has_user_code(&t);
+
+	if (a->options.first_line) {
+		fm_style_fit(&t.style, fm_str_of(a->options.first_line), UINT16_MAX, false);
+		fputc('\n', out);
+	}
+	print_ending(&t);
+	print_logs(&t);
+	print_too_little(&t);
+	fputs("\n\n", out);
+	fm_style_paint(&t.style, FM_PAINT_BOLD);
+	fputs("Profile Summary\n", out);
+	fm_style_paint(&t.style, FM_PAINT_NONE);
+	fm_text_functions(&t);
+	fm_text_tree(&t);
+	if (t.facts.n_samples) {
+		fm_text_own_time(&t);
+		print_classes(&t);
+	} else {
+		print_no_samples(&t);
+	}
 	fm_text_cells(&t);
-	print_functions(&t);
-	fm_text_lines(&t);
-	print_threads(&t);
-	print_processes(&t);
-	struct gaps gaps = { &t, 0 };
-	fm_facts_coverage(a, &t.summary, print_gap, &gaps);
-	print_libraries(&t);
+	fm_text_threads(&t);
+	fm_text_processes(&t);
 	print_method(&t);
+	fm_text_not_seen(&t);
 	print_next(&t);
+	fputc('\n', out);
+	fm_style_repeat(&t.style, "=", t.rule);
+	fputc('\n', out);
+	if (!a->options.summary_only) {
+		fputc('\n', out);
+		print_memory_line(&t);
+		fm_text_lines(&t);
+		fm_text_libraries(&t);
+	}
 	fm_summary_deinit(&t.summary);
 	return FM_OK;
 }

@@ -5,17 +5,50 @@
 #include "render/facts.h"
 #include "render/style.h"
 
+#define FM_TEXT_MAX_WIDTH 100 // of sentences and lists; line tables use what the terminal has
+
 struct fm_text {
 	struct fm_style style;
+	unsigned table_width, rule; // of line tables; of the rules below headings
 	const struct fm_analysis *a;
+	const struct fm_heap *heap;
 	struct fm_summary summary;
 	struct fm_facts facts;
-	double cpu_s; // what percentages are of: the CPU time of all samples
+	double cpu_s;     // what percentages are of: the CPU time of all samples
+	bool is_all_code; // libraries and native code are listed beside the user's own
 };
 
-void fm_text_lines(const struct fm_text *t); // text_lines.c
+void fm_text_functions(struct fm_text *t);       // text_functions.c; sets the rules' width, too
+void fm_text_own_time(const struct fm_text *t);  // text_functions.c
+void fm_text_tree(const struct fm_text *t);      // text_tree.c
+void fm_text_lines(const struct fm_text *t);     // text_lines.c
+void fm_text_threads(const struct fm_text *t);   // text_parts.c
+void fm_text_processes(const struct fm_text *t); // text_parts.c
+void fm_text_not_seen(const struct fm_text *t);  // text_parts.c
+void fm_text_libraries(const struct fm_text *t); // text_parts.c
+
+// A bold line with a rule below, set off by an empty line. note: what stands beside it in plain type, "" = nothing.
+void fm_text_heading(const struct fm_text *t, const char *note, const char *fmt, ...) FM_PRINTF(3, 4);
+
+// True for functions that the lists show: the user's own, or every one with is_all_code.
+bool fm_text_shows(const struct fm_text *t, uint32_t function_id);
+// What the tree and the line tables charge to a function, so that all of them add up to the whole.
+const struct fm_weight *fm_text_share(const struct fm_text *t, const struct fm_function_row *row);
+// The memory row of a function, or NULL.
+const struct fm_heap_function_row *fm_text_heap_row(const struct fm_text *t, uint32_t function_id);
 
 static inline double fm_text_percent(const struct fm_text *t, const struct fm_weight *w)
 {
 	return t->cpu_s > 0 ? 100 * fm_seconds(fm_weight_cpu_ns(w)) / t->cpu_s : 0;
+}
+
+// Half the 95 % interval, in points of percent.
+static inline double fm_text_plus_minus(const struct fm_text *t, const struct fm_weight *w)
+{
+	return t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, w) / t->cpu_s : 0;
+}
+
+static inline const char *fm_text_sign(const struct fm_text *t)
+{
+	return t->style.has_utf8 ? "±" : "+-";
 }

@@ -96,6 +96,22 @@ TEST(a_function_counts_once_per_stack_however_deep_it_recurses)
 	fm_analysis_close(a);
 }
 
+TEST(what_functions_pay_is_the_sum_of_their_lines)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	const struct fm_function_row *work = function(a, &t, "App.work"), *main_row = function(a, &t, "main"),
+				     *dumps = function(a, &t, "dumps");
+	CHECK_EQ(fm_weight_cpu_ns(&work->paid), MS(4000 + 3000 + 500));
+	CHECK_EQ(fm_weight_cpu_ns(&main_row->paid), MS(1000 + 500)); // json.dumps is charged to its caller
+	CHECK_EQ(fm_weight_cpu_ns(&dumps->paid), 0);
+	CHECK(fm_summary_is_users(&t, work->function_id));
+	CHECK(!fm_summary_is_users(&t, dumps->function_id));
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
 TEST(lines_pay_for_the_native_code_and_libraries_they_call)
 {
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);

@@ -1,0 +1,55 @@
+#include "cli/results.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/load_runs.h"
+#include "render/render.h"
+
+#define FILE_WIDTH 130 // room for every column of the line tables and 65 for the source
+
+static enum fm_err print_summary(const struct fm_captures *captures, struct fm_view_options view, struct fm_diag *diag)
+{
+	view.summary_only = true;
+	enum fm_err err = fm_render_write("text", captures->paths.items[0], NULL, &view, diag);
+	if (!err && captures->paths.n > 1)
+		err = fm_report_runs(stdout, captures, &view, diag);
+	return err;
+}
+
+static enum fm_err write_file(const struct fm_captures *captures, const char *path, const char *command,
+			      struct fm_view_options view, struct fm_diag *diag)
+{
+	view.first_line = command;
+	view.color = 0;
+	view.utf8 = 1; // a file is read anywhere, not in this terminal
+	view.width = FILE_WIDTH;
+	enum fm_err err = fm_render_write("text", captures->paths.items[0], path, &view, diag);
+	if (err || captures->paths.n < 2)
+		return err;
+	_cleanup_fclose_ FILE *out = fopen(path, "ae");
+	if (!out)
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
+	return fm_report_runs(out, captures, &view, diag);
+}
+
+void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet)
+{
+	struct fm_captures captures;
+	struct fm_diag diag;
+	char path[4200];
+	snprintf(path, sizeof(path), "%s/profile_results.txt", dir);
+	enum fm_err err = fm_captures_find(&captures, dir, &diag);
+	if (!err && !is_quiet)
+		err = print_summary(&captures, *view, &diag);
+	if (err)
+		fm_say("%s", diag.text);
+	else if (write_file(&captures, path, command, *view, &diag))
+		fm_say("%s", diag.text);
+	else if (!is_quiet)
+		printf("\nThis and the time of every line is in %s\n", path);
+	fm_captures_deinit(&captures);
+}

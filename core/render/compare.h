@@ -1,0 +1,14 @@
+// What several runs say together: means over repeated runs, changes between two sets, and the history of a script.
+#pragma once
+
+#include <stdio.h>
+
+#include "aggregate/diff.h"
+
+// "Over 5 Runs": totals and the top functions, each with mean, spread and interval.
+void fm_compare_repeat(FILE *out, const struct fm_runs *runs, const struct fm_view_options *options);
+
+void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_runs *base, const struct fm_runs *new,
+			  const struct fm_view_options *options);
+// Schema fathom.diff/1.
+void fm_compare_diff_json(FILE *out, const struct fm_diff *d, const struct fm_runs *base, const struct fm_runs *new);

@@ -1,0 +1,210 @@
+// The lists of functions: by total time, by own time, by memory.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "render/label.h"
+#include "render/text.h"
+
+#define DEFAULT_TOP 10
+#define OWN_TOP 5
+#define MIN_PERCENT 0.5 // what is less is noise in most runs
+#define MIN_NAME_CELLS 16
+#define MIN_PLACE_CELLS 12
+#define MAX_PLACE_CELLS 36
+#define SECONDS_FROM_WIDTH 76 // narrower, the names need the room
+
+struct row {
+	uint32_t function_id;
+	const struct fm_weight *weight;       // NULL in the list by memory
+	const struct fm_heap_figures *memory; // NULL in the lists by time
+	bool is_always_inlined;
+};
+
+struct rows {
+	FM_VEC(struct row) v;
+};
+
+static size_t n_wanted(const struct fm_text *t, size_t fallback)
+{
+	return t->a->options.n_top ? t->a->options.n_top : fallback;
+}
+
+static void name_of(struct fm_buf *b, const struct fm_text *t, const struct row *row)
+{
+	struct fm_str name = fm_analysis_function(t->a, row->function_id)->name;
+	fm_buf_bytes(b, name.p, name.len);
+	if (row->is_always_inlined)
+		fm_buf_str(b, " (inlined)");
+}
+
+static void place_of(struct fm_buf *b, const struct fm_text *t, const struct row *row)
+{
+	struct fm_str file = fm_label_file(t->a, row->function_id);
+	uint32_t line = fm_analysis_function(t->a, row->function_id)->line;
+	if (!file.len)
+		return;
+	fm_buf_u8(b, '(');
+	fm_buf_bytes(b, file.p, file.len);
+	if (line)
+		fm_buf_printf(b, ":%u", line);
+	fm_buf_u8(b, ')');
+}
+
+// How the list's columns share the width: as wide as what stands in them, then as there is room.
+struct columns {
+	unsigned name, place;
+	bool has_seconds;
+};
+
+static unsigned figures_cells(const struct fm_text *t, const struct columns *c)
+{
+	return 2 + 6 + 2 + (t->style.has_utf8 ? 4 : 5) + (c->has_seconds ? 12 : 0);
+}
+
+static struct columns measure(const struct fm_text *t, const struct rows *rows)
+{
+	struct columns c = { MIN_NAME_CELLS, MIN_PLACE_CELLS, t->style.width >= SECONDS_FROM_WIDTH };
+	for (size_t i = 0; i < rows->v.n; i++) {
+		struct fm_buf name = { 0 }, place = { 0 };
+		name_of(&name, t, &rows->v.items[i]);
+		place_of(&place, t, &rows->v.items[i]);
+		c.name = FM_MAX(c.name, fm_style_cells((struct fm_str){ (char *)name.data, (uint32_t)name.len }));
+		c.place = FM_MAX(c.place, fm_style_cells((struct fm_str){ (char *)place.data, (uint32_t)place.len }));
+		fm_buf_deinit(&name);
+		fm_buf_deinit(&place);
+	}
+	unsigned room = t->style.width - 4 - figures_cells(t, &c) - 1;
+	if (!t->a->options.full_filenames)
+		c.place = FM_MIN(c.place, (unsigned)MAX_PLACE_CELLS);
+	if (c.name + c.place > room) { // names tell more than places
+		c.place = FM_MIN(c.place, FM_MAX(room * 2 / 5, (unsigned)MIN_PLACE_CELLS));
+		c.name = FM_MIN(c.name, room - c.place);
+	}
+	return c;
+}
+
+static void put_figures(const struct fm_text *t, const struct row *row, const struct columns *c)
+{
+	const struct fm_style *s = &t->style;
+	char text[32], interval[32];
+	if (row->memory) {
+		fprintf(s->out, "  %8s", fm_style_bytes(row->memory->peak_bytes, text));
+		double pm = 1.96 * sqrt(fmax(row->memory->peak_var, 0));
+		if (pm >= 0.5e3 && pm >= 0.005 * (double)row->memory->peak_bytes) {
+			snprintf(interval, sizeof(interval), "%s%s", fm_text_sign(t),
+				 fm_style_bytes((uint64_t)pm, text));
+			fm_style_paint(s, FM_PAINT_DIM);
+			fprintf(s->out, " %s", interval);
+			fm_style_paint(s, FM_PAINT_NONE);
+		}
+		return;
+	}
+	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, row->weight));
+	snprintf(interval, sizeof(interval), "%.1f", fm_text_plus_minus(t, row->weight));
+	fm_style_paint(s, FM_PAINT_DIM);
+	fprintf(s->out, "%s%-4s", fm_text_sign(t), interval);
+	fm_style_paint(s, FM_PAINT_NONE);
+	if (c->has_seconds)
+		fprintf(s->out, "%10.3f s", fm_seconds(fm_weight_cpu_ns(row->weight)));
+}
+
+static void print_rows(const struct fm_text *t, const struct rows *rows, const struct columns *c)
+{
+	const struct fm_style *s = &t->style;
+	for (size_t i = 0; i < rows->v.n; i++) {
+		const struct row *row = &rows->v.items[i];
+		struct fm_buf name = { 0 }, place = { 0 };
+		name_of(&name, t, row);
+		place_of(&place, t, row);
+		fprintf(s->out, "%2zu. ", i + 1);
+		fm_style_fit(s, (struct fm_str){ (char *)name.data, (uint32_t)name.len }, c->name, true);
+		put_figures(t, row, c);
+		struct fm_str text = { place.len ? (char *)place.data : "", (uint32_t)place.len };
+		if (text.len)
+			fputc(' ', s->out);
+		if (fm_analysis_function(t->a, row->function_id)->line)
+			fm_style_fit_end(s, text, c->place); // the line is at the end
+		else
+			fm_style_fit(s, text, c->place, false);
+		fputc('\n', s->out);
+		fm_buf_deinit(&name);
+		fm_buf_deinit(&place);
+	}
+}
+
+static void select_by_time(const struct fm_text *t, struct rows *ret)
+{
+	for (size_t i = 0; i < t->summary.functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
+		const struct fm_function_row *row = &t->summary.functions.items[i];
+		if (fm_text_shows(t, row->function_id) && fm_text_percent(t, &row->total) >= MIN_PERCENT)
+			fm_vec_push(&ret->v,
+				    (struct row){ row->function_id, &row->total, NULL, row->is_always_inlined });
+	}
+}
+
+static void select_by_memory(const struct fm_text *t, struct rows *ret)
+{
+	for (size_t i = 0; i < t->heap->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
+		const struct fm_heap_function_row *row = &t->heap->functions.items[i];
+		if (fm_text_shows(t, row->function_id) && row->self.peak_bytes >= t->heap->peak_bytes / 100 &&
+		    row->self.peak_bytes)
+			fm_vec_push(&ret->v, (struct row){ row->function_id, NULL, &row->self, false });
+	}
+}
+
+void fm_text_functions(struct fm_text *t)
+{
+	const struct fm_style *s = &t->style;
+	struct rows by_time = { 0 }, by_memory = { 0 };
+	select_by_time(t, &by_time);
+	select_by_memory(t, &by_memory);
+	struct rows all = { 0 };
+	for (size_t i = 0; i < by_time.v.n + by_memory.v.n; i++)
+		fm_vec_push(&all.v, i < by_time.v.n ? by_time.v.items[i] : by_memory.v.items[i - by_time.v.n]);
+	struct columns c = measure(t, &all);
+	fm_vec_deinit(&all.v);
+	t->rule = FM_MIN(FM_MAX(4 + c.name + figures_cells(t, &c) + 1 + c.place, 69u), s->width);
+	fm_style_repeat(s, "=", t->rule);
+	fputc('\n', s->out);
+
+	if (by_time.v.n) {
+		fm_text_heading(t,
+				t->is_all_code && !t->a->options.detailed ? "(all code: none of it is your own Python)"
+									  : "(with everything they call)",
+				"Top %zu Functions by Total Runtime:", by_time.v.n);
+		print_rows(t, &by_time, &c);
+	}
+	if (t->heap->is_there && by_memory.v.n) {
+		fm_text_heading(t, "(each one's own peak)", "Top %zu Functions by Memory Usage:", by_memory.v.n);
+		print_rows(t, &by_memory, &c);
+	}
+	fm_vec_deinit(&by_time.v);
+	fm_vec_deinit(&by_memory.v);
+}
+
+static int compare_self(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+	uint64_t na = fm_weight_cpu_ns(a->weight), nb = fm_weight_cpu_ns(b->weight);
+	return na != nb ? (nb > na) - (nb < na) : (a->function_id > b->function_id) - (a->function_id < b->function_id);
+}
+
+void fm_text_own_time(const struct fm_text *t)
+{
+	struct rows rows = { 0 };
+	for (size_t i = 0; i < t->summary.functions.n; i++) {
+		const struct fm_function_row *row = &t->summary.functions.items[i];
+		if (fm_text_percent(t, &row->self) >= MIN_PERCENT)
+			fm_vec_push(&rows.v,
+				    (struct row){ row->function_id, &row->self, NULL, row->is_always_inlined });
+	}
+	if (rows.v.n) {
+		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_self);
+		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, OWN_TOP));
+		fm_text_heading(t, "(native code and libraries, too)", "Top %zu Functions by Own Time:", rows.v.n);
+		struct columns c = measure(t, &rows);
+		print_rows(t, &rows, &c);
+	}
+	fm_vec_deinit(&rows.v);
+}

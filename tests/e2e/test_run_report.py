@@ -1,0 +1,422 @@
+"""What a person sees of `fathom run`: the summary, the results folder, and how programs ended."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+from typing import Any, List, Optional, Sequence
+
+import jsonschema
+import pytest
+from capture import Capture, Python, find_pythons
+
+BUSY = """
+    import sys, time
+
+    def burn(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end:
+            pass
+
+    def three_quarters():
+        burn(0.45)
+
+    def one_quarter():
+        burn(0.15)
+
+    three_quarters()
+    one_quarter()
+"""
+
+
+@pytest.fixture(scope="session")
+def some_python() -> Python:
+    """The newest plain release; what the report says does not depend on the version."""
+    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
+    if not found:
+        pytest.skip("no Python found")
+    return found[-1]
+
+
+class Run:
+    def __init__(self, done: "subprocess.CompletedProcess[str]", folder: Path) -> None:
+        self.done, self.folder = done, folder
+        self.text, self.errors, self.code = done.stdout, done.stderr, done.returncode
+
+    @property
+    def results(self) -> Path:
+        """The newest results folder."""
+        return sorted(p for p in (self.folder / ".fathom").glob("*/*") if p.is_dir())[-1]
+
+
+@pytest.fixture
+def run(fathom: Path, some_python: Python, tmp_path: Path):
+    def go(
+        source: Optional[str], *options: str, name: str = "app.py", args: Sequence[str] = (), env: Any = None
+    ) -> Run:
+        if source is not None:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(textwrap.dedent(source))
+        full = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
+        done = subprocess.run(
+            [fathom, "run", "--python", some_python.path, *options, name, *args],
+            cwd=tmp_path, env={**full, "LC_ALL": "C.UTF-8", **(env or {})},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+        )  # fmt: skip
+        return Run(done, tmp_path)
+
+    return go
+
+
+def shares(text: str, heading: str) -> dict:
+    """{function: (share, plus-minus)} of one list"""
+    block = text[text.index(heading) :].split("\n\n")[0]
+    rows = re.findall(r"^ *\d+\. (\S.*?)  +([0-9.]+)% (?:±|\+-)([0-9.]+)", block, re.M)
+    return {name: (float(share), float(pm)) for name, share, pm in rows}
+
+
+def test_the_summary_tells_where_the_time_went(run, fathom):
+    r = run(BUSY)
+    assert r.code == 0
+    assert r.text.startswith("Finished in ")
+    assert re.match(r"Finished in \d+\.\d{3} seconds using \d+\.\d{3} MB of RAM\.\n\n\nProfile Summary\n=+\n", r.text)
+    top = shares(r.text, "Functions by Total Runtime")
+    # Both are CPU time by the program's own clock. Starting the interpreter is in neither, so the ratio is what is known;
+    # five of its standard errors, and a tick of the clock for each.
+    (a, pm_a), (b, pm_b) = top["three_quarters"], top["one_quarter"]
+    error = (pm_a / a + pm_b / b) / 1.96
+    assert a / b == pytest.approx(3, rel=5 * error + 0.1)
+    assert top["<module>"][0] >= a + b - 0.2
+    tree = r.text[r.text.index("Functions by Module") :]
+    assert re.search(r"^└─ app\.py \(\d func, [0-9.]+% total\)$", tree, re.M)
+    assert re.search(r"^   [├└]─ burn\.+[0-9.]+%$", tree, re.M)
+    profile = r.results.relative_to(r.folder) / "profile.fathom"
+    assert f"fathom report {profile}\n" in r.text.replace("  # the time of every line", "")
+    assert r.text.rstrip().endswith(str(r.results.relative_to(r.folder) / "profile_results.txt"))
+
+
+def test_the_results_folder_has_everything(run, some_python):
+    r = run(BUSY, args=["--its-own", "a b"])
+    names = {p.name for p in r.results.iterdir()}
+    assert {"app.py", "profile.fathom", "profile_results.txt"} <= names
+    lines = (r.results / "profile_results.txt").read_text().splitlines()
+    assert lines[0] == f"fathom run --python {some_python.path} app.py --its-own 'a b'"
+    assert lines[1].startswith("Finished in ")
+    table = "\n".join(lines)
+    assert "  Line │Python │native │system │" in table
+    row = re.search(r"^ +6 │ +(\d+)% │.*│    while time\.process_time\(\) < end:$", table, re.M) or re.search(
+        r"^ +6 │ +(\d+)% │.*│.*while time", table, re.M
+    )
+    assert row, table
+    assert re.search(r"^ +4 │ .*│burn$", table, re.M)  # the function's row
+
+
+@pytest.mark.parametrize("source, code, says", [
+    ("import sys; sum(range(5_000_000)); sys.exit(3)", 3, "Ended with exit code 3 after "),
+    ("sum(range(5_000_000)); raise ValueError('no')", 1, "Ended with exit code 1 after "),
+    ("import os; sum(range(5_000_000)); os.kill(os.getpid(), 9)", 137, "Ended by signal 9 (Killed) after "),
+    ("import os; sum(range(5_000_000)); os._exit(0)", 0, "Finished in "),
+])  # fmt: skip
+def test_every_ending_has_its_sentence_and_a_report(run, source, code, says):
+    r = run(source)
+    assert r.code == code
+    assert r.text.startswith(says)
+    assert "Profile Summary" in r.text
+    assert (r.results / "profile_results.txt").read_text().splitlines()[1].startswith(says)
+    if "raise" in source:
+        assert "ValueError: no" in r.errors
+    else:
+        assert r.errors == ""
+
+
+def test_an_interrupted_program_is_reported_as_such(fathom, some_python, tmp_path):
+    (tmp_path / "long.py").write_text("print('on', flush=True)\nwhile True: pass\n")
+    child = subprocess.Popen(
+        [fathom, "run", "--python", some_python.path, "long.py"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert child.stdout and child.stdout.readline() == "on\n"
+    time.sleep(0.3)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does
+    text, errors = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in errors
+    assert text.startswith("Interrupted after ")
+    assert child.returncode == 130
+    assert "long.py" in text
+
+
+def test_a_program_too_short_to_tell_says_so(run):
+    r = run("pass")
+    assert r.code == 0
+    sentence = " ".join(r.text.split())
+    assert "ms of CPU time, which is too little to tell where it went" in sentence
+    assert "--repeat 20" in sentence
+
+
+def test_a_program_that_only_waits_says_so(run):
+    sentence = " ".join(run("import time; time.sleep(0.8)").text.split())
+    assert "nearly all of it was waiting" in sentence
+
+
+def test_quiet_prints_nothing_of_its_own(run):
+    r = run("print('hello')", "--quiet")
+    assert (r.text, r.errors) == ("hello\n", "")
+    assert (r.results / "profile_results.txt").exists()
+
+
+def test_generated_code_of_libraries_is_not_the_users(run):
+    r = run(
+        """
+        import collections
+        for i in range(150):
+            collections.namedtuple("N", ["a%d" % k for k in range(60)])
+        exec("for i in range(3_000_000): pass")
+        """,
+        "--rate", "4000",
+    )  # fmt: skip
+    top = shares(r.text, "Functions by Total Runtime")
+    assert set(top) <= {"<module>"}
+    block = r.text[r.text.index("Functions by Total Runtime") :].split("\n\n")[0]
+    assert "(app.py:1)" in block or "(app.py:2)" in block
+    assert "(<string>:1)" in block  # what the user's own code executes
+
+
+def test_user_code_that_nobody_wrote_is_no_error(run, fathom, some_python):
+    done = subprocess.run(
+        [fathom, "run", "--python", some_python.path, "-m", "timeit", "-n", "20", "-r", "1", "sum(range(100000))"],
+        cwd=run("pass").folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "Functions by Total Runtime" in done.stdout
+
+
+# ---- several runs ----
+
+
+def test_repeat_gives_means_and_intervals(run, fathom):
+    r = run(BUSY.replace("0.45", "0.12").replace("0.15", "0.04"), "--repeat", "3")
+    assert r.code == 0
+    assert sorted(p.name for p in r.results.glob("*.fathom")) == [f"profile_{i}.fathom" for i in (1, 2, 3)]
+    for text in (r.text, (r.results / "profile_results.txt").read_text()):
+        block = text[text.index("Over 3 Runs:") :]
+        mean, spread, pm = map(
+            float, re.search(r"^ +([0-9.]+) +([0-9.]+) +±([0-9.]+) s   three_quarters", block, re.M).groups()
+        )  # type: ignore[union-attr]
+        assert mean == pytest.approx(0.12, abs=0.03)
+        assert pm >= 4.30 / 3**0.5 * spread - 0.002  # Student's t for two degrees of freedom
+    runs = [
+        json.loads(subprocess.run([fathom, "report", "--json", p], stdout=subprocess.PIPE, check=True).stdout)
+        for p in sorted(r.results.glob("*.fathom"))
+    ]
+    known = [sum(f["total_s"] for f in x["functions"] if f["name"] == "three_quarters") for x in runs]
+    assert mean == pytest.approx(sum(known) / 3, abs=0.0006)
+
+
+def test_repeat_stops_when_a_run_fails(run):
+    r = run("import sys; sys.exit(4)", "--repeat", "5")
+    assert r.code == 4
+    assert len(list(r.results.glob("*.fathom"))) == 1
+    assert "run 1 of 5 did not end well (exit code 4)" in r.errors
+    assert run("pass", "--repeat", "0").code == 2
+
+
+def test_diff_check_and_history(run, fathom):
+    def tool(*args):
+        return subprocess.run(
+            [fathom, *args], cwd=r.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "LC_ALL": "C.UTF-8"}, timeout=60,
+        )  # fmt: skip
+
+    source = BUSY.replace("0.45", "0.1").replace("0.15", "0.1")
+    r = run(source, "--repeat", "3", "-q")
+    base = r.results
+    time.sleep(1.1)  # the next folder has a later name
+    # one_quarter takes three times as long, and everything has moved down by two lines
+    run("\n    # moved\n" + source.replace("one_quarter():\n        burn(0.1)", "one_quarter():\n        burn(0.3)"),
+        "--repeat", "3", "-q")  # fmt: skip
+    new = r.results
+    assert base != new
+
+    diff = json.loads(tool("diff", "--json", "app").stdout)
+    assert (diff["schema"], diff["base_runs"], diff["new_runs"]) == ("fathom.diff/1", 3, 3)
+    changes = {f["name"]: f["seconds"] for f in diff["functions"]}
+    assert changes["one_quarter"]["significant"]
+    assert changes["one_quarter"]["change"] == pytest.approx(
+        0.2, abs=changes["one_quarter"]["change_plus_minus"] + 0.03
+    )
+    assert not changes["three_quarters"]["significant"]
+    lines = {x["source"]: x for x in diff["lines"]}
+    assert lines["while time.process_time() < end:"]["in_base"]  # known by its text, though it moved
+    text = tool("diff", str(base), str(new)).stdout
+    assert re.search(r"\+\d\d\d?\.\d% \* one_quarter \(app\.py:\d+\)", text)
+    assert "BASE is 3 runs, NEW 3." in text
+
+    slow = tool("check", str(base), str(new), "--max-slowdown", "5%")
+    assert slow.returncode == 1
+    assert slow.stdout == ""
+    assert re.fullmatch(r"fathom: CPU time grew by [0-9.]+% \+-[0-9.]+ \(limit 5%\); most in .*\n", slow.stderr)
+    fine = tool("check", str(base), str(base))
+    assert fine.returncode == 0
+    assert "within the limit of 5%" in fine.stdout
+    assert tool("check", str(new), str(base)).returncode == 0  # faster is no failure
+    assert tool("check", str(base), "/nonexistent").returncode == 1
+    assert tool("check", str(base)).returncode == 2
+
+    history = tool("report", "--history", "app.py").stdout
+    assert [x.split()[-1] for x in history.splitlines() if ".fathom/app/" in x and " s " in x] == [
+        str(p.relative_to(r.folder)) for p in (base, new)
+    ]
+    assert "fathom diff" in history
+    nobody = tool("report", "--history", "nobody")
+    assert nobody.returncode == 1
+    assert nobody.stderr.count("\n") == 1
+    one = tool("diff", str(base / "profile_1.fathom"), str(new / "profile_1.fathom")).stdout
+    assert "one run on each side" in " ".join(one.split())
+
+
+# ---- finding the target, and defaults ----
+
+WHERE = "import sys; print(sys.argv[0])"
+
+
+def test_a_name_that_is_unique_in_the_project_runs(run, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("")
+    for folder in ("deep/er and deeper", ".venv/lib", "env", "__pycache__", ".fathom/x/y"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "jöb.py").write_text(WHERE)
+    (tmp_path / "env" / "pyvenv.cfg").write_text("")
+    r = run(None, "-q", name="jöb.py")
+    assert (r.code, r.text) == (0, "deep/er and deeper/jöb.py\n")
+    assert run(None, "-q", name="er and deeper/jöb.py").text == r.text
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "jöb.py").write_text(WHERE)
+    r = run(None, "-q", name="jöb.py")
+    assert r.code == 1
+    assert r.text == ""
+    assert "2 files are named jöb.py" in r.errors
+    assert "deep/er and deeper/jöb.py, other/jöb.py" in r.errors
+    assert run(None, "-q", name="other/jöb.py").text == "other/jöb.py\n"
+    r = run(None, "-q", name="nothing.py")
+    assert r.code == 1
+    assert r.errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("toml, env, says", [
+    ("[tool.fathom]\nrate = 'fast'\n", {}, "pyproject.toml, line 2: rate must be a whole number, not 'fast'"),
+    ("[tool.fathom]\nraet = 1\n", {}, "pyproject.toml, line 2: [tool.fathom] has no 'raet'"),
+    ("[tool.fathom]\ndetailed = 'yes'\n", {}, "line 2: detailed must be true or false, not 'yes'"),
+    ("[tool.fathom\n", {}, "pyproject.toml, line 1: a table's name without its ']'"),
+    ("", {"FATHOM_RATE": "-1"}, "FATHOM_RATE must be a whole number, not '-1'"),
+    ("", {"FATHOM_QUIET": "maybe"}, "FATHOM_QUIET must be 1 or 0, not 'maybe'"),
+])  # fmt: skip
+def test_wrong_defaults_are_one_line(run, tmp_path, toml, env, says):
+    (tmp_path / "pyproject.toml").write_text(toml)
+    r = run("print('ran')", env=env)
+    assert r.code == 2
+    assert r.text == ""
+    assert says in r.errors
+    assert r.errors.count("\n") == 1
+
+
+def test_the_command_line_wins_over_variables_and_these_over_the_file(run, fathom, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(
+        "[project]\nname = 'x'\n[tool.fathom]\nrate = 2_000 # per second\nquiet = true\noutput-dir = '.fathom'\n"
+    )
+
+    def rate(r: Run) -> int:
+        assert r.text == ""  # quiet, as the file says
+        return int(Capture(r.results / "profile.fathom", r.done).report["rate_hz"])
+
+    assert rate(run("pass")) == 2000
+    assert rate(run("pass", env={"FATHOM_RATE": "3k"})) == 3000
+    assert rate(run("pass", "--rate", "4000", env={"FATHOM_RATE": "3k"})) == 4000
+    out = tmp_path / "r.fathom"
+    subprocess.run([fathom, "record", "-o", out, "--", "true"], cwd=tmp_path, check=True)
+    assert Capture(out, None).report["rate_hz"] == 2000  # type: ignore[arg-type]
+
+
+# ---- the schema, and speed ----
+
+
+@pytest.fixture(scope="session")
+def validator(root: Path) -> Any:
+    schema = json.loads((root / "docs" / "report.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def undescribed(schema: Any, value: Any, path: str = "$") -> List[str]:
+    """Fields that the schema says nothing of. Memory grows fields of its own."""
+    if isinstance(value, list):
+        return sorted({x for item in value for x in undescribed(schema.get("items", {}), item, path + "[]")})
+    if not isinstance(value, dict) or path in ("$.memory", "$.leaks[]") or "properties" not in schema:
+        return []
+    found = []
+    for key, item in value.items():
+        if key not in schema["properties"]:
+            found += [] if "bytes" in key or "alloc" in key else [f"{path}.{key}"]
+        else:
+            found += undescribed(schema["properties"][key], item, f"{path}.{key}")
+    return found
+
+
+CHILDREN = """
+    import multiprocessing, threading
+    def work(n):
+        return sum(i * i for i in range(n))
+    if __name__ == "__main__":
+        t = threading.Thread(target=work, args=(300_000,)); t.start(); t.join()
+        with multiprocessing.Pool(2) as pool:
+            pool.map(work, [400_000] * 4)
+"""
+
+
+@pytest.mark.parametrize("what", ["script", "children", "failing", "killed", "native", "cut off"])
+def test_the_json_of_real_captures_follows_the_schema(run, fathom, validator, what, tmp_path):
+    if what == "native":
+        path = tmp_path / "n.fathom"
+        subprocess.run([fathom, "record", "-o", path, "--", "seq", "200000"], check=True, stdout=subprocess.DEVNULL)
+    else:
+        source = {"script": BUSY, "children": CHILDREN, "failing": "raise SystemExit(5)", "cut off": BUSY}.get(
+            what, "import os; sum(range(3_000_000)); os.kill(os.getpid(), 9)"
+        )
+        r = run(source)
+        path = r.results / "profile.fathom"
+        if what == "children":
+            assert re.search(r"^\d+ Processes:$", r.text, re.M)
+            assert re.search(r"^\d+ Threads:$", r.text, re.M)
+    if what == "cut off":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    report = json.loads(subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+    errors = [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(report)]
+    assert errors == []
+    assert undescribed(validator.schema, report) == []
+
+
+def test_the_schema_refuses_what_is_wrong(validator, fathom, build, tmp_path):
+    path = tmp_path / "known.fathom"
+    subprocess.run([build / "tests" / "known_profile", path], check=True)
+    good = json.loads(subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+    assert validator.is_valid(good)
+    for key in ("schema", "time", "functions", "exit"):
+        assert not validator.is_valid({k: v for k, v in good.items() if k != key})
+    assert not validator.is_valid({**good, "wall_s": "long"})
+    assert not validator.is_valid({**good, "functions": [{**good["functions"][0], "kind": "magic"}]})
+
+
+def test_a_ten_minute_capture_is_reported_in_a_second(fathom, build, tmp_path):
+    path = tmp_path / "big.fathom"
+    subprocess.run([build / "tests" / "gen_profile", path, "600000"], check=True, stdout=subprocess.DEVNULL)
+    report = json.loads(subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+    assert len({x["file"] for x in report["lines"]}) >= 200
+    took = []
+    for _ in range(3):
+        before = os.times()
+        subprocess.run([fathom, "report", path], stdout=subprocess.DEVNULL, check=True)
+        after = os.times()
+        took.append(sum(after[2:4]) - sum(before[2:4]))  # CPU time: other work on the machine does not count
+    assert min(took) < 1.0
