@@ -4,7 +4,11 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+// start.c: private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
+void *fm_agent_map_private(size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);

@@ -1,6 +1,7 @@
 // Start-up: when the library is loaded with FATHOM_RING set, map the shared memory, find the Python that is there, say who
 // we are, install the engine. About 100 microseconds, once per process image.
 #include "agent/agent.h"
+#include "agent/memory.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -25,11 +26,14 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+// Made by the linker: the first byte of this library, and one past its last.
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
 // Longer command lines are cut in the report.
 #define MAX_COMMAND_BYTES 8192
 
-// Private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
-static void *map_private(size_t size)
+void *fm_agent_map_private(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
@@ -60,9 +64,9 @@ static bool map_shared(const char *path)
 	}
 	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
 	fm_sig.shared = p;
-	fm_sig.threads = map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
-	fm_sig.codes = map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
-	fm_sig.images = map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	fm_sig.threads = fm_agent_map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
+	fm_sig.codes = fm_agent_map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
+	fm_sig.images = fm_agent_map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
 	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
 		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
 		munmap(p, FM_WIRE_TOTAL_BYTES);
@@ -192,6 +196,7 @@ static void after_fork_in_child(void)
 	if (!fm_sig.header)
 		return;
 	fm_sig_self = NULL;
+	fm_agent_memory_fork(/* is_followed= */ false);
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
 		fm_sig.header = NULL;
 		return;
@@ -200,12 +205,19 @@ static void after_fork_in_child(void)
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
 	join();
-	if (fm_sig.header)
-		fm_agent_frame_tables_inherit(parent_idx);
+	if (!fm_sig.header)
+		return;
+	fm_agent_frame_tables_inherit(parent_idx);
+	fm_agent_memory_fork(/* is_followed= */ true);
 }
 
 __attribute__((constructor)) static void start(void)
 {
+	// Always: programs call these through us, whether they are profiled or not.
+	fm_agent_malloc_resolve();
+	fm_agent_copy_resolve();
+	fm_sig.own_start = (uintptr_t)__ehdr_start;
+	fm_sig.own_end = (uintptr_t)_end;
 	const char *path = getenv(FM_WIRE_ENV);
 	if (!path || !*path || fm_sig.header)
 		return;
@@ -223,6 +235,8 @@ __attribute__((constructor)) static void start(void)
 	}
 	dl_iterate_phdr(look_at_image, NULL);
 	join();
-	if (fm_sig.header)
-		pthread_atfork(NULL, NULL, after_fork_in_child);
+	if (!fm_sig.header)
+		return;
+	pthread_atfork(NULL, NULL, after_fork_in_child);
+	fm_agent_memory_start();
 }

@@ -80,6 +80,13 @@ static void write_opening(struct capture *c)
 	fm_writer_meta(c->writer, "engine",
 		       c->shared.header->engine == FM_ENGINE_PERF ? FM_STR_LIT("perf") : FM_STR_LIT("ticker"));
 	meta_uint(c->writer, "rate_hz", c->options->rate_hz);
+	fm_writer_meta(c->writer, "memory",
+		       c->options->memory == FM_WIRE_MEMORY_EXACT     ? FM_STR_LIT("exact")
+		       : c->options->memory == FM_WIRE_MEMORY_SAMPLED ? FM_STR_LIT("sampled")
+								      : FM_STR_LIT("off"));
+	snprintf(text, sizeof(text), "%d", c->options->precision);
+	fm_writer_meta(c->writer, "precision", fm_str_of(text));
+	meta_uint(c->writer, "alloc_mean_bytes", c->options->alloc_mean_bytes);
 }
 
 static void coverage(struct capture *c, const char *what, const char *why)
@@ -255,6 +262,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
+	c.shared.header->memory = options->memory;
+	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
 	write_opening(&c);

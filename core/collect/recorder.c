@@ -393,7 +393,7 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 	for (uint64_t i = n_new; i-- > 0;) // outermost first
 		fm_vec_push(&s->wire, rec->frames[i] | (i == rec->leaf_idx || i == rec->exact_idx ? RAW_IS_EXACT : 0));
 	// What is shared with the last sample has its stacks already, unless its addresses have changed their meaning since.
-	s->stacks.n = s->epoch == p->frames_epoch ? rec->n_shared : 0;
+	s->stacks.n = s->epoch == p->frames_epoch ? FM_MIN(s->stacks.n, rec->n_shared) : 0;
 	s->epoch = p->frames_epoch;
 	uint32_t stack = s->stacks.n ? s->stacks.items[s->stacks.n - 1] : FM_ROOT_STACK;
 	while (s->stacks.n < s->wire.n) {
@@ -412,6 +412,21 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 	};
 	fm_writer_sample(r->writer, &sample);
 	r->totals.n_samples++;
+}
+
+// Of an allocation only what the next record's stack shares with it.
+static void take_alloc(struct fm_recorder *r, struct recorded_slot *s, const struct fm_wire_alloc *rec)
+{
+	uint64_t n_new = (uint64_t)rec->n_frames - rec->n_shared;
+	if (rec->rec.size < sizeof(*rec) || rec->n_shared > rec->n_frames || rec->n_shared > s->wire.n ||
+	    n_new * 8 > rec->rec.size - sizeof(*rec)) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	s->wire.n = rec->n_shared;
+	s->stacks.n = FM_MIN(s->stacks.n, rec->n_shared);
+	for (uint64_t i = n_new; i-- > 0;)
+		fm_vec_push(&s->wire, rec->frames[i]);
 }
 
 // ---- rings ----
@@ -436,6 +451,8 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 {
 	if (rec->type == FM_WIRE_SAMPLE)
 		take_sample(r, p, s, (const void *)rec);
+	else if (rec->type == FM_WIRE_ALLOC)
+		take_alloc(r, s, (const void *)rec);
 }
 
 // Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
