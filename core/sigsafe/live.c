@@ -26,11 +26,22 @@ static FM_SIGSAFE void count_in_filter(const void *p, int by)
 		;
 }
 
+static FM_SIGSAFE unsigned count_empty(const struct fm_sig_live *live, uint32_t from)
+{
+	unsigned n = 0;
+	for (uint32_t i = from; i < from + PLACE_ENTRIES; i++)
+		n += !atomic_load_explicit(&live->keys[i], memory_order_relaxed);
+	return n;
+}
+
 FM_SIGSAFE bool fm_sig_live_add(const void *p, uint64_t id)
 {
 	struct fm_sig_live *live = fm_sig_live;
+	uint32_t places[2] = { place((uintptr_t)p, 0), place((uintptr_t)p, 1) };
+	// The emptier one first: so hardly any place is full before the table is.
+	unsigned first = count_empty(live, places[0]) < count_empty(live, places[1]);
 	for (unsigned nth = 0; nth < 2; nth++)
-		for (uint32_t i = place((uintptr_t)p, nth), end = i + PLACE_ENTRIES; i < end; i++) {
+		for (uint32_t i = places[nth ^ first], end = i + PLACE_ENTRIES; i < end; i++) {
 			uint64_t empty = 0;
 			if (atomic_load_explicit(&live->keys[i], memory_order_relaxed) ||
 			    !atomic_compare_exchange_strong_explicit(&live->keys[i], &empty, (uintptr_t)p,
