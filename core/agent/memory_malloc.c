@@ -66,8 +66,8 @@ static struct {
 	void *(*valloc)(size_t);
 	void *(*pvalloc)(size_t);
 } real = {
-	first_malloc,	    first_calloc,	  first_realloc, first_free,	first_memalign,
-	first_aligned_alloc, first_posix_memalign, first_valloc,	 first_pvalloc,
+	first_malloc,        first_calloc,         first_realloc, first_free,    first_memalign,
+	first_aligned_alloc, first_posix_memalign, first_valloc,  first_pvalloc,
 };
 
 void *fm_agent_next_symbol(const char *name)

@@ -33,7 +33,7 @@ static FM_SIGSAFE uint64_t exp_minus(uint64_t x64)
 FM_SIGSAFE uint64_t fm_sig_sampler_weight(uint64_t size, uint64_t mean)
 {
 	if (size == 0 || size / 44 >= mean)
-		return size; // exp(-44) is nothing
+		return size;    // exp(-44) is nothing
 	if (size < mean / 1024) // the first terms of size / (1 - exp(-x)) = mean (1 + x / 2 + x^2 / 12 - x^4 / 720 ...)
 		return mean + size / 2 + size * (size / 12) / mean;
 	unsigned k = (unsigned)__builtin_clzll(size) - 1;

@@ -109,10 +109,10 @@ struct fm_sig_state {
 	_Atomic uint32_t has_python;      // python below is complete (release/acquire)
 	struct fm_sig_python python;
 	uintptr_t tls_helper_start,
-		tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
+		tls_helper_end;       // __tls_get_addr: how code in a shared library reaches its thread-locals
 	uintptr_t own_start, own_end; // this library
 	uintptr_t raw_malloc_start, raw_malloc_end; // PyMem_RawMalloc, RawCalloc, RawRealloc where they lie together
-	char exe[512];          // the executable's path, for its image record
+	char exe[512];                              // the executable's path, for its image record
 };
 
 extern struct fm_sig_state fm_sig;

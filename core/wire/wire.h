@@ -67,9 +67,9 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine; // enum fm_engine asked for
-	uint32_t flags;  // enum fm_wire_flags
-	uint32_t memory; // enum fm_wire_memory
+	uint32_t engine;                      // enum fm_engine asked for
+	uint32_t flags;                       // enum fm_wire_flags
+	uint32_t memory;                      // enum fm_wire_memory
 	uint64_t alloc_mean_bytes;            // one allocated byte in so many is sampled
 	_Atomic uint32_t is_over;             // collector: no more samples wanted
 	_Atomic uint32_t slot_hint;           // any process: where to look for a free slot first
@@ -82,6 +82,10 @@ struct fm_wire_header {
 	_Atomic uint32_t n_frame_tables;  // entries of the frame table list that were ever in use (any process)
 	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
+	// What some process's memory hooks do not see; written by any process.
+	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
+	_Atomic uint32_t own_allocator_state;                // enum fm_wire_state of the name below
+	char own_allocator[128]; // the first library found that brings an allocator of its own
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -102,7 +106,6 @@ enum fm_wire_hooks {
 	FM_WIRE_HOOKS_MALLOC = 1, // malloc and kin are ours; not so where another allocator was preloaded before us
 	FM_WIRE_HOOKS_PYTHON = 2, // Python's own allocators
 	FM_WIRE_HOOKS_COPY = 4,   // memcpy and kin
-	FM_WIRE_HOOKS_PARTLY = 8, // a loaded library has an allocator of its own
 };
 
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
