@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collect/launch.h"
 #include "collect/shared.h"
 #include "pyabi/lines.h"
 #include "pyabi/row.h"
@@ -194,8 +193,7 @@ static void close_slots(bool is_end)
 int main(int argc, char **argv)
 {
 	struct fm_diag diag;
-	struct fm_launch launch;
-	int exit_code, status = 0;
+	int status = 0;
 	if (argc < 6 || strcmp(argv[4], "--")) {
 		fprintf(stderr, "usage: watch_memory AGENT MEAN_BYTES FLAGS -- PROGRAM [ARGUMENTS...]\n");
 		return 2;
@@ -209,18 +207,20 @@ int main(int argc, char **argv)
 	shared.header->memory = FM_WIRE_MEMORY_SAMPLED;
 	shared.header->alloc_mean_bytes = strtoull(argv[2], NULL, 0);
 	shared.header->flags = (uint32_t)strtoul(argv[3], NULL, 0);
-	if (fm_launch_start(&launch, argv + 5, argv[1], shared.env_value, &exit_code, &diag)) {
-		fprintf(stderr, "%s\n", diag.text);
-		return exit_code;
+	pid_t pid = fork();
+	if (pid == 0) {
+		setenv("LD_PRELOAD", argv[1], 1);
+		setenv(FM_WIRE_ENV, shared.env_value, 1);
+		execvp(argv[5], argv + 5);
+		_exit(127);
 	}
 	for (bool is_over = false; !is_over;) {
 		struct timespec nap = { .tv_nsec = 5000000 };
 		nanosleep(&nap, NULL);
-		is_over = waitpid(launch.pid, &status, WNOHANG) == launch.pid;
+		is_over = waitpid(pid, &status, WNOHANG) == pid;
 		drain();
 		close_slots(is_over);
 	}
 	printf("end status=%d\n", status);
-	fm_launch_deinit(&launch);
 	return 0;
 }
