@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // start.c: maps the shared memory at ring_path and enters this process. False: it stays inert.
@@ -14,6 +15,8 @@ bool fm_agent_start(const char *ring_path);
 const char *fm_agent_late_start(const char *ring_path);
 void fm_agent_late_stop(void);  // no sample begins after this; what was taken is in the rings
 void fm_agent_late_leave(void); // the collector has ended: signals are the program's again
+// start.c: private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
+void *fm_agent_map_private(size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);

@@ -6,6 +6,7 @@
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 #include "agent/agent.h"
+#include "agent/memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -195,6 +196,7 @@ void fm_agent_wrap_handlers(bool is_on)
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
 {
+	fm_agent_memory_check_python();
 	if (!fm_agent_signal_is_held(sig))
 		return set_other(sig, act, old);
 	struct held_signal *h = &held[sig];

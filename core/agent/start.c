@@ -1,6 +1,7 @@
 // Start-up: when the library is loaded with FATHOM_RING set (or late.c is asked to), map the shared memory, find the Python that is there, say who
 // we are, install the engine. About 100 microseconds, once per process image.
 #include "agent/agent.h"
+#include "agent/memory.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -25,11 +26,14 @@
 #define MADV_WIPEONFORK 18
 #endif
 
+// Made by the linker: the first byte of this library, and one past its last.
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
 // Longer command lines are cut in the report.
 #define MAX_COMMAND_BYTES 8192
 
-// Private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
-static void *map_private(size_t size)
+void *fm_agent_map_private(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
@@ -43,7 +47,7 @@ static void *map_private(size_t size)
 static void *map_or_clear(void *have, size_t size)
 {
 	if (!have)
-		return map_private(size);
+		return fm_agent_map_private(size);
 	madvise(have, size, MADV_DONTNEED);
 	return have;
 }
@@ -204,6 +208,7 @@ static void after_fork_in_child(void)
 		return;
 	fm_sig_self = NULL;
 	atomic_store(&fm_sig.n_inside, 0); // a handler of another thread, which is not here
+	fm_agent_memory_fork(/* is_followed= */ false);
 	if (atomic_load(&fm_sig.header->is_over))
 		return;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
@@ -214,8 +219,10 @@ static void after_fork_in_child(void)
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
 	join();
-	if (fm_sig.header)
-		fm_agent_frame_tables_inherit(parent_idx);
+	if (!fm_sig.header)
+		return;
+	fm_agent_frame_tables_inherit(parent_idx);
+	fm_agent_memory_fork(/* is_followed= */ true);
 }
 
 bool fm_agent_start(const char *ring_path)
@@ -236,15 +243,28 @@ bool fm_agent_start(const char *ring_path)
 	return true;
 }
 
-__attribute__((constructor)) static void start(void)
+// What the program starts is not to be followed.
+static void leave_environment(void)
 {
-	const char *path = getenv(FM_WIRE_ENV);
-	if (!path || !*path || fm_sig.header || !fm_agent_start(path) || !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN))
-		return;
 	unsetenv(FM_WIRE_ENV);
 	char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
 	if (last)
 		*last = 0; // what the user preloads stays; we are behind it (launch.c)
 	else
 		unsetenv("LD_PRELOAD");
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	// Always: programs call these through us, whether they are profiled or not.
+	fm_agent_malloc_resolve();
+	fm_agent_copy_resolve();
+	fm_sig.own_start = (uintptr_t)__ehdr_start;
+	fm_sig.own_end = (uintptr_t)_end;
+	const char *path = getenv(FM_WIRE_ENV);
+	if (!path || !*path || fm_sig.header || !fm_agent_start(path))
+		return;
+	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN)
+		leave_environment();
+	fm_agent_memory_start();
 }

@@ -2,10 +2,37 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
 #include "cli/name_frames.h"
 
 // Above this the kernel's signal delivery alone would take the whole of a CPU.
 #define MAX_RATE_HZ 100000u
+
+// --precision 0: one allocated byte in 128 KiB is sampled; each step halves or doubles that. Finer than 1 KiB would cost more
+// than counting everything, coarser than 128 MiB says nothing.
+#define MEAN_BYTES (128u << 10)
+#define MIN_MEAN_BYTES (1u << 10)
+#define MAX_MEAN_BYTES (128u << 20)
+#define MAX_PRECISION 10
+
+static enum fm_err apply_memory(const struct fm_capture_flags *flags, struct fm_capture_options *ret,
+				struct fm_diag *diag)
+{
+	if (flags->is_cpu && flags->memory)
+		return fm_diag_set(diag, FM_E_USAGE, "--cpu means no memory: give one of --cpu and --memory");
+	if (flags->precision < -MAX_PRECISION || flags->precision > MAX_PRECISION)
+		return fm_diag_set(diag, FM_E_USAGE, "--precision wants a number from -10 (coarse) to 10 (fine)");
+	ret->precision = (int)flags->precision;
+	ret->memory = FM_WIRE_MEMORY_OFF;
+	if (flags->memory && *flags->memory && strcmp(flags->memory, "sampled"))
+		return fm_diag_set(diag, FM_E_USAGE, "--memory is sampled or exact, not '%s'", flags->memory);
+	if (flags->memory || (flags->is_memory_wanted && !flags->is_cpu))
+		ret->memory = FM_WIRE_MEMORY_SAMPLED;
+	uint64_t mean = flags->precision > 0 ? (uint64_t)MEAN_BYTES >> flags->precision
+					     : (uint64_t)MEAN_BYTES << -flags->precision;
+	ret->alloc_mean_bytes = FM_MIN(FM_MAX(mean, MIN_MEAN_BYTES), MAX_MEAN_BYTES);
+	return FM_OK;
+}
 
 enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct fm_capture_options *ret,
 				   struct fm_diag *diag)
@@ -28,5 +55,5 @@ enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct 
 	ret->children = flags->children;
 	ret->max_overhead = flags->max_overhead_pct / 100;
 	ret->duration_s = flags->duration_s;
-	return FM_OK;
+	return apply_memory(flags, ret, diag);
 }

@@ -71,6 +71,10 @@ int fm_cmd_record(int argc, char **argv)
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
 		  "what triggers samples (default: the cheaper one here)" },
 		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID", "attach to a running process (not built yet)" },
+		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
+		  "memory, too, sampled (default: time only)" },
+		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
+		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		// For `fathom.job`: our parent is the program. Prints where the agent finds us; ends at a word on standard input.
 		{ "join", 0, FM_OPT_FLAG, &is_join, NULL, NULL },
 		{ "sources", 0, FM_OPT_TEXT, &sources_dir, "DIR", NULL },
@@ -85,6 +89,7 @@ int fm_cmd_record(int argc, char **argv)
 		.options = options,
 		.examples = "  fathom record -o app.fathom -- python app.py\n"
 			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
+			    "  fathom record --memory -o app.fathom -- python app.py\n"
 			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,

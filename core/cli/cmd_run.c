@@ -120,14 +120,18 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
-	bool is_quiet = false, is_cpu = false, no_plots = false;
+	bool is_quiet = false, no_plots = false;
 	uint64_t n_runs = 1;
+	flags.is_memory_wanted = true;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
 		  "the interpreter for scripts and modules, or a virtual environment's folder (default: the active "
 		  "environment's, or python3 on PATH)" },
-		{ "cpu", 0, FM_OPT_FLAG, &is_cpu, NULL, "time only (all there is so far)" },
+		{ "cpu", 0, FM_OPT_FLAG, &flags.is_cpu, NULL, "time only (default: time and memory)" },
+		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW", "time and memory, sampled: the default" },
+		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
+		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
 		  "samples per second of CPU time (default 1000; 10k is fine)" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
@@ -166,6 +170,8 @@ int fm_cmd_run(int argc, char **argv)
 			    "  fathom run --no-plots --log-level INFO analysis.ipynb\n"
 			    "  fathom run --rate 10k --python python3.12 script.py\n"
 			    "  fathom run --repeat 5 script.py\n"
+			    "  fathom run --cpu script.py\n"
+			    "  fathom run --precision 3 script.py\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
 		.last_option = 'm',

@@ -85,6 +85,13 @@ static void write_opening(struct capture *c)
 	fm_writer_meta(c->writer, "engine",
 		       c->shared.header->engine == FM_ENGINE_PERF ? FM_STR_LIT("perf") : FM_STR_LIT("ticker"));
 	meta_uint(c->writer, "rate_hz", c->options->rate_hz);
+	fm_writer_meta(c->writer, "memory",
+		       c->options->memory == FM_WIRE_MEMORY_EXACT     ? FM_STR_LIT("exact")
+		       : c->options->memory == FM_WIRE_MEMORY_SAMPLED ? FM_STR_LIT("sampled")
+								      : FM_STR_LIT("off"));
+	snprintf(text, sizeof(text), "%d", c->options->precision);
+	fm_writer_meta(c->writer, "precision", fm_str_of(text));
+	meta_uint(c->writer, "alloc_mean_bytes", c->options->alloc_mean_bytes);
 }
 
 // A process that goes on: its peak so far.
@@ -104,6 +111,37 @@ static void coverage(struct capture *c, const char *what, const char *why)
 	fm_writer_coverage(c->writer, fm_str_of(what), fm_str_of(why));
 }
 
+// What the memory figures leave out.
+static void write_memory_coverage(struct capture *c, const struct fm_recorder_totals *totals)
+{
+	const struct fm_wire_header *header = c->shared.header;
+	char what[256];
+	if (c->options->memory == FM_WIRE_MEMORY_OFF)
+		return;
+	if (atomic_load(&header->n_without_malloc))
+		coverage(c, "memory that native code asks of malloc",
+			 "another allocator is preloaded before Fathom's hooks; start the program without LD_PRELOAD");
+	if (atomic_load(&header->n_without_python))
+		coverage(c, "Python's memory by object",
+			 "the interpreter was loaded after the program's start; its blocks are seen as malloc's or "
+			 "mmap's");
+	if (atomic_load(&header->own_allocator_state) == FM_WIRE_LIVE) {
+		snprintf(what, sizeof(what), "single blocks of %.*s", (int)sizeof(header->own_allocator),
+			 header->own_allocator);
+		coverage(c, what, "it brings an allocator of its own; what that maps is seen as a whole");
+	}
+	if (totals->n_alloc_dropped) {
+		snprintf(what, sizeof(what), "%llu sampled allocations", (unsigned long long)totals->n_alloc_dropped);
+		coverage(c, what,
+			 "the program allocated faster than the collector could read; --precision -2 samples less");
+	}
+	if (totals->n_free_dropped) {
+		snprintf(what, sizeof(what), "the end of %llu sampled blocks",
+			 (unsigned long long)totals->n_free_dropped);
+		coverage(c, what, "freed faster than the collector could read; they count as still there");
+	}
+}
+
 static void write_closing(struct capture *c, const struct fm_recorder_totals *totals,
 			  const struct fm_ticker_stats *ticks, uint64_t wall_ns)
 {
@@ -116,7 +154,8 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
 	else
 		meta_uint(c->writer, "exit_signal", (uint64_t)WTERMSIG(c->status));
-	meta_uint(c->writer, "overhead_ns", (uint64_t)((double)fm_cost_total_cycles(&totals->cost) / cycles_per_ns));
+	double cycles = (double)fm_cost_total_cycles(&totals->cost) + (double)totals->alloc_cycles;
+	meta_uint(c->writer, "overhead_ns", (uint64_t)(cycles / cycles_per_ns));
 	meta_uint(c->writer, "handler_median_ns",
 		  (uint64_t)((double)fm_cost_median_cycles(&totals->cost) / cycles_per_ns));
 	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
@@ -167,6 +206,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 (unsigned long long)atomic_load(&c->shared.header->n_no_slot));
 		coverage(c, what, "more than 1024 threads ran at one time");
 	}
+	write_memory_coverage(c, totals);
 	if (totals->n_bad_records) {
 		snprintf(what, sizeof(what), "%llu records", (unsigned long long)totals->n_bad_records);
 		coverage(c, what, "the target wrote over the memory it shares with Fathom");
@@ -302,6 +342,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
+	c.shared.header->memory = options->memory;
+	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
 	write_opening(&c);

@@ -18,6 +18,9 @@ struct fm_capture_options {
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
 	bool native, children;
 	bool kernel;         // the kernel's functions inside system calls, where permitted
+	uint32_t memory; // enum fm_wire_memory
+	uint64_t alloc_mean_bytes;
+	int precision;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.

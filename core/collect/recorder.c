@@ -173,6 +173,10 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
+	r->totals.n_alloc_samples += atomic_load(&slot->n_alloc_samples);
+	r->totals.n_alloc_dropped += atomic_load(&slot->n_alloc_dropped);
+	r->totals.n_free_dropped += atomic_load(&slot->n_free_dropped);
+	r->totals.alloc_cycles += atomic_load(&slot->alloc_cycles);
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	s->is_used = false;

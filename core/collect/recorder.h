@@ -12,6 +12,7 @@ struct fm_recorder;
 
 struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_bad_records;
+	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	struct fm_cost cost;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet

@@ -41,13 +41,13 @@ static FM_SIGSAFE void find_markers(struct fm_sig_thread *t)
 {
 	uint32_t n_evaluators = 0;
 	for (uint32_t i = 0; i < t->n_native; i++)
-		n_evaluators += is_evaluator(&t->native[i], i == 0);
+		n_evaluators += is_evaluator(&t->native[i], i == 0 && !t->is_leaf_ours);
 	int64_t shift = (int64_t)t->n_runs - n_evaluators; // run = evaluator + shift
 	if (t->native_error || shift > 1)
 		shift = 0;
 	uint32_t nth = 0;
 	for (uint32_t i = 0; i < t->n_native; i++) {
-		if (!is_evaluator(&t->native[i], i == 0))
+		if (!is_evaluator(&t->native[i], i == 0 && !t->is_leaf_ours))
 			continue;
 		int64_t run = (int64_t)nth++ + shift;
 		if (run >= 0 && run < t->n_runs)
@@ -82,7 +82,7 @@ FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32
 	for (uint32_t i = 0; i < t->n_native; i++) {
 		// The frame at which unwinding broke off does not own what lies beyond.
 		uint64_t cfa = t->native[i].cfa, low = i ? t->native[i - 1].cfa : t->native_sp;
-		if (i == 0)
+		if (i == 0 && !t->is_leaf_ours)
 			*ret_leaf_idx = t->n_out;
 		if (i == t->exact_native)
 			*ret_exact_idx = t->n_out;

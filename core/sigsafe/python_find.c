@@ -43,6 +43,7 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 	uint64_t eval_size = 0;
 	py->runtime = runtime;
 	py->image_start = start;
+	py->image_bias = bias;
 	py->image_end = end;
 	py->code_type = fm_sig_elf_symbol(start, end, bias, "PyCode_Type", NULL);
 	py->eval_start = fm_sig_elf_symbol(start, end, bias, "_PyEval_EvalFrameDefault", &eval_size);

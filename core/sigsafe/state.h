@@ -56,6 +56,7 @@ struct fm_sig_thread {
 	bool is_busy;
 	bool has_python_image_leaf;
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
+	bool is_leaf_ours;     // the thread is in one of our hooks, which the stack leaves out: no pc of it is exact
 	uint64_t native_sp;    // where the innermost native frame begins
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
 	uint32_t native_error; // enum fm_stack_error or 0
@@ -74,7 +75,7 @@ struct fm_sig_python {
 	void *(*current_thread_state)(void);  // _PyThreadState_UncheckedGet
 	void *(*gilstate_thread_state)(void); // PyGILState_GetThisThreadState
 	uintptr_t runtime, code_type;
-	uintptr_t image_start, image_end;
+	uintptr_t image_start, image_end, image_bias;
 	uintptr_t eval_start, eval_end;           // _PyEval_EvalFrameDefault, for 3.8 and 3.9
 	uintptr_t eval_cold_start, eval_cold_end; // its .cold part, when symbols tell
 	uint32_t hexversion;
@@ -112,8 +113,10 @@ struct fm_sig_state {
 	_Atomic uint32_t has_python;      // python below is complete (release/acquire)
 	struct fm_sig_python python;
 	uintptr_t tls_helper_start,
-		tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
-	char exe[512];          // the executable's path, for its image record
+		tls_helper_end;       // __tls_get_addr: how code in a shared library reaches its thread-locals
+	uintptr_t own_start, own_end; // this library
+	uintptr_t raw_malloc_start, raw_malloc_end; // PyMem_RawMalloc, RawCalloc, RawRealloc where they lie together
+	char exe[512];                              // the executable's path, for its image record
 };
 
 extern struct fm_sig_state fm_sig;

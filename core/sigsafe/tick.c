@@ -14,6 +14,7 @@
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
 #include "sigsafe/ring.h"
+#include "sigsafe/stack.h"
 #include "sigsafe/unwind.h"
 
 #include "sigsafe/sigsafe.h"
@@ -40,26 +41,6 @@ static FM_SIGSAFE void count_cost(struct fm_wire_slot *slot, uint64_t cycles)
 static FM_SIGSAFE void bump(_Atomic uint64_t *counter)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1, memory_order_relaxed);
-}
-
-// Forgets what may no longer be true.
-static FM_SIGSAFE void refresh(struct fm_sig_thread *t)
-{
-	// Both only grow, so their sum tells when either changed.
-	uint32_t generation = atomic_load_explicit(&fm_sig.unload_generation, memory_order_acquire) +
-			      atomic_load_explicit(&fm_sig.header->rows_generation, memory_order_acquire);
-	if (FM_UNLIKELY(t->rows_generation != generation)) {
-		t->rows_generation = generation;
-		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
-			t->rows[i].kind = FM_SIG_ROW_EMPTY;
-		t->n_prev = 0; // the same address may be another function now: the next stack is written whole
-	}
-	if (t->samples_until_page_flush == 0) {
-		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
-		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
-			t->pages[i] = 0;
-	}
-	t->samples_until_page_flush--;
 }
 
 static FM_SIGSAFE bool is_in_python(uint64_t pc)
@@ -102,6 +83,8 @@ static FM_SIGSAFE void step_back(struct fm_sig_thread *t)
 static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 {
 	uint64_t pc = t->n_native > 1 ? t->native[0].pc : 0;
+	if (t->is_leaf_ours) // the interpreter in our hook
+		return t->n_native && is_in_python(t->native[0].pc - 1);
 	return pc >= fm_sig.tls_helper_start && pc < fm_sig.tls_helper_end && is_in_python(t->native[1].pc);
 }
 
@@ -147,11 +130,7 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now
 static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
 				   uint32_t leaf_idx, uint32_t exact_idx)
 {
-	// Most of a stack is as it was a millisecond ago. Only the frames inside of the common outer part are written.
-	uint32_t n = t->n_out, n_shared = 0;
-	uint32_t most = n < t->n_prev ? n : t->n_prev;
-	while (n_shared < most && t->prev[n_shared] == t->out[n - 1 - n_shared])
-		n_shared++;
+	uint32_t n = t->n_out, n_shared = fm_sig_stack_n_shared(t);
 	struct fm_wire_sample *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_SAMPLE, sizeof(*rec) + (uint64_t)(n - n_shared) * sizeof(uint64_t));
 	if (!rec) {
@@ -168,9 +147,7 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	rec->class = class;
 	for (uint32_t i = 0; i < n - n_shared; i++)
 		rec->frames[i] = t->out[i];
-	for (uint32_t i = n_shared; i < n; i++)
-		t->prev[i] = t->out[n - 1 - i];
-	t->n_prev = n;
+	fm_sig_stack_told(t, n_shared);
 	fm_sig_ring_commit(t, &rec->rec);
 	bump(&t->slot->n_samples);
 	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
@@ -192,10 +169,12 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	if (!t || t->is_busy) {
 		if (may_interrupt)
 			fm_sig_ignore(uc);
+		if (t) // in an allocator hook that takes a sample itself: the time goes to the next tick
+			bump(&t->slot->n_ticks);
 		goto out;
 	}
 	t->is_busy = true;
-	refresh(t);
+	fm_sig_stack_refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
 	if (FM_UNLIKELY(was_preempted(t, now_ns, &cpu_ns)))
@@ -214,6 +193,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		t->native[0].pc = fm_sig_context_pc(uc);
 		t->native[0].cfa = UINT64_MAX;
 		t->native_sp = 0;
+		t->is_leaf_ours = false;
 		struct fm_sig_image_info image;
 		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
 			fm_sig_image_tell(t, &image);

@@ -281,6 +281,12 @@ FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_
 	return step(t, &regs, true, false, &is_exact) == 0 && addr >= sp && addr < regs.r[FM_DW_RSP];
 }
 
+// Our hooks stand between a program and its allocator; they are no part of its stacks.
+static FM_SIGSAFE bool is_ours(uint64_t pc)
+{
+	return pc - fm_sig.own_start < fm_sig.own_end - fm_sig.own_start;
+}
+
 // The whole stack. want_all: every register is followed, by the full rules.
 static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, bool want_all)
 {
@@ -297,11 +303,13 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 	t->n_native = 0;
 	t->native_sp = regs.r[FM_DW_RSP];
 	t->exact_native = UINT32_MAX;
+	t->is_leaf_ours = is_ours(regs.r[FM_DW_RA]);
 	for (;;) {
 		if (t->n_native == FM_SIG_MAX_FRAMES)
 			return FM_STACK_TOO_DEEP;
 		struct fm_sig_native *frame = &t->native[t->n_native++];
 		frame->pc = regs.r[FM_DW_RA];
+		bool is_left_out = is_ours(frame->pc);
 		bool next_is_exact;
 		uint32_t err = step(t, &regs, is_exact, want_all, &next_is_exact);
 		if (err == 0 && regs.r[FM_DW_RA] == 0)
@@ -309,6 +317,11 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 		frame->cfa = err ? UINT64_MAX : regs.r[FM_DW_RSP]; // the outermost frame owns the rest of the stack
 		if (err)
 			return err == FM_SIG_STEP_END ? 0 : err;
+		if (FM_UNLIKELY(is_left_out)) { // its part of the stack becomes the caller's
+			t->n_native--;
+			if (t->exact_native == t->n_native)
+				t->exact_native = UINT32_MAX;
+		}
 		is_exact = next_is_exact;
 		if (is_exact)
 			t->exact_native = t->n_native;
@@ -331,6 +344,7 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 	(void)uc;
 	t->n_native = 0;
 	t->native_sp = 0;
+	t->is_leaf_ours = false;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
 }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 2
+#define FM_WIRE_VERSION 3
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
@@ -64,14 +64,21 @@ enum fm_wire_flags {
 	FM_WIRE_NO_CHILDREN = 2, // the first process only
 };
 
+enum fm_wire_memory {
+	FM_WIRE_MEMORY_OFF = 0,
+	FM_WIRE_MEMORY_SAMPLED = 1, // FM_WIRE_ALLOC and FM_WIRE_FREED of blocks drawn by their bytes
+	FM_WIRE_MEMORY_EXACT = 2,
+};
+
 struct fm_wire_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine; // enum fm_engine asked for
-	uint32_t flags;  // enum fm_wire_flags
-	uint32_t reserved;
+	uint32_t engine;                      // enum fm_engine asked for
+	uint32_t flags;                       // enum fm_wire_flags
+	uint32_t memory;                      // enum fm_wire_memory
+	uint64_t alloc_mean_bytes;            // one allocated byte in so many is sampled
 	_Atomic uint32_t is_over;             // collector: no more samples wanted
 	_Atomic uint32_t slot_hint;           // any process: where to look for a free slot first
 	_Atomic uint32_t process_hint;        // the same for processes
@@ -83,6 +90,10 @@ struct fm_wire_header {
 	_Atomic uint32_t n_frame_tables;  // entries of the frame table list that were ever in use (any process)
 	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
+	// What some process's memory hooks do not see; written by any process.
+	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
+	_Atomic uint32_t own_allocator_state;                // enum fm_wire_state of the name below
+	char own_allocator[128]; // the first library found that brings an allocator of its own
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -98,6 +109,13 @@ enum fm_wire_python {
 	FM_WIRE_PYTHON_UNKNOWN = 2, // a Python this build does not know: native frames only
 };
 
+// What of a process's memory the agent sees.
+enum fm_wire_hooks {
+	FM_WIRE_HOOKS_MALLOC = 1, // malloc and kin are ours; not so where another allocator was preloaded before us
+	FM_WIRE_HOOKS_PYTHON = 2, // Python's own allocators
+	FM_WIRE_HOOKS_COPY = 4,   // memcpy and kin
+};
+
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
 struct fm_wire_process {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
@@ -109,7 +127,8 @@ struct fm_wire_process {
 	uint64_t start_ns;
 	_Atomic uint32_t is_gone;       // set by the agent when it gives up (engine lost, exec refused...)
 	_Atomic uint32_t engine_errors; // errno of the engine asked for, when another one is in use
-	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 40];
+	_Atomic uint32_t memory_hooks;  // enum fm_wire_hooks, while memory is watched
+	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 44];
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 
@@ -183,6 +202,10 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
 	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
+	_Atomic uint64_t n_alloc_samples;
+	_Atomic uint64_t n_alloc_dropped; // ring or live table full: these blocks are not counted at all
+	_Atomic uint64_t n_free_dropped;  // ring full: these blocks seem to live on
+	_Atomic uint64_t alloc_cycles;    // spent in sampling allocations and copies
 	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)

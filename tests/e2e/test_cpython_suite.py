@@ -12,11 +12,12 @@ import pytest
 from capture import Python, find_pythons
 from guest import FATHOM, LONG, run
 
-SHORT = ["test_fork1"]
+SHORT = ["test_fork1", "test_gc", "test_mmap"]
 LONGER = [
     "test_faulthandler",
     "test_signal",
     "test_threading",
+    "test_capi",
     "test_subprocess",
     "test_os",
     "test_asyncio",

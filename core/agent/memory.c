@@ -1,0 +1,97 @@
+#include "agent/memory.h"
+
+#include <link.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "agent/agent.h"
+#include "sigsafe/alloc.h"
+#include "sigsafe/image.h"
+#include "sigsafe/maps.h"
+#include "sigsafe/state.h"
+
+static bool is_malloc_ours;
+
+static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
+{
+	uint32_t hooks = (is_malloc_ours ? FM_WIRE_HOOKS_MALLOC : 0) | (is_python_hooked ? FM_WIRE_HOOKS_PYTHON : 0) |
+			 (is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
+	atomic_store(&fm_sig.process->memory_hooks, hooks);
+	if (!is_malloc_ours)
+		atomic_fetch_add(&fm_sig.header->n_without_malloc, 1);
+	if (fm_sig.has_python && !is_python_hooked)
+		atomic_fetch_add(&fm_sig.header->n_without_python, 1);
+}
+
+// Libraries that bring an allocator of their own, by the names it exports. What it maps is seen, what it makes of that is not.
+static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	static const char *const names[] = { "mi_malloc",       "je_malloc", "_rjem_malloc",
+					     "arrow_mi_malloc", "tc_malloc", "scalable_malloc" };
+	(void)size;
+	(void)arg;
+	uintptr_t start = UINTPTR_MAX, end = 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+		if (ph->p_type != PT_LOAD)
+			continue;
+		start = FM_MIN(start, (info->dlpi_addr + ph->p_vaddr) & ~4095ul);
+		end = FM_MAX(end, info->dlpi_addr + ph->p_vaddr + ph->p_memsz);
+	}
+	// One that is the program's malloc, too, is behind ours.
+	if (start >= end || fm_sig_elf_symbol(start, end, info->dlpi_addr, "malloc", NULL))
+		return 0;
+	for (unsigned i = 0; i < FM_ARRAY_LEN(names); i++) {
+		uint32_t nobody = FM_WIRE_FREE;
+		if (!fm_sig_elf_symbol(start, end, info->dlpi_addr, names[i], NULL) ||
+		    !atomic_compare_exchange_strong(&fm_sig.header->own_allocator_state, &nobody, FM_WIRE_CLAIMED))
+			continue;
+		const char *path = info->dlpi_name ? info->dlpi_name : "", *base = strrchr(path, '/');
+		strncpy(fm_sig.header->own_allocator, base ? base + 1 : path, sizeof(fm_sig.header->own_allocator) - 1);
+		atomic_store(&fm_sig.header->own_allocator_state, FM_WIRE_LIVE);
+	}
+	return 0;
+}
+
+// At the end all that a program loads is there.
+__attribute__((destructor)) static void look_for_allocators(void)
+{
+	if (fm_sig.header && atomic_load(&fm_sig_alloc_is_on) &&
+	    atomic_load(&fm_sig.header->own_allocator_state) == FM_WIRE_FREE)
+		dl_iterate_phdr(look_for_allocator, NULL);
+}
+
+void fm_agent_memory_start(void)
+{
+	if (fm_sig.header->memory == FM_WIRE_MEMORY_OFF)
+		return;
+	fm_sig_live = fm_agent_map_private(sizeof(*fm_sig_live));
+	fm_sig_maps = fm_agent_map_private(sizeof(*fm_sig_maps));
+	if (!fm_sig_live || !fm_sig_maps)
+		return;
+	is_malloc_ours = fm_agent_malloc_resolve();
+	fm_agent_maps_resolve();
+	publish_hooks(fm_agent_python_hook(), fm_agent_copy_resolve());
+	fm_sig_alloc.allocs.left = fm_sig_alloc.copies.left = 0; // what was counted before is not the program's doing
+	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release);
+}
+
+void fm_agent_memory_check_python(void)
+{
+	static _Atomic bool is_checked;
+	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed)) || !fm_sig_alloc_is_on ||
+	    !fm_sig.has_python || !fm_sig.python.current_thread_state())
+		return;
+	atomic_store_explicit(&is_checked, true, memory_order_relaxed);
+	fm_agent_python_hook();
+}
+
+void fm_agent_memory_fork(bool is_followed)
+{
+	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
+	if (fm_sig_live)
+		fm_sig_live_forget_all();
+	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own
+	a->allocs.left = a->copies.left = 0;
+	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && fm_sig_live, memory_order_release);
+}

@@ -1,0 +1,104 @@
+// mmap and its kin. Counted is memory that can be used: private or shared, not backed by a file, not a mere reservation
+// (PROT_NONE). What malloc maps for itself it asks of the kernel directly, so nothing is counted twice.
+// With it, mmap is another name of mmap64, and both are to be defined here.
+#undef _FILE_OFFSET_BITS
+
+#include "agent/memory.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sigsafe/alloc.h"
+#include "sigsafe/maps.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static void *(*_Atomic real_sbrk)(intptr_t);
+
+void fm_agent_maps_resolve(void)
+{
+	atomic_store(&real_sbrk, (void *(*)(intptr_t))fm_agent_next_symbol("sbrk"));
+}
+
+static bool is_watched(void)
+{
+	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
+}
+
+static void *map(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	if (is_watched() && (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED)
+		fm_sig_map_removed((uintptr_t)addr, size);
+	// The system call is all that libc's own function makes of it.
+	void *p = (void *)syscall(SYS_mmap, addr, size, prot, flags, fd, offset);
+	if (p != MAP_FAILED && flags & MAP_ANONYMOUS && prot != PROT_NONE && is_watched())
+		fm_sig_map_added((uintptr_t)p, size);
+	return p;
+}
+
+EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	return map(addr, size, prot, flags, fd, offset);
+}
+
+EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset);
+EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset)
+{
+	return map(addr, size, prot, flags, fd, offset);
+}
+
+EXPORT int munmap(void *addr, size_t size)
+{
+	// Before: afterwards another thread may be given the same addresses. What the kernel would refuse changes nothing.
+	if (is_watched() && size && !((uintptr_t)addr & 4095))
+		fm_sig_map_removed((uintptr_t)addr, size);
+	return (int)syscall(SYS_munmap, addr, size);
+}
+
+EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
+{
+	void *wanted = NULL;
+	if (flags & MREMAP_FIXED) {
+		va_list args;
+		va_start(args, flags);
+		wanted = va_arg(args, void *);
+		va_end(args);
+	}
+	// Of a mapping that was not sampled nobody knows whether it is one of the kind that is counted.
+	bool is_known = is_watched() && old_size && fm_sig_map_overlaps((uintptr_t)old, old_size);
+	if (is_known)
+		fm_sig_map_removed((uintptr_t)old, old_size);
+	if (is_watched() && flags & MREMAP_FIXED)
+		fm_sig_map_removed((uintptr_t)wanted, new_size);
+	void *p = (void *)syscall(SYS_mremap, old, old_size, new_size, flags, wanted);
+	if (is_known && p == MAP_FAILED)
+		fm_sig_map_added((uintptr_t)old, old_size);
+	else if (is_known)
+		fm_sig_map_added((uintptr_t)p, new_size);
+	return p;
+}
+
+EXPORT void *sbrk(intptr_t by)
+{
+	void *(*fn)(intptr_t) = atomic_load_explicit(&real_sbrk, memory_order_relaxed);
+	if (!fn) {
+		fm_agent_maps_resolve();
+		fn = atomic_load_explicit(&real_sbrk, memory_order_relaxed);
+	}
+	if (!fn) {
+		errno = ENOMEM;
+		return (void *)-1;
+	}
+	void *before = fn(by);
+	if (before == (void *)-1 || !is_watched())
+		return before;
+	if (by > 0)
+		fm_sig_map_added((uintptr_t)before, (uint64_t)by);
+	else if (by < 0)
+		fm_sig_map_removed((uintptr_t)before - (uintptr_t)-by, (uint64_t)-by);
+	return before;
+}

@@ -1,0 +1,61 @@
+// Allocations and copies: what the agent's hooks call. The fast path is inline and counts bytes down; what is below runs for the
+// few blocks that are sampled, in the context of the allocating thread. It takes no lock of anybody's and calls no allocator.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "format/model.h"
+#include "sigsafe/live.h"
+#include "sigsafe/sampler.h"
+
+struct fm_sig_alloc_thread {
+	struct fm_sig_sampler allocs, copies;
+	uint32_t depth; // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
+};
+
+// initial-exec: reading it never allocates, and it is there until the thread's very end.
+extern __thread struct fm_sig_alloc_thread fm_sig_alloc __attribute__((tls_model("initial-exec")));
+
+// The hooks may sample: this process is in the table, and its memory is watched. Off, they look again every MiB.
+extern _Atomic bool fm_sig_alloc_is_on;
+
+struct fm_sig_sampled {
+	uint64_t id, weight; // id 0 = not sampled
+};
+
+// For a block of n bytes at p (NULL = there is none) when n was above fm_sig_alloc.allocs.left. errno is kept.
+struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsigned domain);
+// The same for n bytes that are about to be copied.
+void fm_sig_copy_sample(uint64_t n);
+
+// The block is about to be freed: before, because afterwards another thread may be given the same address. Only for addresses
+// of which fm_sig_live_may_have() says yes.
+void fm_sig_alloc_freed(void *p);
+// A block of which only the id is left.
+void fm_sig_alloc_id_freed(uint64_t id);
+
+// Counts a block that is already there.
+static inline void *fm_sig_alloc_count(void *p, size_t n, unsigned domain)
+{
+	if (FM_UNLIKELY(n > fm_sig_alloc.allocs.left))
+		fm_sig_alloc_sample(p, n, domain);
+	else if (!fm_sig_alloc.depth)
+		fm_sig_alloc.allocs.left -= n;
+	return p;
+}
+
+// Counts n bytes ahead; false when the slow path has to be taken, and nothing is counted yet.
+static inline bool fm_sig_alloc_pass(size_t n)
+{
+	if (FM_UNLIKELY(n > fm_sig_alloc.allocs.left))
+		return false;
+	fm_sig_alloc.allocs.left -= n;
+	return true;
+}
+
+// For what is left of a block: a sample of this weight whatever the countdown says. Returns the id, 0 when it was dropped.
+uint64_t fm_sig_alloc_push(const void *p, uint64_t n, uint64_t weight, unsigned domain);
