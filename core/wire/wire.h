@@ -101,7 +101,8 @@ struct fm_wire_process {
 	uint64_t start_ns;
 	_Atomic uint32_t is_gone;       // set by the agent when it gives up (engine lost, exec refused...)
 	_Atomic uint32_t engine_errors; // errno of the engine asked for, when another one is in use
-	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 40];
+	_Atomic uint64_t python_pc;     // some address of the interpreter's code; 0 before one is found
+	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 48];
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 
@@ -194,7 +195,7 @@ enum fm_wire_type {
 	FM_WIRE_IMAGE = 3,
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
-	FM_WIRE_FREE = 6,
+	FM_WIRE_FREED = 6,     // FM_WIRE_FREE is a state
 };
 
 struct fm_wire_record {
