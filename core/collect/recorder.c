@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "collect/jit.h"
 #include "collect/rows.h"
+#include "collect/waiting.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
@@ -73,6 +74,9 @@ struct fm_recorder {
 	struct fm_shared *shared;
 	struct fm_writer *writer;
 	struct fm_rows *rows;
+	struct fm_waiting *waiting;
+	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1; 0 = ended
+	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -87,6 +91,7 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
+	r->waiting = fm_waiting_create(r, writer, shared);
 	return r;
 }
 
@@ -115,6 +120,9 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	}
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
+	fm_waiting_destroy(r->waiting);
+	fm_map_deinit(&r->thread_ids);
+	fm_vec_deinit(&r->last_ns);
 	fm_rows_destroy(r->rows);
 	free(r);
 }
@@ -203,6 +211,7 @@ static void end_process(struct fm_recorder *r, uint32_t idx)
 	if (!is_known)
 		read_zombie_exit(p->pid, &code, &signal);
 	update_process(r, p, entry);
+	fm_waiting_forget(r->waiting, idx);
 	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
 		char what[96];
 		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
@@ -268,8 +277,45 @@ static void take_code(struct fm_recorder *r, struct recorded_process *p, const s
 	if (code.qualname.len == 0)
 		code.qualname = code.name; // up to 3.10 the interpreter has no better one
 	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
-	p->code_ids.items[rec->id] = fm_writer_code(r->writer, &code) + 1;
-	keep_source(r, p, code.filename);
+	p->code_ids.items[rec->id] = fm_recorder_code(r, (uint32_t)(p - r->processes), &code) + 1;
+}
+
+uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code)
+{
+	keep_source(r, &r->processes[process_idx], code->filename);
+	return fm_writer_code(r->writer, code);
+}
+
+// True when the range has the same content: the same path, or the same build by another name of its folder.
+static bool is_same_image(const struct fm_recorder *r, const struct image_range *have, uint32_t id,
+			  struct fm_str build_id)
+{
+	struct fm_written_image image;
+	return have->image_id == id ||
+	       (build_id.len && !fm_writer_get_image(r->writer, have->image_id, &image) &&
+		image.build_id.len == build_id.len && !memcmp(image.build_id.p, build_id.p, build_id.len));
+}
+
+void fm_recorder_image(struct fm_recorder *r, uint32_t process_idx, const struct fm_wire_image *rec, struct fm_str path,
+		       struct fm_str build_id)
+{
+	struct recorded_process *p = &r->processes[process_idx];
+	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
+	bool is_replacing = false;
+	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
+		const struct image_range *have = &p->images.items[i];
+		if (have->start >= rec->end || rec->start >= have->end)
+			continue;
+		if (have->start == rec->start && have->end == rec->end && is_same_image(r, have, id, build_id))
+			return; // told by two threads at once, or again after a dlclose
+		is_replacing = true;
+	}
+	if (is_replacing)
+		fm_vec_push(&p->replaced_ns, rec->time_ns);
+	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
+	forget_frames(p);
+	p->frames_from_ns = p->frames_until_ns = 0;
+	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
 }
 
 static void take_image(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_image *rec)
@@ -283,22 +329,7 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 	struct fm_str build_id = { (const char *)rec->bytes + rec->path_len, rec->build_id_len };
 	if (rec->flags & FM_IMAGE_IS_VDSO)
 		path = FM_STR_LIT("[vdso]");
-	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
-	bool is_replacing = false;
-	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
-		const struct image_range *have = &p->images.items[i];
-		if (have->start >= rec->end || rec->start >= have->end)
-			continue;
-		if (have->start == rec->start && have->end == rec->end && have->image_id == id)
-			return; // told by two threads at once, or again after a dlclose
-		is_replacing = true;
-	}
-	if (is_replacing)
-		fm_vec_push(&p->replaced_ns, rec->time_ns);
-	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
-	forget_frames(p);
-	p->frames_from_ns = p->frames_until_ns = 0;
-	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
+	fm_recorder_image(r, (uint32_t)(p - r->processes), rec, path, build_id);
 	if (!(rec->flags & FM_IMAGE_IS_VDSO))
 		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), rec, path);
 }
@@ -360,6 +391,28 @@ static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, 
 	return id;
 }
 
+bool fm_recorder_has_image(const struct fm_recorder *r, uint32_t process_idx, uint64_t pc)
+{
+	const struct recorded_process *p = &r->processes[process_idx];
+	for (size_t i = p->images.n; i-- > 0;)
+		if (pc >= p->images.items[i].start && pc < p->images.items[i].end)
+			return true;
+	return false;
+}
+
+uint32_t fm_recorder_native_frame(struct fm_recorder *r, uint32_t process_idx, uint64_t lookup_pc, uint64_t time_ns)
+{
+	select_frames(&r->processes[process_idx], time_ns);
+	return native_frame(r, &r->processes[process_idx], lookup_pc, time_ns);
+}
+
+uint32_t fm_recorder_syscall_frame(struct fm_recorder *r, uint32_t nr)
+{
+	uint32_t kernel =
+		fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 }, FM_IMAGE_IS_KERNEL);
+	return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, nr);
+}
+
 static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact,
 			      uint64_t time_ns)
 {
@@ -371,11 +424,8 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
 	}
-	if (kind == FM_WIRE_FRAME_SYSCALL) {
-		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 },
-						  FM_IMAGE_IS_KERNEL);
-		return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, frame & (FM_WIRE_N_SYSCALLS - 1));
-	}
+	if (kind == FM_WIRE_FRAME_SYSCALL)
+		return fm_recorder_syscall_frame(r, frame & (FM_WIRE_N_SYSCALLS - 1));
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
 
@@ -411,6 +461,7 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		.class = rec->class,
 	};
 	fm_writer_sample(r->writer, &sample);
+	r->last_ns.items[s->thread_id] = rec->time_ns;
 	r->totals.n_samples++;
 }
 
@@ -459,18 +510,53 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 	}
 }
 
+uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns)
+{
+	uint64_t *id = fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
+	if (!*id) {
+		*id = (uint64_t)fm_writer_thread(r->writer, r->processes[process_idx].process_id, tid, start_ns) + 1;
+		fm_vec_grow_to(&r->last_ns, *id);
+	}
+	return (uint32_t)(*id - 1);
+}
+
+void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns)
+{
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		if (r->slots[i].is_used && r->slots[i].process_idx == process_idx && r->slots[i].tid == tid)
+			return;
+	uint64_t *id = fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
+	if (*id)
+		fm_writer_thread_end(r->writer, (uint32_t)*id - 1, fm_now_ns(), cpu_ns, 0);
+	*id = 0;
+}
+
+void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx)
+{
+	open_process(r, process_idx);
+}
+
+void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample)
+{
+	struct fm_sample ordered = *sample;
+	uint64_t *last_ns = &r->last_ns.items[sample->thread_id];
+	// Seen asleep at this time, but woken and sampled before its ring was read a moment later.
+	*last_ns = ordered.time_ns = FM_MAX(ordered.time_ns, *last_ns);
+	fm_writer_sample(r->writer, &ordered);
+}
+
 static void open_slot(struct fm_recorder *r, uint32_t idx)
 {
 	const struct fm_wire_owner *owner = &r->shared->owners[idx];
 	struct recorded_slot *s = &r->slots[idx];
-	struct recorded_process *p = open_process(r, owner->process_idx);
+	open_process(r, owner->process_idx);
 	s->is_used = true;
 	s->process_idx = owner->process_idx;
 	s->tid = owner->tid;
 	s->definitions_read = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
-	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
 }
 
 // Threads rename themselves when it suits them; what they are called now is written when it is news.
@@ -499,6 +585,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
+	*fm_map_at(&r->thread_ids, (uint64_t)s->process_idx << 32 | s->tid, NULL) = 0;
 	s->is_used = false;
 	s->stacks.n = s->wire.n = 0;
 	fm_shared_free_slot(r->shared, idx);
@@ -600,6 +687,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 				is_gone[i] = is_process_gone(p) || was_replaced(r, i);
 			}
 	}
+	fm_waiting_look(r->waiting, now_ns); // before the rings: waiting.c says why
 	read_rings(r);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && fm_jit_look(r->processes[i].jit))
@@ -628,6 +716,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	r->liveness_ns = 0;
 	fm_recorder_drain(r);
 	r->totals.n_processes_alive = fm_recorder_n_alive(r);
+	fm_waiting_finish(r->waiting);
 	read_rings(r); // what still runs is cut off here
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
