@@ -522,9 +522,11 @@ uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_
 
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
-		if (r->slots[i].is_used && r->slots[i].process_idx == process_idx && r->slots[i].tid == tid)
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		const struct fm_wire_owner *o = &r->shared->owners[i];
+		if (o->tid == tid && o->process_idx == process_idx && atomic_load(&o->state) != FM_WIRE_FREE)
 			return;
+	}
 	uint64_t *id = fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
 	if (*id)
 		fm_writer_thread_end(r->writer, (uint32_t)*id - 1, fm_now_ns(), cpu_ns, 0);
@@ -727,5 +729,6 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	r->totals.waiting_cpu_ns = fm_waiting_cpu_ns(r->waiting);
 	*ret = r->totals;
 }

@@ -76,10 +76,13 @@ void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_rem
 		fm_remote_python_walk(r, state);
 		ret->waits_for_gil = call->nr == SYSCALL_FUTEX && fm_remote_is_gil(r, state, call->arg[0]);
 	}
-	if (want & FM_REMOTE_NATIVE)
+	if (want & FM_REMOTE_NATIVE) {
 		fm_remote_unwind(r, regs);
-	else if (!r->frames.n) // it shows where it is by its pc alone
+		if (r->native_error && fm_remote_images_refresh(r->images, fm_now_ns()))
+			fm_remote_unwind(r, regs); // through a library that was loaded since
+	} else if (!r->frames.n) {                 // it shows where it is by its pc alone
 		fm_vec_push(&r->native, (struct fm_remote_native){ regs->pc, UINT64_MAX });
+	}
 	fm_remote_merge(r, r->native.n ? call->nr : -1, ret);
 }
 

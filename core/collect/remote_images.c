@@ -8,10 +8,9 @@
 #include "base/hash.h"
 #include "collect/process_memory.h"
 
-// Maps are read again this often while stacks are read: libraries come and go. At once, but no more often than the second, when a pc
-// lies in nothing known.
+// Maps are read again this often while stacks are read: libraries come and go. Much sooner when a pc lies in nothing known.
 #define REFRESH_NS 1000000000u
-#define REFRESH_SOON_NS 50000000u
+#define REFRESH_SOON_NS 5000000u
 
 struct opened {
 	uint64_t device, inode;
@@ -113,11 +112,11 @@ static bool is_same(const struct fm_remote_image *a, const struct fm_remote_imag
 	       !strcmp(a->path, b->path);
 }
 
-void fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns)
+bool fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns)
 {
 	uint64_t age_ns = now_ns - images->read_ns;
 	if (images->read_ns && age_ns < (images->is_missing ? REFRESH_SOON_NS : REFRESH_NS))
-		return;
+		return false;
 	images->read_ns = now_ns;
 	images->is_missing = false;
 	for (size_t i = 0; i < images->before.n; i++)
@@ -148,6 +147,7 @@ void fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns)
 	images->before.n = 0;
 	if (is_changed)
 		forget_rules(images);
+	return is_changed;
 }
 
 static struct fm_remote_image *find_map(const struct fm_remote_images *images, uint64_t pc)

@@ -24,8 +24,8 @@ struct fm_remote_images;
 struct fm_remote_images *fm_remote_images_create(uint32_t pid, struct fm_remote_files *files);
 void fm_remote_images_destroy(struct fm_remote_images *images); // NULL is fine
 
-// Reads the maps again if that is due (now_ns: see base/clock.h).
-void fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns);
+// Reads the maps again if that is due (now_ns: see base/clock.h). True when they have changed.
+bool fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns);
 // The image that holds the pc, or NULL; file may be NULL. Good until the next refresh.
 const struct fm_remote_image *fm_remote_images_find(struct fm_remote_images *images, uint64_t pc);
 // True when the pc lies in memory that can be executed.

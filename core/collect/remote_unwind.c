@@ -12,11 +12,16 @@ enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7 };
 
 // No real frame is larger; a CFA that jumps further is damage.
 #define MAX_FRAME_BYTES (64ull << 20)
-// How far up a frame with an unknown frame pointer is searched, and how long a function may be.
+// How far up a frame with an unknown frame pointer is searched, and how many places are tried for a stack. How long the beginning of a
+// function is, and how much it may push there.
 #define MAX_SEARCH_BYTES 16384u
-#define MAX_FUNCTION_BYTES (1u << 20)
+#define MAX_TRIES 64u
+#define MAX_PROLOGUE_BYTES 96u
+#define MAX_PUSHED_BYTES 128
 
+// Beside enum fm_stack_error, what a step may return.
 #define STEP_END UINT32_MAX
+#define STEP_NEEDS_FP (UINT32_MAX - 1)
 
 struct regs {
 	uint64_t r[FM_RULE_N_REGS];
@@ -42,6 +47,14 @@ static bool is_return_address(struct fm_remote *r, uint64_t ra, uint64_t *ret_ta
 		*ret_target = ra + (uint64_t)(int64_t)off;
 		return fm_remote_images_is_code(r->images, *ret_target);
 	}
+	if (code[1] == 0xff && code[2] == 0x15) { // call *slot(%rip), as -fno-plt has it
+		int32_t off;
+		memcpy(&off, code + 3, sizeof(off));
+		if (fm_remote_u64(r->memory, ra + (uint64_t)(int64_t)off, ret_target) &&
+		    fm_remote_images_is_code(r->images, *ret_target))
+			return true;
+		*ret_target = 0;
+	}
 	for (int len = 2; len <= 7; len++) // call *register, *memory
 		if (code[7 - len] == 0xff && (code[8 - len] & 0x38) == 0x10)
 			return true;
@@ -64,40 +77,36 @@ static uint64_t through_plt(struct fm_remote *r, uint64_t target)
 	return fm_remote_u64(r->memory, target + at + 6 + (uint64_t)(int64_t)off, &bound) ? bound : 0;
 }
 
-// True when a call of target may be in the function of pc: it begins below, and there a frame begins.
-static bool may_hold(struct fm_remote *r, uint64_t target, uint64_t pc)
+// Where the function of pc begins; 0 = not known.
+static uint64_t function_start(struct fm_remote *r, uint64_t pc)
 {
-	target = through_plt(r, target);
-	if (!target || target > pc || pc - target > MAX_FUNCTION_BYTES)
-		return false;
-	const struct fm_unwind_rule *rule = fm_remote_images_rule(r->images, target);
-	return rule->kind == FM_RULE_REG && rule->cfa_reg == DW_RSP && rule->cfa_off == 8;
+	const struct fm_remote_image *image = fm_remote_images_find(r->images, pc);
+	uint64_t start;
+	return image && image->file && fm_unwind_file_function(image->file, pc - image->bias, &start) == FM_OK
+		       ? image->bias + start
+		       : 0;
 }
 
-// The frame pointer of a frame whose CFA is counted from it: the first place from the stack pointer up that holds a pointer further up
-// and, above it, a return address of a call that leads to this function. A call by pointer leads anywhere: it is taken if no other is found.
-static bool search_frame_pointer(struct fm_remote *r, const struct regs *regs, const struct fm_unwind_rule *rule,
-				 uint64_t *ret)
+// How large a frame the function's first instructions make: what its rule says is pushed, and the operand of sub $imm, %rsp. 0 = they
+// do not tell. Not so where the size is known at run time only (alloca).
+static uint64_t fixed_size(struct fm_remote *r, const struct fm_unwind_rule *rule, uint64_t start, uint64_t pc)
 {
-	uint64_t sp = regs->r[DW_RSP], ra, target, saved, second = 0;
-	if (rule->kind != FM_RULE_REG || rule->cfa_reg != DW_RBP || rule->saved[DW_RBP] == FM_RULE_LOST)
-		return false;
-	for (uint64_t fp = sp; fp < sp + MAX_SEARCH_BYTES; fp += 8) {
-		uint64_t cfa = fp + (uint64_t)(int64_t)rule->cfa_off;
-		if (cfa <= sp || !fm_remote_u64(r->memory, cfa - 8, &ra))
-			break;
-		if (!is_return_address(r, ra, &target))
+	uint8_t code[MAX_PROLOGUE_BYTES];
+	int32_t lowest = -16, size;
+	size_t n = FM_MIN((size_t)(pc - start), sizeof(code));
+	if (!start || start > pc || !fm_remote_read(r->memory, start, code, n))
+		return 0;
+	for (unsigned reg = 0; reg < FM_RULE_N_REGS; reg++)
+		if (rule->saved[reg] < lowest && rule->saved[reg] > -MAX_PUSHED_BYTES)
+			lowest = rule->saved[reg];
+	for (size_t i = 0; i + 7 <= n; i++) {
+		if (code[i] != 0x48 || code[i + 2] != 0xec || (code[i + 1] != 0x83 && code[i + 1] != 0x81))
 			continue;
-		if (target && may_hold(r, target, regs->pc)) {
-			*ret = fp;
-			return true;
-		}
-		bool is_chained = fm_remote_u64(r->memory, fp, &saved) && saved > fp && saved - fp < MAX_FRAME_BYTES;
-		if (!target && !second && is_chained)
-			second = fp;
+		memcpy(&size, code + i + 3, sizeof(size));
+		size = code[i + 1] == 0x83 ? (int8_t)code[i + 3] : size;
+		return size > 0 ? (uint64_t)size + (uint64_t)-lowest : 0;
 	}
-	*ret = second;
-	return second != 0;
+	return (uint64_t)-lowest;
 }
 
 // Rows of run-time code, which the collector has published for the agent.
@@ -174,9 +183,10 @@ static uint32_t step_signal(struct fm_remote *r, struct regs *regs)
 static uint32_t step_guess(struct fm_remote *r, struct regs *regs)
 {
 	uint64_t sp = regs->r[DW_RSP], fp = regs->r[DW_RBP], ra, outer, target;
-	if (!is_known(regs, DW_RBP) || fp < sp || (fp & 7) || fp - sp > MAX_FRAME_BYTES ||
-	    !fm_remote_u64(r->memory, fp, &outer) || !fm_remote_u64(r->memory, fp + 8, &ra) ||
-	    !is_return_address(r, ra, &target))
+	if (!is_known(regs, DW_RBP))
+		return STEP_NEEDS_FP;
+	if (fp < sp || (fp & 7) || fp - sp > MAX_FRAME_BYTES || !fm_remote_u64(r->memory, fp, &outer) ||
+	    !fm_remote_u64(r->memory, fp + 8, &ra) || !is_return_address(r, ra, &target))
 		return FM_STACK_NO_UNWIND_INFO;
 	regs->r[DW_RSP] = fp + 16;
 	regs->r[DW_RBP] = outer;
@@ -201,19 +211,15 @@ static uint32_t step(struct fm_remote *r, struct regs *regs, bool is_exact, bool
 	}
 	if (rule.kind == FM_RULE_NONE)
 		return fm_remote_images_is_code(r->images, pc) ? step_guess(r, regs) : FM_STACK_NOT_CODE;
-	if (!is_known(regs, rule.cfa_reg)) {
-		uint64_t fp;
-		if (!search_frame_pointer(r, regs, &rule, &fp))
-			return FM_STACK_BAD_UNWIND_INFO;
-		regs->r[DW_RBP] = fp;
-		regs->known |= 1u << DW_RBP;
-	}
+	if (!is_known(regs, rule.cfa_reg))
+		return rule.cfa_reg == DW_RBP ? STEP_NEEDS_FP : FM_STACK_BAD_UNWIND_INFO;
 	cfa = regs->r[rule.cfa_reg] + (uint64_t)(int64_t)rule.cfa_off;
 	if (rule.kind == FM_RULE_DEREF && !fm_remote_u64(r->memory, cfa, &cfa))
 		return FM_STACK_UNREADABLE;
 	if (cfa <= regs->r[DW_RSP] || cfa - regs->r[DW_RSP] > MAX_FRAME_BYTES || (cfa & 7))
 		return FM_STACK_BAD_CFA;
-	if (!fm_remote_u64(r->memory, cfa - 8, &ra))
+	uint64_t ra_at = rule.ra_at_sp ? regs->r[DW_RSP] + (uint64_t)(int64_t)rule.ra_at_sp : cfa - 8;
+	if (!fm_remote_u64(r->memory, ra_at, &ra))
 		return FM_STACK_UNREADABLE;
 	if (rule.is_guessed && !is_return_address(r, ra, &target))
 		return step_guess(r, regs);
@@ -236,30 +242,102 @@ static uint32_t step(struct fm_remote *r, struct regs *regs, bool is_exact, bool
 	return 0;
 }
 
+static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsigned *n_tries);
+
+// Walks on from the frame on top of native as if its frame pointer were fp.
+static uint32_t try(struct fm_remote *r, const struct regs *regs, bool is_exact, uint64_t fp, unsigned *n_tries)
+{
+	struct regs caller = *regs;
+	bool next_is_exact;
+	caller.r[DW_RBP] = fp;
+	caller.known |= 1u << DW_RBP;
+	(*n_tries)++;
+	uint32_t err = step(r, &caller, is_exact, &next_is_exact);
+	if (err)
+		return err;
+	r->native.items[r->native.n - 1].cfa = caller.r[DW_RSP];
+	return walk(r, caller, next_is_exact, n_tries);
+}
+
+static void take_back(struct fm_remote *r, size_t n_native)
+{
+	r->native.n = n_native;
+	r->native.items[n_native - 1].cfa = UINT64_MAX;
+	if (r->exact_native != UINT32_MAX && r->exact_native >= n_native)
+		r->exact_native = UINT32_MAX;
+}
+
+// The frame on top of native counts from a frame pointer that is not known. Above it lies the return address, so places on the stack are
+// tried from which the walk gets to the stack's end: first where the function's own beginning says, then, from the stack pointer up, behind
+// calls that lead to this function, then behind calls by pointer, which lead anywhere. What older calls left on the stack seldom passes.
+static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exact, unsigned *n_tries)
+{
+	size_t n_native = r->native.n;
+	uint64_t sp = regs->r[DW_RSP], pc = regs->pc - (is_exact ? 0 : 1), start = function_start(r, pc), ra, target;
+	struct fm_unwind_rule rule = *fm_remote_images_rule(r->images, pc);
+	uint64_t size = fixed_size(r, &rule, start, pc), first_strong = 0;
+	if (size && rule.kind == FM_RULE_REG && fm_remote_u64(r->memory, sp + size - 8, &ra) &&
+	    is_return_address(r, ra, &target)) {
+		if (try(r, regs, is_exact, sp + size - (uint64_t)rule.cfa_off, n_tries) == STEP_END)
+			return STEP_END;
+		take_back(r, n_native);
+	}
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (uint64_t fp = sp; fp < sp + MAX_SEARCH_BYTES && *n_tries < MAX_TRIES; fp += 8) {
+			uint64_t cfa = fp + (rule.kind == FM_RULE_NONE ? 16 : (uint64_t)(int64_t)rule.cfa_off);
+			if (rule.kind == FM_RULE_DEREF && (!fm_remote_u64(r->memory, cfa, &cfa) || cfa <= fp))
+				continue;
+			if (!fm_remote_u64(r->memory, cfa - 8, &ra))
+				continue;
+			if (!is_return_address(r, ra, &target))
+				continue;
+			bool is_strong = target && start && through_plt(r, target) == start;
+			if (pass == 0 ? !is_strong : target != 0)
+				continue;
+			if (is_strong && !first_strong)
+				first_strong = fp;
+			if (try(r, regs, is_exact, fp, n_tries) == STEP_END)
+				return STEP_END;
+			take_back(r, n_native);
+		}
+	}
+	// The stack may be broken further out. Up to there it is right.
+	return first_strong ? try(r, regs, is_exact, first_strong, n_tries) : FM_STACK_NO_UNWIND_INFO;
+}
+
+// From these registers to the outer end: STEP_END or enum fm_stack_error.
+static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsigned *n_tries)
+{
+	for (;;) {
+		if (regs.pc == 0)
+			return STEP_END; // a thread started on a hand-made stack ends so
+		if (r->native.n == FM_REMOTE_MAX_FRAMES)
+			return FM_STACK_TOO_DEEP;
+		if (is_exact && r->native.n)
+			r->exact_native = (uint32_t)r->native.n;
+		fm_vec_push(&r->native, (struct fm_remote_native){ regs.pc, UINT64_MAX });
+		bool next_is_exact;
+		struct regs caller = regs;
+		uint32_t err = step(r, &caller, is_exact, &next_is_exact);
+		if (err == STEP_NEEDS_FP)
+			return search(r, &regs, is_exact, n_tries);
+		if (err)
+			return err;
+		if (caller.pc) // the outermost frame owns the rest of the stack
+			r->native.items[r->native.n - 1].cfa = caller.r[DW_RSP];
+		regs = caller;
+		is_exact = next_is_exact;
+	}
+}
+
 void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *at)
 {
 	struct regs regs = { .pc = at->pc, .known = at->known };
+	unsigned n_tries = 0;
 	memcpy(regs.r, at->r, sizeof(regs.r));
-	bool is_exact = true;
-	uint32_t err = 0;
 	r->native.n = 0;
 	r->native_sp = regs.r[DW_RSP];
 	r->exact_native = UINT32_MAX;
-	while (!err) {
-		if (r->native.n == FM_REMOTE_MAX_FRAMES) {
-			err = FM_STACK_TOO_DEEP;
-			break;
-		}
-		fm_vec_push(&r->native, (struct fm_remote_native){ regs.pc, UINT64_MAX });
-		bool next_is_exact;
-		err = step(r, &regs, is_exact, &next_is_exact);
-		if (!err && regs.pc == 0)
-			err = STEP_END;
-		if (!err)
-			r->native.items[r->native.n - 1].cfa = regs.r[DW_RSP];
-		is_exact = next_is_exact;
-		if (!err && is_exact)
-			r->exact_native = (uint32_t)r->native.n;
-	}
+	uint32_t err = walk(r, regs, true, &n_tries);
 	r->native_error = err == STEP_END ? 0 : err;
 }

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "collect/process_memory.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
 #include "format/writer.h"
@@ -42,13 +43,16 @@
 #define FEW_THREADS 24u
 #define RECENT_SHARE 16
 #define MAX_REST_NS 500000000u
-// New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others.
-#define RESCAN_NS 20000000u
+// New threads show in the link count of /proc/PID/task, ended ones when they are looked at; a scan now and then finds those that
+// replaced others between two looks.
+#define RESCAN_NS 200000000u
+// A thread that was never seen asleep and waited less than this is not worth a place of its own.
+#define WORTH_TELLING_NS 20000000u
 #define DW_RSP 7
 
 struct wait_thread {
-	uint32_t tid; // 0 = gone
-	uint32_t named_tid, thread_id;
+	uint32_t tid;                           // 0 = gone
+	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
 	int schedstat_fd, syscall_fd;
 	bool was_seen;       // by the last scan
 	bool is_asleep;      // at the last look, in a sleep whose stack is known
@@ -65,6 +69,7 @@ struct wait_thread {
 	uint32_t stack_id;
 	uint8_t class;
 	bool has_stack; // stack_id and class are of the last sleep that was seen
+	uint32_t n_pieces;
 	char name[24];
 };
 
@@ -73,6 +78,8 @@ struct wait_process {
 	uint64_t start_ns;
 	int task_fd;
 	uint64_t n_links, scanned_ns;
+	bool is_contained; // has a pid namespace of its own
+	bool has_lost;     // a thread that was looked at is gone
 	struct fm_remote *remote;
 	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
 	FM_VEC(struct wait_thread) threads;
@@ -86,10 +93,11 @@ struct fm_waiting {
 	FM_VEC(struct wait_process) processes;
 	struct fm_remote_stack stack;
 	int64_t budget_ns;
-	uint64_t budget_at_ns;
+	uint64_t budget_at_ns, used_ns;
 	size_t first_process, first_thread; // where the last look stopped
 	size_t n_threads;
 	bool is_uncounted; // this kernel keeps no schedstat
+	bool is_refused;   // the system does not let us look at a thread
 };
 
 struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
@@ -123,10 +131,12 @@ static bool read_schedule(const struct wait_thread *t, struct schedule *ret)
 }
 
 // "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs.
-static bool read_call(const struct wait_thread *t, struct fm_remote_call *ret_call, struct fm_remote_regs *ret_regs)
+static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct fm_remote_call *ret_call,
+		      struct fm_remote_regs *ret_regs)
 {
 	char text[256], *at = text;
-	ssize_t n = t->syscall_fd >= 0 ? pread(t->syscall_fd, text, sizeof(text) - 1, 0) : 0;
+	ssize_t n = pread(t->syscall_fd, text, sizeof(text) - 1, 0);
+	w->is_refused |= n < 0 && (errno == EPERM || errno == EACCES);
 	if (n <= 0 || text[0] == 'r')
 		return false;
 	text[n] = 0;
@@ -258,6 +268,7 @@ static void open_thread(struct fm_waiting *w, struct wait_process *p, uint32_t t
 		t.cpu_ns = s.cpu_ns;
 		w->is_uncounted |= s.n_arrivals == 0 && s.cpu_ns == 0;
 	}
+	t.own_tid = p->is_contained ? fm_process_own_pid(tid) : tid;
 	t.was_seen = true;
 	fm_vec_push(&p->threads, t);
 }
@@ -275,6 +286,12 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 {
 	// Its sleep ended at some time since the last look. What it waited where nobody looked goes to the last place where somebody did.
 	t->owed_ns += t->loose_ns + (t->is_asleep ? (now_ns - t->looked_ns) / 2 : 0);
+	if (t->owed_ns >= WORTH_TELLING_NS && !t->has_stack) { // nobody ever saw where
+		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
+		t->stack_id = FM_ROOT_STACK;
+		t->class = FM_CLASS_WAIT;
+		t->has_stack = true;
+	}
 	if (t->thread_id == FM_NO_ID)
 		return;
 	write_share(w, t, t->looked_ns);
@@ -305,9 +322,11 @@ static void drop_process(struct fm_waiting *w, size_t i)
 static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
 {
 	struct stat st;
-	if (fstat(p->task_fd, &st) != 0 || (st.st_nlink == p->n_links && now_ns - p->scanned_ns < RESCAN_NS))
+	if (fstat(p->task_fd, &st) != 0 ||
+	    (st.st_nlink == p->n_links && !p->has_lost && now_ns - p->scanned_ns < RESCAN_NS))
 		return;
 	p->n_links = st.st_nlink;
+	p->has_lost = false;
 	p->scanned_ns = now_ns;
 	int fd = openat(p->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -387,6 +406,7 @@ static void scan_processes(struct fm_waiting *w)
 		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
 		struct wait_process p = { .process_idx = idx, .pid = entry->pid, .start_ns = entry->start_ns };
 		p.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		p.is_contained = fm_process_own_pid(entry->pid) != entry->pid;
 		p.remote = fm_remote_create(entry->pid, w->files, w->shared, idx);
 		fm_recorder_process(w->recorder, idx);
 		fm_vec_push(&w->processes, p);
@@ -403,11 +423,11 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
 	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_KNOWN)
 		fm_remote_set_python(p->remote, atomic_load(&entry->python_pc), atomic_load(&entry->python_version));
-	fm_remote_read_stack(p->remote, t->tid, regs, call, want, &w->stack);
+	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
 	struct schedule after;
 	struct fm_remote_call call_after;
 	struct fm_remote_regs regs_after;
-	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals || !read_call(t, &call_after, &regs_after) ||
+	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals || !read_call(w, t, &call_after, &regs_after) ||
 	    regs_after.pc != regs->pc || regs_after.r[DW_RSP] != regs->r[DW_RSP])
 		return false;
 	if (t->thread_id == FM_NO_ID)
@@ -425,6 +445,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		return;
 	if (!read_schedule(t, &s)) {
 		t->tid = 0; // gone; another may have its id already
+		p->has_lost = true;
 		return;
 	}
 	uint64_t looked_ns = t->looked_ns;
@@ -438,7 +459,9 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		t->owed_ns += new_ns;
 		if (t->owed_ns >= PIECE_NS) {
 			write_share(w, t, now_ns);
-			name_thread(w, p, t);
+			if ((t->n_pieces & (t->n_pieces + 1)) == 0) // names come late, and then stay
+				name_thread(w, p, t);
+			t->n_pieces++;
 		}
 		if (w->n_threads > FEW_THREADS)
 			t->rest_ns = now_ns + FM_MIN((now_ns - t->asleep_ns) / RECENT_SHARE, (uint64_t)MAX_REST_NS);
@@ -446,7 +469,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	}
 	struct fm_remote_call call;
 	struct fm_remote_regs regs;
-	bool is_asleep = read_call(t, &call, &regs);
+	bool is_asleep = read_call(w, t, &call, &regs);
 	if (t->is_asleep) { // that sleep has ended
 		uint64_t share_ns = is_asleep ? new_ns / 2 : new_ns;
 		t->owed_ns += share_ns;
@@ -493,6 +516,7 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 			uint64_t used_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
 			cpu_ns += used_ns;
 			w->budget_ns -= (int64_t)used_ns;
+			w->used_ns += used_ns;
 		}
 	}
 	w->first_process = process;
@@ -512,9 +536,19 @@ void fm_waiting_finish(struct fm_waiting *w)
 {
 	while (w->processes.n)
 		drop_process(w, w->processes.n - 1);
+	if (w->is_refused)
+		fm_writer_coverage(
+			w->writer, FM_STR_LIT("where some threads wait"),
+			FM_STR_LIT("the system refuses a look at them: the program gave up its privileges, or "
+				   "kernel.yama.ptrace_scope is above 1"));
 	if (w->is_uncounted)
 		fm_writer_coverage(w->writer, FM_STR_LIT("waiting time"),
 				   FM_STR_LIT("this kernel does not count it (no CONFIG_SCHED_INFO)"));
+}
+
+uint64_t fm_waiting_cpu_ns(const struct fm_waiting *w)
+{
+	return w->used_ns;
 }
 
 void fm_waiting_destroy(struct fm_waiting *w)

@@ -20,3 +20,5 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
 void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx);
 // The same for all.
 void fm_waiting_finish(struct fm_waiting *w);
+// The CPU time that looking has taken.
+uint64_t fm_waiting_cpu_ns(const struct fm_waiting *w);

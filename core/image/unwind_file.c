@@ -26,8 +26,29 @@ struct fm_unwind_file {
 	Dwarf_CFI *eh_cfi, *debug_cfi;
 	struct fm_unwind_rows rows; // what .eh_frame lacks, as the agent gets it; read when first needed
 	bool did_read_rows;
+	const uint8_t *starts; // .eh_frame_hdr's sorted table
+	size_t n_starts;
+	uint64_t starts_base;
 	uint64_t start, end;
 };
+
+// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4) and the sorted
+// table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
+#define HDR_BYTES 12
+static void find_starts(struct fm_unwind_file *f)
+{
+	GElf_Shdr header;
+	uint32_t words[3];
+	Elf_Data *data = fm_elf_section(&f->elf, ".eh_frame_hdr", &header);
+	if (!data || data->d_size < HDR_BYTES)
+		return;
+	memcpy(words, data->d_buf, sizeof(words));
+	if (words[0] != 0x3b031b01)
+		return;
+	f->starts = (const uint8_t *)data->d_buf + HDR_BYTES;
+	f->n_starts = FM_MIN((size_t)words[2], (data->d_size - HDR_BYTES) / 8);
+	f->starts_base = header.sh_addr;
+}
 
 static bool find_span(struct fm_unwind_file *f)
 {
@@ -63,6 +84,7 @@ enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
 		return FM_E_CORRUPT;
 	}
 	f->eh_cfi = dwarf_getcfi_elf(f->elf.elf);
+	find_starts(f);
 	if (fm_elf_has_section(&f->elf, ".debug_frame")) {
 		f->dwarf = dwarf_begin_elf(f->elf.elf, DWARF_C_READ, NULL);
 		f->debug_cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
@@ -140,12 +162,26 @@ static int32_t saved_at(Dwarf_Frame *frame, int reg)
 		return FM_RULE_LOST;
 	if (n == 0) // the same value, or (ops is not NULL) undefined; libdw leaves rbx out of those that calls preserve
 		return ops == NULL || reg == DW_RBX ? FM_RULE_SAME : FM_RULE_LOST;
-	if (reg == DW_RBP && n == 1 && ops[0].atom == DW_OP_breg6 && ops[0].number == 0)
+	if (reg == DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
+	    ops[1].number == 0)
 		return FM_RULE_AT_RBP;
 	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
 		return FM_RULE_LOST;
 	int64_t off = (int64_t)ops[1].number;
 	return off <= INT32_MIN || off >= INT32_MAX || off == 0 ? FM_RULE_LOST : (int32_t)off;
+}
+
+// Hand-written code (also some of ours: sigsafe/resume.c) keeps the return address at a place of the stack.
+static bool is_at_sp(Dwarf_Frame *frame, int32_t *ret)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	// libdw puts the CFA before expressions, which may want it on their stack.
+	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) != 0 || n != 2 || ops[0].atom != DW_OP_call_frame_cfa ||
+	    ops[1].atom != DW_OP_breg7 || ops[1].number > INT16_MAX)
+		return false;
+	*ret = (int32_t)ops[1].number;
+	return *ret != 0;
 }
 
 static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
@@ -165,7 +201,8 @@ static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
 		ret->kind = FM_RULE_SIGNAL;
 	} else if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
 		ret->kind = FM_RULE_END;
-	} else if (saved_at(frame, DW_RA) == -8 && dwarf_frame_cfa(frame, &ops, &n) == 0) {
+	} else if ((saved_at(frame, DW_RA) == -8 || is_at_sp(frame, &ret->ra_at_sp)) &&
+		   dwarf_frame_cfa(frame, &ops, &n) == 0) {
 		// libdw says "register + offset" in its own way, and expressions as they are written.
 		bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < FM_RULE_N_REGS;
 		bool is_deref = n == 2 && ops[0].atom >= DW_OP_breg0 && ops[0].atom < DW_OP_breg16 &&
@@ -182,19 +219,19 @@ static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
 	return true;
 }
 
-// The rows that the collector makes for agents: code that .eh_frame does not describe.
-static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
+// The rows that the collector makes for agents: code that .eh_frame does not describe. The index of the address's row, or -1.
+static ptrdiff_t find_row(struct fm_unwind_file *f, uint64_t addr)
 {
 	if (!f->did_read_rows) {
 		char path[32];
 		f->did_read_rows = true;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->elf.fd);
 		if (fm_unwind_rows_read(path, &f->rows, NULL))
-			return;
+			f->rows.n = 0;
 	}
 	size_t low = 0, high = f->rows.n;
 	if (!high || addr > UINT32_MAX || addr < f->rows.items[0].addr)
-		return;
+		return -1;
 	while (high - low > 1) {
 		size_t mid = low + (high - low) / 2;
 		if (f->rows.items[mid].addr <= addr)
@@ -202,7 +239,15 @@ static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwi
 		else
 			high = mid;
 	}
-	const struct fm_unwind_row *row = &f->rows.items[low];
+	return (ptrdiff_t)low;
+}
+
+static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
+{
+	ptrdiff_t at = find_row(f, addr);
+	if (at < 0)
+		return;
+	const struct fm_unwind_row *row = &f->rows.items[at];
 	ret->kind = row->kind == FM_UNWIND_REG     ? FM_RULE_REG
 		    : row->kind == FM_UNWIND_DEREF ? FM_RULE_DEREF
 		    : row->kind == FM_UNWIND_END   ? FM_RULE_END
@@ -223,4 +268,37 @@ void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwi
 	*ret = (struct fm_unwind_rule){ .kind = FM_RULE_NONE };
 	if (!rule_of(f->eh_cfi, addr, ret) && !rule_of(f->debug_cfi, addr, ret))
 		rule_of_rows(f, addr, ret);
+}
+
+static uint64_t start_at(const struct fm_unwind_file *f, size_t i)
+{
+	int32_t off;
+	memcpy(&off, f->starts + i * 8, sizeof(off));
+	return f->starts_base + (uint64_t)(int64_t)off;
+}
+
+enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uint64_t *ret)
+{
+	struct fm_unwind_rule rule = { .kind = FM_RULE_NONE };
+	size_t low = 0, high = f->n_starts; // the first start past addr
+	if (f->n_starts && rule_of(f->eh_cfi, addr, &rule)) {
+		while (low < high) {
+			size_t mid = low + (high - low) / 2;
+			if (start_at(f, mid) <= addr)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low == 0)
+			return FM_E_NOT_FOUND;
+		*ret = start_at(f, low - 1);
+		return FM_OK;
+	}
+	for (ptrdiff_t at = find_row(f, addr); at >= 0 && f->rows.items[at].kind != FM_UNWIND_GAP; at--)
+		if (f->rows.items[at].kind == FM_UNWIND_REG && f->rows.items[at].cfa_reg == DW_RSP &&
+		    f->rows.items[at].cfa_off == 8) {
+			*ret = f->rows.items[at].addr;
+			return FM_OK;
+		}
+	return FM_E_NOT_FOUND;
 }

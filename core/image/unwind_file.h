@@ -43,7 +43,10 @@ struct fm_unwind_rule {
 	uint8_t kind, cfa_reg;
 	bool is_guessed; // from the code itself: what it finds must look like a return address
 	int32_t cfa_off;
-	int32_t saved[FM_RULE_N_REGS]; // from the CFA; the return address is right below the CFA
+	int32_t ra_at_sp;              // the return address is at the stack pointer + this; 0 = right below the CFA
+	int32_t saved[FM_RULE_N_REGS]; // from the CFA
 };
+// Where the function that holds the address begins, as the unwind information tells. FM_E_NOT_FOUND when it does not.
+FM_MUST_CHECK enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uint64_t *ret);
 // The rule of the instruction at this ELF virtual address.
 void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret);
