@@ -729,6 +729,6 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
-	r->totals.waiting_cpu_ns = fm_waiting_cpu_ns(r->waiting);
+	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.waiting_gap_ns);
 	*ret = r->totals;
 }

@@ -14,7 +14,7 @@ struct fm_recorder;
 struct fm_recorder_totals {
 	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
 	struct fm_cost cost;
-	uint64_t waiting_cpu_ns; // what looking at threads that wait has cost the collector
+	uint64_t waiting_cpu_ns, waiting_gap_ns; // fm_waiting_cost
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };

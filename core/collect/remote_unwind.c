@@ -275,6 +275,8 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 	size_t n_native = r->native.n;
 	uint64_t sp = regs->r[DW_RSP], pc = regs->pc - (is_exact ? 0 : 1), start = function_start(r, pc), ra, target;
 	struct fm_unwind_rule rule = *fm_remote_images_rule(r->images, pc);
+	if (rule.kind == FM_RULE_NONE || rule.cfa_reg != DW_RBP) // as compilers do it where they tell nothing
+		rule = (struct fm_unwind_rule){ .kind = FM_RULE_REG, .cfa_reg = DW_RBP, .cfa_off = 16 };
 	uint64_t size = fixed_size(r, &rule, start, pc), first_strong = 0;
 	if (size && rule.kind == FM_RULE_REG && fm_remote_u64(r->memory, sp + size - 8, &ra) &&
 	    is_return_address(r, ra, &target)) {
@@ -284,7 +286,7 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 	}
 	for (unsigned pass = 0; pass < 2; pass++) {
 		for (uint64_t fp = sp; fp < sp + MAX_SEARCH_BYTES && *n_tries < MAX_TRIES; fp += 8) {
-			uint64_t cfa = fp + (rule.kind == FM_RULE_NONE ? 16 : (uint64_t)(int64_t)rule.cfa_off);
+			uint64_t cfa = fp + (uint64_t)(int64_t)rule.cfa_off;
 			if (rule.kind == FM_RULE_DEREF && (!fm_remote_u64(r->memory, cfa, &cfa) || cfa <= fp))
 				continue;
 			if (!fm_remote_u64(r->memory, cfa - 8, &ra))

@@ -94,6 +94,7 @@ struct fm_waiting {
 	struct fm_remote_stack stack;
 	int64_t budget_ns;
 	uint64_t budget_at_ns, used_ns;
+	uint64_t longest_gap_ns;            // from the time a look was due to the look
 	size_t first_process, first_thread; // where the last look stopped
 	size_t n_threads;
 	bool is_uncounted; // this kernel keeps no schedstat
@@ -449,6 +450,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		return;
 	}
 	uint64_t looked_ns = t->looked_ns;
+	w->longest_gap_ns = FM_MAX(w->longest_gap_ns, now_ns - FM_MAX(looked_ns, t->rest_ns));
 	int64_t waited_ns = (int64_t)(now_ns - t->since_ns) - ((int64_t)(s.cpu_ns + s.ready_ns) - t->base_ns);
 	// Negative: it was woken and waited for a CPU, which the kernel counts afterwards. What comes next makes up for it.
 	uint64_t new_ns = waited_ns > t->counted_ns ? (uint64_t)(waited_ns - t->counted_ns) : 0;
@@ -546,9 +548,10 @@ void fm_waiting_finish(struct fm_waiting *w)
 				   FM_STR_LIT("this kernel does not count it (no CONFIG_SCHED_INFO)"));
 }
 
-uint64_t fm_waiting_cpu_ns(const struct fm_waiting *w)
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns)
 {
-	return w->used_ns;
+	*ret_cpu_ns = w->used_ns;
+	*ret_longest_gap_ns = w->longest_gap_ns;
 }
 
 void fm_waiting_destroy(struct fm_waiting *w)

@@ -20,5 +20,5 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
 void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx);
 // The same for all.
 void fm_waiting_finish(struct fm_waiting *w);
-// The CPU time that looking has taken.
-uint64_t fm_waiting_cpu_ns(const struct fm_waiting *w);
+// The CPU time that looking has taken, and how long a thread was not looked at although it was due: a wait's ends may be off by that.
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns);
