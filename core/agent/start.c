@@ -105,6 +105,7 @@ static bool claim_process(void)
 		p->start_ns = fm_now_ns();
 		p->engine_errors = 0;
 		p->is_gone = 0;
+		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
 		return true;

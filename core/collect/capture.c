@@ -159,6 +159,8 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "handler_median_ns",
 		  (uint64_t)((double)fm_cost_median_cycles(&totals->cost) / cycles_per_ns));
 	meta_uint(c->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+	meta_uint(c->writer, "waiting_cpu_ns", totals->waiting_cpu_ns);
+	meta_uint(c->writer, "waiting_gap_ns", totals->waiting_gap_ns);
 	meta_uint(c->writer, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
 	meta_uint(c->writer, "target_user_ns",
 		  (uint64_t)c->usage.ru_utime.tv_sec * 1000000000u + (uint64_t)c->usage.ru_utime.tv_usec * 1000u);

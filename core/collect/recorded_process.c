@@ -111,6 +111,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 	if (!is_known)
 		read_zombie_exit(p->pid, &code, &signal);
 	fm_recorded_process_update(r, p, entry);
+	fm_waiting_forget(r->waiting, idx);
 	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
 		char what[96];
 		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
@@ -146,4 +147,9 @@ bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx)
 			return true;
 	}
 	return false;
+}
+
+void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx)
+{
+	fm_recorded_process_open(r, process_idx);
 }

@@ -25,6 +25,7 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
+	r->waiting = fm_waiting_create(r, writer, shared);
 	return r;
 }
 
@@ -49,6 +50,9 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	}
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
+	fm_waiting_destroy(r->waiting);
+	fm_map_deinit(&r->thread_ids);
+	fm_vec_deinit(&r->last_ns);
 	fm_rows_destroy(r->rows);
 	free(r);
 }
@@ -88,8 +92,8 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		return;
 	}
 	if (r->kernel && rec->class == FM_CLASS_SYSTEM)
-		stack = fm_kernel_stacks_extend(r->kernel, s->tid, s->sample_ns, rec->time_ns, stack);
-	s->sample_ns = rec->time_ns;
+		stack = fm_kernel_stacks_extend(r->kernel, s->tid, r->last_ns.items[s->thread_id], rec->time_ns,
+						stack);
 	struct fm_sample sample = {
 		.thread_id = s->thread_id,
 		.stack_id = stack,
@@ -99,6 +103,7 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		.class = rec->class,
 	};
 	fm_writer_sample(r->writer, &sample);
+	r->last_ns.items[s->thread_id] = rec->time_ns;
 	r->totals.n_samples++;
 }
 
@@ -138,15 +143,14 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 {
 	const struct fm_wire_owner *owner = &r->shared->owners[idx];
 	struct recorded_slot *s = &r->slots[idx];
-	struct recorded_process *p = fm_recorded_process_open(r, owner->process_idx);
+	fm_recorded_process_open(r, owner->process_idx);
 	s->is_used = true;
 	s->process_idx = owner->process_idx;
 	s->tid = owner->tid;
 	s->definitions_read = 0;
-	s->sample_ns = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
-	s->thread_id = fm_writer_thread(r->writer, p->process_id, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
 }
 
 // Threads rename themselves when it suits them; what they are called now is written when it is news.
@@ -179,6 +183,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.alloc_cycles += atomic_load(&slot->alloc_cycles);
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
+	fm_recorded_thread_forget(r, s->process_idx, s->tid);
 	s->is_used = false;
 	s->stacks.n = s->wire.n = 0;
 	fm_shared_free_slot(r->shared, idx);
@@ -261,6 +266,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 				is_gone[i] = fm_recorded_process_is_gone(p) || fm_recorded_process_was_replaced(r, i);
 			}
 	}
+	fm_waiting_look(r->waiting, now_ns); // before the rings: waiting.c says why
 	read_rings(r);
 	uint32_t n_processes = 0;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
@@ -299,6 +305,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	r->liveness_ns = 0;
 	fm_recorder_drain(r);
 	r->totals.n_processes_alive = fm_recorder_n_alive(r);
+	fm_waiting_finish(r->waiting);
 	read_rings(r); // what still runs is cut off here
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
@@ -309,5 +316,6 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.waiting_gap_ns);
 	*ret = r->totals;
 }

@@ -2,6 +2,7 @@
 // One thread. Knows processes and threads only by what the shared memory and /proc say.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collect/cost.h"
@@ -14,6 +15,7 @@ struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_bad_records;
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	struct fm_cost cost;
+	uint64_t waiting_cpu_ns, waiting_gap_ns; // fm_waiting_cost
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };
@@ -32,5 +34,21 @@ void fm_recorder_drain(struct fm_recorder *r);
 uint32_t fm_recorder_n_alive(const struct fm_recorder *r);
 // The status of a process that the caller has reaped.
 void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal);
+// ---- for waiting.c, which adds what it saw of threads that sleep ----
+
+void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known
+// The id of a thread, which is made known if no sample has done so yet.
+uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
+// Ends a thread that was never sampled; of others the recorder knows more.
+void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns);
+bool fm_recorder_has_image(const struct fm_recorder *r, uint32_t process_idx, uint64_t pc);
+void fm_recorder_image(struct fm_recorder *r, uint32_t process_idx, const struct fm_wire_image *image,
+		       struct fm_str path, struct fm_str build_id);
+uint32_t fm_recorder_native_frame(struct fm_recorder *r, uint32_t process_idx, uint64_t lookup_pc, uint64_t time_ns);
+uint32_t fm_recorder_syscall_frame(struct fm_recorder *r, uint32_t nr);
+uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code);
+// Its time moves behind the thread's last sample if need be: those of one thread are in order.
+void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample);
+
 // Last drain: ends what is still open, and adds to the coverage what could not be seen.
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret);

@@ -10,6 +10,7 @@
 #include "collect/recorder.h"
 #include "collect/rows.h"
 #include "collect/survivor_types.h"
+#include "collect/waiting.h"
 
 struct image_range {
 	uint64_t start, end, bias;
@@ -42,7 +43,6 @@ struct recorded_slot {
 	uint32_t process_idx, tid, thread_id;
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
-	uint64_t sample_ns; // time of the last sample
 	char name[32];
 	uint32_t epoch;          // of the process's frames, when the stacks below were made
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
@@ -59,6 +59,9 @@ struct fm_recorder {
 	struct fm_writer *writer;
 	struct fm_rows *rows;
 	struct fm_kernel_stacks *kernel; // NULL: not asked for
+	struct fm_waiting *waiting;
+	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1; 0 = ended
+	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -76,6 +79,9 @@ void fm_recorded_process_deinit(struct recorded_process *p);
 bool fm_recorded_process_is_gone(const struct recorded_process *p);
 // True when another entry of the same pid came later: the process has called exec.
 bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx);
+
+// The number may be another thread's from now on.
+void fm_recorded_thread_forget(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 
 // Code objects, images, names; other records are passed over.
 void fm_take_definition(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_record *rec);

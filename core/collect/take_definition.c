@@ -51,8 +51,45 @@ static void take_code(struct fm_recorder *r, struct recorded_process *p, const s
 	if (code.qualname.len == 0)
 		code.qualname = code.name; // up to 3.10 the interpreter has no better one
 	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
-	p->code_ids.items[rec->id] = fm_writer_code(r->writer, &code) + 1;
-	keep_source(r, p, code.filename);
+	p->code_ids.items[rec->id] = fm_recorder_code(r, (uint32_t)(p - r->processes), &code) + 1;
+}
+
+uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code)
+{
+	keep_source(r, &r->processes[process_idx], code->filename);
+	return fm_writer_code(r->writer, code);
+}
+
+// True when the range has the same content: the same path, or the same build by another name of its folder.
+static bool is_same_image(const struct fm_recorder *r, const struct image_range *have, uint32_t id,
+			  struct fm_str build_id)
+{
+	struct fm_written_image image;
+	return have->image_id == id ||
+	       (build_id.len && !fm_writer_get_image(r->writer, have->image_id, &image) &&
+		image.build_id.len == build_id.len && !memcmp(image.build_id.p, build_id.p, build_id.len));
+}
+
+void fm_recorder_image(struct fm_recorder *r, uint32_t process_idx, const struct fm_wire_image *rec, struct fm_str path,
+		       struct fm_str build_id)
+{
+	struct recorded_process *p = &r->processes[process_idx];
+	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
+	bool is_replacing = false;
+	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
+		const struct image_range *have = &p->images.items[i];
+		if (have->start >= rec->end || rec->start >= have->end)
+			continue;
+		if (have->start == rec->start && have->end == rec->end && is_same_image(r, have, id, build_id))
+			return; // told by two threads at once, or again after a dlclose
+		is_replacing = true;
+	}
+	if (is_replacing)
+		fm_vec_push(&p->replaced_ns, rec->time_ns);
+	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
+	fm_recorded_process_forget_frames(p);
+	p->frames_from_ns = p->frames_until_ns = 0;
+	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
 }
 
 static void take_image(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_image *rec)
@@ -66,22 +103,7 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 	struct fm_str build_id = { (const char *)rec->bytes + rec->path_len, rec->build_id_len };
 	if (rec->flags & FM_IMAGE_IS_VDSO)
 		path = FM_STR_LIT("[vdso]");
-	uint32_t id = fm_writer_image(r->writer, path, build_id, rec->flags);
-	bool is_replacing = false;
-	for (size_t i = p->images.n; i-- > 0 && !is_replacing;) {
-		const struct image_range *have = &p->images.items[i];
-		if (have->start >= rec->end || rec->start >= have->end)
-			continue;
-		if (have->start == rec->start && have->end == rec->end && have->image_id == id)
-			return; // told by two threads at once, or again after a dlclose
-		is_replacing = true;
-	}
-	if (is_replacing)
-		fm_vec_push(&p->replaced_ns, rec->time_ns);
-	fm_vec_push(&p->images, (struct image_range){ rec->start, rec->end, rec->bias, rec->time_ns, id });
-	fm_recorded_process_forget_frames(p);
-	p->frames_from_ns = p->frames_until_ns = 0;
-	fm_writer_mapping(r->writer, p->process_id, id, rec->start, rec->end, rec->bias);
+	fm_recorder_image(r, (uint32_t)(p - r->processes), rec, path, build_id);
 	if (!(rec->flags & FM_IMAGE_IS_VDSO))
 		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), rec, path);
 }

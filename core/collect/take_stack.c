@@ -53,6 +53,28 @@ static uint32_t native_frame(struct fm_recorder *r, struct recorded_process *p, 
 	return id;
 }
 
+bool fm_recorder_has_image(const struct fm_recorder *r, uint32_t process_idx, uint64_t pc)
+{
+	const struct recorded_process *p = &r->processes[process_idx];
+	for (size_t i = p->images.n; i-- > 0;)
+		if (pc >= p->images.items[i].start && pc < p->images.items[i].end)
+			return true;
+	return false;
+}
+
+uint32_t fm_recorder_native_frame(struct fm_recorder *r, uint32_t process_idx, uint64_t lookup_pc, uint64_t time_ns)
+{
+	select_frames(&r->processes[process_idx], time_ns);
+	return native_frame(r, &r->processes[process_idx], lookup_pc, time_ns);
+}
+
+uint32_t fm_recorder_syscall_frame(struct fm_recorder *r, uint32_t nr)
+{
+	uint32_t kernel =
+		fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 }, FM_IMAGE_IS_KERNEL);
+	return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, nr);
+}
+
 static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact,
 			      uint64_t time_ns)
 {
@@ -64,11 +86,8 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
 	}
-	if (kind == FM_WIRE_FRAME_SYSCALL) {
-		uint32_t kernel = fm_writer_image(r->writer, FM_STR_LIT("[kernel]"), (struct fm_str){ "", 0 },
-						  FM_IMAGE_IS_KERNEL);
-		return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, frame & (FM_WIRE_N_SYSCALLS - 1));
-	}
+	if (kind == FM_WIRE_FRAME_SYSCALL)
+		return fm_recorder_syscall_frame(r, frame & (FM_WIRE_N_SYSCALLS - 1));
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
 

@@ -164,7 +164,9 @@ static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
 		*ret_is_lost = ops != NULL && reg != DW_RBX;
 		return 0;
 	}
-	if (reg == DW_RBP && n == 1 && ops[0].atom == DW_OP_breg6 && ops[0].number == 0) {
+	// libdw puts the CFA before expressions, which may want it on their stack.
+	if (reg == DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
+	    ops[1].number == 0) {
 		*ret_is_lost = false;
 		return FM_UNWIND_AT_RBP;
 	}

@@ -205,6 +205,8 @@ static_assert(sizeof(struct offsets_315) <= FM_PY_DEBUG_OFFSETS_BYTES, "callers 
 #define ROW_FIELDS(X)                                             \
 	X(ts_interp, thread.interp, thread.size, 8)               \
 	X(ts_thread_id, thread.thread_id, thread.size, 8)         \
+	X(ts_next, thread.next, thread.size, 8)                   \
+	X(ts_native_id, thread.native_thread_id, thread.size, 8)  \
 	X(ts_current_frame, thread.current_frame, thread.size, 8) \
 	X(frame_previous, frame.previous, frame.size, 8)          \
 	X(frame_code, frame.executable, frame.size, 8)            \
@@ -235,6 +237,7 @@ struct slot {
 struct layout {
 	uint16_t size;
 	uint16_t interp_size, interp_gc, gc_size, gc_collecting;
+	uint16_t runtime_size, interpreters_head, interp_next, threads_head, ceval_gil;
 	uint16_t str_size, ascii_size, compact_size; // compact_size 0: not told before 3.15
 	struct slot tlbc[2]; // free-threaded builds only; none in 3.13, which has no thread-local bytecode
 	struct slot slots[N_ROW_FIELDS];
@@ -242,11 +245,15 @@ struct layout {
 
 #define SLOT(row_field, path, size_path, width) \
 	{ offsetof(struct fm_py_row, row_field), offsetof(LAYOUT, path), offsetof(LAYOUT, size_path), width },
-#define LAYOUT_COMMON                                                                             \
-	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size),                     \
-	.interp_gc = offsetof(LAYOUT, interp.gc), .gc_size = offsetof(LAYOUT, gc.size),           \
-	.gc_collecting = offsetof(LAYOUT, gc.collecting), .str_size = offsetof(LAYOUT, str.size), \
-	.ascii_size = offsetof(LAYOUT, str.ascii_size), .slots = { ROW_FIELDS(SLOT) }
+#define LAYOUT_COMMON                                                                                        \
+	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size),                                \
+	.interp_gc = offsetof(LAYOUT, interp.gc), .gc_size = offsetof(LAYOUT, gc.size),                      \
+	.runtime_size = offsetof(LAYOUT, runtime.size),                                                      \
+	.interpreters_head = offsetof(LAYOUT, runtime.interpreters_head),                                    \
+	.interp_next = offsetof(LAYOUT, interp.next), .threads_head = offsetof(LAYOUT, interp.threads_head), \
+	.ceval_gil = offsetof(LAYOUT, interp.ceval_gil), .gc_collecting = offsetof(LAYOUT, gc.collecting),   \
+	.str_size = offsetof(LAYOUT, str.size), .ascii_size = offsetof(LAYOUT, str.ascii_size),              \
+	.slots = { ROW_FIELDS(SLOT) }
 #define LAYOUT_TLBC \
 	.tlbc = { SLOT(frame_tlbc_index, frame.tlbc_index, frame.size, 4) SLOT(code_tlbc, code.tlbc, code.size, 8) }
 
@@ -325,6 +332,22 @@ static int read_gc(const uint8_t *table, const struct layout *layout, struct fm_
 	return 1;
 }
 
+static int read_lists(const uint8_t *table, const struct layout *layout, struct fm_py_row *row)
+{
+	uint64_t runtime_size = read_u64(table + layout->runtime_size);
+	uint64_t interp_size = read_u64(table + layout->interp_size);
+	uint64_t head = read_u64(table + layout->interpreters_head), next = read_u64(table + layout->interp_next);
+	uint64_t threads = read_u64(table + layout->threads_head), gil = read_u64(table + layout->ceval_gil);
+	if (runtime_size > INTERP_SIZE_MAX || interp_size > INTERP_SIZE_MAX || !is_within(head, 8, runtime_size) ||
+	    !is_within(next, 8, interp_size) || !is_within(threads, 8, interp_size) || !is_within(gil, 8, interp_size))
+		return 0;
+	row->runtime_interpreters = (uint32_t)head;
+	row->interp_next = (uint32_t)next;
+	row->interp_threads = (uint32_t)threads;
+	row->interp_gil = (uint32_t)gil;
+	return 1;
+}
+
 // Characters follow the structure a string uses: PyASCIIObject, or PyCompactUnicodeObject, which adds a length and a
 // pointer. PyUnicodeObject adds one more pointer, so its size gives the second one where the table does not.
 static int read_str(const uint8_t *table, const struct layout *layout, struct fm_py_row *row)
@@ -392,7 +415,7 @@ enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, 
 	int has_tlbc = free_threaded && layout->tlbc[0].width;
 	if (has_tlbc && !read_slots(runtime, layout->tlbc, FM_ARRAY_LEN(layout->tlbc), &row))
 		return FM_E_CORRUPT;
-	if (!read_gc(runtime, layout, &row) || !read_str(runtime, layout, &row))
+	if (!read_gc(runtime, layout, &row) || !read_lists(runtime, layout, &row) || !read_str(runtime, layout, &row))
 		return FM_E_CORRUPT;
 	set_str_state(&row);
 

@@ -31,6 +31,9 @@ enum fm_py_lines {
 // In fm_py_row.first_shim_owner: frames have an owner, but none of its values means a shim (3.11).
 #define FM_PY_NO_SHIM_OWNER 0xff
 
+// The structure of the GIL, with the two condition variables and mutexes that threads wait for. The same from 3.8 on.
+#define FM_PY_GIL_BYTES 208
+
 // Offsets are bytes from the start of the structure named first. 0 in a field that a version lacks.
 struct fm_py_row {
 	uint8_t minor; // 8 for 3.8
@@ -71,6 +74,13 @@ struct fm_py_row {
 	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in copy[tlbc_index]; copy[0] is
 	// code_bytecode itself. Copies may be missing (NULL).
 	uint16_t code_tlbc;
+
+	// Who is there: _PyRuntime names the first interpreter, an interpreter its first thread state, each names the next.
+	uint32_t runtime_interpreters;
+	uint32_t interp_next, interp_threads;
+	uint16_t ts_next, ts_native_id; // ts_native_id: the kernel's thread id (3.11+), 8 bytes
+	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points to (3.12+).
+	uint32_t runtime_gil, interp_gil;
 
 	uint32_t interp_gc_collecting;  // 3.9+: int32
 	uint32_t runtime_gc_collecting; // 3.8: int32 in _PyRuntime

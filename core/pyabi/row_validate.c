@@ -14,12 +14,11 @@ static const struct rule {
 	uint16_t at, max;
 	uint8_t align, first, last, flags;
 } rules[] = {
-#define RULE(field, ...)                                       \
-	{                                                      \
-		offsetof(struct fm_py_row, field), __VA_ARGS__ \
-	}
+#define RULE(field, ...) { offsetof(struct fm_py_row, field), __VA_ARGS__ }
 	RULE(ts_interp, THREAD_MAX, 8, 8, LAST, 0),
 	RULE(ts_thread_id, THREAD_MAX, 8, 8, LAST, 0),
+	RULE(ts_next, THREAD_MAX, 8, 8, LAST, 0),
+	RULE(ts_native_id, THREAD_MAX, 8, 11, LAST, 0),
 	RULE(ts_frame, THREAD_MAX, 8, 8, 10, 0),
 	RULE(ts_cframe, THREAD_MAX, 8, 10, 12, 0),
 	RULE(ts_current_frame, THREAD_MAX, 8, 13, LAST, 0),
@@ -121,6 +120,16 @@ static int has_true_gc(const struct fm_py_row *row)
 	return used && used <= GC_MAX && used % 4 == 0 && other == 0;
 }
 
+static int has_true_lists(const struct fm_py_row *row)
+{
+	uint32_t gil = row->minor <= 11 ? row->runtime_gil : row->interp_gil;
+	uint32_t other = row->minor <= 11 ? row->interp_gil : row->runtime_gil;
+	return row->runtime_interpreters && row->runtime_interpreters <= GC_MAX && row->runtime_interpreters % 8 == 0 &&
+	       row->interp_threads && row->interp_threads <= GC_MAX && row->interp_threads % 8 == 0 &&
+	       row->interp_next <= GC_MAX && row->interp_next % 8 == 0 && row->interp_next != row->interp_threads &&
+	       gil && gil <= GC_MAX && gil % 8 == 0 && other == 0;
+}
+
 enum fm_err fm_pyabi_row_validate(const struct fm_py_row *row)
 {
 	if (row->minor < FM_PY_OLDEST_MINOR || row->minor > FM_PY_NEWEST_MINOR)
@@ -135,6 +144,7 @@ enum fm_err fm_pyabi_row_validate(const struct fm_py_row *row)
 		return FM_E_CORRUPT;
 	if (row->minor >= 11 && (row->first_shim_owner == 0 || row->generator_owner >= row->first_shim_owner))
 		return FM_E_CORRUPT;
-	int is_true = has_its_kinds(row) && has_no_overlap(row) && has_true_strings(row) && has_true_gc(row);
+	int is_true = has_its_kinds(row) && has_true_lists(row) && has_no_overlap(row) && has_true_strings(row) &&
+		      has_true_gc(row);
 	return is_true ? FM_OK : FM_E_CORRUPT;
 }

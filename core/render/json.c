@@ -115,6 +115,8 @@ static void write_threads(struct fm_json *j, const struct fm_analysis *a, const 
 		fm_json_str(j, "name", thread ? thread->name : FM_STR_LIT(""));
 		fm_json_real(j, "cpu_s", fm_facts_thread_cpu_s(a, row->thread_id, &row->weight));
 		fm_json_real(j, "wall_s", fm_facts_thread_wall_s(a, row->thread_id));
+		fm_json_real(j, "wait_s", fm_seconds(row->weight.ns[FM_CLASS_WAIT]));
+		fm_json_real(j, "gil_wait_s", fm_seconds(row->weight.ns[FM_CLASS_GIL_WAIT]));
 		fm_json_u64(j, "samples", row->n);
 		fm_json_u64(j, "dropped", thread ? thread->n_dropped : 0);
 		fm_json_end(j);

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("FATHOM_BUILD", "build")
 TARGETS = ROOT / "tests" / "targets"
 
-CLASS_PYTHON, CLASS_NATIVE, CLASS_SYSTEM, CLASS_GC = range(4)
+CLASS_PYTHON, CLASS_NATIVE, CLASS_SYSTEM, CLASS_GC, CLASS_GIL_WAIT, CLASS_WAIT = range(6)
 FRAME_NATIVE, FRAME_PYTHON, FRAME_ERROR = range(3)
 
 
@@ -105,8 +105,17 @@ class Capture:
         return lines
 
     @functools.cached_property
-    def samples(self) -> List[Sample]:
+    def all_samples(self) -> List[Sample]:
         return [Sample(*map(int, re.findall(r"=(\d+)", line))) for line in self.raw.get("sample", [])]
+
+    @property
+    def samples(self) -> List[Sample]:
+        """of CPU time"""
+        return [s for s in self.all_samples if s.kind < CLASS_GIL_WAIT]
+
+    @property
+    def waits(self) -> List[Sample]:
+        return [s for s in self.all_samples if s.kind >= CLASS_GIL_WAIT]
 
     @functools.cached_property
     def frames(self) -> List[Frame]:

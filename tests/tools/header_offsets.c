@@ -104,6 +104,25 @@ int main(int argc, char **argv)
 #if PY_VERSION_HEX >= 0x030a0000 && PY_VERSION_HEX < 0x030b0000
 	P(cframe_previous, CFrame, previous);
 #endif
+	P(runtime_interpreters, _PyRuntimeState, interpreters.head);
+	P(ts_next, PyThreadState, next);
+#if PY_VERSION_HEX < 0x03090000
+	P(interp_next, struct _is, next);
+	P(interp_threads, struct _is, tstate_head);
+#else
+	P(interp_next, PyInterpreterState, next);
+#if PY_VERSION_HEX < 0x030b0000
+	P(interp_threads, PyInterpreterState, tstate_head);
+#else
+	P(interp_threads, PyInterpreterState, threads.head);
+	P(ts_native_id, PyThreadState, native_thread_id);
+#endif
+#endif
+#if PY_VERSION_HEX < 0x030c0000
+	P(runtime_gil, _PyRuntimeState, ceval.gil);
+#else
+	P(interp_gil, PyInterpreterState, ceval.gil);
+#endif
 	P(frame_previous, frame_type, FRAME_PREVIOUS);
 	P(frame_code, frame_type, FRAME_CODE);
 	P(frame_lasti, frame_type, FRAME_LASTI);

@@ -1,0 +1,63 @@
+// The stacks of another process's threads, read from beside: nothing is sent to it, nothing is stopped. What is read is right if the
+// thread did not run meanwhile; whoever asks has to make sure of that. docs/decisions/0004-waiting-threads-are-read-from-beside.md.
+//
+// One fm_remote for each process; one thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "collect/remote_images.h"
+#include "collect/shared.h"
+
+struct fm_remote;
+// shared may be NULL: then there are no unwind rows for code made at run time.
+struct fm_remote *fm_remote_create(uint32_t pid, struct fm_remote_files *files, const struct fm_shared *shared,
+				   uint32_t process_idx);
+void fm_remote_destroy(struct fm_remote *r); // NULL is fine
+
+// Says which image is the interpreter, by any address in it; without, it is looked for. hexversion is used up to 3.12 only, 0 = not known.
+void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion);
+
+// Where a thread is. Only sp and pc are known of one that sleeps; all of one that was stopped.
+struct fm_remote_regs {
+	uint64_t r[16]; // by DWARF number; 7 is the stack pointer
+	uint64_t pc;
+	uint32_t known; // bit per register of r
+};
+
+// How the thread waits, as /proc/PID/task/TID/syscall tells.
+struct fm_remote_call {
+	int32_t nr;      // -1 = in no system call
+	uint64_t arg[1]; // the first argument
+};
+
+struct fm_remote_stack {
+	FM_VEC(uint64_t) frames;      // as in wire/wire.h, innermost first; code ids are those of fm_remote_code()
+	uint32_t leaf_idx, exact_idx; // frames whose pc is exact; UINT32_MAX = none
+	bool is_broken;               // holds an error frame
+	bool waits_for_gil;
+};
+void fm_remote_stack_deinit(struct fm_remote_stack *stack); // a zeroed one is fine
+
+enum fm_remote_want { FM_REMOTE_PYTHON = 1, FM_REMOTE_NATIVE = 2 };
+// Reads the stack of one thread. Always gives one; where it could not be read, error frames say so.
+void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
+			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret);
+
+// The image of a pc; NULL = none.
+const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t pc);
+
+// A code object that a stack named. Strings live as long as the fm_remote.
+struct fm_remote_code {
+	struct fm_str name, qualname, filename, line_table;
+	uint32_t first_line;
+	uint8_t line_table_kind; // enum fm_py_lines
+};
+const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t code_id);
+// The interpreter's version, "" when there is none; with the minor as a number.
+unsigned fm_remote_python_minor(const struct fm_remote *r);
+// True when the image is the interpreter's.
+bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image);

@@ -1,0 +1,76 @@
+#include "collect/remote_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+
+#include "base/mem.h"
+
+#define N_PAGES 256u // power of two
+#define MAX_FETCH 32u
+// Pointers torn in two end up outside of these.
+#define LOWEST 4096u
+#define HIGHEST ((1ull << 47) - 4096)
+
+struct fm_remote_memory {
+	uint32_t pid;
+	uint64_t tags[N_PAGES]; // page number; 0 = empty
+	uint8_t pages[N_PAGES][FM_REMOTE_PAGE_BYTES];
+};
+
+struct fm_remote_memory *fm_remote_memory_create(uint32_t pid)
+{
+	struct fm_remote_memory *m = fm_alloc(sizeof(*m));
+	m->pid = pid;
+	return m;
+}
+
+void fm_remote_memory_destroy(struct fm_remote_memory *m)
+{
+	free(m);
+}
+
+void fm_remote_memory_forget(struct fm_remote_memory *m)
+{
+	memset(m->tags, 0, sizeof(m->tags));
+}
+
+void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_pages)
+{
+	struct iovec to[MAX_FETCH], from;
+	uint64_t first = addr / FM_REMOTE_PAGE_BYTES;
+	if (addr < LOWEST || addr >= HIGHEST)
+		return;
+	n_pages = FM_MIN(n_pages, (size_t)MAX_FETCH);
+	from.iov_base = (void *)(uintptr_t)(first * FM_REMOTE_PAGE_BYTES);
+	from.iov_len = n_pages * FM_REMOTE_PAGE_BYTES;
+	for (size_t i = 0; i < n_pages; i++) {
+		uint64_t slot = (first + i) % N_PAGES;
+		m->tags[slot] = 0;
+		to[i] = (struct iovec){ m->pages[slot], FM_REMOTE_PAGE_BYTES };
+	}
+	ssize_t n = process_vm_readv((pid_t)m->pid, to, n_pages, &from, 1, 0);
+	for (size_t i = 0; n >= (ssize_t)((i + 1) * FM_REMOTE_PAGE_BYTES); i++)
+		m->tags[(first + i) % N_PAGES] = first + i;
+}
+
+bool fm_remote_read(struct fm_remote_memory *m, uint64_t addr, void *to, size_t len)
+{
+	uint8_t *out = to;
+	if (addr < LOWEST || addr >= HIGHEST || len > HIGHEST - addr)
+		return false;
+	while (len) {
+		uint64_t page = addr / FM_REMOTE_PAGE_BYTES, slot = page % N_PAGES, at = addr % FM_REMOTE_PAGE_BYTES;
+		size_t n = FM_MIN(len, (size_t)(FM_REMOTE_PAGE_BYTES - at));
+		if (m->tags[slot] != page) {
+			fm_remote_memory_fetch(m, addr, 1);
+			if (m->tags[slot] != page)
+				return false;
+		}
+		memcpy(out, &m->pages[slot][at], n);
+		out += n;
+		addr += n;
+		len -= n;
+	}
+	return true;
+}

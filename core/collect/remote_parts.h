@@ -1,0 +1,74 @@
+// Between the parts of the remote reader.
+#pragma once
+
+#include "base/hash.h"
+#include "collect/remote.h"
+#include "collect/remote_memory.h"
+#include "pyabi/row.h"
+
+// Deeper stacks keep their inner end, as in the agent.
+#define FM_REMOTE_MAX_FRAMES 32768
+
+struct fm_remote_native {
+	uint64_t pc;
+	uint64_t cfa; // end of the frame on the stack: it owns [previous cfa, cfa); UINT64_MAX = the rest
+};
+
+struct fm_remote_run {
+	uint64_t marker; // an address inside the evaluator's C frame; 0 = not known (3.8, 3.9)
+	size_t end;      // index after the run's last Python frame
+};
+
+struct fm_remote_python {
+	enum { FM_REMOTE_NOT_LOOKED, FM_REMOTE_NO_PYTHON, FM_REMOTE_HAS_PYTHON } state;
+	uint64_t looked_ns;
+	uint64_t addr; // in its image, as told
+	uint32_t hexversion;
+	struct fm_py_row row;
+	uint64_t runtime, code_type;
+	uint64_t image_start, image_end;
+	uint64_t eval[2][2]; // start and end of the evaluator and of its .cold part
+};
+
+struct remote_code_entry {
+	struct fm_remote_code code;
+	uint64_t print; // tells apart what is at one address in turn
+};
+
+struct fm_remote {
+	uint32_t pid;
+	const struct fm_shared *shared;
+	uint32_t process_idx;
+	struct fm_remote_memory *memory;
+	struct fm_remote_images *images;
+	struct fm_remote_python python;
+	struct fm_arena arena;
+	struct fm_map code_ids; // address -> index of codes + 1
+	FM_VEC(struct remote_code_entry) codes;
+	struct fm_map states; // tid -> thread state
+	uint64_t states_ns;
+
+	// One stack at a time.
+	FM_VEC(struct fm_remote_native) native;
+	FM_VEC(uint64_t) frames; // Python
+	FM_VEC(struct fm_remote_run) runs;
+	uint64_t native_sp;
+	uint32_t exact_native;               // index of a frame below a signal frame; UINT32_MAX = none
+	uint32_t native_error, python_error; // enum fm_stack_error or 0
+};
+
+// Fills native, native_sp, exact_native and native_error.
+void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *regs);
+
+// Finds the interpreter, if there is one. True when there is.
+bool fm_remote_python_look(struct fm_remote *r);
+// The thread's state; 0 = it has none.
+uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid);
+// Fills frames, runs and python_error.
+void fm_remote_python_walk(struct fm_remote *r, uint64_t thread_state);
+// True when the address is in the GIL of the thread's interpreter.
+bool fm_remote_is_gil(struct fm_remote *r, uint64_t thread_state, uint64_t addr);
+// The id of a code object, copied at first sight. 0 = it is none; UINT32_MAX = the interpreter's own helper, no function.
+uint32_t fm_remote_code_id(struct fm_remote *r, uint64_t addr);
+// From native, frames and runs to ret.
+void fm_remote_merge(struct fm_remote *r, int32_t syscall_nr, struct fm_remote_stack *ret);

@@ -1,0 +1,320 @@
+// Python frames of a thread that sleeps, by the offsets of its version's row. It is like sigsafe/python_walk.c without the care for a
+// thread that is in the middle of a call: one that waits has made its call whole.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "collect/process_memory.h"
+#include "collect/remote_parts.h"
+#include "format/model.h"
+#include "pyabi/pyabi.h"
+#include "wire/wire.h"
+
+// A process without Python may load one later.
+#define LOOK_AGAIN_NS 200000000u
+// Thread states are smaller; a cframe inside one is the root that every chain ends with.
+#define THREAD_STATE_BYTES 2048
+// More interpreters or thread states than this are a chain that bites its tail.
+#define MAX_CHAIN 100000u
+// Where glibc's struct pthread keeps the kernel's thread id: here since 2.3 on this CPU, and not far off elsewhere.
+#define PTHREAD_TID_OFFSET 720u
+#define PTHREAD_TID_FROM 512u
+#define PTHREAD_TID_TO 1024u
+
+static uint64_t symbol_at(const struct fm_remote_image *image, const char *name, uint64_t *ret_size)
+{
+	uint64_t addr;
+	return fm_unwind_file_symbol(image->file, name, &addr, ret_size) == FM_OK ? image->bias + addr : 0;
+}
+
+static bool find_row(struct fm_remote *r, const struct fm_remote_image *image)
+{
+	struct fm_remote_python *py = &r->python;
+	uint8_t head[FM_PY_DEBUG_OFFSETS_BYTES];
+	uint32_t hex = 0;
+	if (fm_remote_read(r->memory, py->runtime, head, sizeof(head)) &&
+	    fm_pyabi_has_debug_offsets(head, sizeof(head)))
+		return fm_pyabi_row_from_debug_offsets(head, sizeof(head), &py->row, &py->hexversion) == FM_OK;
+	uint64_t version = symbol_at(image, "Py_Version", NULL); // exported since 3.11
+	if (version && fm_remote_u32(r->memory, version, &hex))
+		py->hexversion = hex;
+	if (!py->hexversion) {
+		unsigned minor = symbol_at(image, "PyModule_AddObjectRef", NULL)       ? 10
+				 : symbol_at(image, "PyFrame_GetCode", NULL)           ? 9
+				 : symbol_at(image, "PyCode_NewWithPosOnlyArgs", NULL) ? 8
+										       : 7;
+		py->hexversion = 0x03000000u | minor << 16;
+	}
+	return py->hexversion >> 24 == 3 && fm_pyabi_row_by_minor(py->hexversion >> 16 & 0xff, &py->row) == FM_OK;
+}
+
+static bool take_image(struct fm_remote *r, uint64_t addr)
+{
+	struct fm_remote_python *py = &r->python;
+	const struct fm_remote_image *image = fm_remote_images_find(r->images, addr);
+	if (!image || !image->file || !(py->runtime = symbol_at(image, "_PyRuntime", NULL)))
+		return false;
+	py->code_type = symbol_at(image, "PyCode_Type", NULL);
+	py->image_start = image->start;
+	py->image_end = image->end;
+	static const char *const parts[] = { "_PyEval_EvalFrameDefault", "_PyEval_EvalFrameDefault.cold" };
+	for (unsigned i = 0; i < FM_ARRAY_LEN(parts); i++) {
+		uint64_t size = 0;
+		py->eval[i][0] = symbol_at(image, parts[i], &size);
+		py->eval[i][1] = py->eval[i][0] + size;
+	}
+	return py->code_type && find_row(r, image);
+}
+
+bool fm_remote_python_look(struct fm_remote *r)
+{
+	struct fm_remote_python *py = &r->python;
+	uint64_t now_ns = fm_now_ns();
+	if (py->state == FM_REMOTE_HAS_PYTHON)
+		return true;
+	if (py->state == FM_REMOTE_NO_PYTHON && now_ns - py->looked_ns < LOOK_AGAIN_NS)
+		return false;
+	py->looked_ns = now_ns;
+	py->state = FM_REMOTE_NO_PYTHON;
+	bool is_found = false;
+	if (py->addr || r->shared) { // the agent tells
+		is_found = py->addr && take_image(r, py->addr);
+	} else {
+		const struct fm_remote_image *image;
+		for (size_t i = 0; !is_found && (image = fm_remote_images_at(r->images, i)); i++) {
+			const char *name = strrchr(image->path, '/');
+			is_found = name && strstr(name, "python") && take_image(r, image->map_start);
+		}
+	}
+	if (is_found)
+		py->state = FM_REMOTE_HAS_PYTHON;
+	return is_found;
+}
+
+void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion)
+{
+	if (r->python.state == FM_REMOTE_HAS_PYTHON || !addr)
+		return;
+	if (r->python.addr != addr)
+		r->python.state = FM_REMOTE_NOT_LOOKED;
+	r->python.addr = addr;
+	r->python.hexversion = hexversion;
+}
+
+// ---- thread states ----
+
+// Up to 3.10 a state knows its thread by the address of glibc's descriptor, which has the kernel's id.
+static uint32_t tid_of_pthread(struct fm_remote *r, uint64_t pthread, uint32_t want)
+{
+	uint32_t ids[(PTHREAD_TID_TO - PTHREAD_TID_FROM) / 4];
+	if (!pthread || !fm_remote_read(r->memory, pthread + PTHREAD_TID_FROM, ids, sizeof(ids)))
+		return 0;
+	if (ids[(PTHREAD_TID_OFFSET - PTHREAD_TID_FROM) / 4] == want)
+		return want;
+	for (size_t i = 0; i < FM_ARRAY_LEN(ids); i++)
+		if (ids[i] == want)
+			return want;
+	return 0;
+}
+
+static bool is_state_of(struct fm_remote *r, uint64_t state, uint32_t tid)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t id;
+	if (row->ts_native_id && fm_remote_u64(r->memory, state + row->ts_native_id, &id) && id == tid)
+		return true;
+	// Also when it has a native id: a fork's child may still have its parent's there.
+	return fm_remote_u64(r->memory, state + row->ts_thread_id, &id) && tid_of_pthread(r, id, tid) == tid;
+}
+
+static bool has_frames(struct fm_remote *r, uint64_t state)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t at = 0;
+	if (row->frames == FM_PY_FRAMES_SHIM)
+		return fm_remote_u64(r->memory, state + row->ts_current_frame, &at) && at;
+	if (row->frames >= FM_PY_FRAMES_ENTRY_FLAG)
+		return fm_remote_u64(r->memory, state + row->ts_cframe, &at) && at - state >= THREAD_STATE_BYTES;
+	return fm_remote_u64(r->memory, state + row->ts_frame, &at) && at;
+}
+
+// Of several (one for each interpreter that the thread has been in) the first with frames.
+static uint64_t search_state(struct fm_remote *r, uint32_t tid)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t interp = 0, state, found = 0;
+	fm_remote_u64(r->memory, r->python.runtime + row->runtime_interpreters, &interp);
+	for (uint32_t n = 0; interp && n < MAX_CHAIN;) {
+		if (!fm_remote_u64(r->memory, interp + row->interp_threads, &state))
+			break;
+		for (; state && n < MAX_CHAIN; n++) {
+			if (is_state_of(r, state, tid)) {
+				if (has_frames(r, state))
+					return state;
+				found = found ? found : state;
+			}
+			if (!fm_remote_u64(r->memory, state + row->ts_next, &state))
+				break;
+		}
+		n++;
+		if (!fm_remote_u64(r->memory, interp + row->interp_next, &interp))
+			break;
+	}
+	return found;
+}
+
+uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid)
+{
+	uint64_t *known = fm_map_at(&r->states, tid, NULL);
+	if (!*known || !is_state_of(r, *known, tid) || !has_frames(r, *known))
+		*known = search_state(r, tid);
+	return *known;
+}
+
+bool fm_remote_is_gil(struct fm_remote *r, uint64_t state, uint64_t addr)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t interp, gil = 0;
+	if (row->runtime_gil)
+		gil = r->python.runtime + row->runtime_gil;
+	else if (!fm_remote_u64(r->memory, state + row->ts_interp, &interp) ||
+		 !fm_remote_u64(r->memory, interp + row->interp_gil, &gil))
+		return false;
+	return gil && addr - gil < FM_PY_GIL_BYTES;
+}
+
+// ---- frames ----
+
+// Appends one frame. False: not a frame we can believe in.
+static bool push_frame(struct fm_remote *r, uint64_t frame)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t code, lasti = 0, off = 0; // off: instruction offset + 1
+	if (r->frames.n == FM_REMOTE_MAX_FRAMES || !fm_remote_u64(r->memory, frame + row->frame_code, &code))
+		return false;
+	code &= ~(uint64_t)row->executable_tag_mask;
+	uint32_t id = fm_remote_code_id(r, code);
+	if (id == 0)
+		return false;
+	if (id == UINT32_MAX)
+		return true;
+	if (row->lasti == FM_PY_LASTI_POINTER) {
+		uint64_t bytecode = code + row->code_bytecode, array, copy;
+		uint32_t tlbc_idx;
+		if (row->frame_tlbc_index && fm_remote_u32(r->memory, frame + row->frame_tlbc_index, &tlbc_idx) &&
+		    tlbc_idx && fm_remote_u64(r->memory, code + row->code_tlbc, &array) &&
+		    fm_remote_u64(r->memory, array + 8 + (uint64_t)tlbc_idx * 8, &copy))
+			bytecode = copy;
+		if (!fm_remote_u64(r->memory, frame + row->frame_lasti, &lasti))
+			return false;
+		if (lasti >= bytecode && lasti - bytecode < INT32_MAX)
+			off = lasti - bytecode + 1;
+	} else {
+		uint32_t n;
+		if (!fm_remote_u32(r->memory, frame + row->frame_lasti, &n))
+			return false;
+		if ((int32_t)n >= 0)
+			off = (uint64_t)n * (row->lasti == FM_PY_LASTI_UNITS ? 2 : 1) + 1;
+	}
+	fm_vec_push(&r->frames, FM_WIRE_FRAME_PYTHON << FM_WIRE_FRAME_SHIFT | (uint64_t)id << 32 | off);
+	return true;
+}
+
+static void end_run(struct fm_remote *r, uint64_t marker)
+{
+	fm_vec_push(&r->runs, (struct fm_remote_run){ marker, r->frames.n });
+}
+
+// 3.8 to 3.10: frame objects, one evaluator call each. Runs get their markers from the cframe chain (3.10); on 3.8 and 3.9 the merge
+// finds the evaluator's C frames itself.
+static bool walk_objects(struct fm_remote *r, uint64_t state)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t frame, cframe;
+	if (!fm_remote_u64(r->memory, state + row->ts_frame, &frame))
+		return false;
+	while (frame) {
+		if (!push_frame(r, frame) || !fm_remote_u64(r->memory, frame + row->frame_previous, &frame))
+			return false;
+		end_run(r, 0);
+	}
+	if (row->frames != FM_PY_FRAMES_OBJECTS_CFRAME)
+		return true;
+	// Both chains are in step at the outer end.
+	FM_VEC(uint64_t) cframes = { 0 };
+	bool is_good = fm_remote_u64(r->memory, state + row->ts_cframe, &cframe);
+	while (is_good && cframe - state >= THREAD_STATE_BYTES && cframes.n < FM_REMOTE_MAX_FRAMES) {
+		fm_vec_push(&cframes, cframe);
+		is_good = fm_remote_u64(r->memory, cframe + row->cframe_previous, &cframe);
+	}
+	for (size_t i = 0; i < cframes.n && i < r->runs.n; i++)
+		r->runs.items[r->runs.n - 1 - i].marker = cframes.items[cframes.n - 1 - i];
+	fm_vec_deinit(&cframes);
+	return is_good;
+}
+
+// The frames of one evaluator call, up to the frame with which it began (3.11) or its shim (3.12 and later). *frame becomes the outer
+// call's; *ret_last the one that ended the run.
+static bool push_run(struct fm_remote *r, uint64_t *frame, uint64_t *ret_last)
+{
+	const struct fm_py_row *row = &r->python.row;
+	for (;;) {
+		uint64_t at = *frame;
+		uint8_t owner, is_entry = 0;
+		if (!at || (at & 7) || !fm_remote_u8(r->memory, at + row->frame_owner, &owner) ||
+		    !fm_remote_u64(r->memory, at + row->frame_previous, frame) ||
+		    (row->frame_is_entry && !fm_remote_u8(r->memory, at + row->frame_is_entry, &is_entry)))
+			return false;
+		bool is_shim = owner >= row->first_shim_owner;
+		if (!is_shim && !push_frame(r, at))
+			return false;
+		*ret_last = at;
+		if (is_shim || is_entry)
+			return true;
+	}
+}
+
+// 3.11 and 3.12: every evaluator call has a cframe, which knows the call's current frame.
+static bool walk_cframes(struct fm_remote *r, uint64_t state)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t cframe, frame, last;
+	if (!fm_remote_u64(r->memory, state + row->ts_cframe, &cframe))
+		return false;
+	for (uint32_t n = 0; cframe && cframe - state >= THREAD_STATE_BYTES; n++) {
+		if (n == FM_REMOTE_MAX_FRAMES ||
+		    !fm_remote_u64(r->memory, cframe + row->cframe_current_frame, &frame) ||
+		    !push_run(r, &frame, &last))
+			return false;
+		end_run(r, cframe);
+		if (!fm_remote_u64(r->memory, cframe + row->cframe_previous, &cframe))
+			return false;
+	}
+	return true;
+}
+
+// 3.13 and later: one chain, in which a shim frame on the C stack ends each evaluator call's run.
+static bool walk_shims(struct fm_remote *r, uint64_t state)
+{
+	uint64_t frame, shim;
+	if (!fm_remote_u64(r->memory, state + r->python.row.ts_current_frame, &frame))
+		return false;
+	for (uint32_t n = 0; frame; n++) {
+		size_t n_before = r->frames.n;
+		if (n == FM_REMOTE_MAX_FRAMES || !push_run(r, &frame, &shim))
+			return false;
+		if (r->frames.n > n_before)
+			end_run(r, shim);
+	}
+	return true;
+}
+
+void fm_remote_python_walk(struct fm_remote *r, uint64_t state)
+{
+	const struct fm_py_row *row = &r->python.row;
+	r->frames.n = r->runs.n = 0;
+	bool is_whole = row->frames == FM_PY_FRAMES_SHIM         ? walk_shims(r, state)
+			: row->frames >= FM_PY_FRAMES_ENTRY_FLAG ? walk_cframes(r, state)
+								 : walk_objects(r, state);
+	r->python_error = is_whole ? 0 : r->frames.n == FM_REMOTE_MAX_FRAMES ? FM_STACK_TOO_DEEP : FM_STACK_PYTHON_TORN;
+}

@@ -1,0 +1,565 @@
+// How much a thread waits is counted exactly, where it waits is seen by looking.
+//
+// The kernel counts for every thread how long it ran, how long it was ready but had no CPU, and how often it was given one (schedstat).
+// What is left of the time between two looks is waiting. A thread that was asleep at a look and has been given no CPU since is in the same
+// sleep: its stack, read once, stands for all of it. Between two looks with a change in between, the waiting belongs half to the sleep
+// before and half to the one after; to the only one if the thread runs at the other look; to the next that is seen if it runs at both. Sleeps
+// much shorter than the time between looks are so charged by chance, in proportion to how long they take; the sum stays exact.
+//
+//   look        |         |         |         |         |
+//   thread   ===....a....====...b....................======
+//   charged         a    a|b         b         b|
+//
+// Order: samples of one thread come in order of time. A sleep's share is written at the look after the one that first saw it, when the
+// samples before it have been read, and the end of a sleep at the time of the last look at which it lasted, which is before any sample after it.
+#include "collect/waiting.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "collect/process_memory.h"
+#include "collect/recorder.h"
+#include "collect/remote.h"
+#include "format/writer.h"
+
+// Long sleeps are written in pieces: a collector that is killed has told them, and live views move.
+#define PIECE_NS 250000000u
+// The share of a CPU that looking may take, what may be saved up for a burst, and what may be owed.
+#define BUDGET_SHARE 50 // one in so many
+#define BUDGET_MOST_NS 10000000
+#define BUDGET_START_NS 30000000
+// With more threads than this, one that has long been asleep is looked at again after this share of its sleep.
+#define FEW_THREADS 24u
+#define RECENT_SHARE 16
+#define MAX_REST_NS 500000000u
+// New threads show in the link count of /proc/PID/task, ended ones when they are looked at; a scan now and then finds those that
+// replaced others between two looks.
+#define RESCAN_NS 200000000u
+// A thread that was never seen asleep and waited less than this is not worth a place of its own.
+#define WORTH_TELLING_NS 20000000u
+#define DW_RSP 7
+
+struct wait_thread {
+	uint32_t tid;                           // 0 = gone
+	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
+	int schedstat_fd, syscall_fd;
+	bool was_seen;       // by the last scan
+	bool is_asleep;      // at the last look, in a sleep whose stack is known
+	uint64_t since_ns;   // counting began
+	uint64_t looked_ns;  // last look
+	uint64_t rest_ns;    // no look before
+	uint64_t asleep_ns;  // this sleep was first seen
+	uint64_t n_arrivals; // how often it was given a CPU, at the last look
+	uint64_t cpu_ns;     // CPU time at the last look
+	int64_t base_ns;     // CPU time and time without a CPU when counting began
+	int64_t counted_ns;  // waiting since then that was charged
+	uint64_t owed_ns;    // charged to the sleep below, not yet written
+	uint64_t loose_ns;   // charged to nothing yet
+	uint32_t stack_id;
+	uint8_t class;
+	bool has_stack; // stack_id and class are of the last sleep that was seen
+	uint32_t n_pieces;
+	char name[24];
+};
+
+struct wait_process {
+	uint32_t process_idx, pid;
+	uint64_t start_ns;
+	int task_fd;
+	uint64_t n_links, scanned_ns;
+	bool is_contained; // has a pid namespace of its own
+	bool has_lost;     // a thread that was looked at is gone
+	struct fm_remote *remote;
+	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
+	FM_VEC(struct wait_thread) threads;
+};
+
+struct fm_waiting {
+	struct fm_recorder *recorder;
+	struct fm_writer *writer;
+	struct fm_shared *shared;
+	struct fm_remote_files *files;
+	FM_VEC(struct wait_process) processes;
+	struct fm_remote_stack stack;
+	int64_t budget_ns;
+	uint64_t budget_at_ns, used_ns;
+	uint64_t longest_gap_ns;            // from the time a look was due to the look
+	size_t first_process, first_thread; // where the last look stopped
+	size_t n_threads;
+	bool is_uncounted; // this kernel keeps no schedstat
+	bool is_refused;   // the system does not let us look at a thread
+};
+
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
+{
+	struct fm_waiting *w = fm_alloc(sizeof(*w));
+	w->recorder = recorder;
+	w->writer = writer;
+	w->shared = shared;
+	w->files = fm_remote_files_create();
+	w->budget_ns = BUDGET_START_NS;
+	return w;
+}
+
+// ---- what /proc says ----
+
+struct schedule {
+	uint64_t cpu_ns, ready_ns, n_arrivals;
+};
+
+static bool read_schedule(const struct wait_thread *t, struct schedule *ret)
+{
+	char text[96], *at = text;
+	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, sizeof(text) - 1, 0) : 0;
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	ret->cpu_ns = strtoull(at, &at, 10);
+	ret->ready_ns = strtoull(at, &at, 10);
+	ret->n_arrivals = strtoull(at, &at, 10);
+	return true;
+}
+
+// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs.
+static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct fm_remote_call *ret_call,
+		      struct fm_remote_regs *ret_regs)
+{
+	char text[256], *at = text;
+	ssize_t n = pread(t->syscall_fd, text, sizeof(text) - 1, 0);
+	w->is_refused |= n < 0 && (errno == EPERM || errno == EACCES);
+	if (n <= 0 || text[0] == 'r')
+		return false;
+	text[n] = 0;
+	*ret_regs = (struct fm_remote_regs){ .known = 1u << DW_RSP };
+	*ret_call = (struct fm_remote_call){ .nr = (int32_t)strtol(at, &at, 10) };
+	uint64_t words[8] = { 0 };
+	unsigned n_words = 0;
+	while (n_words < FM_ARRAY_LEN(words) && *at == ' ')
+		words[n_words++] = strtoull(at, &at, 16);
+	if (n_words < 2)
+		return false;
+	ret_call->arg[0] = n_words == 8 ? words[0] : 0;
+	ret_regs->r[DW_RSP] = words[n_words - 2];
+	ret_regs->pc = words[n_words - 1];
+	return ret_regs->pc != 0;
+}
+
+// ---- writing ----
+
+static void write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t time_ns)
+{
+	if (t->owed_ns && t->has_stack) {
+		struct fm_sample sample = {
+			.thread_id = t->thread_id,
+			.stack_id = t->stack_id,
+			.time_ns = time_ns,
+			.weight_ns = t->owed_ns,
+			.class = t->class,
+		};
+		fm_recorder_wait(w->recorder, &sample);
+	}
+	t->owed_ns = 0;
+}
+
+static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc, uint64_t now_ns)
+{
+	if (fm_recorder_has_image(w->recorder, p->process_idx, pc))
+		return;
+	const struct fm_remote_image *image = fm_remote_find_image(p->remote, pc);
+	if (!image || !image->file)
+		return;
+	char exe[64], target[4096];
+	snprintf(exe, sizeof(exe), "/proc/%u/exe", p->pid);
+	ssize_t n = readlink(exe, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = 0;
+	struct fm_unwind_file_info info;
+	fm_unwind_file_get(image->file, &info);
+	struct fm_wire_image rec = { .time_ns = now_ns, .start = image->start, .end = image->end, .bias = image->bias };
+	rec.flags = (!strcmp(target, image->path) ? FM_IMAGE_IS_MAIN : 0) |
+		    (fm_remote_is_python(p->remote, image) ? FM_IMAGE_IS_PYTHON : 0);
+	fm_recorder_image(w->recorder, p->process_idx, &rec, fm_str_of(image->path),
+			  (struct fm_str){ (const char *)info.build_id, info.build_id_len });
+}
+
+static uint32_t python_frame(struct fm_waiting *w, struct wait_process *p, uint64_t frame)
+{
+	uint32_t id = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+	fm_vec_grow_to(&p->code_ids, (size_t)id + 1);
+	const struct fm_remote_code *code = fm_remote_code(p->remote, id);
+	if (!p->code_ids.items[id] && code) {
+		struct fm_code_info info = { code->name,       code->qualname,        code->filename,
+					     code->first_line, code->line_table_kind, code->line_table };
+		p->code_ids.items[id] = fm_recorder_code(w->recorder, p->process_idx, &info) + 1;
+	}
+	return fm_writer_frame(w->writer, FM_FRAME_PYTHON, p->code_ids.items[id] ? p->code_ids.items[id] - 1 : FM_NO_ID,
+			       (uint32_t)frame);
+}
+
+static uint32_t write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
+{
+	uint32_t stack = FM_ROOT_STACK;
+	for (size_t i = w->stack.frames.n; i-- > 0;) { // outermost first
+		uint64_t frame = w->stack.frames.items[i];
+		uint32_t id;
+		switch (frame >> FM_WIRE_FRAME_SHIFT) {
+		case FM_WIRE_FRAME_NATIVE:
+			frame -= i != w->stack.leaf_idx && i != w->stack.exact_idx;
+			tell_image(w, p, frame, now_ns);
+			id = fm_recorder_native_frame(w->recorder, p->process_idx, frame, now_ns);
+			break;
+		case FM_WIRE_FRAME_PYTHON:
+			id = python_frame(w, p, frame);
+			break;
+		case FM_WIRE_FRAME_SYSCALL:
+			id = fm_recorder_syscall_frame(w->recorder, frame & (FM_WIRE_N_SYSCALLS - 1));
+			break;
+		default:
+			id = fm_writer_frame(w->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
+		}
+		stack = fm_writer_stack(w->writer, stack, id);
+	}
+	return stack;
+}
+
+// A thread that no sample has named yet: it may sleep from its first moment to its last.
+static void name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
+{
+	char path[64], name[sizeof(t->name)] = "";
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", p->pid, t->tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	while (n > 0 && name[n - 1] == '\n')
+		n--;
+	name[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(name, t->name))
+		return;
+	memcpy(t->name, name, sizeof(name));
+	fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(name));
+}
+
+// ---- threads and processes ----
+
+static void open_thread(struct fm_waiting *w, struct wait_process *p, uint32_t tid, uint64_t now_ns)
+{
+	char path[64];
+	struct schedule s;
+	struct wait_thread t = {
+		.tid = tid, .named_tid = tid, .thread_id = FM_NO_ID, .since_ns = now_ns, .looked_ns = now_ns
+	};
+	snprintf(path, sizeof(path), "%u/schedstat", tid);
+	t.schedstat_fd = openat(p->task_fd, path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%u/syscall", tid);
+	t.syscall_fd = openat(p->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (read_schedule(&t, &s)) {
+		t.base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
+		t.n_arrivals = s.n_arrivals;
+		t.cpu_ns = s.cpu_ns;
+		w->is_uncounted |= s.n_arrivals == 0 && s.cpu_ns == 0;
+	}
+	t.own_tid = p->is_contained ? fm_process_own_pid(tid) : tid;
+	t.was_seen = true;
+	fm_vec_push(&p->threads, t);
+}
+
+static void close_thread(struct wait_thread *t)
+{
+	if (t->schedstat_fd >= 0)
+		close(t->schedstat_fd);
+	if (t->syscall_fd >= 0)
+		close(t->syscall_fd);
+}
+
+// What is still owed, for a thread that is gone or is not looked at any more.
+static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
+{
+	// Its sleep ended at some time since the last look. What it waited where nobody looked goes to the last place where somebody did.
+	t->owed_ns += t->loose_ns + (t->is_asleep ? (now_ns - t->looked_ns) / 2 : 0);
+	if (t->owed_ns >= WORTH_TELLING_NS && !t->has_stack) { // nobody ever saw where
+		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
+		t->stack_id = FM_ROOT_STACK;
+		t->class = FM_CLASS_WAIT;
+		t->has_stack = true;
+	}
+	if (t->thread_id == FM_NO_ID)
+		return;
+	write_share(w, t, t->looked_ns);
+	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid, t->cpu_ns);
+}
+
+static void close_process(struct wait_process *p)
+{
+	for (size_t i = 0; i < p->threads.n; i++)
+		close_thread(&p->threads.items[i]);
+	fm_vec_deinit(&p->threads);
+	fm_vec_deinit(&p->code_ids);
+	fm_remote_destroy(p->remote);
+	if (p->task_fd >= 0)
+		close(p->task_fd);
+}
+
+static void drop_process(struct fm_waiting *w, size_t i)
+{
+	struct wait_process *p = &w->processes.items[i];
+	uint64_t now_ns = fm_now_ns();
+	for (size_t k = 0; k < p->threads.n; k++)
+		settle(w, p, &p->threads.items[k], now_ns);
+	close_process(p);
+	*p = w->processes.items[--w->processes.n];
+}
+
+static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
+{
+	struct stat st;
+	if (fstat(p->task_fd, &st) != 0 ||
+	    (st.st_nlink == p->n_links && !p->has_lost && now_ns - p->scanned_ns < RESCAN_NS))
+		return;
+	p->n_links = st.st_nlink;
+	p->has_lost = false;
+	p->scanned_ns = now_ns;
+	int fd = openat(p->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	for (size_t i = 0; i < p->threads.n; i++)
+		p->threads.items[i].was_seen = false;
+	size_t guess = 0; // the kernel lists threads in the order in which they were found the last time
+	for (struct dirent *e; (e = readdir(dir));) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		if (tid == 0)
+			continue;
+		size_t n = p->threads.n, i = 0;
+		while (i < n && p->threads.items[(guess + i) % n].tid != tid)
+			i++;
+		if (i < n) {
+			p->threads.items[(guess + i) % n].was_seen = true;
+			guess = (guess + i + 1) % n;
+		} else {
+			open_thread(w, p, tid, now_ns);
+		}
+	}
+	closedir(dir);
+	size_t kept = 0;
+	for (size_t i = 0; i < p->threads.n; i++) {
+		struct schedule s;
+		// A listing leaves out threads now and then when others come and go meanwhile.
+		if (p->threads.items[i].was_seen ||
+		    (p->threads.items[i].tid && read_schedule(&p->threads.items[i], &s))) {
+			p->threads.items[kept++] = p->threads.items[i];
+		} else {
+			settle(w, p, &p->threads.items[i], now_ns);
+			close_thread(&p->threads.items[i]);
+		}
+	}
+	p->threads.n = kept;
+}
+
+static bool is_current(const struct fm_waiting *w, const struct wait_process *p)
+{
+	const struct fm_wire_process *entry = &w->shared->processes[p->process_idx];
+	return atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE && entry->pid == p->pid &&
+	       entry->start_ns == p->start_ns;
+}
+
+static void scan_processes(struct fm_waiting *w)
+{
+	for (size_t i = 0; i < w->processes.n;) {
+		if (is_current(w, &w->processes.items[i]))
+			i++;
+		else
+			drop_process(w, i);
+	}
+	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
+		const struct fm_wire_process *entry = &w->shared->processes[idx];
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE)
+			continue;
+		bool is_known = false;
+		size_t replaced = w->processes.n; // by exec
+		for (size_t i = 0; i < w->processes.n; i++) {
+			is_known |= w->processes.items[i].process_idx == idx;
+			if (w->processes.items[i].pid == entry->pid && w->processes.items[i].process_idx != idx) {
+				if (w->processes.items[i].start_ns < entry->start_ns)
+					replaced = i;
+				else
+					is_known = true;
+			}
+		}
+		if (is_known)
+			continue;
+		if (replaced < w->processes.n)
+			drop_process(w, replaced);
+		char path[32];
+		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
+		struct wait_process p = { .process_idx = idx, .pid = entry->pid, .start_ns = entry->start_ns };
+		p.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		p.is_contained = fm_process_own_pid(entry->pid) != entry->pid;
+		p.remote = fm_remote_create(entry->pid, w->files, w->shared, idx);
+		fm_recorder_process(w->recorder, idx);
+		fm_vec_push(&w->processes, p);
+	}
+}
+
+// ---- looking ----
+
+// Reads the stack of a thread that sleeps; false when it ran meanwhile.
+static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
+		       const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+{
+	const struct fm_wire_process *entry = &w->shared->processes[p->process_idx];
+	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
+	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_KNOWN)
+		fm_remote_set_python(p->remote, atomic_load(&entry->python_pc), atomic_load(&entry->python_version));
+	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
+	struct schedule after;
+	struct fm_remote_call call_after;
+	struct fm_remote_regs regs_after;
+	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals || !read_call(w, t, &call_after, &regs_after) ||
+	    regs_after.pc != regs->pc || regs_after.r[DW_RSP] != regs->r[DW_RSP])
+		return false;
+	if (t->thread_id == FM_NO_ID)
+		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->tid, t->since_ns);
+	t->stack_id = write_stack(w, p, now_ns);
+	t->class = w->stack.waits_for_gil ? FM_CLASS_GIL_WAIT : FM_CLASS_WAIT;
+	t->has_stack = true;
+	return true;
+}
+
+static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
+{
+	struct schedule s;
+	if (now_ns < t->rest_ns)
+		return;
+	if (!read_schedule(t, &s)) {
+		t->tid = 0; // gone; another may have its id already
+		p->has_lost = true;
+		return;
+	}
+	uint64_t looked_ns = t->looked_ns;
+	w->longest_gap_ns = FM_MAX(w->longest_gap_ns, now_ns - FM_MAX(looked_ns, t->rest_ns));
+	int64_t waited_ns = (int64_t)(now_ns - t->since_ns) - ((int64_t)(s.cpu_ns + s.ready_ns) - t->base_ns);
+	// Negative: it was woken and waited for a CPU, which the kernel counts afterwards. What comes next makes up for it.
+	uint64_t new_ns = waited_ns > t->counted_ns ? (uint64_t)(waited_ns - t->counted_ns) : 0;
+	t->counted_ns += (int64_t)new_ns;
+	t->looked_ns = now_ns;
+	t->cpu_ns = s.cpu_ns;
+	if (t->is_asleep && s.n_arrivals == t->n_arrivals) {
+		t->owed_ns += new_ns;
+		if (t->owed_ns >= PIECE_NS) {
+			write_share(w, t, now_ns);
+			if ((t->n_pieces & (t->n_pieces + 1)) == 0) // names come late, and then stay
+				name_thread(w, p, t);
+			t->n_pieces++;
+		}
+		if (w->n_threads > FEW_THREADS)
+			t->rest_ns = now_ns + FM_MIN((now_ns - t->asleep_ns) / RECENT_SHARE, (uint64_t)MAX_REST_NS);
+		return;
+	}
+	struct fm_remote_call call;
+	struct fm_remote_regs regs;
+	bool is_asleep = read_call(w, t, &call, &regs);
+	if (t->is_asleep) { // that sleep has ended
+		uint64_t share_ns = is_asleep ? new_ns / 2 : new_ns;
+		t->owed_ns += share_ns;
+		new_ns -= share_ns;
+		write_share(w, t, looked_ns);
+	}
+	t->loose_ns += new_ns;
+	t->n_arrivals = s.n_arrivals;
+	t->is_asleep = is_asleep && read_stack(w, p, t, s.n_arrivals, &call, &regs, now_ns);
+	if (t->is_asleep) {
+		t->asleep_ns = now_ns;
+		t->owed_ns = t->loose_ns;
+		t->loose_ns = 0;
+	}
+}
+
+void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
+{
+	uint64_t cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	if (w->budget_at_ns)
+		w->budget_ns = FM_MIN(w->budget_ns + (int64_t)(now_ns - w->budget_at_ns) / BUDGET_SHARE,
+				      FM_MAX((int64_t)BUDGET_MOST_NS, w->budget_ns));
+	w->budget_at_ns = now_ns;
+	scan_processes(w);
+	w->n_threads = 0;
+	for (size_t i = 0; i < w->processes.n; i++) {
+		scan_threads(w, &w->processes.items[i], now_ns);
+		w->n_threads += w->processes.items[i].threads.n;
+	}
+	// Goes round from where the last look had to stop.
+	size_t process = w->first_process, thread = w->first_thread;
+	for (size_t n = 0; n < w->n_threads && w->budget_ns > 0; n++) {
+		if (process >= w->processes.n)
+			process = thread = 0;
+		for (size_t tries = 0; tries <= w->processes.n && thread >= w->processes.items[process].threads.n;
+		     tries++) {
+			process = (process + 1) % w->processes.n;
+			thread = 0;
+		}
+		struct wait_process *p = &w->processes.items[process];
+		look_at_thread(w, p, &p->threads.items[thread], fm_now_ns());
+		thread++;
+		if (n % 8 == 7 || n + 1 == w->n_threads) {
+			uint64_t used_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+			cpu_ns += used_ns;
+			w->budget_ns -= (int64_t)used_ns;
+			w->used_ns += used_ns;
+		}
+	}
+	w->first_process = process;
+	w->first_thread = thread;
+}
+
+void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx)
+{
+	for (size_t i = 0; i < w->processes.n; i++)
+		if (w->processes.items[i].process_idx == process_idx) {
+			drop_process(w, i);
+			return;
+		}
+}
+
+void fm_waiting_finish(struct fm_waiting *w)
+{
+	while (w->processes.n)
+		drop_process(w, w->processes.n - 1);
+	if (w->is_refused)
+		fm_writer_coverage(
+			w->writer, FM_STR_LIT("where some threads wait"),
+			FM_STR_LIT("the system refuses a look at them: the program gave up its privileges, or "
+				   "kernel.yama.ptrace_scope is above 1"));
+	if (w->is_uncounted)
+		fm_writer_coverage(w->writer, FM_STR_LIT("waiting time"),
+				   FM_STR_LIT("this kernel does not count it (no CONFIG_SCHED_INFO)"));
+}
+
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns)
+{
+	*ret_cpu_ns = w->used_ns;
+	*ret_longest_gap_ns = w->longest_gap_ns;
+}
+
+void fm_waiting_destroy(struct fm_waiting *w)
+{
+	for (size_t i = 0; i < w->processes.n; i++) // nothing is written any more
+		close_process(&w->processes.items[i]);
+	fm_remote_stack_deinit(&w->stack);
+	fm_vec_deinit(&w->processes);
+	fm_remote_files_destroy(w->files);
+	free(w);
+}

@@ -1,0 +1,24 @@
+// Time off CPU: which threads wait, where, and for how long. Seen from outside, by /proc and by reading memory: a thread that waits is
+// never signalled nor stopped (docs/decisions/0004-waiting-threads-are-read-from-beside.md). One thread, the recorder's.
+#pragma once
+
+#include <stdint.h>
+
+#include "collect/shared.h"
+
+struct fm_recorder;
+struct fm_writer;
+struct fm_waiting;
+
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared);
+void fm_waiting_destroy(struct fm_waiting *w);
+
+// One look at all threads, as far as it may cost now. Call it before the rings are read: what a thread that is asleep now has sampled
+// before is then written before what it waits from now on.
+void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
+// Writes what is known of a process's threads and drops it.
+void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx);
+// The same for all.
+void fm_waiting_finish(struct fm_waiting *w);
+// The CPU time that looking has taken, and how long a thread was not looked at although it was due: a wait's ends may be off by that.
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns);

@@ -1,0 +1,304 @@
+#include "image/unwind_file.h"
+
+#include <dwarf.h>
+#include <elfutils/libdw.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <libelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "image/elf_file.h"
+#include "image/unwind_rows.h"
+
+#define PAGE_MASK 4095ull
+
+enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RA = 16 };
+// What a called function gives back as it was.
+#define CALLEE_SAVED (1u << DW_RBX | 1u << DW_RBP | 0xfu << 12)
+
+struct fm_unwind_file {
+	struct fm_elf elf;
+	Dwarf *dwarf;
+	Dwarf_CFI *eh_cfi, *debug_cfi;
+	struct fm_unwind_rows rows; // what .eh_frame lacks, as the agent gets it; read when first needed
+	bool did_read_rows;
+	const uint8_t *starts; // .eh_frame_hdr's sorted table
+	size_t n_starts;
+	uint64_t starts_base;
+	uint64_t start, end;
+};
+
+// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4) and the sorted
+// table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
+#define HDR_BYTES 12
+static void find_starts(struct fm_unwind_file *f)
+{
+	GElf_Shdr header;
+	uint32_t words[3];
+	Elf_Data *data = fm_elf_section(&f->elf, ".eh_frame_hdr", &header);
+	if (!data || data->d_size < HDR_BYTES)
+		return;
+	memcpy(words, data->d_buf, sizeof(words));
+	if (words[0] != 0x3b031b01)
+		return;
+	f->starts = (const uint8_t *)data->d_buf + HDR_BYTES;
+	f->n_starts = FM_MIN((size_t)words[2], (data->d_size - HDR_BYTES) / 8);
+	f->starts_base = header.sh_addr;
+}
+
+static bool find_span(struct fm_unwind_file *f)
+{
+	size_t n;
+	bool is_any = false;
+	f->start = UINT64_MAX;
+	if (elf_getphdrnum(f->elf.elf, &n) != 0)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr segment;
+		if (!gelf_getphdr(f->elf.elf, (int)i, &segment) || segment.p_type != PT_LOAD)
+			continue;
+		f->start = FM_MIN(f->start, segment.p_vaddr & ~PAGE_MASK);
+		f->end = FM_MAX(f->end, segment.p_vaddr + segment.p_memsz);
+		is_any = true;
+	}
+	return is_any && f->end > f->start;
+}
+
+enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
+{
+	char path[32];
+	struct fm_unwind_file *f = fm_alloc(sizeof(*f));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	GElf_Ehdr header;
+	bool is_good = fm_elf_open(path, &f->elf, NULL) == FM_OK;
+	close(fd);
+	if (!is_good || !gelf_getehdr(f->elf.elf, &header) || header.e_machine != EM_X86_64 ||
+	    header.e_ident[EI_CLASS] != ELFCLASS64 || !find_span(f)) {
+		if (is_good)
+			fm_elf_close(&f->elf);
+		free(f);
+		return FM_E_CORRUPT;
+	}
+	f->eh_cfi = dwarf_getcfi_elf(f->elf.elf);
+	find_starts(f);
+	if (fm_elf_has_section(&f->elf, ".debug_frame")) {
+		f->dwarf = dwarf_begin_elf(f->elf.elf, DWARF_C_READ, NULL);
+		f->debug_cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
+	}
+	*ret = f;
+	return FM_OK;
+}
+
+void fm_unwind_file_close(struct fm_unwind_file *f)
+{
+	if (!f)
+		return;
+	dwarf_end(f->dwarf); // debug_cfi is its
+	if (f->eh_cfi)
+		dwarf_cfi_end(f->eh_cfi);
+	fm_vec_deinit(&f->rows);
+	fm_elf_close(&f->elf);
+	free(f);
+}
+
+void fm_unwind_file_get(const struct fm_unwind_file *f, struct fm_unwind_file_info *ret)
+{
+	*ret = (struct fm_unwind_file_info){ f->start, f->end, f->elf.build_id, f->elf.build_id_len };
+}
+
+enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off, uint64_t *ret)
+{
+	size_t n = 0;
+	elf_getphdrnum(f->elf.elf, &n);
+	for (size_t i = 0; i < n; i++) {
+		GElf_Phdr segment;
+		if (!gelf_getphdr(f->elf.elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
+		    !(segment.p_flags & PF_X))
+			continue;
+		uint64_t first = segment.p_offset & ~PAGE_MASK;
+		// Protections may have been changed for a part of it: a mapping need not begin where the segment does.
+		if (map_off >= first && map_off < segment.p_offset + segment.p_filesz) {
+			*ret = (segment.p_vaddr & ~PAGE_MASK) + (map_off - first);
+			return FM_OK;
+		}
+	}
+	return FM_E_NOT_FOUND;
+}
+
+enum fm_err fm_unwind_file_symbol(const struct fm_unwind_file *f, const char *name, uint64_t *ret, uint64_t *ret_size)
+{
+	static const unsigned tables[] = { SHT_DYNSYM, SHT_SYMTAB };
+	for (size_t t = 0; t < FM_ARRAY_LEN(tables); t++) {
+		GElf_Shdr header;
+		Elf_Scn *scn = fm_elf_find_type(&f->elf, tables[t]);
+		Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
+		if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
+			continue;
+		for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
+			GElf_Sym sym;
+			if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF)
+				continue;
+			const char *have = elf_strptr(f->elf.elf, header.sh_link, sym.st_name);
+			if (!have || strcmp(have, name) != 0)
+				continue;
+			*ret = sym.st_value;
+			if (ret_size)
+				*ret_size = sym.st_size;
+			return FM_OK;
+		}
+	}
+	return FM_E_NOT_FOUND;
+}
+
+static int32_t saved_at(Dwarf_Frame *frame, int reg)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
+		return FM_RULE_LOST;
+	if (n == 0) // the same value, or (ops is not NULL) undefined; libdw leaves rbx out of those that calls preserve
+		return ops == NULL || reg == DW_RBX ? FM_RULE_SAME : FM_RULE_LOST;
+	if (reg == DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
+	    ops[1].number == 0)
+		return FM_RULE_AT_RBP;
+	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
+		return FM_RULE_LOST;
+	int64_t off = (int64_t)ops[1].number;
+	return off <= INT32_MIN || off >= INT32_MAX || off == 0 ? FM_RULE_LOST : (int32_t)off;
+}
+
+// Hand-written code (also some of ours: sigsafe/resume.c) keeps the return address at a place of the stack.
+static bool is_at_sp(Dwarf_Frame *frame, int32_t *ret)
+{
+	Dwarf_Op mem[3], *ops;
+	size_t n;
+	// libdw puts the CFA before expressions, which may want it on their stack.
+	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) != 0 || n != 2 || ops[0].atom != DW_OP_call_frame_cfa ||
+	    ops[1].atom != DW_OP_breg7 || ops[1].number > INT16_MAX)
+		return false;
+	*ret = (int32_t)ops[1].number;
+	return *ret != 0;
+}
+
+static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
+{
+	Dwarf_Frame *frame;
+	Dwarf_Addr start, end;
+	bool is_signal = false;
+	if (!cfi || dwarf_cfi_addrframe(cfi, addr, &frame) != 0)
+		return false;
+	Dwarf_Op *ops, mem[3];
+	size_t n;
+	if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA) {
+		free(frame);
+		return false;
+	}
+	if (is_signal) {
+		ret->kind = FM_RULE_SIGNAL;
+	} else if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
+		ret->kind = FM_RULE_END;
+	} else if ((saved_at(frame, DW_RA) == -8 || is_at_sp(frame, &ret->ra_at_sp)) &&
+		   dwarf_frame_cfa(frame, &ops, &n) == 0) {
+		// libdw says "register + offset" in its own way, and expressions as they are written.
+		bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < FM_RULE_N_REGS;
+		bool is_deref = n == 2 && ops[0].atom >= DW_OP_breg0 && ops[0].atom < DW_OP_breg16 &&
+				ops[1].atom == DW_OP_deref;
+		if (is_reg || is_deref) {
+			ret->kind = is_reg ? FM_RULE_REG : FM_RULE_DEREF;
+			ret->cfa_reg = (uint8_t)(is_reg ? ops[0].number : (Dwarf_Word)(ops[0].atom - DW_OP_breg0));
+			ret->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
+			for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
+				ret->saved[reg] = CALLEE_SAVED >> reg & 1 ? saved_at(frame, reg) : FM_RULE_LOST;
+		}
+	}
+	free(frame);
+	return true;
+}
+
+// The rows that the collector makes for agents: code that .eh_frame does not describe. The index of the address's row, or -1.
+static ptrdiff_t find_row(struct fm_unwind_file *f, uint64_t addr)
+{
+	if (!f->did_read_rows) {
+		char path[32];
+		f->did_read_rows = true;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->elf.fd);
+		if (fm_unwind_rows_read(path, &f->rows, NULL))
+			f->rows.n = 0;
+	}
+	size_t low = 0, high = f->rows.n;
+	if (!high || addr > UINT32_MAX || addr < f->rows.items[0].addr)
+		return -1;
+	while (high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+		if (f->rows.items[mid].addr <= addr)
+			low = mid;
+		else
+			high = mid;
+	}
+	return (ptrdiff_t)low;
+}
+
+static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
+{
+	ptrdiff_t at = find_row(f, addr);
+	if (at < 0)
+		return;
+	const struct fm_unwind_row *row = &f->rows.items[at];
+	ret->kind = row->kind == FM_UNWIND_REG     ? FM_RULE_REG
+		    : row->kind == FM_UNWIND_DEREF ? FM_RULE_DEREF
+		    : row->kind == FM_UNWIND_END   ? FM_RULE_END
+						   : FM_RULE_NONE;
+	ret->is_guessed = row->flags & FM_UNWIND_GUESSED;
+	ret->cfa_reg = row->cfa_reg;
+	ret->cfa_off = row->cfa_off;
+	for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
+		ret->saved[reg] = FM_RULE_LOST;
+	ret->saved[DW_RBP] = row->flags & FM_UNWIND_LOST_RBP    ? FM_RULE_LOST
+			     : row->rbp_off == FM_UNWIND_AT_RBP ? FM_RULE_AT_RBP
+								: row->rbp_off;
+	ret->saved[DW_RBX] = row->flags & FM_UNWIND_LOST_RBX ? FM_RULE_LOST : row->rbx_off;
+}
+
+void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
+{
+	*ret = (struct fm_unwind_rule){ .kind = FM_RULE_NONE };
+	if (!rule_of(f->eh_cfi, addr, ret) && !rule_of(f->debug_cfi, addr, ret))
+		rule_of_rows(f, addr, ret);
+}
+
+static uint64_t start_at(const struct fm_unwind_file *f, size_t i)
+{
+	int32_t off;
+	memcpy(&off, f->starts + i * 8, sizeof(off));
+	return f->starts_base + (uint64_t)(int64_t)off;
+}
+
+enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uint64_t *ret)
+{
+	struct fm_unwind_rule rule = { .kind = FM_RULE_NONE };
+	size_t low = 0, high = f->n_starts; // the first start past addr
+	if (f->n_starts && rule_of(f->eh_cfi, addr, &rule)) {
+		while (low < high) {
+			size_t mid = low + (high - low) / 2;
+			if (start_at(f, mid) <= addr)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low == 0)
+			return FM_E_NOT_FOUND;
+		*ret = start_at(f, low - 1);
+		return FM_OK;
+	}
+	for (ptrdiff_t at = find_row(f, addr); at >= 0 && f->rows.items[at].kind != FM_UNWIND_GAP; at--)
+		if (f->rows.items[at].kind == FM_UNWIND_REG && f->rows.items[at].cfa_reg == DW_RSP &&
+		    f->rows.items[at].cfa_off == 8) {
+			*ret = f->rows.items[at].addr;
+			return FM_OK;
+		}
+	return FM_E_NOT_FOUND;
+}

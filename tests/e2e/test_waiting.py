@@ -1,0 +1,179 @@
+"""Waiting is reported where and as long as it was, by what the waiting thread itself measured (tests/targets/waiting.py).
+
+The sum of a thread's waiting is counted by the kernel and is exact but for the ends. Where it belongs is seen by looking, so a single wait
+may be off by a look at either end: 10 ms, more on a machine where the collector itself has to wait for a CPU. The profile says how much more.
+"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Dict, List
+
+import pytest
+from capture import FRAME_ERROR, TARGETS, Capture, Python, find_pythons, record
+from native import NO_TABLES
+
+LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
+SECONDS = 0.5 if LONG else 0.25
+
+
+def few(python: Python, *minors: int) -> None:
+    if python.minor not in minors and not LONG and "FATHOM_TEST_PYTHONS" not in os.environ:
+        pytest.skip("every Python with FATHOM_TEST_LONG=1")
+
+
+def end_s(capture: Capture, n: int = 1) -> float:
+    """What n waits may be off by: a look at either end of each."""
+    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
+    return n * (0.01 + 2e-9 * int(meta["waiting_gap_ns"]))
+
+
+def line_of(name: str) -> int:
+    lines = (TARGETS / "waiting.py").read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if line.endswith("# line: " + name))
+
+
+def waiting_at(capture: Capture, name: str, of: str = "wait_s") -> float:
+    rows = [r for r in capture.report["lines"] if Path(r["file"]).name == "waiting.py" and r["line"] == line_of(name)]
+    return sum(float(r[of]) for r in rows)
+
+
+def truth_of(capture: Capture) -> Dict[str, float]:
+    truth: Dict[str, float] = json.loads(capture.run.stdout.splitlines()[-1])
+    return truth
+
+
+def thread_waits(capture: Capture, tid: int) -> float:
+    return sum(s.weight_ns for s in capture.waits if capture.thread_tids[s.thread] == tid) * 1e-9
+
+
+def test_every_wait_is_in_its_place(python: Python, profile: Any) -> None:
+    few(python, 8, 11, 15)
+    capture = profile("waiting.py", ["everything", SECONDS], python=python)
+    truth = truth_of(capture)
+    whole = truth.pop("all")
+    wrong = []
+    for name, true_s in truth.items():
+        got_s = waiting_at(capture, name)
+        if abs(got_s - true_s) > end_s(capture) + 0.03 * true_s:
+            wrong.append(f"{name}: waited {true_s:.3f} s, reported {got_s:.3f} s")
+    assert not wrong
+    main = next(t["tid"] for t in capture.report["threads"] if t["tid"] == t["pid"])
+    assert thread_waits(capture, main) == pytest.approx(whole, abs=end_s(capture), rel=0.02)
+    assert capture.report["time"]["gil_wait_s"] < end_s(capture)
+    assert capture.report["failed_unwinds"] == 0
+
+
+def test_waiting_is_in_no_sum_of_cpu_time(python: Python, profile: Any) -> None:
+    few(python, 13)
+    capture = profile("waiting.py", ["alone", SECONDS], python=python)
+    report = capture.report
+    assert report["time"]["wait_s"] > SECONDS - end_s(capture)
+    assert report["cpu_s"] < SECONDS
+    of_cpu = sum(report["time"][k] for k in ("python_s", "native_s", "system_s", "gc_s"))
+    assert of_cpu == pytest.approx(sum(s.weight_ns for s in capture.samples) * 1e-9)
+    row = next(f for f in report["functions"] if f["name"] == "sleep_short")
+    assert row["self_s"] <= row["total_s"] < 0.05 and row["wait_s"] > SECONDS - end_s(capture)
+
+    def shown_s(*options: str) -> float:
+        stacks = capture.collapsed("--unit", "us", *options)
+        return sum(us for frames, us in stacks if any("sleep_short" in f for f in frames)) * 1e-6
+
+    assert shown_s() < 0.05 and shown_s("--idle") > SECONDS - end_s(capture)
+
+
+def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None:
+    few(python, 8, 12, 15)
+    if python.kind == "freethreaded":
+        pytest.skip("no GIL")
+    capture = profile("waiting.py", ["contend", 4 * SECONDS], python=python)
+    truth = truth_of(capture)
+    gil_s, true_s = capture.report["time"]["gil_wait_s"], truth["gil0"] + truth["gil1"]
+    # Of two threads one waits at any time, for the GIL or (on a busy machine) for a CPU; what they wait for besides is next to nothing.
+    assert gil_s == pytest.approx(true_s, abs=end_s(capture, 2), rel=0.05)
+    assert 0.15 * 4 * SECONDS < true_s < 1.1 * 4 * SECONDS
+    in_functions = sum(f["gil_wait_s"] for f in capture.report["functions"] if f["name"] in ("spin", "until_end"))
+    assert in_functions > 0.9 * gil_s
+    assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=end_s(capture, 2))
+
+
+def test_children_and_their_threads(python: Python, profile: Any) -> None:
+    few(python, 10)
+    capture = profile("waiting.py", ["fork", SECONDS], python=python)
+    # In the fork's child and in the new Python, both by the same line; in a thread of the child.
+    assert waiting_at(capture, "sleep_short") == pytest.approx(2 * SECONDS, abs=end_s(capture, 2))
+    assert waiting_at(capture, "sleep_long") == pytest.approx(2 * SECONDS, abs=end_s(capture))
+    assert waiting_at(capture, "waitpid") == pytest.approx(2 * SECONDS, abs=end_s(capture, 2))
+    assert len(capture.report["processes"]) >= 3
+
+
+def test_samples_of_a_thread_are_in_order_of_time(python: Python, profile: Any) -> None:
+    few(python, 12)
+    capture = profile("waiting.py", ["everything", 0.1], python=python)
+    last: Dict[int, int] = {}
+    for s in capture.all_samples:
+        assert s.time_ns >= last.get(s.thread, 0)
+        last[s.thread] = s.time_ns
+
+
+def test_idle_threads_are_known_and_cost_little(python: Python, profile: Any) -> None:
+    few(python, 13)
+    capture = profile("waiting.py", ["idle_threads", 160], python=python)
+    threads = capture.report["threads"]
+    assert len(threads) == 161
+    waits: List[float] = [thread_waits(capture, t["tid"]) for t in threads]
+    assert min(waits) > 2.5
+    assert all(t["name"] for t in threads)
+    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
+    # 30 ms once, for reading the first stacks.
+    assert int(meta["waiting_cpu_ns"]) * 1e-9 < 0.02 * capture.report["wall_s"] + 0.03
+
+
+def test_stacks_are_whole(python: Python, profile: Any) -> None:
+    few(python, 9, 14)
+    capture = profile("waiting.py", ["everything", 0.1], python=python)
+    broken = 0
+    for s in capture.waits:
+        stack = s.stack
+        while stack:
+            parent, frame = capture.stacks[stack]
+            broken += capture.frames[frame].kind == FRAME_ERROR
+            stack = parent
+    assert broken == 0
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-O2"],
+        ["-O2", "-fno-omit-frame-pointer"],
+        ["-O2", "-fno-omit-frame-pointer", "-fno-plt"],
+        ["-O2", "-fno-omit-frame-pointer", *NO_TABLES],
+        ["-O0", *NO_TABLES],
+    ],
+    ids=["tables", "framepointer", "noplt", "framepointer_only", "O0_framepointer_only"],
+)
+def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path) -> None:
+    """Its frame pointer is not known from outside: stacks are whole all the same."""
+    library = tmp_path / "waiting_native.so"
+    subprocess.run(["cc", *flags, "-shared", "-fPIC", "-o", library, TARGETS / "waiting_native.c"], check=True)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import ctypes\n"
+        f"lib = ctypes.CDLL({str(library)!r})\n"
+        "def calling(): lib.wn_outer(200)\n"
+        "def raising(): lib.wn_raise(1)\n"
+        "calling()\n"
+        "raising()\n"
+    )
+    capture = record(tmp_path / "p.fathom", program, python=find_pythons()[0])
+    waits = capture.collapsed("--idle", "--unit", "us", "--nolineno")
+    for chain in (["calling", "wn_outer", "wn_middle", "wn_inner"], ["raising", "wn_raise", "wn_handler"]):
+        found_s = 0.0
+        for frames, us in waits:
+            names = [f.split(" ")[0] for f in frames]
+            if [n for n in names if n in ("calling", "raising") or n.startswith("wn_")] == chain:
+                found_s += us * 1e-6
+        assert found_s == pytest.approx(0.2, abs=end_s(capture)), waits
+    assert capture.report["failed_unwinds"] == 0
