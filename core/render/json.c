@@ -5,6 +5,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/label.h"
+#include "render/report_json.h"
 
 static void write_words(struct fm_json *j, const char *key, struct fm_str joined)
 {
@@ -208,6 +209,33 @@ static void write_libraries(struct fm_json *j, const struct fm_analysis *a)
 	fm_libraries_deinit(&l);
 }
 
+void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t, bool has_rows)
+{
+	write_head(j, a, t);
+	fm_json_newline(j);
+	write_processes(j, a->profile);
+	fm_json_newline(j);
+	write_threads(j, a, t);
+	fm_json_newline(j);
+	if (has_rows) {
+		write_functions(j, a, t);
+		fm_json_newline(j);
+		write_lines(j, a, t);
+		fm_json_newline(j);
+	}
+	write_libraries(j, a);
+	fm_json_newline(j);
+	fm_json_object(j, "memory");
+	fm_json_u64(j, "peak_bytes", 0);
+	fm_json_u64(j, "alloc_bytes", 0);
+	fm_json_real(j, "growth_rate", 0);
+	fm_json_array(j, "timeline");
+	fm_json_end(j);
+	fm_json_end(j);
+	fm_json_array(j, "leaks");
+	fm_json_end(j);
+}
+
 enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_summary t;
@@ -215,27 +243,7 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	struct fm_json j;
 	fm_json_init(&j, out);
 	fm_json_object(&j, NULL);
-	write_head(&j, a, &t);
-	fm_json_newline(&j);
-	write_processes(&j, a->profile);
-	fm_json_newline(&j);
-	write_threads(&j, a, &t);
-	fm_json_newline(&j);
-	write_functions(&j, a, &t);
-	fm_json_newline(&j);
-	write_lines(&j, a, &t);
-	fm_json_newline(&j);
-	write_libraries(&j, a);
-	fm_json_newline(&j);
-	fm_json_object(&j, "memory");
-	fm_json_u64(&j, "peak_bytes", 0);
-	fm_json_u64(&j, "alloc_bytes", 0);
-	fm_json_real(&j, "growth_rate", 0);
-	fm_json_array(&j, "timeline");
-	fm_json_end(&j);
-	fm_json_end(&j);
-	fm_json_array(&j, "leaks");
-	fm_json_end(&j);
+	fm_report_json(&j, a, &t, true);
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);

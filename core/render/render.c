@@ -16,6 +16,9 @@ const struct fm_format fm_formats[] = {
 	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope },
 	{ "flamegraph", "interactive SVG, self-contained", ".svg", fm_write_flamegraph },
 	{ "chrometrace", "trace events: chrome://tracing, Perfetto", ".json", fm_write_chrometrace },
+	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html },
+	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
+	  fm_write_bundle },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed },
 	{ NULL, NULL, NULL, NULL },
 };

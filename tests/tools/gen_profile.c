@@ -1,8 +1,10 @@
 // Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
 // share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
-//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--walk]
-// --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every
-// sample anew, as a collector does. The last line tells how fast it was.
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] [--even] [--walk]
+// --shared is how many of their 30 frames stacks have in common with another one at least (8): the more, the fewer nodes
+// the tree has. --even picks every stack equally often instead of a few hot ones. --flush-ms is in the time of the
+// profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a collector does. The
+// last line tells how fast it was.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,8 +46,8 @@ static uint32_t skewed(uint32_t n)
 struct options {
 	const char *path;
 	uint64_t n_samples, seed, flush_ns;
-	uint32_t n_threads, n_stacks;
-	bool walk;
+	uint32_t n_threads, n_stacks, n_shared;
+	bool walk, even;
 };
 
 struct frame {
@@ -129,7 +131,7 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 				(struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
 	}
 	for (uint32_t i = 0; i < o->n_stacks; i++) {
-		uint32_t shared = i ? 8 + (uint32_t)below(DEPTH - 9) : 0;
+		uint32_t shared = i ? o->n_shared + (uint32_t)below(DEPTH - 1 - o->n_shared) : 0;
 		if (shared)
 			memcpy(paths[i], paths[below(i)], shared * sizeof(paths[i][0]));
 		for (uint32_t k = shared; k < DEPTH; k++)
@@ -160,7 +162,7 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 		if (dice % 64 == 0)
 			t->time_ns += below(50000000); // slept
 		if (dice >> 8 & 1)
-			t->stack = skewed(o->n_stacks);
+			t->stack = o->even ? (uint32_t)below(o->n_stacks) : skewed(o->n_stacks);
 		if ((dice >> 16) % 200 == 0)
 			t->cpu = (uint32_t)below(16);
 		struct fm_sample sample = {
@@ -183,10 +185,10 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
+	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000, .n_shared = 8 };
 	if (argc < 3) {
-		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] "
-		      "[--walk]\n",
+		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] "
+		      "[--even] [--walk]\n",
 		      stderr);
 		return 2;
 	}
@@ -194,8 +196,8 @@ int main(int argc, char **argv)
 	o.n_samples = strtoull(argv[2], NULL, 0);
 	for (int i = 3; i < argc; i++) {
 		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
-		if (!strcmp(argv[i], "--walk")) {
-			o.walk = true;
+		if (!strcmp(argv[i], "--walk") || !strcmp(argv[i], "--even")) {
+			*(argv[i][2] == 'w' ? &o.walk : &o.even) = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--seed"))
@@ -204,6 +206,8 @@ int main(int argc, char **argv)
 			o.n_threads = (uint32_t)FM_MAX(value, 1u);
 		else if (!strcmp(argv[i], "--stacks"))
 			o.n_stacks = (uint32_t)FM_MAX(value, 1u);
+		else if (!strcmp(argv[i], "--shared"))
+			o.n_shared = (uint32_t)FM_MIN(value, DEPTH - 2u);
 		else if (!strcmp(argv[i], "--flush-ms"))
 			o.flush_ns = value * 1000000;
 		else {
