@@ -25,8 +25,7 @@ struct build {
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;
 	const struct fm_view_options *options;
-	struct fm_weight *self;  // by node: samples that end there
-	struct fm_weight *total; // by node: samples that end there or above
+	struct fm_weight *self; // by node: samples that end there
 };
 
 static void add_cells(struct build *b, const struct fm_profile *profile, const struct fm_tally *tally)
@@ -98,8 +97,6 @@ static void add_functions(struct build *b, const struct payer *payers)
 	bool *seen = fm_alloc(t->functions.n + 1);
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = v->nodes.items[i].parent;
-		fm_weight_add(&b->total[i], &b->self[i]);
-		fm_weight_add(&b->total[parent], &b->total[i]);
 		sibling[i] = first_child[parent];
 		first_child[parent] = i;
 
@@ -116,18 +113,24 @@ static void add_functions(struct build *b, const struct payer *payers)
 			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged,
 				      &b->self[i]);
 	}
+	// One sum for each depth instead of each node: what ends in the node now at that depth or above it.
+	FM_VEC(struct fm_weight) sums = { 0 };
 	for (uint32_t node = first_child[0]; node;) {
-		uint32_t function_id = v->nodes.items[node].function_id;
-		if (n_on_path[function_id]++ == 0)
-			fm_weight_add(&t->functions.items[function_id].total, &b->total[node]);
+		n_on_path[v->nodes.items[node].function_id]++;
+		fm_vec_grow_to(&sums, (size_t)v->nodes.items[node].depth + 1);
+		sums.items[v->nodes.items[node].depth] = b->self[node];
 		uint32_t next = first_child[node];
 		while (!next && node) { // up, until there is a way to the side
-			n_on_path[v->nodes.items[node].function_id]--;
+			uint32_t function_id = v->nodes.items[node].function_id, depth = v->nodes.items[node].depth;
+			if (--n_on_path[function_id] == 0)
+				fm_weight_add(&t->functions.items[function_id].total, &sums.items[depth]);
+			fm_weight_add(&sums.items[depth - 1], &sums.items[depth]);
 			next = sibling[node];
 			node = v->nodes.items[node].parent;
 		}
 		node = next;
 	}
+	fm_vec_deinit(&sums);
 	for (uint32_t i = 0; i < t->functions.n; i++)
 		t->functions.items[i].function_id = i;
 	free(first_child);
@@ -206,19 +209,13 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 		      const struct fm_view_options *options)
 {
 	*t = (struct fm_summary){ 0 };
-	struct build b = { t,
-			   view,
-			   symbolizer,
-			   options,
-			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)),
-			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
+	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
 	struct payer *payers = find_payers(&b);
 	add_functions(&b, payers);
 	add_lines(&b, payers);
 	free(payers);
 	free(b.self);
-	free(b.total);
 
 	size_t kept = 0; // folded frames left functions without a single sample
 	for (size_t i = 0; i < t->functions.n; i++)

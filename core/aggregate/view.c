@@ -120,6 +120,8 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	*v = (struct fm_view){ .n_stacks = FM_MAX(profile->stacks.n, (size_t)1) };
 	v->stack_node = fm_alloc(v->n_stacks * sizeof(*v->stack_node));
 	v->stack_flags = fm_alloc(v->n_stacks);
+	fm_map_reserve(&v->children, v->n_stacks / 2); // about half of the frames of a Python program are folded away
+	fm_vec_reserve(&v->nodes, v->n_stacks / 2);
 	fm_vec_push(&v->nodes, (struct fm_node){ 0 });
 	mark_kinds(v, profile);
 	mark_used(v, profile, tally);

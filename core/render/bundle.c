@@ -1,5 +1,6 @@
 #include "render/bundle.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 
 const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_nodes = 250000,
-	.max_cells = 400000,
+	.max_cells = 600000,
 	.max_samples = 250000,
 	.max_functions = 50000,
 	.max_lines = 50000,
@@ -58,7 +59,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_object(j, "limits");
 	fm_json_u64(j, "max_samples", b->limits->max_samples);
 	fm_json_u64(j, "nodes_left_out", b->tree.n_left_out);
-	fm_json_u64(j, "samples_left_out", b->n_merged_samples);
+	fm_json_u64(j, "samples_left_out", b->timeline.n_merged);
 	fm_json_u64(j, "functions_left_out",
 		    b->summary.functions.n - FM_MIN(b->summary.functions.n, b->limits->max_functions));
 	fm_json_u64(j, "lines_left_out", b->summary.lines.n - FM_MIN(b->summary.lines.n, b->limits->max_lines));
@@ -70,6 +71,38 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_end(j);
 }
 
+// The timeline needs the file a second time, and nothing that the tables are made of changes meanwhile: so both are made
+// at once.
+struct timeline_job {
+	struct fm_bundle *b;
+	pthread_t thread;
+	bool has_thread;
+	enum fm_err err;
+	struct fm_diag diag;
+};
+
+static void *read_timeline(void *ctx)
+{
+	struct timeline_job *job = ctx;
+	job->err = fm_timeline_read(&job->b->timeline, job->b->a, job->b->limits->max_samples, &job->diag);
+	return NULL;
+}
+
+static void begin_timeline(struct timeline_job *job, struct fm_bundle *b)
+{
+	*job = (struct timeline_job){ .b = b };
+	job->has_thread = pthread_create(&job->thread, NULL, read_timeline, job) == 0;
+}
+
+static enum fm_err end_timeline(struct timeline_job *job, struct fm_diag *diag)
+{
+	if (job->has_thread)
+		pthread_join(job->thread, NULL);
+	else
+		read_timeline(job);
+	return job->err ? fm_diag_set(diag, job->err, "%s", job->diag.text) : FM_OK;
+}
+
 enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct fm_bundle_options *o,
 			    struct fm_diag *diag)
 {
@@ -79,24 +112,28 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
 		return err;
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
+	struct timeline_job timeline;
+	if (!is_filtered)
+		begin_timeline(&timeline, &b);
 	fm_summary_build(&b.summary, counted.profile, &counted.tally, &counted.view, counted.symbolizer,
 			 &counted.options);
-	fm_text_table_init(&b.text, o->limits->text_bytes);
+	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
-	if (!is_filtered)
-		err = fm_bundle_add_samples(&b, diag);
+	if (!is_filtered && !(err = end_timeline(&timeline, diag)))
+		fm_bundle_add_samples(&b);
 	if (!err) {
 		fm_bundle_add_names(&b);
-		fm_text_table_columns(&b.text, &b.columns);
+		fm_string_table_columns(&b.text, &b.columns);
 		fm_columns_write(&b.columns, out, add_head, &b);
 	}
 	if (is_filtered)
 		fm_tally_deinit(&counted.tally);
 	fm_columns_deinit(&b.columns);
-	fm_text_table_deinit(&b.text);
+	fm_string_table_deinit(&b.text);
+	fm_timeline_deinit(&b.timeline);
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
 	fm_vec_deinit(&b.functions);

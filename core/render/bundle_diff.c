@@ -6,13 +6,13 @@
 #include "render/bundle.h"
 #include "render/columns.h"
 #include "render/report_json.h"
-#include "render/text_table.h"
+#include "render/string_table.h"
 
 struct diff {
 	const struct fm_analysis *side[2];
 	const struct fm_bundle_limits *limits;
 	struct fm_compare compare;
-	struct fm_text_table text;
+	struct fm_string_table text;
 	struct fm_columns columns;
 };
 
@@ -38,11 +38,11 @@ static void add_functions(struct diff *d)
 	for (uint32_t i = 0; i < n; i++) {
 		int side;
 		const struct fm_function *f = function_at(d, i, &side);
-		name[i] = fm_text_table_name(&d->text, f->name);
-		full_name[i] = fm_text_table_name(&d->text, f->full_name);
-		file[i] = fm_text_table_name(&d->text, f->file);
-		module[i] = fm_text_table_name(&d->text, f->module);
-		library[i] = fm_text_table_name(&d->text, f->path);
+		name[i] = fm_string_table_name(&d->text, f->name);
+		full_name[i] = fm_string_table_name(&d->text, f->full_name);
+		file[i] = fm_string_table_name(&d->text, f->file);
+		module[i] = fm_string_table_name(&d->text, f->module);
+		library[i] = fm_string_table_name(&d->text, f->path);
 		line[i] = f->line;
 		kind[i] = f->kind;
 		flags[i] = (uint8_t)(f->is_library | f->is_plumbing << 1 | !f->is_known << 2);
@@ -126,7 +126,7 @@ static void add_lines(struct diff *d)
 		const struct fm_compare_row *row = &c->lines.items[i];
 		int side;
 		bool is_new;
-		uint32_t name = fm_text_table_name(&d->text, function_at(d, row->function, &side)->file);
+		uint32_t name = fm_string_table_name(&d->text, function_at(d, row->function, &side)->file);
 		uint64_t *at = fm_map_at(&index, name, &is_new);
 		if (is_new) {
 			*at = files.n;
@@ -176,7 +176,7 @@ enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, cons
 {
 	struct diff d = { .side = { base, a }, .limits = limits };
 	fm_compare_build(&d.compare, base, a, limits->max_nodes);
-	fm_text_table_init(&d.text, limits->text_bytes);
+	fm_string_table_init(&d.text, limits->text_bytes);
 	add_functions(&d);
 	add_tree(&d);
 	add_rows(&d);
@@ -189,10 +189,10 @@ enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, cons
 	fm_columns_f64(&d.columns, "thread.wall_s", 1);
 	fm_columns_f64(&d.columns, "thread.start_s", 1);
 	fm_columns_f64(&d.columns, "thread.end_s", 1);
-	fm_text_table_columns(&d.text, &d.columns);
+	fm_string_table_columns(&d.text, &d.columns);
 	fm_columns_write(&d.columns, out, add_head, &d);
 	fm_columns_deinit(&d.columns);
-	fm_text_table_deinit(&d.text);
+	fm_string_table_deinit(&d.text);
 	fm_compare_deinit(&d.compare);
 	return FM_OK;
 }

@@ -5,7 +5,7 @@
 #include "aggregate/timeline.h"
 #include "render/bundle.h"
 #include "render/columns.h"
-#include "render/text_table.h"
+#include "render/string_table.h"
 
 struct fm_bundle {
 	const struct fm_analysis *a; // with the tally that counts
@@ -14,21 +14,21 @@ struct fm_bundle {
 	uint64_t start_ns;
 	struct fm_summary summary;
 	struct fm_pruned tree;
-	struct fm_text_table text;
+	struct fm_string_table text;
 	struct fm_columns columns;
 	// Functions and files get their numbers when the first row names them.
 	uint32_t *function_index; // by function id: index + 1
 	FM_VEC(uint32_t) functions;
 	struct fm_map file_index; // file id -> index + 1
 	FM_VEC(uint32_t) files;   // a function id of each
-	uint64_t n_merged_samples;
+	struct fm_timeline timeline;
 };
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);
 uint32_t fm_bundle_file(struct fm_bundle *b, uint32_t function_id);
 
-void fm_bundle_add_tree(struct fm_bundle *b); // node, cell, edge: bundle_tree.c
-FM_MUST_CHECK enum fm_err fm_bundle_add_samples(struct fm_bundle *b, struct fm_diag *diag);
-void fm_bundle_add_people(struct fm_bundle *b); // process, thread: bundle_people.c
-void fm_bundle_add_rows(struct fm_bundle *b);   // func_row, line: bundle_rows.c
-void fm_bundle_add_names(struct fm_bundle *b);  // function, file: last, when all numbers are given
+void fm_bundle_add_tree(struct fm_bundle *b);    // node, cell, edge: bundle_tree.c
+void fm_bundle_add_samples(struct fm_bundle *b); // sample, from the timeline
+void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: bundle_people.c
+void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: bundle_rows.c
+void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given

@@ -30,8 +30,8 @@ static void add_processes(struct fm_bundle *b, double end_s)
 		pid[i] = process->info.pid;
 		parent[i] = found ? (uint32_t)*found : FM_NO_ID;
 		command[i] =
-			fm_text_table_name(&b->text, (struct fm_str){ (const char *)line.data, (uint32_t)line.len });
-		python[i] = fm_text_table_name(&b->text, process->info.python_version);
+			fm_string_table_name(&b->text, (struct fm_str){ (const char *)line.data, (uint32_t)line.len });
+		python[i] = fm_string_table_name(&b->text, process->info.python_version);
 		start[i] = since_start(b, process->info.start_ns);
 		end[i] = process->end_ns ? since_start(b, process->end_ns) : end_s;
 		code[i] = process->exit_code;
@@ -60,7 +60,7 @@ static double add_threads(struct fm_bundle *b)
 		const struct fm_thread_span *span = i < a->tally.threads.n ? &a->tally.threads.items[i] : NULL;
 		process[i] = fm_label_process_of(a, i);
 		tid[i] = t ? t->tid : 0;
-		name[i] = t ? fm_text_table_name(&b->text, t->name) : 0;
+		name[i] = t ? fm_string_table_name(&b->text, t->name) : 0;
 		cpu[i] = fm_facts_thread_cpu_s(a, i, &nothing);
 		wall[i] = fm_facts_thread_wall_s(a, i);
 		start[i] = since_start(b, t && t->start_ns ? t->start_ns : span ? span->first_ns : 0);

@@ -108,11 +108,11 @@ static void name_functions(struct fm_bundle *b)
 	uint8_t *flags = fm_columns_u8(&b->columns, "function.flags", n);
 	for (size_t i = 0; i < n; i++) {
 		const struct fm_function *f = fm_analysis_function(b->a, b->functions.items[i]);
-		name[i] = fm_text_table_name(&b->text, f->name);
-		full_name[i] = fm_text_table_name(&b->text, f->full_name);
-		file[i] = fm_text_table_name(&b->text, f->file);
-		module[i] = fm_text_table_name(&b->text, f->module);
-		library[i] = fm_text_table_name(&b->text, f->path);
+		name[i] = fm_string_table_name(&b->text, f->name);
+		full_name[i] = fm_string_table_name(&b->text, f->full_name);
+		file[i] = fm_string_table_name(&b->text, f->file);
+		module[i] = fm_string_table_name(&b->text, f->module);
+		library[i] = fm_string_table_name(&b->text, f->path);
 		line[i] = f->line;
 		kind[i] = f->kind;
 		flags[i] = (uint8_t)((f->is_library ? LIBRARY : 0) | (f->is_plumbing ? PLUMBING : 0) |
@@ -145,8 +145,8 @@ static void name_files(struct fm_bundle *b)
 	for (size_t i = 0; i < n; i++) { // files with lines come first, those with the hottest line before others
 		const struct fm_function *f = fm_analysis_function(b->a, b->files.items[i]);
 		struct fm_str text = source_of(p, &by_name, f->file);
-		name[i] = fm_text_table_name(&b->text, f->file);
-		source[i] = fm_text_table_whole(&b->text, text, room);
+		name[i] = fm_string_table_name(&b->text, f->file);
+		source[i] = fm_string_table_whole(&b->text, text, room);
 		room -= source[i] ? text.len : 0;
 		flags[i] = f->is_library ? LIBRARY : 0;
 	}

@@ -115,11 +115,13 @@ void fm_bundle_add_tree(struct fm_bundle *b)
 	double *shares = fm_prune_shares(&b->a->tally, &b->a->view);
 	struct sums sums;
 	// Many threads in the same nodes make more cells than nodes: then fewer nodes have to do.
-	for (size_t max_nodes = b->limits->max_nodes;; max_nodes /= 2) {
+	for (size_t max_nodes = b->limits->max_nodes;;) {
 		fm_prune(&b->tree, &b->a->view, shares, max_nodes);
 		sum_cells(b, &sums);
 		if (sums.items.n <= b->limits->max_cells || max_nodes <= 1)
 			break;
+		// The heaviest nodes are the ones that many threads share: fewer nodes have more cells each.
+		max_nodes = (size_t)((double)max_nodes * 0.7 * (double)b->limits->max_cells / (double)sums.items.n);
 		fm_vec_deinit(&sums.items);
 		fm_pruned_deinit(&b->tree);
 	}
@@ -136,28 +138,22 @@ static double to_grain(uint64_t ns)
 	return nearbyint(fm_seconds(ns) * 0x1p20) * 0x1p-20;
 }
 
-enum fm_err fm_bundle_add_samples(struct fm_bundle *b, struct fm_diag *diag)
+void fm_bundle_add_samples(struct fm_bundle *b)
 {
-	struct fm_timeline t;
-	enum fm_err err = fm_timeline_read(&t, b->a, b->limits->max_samples, diag);
-	if (err)
-		return err;
-	b->n_merged_samples = t.n_merged;
-	double *time_s = fm_columns_f64(&b->columns, "sample.time_s", t.n_runs);
-	uint32_t *thread = fm_columns_u32(&b->columns, "sample.thread", t.n_runs);
-	uint32_t *node = fm_columns_u32(&b->columns, "sample.node", t.n_runs);
-	uint8_t *class = fm_columns_u8(&b->columns, "sample.class", t.n_runs);
-	float *weight_s = fm_columns_f32(&b->columns, "sample.weight_s", t.n_runs);
+	const struct fm_timeline *t = &b->timeline;
+	double *time_s = fm_columns_f64(&b->columns, "sample.time_s", t->n_runs);
+	uint32_t *thread = fm_columns_u32(&b->columns, "sample.thread", t->n_runs);
+	uint32_t *node = fm_columns_u32(&b->columns, "sample.node", t->n_runs);
+	uint8_t *class = fm_columns_u8(&b->columns, "sample.class", t->n_runs);
+	float *weight_s = fm_columns_f32(&b->columns, "sample.weight_s", t->n_runs);
 	size_t at = 0;
-	for (size_t i = 0; i < t.threads.n; i++)
-		for (size_t k = 0; k < t.threads.items[i].runs.n; k++, at++) {
-			const struct fm_timeline_run *run = &t.threads.items[i].runs.items[k];
+	for (size_t i = 0; i < t->threads.n; i++)
+		for (size_t k = 0; k < t->threads.items[i].runs.n; k++, at++) {
+			const struct fm_timeline_run *run = &t->threads.items[i].runs.items[k];
 			time_s[at] = to_grain(run->start_ns > b->start_ns ? run->start_ns - b->start_ns : 0);
 			thread[at] = (uint32_t)i;
 			node[at] = b->tree.kept[run->node];
 			class[at] = run->class;
 			weight_s[at] = (float)to_grain(run->weight_ns);
 		}
-	fm_timeline_deinit(&t);
-	return FM_OK;
 }

@@ -1,8 +1,9 @@
 // Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
 // share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
-//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] [--even] [--walk]
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] [--even|--fresh] [--walk]
 // --shared is how many of their 30 frames stacks have in common with another one at least (8): the more, the fewer nodes
-// the tree has. --even picks every stack equally often instead of a few hot ones. --flush-ms is in the time of the
+// the tree has. --even picks every stack equally often instead of a few hot ones; --fresh makes sure that each is met, most of
+// them once, and spends the rest of the time in 20,000 of them, as long captures do. --flush-ms is in the time of the
 // profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a collector does. The
 // last line tells how fast it was.
 #include <inttypes.h>
@@ -47,7 +48,7 @@ struct options {
 	const char *path;
 	uint64_t n_samples, seed, flush_ns;
 	uint32_t n_threads, n_stacks, n_shared;
-	bool walk, even;
+	bool walk, even, fresh;
 };
 
 struct frame {
@@ -151,6 +152,18 @@ static uint32_t stack_id(struct fm_writer *w, const struct options *o, uint32_t 
 	return leaf_ids[stack] = id;
 }
 
+static uint32_t pick_stack(const struct options *o, uint64_t sample)
+{
+	static uint32_t n_met;
+	if (o->even)
+		return (uint32_t)below(o->n_stacks);
+	if (!o->fresh)
+		return skewed(o->n_stacks);
+	if ((double)n_met * (double)o->n_samples < 1.01 * (double)sample * o->n_stacks && n_met < o->n_stacks)
+		return n_met++;
+	return skewed(FM_MIN(o->n_stacks, 20000u));
+}
+
 static void write_samples(struct fm_writer *w, const struct options *o, struct thread *threads)
 {
 	uint64_t next_flush_ns = 1000000000u + o->flush_ns;
@@ -162,7 +175,7 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 		if (dice % 64 == 0)
 			t->time_ns += below(50000000); // slept
 		if (dice >> 8 & 1)
-			t->stack = o->even ? (uint32_t)below(o->n_stacks) : skewed(o->n_stacks);
+			t->stack = pick_stack(o, i);
 		if ((dice >> 16) % 200 == 0)
 			t->cpu = (uint32_t)below(16);
 		struct fm_sample sample = {
@@ -187,8 +200,9 @@ int main(int argc, char **argv)
 {
 	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000, .n_shared = 8 };
 	if (argc < 3) {
-		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] "
-		      "[--even] [--walk]\n",
+		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms "
+		      "N] "
+		      "[--even|--fresh] [--walk]\n",
 		      stderr);
 		return 2;
 	}
@@ -196,8 +210,12 @@ int main(int argc, char **argv)
 	o.n_samples = strtoull(argv[2], NULL, 0);
 	for (int i = 3; i < argc; i++) {
 		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
-		if (!strcmp(argv[i], "--walk") || !strcmp(argv[i], "--even")) {
-			*(argv[i][2] == 'w' ? &o.walk : &o.even) = true;
+		bool *flag = !strcmp(argv[i], "--walk")    ? &o.walk
+			     : !strcmp(argv[i], "--even")  ? &o.even
+			     : !strcmp(argv[i], "--fresh") ? &o.fresh
+							   : NULL;
+		if (flag) {
+			*flag = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--seed"))

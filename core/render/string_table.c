@@ -1,17 +1,17 @@
-#include "render/text_table.h"
+#include "render/string_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
 
-void fm_text_table_init(struct fm_text_table *t, size_t max_bytes)
+void fm_string_table_init(struct fm_string_table *t, size_t max_bytes)
 {
-	*t = (struct fm_text_table){ .max_bytes = max_bytes };
+	*t = (struct fm_string_table){ .max_bytes = max_bytes };
 	fm_intern_id(&t->ids, FM_STR_LIT(""), NULL);
 }
 
-void fm_text_table_deinit(struct fm_text_table *t)
+void fm_string_table_deinit(struct fm_string_table *t)
 {
 	fm_intern_deinit(&t->ids);
 }
@@ -24,7 +24,7 @@ static bool is_plain(struct fm_str s)
 	return true;
 }
 
-static uint32_t intern(struct fm_text_table *t, struct fm_str s)
+static uint32_t intern(struct fm_string_table *t, struct fm_str s)
 {
 	if (t->n_bytes + s.len > t->max_bytes) {
 		t->n_left_out++;
@@ -38,7 +38,7 @@ static uint32_t intern(struct fm_text_table *t, struct fm_str s)
 }
 
 // At most max_bytes of s as valid UTF-8. What was longer ends in an ellipsis.
-static uint32_t add(struct fm_text_table *t, struct fm_str s, uint32_t max_bytes)
+static uint32_t add(struct fm_string_table *t, struct fm_str s, uint32_t max_bytes)
 {
 	if (s.len <= max_bytes && is_plain(s))
 		return intern(t, s);
@@ -53,19 +53,19 @@ static uint32_t add(struct fm_text_table *t, struct fm_str s, uint32_t max_bytes
 	return id;
 }
 
-uint32_t fm_text_table_name(struct fm_text_table *t, struct fm_str s)
+uint32_t fm_string_table_name(struct fm_string_table *t, struct fm_str s)
 {
-	return s.len ? add(t, s, FM_TEXT_NAME_BYTES) : 0;
+	return s.len ? add(t, s, FM_STRING_NAME_BYTES) : 0;
 }
 
-uint32_t fm_text_table_whole(struct fm_text_table *t, struct fm_str s, size_t max_bytes)
+uint32_t fm_string_table_whole(struct fm_string_table *t, struct fm_str s, size_t max_bytes)
 {
 	// Each undecodable byte becomes three.
 	size_t longest = is_plain(s) ? s.len : (size_t)s.len * 3 + 7;
 	return s.len && s.len <= max_bytes && longest < UINT32_MAX ? add(t, s, (uint32_t)longest) : 0;
 }
 
-void fm_text_table_columns(const struct fm_text_table *t, struct fm_columns *c)
+void fm_string_table_columns(const struct fm_string_table *t, struct fm_columns *c)
 {
 	size_t n = t->ids.strings.n;
 	uint32_t *offset = fm_columns_u32(c, "string.offset", n + 1);
