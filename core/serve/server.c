@@ -79,15 +79,25 @@ static void wait_for_end(struct fm_session *s, const sigset_t *ends)
 	atomic_store(&s->is_stopping, true);
 }
 
+// An address with a NUL in it is not the one before the NUL: made into one that is in no table.
+static size_t unescape(void *cls, struct MHD_Connection *connection, char *text)
+{
+	size_t len = MHD_http_unescape(text);
+	if (memchr(text, 0, len))
+		memset(text, '?', len);
+	return len;
+}
+
 static struct MHD_Daemon *start(struct fm_session *s, uint16_t port)
 {
 	struct sockaddr_in address = { .sin_family = AF_INET,
 				       .sin_port = htons(port),
 				       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	struct MHD_Daemon *daemon = MHD_start_daemon(
-		MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, port, NULL, NULL,
-		fm_routes_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address, MHD_OPTION_CONNECTION_LIMIT,
-		(unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_END);
+	struct MHD_Daemon *daemon =
+		MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, port,
+				 NULL, NULL, fm_routes_answer, s, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&address,
+				 MHD_OPTION_CONNECTION_LIMIT, (unsigned)MAX_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+				 (unsigned)IDLE_SECONDS, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
 	const union MHD_DaemonInfo *info = daemon ? MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT) : NULL;
 	s->port = info ? info->port : 0;
 	return daemon;
