@@ -118,8 +118,11 @@ static void add_rows(struct builder *b, const struct fm_analysis *a, int side)
 			fm_vec_push(&b->c->lines, (struct fm_compare_row){ .function = function, .line = row->line });
 		}
 		struct fm_compare_row *to = &b->c->lines.items[*at];
-		uint64_t ns = fm_weight_cpu_ns(&row->weight);
+		const uint64_t *by_class = row->weight.ns;
+		uint64_t ns = by_class[FM_CLASS_PYTHON] + by_class[FM_CLASS_NATIVE] + by_class[FM_CLASS_SYSTEM];
 		double v = variance(&t, &row->weight);
+		for (unsigned k = 0; side == 1 && k < FM_N_CLASSES; k++)
+			to->class_ns[k] += by_class[k];
 		to->self_ns[side] += ns;
 		to->total_ns[side] += ns;
 		to->self_variance[side] += v;

@@ -17,9 +17,11 @@ struct fm_compare_cell {
 };
 
 struct fm_compare_row {
-	uint32_t function;                          // of the functions here
-	uint32_t line;                              // lines only
-	uint64_t self_ns[2], total_ns[2];           // CPU time; of a line both are the same
+	uint32_t function; // of the functions here
+	uint32_t line;     // lines only
+	uint64_t self_ns[2],
+		total_ns[2]; // CPU time; of a line both are the same, without the collector's part as in the report
+	uint64_t class_ns[FM_N_CLASSES];            // lines only: the new capture's
 	double self_variance[2], total_variance[2]; // s^2
 };
 

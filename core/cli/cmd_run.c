@@ -17,6 +17,7 @@
 #include "cli/options.h"
 #include "cli/target.h"
 #include "render/render.h"
+#include "serve/browser.h"
 
 static int make_dirs(char *path)
 {
@@ -70,12 +71,25 @@ static void copy_script(const char *script, const char *dir)
 			break; // a full disk; the capture says so itself
 }
 
+// The viewer with the capture inside. A program without the page says so only to who asked for it.
+static void leave_page(const char *profile, const char *dir, const struct fm_view_options *view, bool is_open)
+{
+	char path[4200];
+	struct fm_diag diag;
+	snprintf(path, sizeof(path), "%s/report.html", dir);
+	enum fm_err err = fm_render_html(NULL, profile, path, view, &diag);
+	if (!err && is_open && !fm_open_in_browser(path))
+		fm_say("no display to open it on; the page is %s", path);
+	if (err && (is_open || err != FM_E_UNSUPPORTED))
+		fm_say("%s", diag.text);
+}
+
 int fm_cmd_run(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom";
-	bool is_quiet = false, is_cpu = false;
+	bool is_quiet = false, is_cpu = false, is_open = false;
 	const struct fm_option options[] = {
 		{ NULL, 'm', FM_OPT_TEXT, &module, "MODULE", "run a module, as python -m does" },
 		{ "python", 0, FM_OPT_TEXT, &python, "PATH",
@@ -94,6 +108,7 @@ int fm_cmd_run(int argc, char **argv)
 		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
 	};
@@ -152,6 +167,7 @@ int fm_cmd_run(int argc, char **argv)
 	view.width = 120;
 	if (fm_render_write("text", profile, results, &view, &diag))
 		fm_say("%s", diag.text);
+	leave_page(profile, dir, &view, is_open);
 out:
 	fm_target_deinit(&target);
 	return exit_code;

@@ -118,7 +118,11 @@ static void add_lines(struct diff *d)
 	uint32_t *file = fm_columns_u32(&d->columns, "line.file", n);
 	uint32_t *line = fm_columns_u32(&d->columns, "line.line", n);
 	uint32_t *function = fm_columns_u32(&d->columns, "line.function", n);
-	double *total_s = fm_columns_f64(&d->columns, "line.total_s", n);
+	static const char *const names[FM_N_CLASSES] = { "line.python_s", "line.native_s",   "line.system_s",
+							 "line.gc_s",     "line.gil_wait_s", "line.wait_s" };
+	double *class_s[FM_N_CLASSES];
+	for (unsigned k = 0; k < FM_N_CLASSES; k++)
+		class_s[k] = fm_columns_f64(&d->columns, names[k], n);
 	double *base_s = fm_columns_f64(&d->columns, "line.base_s", n);
 	double *plus_minus_s = fm_columns_f64(&d->columns, "line.plus_minus_s", n);
 	uint8_t *significant = fm_columns_u8(&d->columns, "line.significant", n);
@@ -135,7 +139,8 @@ static void add_lines(struct diff *d)
 		file[i] = (uint32_t)*at;
 		line[i] = row->line;
 		function[i] = row->function;
-		total_s[i] = fm_seconds(row->total_ns[1]);
+		for (unsigned k = 0; k < FM_N_CLASSES; k++)
+			class_s[k][i] = fm_seconds(row->class_ns[k]);
 		base_s[i] = fm_seconds(row->total_ns[0]);
 		plus_minus_s[i] = half_interval(row->total_variance);
 		significant[i] = fm_compare_is_significant(c, row->total_ns, row->total_variance);

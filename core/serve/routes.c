@@ -52,8 +52,8 @@ static enum MHD_Result finish(const struct request *r, unsigned status, struct M
 static enum MHD_Result say(const struct request *r, unsigned status, const char *text)
 {
 	return finish(r, status,
-		    MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY),
-		    "text/plain; charset=utf-8");
+		      MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY),
+		      "text/plain; charset=utf-8");
 }
 
 static enum MHD_Result hand_over(const struct request *r, struct fm_answer answer, bool is_gzip, const char *type)
@@ -72,8 +72,8 @@ static enum MHD_Result refuse(const struct request *r, enum fm_err err, const st
 static enum MHD_Result answer_page(const struct request *r)
 {
 	return finish(r, MHD_HTTP_OK,
-		    MHD_create_response_from_buffer(fm_page_len, (void *)(uintptr_t)fm_page, MHD_RESPMEM_PERSISTENT),
-		    "text/html; charset=utf-8");
+		      MHD_create_response_from_buffer(fm_page_len, (void *)(uintptr_t)fm_page, MHD_RESPMEM_PERSISTENT),
+		      "text/html; charset=utf-8");
 }
 
 static bool parse_seconds(const char *text, double *ret)

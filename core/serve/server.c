@@ -1,18 +1,16 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "render/page.h"
+#include "serve/browser.h"
 #include "serve/routes.h"
 #include "serve/serve.h"
 
@@ -35,31 +33,6 @@ static char *make_policy(void)
 		fm_buf_str(&policy, "default-src 'none'");
 	fm_buf_str(&policy, "; frame-ancestors 'none'");
 	return (char *)policy.data;
-}
-
-static void open_browser(const char *url)
-{
-	const char *display = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
-	if (!(display && *display) && !(wayland && *wayland))
-		return;
-	pid_t pid = fork();
-	if (pid == 0) {
-		sigset_t none;
-		sigemptyset(&none);
-		sigprocmask(SIG_SETMASK, &none, NULL);
-		if (fork() != 0) // the browser's starter is nobody's child: no zombie, and Ctrl-C is not for it
-			_exit(0);
-		setsid();
-		int null = open("/dev/null", O_RDWR);
-		dup2(null, STDIN_FILENO);
-		dup2(null, STDOUT_FILENO);
-		dup2(null, STDERR_FILENO);
-		execlp("xdg-open", "xdg-open", url, (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0)
-		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-			;
 }
 
 static bool is_page_gone(struct fm_session *s)
@@ -135,7 +108,7 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 		fflush(stdout);
 		fm_say("the viewer is at the address above; close the page or press Ctrl-C to end");
 		if (o->opens_browser)
-			open_browser(url);
+			fm_open_in_browser(url);
 		wait_for_end(&s, &ends);
 		MHD_stop_daemon(daemon);
 	}
