@@ -7,7 +7,9 @@ import { metricById, metricsOf } from "./data/metrics";
 import type { Theme } from "./draw/colour";
 import { stats } from "./draw/stats";
 import { Source } from "./state/source";
+import type { State } from "./state/state";
 import { Store } from "./state/store";
+import { translate } from "./state/translate";
 import { AppContext, type App, type MenuRequest } from "./ui/app_context";
 import { Menu } from "./ui/menu";
 import { availableViews, Help, Shell, useKeys } from "./ui/shell";
@@ -70,8 +72,29 @@ class Fence extends Component<{ children: ComponentChildren; name: string }, { e
 	}
 }
 
-function Page({ capture, store, source, isLive, isStale }: { capture: Capture; store: Store; source: Source; isLive: boolean; isStale: boolean }) {
+// The comparison is a capture of its own; these views are about it.
+function isAboutDiff(state: State): boolean {
+	return state.view === "diff" || (state.view === "flame" && state.colour === "change");
+}
+
+interface PageProps {
+	first: Capture;
+	diff: Capture | null;
+	store: Store;
+	source: Source;
+	isLive: boolean;
+	isStale: boolean;
+}
+
+function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 	const [state, setState] = useState(store.state);
+	const captureOf = (s: State) => (diff && isAboutDiff(s) ? diff : first);
+	const capture = captureOf(state);
+	const link = (patch: Partial<State>): State => {
+		const next = { ...store.state, ...patch };
+		const [from, to] = [captureOf(store.state), captureOf(next)];
+		return from === to ? next : translate(next, from, to);
+	};
 	const [menu, setMenu] = useState<MenuRequest | null>(null);
 	const [isHelp, setHelp] = useState(false);
 	const [said, setSaid] = useState("");
@@ -84,7 +107,7 @@ function Page({ capture, store, source, isLive, isStale }: { capture: Capture; s
 		if (thread < 0 || thread >= capture.threads.n) return state.steps;
 		return [...state.steps.filter((s) => s.kind !== "thread"), { kind: "thread", keep: true, id: thread }];
 	}, [capture, state.thread, JSON.stringify(state.steps)]);
-	const app: App = { capture, state, set: (patch, replace) => store.set(patch, replace), source, theme, metric, metrics, steps, openMenu: setMenu, say: setSaid };
+	const app: App = { capture, hasDiff: diff !== null, state, link, set: (patch, replace) => store.set(link(patch), replace), source, theme, metric, metrics, steps, openMenu: setMenu, say: setSaid };
 	useKeys(app, () => setHelp(true));
 	useEffect(() => {
 		const command = (capture.report.command ?? []).map((w) => w.split("/").pop()).join(" ").slice(0, 80);
@@ -108,11 +131,13 @@ function Page({ capture, store, source, isLive, isStale }: { capture: Capture; s
 
 function Loader({ source, store }: { source: Source; store: Store }) {
 	const [capture, setCapture] = useState<Capture | null>(null);
+	const [diff, setDiff] = useState<Capture | null>(null);
 	const [problem, setProblem] = useState("");
 	const [isStale, setStale] = useState(false);
 	useEffect(() => {
 		const fail = (e: unknown) => setProblem(e instanceof Error ? e.message : String(e));
-		source.load().then((first) => {
+		source.load().then(async (first) => {
+			if (first.head.can_diff || document.getElementById("diff") || first.isDiff) setDiff(await source.loadDiff(first).catch(() => null));
 			setCapture(first);
 			if (!first.head.live) return;
 			let isAsking = false;
@@ -126,7 +151,7 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 		}, fail);
 		addEventListener("pagehide", () => source.sayBye());
 	}, []);
-	if (capture) return <Page capture={capture} store={store} source={source} isLive={Boolean(capture.head.live)} isStale={isStale} />;
+	if (capture) return <Page first={capture} diff={diff} store={store} source={source} isLive={Boolean(capture.head.live)} isStale={isStale} />;
 	if (problem) return <main class="problem" role="alert"><h1>Fathom</h1><p>{problem}</p></main>;
 	return <main class="problem" role="status"><p>Reading the profile…</p></main>;
 }

@@ -75,8 +75,9 @@ export class CaptureBuilder {
 		this.cells.set(key, c);
 	}
 
-	sample(time: number, thread: number, node: number, cls: number, weight: number): void {
-		this.samples.push({ time, thread, node, cls, weight });
+	// A sample that ends at `end`.
+	sample(end: number, thread: number, node: number, cls: number, weight: number): void {
+		this.samples.push({ time: Math.max(0, end - weight), thread, node, cls, weight });
 		this.cell(node, thread, cls, weight);
 	}
 
@@ -228,7 +229,7 @@ export class CaptureBuilder {
 		}));
 		if (points.length > 0) w.f32("line_timeline.bytes", points);
 		if (this.isDiff) {
-			w.f64("line.base_python_s", list.map((r) => r.base));
+			w.f64("line.base_s", list.map((r) => r.base));
 			w.u8("line.significant", list.map((r) => Number(Math.abs(r.base - r.v[0] - r.v[1] - r.v[2]) > 0.05)));
 		}
 	}
@@ -549,7 +550,7 @@ export function big(nNodes: number, nSamples: number, nFunctions = 4000): Bundle
 	w.f64("thread.wall_s", new Array(8).fill(end));
 	w.f64("thread.start_s", new Array(8).fill(0));
 	w.f64("thread.end_s", new Array(8).fill(end));
-	w.column("sample.time_s", Float64Array.from({ length: perThread * 8 }, (_, i) => ((i % perThread) + 1) * tick));
+	w.column("sample.time_s", Float64Array.from({ length: perThread * 8 }, (_, i) => (i % perThread) * tick));
 	w.column("sample.thread", Uint32Array.from({ length: perThread * 8 }, (_, i) => Math.floor(i / perThread)));
 	w.column("sample.node", Uint32Array.from({ length: perThread * 8 }, () => Math.floor(random() * nNodes)));
 	w.column("sample.class", Uint8Array.from({ length: perThread * 8 }, () => (random() < 0.2 ? 1 : 0)));

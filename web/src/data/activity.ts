@@ -29,7 +29,7 @@ export function activityOf(capture: Capture, nodes: Uint8Array | null): Activity
 	if (samples)
 		for (let i = 0; i < samples.n; i++) {
 			if (samples.class[i] >= N_CLASSES || (nodes && !nodes[samples.node[i]])) continue;
-			spread(sums, samples.thread[i] * slices * N_CLASSES, slices, end / slices, 0, samples.time[i] - samples.weight[i], samples.time[i], samples.class[i]);
+			spread(sums, samples.thread[i] * slices * N_CLASSES, slices, end / slices, 0, samples.time[i], samples.time[i] + samples.weight[i], samples.class[i]);
 		}
 	return { slices, sums, end };
 }
@@ -40,24 +40,33 @@ export function activityIn(activity: Activity, samples: Samples | null, nodes: U
 	const width = (to - from) / columns;
 	const slice = activity.end / activity.slices;
 	if (slice > width && samples) {
-		const low = lowerBound(samples.time, samples.first[thread], samples.first[thread + 1], from);
-		for (let i = low; i < samples.first[thread + 1]; i++) {
-			const start = samples.time[i] - samples.weight[i];
-			// Samples of one thread do not overlap: the first that starts after the window ends the search.
-			if (start > to) break;
-			if (samples.class[i] < N_CLASSES && (!nodes || nodes[samples.node[i]])) spread(out, 0, columns, width, from, Math.max(from, start), Math.min(to, samples.time[i]), samples.class[i]);
-		}
+		for (let i = sampleAt(samples, thread, from); i < samples.first[thread + 1] && samples.time[i] <= to; i++)
+			if (samples.class[i] < N_CLASSES && (!nodes || nodes[samples.node[i]]))
+				spread(out, 0, columns, width, from, Math.max(from, samples.time[i]), Math.min(to, samples.time[i] + samples.weight[i]), samples.class[i]);
 		return;
 	}
 	const base = thread * activity.slices * N_CLASSES;
 	const first = Math.max(0, Math.floor(from / slice));
 	const last = Math.min(activity.slices - 1, Math.ceil(to / slice));
 	for (let s = first; s <= last; s++) {
-		// A slice is narrower than a column here: it goes to the one that has its middle.
-		const column = Math.floor(((s + 0.5) * slice - from) / width);
-		if (column < 0 || column >= columns) continue;
-		for (let c = 0; c < N_CLASSES; c++) out[column * N_CLASSES + c] += activity.sums[base + s * N_CLASSES + c];
+		// A slice is narrower than a column here, so it lies in one or in two; by share, or the sums would beat.
+		const place = (s * slice - from) / width;
+		const column = Math.floor(place);
+		const second = Math.min(1, Math.max(0, (place + slice / width - column - 1) * (width / slice)));
+		for (let c = 0; c < N_CLASSES; c++) {
+			const sum = activity.sums[base + s * N_CLASSES + c];
+			if (!(sum > 0)) continue;
+			if (column >= 0 && column < columns) out[column * N_CLASSES + c] += sum * (1 - second);
+			if (second > 0 && column + 1 >= 0 && column + 1 < columns) out[(column + 1) * N_CLASSES + c] += sum * second;
+		}
 	}
+}
+
+// The last sample of a thread that begins at or before a time, or its first: samples of one thread do not overlap.
+export function sampleAt(samples: Samples, thread: number, time: number): number {
+	const first = samples.first[thread];
+	const next = lowerBound(samples.time, first, samples.first[thread + 1], time);
+	return next < samples.first[thread + 1] && samples.time[next] === time ? next : Math.max(first, next - 1);
 }
 
 export function lowerBound(values: ArrayLike<number>, from: number, to: number, wanted: number): number {

@@ -8,6 +8,9 @@ export interface Limits {
 	nodes_left_out?: number;
 	samples_left_out?: number;
 	max_samples?: number;
+	functions_left_out?: number;
+	lines_left_out?: number;
+	texts_left_out?: number;
 }
 
 export interface Head {
@@ -17,7 +20,8 @@ export interface Head {
 	limits?: Limits;
 	title?: string;
 	live?: boolean;
-	diff?: boolean;
+	diff?: boolean; // a comparison: cells have a base
+	can_diff?: boolean; // the server has one to give
 	base?: Report;
 }
 

@@ -253,7 +253,11 @@ export function readCapture(bundle: Bundle): Capture {
 	const zones = readZones(r, nt);
 	let end = head.report.wall_s ?? 0;
 	for (let t = 0; t < nt; t++) end = Math.max(end, threads.end[t]);
-	if (samples) for (let t = 0; t < nt; t++) if (samples.first[t + 1] > samples.first[t]) end = Math.max(end, samples.time[samples.first[t + 1] - 1]);
+	if (samples)
+		for (let t = 0; t < nt; t++) {
+			const last = samples.first[t + 1] - 1;
+			if (last >= samples.first[t]) end = Math.max(end, samples.time[last] + samples.weight[last]);
+		}
 	const table = (prefix: string) => new Table(columns, prefix);
 	return {
 		head,

@@ -24,8 +24,7 @@ export function leftHeavy(tree: Tree): Layout {
 	const list = new Uint32Array(first[n]);
 	const fill = first.slice(0, n);
 	for (let i = 1; i < n; i++) if (width[i] > 0) list[fill[parent[i]]++] = i;
-	for (let i = 0; i < n; i++)
-		if (first[i + 1] - first[i] > 1) list.subarray(first[i], first[i + 1]).sort((a, b) => width[b] - width[a] || a - b);
+	for (let i = 0; i < n; i++) sortByWidth(list, first[i], first[i + 1], width);
 
 	// Level by level: a row is the children of the row above, in its order.
 	const node = new Uint32Array(list.length + 1);
@@ -57,6 +56,21 @@ export function leftHeavy(tree: Tree): Layout {
 	return { rows: starts.length - 1, rowStart: Uint32Array.from(starts), node: node.subarray(0, made), x0, x1, from: 0, to: n > 0 && width[0] > 0 ? width[0] : 1, leftOut: 0 };
 }
 
+// Most frames have a few callees, and for those a call of sort() costs more than the sorting.
+function sortByWidth(list: Uint32Array, from: number, to: number, width: Float64Array): void {
+	if (to - from > 24) {
+		list.subarray(from, to).sort((a, b) => width[b] - width[a] || a - b);
+		return;
+	}
+	for (let i = from + 1; i < to; i++) {
+		const child = list[i];
+		const w = width[child];
+		let j = i - 1;
+		for (; j >= from && width[list[j]] < w; j--) list[j + 1] = list[j];
+		list[j + 1] = child;
+	}
+}
+
 function widest(tree: Tree): Float64Array {
 	const { n, parent, self, total, base } = tree;
 	if (!base) return total;
@@ -68,10 +82,16 @@ function widest(tree: Tree): Float64Array {
 	return width;
 }
 
+// The same without the row of the root, where the first frame says all that it would.
+export function withoutRoot(layout: Layout): Layout {
+	if (layout.rows < 2) return layout;
+	return { ...layout, rows: layout.rows - 1, rowStart: layout.rowStart.subarray(1) };
+}
+
 const MAX_SPANS = 6_000_000;
 
 // One thread as it ran: a frame lasts from the first sample that has it to the last before one that has not.
-export function timeOrder(tree: Tree, samples: Samples, thread: number, range: [number, number] | null, wanted: Uint8Array): Layout {
+export function timeOrder(tree: Tree, samples: Samples, thread: number, range: [number, number] | null, wanted: Uint8Array, jitter = 0.003): Layout {
 	const depthOf = new Int32Array(tree.n);
 	for (let i = 1; i < tree.n; i++) depthOf[i] = depthOf[tree.parent[i]] + 1;
 	let size = 1 << 16;
@@ -112,16 +132,16 @@ export function timeOrder(tree: Tree, samples: Samples, thread: number, range: [
 	const path: number[] = [];
 	for (let i = samples.first[thread]; i < samples.first[thread + 1]; i++) {
 		const node = tree.of[samples.node[i]] ?? -1;
-		let start = samples.time[i] - samples.weight[i];
-		let end = samples.time[i];
+		let start = samples.time[i];
+		let end = start + samples.weight[i];
 		if (node < 0 || !wanted[samples.class[i]]) continue;
 		if (range) {
 			start = Math.max(start, range[0]);
 			end = Math.min(end, range[1]);
 			if (end <= start) continue;
 		}
-		// Samples are ticks: a gap of less than two weights is the schedule's jitter, not a pause of the program.
-		const isGap = leaf >= 0 && start - lastEnd > Math.max(2 * samples.weight[i], 1e-4);
+		// Samples are ticks: a gap of a few of them is the schedule's jitter, not a pause of the program.
+		const isGap = leaf >= 0 && start - lastEnd > jitter;
 		if (leaf >= 0 && !isGap) {
 			lastEnd = Math.max(lastEnd, Math.min(start, end));
 			start = lastEnd;

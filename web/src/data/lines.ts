@@ -44,7 +44,7 @@ function exactLines(capture: Capture): LineRow[] {
 			file: fileName(capture, t.get("file", i)),
 			line: t.get("line", i),
 			fn: t.get("function", i),
-			python: t.get("python_s", i),
+			python: t.has("python_s") ? t.get("python_s", i) : t.get("total_s", i),
 			native: t.get("native_s", i),
 			system: t.get("system_s", i),
 			wait: t.get("wait_s", i),
@@ -55,7 +55,7 @@ function exactLines(capture: Capture): LineRow[] {
 			average: t.get("avg_bytes", i),
 			copy: t.get("copy_bytes", i),
 			timeline: timelineOf(capture, i),
-			base: t.get("base_python_s", i) + t.get("base_native_s", i) + t.get("base_system_s", i),
+			base: t.get("base_s", i),
 			isSignificant: t.get("significant", i) !== 0,
 		});
 	return rows;

@@ -101,7 +101,7 @@ export function buildTree(capture: Capture, self: Float64Array, options: TreeOpt
 	fn[0] = -1;
 	module[0] = -1;
 	let made = 1;
-	const children = new Children(parent, key, Math.min(n, 1 << 16));
+	const children = new Children(parent, key, Math.min(n, 1 << 22));
 	const lineKeys = new Map<number, number>();
 	const focus = options.focus;
 	if (n > 0) of[0] = focus >= 0 ? -1 : 0;

@@ -16,8 +16,7 @@ export function eachTime(capture: Capture, steps: readonly Step[], useBase: bool
 		for (let i = 0; i < samples.n; i++) {
 			if ((threads && !threads[samples.thread[i]]) || (nodes && !nodes[samples.node[i]])) continue;
 			const weight = samples.weight[i];
-			// A sample stands for the time that ends at it.
-			const inside = Math.min(to, samples.time[i]) - Math.max(from, samples.time[i] - weight);
+			const inside = Math.min(to, samples.time[i] + weight) - Math.max(from, samples.time[i]);
 			if (inside > 0) visit(samples.node[i], samples.class[i], Math.min(inside, weight));
 		}
 		return;

@@ -61,12 +61,12 @@ function hash(n: number): number {
 function moduleColour(capture: Capture, fn: number, theme: Theme, rank: Map<number, number>): Rgb {
 	const { module, kind, flags } = capture.functions;
 	const shade = ((hash(fn) & 7) - 3.5) * 0.009;
-	const lightness = (theme === "light" ? 0.83 : 0.46) + shade;
+	const lightness = (theme === "light" ? 0.84 : 0.46) + shade;
 	if (kind[fn] === KIND_ERROR) return oklch(theme === "light" ? 0.72 : 0.45, 0.14, 25);
 	if (kind[fn] === KIND_THREAD || flags[fn] & FLAG_PLUMBING) return oklch(theme === "light" ? 0.88 : 0.36, 0.008, 250);
 	const place = rank.get(module[fn]) ?? hash(module[fn]);
 	const isOwn = kind[fn] === KIND_PYTHON && !(flags[fn] & FLAG_LIBRARY);
-	return oklch(lightness, isOwn ? 0.115 : 0.055, HUES[place % HUES.length]);
+	return oklch(lightness, isOwn ? 0.1 : 0.05, HUES[place % HUES.length]);
 }
 
 function changeColour(change: number, theme: Theme): Rgb {
@@ -76,23 +76,26 @@ function changeColour(change: number, theme: Theme): Rgb {
 	return oklch(lightness, 0.005 + 0.13 * strength, change < 0 ? 245 : 50);
 }
 
-export interface Palette {
-	node: Uint32Array; // pixels, one for each node of a tree
-}
+const ranksOf = new WeakMap<Capture, Map<number, number>>();
 
-// The modules with the most time get hues that differ; by chance alone two big ones would often share one.
-function ranks(capture: Capture, tree: Tree): Map<number, number> {
+// The modules with the most time get hues that differ; by chance alone two big ones would often share one. Counted over the
+// whole capture, so that a filter does not change what a colour means.
+function ranks(capture: Capture): Map<number, number> {
+	const known = ranksOf.get(capture);
+	if (known) return known;
+	const { cells, nodes, functions } = capture;
+	const byFunction = new Float64Array(functions.n);
+	for (let i = 0; i < cells.n; i++) if (cells.node[i] > 0) byFunction[nodes.fn[cells.node[i]]] += cells.weight[i];
 	const sums = new Map<number, number>();
-	for (let i = 1; i < tree.n; i++) {
-		const m = capture.functions.module[tree.fn[i]];
-		sums.set(m, (sums.get(m) ?? 0) + tree.self[i]);
-	}
+	for (let f = 0; f < functions.n; f++) sums.set(functions.module[f], (sums.get(functions.module[f]) ?? 0) + byFunction[f]);
 	const order = [...sums].sort((a, b) => b[1] - a[1]);
-	return new Map(order.slice(0, HUES.length).map(([m], place) => [m, place]));
+	const ranks = new Map(order.slice(0, HUES.length).map(([m], place) => [m, place]));
+	ranksOf.set(capture, ranks);
+	return ranks;
 }
 
 export function modulePixels(capture: Capture, tree: Tree, theme: Theme): Uint32Array {
-	const rank = ranks(capture, tree);
+	const rank = ranks(capture);
 	const known = new Uint32Array(capture.functions.n);
 	const pixels = new Uint32Array(tree.n);
 	pixels[0] = pixel(rootColour(theme));

@@ -234,7 +234,7 @@ export class FlameChart {
 			this.widths.set(short, width);
 		}
 		if (width <= room) return short;
-		const keep = Math.floor((room / width) * short.length) - 1;
+		const keep = Math.floor((room / width) * short.length * 0.95 - 1.2);
 		return keep < 2 ? "" : `${short.slice(0, keep)}…`;
 	}
 

@@ -39,7 +39,7 @@ const GAP_Y = 58;
 const SWEEPS = 12;
 
 // Edges that close a cycle, found by a walk with its own stack; they are drawn, but do not decide layers.
-function backEdges(ids: number[], edges: { from: number; to: number; weight: number }[]): Set<number> {
+function backEdges(ids: number[], edges: Edge[]): Set<number> {
 	const out = new Map<number, number[]>(ids.map((id) => [id, []]));
 	edges.forEach((e, i) => out.get(e.from)?.push(i));
 	for (const list of out.values()) list.sort((a, b) => edges[b].weight - edges[a].weight);
@@ -71,7 +71,55 @@ function backEdges(ids: number[], edges: { from: number; to: number; weight: num
 	return back;
 }
 
-export function layered(sizes: { id: number; width: number; height: number }[], edges: { from: number; to: number; weight: number }[]): Drawing {
+interface Size {
+	id: number;
+	width: number;
+	height: number;
+}
+interface Edge {
+	from: number;
+	to: number;
+	weight: number;
+}
+
+const GAP_PARTS = 60;
+
+// Parts that no call connects are drawn one beside the other, the heaviest first: together they would only push each other away.
+export function layered(sizes: Size[], edges: Edge[]): Drawing {
+	const root = new Map<number, number>(sizes.map((s) => [s.id, s.id]));
+	const find = (id: number): number => {
+		let r = id;
+		while (root.get(r) !== r) r = root.get(r) as number;
+		root.set(id, r);
+		return r;
+	};
+	for (const e of edges) root.set(find(e.from), find(e.to));
+	const parts = new Map<number, { sizes: Size[]; edges: Edge[]; weight: number }>();
+	for (const s of sizes) {
+		const known = parts.get(find(s.id));
+		if (known) known.sizes.push(s);
+		else parts.set(find(s.id), { sizes: [s], edges: [], weight: 0 });
+	}
+	for (const e of edges) {
+		const part = parts.get(find(e.from));
+		part?.edges.push(e);
+		if (part) part.weight = Math.max(part.weight, e.weight);
+	}
+	const whole: Drawing = { boxes: [], lines: [], width: 0, height: 0 };
+	for (const part of [...parts.values()].sort((a, b) => b.weight - a.weight)) {
+		const drawn = layeredPart(part.sizes, part.edges);
+		const shift = whole.boxes.length > 0 ? whole.width + GAP_PARTS : 0;
+		for (const box of drawn.boxes) box.x += shift;
+		for (const line of drawn.lines) for (const point of line.points) point.x += shift;
+		whole.boxes.push(...drawn.boxes);
+		whole.lines.push(...drawn.lines);
+		whole.width = shift + drawn.width;
+		whole.height = Math.max(whole.height, drawn.height);
+	}
+	return whole;
+}
+
+function layeredPart(sizes: Size[], edges: Edge[]): Drawing {
 	const boxes = new Map<number, Box>(sizes.map((s) => [s.id, { ...s, x: 0, y: 0, layer: 0 }]));
 	const back = backEdges([...boxes.keys()], edges);
 	const forward = edges.filter((e, i) => !back.has(i) && e.from !== e.to);

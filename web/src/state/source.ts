@@ -34,11 +34,7 @@ export class Source {
 	}
 
 	async load(): Promise<Capture> {
-		if (this.element) {
-			const bytes = fromBase64(this.element.textContent ?? "");
-			this.element.textContent = ""; // it would be held twice
-			return readCapture(decodeBundle(await gunzip(bytes)));
-		}
+		if (this.element) return this.unpack(this.element);
 		if (location.protocol === "file:") throw new BundleError("This page has no profile in it; make one with: fathom view --html OUT profile.fathom");
 		return this.loadFrom("bundle");
 	}
@@ -53,8 +49,21 @@ export class Source {
 		if (answer.status === 401 || answer.status === 403)
 			throw new BundleError("This address is not the one that fathom view printed: its token is missing or old. Open the printed address.");
 		if (!answer.ok) throw new BundleError(`The server of this page answered ${answer.status}; start it again with fathom view.`);
-		const capture = readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
-		return path === "bundle" && capture.head.diff && !capture.isDiff ? this.loadFrom("diff") : capture;
+		return readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
+	}
+
+	// What `fathom view BASE NEW` compares, or null.
+	async loadDiff(capture: Capture): Promise<Capture | null> {
+		if (capture.isDiff) return capture;
+		const element = document.getElementById("diff");
+		if (element) return this.unpack(element);
+		return this.isServed && capture.head.can_diff ? this.loadFrom("diff") : null;
+	}
+
+	private async unpack(element: HTMLElement): Promise<Capture> {
+		const bytes = fromBase64(element.textContent ?? "");
+		element.textContent = ""; // it would be held twice
+		return readCapture(decodeBundle(await gunzip(bytes)));
 	}
 
 	async sourceText(file: number): Promise<string | null> {

@@ -9,8 +9,10 @@ import type { Source } from "../state/source";
 import type { State } from "../state/state";
 
 export interface App {
-	capture: Capture;
+	capture: Capture; // the one that the view is about
+	hasDiff: boolean;
 	state: State;
+	link: (patch: Partial<State>) => State; // the state that a change leads to
 	set: (patch: Partial<State>, replace?: boolean) => void;
 	source: Source;
 	theme: Theme;

@@ -25,18 +25,18 @@ export function availableViews(app: App): ViewName[] {
 		source: capture.files.n > 0 || capture.lines.n > 0,
 		functions: true,
 		graph: true,
-		diff: capture.isDiff,
+		diff: app.hasDiff,
 	};
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
 }
 
 // A link that a middle click opens in a new tab, and that a plain click follows without a load.
 export function StateLink({ patch, children, ...rest }: { patch: Partial<State>; children: ComponentChildren; class?: string; "aria-current"?: "page" | undefined }) {
-	const { state, set } = useApp();
+	const { link, set } = useApp();
 	return (
 		<a
 			{...rest}
-			href={writeHash({ ...state, ...patch })}
+			href={writeHash(link(patch))}
 			onClick={(e) => {
 				if (e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
 				e.preventDefault();

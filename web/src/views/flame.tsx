@@ -10,7 +10,7 @@ import { functionName, functionPlace, moduleName, nodeName, threadName } from ".
 import { ClassLegend } from "../ui/bars";
 import { busiestThread, useFlame, useSandwich, type FlameData } from "./flame_data";
 import { FunctionList } from "./function_list";
-import type { Mode } from "../state/state";
+import type { Colour, Mode } from "../state/state";
 
 const MODE_NAMES: Record<Mode, string> = { time: "Time order", left: "Left heavy", sandwich: "Sandwich" };
 
@@ -40,10 +40,10 @@ function Controls({ app, matches }: { app: App; matches: FlameData["matches"] })
 			</div>
 			<label class="field">
 				Colour{" "}
-				<select value={state.colour} onChange={(e) => set({ colour: e.currentTarget.value as "module" | "class" | "change" })}>
+				<select value={state.colour} onChange={(e) => set({ colour: e.currentTarget.value as Colour })}>
 					<option value="module">by module</option>
 					<option value="class">by kind of time</option>
-					{capture.isDiff && <option value="change">by change</option>}
+					{app.hasDiff && <option value="change">by change</option>}
 				</select>
 			</label>
 			<Toggle label="Only my code" hint="Libraries and native code give their time to the line of yours that called them" isOn={state.mine} onChange={(mine) => set({ mine, zoom: null })} />

@@ -2,7 +2,7 @@
 import { useMemo } from "preact/hooks";
 import { rangeOf } from "../data/filter";
 import { dominantClasses } from "../data/dominant";
-import { leftHeavy, timeOrder, type Layout } from "../data/layout";
+import { leftHeavy, timeOrder, withoutRoot, type Layout } from "../data/layout";
 import { matcherOf, matchingFunctions, matchTree, type TreeMatches } from "../data/search";
 import { buildCallers, buildTree, type Tree, type TreeOptions } from "../data/tree";
 import { selfWeights } from "../data/weights";
@@ -76,7 +76,7 @@ export function useFlame(app: App): FlameData {
 		if (!isTimed || !capture.samples) return leftHeavy(tree);
 		const wanted = new Uint8Array(256);
 		for (const c of app.metric.classes) wanted[c] = 1;
-		return timeOrder(tree, capture.samples, thread, rangeOf(steps), wanted);
+		return timeOrder(tree, capture.samples, thread, rangeOf(steps), wanted, 3 / (capture.report.rate_hz || 1000));
 	}, [tree, isTimed, isTimed ? thread : -1]);
 	return { tree, layout, pixels: usePixels(app, tree), matches: useMatches(app, tree) };
 }
@@ -87,8 +87,8 @@ export function useSandwich(app: App, fn: number): { callers: FlameData; callees
 	const key = JSON.stringify({ ...optionsOf(app), focus: -1, fn });
 	const callers = useMemo(() => buildCallers(capture, self, fn, optionsOf(app)), [self, key]);
 	const callees = useMemo(() => buildTree(capture, self, { ...optionsOf(app), focus: fn }), [self, key]);
-	const above = useMemo(() => leftHeavy(callers), [callers]);
-	const below = useMemo(() => leftHeavy(callees), [callees]);
+	const above = useMemo(() => withoutRoot(leftHeavy(callers)), [callers]);
+	const below = useMemo(() => withoutRoot(leftHeavy(callees)), [callees]);
 	return {
 		callers: { tree: callers, layout: above, pixels: usePixels(app, callers), matches: useMatches(app, callers) },
 		callees: { tree: callees, layout: below, pixels: usePixels(app, callees), matches: useMatches(app, callees) },

@@ -2,7 +2,8 @@
 import { useMemo } from "preact/hooks";
 import { FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
 import { amount, bytes, count, seconds, share } from "../data/format";
-import { functionSums } from "../data/functions";
+import { functionSums, type FunctionSums } from "../data/functions";
+import { selfWeights } from "../data/weights";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, Meter } from "../ui/bars";
@@ -32,12 +33,18 @@ export interface FunctionTable {
 	hasCalls: boolean;
 }
 
+// Where the program's own rows say everything, only the whole is missing.
+function noSums(capture: App["capture"], metric: App["metric"]): FunctionSums {
+	const none = new Float64Array(capture.functions.n);
+	return { self: none, total: none, all: selfWeights(capture, metric, []).reduce((a, b) => a + b, 0) };
+}
+
 export function useFunctionRows(app: App): FunctionTable {
 	const { capture, metric, steps } = app;
 	return useMemo(() => {
-		const sums = functionSums(capture, metric, steps);
 		const t = capture.functionRows;
 		const isExact = steps.length === 0 && metric.id === "cpu" && t.n > 0;
+		const sums = isExact ? noSums(capture, metric) : functionSums(capture, metric, steps);
 		const at = new Int32Array(capture.functions.n).fill(-1);
 		const which = t.column("function");
 		for (let i = 0; i < t.n; i++) if (which && which[i] < at.length) at[which[i]] = i;

@@ -1,5 +1,5 @@
 // The call graph as a drawing, pruned to what matters, and the same calls as a sunburst.
-import { useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { FLAG_PLUMBING, KIND_THREAD } from "../data/capture";
 import { amount, share } from "../data/format";
 import { edgesOf, functionSums } from "../data/functions";
@@ -10,6 +10,14 @@ import { functionMenu } from "../ui/function_menu";
 import { functionName, functionPlace } from "../ui/names";
 import { Sunburst } from "./sunburst";
 
+interface View {
+	x: number;
+	y: number;
+	w: number;
+	h: number;
+}
+
+const LEAST_SCALE = 0.7;
 const MAX_BOXES = 120;
 const EDGE_SHARE = 0.1; // per cent
 
@@ -42,6 +50,10 @@ function path({ points }: Line): string {
 	return d;
 }
 
+function centred(whole: View, w: number, h: number): View {
+	return { x: whole.x + (whole.w - w) / 2, y: whole.h < h ? whole.y : whole.y + (whole.h - h) / 2, w, h };
+}
+
 function clip(text: string, chars: number): string {
 	return text.length > chars ? `${text.slice(0, chars - 1)}…` : text;
 }
@@ -67,10 +79,22 @@ function Graph({ app }: { app: App }) {
 	const { capture, theme, metric, set, state } = app;
 	const { drawing, sums, leftOut } = useGraph(app);
 	const svg = useRef<SVGSVGElement>(null);
-	const [view, setView] = useState<{ x: number; y: number; w: number; h: number } | null>(null);
-	const drag = useRef<{ x: number; y: number; view: { x: number; y: number; w: number; h: number }; moved: boolean } | null>(null);
+	const [view, setView] = useState<View | null>(null);
+	const drag = useRef<{ x: number; y: number; view: View; moved: boolean } | null>(null);
 	const whole = { x: -20, y: -20, w: drawing.width + 40, h: drawing.height + 40 };
-	const box = view ?? whole;
+	const [opening, setOpening] = useState<View | null>(null);
+	const box = view ?? opening ?? whole;
+	// A large graph opens where it is heaviest, at a size that can be read; "Fit" shows it whole.
+	useLayoutEffect(() => {
+		const size = svg.current?.getBoundingClientRect();
+		setView(null);
+		if (!size || size.width === 0) return;
+		const fit = Math.min(size.width / whole.w, size.height / whole.h);
+		if (fit >= LEAST_SCALE) return setOpening(fit > 1.2 ? centred(whole, size.width / 1.2, size.height / 1.2) : null);
+		const top = drawing.boxes.reduce((best, b) => (sums.total[b.id] > sums.total[best.id] ? b : best));
+		const [w, h] = [size.width / LEAST_SCALE, size.height / LEAST_SCALE];
+		setOpening({ x: Math.max(whole.x, Math.min(top.x - w / 2, whole.x + whole.w - w)), y: Math.max(whole.y, top.y - 60), w, h });
+	}, [drawing]);
 	const scaled = (factor: number, cx = box.x + box.w / 2, cy = box.y + box.h / 2) => setView({ x: cx - (cx - box.x) * factor, y: cy - (cy - box.y) * factor, w: box.w * factor, h: box.h * factor });
 	return (
 		<>
@@ -78,14 +102,14 @@ function Graph({ app }: { app: App }) {
 				<DrawingSwitch app={app} />
 				<label class="field">
 					Leave out functions below{" "}
-					<select value={state.prune} onChange={(e) => { set({ prune: Number(e.currentTarget.value) }); setView(null); }}>
+					<select value={state.prune} onChange={(e) => { set({ prune: Number(e.currentTarget.value) }); }}>
 						{[0, 0.1, 0.5, 1, 2, 5, 10].map((p) => <option value={p}>{p}%</option>)}
 					</select>
 				</label>
-				<label class="toggle"><input type="checkbox" checked={state.mine} onChange={(e) => { set({ mine: e.currentTarget.checked }); setView(null); }} /> Only my code</label>
+				<label class="toggle"><input type="checkbox" checked={state.mine} onChange={(e) => { set({ mine: e.currentTarget.checked }); }} /> Only my code</label>
 				<button onClick={() => scaled(0.75)} aria-label="Zoom in">+</button>
 				<button onClick={() => scaled(1.33)} aria-label="Zoom out">−</button>
-				<button onClick={() => setView(null)}>Fit</button>
+				<button onClick={() => setView(whole)}>Fit</button>
 				<button onClick={() => svg.current && exportSvg(svg.current, drawing.width, drawing.height)}>Save as SVG</button>
 				{leftOut > 0 && <span class="faint">{leftOut} lighter functions left out</span>}
 			</div>

@@ -52,6 +52,8 @@ function Files({ rows, file }: { rows: LineRow[]; file: number }) {
 }
 
 interface Shown {
+	hasNative: boolean;
+	hasSystem: boolean;
 	hasWait: boolean;
 	hasMemory: boolean;
 	hasCopy: boolean;
@@ -67,14 +69,14 @@ function time(v: number): string {
 
 function Cells({ row, shown }: { row: LineRow | undefined; shown: Shown }) {
 	const empty = (n: number) => Array.from({ length: n }, () => <td />);
-	if (!row) return <>{empty(5 + Number(shown.hasWait) + 2 * Number(shown.hasMemory) + Number(shown.hasTimeline) + Number(shown.hasCopy))}</>;
+	if (!row) return <>{empty(3 + Number(shown.hasNative) + Number(shown.hasSystem) + Number(shown.hasWait) + 2 * Number(shown.hasMemory) + Number(shown.hasTimeline) + Number(shown.hasCopy))}</>;
 	const cpu = cpuOf(row);
 	return (
 		<>
 			<td class="number strong" title={row.plusMinus > 0 ? `± ${seconds(row.plusMinus)}` : ""}>{cpu > 0 ? share(cpu, shown.whole) : ""}</td>
 			<td class="number">{time(row.python)}</td>
-			<td class="number">{time(row.native)}</td>
-			<td class="number">{time(row.system)}</td>
+			{shown.hasNative && <td class="number">{time(row.native)}</td>}
+			{shown.hasSystem && <td class="number">{time(row.system)}</td>}
 			{shown.hasWait && <td class="number">{time(row.wait)}</td>}
 			<td class="bar">{cpu + row.wait > 0 && <ClassBar values={[row.python, row.native, row.system, 0, 0, row.wait]} />}</td>
 			{shown.hasMemory && (
@@ -110,10 +112,12 @@ function Code({ text, rows, file, line }: { text: string; rows: LineRow[]; file:
 		const all = [...byLine.values()];
 		const most = (f: (r: LineRow) => number) => all.reduce((top, r) => Math.max(top, f(r)), 0);
 		return {
-			hasWait: rows.some((r) => r.wait > 0),
-			hasMemory: rows.some((r) => r.alloc > 0 || r.peak > 0),
-			hasCopy: rows.some((r) => r.copy > 0),
-			hasTimeline: rows.some((r) => r.timeline),
+			hasNative: all.some((r) => r.native > 0),
+			hasSystem: all.some((r) => r.system > 0),
+			hasWait: all.some((r) => r.wait > 0),
+			hasMemory: all.some((r) => r.alloc > 0 || r.peak > 0),
+			hasCopy: all.some((r) => r.copy > 0),
+			hasTimeline: all.some((r) => r.timeline),
 			hottest: most(cpuOf),
 			whole: rows.reduce((sum, r) => sum + cpuOf(r), 0),
 			largest: most((r) => r.alloc),
@@ -148,8 +152,8 @@ function Code({ text, rows, file, line }: { text: string; rows: LineRow[]; file:
 						<th scope="col" class="number">Line</th>
 						<th scope="col" class="number" title="share of all CPU time">CPU</th>
 						<th scope="col" class="number">Python</th>
-						<th scope="col" class="number">Native</th>
-						<th scope="col" class="number">System</th>
+						{shown.hasNative && <th scope="col" class="number">Native</th>}
+						{shown.hasSystem && <th scope="col" class="number">System</th>}
 						{shown.hasWait && <th scope="col" class="number">Waiting</th>}
 						<th scope="col" class="bar"><span class="hidden">Kinds of time</span></th>
 						{shown.hasMemory && <th scope="col" class="number">Allocated</th>}
@@ -165,7 +169,7 @@ function Code({ text, rows, file, line }: { text: string; rows: LineRow[]; file:
 						const row = byLine.get(i + 1);
 						const hot = row ? (shown.hottest > 0 ? cpuOf(row) / shown.hottest : shown.largest > 0 ? row.alloc / shown.largest : 0) : 0;
 						return (
-							<tr key={i} aria-rowindex={i + 1} class={i + 1 === line ? "selected" : row ? "known" : ""} style={hot > 0.005 ? { background: css(heat(hot * 0.8, theme)) } : undefined} onClick={row && (() => set({ line: i + 1 }))}>
+							<tr key={i} aria-rowindex={i + 1} class={i + 1 === line ? "selected" : row ? "known" : ""} style={hot > 0.005 ? { background: css(heat(hot * (theme === "light" ? 0.7 : 0.35), theme)) } : undefined} onClick={row && (() => set({ line: i + 1 }))}>
 								<td class="number lineno">{row ? <button class="link" onClick={(e) => { e.stopPropagation(); set({ line: i + 1 }); }}>{i + 1}</button> : i + 1}</td>
 								<Cells row={row} shown={shown} />
 								<td class="text">
@@ -214,10 +218,8 @@ function LinePanel({ rows, file, line }: { rows: LineRow[]; file: number; line: 
 	const row = mergeByLine(rows.filter((r) => r.line === line), file).get(line);
 	return (
 		<aside class="line-panel" aria-label={`Line ${line}`}>
-			<div class="line-head">
-				<h2>Line {line}</h2>
-				<button class="close" aria-label="Close" onClick={() => set({ line: 0 })}>×</button>
-			</div>
+			<div>
+				<h2>Line {line} <button class="close" aria-label="Close" onClick={() => set({ line: 0 })}>×</button></h2>
 			{row && (
 				<p>
 					{functionName(capture, row.fn)}: {seconds(cpuOf(row))} of CPU{row.plusMinus > 0 && ` ± ${seconds(row.plusMinus)}`}
@@ -226,6 +228,7 @@ function LinePanel({ rows, file, line }: { rows: LineRow[]; file: number; line: 
 					{row.copy > 0 && `, ${bytes(row.copy)} copied`}.
 				</p>
 			)}
+			</div>
 			<Calls title="Called from" calls={calls.callers} whole={total[0]} own={file} />
 			<Calls title="Calls" calls={calls.callees} whole={total[0]} own={file} />
 		</aside>

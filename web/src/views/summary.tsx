@@ -48,11 +48,12 @@ function TopLines({ app }: { app: App }) {
 	const shown = rows.filter((r) => cpuOf(r) > 0 || r.wait > 0);
 	if (shown.length === 0) return null;
 	const hasMemory = shown.some((r) => r.alloc > 0);
+	const hasWait = shown.some((r) => r.wait > 0);
 	return (
 		<section class="card wide">
 			<h2>Lines to look at first</h2>
 			<table class="table slim" aria-label="Hottest lines">
-				<thead><tr><th scope="col">Line</th><th scope="col" class="number">CPU</th><th scope="col" class="number">±</th><th scope="col">Kinds</th><th scope="col" class="number">Waiting</th>{hasMemory && <th scope="col" class="number">Allocated</th>}{hasMemory && <th scope="col">Over time</th>}</tr></thead>
+				<thead><tr><th scope="col">Line</th><th scope="col" class="number">CPU</th><th scope="col" class="number">±</th><th scope="col">Kinds</th>{hasWait && <th scope="col" class="number">Waiting</th>}{hasMemory && <th scope="col" class="number">Allocated</th>}{hasMemory && <th scope="col">Over time</th>}</tr></thead>
 				<tbody>
 					{shown.map((r) => (
 						<tr>
@@ -62,7 +63,7 @@ function TopLines({ app }: { app: App }) {
 							<td class="number"><Meter value={cpuOf(r)} whole={all}>{seconds(cpuOf(r))}</Meter></td>
 							<td class="number faint">{r.plusMinus > 0 ? seconds(r.plusMinus) : ""}</td>
 							<td class="bar"><ClassBar values={[r.python, r.native, r.system, 0, 0, r.wait]} /></td>
-							<td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>
+							{hasWait && <td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>}
 							{hasMemory && <td class="number">{r.alloc > 0 ? bytes(r.alloc) : ""}</td>}
 							{hasMemory && <td>{r.timeline && <Sparkline values={r.timeline} label="memory over time" />}</td>}
 						</tr>

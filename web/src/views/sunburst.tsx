@@ -12,15 +12,17 @@ import { optionsOf, usePixels, useSelf } from "./flame_data";
 const DEPTH = 12;
 const LEAST = 0.001;
 const INNER = 62;
-const RING = 34;
+
+// Rings get thinner outwards, so that deep recursion does not shrink the part one reads.
+const radiusOf = (depth: number) => INNER + 52 * depth ** 0.72;
 
 function cssOf(pixel: number): string {
 	return `rgb(${pixel & 255} ${(pixel >>> 8) & 255} ${(pixel >>> 16) & 255})`;
 }
 
 function arcPath({ from, to, depth }: Arc): string {
-	const r0 = INNER + (depth - 1) * RING;
-	const r1 = r0 + RING - 1;
+	const r0 = radiusOf(depth - 1);
+	const r1 = radiusOf(depth) - 1;
 	const a0 = from * 2 * Math.PI - Math.PI / 2;
 	const a1 = Math.min(to, from + 0.99999) * 2 * Math.PI - Math.PI / 2;
 	const point = (r: number, a: number) => `${(r * Math.cos(a)).toFixed(2)},${(r * Math.sin(a)).toFixed(2)}`;
@@ -38,7 +40,7 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 	const [hovered, setHovered] = useState(-1);
 	const at = hovered >= 0 && hovered < tree.n ? hovered : root;
 	const deepest = arcs.reduce((d, a) => Math.max(d, a.depth), 1);
-	const radius = INNER + deepest * RING + 6;
+	const radius = radiusOf(deepest) + 6;
 	const stack: number[] = [];
 	for (let node = at, k = 0; node > 0 && k < 30; node = tree.parent[node], k++) stack.unshift(node);
 	return (

@@ -1,11 +1,10 @@
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { activityOf } from "../data/activity";
+import { activityOf, lowerBound, sampleAt } from "../data/activity";
 import { CLASS_NAMES } from "../data/classes";
 import { nodeMask, rangeOf, threadMask, type Step } from "../data/filter";
 import { bytes, count, niceStep, seconds } from "../data/format";
 import { spanAt } from "../data/layout";
-import { lowerBound } from "../data/activity";
 import { zoneRows } from "../data/zone_rows";
 import { classColour, oklch, pixel, type Theme } from "../draw/colour";
 import { recordFrame } from "../draw/stats";
@@ -196,8 +195,9 @@ export function TimelineView() {
 		}
 		const s = capture.samples;
 		if (s) {
-			const i = lowerBound(s.time, s.first[lane.index], s.first[lane.index + 1], t);
-			if (i < s.first[lane.index + 1] && s.time[i] - s.weight[i] <= t + (to - from) / size.width) {
+			const i = sampleAt(s, lane.index, t);
+			const pixel = (to - from) / size.width;
+			if (i < s.first[lane.index + 1] && s.time[i] <= t + pixel && s.time[i] + s.weight[i] >= t - pixel) {
 				lines.push(CLASS_NAMES[s.class[i]] ?? "?");
 				for (let node = s.node[i], k = 0; node > 0 && k < 6; node = capture.nodes.parent[node]) {
 					const fn = capture.nodes.fn[node];
@@ -364,6 +364,12 @@ function drawMarks(app: App, context: CanvasRenderingContext2D, lanes: Lane[], f
 		if (t < from || t > to || y === undefined) continue;
 		const x = Math.round(((t - from) / (to - from)) * width);
 		context.fillRect(x, (y - scroll) * ratio, Math.max(1, ratio), (ACTIVITY_PX - 2) * ratio);
-		if (written++ < 100) context.fillText(app.capture.strings.get(marks.get("text", i)).slice(0, 24), x + 3 * ratio, (y - scroll + 7) * ratio);
+		if (written++ >= 100) continue;
+		const text = app.capture.strings.get(marks.get("text", i)).slice(0, 24);
+		const colour: string | CanvasGradient | CanvasPattern = context.fillStyle;
+		context.fillStyle = isLight ? "rgb(255 255 255 / 0.85)" : "rgb(22 27 33 / 0.8)";
+		context.fillRect(x + 2 * ratio, (y - scroll + 4) * ratio, context.measureText(text).width + 4 * ratio, 14 * ratio);
+		context.fillStyle = colour;
+		context.fillText(text, x + 4 * ratio, (y - scroll + 11.5) * ratio);
 	}
 }
