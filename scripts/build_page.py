@@ -29,7 +29,7 @@ def sources(web: Path) -> Iterator[Path]:
 
 
 def run_npm(web: Path, *args: str) -> Optional[str]:
-    """None when it went well, else the last line that it said."""
+    """None when it went well, else the line that says why."""
     try:
         done = subprocess.run(
             ["npm", *args], cwd=web, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -37,8 +37,9 @@ def run_npm(web: Path, *args: str) -> Optional[str]:
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return "it took more than ten minutes"
-    lines = [line for line in done.stdout.splitlines() if line.strip()]
-    return None if done.returncode == 0 else (lines or ["no reason given"])[-1]
+    lines = [line.strip() for line in done.stdout.replace("npm error", "").splitlines()]
+    reasons = [line for line in lines if line and not line.startswith(("code ", "npm warn", ">"))]
+    return None if done.returncode == 0 else (reasons or ["no reason given"])[0]
 
 
 def install(web: Path) -> Optional[str]:
