@@ -241,3 +241,19 @@ def page_of_two(base: Path, new: Path) -> Bundle:
         pytest.skip("the program was built where Node could not be had")
     assert done.returncode == 0, done.stderr
     return Bundle.of_page(out.read_text(), "diff")
+
+
+def test_run_leaves_the_viewer_with_its_results(tmp_path):
+    script = tmp_path / "busy.py"
+    script.write_text(
+        "def spin():\n    s = 0\n    for i in range(3000000):\n        s += i % 7\n    return s\nspin()\n"
+    )
+    subprocess.run(
+        [FATHOM, "run", "--quiet", "--python", sys.executable, script], cwd=tmp_path, check=True, timeout=120
+    )
+    (folder,) = (tmp_path / ".fathom" / "busy").iterdir()
+    if not (folder / "report.html").exists():
+        pytest.skip("the program was built where Node could not be had")
+    b, r = Bundle.of_page((folder / "report.html").read_text()), report(folder / "profile.fathom")
+    check_tables(b, r)
+    assert "spin" in b.strings and script.read_text() in b.strings  # the source as it was
