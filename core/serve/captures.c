@@ -15,7 +15,7 @@
 #define LIVE_SECONDS 5 // a file that has no end and changed within these is still being written
 
 struct fm_captures {
-	char *path;
+	char *path, *base_path; // base_path: NULL without a second one
 	struct fm_view_options options;
 	pthread_mutex_t lock; // guards everything below; the answers need the symbolizer, which works lazily
 	struct fm_analysis *a, *base;
@@ -59,21 +59,30 @@ static enum fm_err refresh(struct fm_captures *c, struct fm_diag *diag)
 	return FM_OK;
 }
 
+static enum fm_err check(const char *path, struct fm_diag *diag)
+{
+	struct fm_reader *r;
+	enum fm_err err = path ? fm_reader_open(path, &r, diag) : FM_OK;
+	if (path && !err)
+		fm_reader_close(r);
+	return err;
+}
+
 enum fm_err fm_captures_open(const char *path, const char *base_path, const struct fm_view_options *options,
 			     struct fm_captures **ret, struct fm_diag *diag)
 {
+	enum fm_err err = check(path, diag);
+	if (!err)
+		err = check(base_path, diag);
+	if (err)
+		return err;
 	struct fm_captures *c = fm_alloc(sizeof(*c));
 	c->path = fm_strdup_n(path, strlen(path));
+	c->base_path = base_path ? fm_strdup_n(base_path, strlen(base_path)) : NULL;
 	c->options = *options;
 	pthread_mutex_init(&c->lock, NULL);
-	enum fm_err err = refresh(c, diag);
-	if (!err && base_path)
-		err = fm_analysis_open(base_path, options, &c->base, diag);
-	if (err)
-		fm_captures_close(c);
-	else
-		*ret = c;
-	return err;
+	*ret = c;
+	return FM_OK;
 }
 
 void fm_captures_close(struct fm_captures *c)
@@ -85,6 +94,7 @@ void fm_captures_close(struct fm_captures *c)
 	pthread_mutex_destroy(&c->lock);
 	free(c->whole.data);
 	free(c->path);
+	free(c->base_path);
 	free(c);
 }
 
@@ -137,9 +147,10 @@ static enum fm_err make_bundle(struct fm_captures *c, const struct fm_question *
 {
 	struct fm_filter filter;
 	to_filter(c, q, &filter);
-	const struct fm_bundle_options options = {
-		.limits = &fm_bundle_for_server, .filter = &filter, .is_live = c->is_live, .can_diff = c->base != NULL
-	};
+	const struct fm_bundle_options options = { .limits = &fm_bundle_for_server,
+						   .filter = &filter,
+						   .is_live = c->is_live,
+						   .can_diff = c->base_path != NULL };
 	struct memory m;
 	FILE *out = memory_open(&m, is_gzip);
 	enum fm_err err = out ? fm_bundle_write(out, c->a, &options, diag) : FM_OK;
@@ -161,13 +172,23 @@ enum fm_err fm_captures_bundle(struct fm_captures *c, const struct fm_question *
 	return err;
 }
 
+void fm_captures_prepare(struct fm_captures *c)
+{
+	struct fm_answer answer;
+	struct fm_diag diag;
+	if (!fm_captures_bundle(c, &(struct fm_question){ 0 }, true, &answer, &diag))
+		free(answer.data);
+}
+
 enum fm_err fm_captures_diff(struct fm_captures *c, bool is_gzip, struct fm_answer *ret, struct fm_diag *diag)
 {
-	if (!c->base)
+	if (!c->base_path)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,
 				   "there is nothing to compare with; name two captures: fathom view BASE NEW");
 	pthread_mutex_lock(&c->lock);
 	enum fm_err err = refresh(c, diag);
+	if (!err && !c->base)
+		err = fm_analysis_open(c->base_path, &c->options, &c->base, diag);
 	if (!err) {
 		struct memory m;
 		FILE *out = memory_open(&m, is_gzip);
@@ -180,18 +201,19 @@ enum fm_err fm_captures_diff(struct fm_captures *c, bool is_gzip, struct fm_answ
 
 enum fm_err fm_captures_source(struct fm_captures *c, const char *name, struct fm_answer *ret, struct fm_diag *diag)
 {
-	enum fm_err err = FM_E_NOT_FOUND;
 	pthread_mutex_lock(&c->lock);
-	const struct fm_profile *p = c->a->profile;
-	for (size_t i = 0; i < p->sources.n && err; i++)
+	enum fm_err err = c->a ? FM_OK : refresh(c, diag);
+	const struct fm_profile *p = err ? NULL : c->a->profile;
+	bool is_found = false;
+	for (size_t i = 0; !err && i < p->sources.n && !is_found; i++)
 		if (fm_str_eq(p->sources.items[i].filename, fm_str_of(name))) {
 			*ret = (struct fm_answer){ fm_strdup_n(p->sources.items[i].text.p,
 							       p->sources.items[i].text.len),
 						   p->sources.items[i].text.len };
-			err = FM_OK;
+			is_found = true;
 		}
 	pthread_mutex_unlock(&c->lock);
-	if (err)
-		fm_diag_set(diag, err, "the capture has no text of that file");
+	if (!err && !is_found)
+		err = fm_diag_set(diag, FM_E_NOT_FOUND, "the capture has no text of that file");
 	return err;
 }

@@ -15,6 +15,7 @@ struct fm_answer {
 };
 
 struct fm_captures;
+// Looks whether the files are captures; they are read when the first answer needs them.
 FM_MUST_CHECK enum fm_err fm_captures_open(const char *path, const char *base_path,
 					   const struct fm_view_options *options, struct fm_captures **ret,
 					   struct fm_diag *diag);
@@ -26,6 +27,10 @@ struct fm_question {
 	bool has_threads;    // threads are those wanted; otherwise those unwanted
 	FM_VEC(uint32_t) threads;
 };
+
+// Makes the answer that every page asks for first, so that it is there when the browser is. Whoever asks meanwhile waits
+// for it; what goes wrong, they are told.
+void fm_captures_prepare(struct fm_captures *c);
 
 // All below may be called from any thread, one works at a time. is_gzip: as the browser may have it.
 FM_MUST_CHECK enum fm_err fm_captures_bundle(struct fm_captures *c, const struct fm_question *q, bool is_gzip,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -39,6 +40,14 @@ static bool is_page_gone(struct fm_session *s)
 {
 	uint64_t bye_ns = atomic_load(&s->bye_ns);
 	return bye_ns && fm_now_ns() - bye_ns > GRACE_NS && !atomic_load(&s->n_live);
+}
+
+static void *prepare(void *ctx)
+{
+	struct fm_session *s = ctx;
+	fm_captures_prepare(s->captures);
+	atomic_store(&s->is_prepared, true);
+	return NULL;
 }
 
 static void wait_for_end(struct fm_session *s, const sigset_t *ends)
@@ -109,8 +118,14 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 		fm_say("the viewer is at the address above; close the page or press Ctrl-C to end");
 		if (o->opens_browser)
 			fm_open_in_browser(url);
+		pthread_t preparing; // while the browser starts
+		bool is_preparing = pthread_create(&preparing, NULL, prepare, &s) == 0;
 		wait_for_end(&s, &ends);
+		if (is_preparing && !atomic_load(&s.is_prepared))
+			_exit(0); // Ctrl-C does not wait until a large capture is read; there is nothing to put in order
 		MHD_stop_daemon(daemon);
+		if (is_preparing)
+			pthread_join(preparing, NULL);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	fm_captures_close(s.captures);
