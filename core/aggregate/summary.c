@@ -20,6 +20,11 @@ static struct fm_weight weight_of_cell(const struct fm_cell *cell)
 	return w;
 }
 
+static bool is_empty(const struct fm_weight *w)
+{
+	return !w->n && !w->ns[FM_CLASS_WAIT] && !w->ns[FM_CLASS_GIL_WAIT];
+}
+
 struct build {
 	struct fm_summary *t;
 	const struct fm_view *view;
@@ -101,10 +106,12 @@ static void add_functions(struct build *b, const struct payer *payers)
 		first_child[parent] = i;
 
 		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
-		fm_weight_add(&row->self, &b->self[i]);
 		row->is_always_inlined =
 			v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
 		seen[row - t->functions.items] = true;
+		if (is_empty(&b->self[i])) // most nodes: samples end in leaves
+			continue;
+		fm_weight_add(&row->self, &b->self[i]);
 		bool is_python =
 			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
 		if (!is_python)
@@ -197,11 +204,6 @@ static int compare_threads(const void *pa, const void *pb)
 	const struct fm_thread_row *a = pa, *b = pb;
 	uint64_t ta = fm_weight_cpu_ns(&a->weight), tb = fm_weight_cpu_ns(&b->weight);
 	return ta != tb ? ORDER(tb, ta) : ORDER(a->thread_id, b->thread_id);
-}
-
-static bool is_empty(const struct fm_weight *w)
-{
-	return !w->n && !w->ns[FM_CLASS_WAIT] && !w->ns[FM_CLASS_GIL_WAIT];
 }
 
 void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, const struct fm_tally *tally,

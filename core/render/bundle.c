@@ -71,9 +71,10 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_end(j);
 }
 
-// The timeline needs the file a second time, and nothing that the tables are made of changes meanwhile: so both are made
-// at once.
-struct timeline_job {
+// The parts that take long need nothing of each other, and nothing that they are made of changes meanwhile: so they are
+// made at once. Where no thread can be had, one after the other.
+struct job {
+	void (*run)(struct job *job);
 	struct fm_bundle *b;
 	pthread_t thread;
 	bool has_thread;
@@ -81,26 +82,36 @@ struct timeline_job {
 	struct fm_diag diag;
 };
 
-static void *read_timeline(void *ctx)
+static void *run_job(void *ctx)
 {
-	struct timeline_job *job = ctx;
-	job->err = fm_timeline_read(&job->b->timeline, job->b->a, job->b->limits->max_samples, &job->diag);
+	struct job *job = ctx;
+	job->run(job);
 	return NULL;
 }
 
-static void begin_timeline(struct timeline_job *job, struct fm_bundle *b)
+static void begin(struct job *job)
 {
-	*job = (struct timeline_job){ .b = b };
-	job->has_thread = pthread_create(&job->thread, NULL, read_timeline, job) == 0;
+	job->has_thread = pthread_create(&job->thread, NULL, run_job, job) == 0;
+	if (!job->has_thread)
+		job->run(job);
 }
 
-static enum fm_err end_timeline(struct timeline_job *job, struct fm_diag *diag)
+static enum fm_err end(struct job *job, struct fm_diag *diag)
 {
 	if (job->has_thread)
 		pthread_join(job->thread, NULL);
-	else
-		read_timeline(job);
 	return job->err ? fm_diag_set(diag, job->err, "%s", job->diag.text) : FM_OK;
+}
+
+static void read_timeline(struct job *job)
+{
+	job->err = fm_timeline_read(&job->b->timeline, job->b->a, job->b->limits->max_samples, &job->diag);
+}
+
+static void build_summary(struct job *job)
+{
+	const struct fm_analysis *a = job->b->a;
+	fm_summary_build(&job->b->summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 }
 
 enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct fm_bundle_options *o,
@@ -112,17 +123,17 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
 		return err;
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
-	struct timeline_job timeline;
+	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
+	begin(&summary);
 	if (!is_filtered)
-		begin_timeline(&timeline, &b);
-	fm_summary_build(&b.summary, counted.profile, &counted.tally, &counted.view, counted.symbolizer,
-			 &counted.options);
+		begin(&timeline);
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
+	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
-	if (!is_filtered && !(err = end_timeline(&timeline, diag)))
+	if (!is_filtered && !(err = end(&timeline, diag)))
 		fm_bundle_add_samples(&b);
 	if (!err) {
 		fm_bundle_add_names(&b);
