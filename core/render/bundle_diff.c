@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "aggregate/compare.h"
+#include "aggregate/overlay.h"
 #include "render/bundle.h"
 #include "render/columns.h"
 #include "render/report_json.h"
@@ -11,7 +11,7 @@
 struct diff {
 	const struct fm_analysis *side[2];
 	const struct fm_bundle_limits *limits;
-	struct fm_compare compare;
+	struct fm_overlay compare;
 	struct fm_string_table text;
 	struct fm_columns columns;
 };
@@ -51,7 +51,7 @@ static void add_functions(struct diff *d)
 
 static void add_tree(struct diff *d)
 {
-	const struct fm_compare *c = &d->compare;
+	const struct fm_overlay *c = &d->compare;
 	uint32_t *parent = fm_columns_u32(&d->columns, "node.parent", c->nodes.n);
 	uint32_t *function = fm_columns_u32(&d->columns, "node.function", c->nodes.n);
 	uint32_t *line = fm_columns_u32(&d->columns, "node.line", c->nodes.n);
@@ -84,7 +84,7 @@ static double half_interval(const double variance[2])
 
 static void add_rows(struct diff *d)
 {
-	const struct fm_compare *c = &d->compare;
+	const struct fm_overlay *c = &d->compare;
 	size_t n = FM_MIN(c->rows.n, d->limits->max_functions);
 	uint32_t *function = fm_columns_u32(&d->columns, "func_row.function", n);
 	double *self_s = fm_columns_f64(&d->columns, "func_row.self_s", n);
@@ -95,7 +95,7 @@ static void add_rows(struct diff *d)
 	double *self_plus_minus_s = fm_columns_f64(&d->columns, "func_row.self_plus_minus_s", n);
 	uint8_t *significant = fm_columns_u8(&d->columns, "func_row.significant", n);
 	for (size_t i = 0; i < n; i++) {
-		const struct fm_compare_row *row = &c->rows.items[i];
+		const struct fm_overlay_row *row = &c->rows.items[i];
 		function[i] = row->function;
 		self_s[i] = fm_seconds(row->self_ns[1]);
 		base_self_s[i] = fm_seconds(row->self_ns[0]);
@@ -103,15 +103,15 @@ static void add_rows(struct diff *d)
 		base_total_s[i] = fm_seconds(row->total_ns[0]);
 		plus_minus_s[i] = half_interval(row->total_variance);
 		self_plus_minus_s[i] = half_interval(row->self_variance);
-		significant[i] = fm_compare_is_significant(c, row->total_ns, row->total_variance) ||
-				 fm_compare_is_significant(c, row->self_ns, row->self_variance);
+		significant[i] = fm_overlay_is_significant(c, row->total_ns, row->total_variance) ||
+				 fm_overlay_is_significant(c, row->self_ns, row->self_variance);
 	}
 }
 
 // A file as the new capture knows it; files are told apart by the functions' names for them.
 static void add_lines(struct diff *d)
 {
-	const struct fm_compare *c = &d->compare;
+	const struct fm_overlay *c = &d->compare;
 	size_t n = FM_MIN(c->lines.n, d->limits->max_lines);
 	struct fm_map index = { 0 }; // string of the file's name -> file
 	FM_VEC(uint32_t) files = { 0 };
@@ -127,7 +127,7 @@ static void add_lines(struct diff *d)
 	double *plus_minus_s = fm_columns_f64(&d->columns, "line.plus_minus_s", n);
 	uint8_t *significant = fm_columns_u8(&d->columns, "line.significant", n);
 	for (size_t i = 0; i < n; i++) {
-		const struct fm_compare_row *row = &c->lines.items[i];
+		const struct fm_overlay_row *row = &c->lines.items[i];
 		int side;
 		bool is_new;
 		uint32_t name = fm_string_table_name(&d->text, function_at(d, row->function, &side)->file);
@@ -143,7 +143,7 @@ static void add_lines(struct diff *d)
 			class_s[k][i] = fm_seconds(row->class_ns[k]);
 		base_s[i] = fm_seconds(row->total_ns[0]);
 		plus_minus_s[i] = half_interval(row->total_variance);
-		significant[i] = fm_compare_is_significant(c, row->total_ns, row->total_variance);
+		significant[i] = fm_overlay_is_significant(c, row->total_ns, row->total_variance);
 	}
 	uint32_t *name = fm_columns_u32(&d->columns, "file.name", files.n);
 	fm_columns_u32(&d->columns, "file.source", files.n);
@@ -180,7 +180,7 @@ enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, cons
 				 const struct fm_bundle_limits *limits, struct fm_diag *diag)
 {
 	struct diff d = { .side = { base, a }, .limits = limits };
-	fm_compare_build(&d.compare, base, a, limits->max_nodes);
+	fm_overlay_build(&d.compare, base, a, limits->max_nodes);
 	fm_string_table_init(&d.text, limits->text_bytes);
 	add_functions(&d);
 	add_tree(&d);
@@ -198,6 +198,6 @@ enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, cons
 	fm_columns_write(&d.columns, out, add_head, &d);
 	fm_columns_deinit(&d.columns);
 	fm_string_table_deinit(&d.text);
-	fm_compare_deinit(&d.compare);
+	fm_overlay_deinit(&d.compare);
 	return FM_OK;
 }

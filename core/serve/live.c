@@ -24,7 +24,7 @@ static ssize_t next_event(void *cls, uint64_t pos, char *buf, size_t max)
 		if (pos)
 			nanosleep(&(struct timespec){ .tv_nsec = STEP_MS * 1000000L }, NULL);
 	}
-	uint64_t version = fm_captures_version(s->session->captures);
+	uint64_t version = fm_served_version(s->session->captures);
 	const char *text = version && version != s->version ? "event: update\ndata: {}\n\n" : ": here\n\n";
 	s->version = version ? version : s->version;
 	size_t len = FM_MIN(strlen(text), max);
@@ -42,7 +42,7 @@ static void end_stream(void *cls)
 struct MHD_Response *fm_live_response(struct fm_session *session)
 {
 	struct stream *s = fm_alloc(sizeof(*s));
-	*s = (struct stream){ session, fm_captures_version(session->captures) };
+	*s = (struct stream){ session, fm_served_version(session->captures) };
 	atomic_fetch_add(&session->n_live, 1);
 	struct MHD_Response *response =
 		MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, next_event, s, end_stream);

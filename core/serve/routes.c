@@ -117,7 +117,7 @@ static enum MHD_Result answer_bundle(const struct request *r)
 		struct fm_answer answer;
 		struct fm_diag diag;
 		bool is_gzip = takes_gzip(r);
-		enum fm_err err = fm_captures_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
+		enum fm_err err = fm_served_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
 		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
 	}
 	fm_vec_deinit(&q.threads);
@@ -129,7 +129,7 @@ static enum MHD_Result answer_diff(const struct request *r)
 	struct fm_answer answer;
 	struct fm_diag diag;
 	bool is_gzip = takes_gzip(r);
-	enum fm_err err = fm_captures_diff(r->session->captures, is_gzip, &answer, &diag);
+	enum fm_err err = fm_served_diff(r->session->captures, is_gzip, &answer, &diag);
 	return err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
 }
 
@@ -140,7 +140,7 @@ static enum MHD_Result answer_source(const struct request *r)
 	const char *name = argument(r, "file");
 	if (!name)
 		return say(r, MHD_HTTP_BAD_REQUEST, "name the file as the bundle does: source?file=NAME");
-	enum fm_err err = fm_captures_source(r->session->captures, name, &answer, &diag);
+	enum fm_err err = fm_served_source(r->session->captures, name, &answer, &diag);
 	return err ? refuse(r, err, &diag) : hand_over(r, answer, false, "text/plain; charset=utf-8");
 }
 

@@ -45,7 +45,7 @@ static bool is_page_gone(struct fm_session *s)
 static void *prepare(void *ctx)
 {
 	struct fm_session *s = ctx;
-	fm_captures_prepare(s->captures);
+	fm_served_prepare(s->captures);
 	atomic_store(&s->is_prepared, true);
 	return NULL;
 }
@@ -94,7 +94,7 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 	struct fm_session s = { 0 };
 	if (!fm_guard_make_token(s.token))
 		return fm_diag_set(diag, FM_E_REFUSED, "the system gives no random numbers: %s", strerror(errno));
-	enum fm_err err = fm_captures_open(o->path, o->base_path, &o->view, &s.captures, diag);
+	enum fm_err err = fm_served_open(o->path, o->base_path, &o->view, &s.captures, diag);
 	if (err)
 		return err;
 	// Blocked before the server's threads exist, so that they inherit it: only wait_for_end() hears of these.
@@ -128,7 +128,7 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 			pthread_join(preparing, NULL);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	fm_captures_close(s.captures);
+	fm_served_close(s.captures);
 	free(policy);
 	return err;
 }

@@ -6,11 +6,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "serve/captures.h"
+#include "serve/served.h"
 #include "serve/guard.h"
 
 struct fm_session {
-	struct fm_captures *captures; // locks itself
+	struct fm_served *captures; // locks itself
 	uint16_t port;
 	char token[FM_TOKEN_CHARS + 1];
 	const char *policy;       // Content-Security-Policy; made before the first request

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <zlib.h>
 
-#include "aggregate/compare.h"
+#include "aggregate/overlay.h"
 #include "aggregate/edges.h"
 #include "aggregate/filter.h"
 #include "aggregate/prune.h"
@@ -272,31 +272,31 @@ TEST(filters_count_what_passes)
 TEST(a_capture_compared_with_itself_has_not_changed)
 {
 	struct fm_analysis *a = open_known();
-	struct fm_compare c;
-	fm_compare_build(&c, a, a, 1000);
+	struct fm_overlay c;
+	fm_overlay_build(&c, a, a, 1000);
 	CHECK_EQ(c.whole_ns[0], 10000000000);
 	for (size_t i = 0; i < c.cells.n; i++)
 		CHECK_EQ(c.cells.items[i].ns[0], c.cells.items[i].ns[1]);
 	for (size_t i = 0; i < c.rows.n; i++) {
 		CHECK_EQ(c.rows.items[i].total_ns[0], c.rows.items[i].total_ns[1]);
-		CHECK(!fm_compare_is_significant(&c, c.rows.items[i].total_ns, c.rows.items[i].total_variance));
+		CHECK(!fm_overlay_is_significant(&c, c.rows.items[i].total_ns, c.rows.items[i].total_variance));
 	}
 	for (size_t i = 1; i < c.nodes.n; i++)
 		CHECK(c.nodes.items[i].parent < i && c.nodes.items[i].function_id < c.functions.n);
 	unlink(a->path);
 	fm_analysis_close(a);
-	fm_compare_deinit(&c);
+	fm_overlay_deinit(&c);
 }
 
 TEST(a_change_counts_when_sampling_does_not_explain_it)
 {
-	const struct fm_compare c = { .whole_ns = { 10000000000, 10000000000 } };
+	const struct fm_overlay c = { .whole_ns = { 10000000000, 10000000000 } };
 	const double variance[2] = { 0.0004, 0.0004 }; // together 0.055 s at 95 %
-	CHECK(fm_compare_is_significant(&c, (uint64_t[2]){ 1000000000, 1060000000 }, variance));
-	CHECK(fm_compare_is_significant(&c, (uint64_t[2]){ 1060000000, 1000000000 }, variance));
-	CHECK(!fm_compare_is_significant(&c, (uint64_t[2]){ 1000000000, 1050000000 }, variance));
+	CHECK(fm_overlay_is_significant(&c, (uint64_t[2]){ 1000000000, 1060000000 }, variance));
+	CHECK(fm_overlay_is_significant(&c, (uint64_t[2]){ 1060000000, 1000000000 }, variance));
+	CHECK(!fm_overlay_is_significant(&c, (uint64_t[2]){ 1000000000, 1050000000 }, variance));
 	// However sure: a thousandth of the whole is not worth a mark.
-	CHECK(!fm_compare_is_significant(&c, (uint64_t[2]){ 0, 9000000 }, (double[2]){ 0, 0 }));
+	CHECK(!fm_overlay_is_significant(&c, (uint64_t[2]){ 0, 9000000 }, (double[2]){ 0, 0 }));
 }
 
 TEST(only_the_right_token_and_host_pass)

@@ -14,12 +14,11 @@ struct fm_answer {
 	size_t len;
 };
 
-struct fm_captures;
+struct fm_served;
 // Looks whether the files are captures; they are read when the first answer needs them.
-FM_MUST_CHECK enum fm_err fm_captures_open(const char *path, const char *base_path,
-					   const struct fm_view_options *options, struct fm_captures **ret,
-					   struct fm_diag *diag);
-void fm_captures_close(struct fm_captures *c); // NULL is fine
+FM_MUST_CHECK enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
+					 struct fm_served **ret, struct fm_diag *diag);
+void fm_served_close(struct fm_served *c); // NULL is fine
 
 // What a question limits its answer to, as the page says it: seconds since the start, thread numbers.
 struct fm_question {
@@ -30,16 +29,16 @@ struct fm_question {
 
 // Makes the answer that every page asks for first, so that it is there when the browser is. Whoever asks meanwhile waits
 // for it; what goes wrong, they are told.
-void fm_captures_prepare(struct fm_captures *c);
+void fm_served_prepare(struct fm_served *c);
 
 // All below may be called from any thread, one works at a time. is_gzip: as the browser may have it.
-FM_MUST_CHECK enum fm_err fm_captures_bundle(struct fm_captures *c, const struct fm_question *q, bool is_gzip,
-					     struct fm_answer *ret, struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip,
+					   struct fm_answer *ret, struct fm_diag *diag);
 // FM_E_NOT_FOUND without a second capture.
-FM_MUST_CHECK enum fm_err fm_captures_diff(struct fm_captures *c, bool is_gzip, struct fm_answer *ret,
-					   struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret,
+					 struct fm_diag *diag);
 // The text that the capture keeps under exactly this name. FM_E_NOT_FOUND when there is none.
-FM_MUST_CHECK enum fm_err fm_captures_source(struct fm_captures *c, const char *name, struct fm_answer *ret,
-					     struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_served_source(struct fm_served *c, const char *name, struct fm_answer *ret,
+					   struct fm_diag *diag);
 // A number that changes when the file does.
-uint64_t fm_captures_version(const struct fm_captures *c);
+uint64_t fm_served_version(const struct fm_served *c);

@@ -6,17 +6,17 @@
 
 #include "aggregate/analysis.h"
 
-struct fm_compare_function {
+struct fm_overlay_function {
 	uint32_t id[2]; // function ids in the two captures; FM_NO_ID = not there
 };
 
-struct fm_compare_cell {
+struct fm_overlay_cell {
 	uint32_t node;
 	uint8_t class;
 	uint64_t ns[2];
 };
 
-struct fm_compare_row {
+struct fm_overlay_row {
 	uint32_t function; // of the functions here
 	uint32_t line;     // lines only
 	uint64_t self_ns[2],
@@ -25,20 +25,20 @@ struct fm_compare_row {
 	double self_variance[2], total_variance[2]; // s^2
 };
 
-struct fm_compare {
-	FM_VEC(struct fm_compare_function) functions;
+struct fm_overlay {
+	FM_VEC(struct fm_overlay_function) functions;
 	FM_VEC(struct fm_node) nodes; // function_id: of the functions here; parents first
-	FM_VEC(struct fm_compare_cell) cells;
-	FM_VEC(struct fm_compare_row) rows;  // the largest change of total time first
-	FM_VEC(struct fm_compare_row) lines; // likewise
+	FM_VEC(struct fm_overlay_cell) cells;
+	FM_VEC(struct fm_overlay_row) rows;  // the largest change of total time first
+	FM_VEC(struct fm_overlay_row) lines; // likewise
 	uint64_t whole_ns[2];                // CPU time
 	uint64_t n_left_out;                 // nodes
 };
 
-void fm_compare_build(struct fm_compare *c, const struct fm_analysis *base, const struct fm_analysis *a,
+void fm_overlay_build(struct fm_overlay *c, const struct fm_analysis *base, const struct fm_analysis *a,
 		      size_t max_nodes);
-void fm_compare_deinit(struct fm_compare *c);
+void fm_overlay_deinit(struct fm_overlay *c);
 
 // The change is larger than what sampling alone explains in 95 of 100 cases, and than a thousandth of the whole. It may
 // still be the machine that changed: only repeated runs tell that.
-bool fm_compare_is_significant(const struct fm_compare *c, const uint64_t ns[2], const double variance[2]);
+bool fm_overlay_is_significant(const struct fm_overlay *c, const uint64_t ns[2], const double variance[2]);

@@ -1,4 +1,4 @@
-#include "serve/captures.h"
+#include "serve/served.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define LEVEL 1        // over loopback: time counts, not bytes
 #define LIVE_SECONDS 5 // a file that has no end and changed within these is still being written
 
-struct fm_captures {
+struct fm_served {
 	char *path, *base_path; // base_path: NULL without a second one
 	struct fm_view_options options;
 	pthread_mutex_t lock; // guards everything below; the answers need the symbolizer, which works lazily
@@ -33,14 +33,14 @@ static uint64_t file_version(const char *path, time_t *ret_changed)
 	return fm_hash_u64((uint64_t)st.st_size ^ (uint64_t)st.st_mtim.tv_nsec << 32 ^ (uint64_t)st.st_mtime << 8) | 1;
 }
 
-uint64_t fm_captures_version(const struct fm_captures *c)
+uint64_t fm_served_version(const struct fm_served *c)
 {
 	time_t changed;
 	return file_version(c->path, &changed);
 }
 
 // Reads the file when it is not what was read last.
-static enum fm_err refresh(struct fm_captures *c, struct fm_diag *diag)
+static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 {
 	time_t changed = 0;
 	uint64_t version = file_version(c->path, &changed);
@@ -68,15 +68,15 @@ static enum fm_err check(const char *path, struct fm_diag *diag)
 	return err;
 }
 
-enum fm_err fm_captures_open(const char *path, const char *base_path, const struct fm_view_options *options,
-			     struct fm_captures **ret, struct fm_diag *diag)
+enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
+			   struct fm_served **ret, struct fm_diag *diag)
 {
 	enum fm_err err = check(path, diag);
 	if (!err)
 		err = check(base_path, diag);
 	if (err)
 		return err;
-	struct fm_captures *c = fm_alloc(sizeof(*c));
+	struct fm_served *c = fm_alloc(sizeof(*c));
 	c->path = fm_strdup_n(path, strlen(path));
 	c->base_path = base_path ? fm_strdup_n(base_path, strlen(base_path)) : NULL;
 	c->options = *options;
@@ -85,7 +85,7 @@ enum fm_err fm_captures_open(const char *path, const char *base_path, const stru
 	return FM_OK;
 }
 
-void fm_captures_close(struct fm_captures *c)
+void fm_served_close(struct fm_served *c)
 {
 	if (!c)
 		return;
@@ -128,7 +128,7 @@ static enum fm_err memory_close(struct memory *m, enum fm_err err, struct fm_ans
 	return err;
 }
 
-static void to_filter(const struct fm_captures *c, const struct fm_question *q, struct fm_filter *ret)
+static void to_filter(const struct fm_served *c, const struct fm_question *q, struct fm_filter *ret)
 {
 	uint64_t start_ns = fm_bundle_start_ns(c->a);
 	*ret = (struct fm_filter){ .has_threads = q->has_threads };
@@ -142,7 +142,7 @@ static void to_filter(const struct fm_captures *c, const struct fm_question *q, 
 			fm_filter_mark(ret, q->threads.items[i]);
 }
 
-static enum fm_err make_bundle(struct fm_captures *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
+static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
 			       struct fm_diag *diag)
 {
 	struct fm_filter filter;
@@ -158,8 +158,8 @@ static enum fm_err make_bundle(struct fm_captures *c, const struct fm_question *
 	return memory_close(&m, err, ret, diag);
 }
 
-enum fm_err fm_captures_bundle(struct fm_captures *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
-			       struct fm_diag *diag)
+enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
+			     struct fm_diag *diag)
 {
 	bool is_whole = is_gzip && !(q->from_s > 0) && !(q->to_s > 0) && !q->has_threads && !q->threads.n;
 	pthread_mutex_lock(&c->lock);
@@ -172,15 +172,15 @@ enum fm_err fm_captures_bundle(struct fm_captures *c, const struct fm_question *
 	return err;
 }
 
-void fm_captures_prepare(struct fm_captures *c)
+void fm_served_prepare(struct fm_served *c)
 {
 	struct fm_answer answer;
 	struct fm_diag diag;
-	if (!fm_captures_bundle(c, &(struct fm_question){ 0 }, true, &answer, &diag))
+	if (!fm_served_bundle(c, &(struct fm_question){ 0 }, true, &answer, &diag))
 		free(answer.data);
 }
 
-enum fm_err fm_captures_diff(struct fm_captures *c, bool is_gzip, struct fm_answer *ret, struct fm_diag *diag)
+enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret, struct fm_diag *diag)
 {
 	if (!c->base_path)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,
@@ -199,7 +199,7 @@ enum fm_err fm_captures_diff(struct fm_captures *c, bool is_gzip, struct fm_answ
 	return err;
 }
 
-enum fm_err fm_captures_source(struct fm_captures *c, const char *name, struct fm_answer *ret, struct fm_diag *diag)
+enum fm_err fm_served_source(struct fm_served *c, const char *name, struct fm_answer *ret, struct fm_diag *diag)
 {
 	pthread_mutex_lock(&c->lock);
 	enum fm_err err = c->a ? FM_OK : refresh(c, diag);

@@ -1,4 +1,4 @@
-#include "aggregate/compare.h"
+#include "aggregate/overlay.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,14 +9,14 @@
 #define INTERVAL 1.96
 
 struct builder {
-	struct fm_compare *c;
+	struct fm_overlay *c;
 	struct fm_intern keys;  // what makes two functions the same; its ids are those of c->functions
 	struct fm_map children; // (parent, function) -> node
 	struct fm_map cell_index, row_index, line_index;
 	uint32_t *function[2]; // by function id of the side: function here + 1
 };
 
-void fm_compare_deinit(struct fm_compare *c)
+void fm_overlay_deinit(struct fm_overlay *c)
 {
 	fm_vec_deinit(&c->functions);
 	fm_vec_deinit(&c->nodes);
@@ -40,7 +40,7 @@ static uint32_t function_of(struct builder *b, const struct fm_analysis *a, int 
 	uint32_t id = fm_intern_id(&b->keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
 	fm_buf_deinit(&key);
 	if (is_new)
-		fm_vec_push(&b->c->functions, (struct fm_compare_function){ { FM_NO_ID, FM_NO_ID } });
+		fm_vec_push(&b->c->functions, (struct fm_overlay_function){ { FM_NO_ID, FM_NO_ID } });
 	if (b->c->functions.items[id].id[side] == FM_NO_ID)
 		b->c->functions.items[id].id[side] = function_id;
 	*known = id + 1;
@@ -75,7 +75,7 @@ static void add_tree(struct builder *b, const struct fm_analysis *a, int side, s
 		uint64_t *at = fm_map_at(&b->cell_index, (uint64_t)node << 8 | cell->class, &is_new);
 		if (is_new) {
 			*at = b->c->cells.n;
-			fm_vec_push(&b->c->cells, (struct fm_compare_cell){ .node = node, .class = cell->class });
+			fm_vec_push(&b->c->cells, (struct fm_overlay_cell){ .node = node, .class = cell->class });
 		}
 		b->c->cells.items[*at].ns[side] += cell->weight_ns;
 	}
@@ -101,9 +101,9 @@ static void add_rows(struct builder *b, const struct fm_analysis *a, int side)
 		uint64_t *at = fm_map_at(&b->row_index, function, &is_new);
 		if (is_new) {
 			*at = b->c->rows.n;
-			fm_vec_push(&b->c->rows, (struct fm_compare_row){ .function = function });
+			fm_vec_push(&b->c->rows, (struct fm_overlay_row){ .function = function });
 		}
-		struct fm_compare_row *to = &b->c->rows.items[*at];
+		struct fm_overlay_row *to = &b->c->rows.items[*at];
 		to->self_ns[side] += fm_weight_cpu_ns(&row->self);
 		to->total_ns[side] += fm_weight_cpu_ns(&row->total);
 		to->self_variance[side] += variance(&t, &row->self);
@@ -115,9 +115,9 @@ static void add_rows(struct builder *b, const struct fm_analysis *a, int side)
 		uint64_t *at = fm_map_at(&b->line_index, (uint64_t)function << 32 | row->line, &is_new);
 		if (is_new) {
 			*at = b->c->lines.n;
-			fm_vec_push(&b->c->lines, (struct fm_compare_row){ .function = function, .line = row->line });
+			fm_vec_push(&b->c->lines, (struct fm_overlay_row){ .function = function, .line = row->line });
 		}
-		struct fm_compare_row *to = &b->c->lines.items[*at];
+		struct fm_overlay_row *to = &b->c->lines.items[*at];
 		const uint64_t *by_class = row->weight.ns;
 		uint64_t ns = by_class[FM_CLASS_PYTHON] + by_class[FM_CLASS_NATIVE] + by_class[FM_CLASS_SYSTEM];
 		double v = variance(&t, &row->weight);
@@ -138,7 +138,7 @@ static uint64_t change(const uint64_t ns[2])
 
 static int compare_rows(const void *pa, const void *pb)
 {
-	const struct fm_compare_row *a = pa, *b = pb;
+	const struct fm_overlay_row *a = pa, *b = pb;
 	uint64_t ca = change(a->total_ns), cb = change(b->total_ns);
 	if (ca != cb)
 		return (cb > ca) - (cb < ca);
@@ -147,19 +147,19 @@ static int compare_rows(const void *pa, const void *pb)
 	return (a->line > b->line) - (a->line < b->line);
 }
 
-bool fm_compare_is_significant(const struct fm_compare *c, const uint64_t ns[2], const double var[2])
+bool fm_overlay_is_significant(const struct fm_overlay *c, const uint64_t ns[2], const double var[2])
 {
 	double by_s = (double)change(ns) * 1e-9;
 	double whole_s = fm_seconds(FM_MAX(c->whole_ns[0], c->whole_ns[1]));
 	return by_s > INTERVAL * sqrt(var[0] + var[1]) && by_s > whole_s / 1000;
 }
 
-void fm_compare_build(struct fm_compare *c, const struct fm_analysis *base, const struct fm_analysis *a,
+void fm_overlay_build(struct fm_overlay *c, const struct fm_analysis *base, const struct fm_analysis *a,
 		      size_t max_nodes)
 {
 	const struct fm_analysis *const sides[2] = { base, a };
 	struct builder b = { .c = c };
-	*c = (struct fm_compare){ 0 };
+	*c = (struct fm_overlay){ 0 };
 	fm_vec_push(&c->nodes, (struct fm_node){ 0 });
 	for (int side = 0; side < 2; side++)
 		b.function[side] =
