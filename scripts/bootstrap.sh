@@ -6,7 +6,7 @@
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
 # ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
-# nothing of yours is touched. Needs no terminal.
+# nothing of yours is touched. Needs no terminal. The viewer's page (web/) is built by scripts/build_page.py where Node is there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -48,6 +48,8 @@ missing_packages() {
 	has_header libelf.h || echo libelf-dev
 	has_header elfutils/libdw.h || echo libdw-dev
 	has_header zstd.h || echo libzstd-dev
+	has_header zlib.h || echo zlib1g-dev
+	has_header microhttpd.h || echo libmicrohttpd-dev
 	has_header libiberty/demangle.h || echo libiberty-dev
 	case $1 in
 	test)

@@ -41,6 +41,7 @@ FOREIGN: Dict[str, Set[str]] = {
     r"xxhash\.h": {"base", "format", "read"},
     r"(elfutils/.*|libelf\.h|gelf\.h|dwarf\.h)": {"image"},
     r"(libiberty/.*|demangle\.h)": {"symbolize"},
+    r"zlib\.h": {"render"},
     r"microhttpd\.h": {"serve"},
     r"(ncurses.*|curses)\.h": {"cli"},
     r"sqlite3\.h": {"aggregate", "cli"},

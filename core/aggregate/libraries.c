@@ -15,23 +15,29 @@ struct library {
 	uint32_t innermost; // node on the way from the root; 0 = none
 };
 
+// What a walk over millions of nodes asks of their functions, small enough for the cache.
+struct fact {
+	uint32_t library_id; // FM_NO_ID = none
+	bool is_known, has_file;
+};
+
 struct build {
 	const struct fm_view *view;
-	const struct fm_symbolizer *symbolizer;
-	uint64_t *ns;     // by node: CPU time of the samples that end there or above
-	uint32_t *before; // by node: the innermost of its library before it
+	const struct fact *facts; // by function id
+	uint64_t *ns;             // by node: CPU time of the samples that end there or above
+	uint32_t *before;         // by node: the innermost of its library before it
 	struct library *libraries;
 };
 
-static struct library *library_of(const struct build *b, uint32_t node, const struct fm_function **ret_f)
+static struct library *library_of(const struct build *b, uint32_t node, const struct fact **ret_f)
 {
-	*ret_f = fm_symbolizer_function(b->symbolizer, b->view->nodes.items[node].function_id);
+	*ret_f = &b->facts[b->view->nodes.items[node].function_id];
 	return (*ret_f)->library_id == FM_NO_ID ? NULL : &b->libraries[(*ret_f)->library_id];
 }
 
 static void enter(struct build *b, uint32_t node)
 {
-	const struct fm_function *f, *outer;
+	const struct fact *f, *outer;
 	struct library *l = library_of(b, node, &f);
 	if (!l)
 		return;
@@ -41,17 +47,17 @@ static void enter(struct build *b, uint32_t node)
 		library_of(b, l->innermost, &outer);
 		l->all_ns -= ns;
 		l->named_ns -= outer->is_known ? ns : 0;
-		l->lined_ns -= outer->file.len ? ns : 0;
+		l->lined_ns -= outer->has_file ? ns : 0;
 	}
 	l->all_ns += ns;
 	l->named_ns += f->is_known ? ns : 0;
-	l->lined_ns += f->file.len ? ns : 0;
+	l->lined_ns += f->has_file ? ns : 0;
 	l->innermost = node;
 }
 
 static void leave(struct build *b, uint32_t node)
 {
-	const struct fm_function *f;
+	const struct fact *f;
 	struct library *l = library_of(b, node, &f);
 	if (l)
 		l->innermost = b->before[node];
@@ -68,7 +74,12 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 {
 	*l = (struct fm_libraries){ 0 };
 	uint32_t n = (uint32_t)view->nodes.n, n_libraries = fm_symbolizer_n_libraries(symbolizer);
-	struct build b = { view, symbolizer, fm_alloc(n * sizeof(uint64_t)), fm_alloc(n * sizeof(uint32_t)),
+	struct fact *facts = fm_alloc((fm_symbolizer_n_functions(symbolizer) + 1) * sizeof(*facts));
+	for (uint32_t i = 0; i < fm_symbolizer_n_functions(symbolizer); i++) {
+		const struct fm_function *f = fm_symbolizer_function(symbolizer, i);
+		facts[i] = (struct fact){ f->library_id, f->is_known, f->file.len > 0 };
+	}
+	struct build b = { view, facts, fm_alloc(n * sizeof(uint64_t)), fm_alloc(n * sizeof(uint32_t)),
 			   fm_alloc((n_libraries + 1) * sizeof(struct library)) };
 	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
 	for (size_t i = 0; i < tally->cells.n; i++)
@@ -113,6 +124,7 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 	free(b.ns);
 	free(b.before);
 	free(b.libraries);
+	free(facts);
 }
 
 void fm_libraries_deinit(struct fm_libraries *l)

@@ -22,13 +22,17 @@ static struct fm_weight weight_of_cell(const struct fm_cell *cell)
 	return w;
 }
 
+static bool is_empty(const struct fm_weight *w)
+{
+	return !w->n && !w->ns[FM_CLASS_WAIT] && !w->ns[FM_CLASS_GIL_WAIT];
+}
+
 struct build {
 	struct fm_summary *t;
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;
 	const struct fm_view_options *options;
-	struct fm_weight *self;  // by node: samples that end there
-	struct fm_weight *total; // by node: samples that end there or above
+	struct fm_weight *self; // by node: samples that end there
 };
 
 static void add_cells(struct build *b, const struct fm_profile *profile, const struct fm_tally *tally)
@@ -85,16 +89,16 @@ static void add_functions(struct build *b, const struct fm_payer *payers)
 	bool *seen = fm_alloc(t->functions.n + 1);
 	for (uint32_t i = n; i-- > 1;) {
 		uint32_t parent = v->nodes.items[i].parent;
-		fm_weight_add(&b->total[i], &b->self[i]);
-		fm_weight_add(&b->total[parent], &b->total[i]);
 		sibling[i] = first_child[parent];
 		first_child[parent] = i;
 
 		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
-		fm_weight_add(&row->self, &b->self[i]);
 		row->is_always_inlined =
 			v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
 		seen[row - t->functions.items] = true;
+		if (is_empty(&b->self[i])) // most nodes: samples end in leaves
+			continue;
+		fm_weight_add(&row->self, &b->self[i]);
 		bool is_python =
 			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
 		if (!is_python)
@@ -106,18 +110,24 @@ static void add_functions(struct build *b, const struct fm_payer *payers)
 		if (payer)
 			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, &b->self[i]);
 	}
+	// One sum for each depth instead of each node: what ends in the node now at that depth or above it.
+	FM_VEC(struct fm_weight) sums = { 0 };
 	for (uint32_t node = first_child[0]; node;) {
-		uint32_t function_id = v->nodes.items[node].function_id;
-		if (n_on_path[function_id]++ == 0)
-			fm_weight_add(&t->functions.items[function_id].total, &b->total[node]);
+		n_on_path[v->nodes.items[node].function_id]++;
+		fm_vec_grow_to(&sums, (size_t)v->nodes.items[node].depth + 1);
+		sums.items[v->nodes.items[node].depth] = b->self[node];
 		uint32_t next = first_child[node];
 		while (!next && node) { // up, until there is a way to the side
-			n_on_path[v->nodes.items[node].function_id]--;
+			uint32_t function_id = v->nodes.items[node].function_id, depth = v->nodes.items[node].depth;
+			if (--n_on_path[function_id] == 0)
+				fm_weight_add(&t->functions.items[function_id].total, &sums.items[depth]);
+			fm_weight_add(&sums.items[depth - 1], &sums.items[depth]);
 			next = sibling[node];
 			node = v->nodes.items[node].parent;
 		}
 		node = next;
 	}
+	fm_vec_deinit(&sums);
 	for (uint32_t i = 0; i < t->functions.n; i++)
 		t->functions.items[i].function_id = i;
 	free(first_child);
@@ -186,22 +196,12 @@ static int compare_threads(const void *pa, const void *pb)
 	return ta != tb ? ORDER(tb, ta) : ORDER(a->thread_id, b->thread_id);
 }
 
-static bool is_empty(const struct fm_weight *w)
-{
-	return !w->n && !w->ns[FM_CLASS_WAIT] && !w->ns[FM_CLASS_GIL_WAIT];
-}
-
 void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, const struct fm_tally *tally,
 		      const struct fm_view *view, const struct fm_symbolizer *symbolizer,
 		      const struct fm_view_options *options)
 {
 	*t = (struct fm_summary){ 0 };
-	struct build b = { t,
-			   view,
-			   symbolizer,
-			   options,
-			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)),
-			   fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
+	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
 	add_cells(&b, profile, tally);
 	struct fm_payer *payers = fm_payers_find(view, symbolizer);
 	mark_users(&b, payers);
@@ -209,7 +209,6 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	add_lines(&b, payers);
 	free(payers);
 	free(b.self);
-	free(b.total);
 
 	size_t kept = 0; // folded frames left functions without a single sample
 	for (size_t i = 0; i < t->functions.n; i++)

@@ -16,18 +16,41 @@ void fm_tally_deinit(struct fm_tally *t)
 	fm_heap_log_deinit(&t->memory);
 }
 
-static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s)
+// Most stacks have a cell or two. The first RING of each are a ring of their own, walked through; a hash table of all
+// would be one more miss of the cache for every one of millions. What a stack has beyond is in the index, and points into
+// the ring.
+#define RING 4
+
+static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s, uint32_t last)
 {
-	// thread ids stay below 2^24 and classes below 8, so the key is exact
-	uint64_t key = (uint64_t)s->stack_id << 32 | s->thread_id << 3 | s->class;
-	bool is_new;
-	uint64_t *slot = fm_map_at(&t->index, key, &is_new);
-	if (is_new) {
-		*slot = t->cells.n;
-		fm_vec_push(&t->cells,
-			    (struct fm_cell){ .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class });
+	const uint32_t fresh = (uint32_t)t->cells.n;
+	struct fm_cell cell = { .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class, .next = fresh };
+	if (last) {
+		uint32_t entry = t->cells.items[last - 1].next, at = entry;
+		unsigned n = 0;
+		do {
+			const struct fm_cell *c = &t->cells.items[at];
+			if (c->thread_id == s->thread_id && c->class == s->class)
+				return at;
+			n++;
+			at = c->next;
+		} while (at != entry);
+		if (n < RING) {
+			cell.next = t->cells.items[entry].next;
+			t->cells.items[entry].next = fresh;
+		} else {
+			// thread ids stay below 2^24 and classes below 8, so the key is exact
+			uint64_t key = (uint64_t)s->stack_id << 32 | s->thread_id << 3 | s->class;
+			bool is_new;
+			uint64_t *slot = fm_map_at(&t->index, key, &is_new);
+			if (!is_new)
+				return (uint32_t)*slot;
+			*slot = fresh;
+			cell.next = entry;
+		}
 	}
-	return (uint32_t)*slot;
+	fm_vec_push(&t->cells, cell);
+	return fresh;
 }
 
 void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
@@ -44,7 +67,7 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
 	uint32_t *last = &t->last_cell.items[s->stack_id];
 	struct fm_cell *cell = *last ? &t->cells.items[*last - 1] : NULL;
 	if (FM_UNLIKELY(!cell || cell->thread_id != s->thread_id || cell->class != s->class)) {
-		uint32_t found = find_cell(t, s);
+		uint32_t found = find_cell(t, s, *last);
 		*last = found + 1;
 		cell = &t->cells.items[found];
 	}
@@ -62,16 +85,39 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
 	t->n_samples++;
 }
 
+// Of a large capture neither last_cell nor cells fit the cache: samples wait in a queue while what they need is fetched.
+#define QUEUE 16 // a power of two
+
+struct queue {
+	struct fm_sample samples[QUEUE];
+	uint32_t n; // ever put in
+};
+
+static void add_later(struct fm_tally *t, struct queue *q, const struct fm_sample *s)
+{
+	if (q->n >= QUEUE)
+		fm_tally_add(t, &q->samples[q->n % QUEUE]);
+	q->samples[q->n++ % QUEUE] = *s;
+	if (s->stack_id < t->last_cell.n)
+		__builtin_prefetch(&t->last_cell.items[s->stack_id]);
+	const struct fm_sample *halfway = &q->samples[(q->n + QUEUE / 2) % QUEUE];
+	if (q->n >= QUEUE && halfway->stack_id < t->last_cell.n && t->last_cell.items[halfway->stack_id])
+		__builtin_prefetch(&t->cells.items[t->last_cell.items[halfway->stack_id] - 1], 1);
+}
+
 enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r)
 {
 	struct fm_event event;
+	struct queue queue = { .n = 0 };
 	enum fm_err err;
 	while (!(err = fm_reader_next(r, &event)))
 		if (event.type == FM_EVENT_SAMPLE)
-			fm_tally_add(t, &event.sample);
+			add_later(t, &queue, &event.sample);
 		else if (event.type == FM_EVENT_ALLOC)
 			fm_heap_log_alloc(&t->memory, &event.alloc);
 		else if (event.type == FM_EVENT_FREE)
 			fm_heap_log_free(&t->memory, &event.free);
+	for (uint32_t i = queue.n - FM_MIN(queue.n, (uint32_t)QUEUE); i != queue.n; i++)
+		fm_tally_add(t, &queue.samples[i % QUEUE]);
 	return err == FM_E_END ? FM_OK : err;
 }

@@ -14,6 +14,7 @@
 struct fm_cell {
 	uint32_t thread_id, stack_id;
 	uint8_t class;
+	uint32_t next;      // a cell of the same stack (tally.c)
 	uint64_t n;         // samples
 	uint64_t weight_ns; // their sum
 	double weight_sq;   // sum of squares in s^2, for intervals (docs/sampling-math.md)
@@ -27,7 +28,7 @@ struct fm_tally {
 	FM_VEC(struct fm_cell) cells;
 	FM_VEC(uint32_t) last_cell; // by stack id: cell + 1 of its latest sample
 	FM_VEC(struct fm_thread_span) threads;
-	struct fm_map index; // (stack, thread, class) -> cell
+	struct fm_map index; // (stack, thread, class) -> cell, where one stack has many
 	uint64_t n_samples, n_invalid;
 	struct fm_heap_log memory; // its events are kept, as peaks need their order
 };

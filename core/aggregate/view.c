@@ -12,20 +12,35 @@ bool fm_view_shows_class(const struct fm_view_options *options, unsigned class)
 	return true;
 }
 
+static uint32_t add_node(struct fm_view *v, uint32_t parent, struct fm_place place)
+{
+	fm_vec_push(&v->nodes, (struct fm_node){ parent, place.function_id, place.line,
+						 v->nodes.items[parent].depth + 1, place.is_inlined });
+	fm_vec_push(&v->first_child, 0);
+	return (uint32_t)v->nodes.n - 1;
+}
+
 static uint32_t child_of(struct fm_view *v, uint32_t parent, struct fm_place place)
 {
+	// Most nodes have one child or none: these are found without the table, which would not fit the cache.
+	uint32_t first = v->first_child.items[parent];
+	if (!first) {
+		first = add_node(v, parent, place);
+		v->first_child.items[parent] = first;
+		return first;
+	}
+	const struct fm_node *node = &v->nodes.items[first];
+	if (node->function_id == place.function_id && node->line == place.line && node->is_inlined == place.is_inlined)
+		return first;
 	// Two 32-bit halves and a parent do not fit one key: the place is numbered first.
 	bool is_new;
 	uint64_t *label = fm_map_at(&v->labels, fm_place_key(place.function_id, place.line, place.is_inlined), &is_new);
 	if (is_new)
 		*label = v->labels.n;
-	uint64_t *node = fm_map_at(&v->children, (uint64_t)parent << 32 | *label, &is_new);
-	if (is_new) {
-		*node = v->nodes.n;
-		fm_vec_push(&v->nodes, (struct fm_node){ parent, place.function_id, place.line,
-							 v->nodes.items[parent].depth + 1, place.is_inlined });
-	}
-	return (uint32_t)*node;
+	uint64_t *other = fm_map_at(&v->children, (uint64_t)parent << 32 | *label, &is_new);
+	if (is_new)
+		*other = add_node(v, parent, place);
+	return (uint32_t)*other;
 }
 
 // What each stack holds, told by the frames' kinds alone: nothing is named yet.
@@ -128,7 +143,12 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	*v = (struct fm_view){ .n_stacks = FM_MAX(profile->stacks.n, (size_t)1) };
 	v->stack_node = fm_alloc(v->n_stacks * sizeof(*v->stack_node));
 	v->stack_flags = fm_alloc(v->n_stacks);
+	// About half of the frames of a Python program are folded away.
+	fm_vec_reserve(&v->nodes, v->n_stacks / 2);
+	fm_vec_reserve(&v->first_child, v->n_stacks / 2);
+	fm_map_reserve(&v->children, v->n_stacks / 8);
 	fm_vec_push(&v->nodes, (struct fm_node){ 0 });
+	fm_vec_push(&v->first_child, 0);
 	mark_kinds(v, profile);
 	mark_used(v, profile, tally);
 
@@ -144,6 +164,7 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	free(b.whole);
 	fm_map_deinit(&v->labels);
 	fm_map_deinit(&v->children);
+	fm_vec_deinit(&v->first_child);
 }
 
 void fm_view_deinit(struct fm_view *v)

@@ -70,8 +70,10 @@ struct fm_view {
 	uint32_t *stack_node; // by stack id; 0 for stacks that no sample ends in or goes through
 	uint8_t *stack_flags; // by stack id
 	size_t n_stacks;
-	struct fm_map children; // (parent, label) -> node
-	struct fm_map labels;   // (function, line) -> label
+	// While it is built:
+	FM_VEC(uint32_t) first_child; // by node; 0 = none yet
+	struct fm_map children;       // (parent, label) -> node, of the others
+	struct fm_map labels;         // (function, line) -> label
 };
 
 enum fm_stack_flags {

@@ -41,10 +41,10 @@ uint64_t *fm_map_find(const struct fm_map *map, uint64_t key)
 	return e->used ? &e->value : NULL;
 }
 
-static void map_grow(struct fm_map *map)
+static void map_resize(struct fm_map *map, size_t cap)
 {
 	struct fm_map old = *map;
-	map->cap = old.cap ? old.cap * 2 : 64;
+	map->cap = cap;
 	map->entries = fm_alloc(map->cap * sizeof(*map->entries));
 	for (size_t i = 0; i < old.cap; i++)
 		if (old.entries[i].used)
@@ -52,10 +52,19 @@ static void map_grow(struct fm_map *map)
 	free(old.entries);
 }
 
+void fm_map_reserve(struct fm_map *map, size_t n)
+{
+	size_t cap = map->cap ? map->cap : 64;
+	while (n * 4 >= cap * 3)
+		cap *= 2;
+	if (cap > map->cap)
+		map_resize(map, cap);
+}
+
 uint64_t *fm_map_at(struct fm_map *map, uint64_t key, bool *ret_is_new)
 {
 	if (map->n * 4 >= map->cap * 3)
-		map_grow(map);
+		map_resize(map, map->cap ? map->cap * 2 : 64);
 	struct fm_map_entry *e = map_slot(map, key);
 	if (ret_is_new)
 		*ret_is_new = !e->used;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 // Chunks of 64 KiB keep small profiles small; larger requests get a chunk of their own.
@@ -21,11 +22,25 @@ static FM_NORETURN void die_out_of_memory(void)
 	exit(1);
 }
 
+// Large tables are touched page by page, and a page fault costs as much as counting a hundred samples: ask for large
+// pages. A kernel without them says no, and nothing is lost.
+#define LARGE_BYTES ((size_t)4 << 20)
+#define LARGE_PAGE ((uintptr_t)2 << 20)
+
+static void want_large_pages(void *p, size_t size)
+{
+	uintptr_t begin = ((uintptr_t)p + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1),
+		  end = ((uintptr_t)p + size) & ~(LARGE_PAGE - 1);
+	if (size >= LARGE_BYTES && begin < end)
+		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
 void *fm_alloc(size_t size)
 {
 	void *p = calloc(1, size ? size : 1);
 	if (!p)
 		die_out_of_memory();
+	want_large_pages(p, size);
 	return p;
 }
 
@@ -37,6 +52,7 @@ void *fm_realloc_array(void *p, size_t n, size_t size)
 	p = realloc(p, total ? total : 1);
 	if (!p)
 		die_out_of_memory();
+	want_large_pages(p, total);
 	return p;
 }
 

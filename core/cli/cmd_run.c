@@ -24,6 +24,8 @@
 #include "cli/startup.h"
 #include "cli/target.h"
 #include "render/label.h"
+#include "render/render.h"
+#include "serve/browser.h"
 
 #define MAX_RUNS 1000
 
@@ -114,13 +116,26 @@ static void tell_leftovers(struct fm_writer *w, void *arg)
 		fm_logs_tell(w, left->dir, left->no_logs);
 }
 
+// The viewer with the capture inside. A program without the page says so only to who asked for it.
+static void leave_page(const char *profile, const char *dir, const struct fm_view_options *view, bool is_open)
+{
+	char path[4200];
+	struct fm_diag diag;
+	snprintf(path, sizeof(path), "%s/report.html", dir);
+	enum fm_err err = fm_render_html(NULL, profile, path, view, &diag);
+	if (!err && is_open && !fm_open_in_browser(path))
+		fm_say("no display to open it on; the page is %s", path);
+	if (err && (is_open || err != FM_E_UNSUPPORTED))
+		fm_say("%s", diag.text);
+}
+
 int fm_cmd_run(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
-	bool is_quiet = false, no_plots = false;
+	bool is_quiet = false, no_plots = false, is_open = false;
 	uint64_t n_runs = 1;
 	flags.is_memory_wanted = true;
 	const struct fm_option options[] = {
@@ -154,6 +169,7 @@ int fm_cmd_run(int argc, char **argv)
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
 	};
@@ -252,6 +268,7 @@ int fm_cmd_run(int argc, char **argv)
 	if (left.is_notebook && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report
 	fm_results_tell(dir, (const char *)command.data, &view, is_quiet);
+	leave_page(profile, dir, &view, is_open);
 out:
 	fm_buf_deinit(&command);
 	fm_startup_deinit(&startup);

@@ -8,3 +8,4 @@ int fm_cmd_export(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);
 int fm_cmd_report(int argc, char **argv);
 int fm_cmd_run(int argc, char **argv);
+int fm_cmd_view(int argc, char **argv);

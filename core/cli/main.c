@@ -11,6 +11,7 @@ static const struct fm_command commands[] = {
 	{ "run", fm_cmd_run, "profile a script, module or program and print where the time went" },
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
+	{ "view", fm_cmd_view, "look at a capture in the browser: flame graph, timeline, source" },
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },

@@ -9,3 +9,5 @@ enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag 
 enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_flamegraph(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_html(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_bundle(FILE *out, struct fm_analysis *a, struct fm_diag *diag);

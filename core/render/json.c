@@ -6,6 +6,7 @@
 #include "render/formats.h"
 #include "render/json_memory.h"
 #include "render/label.h"
+#include "render/report_json.h"
 
 static void write_words(struct fm_json *j, const char *key, struct fm_str joined)
 {
@@ -234,6 +235,31 @@ static void write_libraries(struct fm_json *j, const struct fm_analysis *a)
 	fm_libraries_deinit(&l);
 }
 
+void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t, bool has_rows)
+{
+	write_head(j, a, t);
+	fm_json_newline(j);
+	write_processes(j, a->profile);
+	fm_json_newline(j);
+	write_threads(j, a, t);
+	fm_json_newline(j);
+	if (has_rows) {
+		struct fm_json_heap_index heap;
+		fm_json_heap_index_init(&heap, a);
+		write_functions(j, a, t, &heap);
+		fm_json_newline(j);
+		write_lines(j, a, t, &heap);
+		fm_json_newline(j);
+		fm_json_heap_index_deinit(&heap);
+	}
+	write_libraries(j, a);
+	fm_json_newline(j);
+	fm_json_cells(j, a->profile);
+	fm_json_memory(j, a);
+	fm_json_newline(j);
+	fm_json_leaks(j, a);
+}
+
 enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_summary t;
@@ -241,25 +267,7 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	struct fm_json j;
 	fm_json_init(&j, out);
 	fm_json_object(&j, NULL);
-	write_head(&j, a, &t);
-	fm_json_newline(&j);
-	write_processes(&j, a->profile);
-	fm_json_newline(&j);
-	write_threads(&j, a, &t);
-	fm_json_newline(&j);
-	struct fm_json_heap_index heap;
-	fm_json_heap_index_init(&heap, a);
-	write_functions(&j, a, &t, &heap);
-	fm_json_newline(&j);
-	write_lines(&j, a, &t, &heap);
-	fm_json_heap_index_deinit(&heap);
-	fm_json_newline(&j);
-	write_libraries(&j, a);
-	fm_json_newline(&j);
-	fm_json_cells(&j, a->profile);
-	fm_json_memory(&j, a);
-	fm_json_newline(&j);
-	fm_json_leaks(&j, a);
+	fm_report_json(&j, a, &t, true);
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "render/formats.h"
+#include "render/html.h"
 
 const struct fm_format fm_formats[] = {
 	{ "text", "the report that 'fathom report' prints", ".txt", fm_write_text },
@@ -16,6 +17,9 @@ const struct fm_format fm_formats[] = {
 	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope },
 	{ "flamegraph", "interactive SVG, self-contained", ".svg", fm_write_flamegraph },
 	{ "chrometrace", "trace events: chrome://tracing, Perfetto", ".json", fm_write_chrometrace },
+	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html },
+	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
+	  fm_write_bundle },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed },
 	{ NULL, NULL, NULL, NULL },
 };
@@ -74,6 +78,23 @@ static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_d
 		err = fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", out->path, strerror(cause ? cause : EIO));
 	if (err && out->is_fresh_regular)
 		unlink(out->path); // half a file would be taken for a whole one
+	return err;
+}
+
+enum fm_err fm_render_html(const char *base_path, const char *path, const char *out_path,
+			   const struct fm_view_options *options, struct fm_diag *diag)
+{
+	struct fm_analysis *a = NULL, *base = NULL;
+	struct output out = { 0 };
+	enum fm_err err = fm_analysis_open(path, options, &a, diag);
+	if (!err && base_path)
+		err = fm_analysis_open(base_path, options, &base, diag);
+	if (!err)
+		err = open_output(out_path, path, &out, diag);
+	if (!err)
+		err = close_output(&out, fm_html_write(out.file, base, a, diag), diag);
+	fm_analysis_close(base);
+	fm_analysis_close(a);
 	return err;
 }
 

@@ -23,3 +23,7 @@ const struct fm_format *fm_format_find(const char *name);
 // one line and a half-written regular file is gone.
 FM_MUST_CHECK enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
 					  const struct fm_view_options *options, struct fm_diag *diag);
+
+// The same for the viewer in one file, which may compare with a second capture (NULL = none).
+FM_MUST_CHECK enum fm_err fm_render_html(const char *base_path, const char *path, const char *out_path,
+					 const struct fm_view_options *options, struct fm_diag *diag);

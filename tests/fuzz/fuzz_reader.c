@@ -3,6 +3,8 @@
 //   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
 // Whatever the bytes: no crash, and every id that comes out is a valid index.
 //
+// Built with -DFM_FUZZ_BUNDLE, the file is also made into the viewer's bundle.
+//
 // With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target. Otherwise main() runs it over the files given;
 // --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs N fixed variations of that
 // corpus.
@@ -16,6 +18,9 @@
 #include "format/chunk.h"
 #include "format/writer.h"
 #include "read/reader.h"
+#ifdef FM_FUZZ_BUNDLE
+#include "render/bundle.h"
+#endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -73,6 +78,30 @@ static void check_profile(const struct fm_profile *p)
 	MUST(memchr(p->damage, 0, sizeof(p->damage)));
 }
 
+#ifdef FM_FUZZ_BUNDLE
+// With limits so small that pruning and thinning have work to do.
+static void make_bundle(const char *path)
+{
+	static const struct fm_bundle_limits limits = { 5, 4, 3, 2, 2, 2, 4096, 512 };
+	struct fm_filter filter = { .from_ns = 4000, .to_ns = 9000 };
+	struct fm_bundle_options options = { .limits = &limits };
+	struct fm_analysis *a;
+	struct fm_diag diag;
+	char *bytes = NULL;
+	size_t len = 0;
+	MUST(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag) == FM_OK);
+	FILE *out = open_memstream(&bytes, &len);
+	MUST(fm_bundle_write(out, a, &options, &diag) == FM_OK);
+	options.filter = &filter;
+	MUST(fm_bundle_write(out, a, &options, &diag) == FM_OK);
+	MUST(fm_bundle_write_diff(out, a, a, &limits, &diag) == FM_OK);
+	fclose(out);
+	MUST(len > 16 && !memcmp(bytes, "FMVIEW1\n", 8));
+	free(bytes);
+	fm_analysis_close(a);
+}
+#endif
+
 static void read_file(int fd)
 {
 	char path[64];
@@ -103,6 +132,9 @@ static void read_file(int fd)
 	MUST(fm_reader_next(r, &ev) == FM_E_END);
 	check_profile(p);
 	fm_reader_close(r);
+#ifdef FM_FUZZ_BUNDLE
+	make_bundle(path);
+#endif
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

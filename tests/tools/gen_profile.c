@@ -1,10 +1,13 @@
 // Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
 // share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
+//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] [--memory N]
+//               [--sites] [--even|--fresh] [--walk]
 // --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten freed later; --sites sums of some
-// stacks as exact mode has them.
-//   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] [--memory N] [--sites] [--walk]
-// --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk interns every frame of every
-// sample anew, as a collector does. The last line tells how fast it was.
+// stacks as exact mode has them. --shared is how many of their 30 frames stacks have in common with another one at least (8): the more, the fewer nodes
+// the tree has. --even picks every stack equally often instead of a few hot ones; --fresh makes sure that each is met, most of
+// them once, and spends the rest of the time in 20,000 of them, as long captures do. --flush-ms is in the time of the
+// profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a collector does. The
+// last line tells how fast it was.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +49,8 @@ static uint32_t skewed(uint32_t n)
 struct options {
 	const char *path;
 	uint64_t n_samples, n_allocs, seed, flush_ns;
-	uint32_t n_threads, n_stacks;
-	bool walk, sites;
+	uint32_t n_threads, n_stacks, n_shared;
+	bool walk, sites, even, fresh;
 };
 
 struct frame {
@@ -131,7 +134,7 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 				(struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
 	}
 	for (uint32_t i = 0; i < o->n_stacks; i++) {
-		uint32_t shared = i ? 8 + (uint32_t)below(DEPTH - 9) : 0;
+		uint32_t shared = i ? o->n_shared + (uint32_t)below(DEPTH - 1 - o->n_shared) : 0;
 		if (shared)
 			memcpy(paths[i], paths[below(i)], shared * sizeof(paths[i][0]));
 		for (uint32_t k = shared; k < DEPTH; k++)
@@ -193,6 +196,18 @@ static void write_memory_facts(struct fm_writer *w, const struct options *o, uin
 						     below(100), below(100), below(1000), below(1000), below(1000) });
 }
 
+static uint32_t pick_stack(const struct options *o, uint64_t sample)
+{
+	static uint32_t n_met;
+	if (o->even)
+		return (uint32_t)below(o->n_stacks);
+	if (!o->fresh)
+		return skewed(o->n_stacks);
+	if ((double)n_met * (double)o->n_samples < 1.01 * (double)sample * o->n_stacks && n_met < o->n_stacks)
+		return n_met++;
+	return skewed(FM_MIN(o->n_stacks, 20000u));
+}
+
 static void write_samples(struct fm_writer *w, const struct options *o, struct thread *threads)
 {
 	uint64_t next_flush_ns = 1000000000u + o->flush_ns;
@@ -204,7 +219,7 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 		if (dice % 64 == 0)
 			t->time_ns += below(50000000); // slept
 		if (dice >> 8 & 1)
-			t->stack = skewed(o->n_stacks);
+			t->stack = pick_stack(o, i);
 		if ((dice >> 16) % 200 == 0)
 			t->cpu = (uint32_t)below(16);
 		struct fm_sample sample = {
@@ -231,10 +246,10 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000 };
+	struct options o = { .seed = 1, .flush_ns = 100000000, .n_threads = 8, .n_stacks = 4000, .n_shared = 8 };
 	if (argc < 3) {
-		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--flush-ms N] "
-		      "[--memory N] [--sites] [--walk]\n",
+		fputs("usage: gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] "
+		      "[--flush-ms N] [--memory N] [--sites] [--even|--fresh] [--walk]\n",
 		      stderr);
 		return 2;
 	}
@@ -242,9 +257,13 @@ int main(int argc, char **argv)
 	o.n_samples = strtoull(argv[2], NULL, 0);
 	for (int i = 3; i < argc; i++) {
 		uint64_t value = i + 1 < argc ? strtoull(argv[i + 1], NULL, 0) : 0;
-		if (!strcmp(argv[i], "--walk") || !strcmp(argv[i], "--sites")) {
-			o.walk |= argv[i][2] == 'w';
-			o.sites |= argv[i][2] == 's';
+		bool *flag = !strcmp(argv[i], "--walk")    ? &o.walk
+			     : !strcmp(argv[i], "--sites") ? &o.sites
+			     : !strcmp(argv[i], "--even")  ? &o.even
+			     : !strcmp(argv[i], "--fresh") ? &o.fresh
+							   : NULL;
+		if (flag) {
+			*flag = true;
 			continue;
 		}
 		if (!strcmp(argv[i], "--seed"))
@@ -255,6 +274,8 @@ int main(int argc, char **argv)
 			o.n_stacks = (uint32_t)FM_MAX(value, 1u);
 		else if (!strcmp(argv[i], "--memory"))
 			o.n_allocs = value;
+		else if (!strcmp(argv[i], "--shared"))
+			o.n_shared = (uint32_t)FM_MIN(value, DEPTH - 2u);
 		else if (!strcmp(argv[i], "--flush-ms"))
 			o.flush_ns = value * 1000000;
 		else {

@@ -1,6 +1,7 @@
-// Writes the profile of tests/support/known.h: known_profile OUT [--other-build | --hostile]
+// Writes the profile of tests/support/known.h: known_profile OUT [--other-build | --hostile | --monstrous]
 // Its native frames lie in this very program, so that their names can be looked up; --other-build records another build id.
-// --hostile writes another one, whose names try to break out of every output.
+// --hostile writes another one, whose names try to break out of every output; --monstrous one with a stack of 100,000
+// frames, a name of a megabyte and a source text that is no text.
 #include "support/known.h"
 
 #include <link.h>
@@ -75,10 +76,44 @@ static enum fm_err write_hostile(const char *path, struct fm_diag *diag)
 	return fm_writer_close(w, diag);
 }
 
+static enum fm_err write_monstrous(const char *path, struct fm_diag *diag)
+{
+	struct fm_writer *w;
+	enum fm_err err = fm_writer_open(path, &w, diag);
+	if (err)
+		return err;
+	static char long_name[1 << 20];
+	for (size_t i = 0; i < sizeof(long_name); i++)
+		long_name[i] = "<script>\xc3\xa9\xff"[i % 11];
+	struct fm_str monster = { long_name, sizeof(long_name) };
+	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 7, .command = monster });
+	uint32_t thread = fm_writer_thread(w, process, 7, 0);
+	fm_writer_thread_name(w, thread, monster);
+	uint32_t frames[1000], stack = FM_ROOT_STACK;
+	for (uint32_t i = 0; i < 1000; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "level_%u", i);
+		frames[i] =
+			fm_writer_frame(w, FM_FRAME_PYTHON, known_code(w, name, name, "/home/user/deep.py", i + 1), 0);
+	}
+	uint32_t odd = fm_writer_frame(w, FM_FRAME_PYTHON,
+				       fm_writer_code(w, &(struct fm_code_info){ monster, monster, monster, 1,
+										 FM_PY_LINES_LNOTAB, FM_STR_LIT("") }),
+				       0);
+	uint64_t time_ns = 0;
+	for (uint32_t depth = 0; depth < 100000; depth++) {
+		stack = fm_writer_stack(w, stack, depth == 50 ? odd : frames[depth % 1000]);
+		if (depth % 1000 == 999)
+			known_samples(w, &time_ns, thread, stack, FM_CLASS_PYTHON, 2);
+	}
+	fm_writer_source(w, FM_STR_LIT("/home/user/deep.py"), FM_STR_LIT("\xff\xfe\0</script>\n"));
+	return fm_writer_close(w, diag);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2)
-		return fputs("usage: known_profile OUT [--other-build | --hostile]\n", stderr), 2;
+		return fputs("usage: known_profile OUT [--other-build | --hostile | --monstrous]\n", stderr), 2;
 	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	if (n < 0)
@@ -97,7 +132,10 @@ int main(int argc, char **argv)
 		.start_addr = (uint64_t)(uintptr_t)known_start - bias,
 	};
 	bool is_hostile = argc > 2 && !strcmp(argv[2], "--hostile");
-	enum fm_err err = is_hostile ? write_hostile(argv[1], &diag) : known_write(argv[1], &images, &diag);
+	bool is_monstrous = argc > 2 && !strcmp(argv[2], "--monstrous");
+	enum fm_err err = is_hostile     ? write_hostile(argv[1], &diag)
+			  : is_monstrous ? write_monstrous(argv[1], &diag)
+					 : known_write(argv[1], &images, &diag);
 	if (err)
 		fprintf(stderr, "known_profile: %s\n", diag.text);
 	fm_symbols_close(symbols);

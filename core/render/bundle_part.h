@@ -1,0 +1,34 @@
+// What the files of the bundle share: the tables being built.
+#pragma once
+
+#include "aggregate/prune.h"
+#include "aggregate/timeline.h"
+#include "render/bundle.h"
+#include "render/columns.h"
+#include "render/string_table.h"
+
+struct fm_bundle {
+	const struct fm_analysis *a; // with the tally that counts
+	const struct fm_bundle_options *options;
+	const struct fm_bundle_limits *limits;
+	uint64_t start_ns;
+	struct fm_summary summary;
+	struct fm_pruned tree;
+	struct fm_string_table text;
+	struct fm_columns columns;
+	// Functions and files get their numbers when the first row names them.
+	uint32_t *function_index; // by function id: index + 1
+	FM_VEC(uint32_t) functions;
+	struct fm_map file_index; // file id -> index + 1
+	FM_VEC(uint32_t) files;   // a function id of each
+	struct fm_timeline timeline;
+};
+
+uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);
+uint32_t fm_bundle_file(struct fm_bundle *b, uint32_t function_id);
+
+void fm_bundle_add_tree(struct fm_bundle *b);    // node, cell, edge: bundle_tree.c
+void fm_bundle_add_samples(struct fm_bundle *b); // sample, from the timeline
+void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: bundle_people.c
+void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: bundle_rows.c
+void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given

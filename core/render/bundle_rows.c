@@ -1,0 +1,160 @@
+// The tables of functions and lines, and the names that all tables refer to.
+#include <stdlib.h>
+
+#include "render/bundle_part.h"
+
+uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id)
+{
+	uint32_t *index = &b->function_index[function_id];
+	if (!*index) {
+		fm_vec_push(&b->functions, function_id);
+		*index = (uint32_t)b->functions.n;
+	}
+	return *index - 1;
+}
+
+uint32_t fm_bundle_file(struct fm_bundle *b, uint32_t function_id)
+{
+	uint64_t *index = fm_map_at(&b->file_index, fm_analysis_function(b->a, function_id)->file_id, NULL);
+	if (!*index) {
+		fm_vec_push(&b->files, function_id);
+		*index = b->files.n;
+	}
+	return (uint32_t)*index - 1;
+}
+
+// The columns of a time per class, under the names of the report.
+struct classes {
+	double *python, *native, *system, *gc, *gil_wait, *wait;
+};
+
+static void fill_classes(const struct classes *c, size_t i, const struct fm_weight *w)
+{
+	c->python[i] = fm_seconds(w->ns[FM_CLASS_PYTHON]);
+	c->native[i] = fm_seconds(w->ns[FM_CLASS_NATIVE]);
+	c->system[i] = fm_seconds(w->ns[FM_CLASS_SYSTEM]);
+	c->gc[i] = fm_seconds(w->ns[FM_CLASS_GC]);
+	c->gil_wait[i] = fm_seconds(w->ns[FM_CLASS_GIL_WAIT]);
+	c->wait[i] = fm_seconds(w->ns[FM_CLASS_WAIT]);
+}
+
+static void add_functions(struct fm_bundle *b)
+{
+	size_t n = FM_MIN(b->summary.functions.n, b->limits->max_functions);
+	uint32_t *function = fm_columns_u32(&b->columns, "func_row.function", n);
+	double *self = fm_columns_f64(&b->columns, "func_row.self_s", n);
+	double *total = fm_columns_f64(&b->columns, "func_row.total_s", n);
+	double *self_plus_minus = fm_columns_f64(&b->columns, "func_row.self_plus_minus_s", n);
+	double *plus_minus = fm_columns_f64(&b->columns, "func_row.plus_minus_s", n);
+	const struct classes classes = {
+		fm_columns_f64(&b->columns, "func_row.python_s", n),
+		fm_columns_f64(&b->columns, "func_row.native_s", n),
+		fm_columns_f64(&b->columns, "func_row.system_s", n),
+		fm_columns_f64(&b->columns, "func_row.gc_s", n),
+		fm_columns_f64(&b->columns, "func_row.gil_wait_s", n),
+		fm_columns_f64(&b->columns, "func_row.wait_s", n),
+	};
+	for (size_t i = 0; i < n; i++) {
+		const struct fm_function_row *row = &b->summary.functions.items[i];
+		function[i] = fm_bundle_function(b, row->function_id);
+		self[i] = fm_seconds(fm_weight_cpu_ns(&row->self));
+		total[i] = fm_seconds(fm_weight_cpu_ns(&row->total));
+		self_plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->self);
+		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->total);
+		fill_classes(&classes, i, &row->charged);
+	}
+}
+
+static void add_lines(struct fm_bundle *b)
+{
+	size_t n = FM_MIN(b->summary.lines.n, b->limits->max_lines);
+	uint32_t *file = fm_columns_u32(&b->columns, "line.file", n);
+	uint32_t *line = fm_columns_u32(&b->columns, "line.line", n);
+	uint32_t *function = fm_columns_u32(&b->columns, "line.function", n);
+	double *plus_minus = fm_columns_f64(&b->columns, "line.plus_minus_s", n);
+	const struct classes classes = {
+		fm_columns_f64(&b->columns, "line.python_s", n),   fm_columns_f64(&b->columns, "line.native_s", n),
+		fm_columns_f64(&b->columns, "line.system_s", n),   fm_columns_f64(&b->columns, "line.gc_s", n),
+		fm_columns_f64(&b->columns, "line.gil_wait_s", n), fm_columns_f64(&b->columns, "line.wait_s", n),
+	};
+	for (size_t i = 0; i < n; i++) {
+		const struct fm_line_row *row = &b->summary.lines.items[i];
+		file[i] = fm_bundle_file(b, row->function_id);
+		line[i] = row->line;
+		function[i] = fm_bundle_function(b, row->function_id);
+		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->weight);
+		fill_classes(&classes, i, &row->weight);
+	}
+}
+
+void fm_bundle_add_rows(struct fm_bundle *b)
+{
+	add_functions(b);
+	add_lines(b);
+}
+
+enum { LIBRARY = 1, PLUMBING = 2, UNKNOWN = 4 };
+
+static void name_functions(struct fm_bundle *b)
+{
+	size_t n = b->functions.n;
+	uint32_t *name = fm_columns_u32(&b->columns, "function.name", n);
+	uint32_t *full_name = fm_columns_u32(&b->columns, "function.full_name", n);
+	uint32_t *file = fm_columns_u32(&b->columns, "function.file", n);
+	uint32_t *module = fm_columns_u32(&b->columns, "function.module", n);
+	uint32_t *library = fm_columns_u32(&b->columns, "function.library", n);
+	uint32_t *line = fm_columns_u32(&b->columns, "function.line", n);
+	uint8_t *kind = fm_columns_u8(&b->columns, "function.kind", n);
+	uint8_t *flags = fm_columns_u8(&b->columns, "function.flags", n);
+	for (size_t i = 0; i < n; i++) {
+		const struct fm_function *f = fm_analysis_function(b->a, b->functions.items[i]);
+		name[i] = fm_string_table_name(&b->text, f->name);
+		full_name[i] = fm_string_table_name(&b->text, f->full_name);
+		file[i] = fm_string_table_name(&b->text, f->file);
+		module[i] = fm_string_table_name(&b->text, f->module);
+		library[i] = fm_string_table_name(&b->text, f->path);
+		line[i] = f->line;
+		kind[i] = f->kind;
+		flags[i] = (uint8_t)((f->is_library ? LIBRARY : 0) | (f->is_plumbing ? PLUMBING : 0) |
+				     (f->is_known ? 0 : UNKNOWN));
+	}
+}
+
+static struct fm_str source_of(const struct fm_profile *p, const struct fm_map *by_name, struct fm_str name)
+{
+	const uint64_t *found = fm_map_find(by_name, fm_hash_bytes(name.p, name.len));
+	if (!found || !fm_str_eq(p->sources.items[*found].filename, name))
+		return FM_STR_LIT("");
+	return p->sources.items[*found].text;
+}
+
+static void name_files(struct fm_bundle *b)
+{
+	const struct fm_profile *p = b->a->profile;
+	for (size_t i = 0; i < b->functions.n; i++) // the page shows source for every Python function it names
+		if (fm_analysis_function(b->a, b->functions.items[i])->kind == FM_FRAME_PYTHON)
+			fm_bundle_file(b, b->functions.items[i]);
+	struct fm_map by_name = { 0 };
+	for (size_t i = 0; i < p->sources.n; i++)
+		*fm_map_at(&by_name, fm_hash_bytes(p->sources.items[i].filename.p, p->sources.items[i].filename.len),
+			   NULL) = i;
+	size_t n = b->files.n, room = b->limits->source_bytes;
+	uint32_t *name = fm_columns_u32(&b->columns, "file.name", n);
+	uint32_t *source = fm_columns_u32(&b->columns, "file.source", n);
+	uint8_t *flags = fm_columns_u8(&b->columns, "file.flags", n);
+	for (size_t i = 0; i < n; i++) { // files with lines come first, those with the hottest line before others
+		const struct fm_function *f = fm_analysis_function(b->a, b->files.items[i]);
+		struct fm_str text = source_of(p, &by_name, f->file);
+		name[i] = fm_string_table_name(&b->text, f->file);
+		source[i] = fm_string_table_whole(&b->text, text, room);
+		room -= source[i] ? text.len : 0;
+		flags[i] = f->is_library ? LIBRARY : 0;
+	}
+	fm_map_deinit(&by_name);
+}
+
+void fm_bundle_add_names(struct fm_bundle *b)
+{
+	name_functions(b);
+	name_files(b);
+}

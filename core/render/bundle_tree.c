@@ -1,0 +1,159 @@
+// The call tree of the bundle: nodes, what ends in them (cells), calls between functions (edges), and the timeline,
+// whose samples name nodes.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/edges.h"
+#include "render/bundle_part.h"
+
+struct sum {
+	uint32_t node, thread;
+	uint8_t class;
+	uint64_t n, weight_ns;
+};
+
+struct sums {
+	FM_VEC(struct sum) items;
+};
+
+// What ends in each kept node, summed per thread and class.
+static void sum_cells(const struct fm_bundle *b, struct sums *ret)
+{
+	const struct fm_tally *tally = &b->a->tally;
+	struct fm_map index = { 0 };
+	*ret = (struct sums){ 0 };
+	for (size_t i = 0; i < tally->cells.n; i++) {
+		const struct fm_cell *cell = &tally->cells.items[i];
+		uint32_t node = b->tree.kept[fm_view_node(&b->a->view, cell->stack_id)];
+		bool is_new;
+		uint64_t *at = fm_map_at(&index, (uint64_t)node << 32 | cell->thread_id << 3 | cell->class, &is_new);
+		if (is_new) {
+			*at = ret->items.n;
+			fm_vec_push(&ret->items, (struct sum){ node, cell->thread_id, cell->class, 0, 0 });
+		}
+		ret->items.items[*at].n += cell->n;
+		ret->items.items[*at].weight_ns += cell->weight_ns;
+	}
+	fm_map_deinit(&index);
+}
+
+// In order of nodes: a column of rising numbers packs to nearly nothing.
+static uint32_t *order_by_node(const struct sums *s, size_t n_nodes)
+{
+	uint32_t *place = fm_alloc((n_nodes + 1) * sizeof(*place)),
+		 *order = fm_alloc((s->items.n + 1) * sizeof(*order));
+	for (size_t i = 0; i < s->items.n; i++)
+		place[s->items.items[i].node + 1]++;
+	for (size_t i = 1; i <= n_nodes; i++)
+		place[i] += place[i - 1];
+	for (size_t i = 0; i < s->items.n; i++)
+		order[place[s->items.items[i].node]++] = (uint32_t)i;
+	free(place);
+	return order;
+}
+
+static void write_cells(struct fm_bundle *b, const struct sums *s)
+{
+	size_t n = s->items.n;
+	uint32_t *order = order_by_node(s, b->tree.nodes.n);
+	uint32_t *node = fm_columns_u32(&b->columns, "cell.node", n);
+	uint32_t *thread = fm_columns_u32(&b->columns, "cell.thread", n);
+	uint8_t *class = fm_columns_u8(&b->columns, "cell.class", n);
+	uint32_t *count = fm_columns_u32(&b->columns, "cell.n", n);
+	double *weight_s = fm_columns_f64(&b->columns, "cell.weight_s", n);
+	for (size_t i = 0; i < n; i++) {
+		const struct sum *sum = &s->items.items[order[i]];
+		node[i] = sum->node;
+		thread[i] = sum->thread;
+		class[i] = sum->class;
+		count[i] = (uint32_t)FM_MIN(sum->n, (uint64_t)UINT32_MAX);
+		weight_s[i] = fm_seconds(sum->weight_ns);
+	}
+	free(order);
+}
+
+static void write_nodes(struct fm_bundle *b)
+{
+	size_t n = b->tree.nodes.n;
+	uint32_t *parent = fm_columns_u32(&b->columns, "node.parent", n);
+	uint32_t *function = fm_columns_u32(&b->columns, "node.function", n);
+	uint32_t *line = fm_columns_u32(&b->columns, "node.line", n);
+	uint8_t *flags = fm_columns_u8(&b->columns, "node.flags", n);
+	for (size_t i = 1; i < n; i++) {
+		const struct fm_node *node = &b->tree.nodes.items[i];
+		parent[i] = node->parent;
+		function[i] = fm_bundle_function(b, node->function_id);
+		line[i] = node->line;
+		flags[i] = node->is_inlined;
+	}
+}
+
+static void write_edges(struct fm_bundle *b, const struct sums *s)
+{
+	double *cpu_ns = fm_alloc((b->tree.nodes.n + 1) * sizeof(*cpu_ns));
+	for (size_t i = 0; i < s->items.n; i++)
+		if (fm_class_is_cpu(s->items.items[i].class))
+			cpu_ns[s->items.items[i].node] += (double)s->items.items[i].weight_ns;
+	struct fm_edges edges;
+	fm_edges_build(&edges, b->tree.nodes.items, b->tree.nodes.n, cpu_ns);
+	free(cpu_ns);
+	size_t n = FM_MIN(edges.items.n, b->limits->max_edges);
+	uint32_t *caller = fm_columns_u32(&b->columns, "edge.caller", n);
+	uint32_t *callee = fm_columns_u32(&b->columns, "edge.callee", n);
+	double *total_s = fm_columns_f64(&b->columns, "edge.total_s", n);
+	for (size_t i = 0; i < n; i++) {
+		caller[i] = fm_bundle_function(b, edges.items.items[i].caller);
+		callee[i] = fm_bundle_function(b, edges.items.items[i].callee);
+		total_s[i] = edges.items.items[i].weight * 1e-9;
+	}
+	fm_edges_deinit(&edges);
+}
+
+void fm_bundle_add_tree(struct fm_bundle *b)
+{
+	double *shares = fm_prune_shares(&b->a->tally, &b->a->view);
+	struct sums sums;
+	// Many threads in the same nodes make more cells than nodes: then fewer nodes have to do.
+	for (size_t max_nodes = b->limits->max_nodes;;) {
+		fm_prune(&b->tree, &b->a->view, shares, max_nodes);
+		sum_cells(b, &sums);
+		if (sums.items.n <= b->limits->max_cells || max_nodes <= 1)
+			break;
+		// The heaviest nodes are the ones that many threads share: fewer nodes have more cells each.
+		max_nodes = (size_t)((double)max_nodes * 0.7 * (double)b->limits->max_cells / (double)sums.items.n);
+		fm_vec_deinit(&sums.items);
+		fm_pruned_deinit(&b->tree);
+	}
+	free(shares);
+	write_nodes(b);
+	write_cells(b, &sums);
+	write_edges(b, &sums);
+	fm_vec_deinit(&sums.items);
+}
+
+// To the microsecond, as a binary fraction: the bits that nobody can see would not pack.
+static double to_grain(uint64_t ns)
+{
+	return nearbyint(fm_seconds(ns) * 0x1p20) * 0x1p-20;
+}
+
+void fm_bundle_add_samples(struct fm_bundle *b)
+{
+	const struct fm_timeline *t = &b->timeline;
+	double *time_s = fm_columns_f64(&b->columns, "sample.time_s", t->n_runs);
+	uint32_t *thread = fm_columns_u32(&b->columns, "sample.thread", t->n_runs);
+	uint32_t *node = fm_columns_u32(&b->columns, "sample.node", t->n_runs);
+	uint8_t *class = fm_columns_u8(&b->columns, "sample.class", t->n_runs);
+	float *weight_s = fm_columns_f32(&b->columns, "sample.weight_s", t->n_runs);
+	size_t at = 0;
+	for (size_t i = 0; i < t->threads.n; i++)
+		for (size_t k = 0; k < t->threads.items[i].runs.n; k++, at++) {
+			const struct fm_timeline_run *run = &t->threads.items[i].runs.items[k];
+			time_s[at] = to_grain(run->start_ns > b->start_ns ? run->start_ns - b->start_ns : 0);
+			thread[at] = (uint32_t)i;
+			node[at] = b->tree.kept[run->node];
+			class[at] = run->class;
+			weight_s[at] = (float)to_grain(run->weight_ns);
+		}
+}

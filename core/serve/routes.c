@@ -1,0 +1,198 @@
+#include "serve/routes.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "render/page.h"
+#include "serve/live.h"
+
+#define MAX_THREADS_ASKED 100000u
+
+struct request {
+	struct fm_session *session;
+	struct MHD_Connection *connection;
+};
+
+static const char *header(const struct request *r, const char *name)
+{
+	return MHD_lookup_connection_value(r->connection, MHD_HEADER_KIND, name);
+}
+
+static const char *argument(const struct request *r, const char *name)
+{
+	return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+static bool takes_gzip(const struct request *r)
+{
+	const char *encodings = header(r, "Accept-Encoding");
+	return encodings && strstr(encodings, "gzip");
+}
+
+// Sends and lets go of the response. Every answer forbids the browser to guess its type, to keep it, and to show it in
+// another page.
+static enum MHD_Result finish(const struct request *r, unsigned status, struct MHD_Response *response, const char *type)
+{
+	if (!response)
+		return MHD_NO;
+	MHD_add_response_header(response, "Content-Type", type);
+	MHD_add_response_header(response, "Content-Security-Policy", r->session->policy);
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+	MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
+	MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+	enum MHD_Result result = MHD_queue_response(r->connection, status, response);
+	MHD_destroy_response(response);
+	return result;
+}
+
+static enum MHD_Result say(const struct request *r, unsigned status, const char *text)
+{
+	return finish(r, status,
+		      MHD_create_response_from_buffer(strlen(text), (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY),
+		      "text/plain; charset=utf-8");
+}
+
+static enum MHD_Result hand_over(const struct request *r, struct fm_answer answer, bool is_gzip, const char *type)
+{
+	struct MHD_Response *response = MHD_create_response_from_buffer(answer.len, answer.data, MHD_RESPMEM_MUST_FREE);
+	if (response && is_gzip)
+		MHD_add_response_header(response, "Content-Encoding", "gzip");
+	return finish(r, MHD_HTTP_OK, response, type);
+}
+
+static enum MHD_Result refuse(const struct request *r, enum fm_err err, const struct fm_diag *diag)
+{
+	return say(r, err == FM_E_NOT_FOUND ? MHD_HTTP_NOT_FOUND : MHD_HTTP_INTERNAL_SERVER_ERROR, diag->text);
+}
+
+static enum MHD_Result answer_page(const struct request *r)
+{
+	return finish(r, MHD_HTTP_OK,
+		      MHD_create_response_from_buffer(fm_page_len, (void *)(uintptr_t)fm_page, MHD_RESPMEM_PERSISTENT),
+		      "text/html; charset=utf-8");
+}
+
+static bool parse_seconds(const char *text, double *ret)
+{
+	if (!text || !*text)
+		return true;
+	char *end;
+	*ret = strtod(text, &end);
+	return !*end && isfinite(*ret) && *ret >= 0;
+}
+
+// "1,2,3"
+static bool parse_threads(const char *text, struct fm_question *q)
+{
+	while (text && *text) {
+		char *end;
+		unsigned long id = strtoul(text, &end, 10);
+		if (end == text || (*end && *end != ',') || *text < '0' || *text > '9' || id > UINT32_MAX ||
+		    q->threads.n == MAX_THREADS_ASKED)
+			return false;
+		fm_vec_push(&q->threads, (uint32_t)id);
+		text = *end ? end + 1 : end;
+	}
+	return true;
+}
+
+static enum MHD_Result answer_bundle(const struct request *r)
+{
+	struct fm_question q = { 0 };
+	const char *threads = argument(r, "threads"), *not_threads = argument(r, "not_threads");
+	q.has_threads = threads && *threads;
+	bool is_fine = parse_seconds(argument(r, "from_s"), &q.from_s) && parse_seconds(argument(r, "to_s"), &q.to_s) &&
+		       !(q.has_threads && not_threads && *not_threads) &&
+		       parse_threads(q.has_threads ? threads : not_threads, &q);
+	enum MHD_Result result;
+	if (!is_fine) {
+		result = say(r, MHD_HTTP_BAD_REQUEST,
+			     "from_s and to_s want seconds, threads or not_threads (one of them) numbers with commas "
+			     "between");
+	} else {
+		struct fm_answer answer;
+		struct fm_diag diag;
+		bool is_gzip = takes_gzip(r);
+		enum fm_err err = fm_served_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
+		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+	}
+	fm_vec_deinit(&q.threads);
+	return result;
+}
+
+static enum MHD_Result answer_diff(const struct request *r)
+{
+	struct fm_answer answer;
+	struct fm_diag diag;
+	bool is_gzip = takes_gzip(r);
+	enum fm_err err = fm_served_diff(r->session->captures, is_gzip, &answer, &diag);
+	return err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+}
+
+static enum MHD_Result answer_source(const struct request *r)
+{
+	struct fm_answer answer;
+	struct fm_diag diag;
+	const char *name = argument(r, "file");
+	if (!name)
+		return say(r, MHD_HTTP_BAD_REQUEST, "name the file as the bundle does: source?file=NAME");
+	enum fm_err err = fm_served_source(r->session->captures, name, &answer, &diag);
+	return err ? refuse(r, err, &diag) : hand_over(r, answer, false, "text/plain; charset=utf-8");
+}
+
+static enum MHD_Result answer_live(const struct request *r)
+{
+	return finish(r, MHD_HTTP_OK, fm_live_response(r->session), "text/event-stream");
+}
+
+static enum MHD_Result answer_bye(const struct request *r)
+{
+	atomic_store(&r->session->bye_ns, fm_now_ns());
+	return say(r, MHD_HTTP_OK, "");
+}
+
+static const struct {
+	const char *url, *method;
+	enum MHD_Result (*answer)(const struct request *r);
+	bool wants_token; // the page itself holds nothing of the capture, and learns the token from its own address
+} routes[] = {
+	{ "/", "GET", answer_page, false },        { "/api/bundle", "GET", answer_bundle, true },
+	{ "/api/diff", "GET", answer_diff, true }, { "/api/source", "GET", answer_source, true },
+	{ "/api/live", "GET", answer_live, true }, { "/api/bye", "POST", answer_bye, true },
+};
+
+enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
+				 const char *version, const char *upload_data, size_t *upload_data_size,
+				 void **request_state)
+{
+	static char seen; // its address marks a request whose head was seen
+	const struct request r = { cls, connection };
+	if (!*request_state) {
+		*request_state = &seen;
+		return MHD_YES; // the body, if there is one, comes next
+	}
+	if (*upload_data_size) { // nobody has anything to tell us
+		*upload_data_size = 0;
+		return MHD_YES;
+	}
+	if (!fm_guard_host_is_ours(header(&r, MHD_HTTP_HEADER_HOST), r.session->port) ||
+	    !fm_guard_origin_is_ours(header(&r, "Origin"), r.session->port))
+		return say(&r, MHD_HTTP_FORBIDDEN, "this server answers to 127.0.0.1 and localhost only");
+	for (size_t i = 0; i < FM_ARRAY_LEN(routes); i++) {
+		if (strcmp(url, routes[i].url) != 0)
+			continue;
+		if (strcmp(method, routes[i].method) != 0)
+			return say(&r, MHD_HTTP_METHOD_NOT_ALLOWED, "not this way");
+		if (routes[i].wants_token && !fm_guard_token_is_right(header(&r, "X-Fathom-Token"), r.session->token))
+			return say(&r, MHD_HTTP_UNAUTHORIZED,
+				   "the token is missing or wrong; open the address that fathom view printed");
+		if (routes[i].answer != answer_bye && routes[i].wants_token)
+			atomic_store(&r.session->bye_ns, 0); // a reloaded page says bye, and then asks again
+		return routes[i].answer(&r);
+	}
+	return say(&r, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
+}

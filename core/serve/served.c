@@ -1,0 +1,219 @@
+#include "serve/served.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/hash.h"
+#include "render/bundle.h"
+#include "render/packed.h"
+
+#define LEVEL 1        // over loopback: time counts, not bytes
+#define LIVE_SECONDS 5 // a file that has no end and changed within these is still being written
+
+struct fm_served {
+	char *path, *base_path; // base_path: NULL without a second one
+	struct fm_view_options options;
+	pthread_mutex_t lock; // guards everything below; the answers need the symbolizer, which works lazily
+	struct fm_analysis *a, *base;
+	uint64_t version;
+	bool is_live;
+	struct fm_answer whole; // the packed bundle of everything, which every page begins with
+};
+
+static uint64_t file_version(const char *path, time_t *ret_changed)
+{
+	struct stat st;
+	if (stat(path, &st))
+		return 0;
+	*ret_changed = st.st_mtime;
+	return fm_hash_u64((uint64_t)st.st_size ^ (uint64_t)st.st_mtim.tv_nsec << 32 ^ (uint64_t)st.st_mtime << 8) | 1;
+}
+
+uint64_t fm_served_version(const struct fm_served *c)
+{
+	time_t changed;
+	return file_version(c->path, &changed);
+}
+
+// Reads the file when it is not what was read last.
+static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
+{
+	time_t changed = 0;
+	uint64_t version = file_version(c->path, &changed);
+	if (c->a && version == c->version)
+		return FM_OK;
+	struct fm_analysis *fresh;
+	enum fm_err err = fm_analysis_open(c->path, &c->options, &fresh, diag);
+	if (err)
+		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
+	fm_analysis_close(c->a);
+	c->a = fresh;
+	c->version = version;
+	c->is_live = fresh->profile->is_truncated && time(NULL) - changed < LIVE_SECONDS;
+	free(c->whole.data);
+	c->whole = (struct fm_answer){ 0 };
+	return FM_OK;
+}
+
+static enum fm_err check(const char *path, struct fm_diag *diag)
+{
+	struct fm_reader *r;
+	enum fm_err err = path ? fm_reader_open(path, &r, diag) : FM_OK;
+	if (path && !err)
+		fm_reader_close(r);
+	return err;
+}
+
+enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
+			   struct fm_served **ret, struct fm_diag *diag)
+{
+	enum fm_err err = check(path, diag);
+	if (!err)
+		err = check(base_path, diag);
+	if (err)
+		return err;
+	struct fm_served *c = fm_alloc(sizeof(*c));
+	c->path = fm_strdup_n(path, strlen(path));
+	c->base_path = base_path ? fm_strdup_n(base_path, strlen(base_path)) : NULL;
+	c->options = *options;
+	pthread_mutex_init(&c->lock, NULL);
+	*ret = c;
+	return FM_OK;
+}
+
+void fm_served_close(struct fm_served *c)
+{
+	if (!c)
+		return;
+	fm_analysis_close(c->a);
+	fm_analysis_close(c->base);
+	pthread_mutex_destroy(&c->lock);
+	free(c->whole.data);
+	free(c->path);
+	free(c->base_path);
+	free(c);
+}
+
+// What the writer writes, packed if wanted, as one piece of memory.
+struct memory {
+	struct fm_answer answer;
+	FILE *file, *packed;
+};
+
+static FILE *memory_open(struct memory *m, bool is_gzip)
+{
+	*m = (struct memory){ 0 };
+	m->file = open_memstream(&m->answer.data, &m->answer.len);
+	m->packed = m->file && is_gzip ? fm_packed_gzip(m->file, LEVEL) : NULL;
+	return is_gzip ? m->packed : m->file;
+}
+
+static enum fm_err memory_close(struct memory *m, enum fm_err err, struct fm_answer *ret, struct fm_diag *diag)
+{
+	bool is_bad = !m->file;
+	if (m->packed)
+		is_bad |= fclose(m->packed) != 0;
+	if (m->file)
+		is_bad |= fclose(m->file) != 0;
+	if (!err && is_bad)
+		err = fm_diag_set(diag, FM_E_IO, "out of memory; free some and load the page again");
+	if (err)
+		free(m->answer.data);
+	else
+		*ret = m->answer;
+	return err;
+}
+
+static void to_filter(const struct fm_served *c, const struct fm_question *q, struct fm_filter *ret)
+{
+	uint64_t start_ns = fm_bundle_start_ns(c->a);
+	*ret = (struct fm_filter){ .has_threads = q->has_threads };
+	// Beyond this many seconds a double has no nanoseconds left, and no capture is that long.
+	if (q->from_s > 0)
+		ret->from_ns = start_ns + (uint64_t)(FM_MIN(q->from_s, 1e9) * 1e9);
+	if (q->to_s > 0)
+		ret->to_ns = start_ns + (uint64_t)(FM_MIN(q->to_s, 1e9) * 1e9);
+	for (size_t i = 0; i < q->threads.n; i++)
+		if (q->threads.items[i] < c->a->tally.threads.n)
+			fm_filter_mark(ret, q->threads.items[i]);
+}
+
+static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
+			       struct fm_diag *diag)
+{
+	struct fm_filter filter;
+	to_filter(c, q, &filter);
+	const struct fm_bundle_options options = { .limits = &fm_bundle_for_server,
+						   .filter = &filter,
+						   .is_live = c->is_live,
+						   .can_diff = c->base_path != NULL };
+	struct memory m;
+	FILE *out = memory_open(&m, is_gzip);
+	enum fm_err err = out ? fm_bundle_write(out, c->a, &options, diag) : FM_OK;
+	fm_filter_deinit(&filter);
+	return memory_close(&m, err, ret, diag);
+}
+
+enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
+			     struct fm_diag *diag)
+{
+	bool is_whole = is_gzip && !(q->from_s > 0) && !(q->to_s > 0) && !q->has_threads && !q->threads.n;
+	pthread_mutex_lock(&c->lock);
+	enum fm_err err = refresh(c, diag);
+	if (!err && (!is_whole || !c->whole.data))
+		err = make_bundle(c, q, is_gzip, is_whole ? &c->whole : ret, diag);
+	if (!err && is_whole)
+		*ret = (struct fm_answer){ fm_strdup_n(c->whole.data, c->whole.len), c->whole.len };
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+void fm_served_prepare(struct fm_served *c)
+{
+	struct fm_answer answer;
+	struct fm_diag diag;
+	if (!fm_served_bundle(c, &(struct fm_question){ 0 }, true, &answer, &diag))
+		free(answer.data);
+}
+
+enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret, struct fm_diag *diag)
+{
+	if (!c->base_path)
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "there is nothing to compare with; name two captures: fathom view BASE NEW");
+	pthread_mutex_lock(&c->lock);
+	enum fm_err err = refresh(c, diag);
+	if (!err && !c->base)
+		err = fm_analysis_open(c->base_path, &c->options, &c->base, diag);
+	if (!err) {
+		struct memory m;
+		FILE *out = memory_open(&m, is_gzip);
+		err = out ? fm_bundle_write_diff(out, c->base, c->a, &fm_bundle_for_server, diag) : FM_OK;
+		err = memory_close(&m, err, ret, diag);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+enum fm_err fm_served_source(struct fm_served *c, const char *name, struct fm_answer *ret, struct fm_diag *diag)
+{
+	pthread_mutex_lock(&c->lock);
+	enum fm_err err = c->a ? FM_OK : refresh(c, diag);
+	const struct fm_profile *p = err ? NULL : c->a->profile;
+	bool is_found = false;
+	for (size_t i = 0; !err && i < p->sources.n && !is_found; i++)
+		if (fm_str_eq(p->sources.items[i].filename, fm_str_of(name))) {
+			*ret = (struct fm_answer){ fm_strdup_n(p->sources.items[i].text.p,
+							       p->sources.items[i].text.len),
+						   p->sources.items[i].text.len };
+			is_found = true;
+		}
+	pthread_mutex_unlock(&c->lock);
+	if (!err && !is_found)
+		err = fm_diag_set(diag, FM_E_NOT_FOUND, "the capture has no text of that file");
+	return err;
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Builds the viewer's page from web/ and writes it as a C source: the program carries it, no user needs Node.
+
+Usage: build_page.py WEB OUT.c
+
+Runs on every build and does nothing when nothing changed. Without npm, or when npm cannot get what the page is made with,
+the page is left empty, one line says so, and `fathom view` tells the user.
+"""
+
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Iterator, Optional
+
+RETRY_S = 3600  # what npm could not get is not asked for on every build
+
+
+def say(text: str) -> None:
+    print(f"build_page: {text}", flush=True)
+
+
+def sources(web: Path) -> Iterator[Path]:
+    for path in web.rglob("*"):
+        parts = path.relative_to(web).parts
+        if parts[0] not in ("node_modules", "dist", "test") and path.is_file():
+            yield path
+
+
+def run_npm(web: Path, *args: str) -> Optional[str]:
+    """None when it went well, else the line that says why."""
+    try:
+        done = subprocess.run(
+            ["npm", *args], cwd=web, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            universal_newlines=True, timeout=600,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return "it took more than ten minutes"
+    lines = [line.strip() for line in done.stdout.replace("npm error", "").splitlines()]
+    reasons = [line for line in lines if line and not line.startswith(("code ", "npm warn", ">"))]
+    return None if done.returncode == 0 else (reasons or ["no reason given"])[0]
+
+
+def install(web: Path) -> Optional[str]:
+    lock, stamp, failed = web / "package-lock.json", web / "node_modules" / ".installed", web / ".npm-failed"
+    if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
+        return None
+    if failed.exists() and time.time() - failed.stat().st_mtime < RETRY_S:
+        return f"npm failed less than an hour ago; remove {failed} to try again now"
+    why = run_npm(web, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    if why:
+        failed.touch()
+        return f"npm ci: {why}"
+    stamp.write_bytes(lock.read_bytes())
+    if failed.exists():
+        failed.unlink()
+    return None
+
+
+def build(web: Path) -> bytes:
+    page = web / "dist" / "index.html"
+    if not (web / "package.json").exists():
+        return b""
+    newest = max(path.stat().st_mtime for path in sources(web))
+    if page.exists() and page.stat().st_mtime >= newest:
+        return page.read_bytes()
+    why: Optional[str] = "npm is not installed"
+    if shutil.which("npm") and shutil.which("node"):
+        why = install(web)
+        if not why and (why := run_npm(web, "run", "build")):
+            say(f"the page cannot be built: {why}")
+            sys.exit(1)  # broken sources are an error; missing tools are not
+    if why:
+        say(f"the viewer's page is left out: {why}")
+        return page.read_bytes() if page.exists() else b""
+    return page.read_bytes()
+
+
+def as_c(page: bytes) -> str:
+    lines = ['#include "render/page.h"', "", "const char fm_page[] ="]
+    for at in range(0, len(page), 96):
+        text = ""
+        for byte in page[at : at + 96]:
+            char = chr(byte)
+            plain = 0x20 <= byte < 0x7F and char not in '"\\?'
+            text += char if plain else f"\\{byte:03o}"
+        lines.append(f'\t"{text}"')
+    if not page:
+        lines.append('\t""')
+    return "\n".join(lines) + f";\nconst size_t fm_page_len = {len(page)};\n"
+
+
+def main() -> int:
+    web, out = Path(sys.argv[1]), Path(sys.argv[2])
+    text = as_c(build(web))
+    if not out.exists() or out.read_text() != text:
+        out.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

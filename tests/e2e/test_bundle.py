@@ -1,0 +1,259 @@
+"""The viewer's bundle and the viewer in one file: figures equal `report --json`, whatever the capture is made of."""
+
+import json
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from capture import BUILD, ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "reader"))
+from fathom_view import Bundle  # noqa: E402
+
+FATHOM, TOOLS = BUILD / "fathom", BUILD / "tests"
+CLASSES = ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"]
+
+
+def make(tool: str, path: Path, *args: str) -> Path:
+    subprocess.run([TOOLS / tool, path, *args], check=True, stdout=subprocess.PIPE)
+    return path
+
+
+def bundle(path: Path) -> Bundle:
+    out = path.with_suffix(".fmview")
+    subprocess.run([FATHOM, "export", "-f", "bundle", "-o", out, path], check=True, timeout=120)
+    return Bundle.of_file(out)
+
+
+def report(path: Path) -> dict:
+    return json.loads(subprocess.run([FATHOM, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
+
+
+def page(path: Path, *options: str) -> str:
+    out = path.with_suffix(".html")
+    done = subprocess.run(
+        [FATHOM, "view", "--html", out, *options, path], stderr=subprocess.PIPE, text=True, timeout=120
+    )
+    if "without the viewer's page" in done.stderr:
+        pytest.skip("the program was built where Node could not be had")
+    assert done.returncode == 0, done.stderr
+    return out.read_text()
+
+
+def ns(seconds: float) -> int:
+    return round(seconds * 1e9)
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory) -> Path:
+    return make("known_profile", tmp_path_factory.mktemp("bundle") / "known.fathom")
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory) -> Path:
+    return make("gen_profile", tmp_path_factory.mktemp("bundle") / "generated.fathom", "30000", "--stacks", "800")
+
+
+@pytest.fixture(params=["known", "generated"])
+def profile(request) -> Path:
+    return request.getfixturevalue(request.param)
+
+
+def check_tables(b: Bundle, r: dict) -> None:
+    head = dict(b.head["report"])
+    assert {k: v for k, v in r.items() if k not in ("functions", "lines")} == head
+    by_class = Counter()
+    for kind, weight in zip(b["cell.class"], b["cell.weight_s"]):
+        by_class[CLASSES[kind]] += ns(weight)
+    assert {k: by_class[k] for k in CLASSES} == {k: ns(v) for k, v in r["time"].items()}
+    assert sum(b["cell.n"]) == r["samples"]
+
+    rows = b.rows("func_row")
+    assert len(rows) == len(r["functions"])
+    for row, f in zip(rows, r["functions"]):
+        assert b.name(row["function"]) == f["name"]
+        assert b.text(b["function.module"][row["function"]]) == f["module"]
+        for key in ("self_s", "total_s", *CLASSES):
+            assert ns(row[key]) == ns(f[key]), (f["name"], key)
+        assert row["plus_minus_s"] == pytest.approx(f["total_plus_minus_s"], abs=1e-9)
+        assert row["self_plus_minus_s"] == pytest.approx(f["self_plus_minus_s"], abs=1e-9)
+    lines = b.rows("line")
+    assert len(lines) == len(r["lines"])
+    for row, line in zip(lines, r["lines"]):
+        assert b.text(b["file.name"][row["file"]]) == line["file"]
+        assert (row["line"], b.name(row["function"])) == (line["line"], line["function"])
+        assert all(ns(row[key]) == ns(line[key]) for key in CLASSES)
+    threads = {(t["tid"], t["name"]): t for t in r["threads"]}
+    for row in b.rows("thread"):
+        t = threads[row["tid"], b.text(row["name"])]
+        assert ns(row["cpu_s"]) == ns(t["cpu_s"]) and ns(row["wall_s"]) == ns(t["wall_s"])
+    assert [row["pid"] for row in b.rows("process")] == [p["pid"] for p in r["processes"]]
+
+
+def test_tables_equal_the_report(profile):
+    check_tables(bundle(profile), report(profile))
+
+
+def test_tree_gives_the_totals_of_functions(profile):
+    """A function's total, worked out from nodes and cells alone, as the page does it."""
+    b, r = bundle(profile), report(profile)
+    totals = b.totals_ns()
+    by_function: Counter = Counter()
+    on_path = [frozenset()]  # of each node: the functions above it
+    for i in range(1, b.n("node")):
+        above, function = on_path[b["node.parent"][i]], b["node.function"][i]
+        on_path.append(above | {function})
+        if function not in above:
+            by_function[function] += totals[i]
+    got = Counter({b.name(f): 0 for f in by_function})
+    for f, total in by_function.items():
+        got[b.name(f), b["function.line"][f]] += total
+    for f in r["functions"]:
+        if sum(1 for g in r["functions"] if (g["name"], g["line"]) == (f["name"], f["line"])) == 1:
+            assert got[f["name"], f["line"]] == ns(f["total_s"]), f["name"]
+
+
+def test_known_edges_and_sources(known):
+    b = bundle(known)
+    edges = {(b.name(e["caller"]), b.name(e["callee"])): ns(e["total_s"]) // 1000000 for e in b.rows("edge")}
+    assert edges["main", "App.work"] == 7500
+    assert edges["App.work", "App.work"] == 500  # once per stack, although the recursion is two calls deep
+    assert edges["App.work", "known_kernel"] == 3000
+    assert edges["main", "dumps"] == 1000
+    files = {b.text(f["name"]): (b.text(f["source"]), f["flags"]) for f in b.rows("file")}
+    assert "kernel(self.data)" in files["/home/user/app.py"][0] and files["/home/user/app.py"][1] == 0
+    assert files["/usr/lib/python3.9/json/__init__.py"] == ("", 1)
+    assert [p["parent"] for p in b.rows("process")] == [0xFFFFFFFF, 0]
+
+
+def test_known_timeline_is_runs(known):
+    b = bundle(known)
+    runs = [(s["thread"], s["class"], round(s["time_s"], 3), round(s["weight_s"], 3)) for s in b.rows("sample")]
+    assert runs == [
+        (0, 0, 0.0, 4.0), (0, 1, 4.0, 3.0), (0, 0, 7.0, 0.8), (0, 3, 7.8, 0.2), (0, 4, 8.0, 0.3), (0, 0, 8.3, 0.5),
+        (1, 1, 0.0, 1.0),
+        (2, 2, 0.0, 0.5),
+    ]  # fmt: skip
+
+
+def test_timeline_keeps_each_threads_sum(generated):
+    b = bundle(generated)
+    in_cells, in_runs = Counter(), Counter()
+    for thread, weight in zip(b["cell.thread"], b["cell.weight_s"]):
+        in_cells[thread] += weight
+    for thread, weight in zip(b["sample.thread"], b["sample.weight_s"]):
+        in_runs[thread] += weight
+    # Each run is rounded to a microsecond or to 24 bits; 20,000 of them stay far below a millisecond.
+    assert all(in_runs[t] == pytest.approx(in_cells[t], abs=1e-3) for t in in_cells)
+    ends = dict(zip(b["sample.thread"], zip(b["sample.time_s"], b["sample.weight_s"])))
+    assert all(ends[t][0] + ends[t][1] == pytest.approx(b["thread.end_s"][t], abs=1e-3) for t in ends)
+
+
+def test_single_file_has_it_all(profile):
+    html = page(profile)
+    b = Bundle.of_page(html)
+    assert b.head["report"] == bundle(profile).head["report"]
+    assert "<!--fathom-bundle-->" not in html
+    assert 'http-equiv="Content-Security-Policy" content="default-src \'none\'' in html
+
+
+def test_large_capture_is_pruned_with_its_sums(tmp_path):
+    """300,000 nodes: more than the page gets. What is left out goes to the parent, and nothing is lost."""
+    path = make("gen_profile", tmp_path / "large.fathom", "70000", "--stacks", "36000", "--even")
+    b, r = bundle(path), report(path)
+    assert b.n("node") <= 250000 and b.head["limits"]["nodes_left_out"] > 0
+    assert sum(ns(w) for w in b["cell.weight_s"]) == sum(ns(v) for v in r["time"].values())
+    rows = {b.name(row["function"]) for row in b.rows("func_row")}
+    assert {f["name"] for f in r["functions"]} == rows  # tables are made before pruning
+    html = page(path)
+    small = Bundle.of_page(html)
+    assert small.n("node") <= 80000 and small.n("cell") <= 100000 and small.n("sample") <= 80000
+    assert sum(ns(w) for w in small["cell.weight_s"]) == sum(ns(v) for v in r["time"].values())
+    assert len(html) < 5e6
+
+
+def test_a_ten_minute_capture_makes_a_small_file(tmp_path):
+    path = make("gen_profile", tmp_path / "ten_minutes.fathom", "600000", "--threads", "1")
+    html = page(path)
+    assert Bundle.of_page(html).head["report"]["samples"] == 600000
+    assert len(html) < 5e6
+
+
+def test_hostile_names_stay_inside(tmp_path):
+    path = make("known_profile", tmp_path / "hostile.fathom", "--hostile")
+    b, r = bundle(path), report(path)
+    assert "<script>alert(1)</script>" in b.strings
+    assert "\ufffd\ufffd bytes" in b.strings
+    assert sum(b["cell.n"]) == r["samples"]
+    html = page(path)
+    assert "alert(" not in html.replace(html[html.index('<script id="bundle"') : html.index("</script>")], "")
+
+
+def test_monstrous_captures_are_cut_to_size(tmp_path):
+    path = make("known_profile", tmp_path / "monstrous.fathom", "--monstrous")
+    b = bundle(path)
+    assert b.n("node") == 100001  # a stack of 100,000 frames, each with its sum
+    totals = b.totals_ns()
+    assert totals[0] == totals[1] == 200 * 1000000 and min(totals) == 2 * 1000000
+    assert max(len(s.encode()) for s in b.strings) <= 1024
+    assert b.n_bytes < 10e6
+    assert Bundle.of_page(page(path)).n("node") == 80000
+
+
+def test_damaged_captures_still_give_bundles(tmp_path, generated):
+    rng = random.Random(5)
+    whole = generated.read_bytes()
+    for i in range(6):
+        data = bytearray(whole)
+        for _ in range(rng.randrange(1, 200)):
+            data[rng.randrange(64, len(data))] = rng.randrange(256)
+        path = tmp_path / f"damaged{i}.fathom"
+        path.write_bytes(data[: rng.randrange(len(data) // 2, len(data))] if i % 2 else data)
+        b, r = bundle(path), report(path)
+        assert b.head["report"]["samples"] == r["samples"] == sum(b["cell.n"])
+
+
+def test_a_comparison_has_both_sides(known, tmp_path):
+    """The same capture twice: every change is zero. Against another: each side keeps its own sum."""
+    same = page_of_two(known, known)
+    assert all(a == b for a, b in zip(same["cell.weight_s"], same["cell.base_s"]))
+    assert not any(same["func_row.significant"]) and not any(same["line.significant"])
+    other = make("gen_profile", tmp_path / "other.fathom", "5000", "--stacks", "50")
+    diff = page_of_two(other, known)
+    new, base = report(known), report(other)
+    assert sum(map(ns, diff["cell.weight_s"])) == sum(ns(v) for v in new["time"].values())
+    assert sum(map(ns, diff["cell.base_s"])) == sum(ns(v) for v in base["time"].values())
+    assert diff.head["diff"] and diff.head["report"]["samples"] == new["samples"]
+    assert diff.head["base"]["samples"] == base["samples"]
+    rows = {diff.name(row["function"]): row for row in diff.rows("func_row")}
+    work = next(f for f in new["functions"] if f["name"] == "App.work")
+    assert ns(rows["App.work"]["total_s"]) == ns(work["total_s"]) and rows["App.work"]["base_total_s"] == 0
+    assert rows["App.work"]["significant"] == 1
+
+
+def page_of_two(base: Path, new: Path) -> Bundle:
+    out = new.with_suffix(".diff.html")
+    done = subprocess.run([FATHOM, "view", "--html", out, base, new], stderr=subprocess.PIPE, text=True)
+    if "without the viewer's page" in done.stderr:
+        pytest.skip("the program was built where Node could not be had")
+    assert done.returncode == 0, done.stderr
+    return Bundle.of_page(out.read_text(), "diff")
+
+
+def test_run_leaves_the_viewer_with_its_results(tmp_path):
+    script = tmp_path / "busy.py"
+    script.write_text(
+        "def spin():\n    s = 0\n    for i in range(3000000):\n        s += i % 7\n    return s\nspin()\n"
+    )
+    subprocess.run(
+        [FATHOM, "run", "--quiet", "--python", sys.executable, script], cwd=tmp_path, check=True, timeout=120
+    )
+    (folder,) = (tmp_path / ".fathom" / "busy").iterdir()
+    if not (folder / "report.html").exists():
+        pytest.skip("the program was built where Node could not be had")
+    b, r = Bundle.of_page((folder / "report.html").read_text()), report(folder / "profile.fathom")
+    check_tables(b, r)
+    assert "spin" in b.strings and script.read_text() in b.strings  # the source as it was

@@ -1,0 +1,111 @@
+"""An independent reader of the viewer's bundles, written from docs/viewer-data.md and sharing no code with C or the page."""
+
+import base64
+import gzip
+import json
+import re
+import struct
+import sys
+from array import array
+from pathlib import Path
+from typing import Any, Dict, List
+
+TYPES = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "f64": "d"}
+NONE = 0xFFFFFFFF
+assert sys.byteorder == "little"
+
+
+class Bundle:
+    """Head and columns; every rule of the document is checked on the way in."""
+
+    def __init__(self, data: bytes) -> None:
+        if data[:2] == b"\x1f\x8b":
+            data = gzip.decompress(data)
+        self.n_bytes = len(data)
+        assert data[:8] == b"FMVIEW1\n"
+        head_len, zero = struct.unpack_from("<II", data, 8)
+        assert head_len % 8 == 0 and zero == 0
+        self.head: Dict[str, Any] = json.loads(data[16 : 16 + head_len].decode("utf-8"))
+        assert self.head["schema"] == "fathom.view/1"
+        self.columns: Dict[str, Any] = {}
+        at = 16 + head_len
+        for column in self.head["columns"]:
+            values = array(TYPES[column["type"]])
+            size = column["n"] * values.itemsize
+            assert at % 8 == 0 and at + size <= len(data), column
+            values.frombytes(data[at : at + size])
+            assert column["name"] not in self.columns
+            self.columns[column["name"]] = values
+            at += (size + 7) & ~7
+        assert at == len(data)
+        self.check()
+
+    @classmethod
+    def of_page(cls, html: str, name: str = "bundle") -> "Bundle":
+        inside = re.findall(rf'<script id="{name}" type="application/octet-stream">([^<]*)</script>', html)
+        assert len(inside) == 1
+        return cls(base64.b64decode(inside[0], validate=True))
+
+    @classmethod
+    def of_file(cls, path: Path) -> "Bundle":
+        return cls(path.read_bytes())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name]
+
+    def n(self, table: str) -> int:
+        sizes = {len(v) for k, v in self.columns.items() if k.startswith(table + ".")}
+        assert len(sizes) == 1, (table, sizes)
+        return sizes.pop()
+
+    def rows(self, table: str) -> List[Dict[str, Any]]:
+        names = [k for k in self.columns if k.startswith(table + ".")]
+        return [{k.partition(".")[2]: self[k][i] for k in names} for i in range(self.n(table))]
+
+    def text(self, i: int) -> str:
+        text: str = self.strings[i]
+        return text
+
+    def name(self, function: int) -> str:
+        return self.text(self["function.name"][function])
+
+    def check(self) -> None:
+        raw, offsets = self["string.bytes"].tobytes(), self["string.offset"]
+        assert offsets[0] == 0 and offsets[-1] == len(raw)
+        self.strings = [raw[a:b].decode("utf-8") for a, b in zip(offsets, offsets[1:])]  # strict: must be valid
+        assert self.strings[0] == ""
+        n_functions, n_nodes, n_threads = self.n("function"), self.n("node"), self.n("thread")
+        for name in ("name", "full_name", "file", "module", "library"):
+            assert all(i < len(self.strings) for i in self["function." + name])
+        for i in range(1, n_nodes):
+            assert self["node.parent"][i] < i and self["node.function"][i] < n_functions
+        assert all(a <= b for a, b in zip(self["node.parent"][1:], self["node.parent"][2:])) or "diff" in self.head
+        for table in ("cell", "sample"):
+            if table + ".node" in self.columns:
+                self.n(table)
+                assert all(i < n_nodes for i in self[table + ".node"])
+                assert all(i < n_threads for i in self[table + ".thread"])
+                assert all(i < 6 for i in self[table + ".class"])
+        if "edge.caller" in self.columns:
+            assert all(i < n_functions for i in (*self["edge.caller"], *self["edge.callee"]))
+        for table in ("func_row", "line"):
+            self.n(table)
+            assert all(i < n_functions for i in self[table + ".function"])
+        assert all(i < self.n("file") for i in self["line.file"])
+        assert all(i < len(self.strings) for i in (*self["file.name"], *self["file.source"]))
+        for name, column in self.columns.items():
+            if name.endswith("_s"):
+                assert all(0 <= v < float("inf") for v in column), name
+        if "sample.time_s" in self.columns:
+            order = list(zip(self["sample.thread"], self["sample.time_s"]))
+            assert order == sorted(order)
+
+    def totals_ns(self) -> List[int]:
+        """By node: CPU time that ends there or above, in whole nanoseconds."""
+        totals = [0] * self.n("node")
+        for node, kind, weight in zip(self["cell.node"], self["cell.class"], self["cell.weight_s"]):
+            if kind < 4:
+                totals[node] += round(weight * 1e9)
+        for i in range(len(totals) - 1, 0, -1):
+            totals[self["node.parent"][i]] += totals[i]
+        return totals

@@ -1,0 +1,286 @@
+// A bundle as the tables of docs/viewer-data.md, checked once: after this every index points into its table, every
+// parent comes before its child, and nobody has to look again.
+import { BundleError, type Bundle, type Column, type Head } from "./bundle";
+import type { Report } from "./report";
+import { Strings } from "./strings";
+
+export const NONE = 0xffffffff;
+
+export const KIND_NATIVE = 0;
+export const KIND_PYTHON = 1;
+export const KIND_ERROR = 2;
+export const KIND_THREAD = 3;
+export const FLAG_LIBRARY = 1;
+export const FLAG_PLUMBING = 2;
+export const FLAG_UNKNOWN = 4;
+
+export interface Functions {
+	n: number;
+	name: Uint32Array;
+	fullName: Uint32Array;
+	file: Uint32Array;
+	module: Uint32Array;
+	library: Uint32Array;
+	line: Uint32Array;
+	kind: Uint8Array;
+	flags: Uint8Array;
+}
+
+export interface Nodes {
+	n: number;
+	parent: Uint32Array;
+	fn: Uint32Array;
+	line: Uint32Array;
+}
+
+export interface Cells {
+	n: number;
+	node: Uint32Array;
+	thread: Uint32Array;
+	class: Uint8Array;
+	weight: Float64Array;
+	base: Float64Array | null;
+}
+
+export interface Heap {
+	n: number;
+	node: Uint32Array;
+	thread: Uint32Array;
+	alloc: Float64Array;
+	peak: Float64Array;
+	leak: Float64Array;
+	copy: Float64Array;
+}
+
+export interface Threads {
+	n: number;
+	process: Uint32Array;
+	tid: Uint32Array;
+	name: Uint32Array;
+	cpu: Float64Array;
+	wall: Float64Array;
+	start: Float64Array;
+	end: Float64Array;
+}
+
+export interface Samples {
+	n: number;
+	time: Float64Array;
+	thread: Uint32Array;
+	node: Uint32Array;
+	class: Uint8Array;
+	weight: Float32Array;
+	first: Uint32Array; // of each thread, and one more
+}
+
+export interface Zones {
+	n: number;
+	thread: Uint32Array;
+	start: Float64Array;
+	duration: Float64Array;
+	name: Uint32Array;
+	fn: Uint32Array;
+	depth: Uint16Array;
+	kind: Uint8Array;
+}
+
+// Tables whose columns are only read by name: rows for people, not for loops over millions.
+export class Table {
+	readonly n: number;
+	constructor(
+		private readonly columns: Map<string, Column>,
+		private readonly prefix: string,
+	) {
+		let n = 0;
+		for (const [name, column] of columns) if (name.startsWith(prefix + ".")) n = n === 0 ? column.length : Math.min(n, column.length);
+		this.n = n;
+	}
+	has(name: string): boolean {
+		return this.columns.has(`${this.prefix}.${name}`);
+	}
+	get(name: string, row: number): number {
+		return this.columns.get(`${this.prefix}.${name}`)?.[row] ?? 0;
+	}
+	column(name: string): Column | undefined {
+		return this.columns.get(`${this.prefix}.${name}`);
+	}
+}
+
+export interface Capture {
+	head: Head;
+	report: Report;
+	strings: Strings;
+	functions: Functions;
+	nodes: Nodes;
+	cells: Cells;
+	heap: Heap | null;
+	threads: Threads;
+	processes: Table;
+	files: Table;
+	lines: Table;
+	functionRows: Table;
+	edges: Table;
+	samples: Samples | null;
+	memory: Table;
+	zones: Zones | null;
+	marks: Table;
+	counters: Table;
+	leaks: Table;
+	lineTimeline: Float32Array | null;
+	isDiff: boolean;
+	end: number; // seconds since the start
+}
+
+class Reader {
+	constructor(private readonly columns: Map<string, Column>) {}
+
+	private take<T extends Column>(name: string, make: new (n: number) => T, n?: number): T {
+		const column = this.columns.get(name);
+		if (!column) return new make(n ?? 0);
+		if (!(column instanceof make)) throw new BundleError(`Column ${name} of the page's data has the wrong type; make the page again.`);
+		if (n !== undefined && column.length !== n) throw new BundleError(`Column ${name} of the page's data has ${column.length} rows for ${n}; make the page again.`);
+		return column;
+	}
+	u8 = (name: string, n?: number) => this.take(name, Uint8Array, n);
+	u16 = (name: string, n?: number) => this.take(name, Uint16Array, n);
+	u32 = (name: string, n?: number) => this.take(name, Uint32Array, n);
+	f32 = (name: string, n?: number) => this.take(name, Float32Array, n);
+	f64 = (name: string, n?: number) => this.take(name, Float64Array, n);
+	has = (name: string) => this.columns.has(name);
+
+	index(name: string, n: number | undefined, below: number): Uint32Array {
+		const column = this.u32(name, n);
+		for (let i = 0; i < column.length; i++)
+			if (column[i] >= below) throw new BundleError(`Column ${name} of the page's data points outside its table; make the page again.`);
+		return column;
+	}
+}
+
+function readNodes(r: Reader, nFunctions: number): Nodes {
+	const parent = r.u32("node.parent");
+	const n = parent.length;
+	for (let i = 1; i < n; i++)
+		if (parent[i] >= i) throw new BundleError("The call tree of the page's data is damaged; make the page again.");
+	const fn = r.u32("node.function", n);
+	for (let i = 1; i < n; i++)
+		if (fn[i] >= nFunctions) throw new BundleError("The call tree of the page's data names unknown functions; make the page again.");
+	return { n, parent, fn, line: r.u32("node.line", n) };
+}
+
+function readSamples(r: Reader, nThreads: number, nNodes: number): Samples | null {
+	if (!r.has("sample.time_s")) return null;
+	const time = r.f64("sample.time_s");
+	const n = time.length;
+	const thread = r.index("sample.thread", n, nThreads);
+	const first = new Uint32Array(nThreads + 1);
+	for (let i = 0; i < n; i++) {
+		if (i > 0 && (thread[i] < thread[i - 1] || (thread[i] === thread[i - 1] && !(time[i] >= time[i - 1]))))
+			throw new BundleError("The samples of the page's data are out of order; make the page again.");
+		first[thread[i] + 1]++;
+	}
+	for (let t = 0; t < nThreads; t++) first[t + 1] += first[t];
+	return { n, time, thread, node: r.index("sample.node", n, nNodes), class: r.u8("sample.class", n), weight: r.f32("sample.weight_s", n), first };
+}
+
+function readZones(r: Reader, nThreads: number): Zones | null {
+	if (!r.has("zone.start_s")) return null;
+	const start = r.f64("zone.start_s");
+	const n = start.length;
+	return {
+		n,
+		thread: r.index("zone.thread", n, nThreads),
+		start,
+		duration: r.f64("zone.duration_s", n),
+		name: r.u32("zone.name", n),
+		fn: r.u32("zone.function", n),
+		depth: r.u16("zone.depth", n),
+		kind: r.u8("zone.kind", n),
+	};
+}
+
+export function readCapture(bundle: Bundle): Capture {
+	const { head, columns } = bundle;
+	const r = new Reader(columns);
+	const strings = new Strings(r.u8("string.bytes"), r.u32("string.offset"));
+	const name = r.u32("function.name");
+	const nf = name.length;
+	const functions: Functions = {
+		n: nf,
+		name,
+		fullName: r.u32("function.full_name", nf),
+		file: r.u32("function.file", nf),
+		module: r.u32("function.module", nf),
+		library: r.u32("function.library", nf),
+		line: r.u32("function.line", nf),
+		kind: r.u8("function.kind", nf),
+		flags: r.u8("function.flags", nf),
+	};
+	const tid = r.u32("thread.tid");
+	const nt = tid.length;
+	const threads: Threads = {
+		n: nt,
+		process: r.u32("thread.process", nt),
+		tid,
+		name: r.u32("thread.name", nt),
+		cpu: r.f64("thread.cpu_s", nt),
+		wall: r.f64("thread.wall_s", nt),
+		start: r.f64("thread.start_s", nt),
+		end: r.f64("thread.end_s", nt),
+	};
+	const nodes = readNodes(r, nf);
+	const nc = r.u32("cell.node").length;
+	const cells: Cells = {
+		n: nc,
+		node: r.index("cell.node", nc, nodes.n),
+		thread: nt > 0 ? r.index("cell.thread", nc, nt) : new Uint32Array(nc),
+		class: r.u8("cell.class", nc),
+		weight: r.f64("cell.weight_s", nc),
+		base: r.has("cell.base_s") ? r.f64("cell.base_s", nc) : null,
+	};
+	const nh = r.u32("heap.node").length;
+	const heap: Heap | null = r.has("heap.node")
+		? {
+				n: nh,
+				node: r.index("heap.node", nh, nodes.n),
+				thread: nt > 0 ? r.index("heap.thread", nh, nt) : new Uint32Array(nh),
+				alloc: r.f64("heap.alloc", nh),
+				peak: r.f64("heap.peak", nh),
+				leak: r.f64("heap.leak", nh),
+				copy: r.f64("heap.copy", nh),
+			}
+		: null;
+	const samples = readSamples(r, nt, nodes.n);
+	const zones = readZones(r, nt);
+	let end = head.report.wall_s ?? 0;
+	for (let t = 0; t < nt; t++) end = Math.max(end, threads.end[t]);
+	if (samples)
+		for (let t = 0; t < nt; t++) {
+			const last = samples.first[t + 1] - 1;
+			if (last >= samples.first[t]) end = Math.max(end, samples.time[last] + samples.weight[last]);
+		}
+	const table = (prefix: string) => new Table(columns, prefix);
+	return {
+		head,
+		report: head.report,
+		strings,
+		functions,
+		nodes,
+		cells,
+		heap,
+		threads,
+		processes: table("process"),
+		files: table("file"),
+		lines: table("line"),
+		functionRows: table("func_row"),
+		edges: table("edge"),
+		samples,
+		memory: table("memory"),
+		zones,
+		marks: table("mark"),
+		counters: table("counter"),
+		leaks: table("leak"),
+		lineTimeline: r.has("line_timeline.bytes") ? r.f32("line_timeline.bytes") : null,
+		isDiff: cells.base !== null,
+		end: end > 0 && Number.isFinite(end) ? end : 1,
+	};
+}

@@ -1,0 +1,107 @@
+// Numbers per source line. Time that ends in native code or in a library belongs to the nearest line of the user's own
+// code above it: that is the line one can change.
+import { FLAG_LIBRARY, KIND_PYTHON, type Capture } from "./capture";
+import { CLASS_GC, CLASS_GIL_WAIT, CLASS_NATIVE, CLASS_PYTHON, CLASS_SYSTEM, CLASS_WAIT } from "./classes";
+import type { Step } from "./filter";
+import { eachTime } from "./weights";
+
+export interface LineRow {
+	file: number; // string index
+	line: number;
+	fn: number;
+	python: number;
+	native: number;
+	system: number;
+	wait: number;
+	plusMinus: number;
+	alloc: number;
+	pythonShare: number;
+	peak: number;
+	average: number;
+	copy: number;
+	timeline: Float32Array | null;
+	base: number; // CPU seconds in the other capture
+	isSignificant: boolean;
+}
+
+export const TIMELINE_POINTS = 32;
+
+export const cpuOf = (row: LineRow) => row.python + row.native + row.system;
+
+function timelineOf(capture: Capture, row: number): Float32Array | null {
+	const { lineTimeline, lines } = capture;
+	if (!lineTimeline || !lines.has("timeline")) return null;
+	const first = lines.get("timeline", row);
+	return first + TIMELINE_POINTS <= lineTimeline.length ? lineTimeline.subarray(first, first + TIMELINE_POINTS) : null;
+}
+
+// The program's own rows.
+function exactLines(capture: Capture): LineRow[] {
+	const rows: LineRow[] = [];
+	const t = capture.lines;
+	for (let i = 0; i < t.n; i++)
+		rows.push({
+			file: fileName(capture, t.get("file", i)),
+			line: t.get("line", i),
+			fn: t.get("function", i),
+			python: t.has("python_s") ? t.get("python_s", i) : t.get("total_s", i),
+			native: t.get("native_s", i),
+			system: t.get("system_s", i),
+			wait: t.get("wait_s", i),
+			plusMinus: t.get("plus_minus_s", i),
+			alloc: t.get("alloc_bytes", i),
+			pythonShare: t.get("python_share", i),
+			peak: t.get("peak_bytes", i),
+			average: t.get("avg_bytes", i),
+			copy: t.get("copy_bytes", i),
+			timeline: timelineOf(capture, i),
+			base: t.get("base_s", i),
+			isSignificant: t.get("significant", i) !== 0,
+		});
+	return rows;
+}
+
+// line.file is an index into the table of files; other tables name files by string.
+export function fileName(capture: Capture, file: number): number {
+	return capture.files.get("name", file);
+}
+
+// Under a filter the times are counted anew from the tree; memory has no clock per line and stays that of the whole run.
+export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
+	const exact = exactLines(capture);
+	if (steps.length === 0 && exact.length > 0) return exact;
+	const { nodes, functions } = capture;
+	const owner = new Uint32Array(nodes.n); // the nearest node of the user's own Python code, 0 for none
+	for (let i = 1; i < nodes.n; i++) {
+		const f = nodes.fn[i];
+		const isOwn = functions.kind[f] === KIND_PYTHON && !(functions.flags[f] & FLAG_LIBRARY) && nodes.line[i] > 0;
+		owner[i] = isOwn ? i : owner[nodes.parent[i]];
+	}
+	const found = new Map<string, LineRow>();
+	const key = (file: number, line: number, fn: number) => `${file}:${line}:${fn}`;
+	for (const row of exact) {
+		row.python = row.native = row.system = row.wait = row.plusMinus = 0;
+		found.set(key(row.file, row.line, row.fn), row);
+	}
+	eachTime(capture, steps, false, (node, cls, seconds) => {
+		const at = owner[node];
+		if (at === 0) return;
+		const fn = nodes.fn[at];
+		const file = functions.file[fn];
+		const k = key(file, nodes.line[at], fn);
+		let row = found.get(k);
+		if (!row) {
+			row = emptyRow(file, nodes.line[at], fn);
+			found.set(k, row);
+		}
+		if (cls === CLASS_PYTHON || cls === CLASS_GC) row.python += seconds;
+		else if (cls === CLASS_NATIVE) row.native += seconds;
+		else if (cls === CLASS_SYSTEM) row.system += seconds;
+		else if (cls === CLASS_WAIT || cls === CLASS_GIL_WAIT) row.wait += seconds;
+	});
+	return [...found.values()];
+}
+
+function emptyRow(file: number, line: number, fn: number): LineRow {
+	return { file, line, fn, python: 0, native: 0, system: 0, wait: 0, plusMinus: 0, alloc: 0, pythonShare: 0, peak: 0, average: 0, copy: 0, timeline: null, base: 0, isSignificant: false };
+}

@@ -1,0 +1,26 @@
+// The part of `fathom report --json` that the head of a bundle carries. A key that an older program does not write is
+// undefined: ask before use.
+export interface Exit {
+	code: number | null;
+	signal: number | null;
+}
+
+export interface Report {
+	schema?: string;
+	command?: string[];
+	python?: string;
+	started?: string;
+	exit?: Exit;
+	wall_s?: number;
+	cpu_s?: number;
+	rate_hz?: number;
+	engine?: string;
+	samples?: number;
+	dropped?: number;
+	failed_unwinds?: number;
+	overhead_s?: number;
+	max_rss_bytes?: number;
+	coverage?: { what: string; why: string }[];
+	time?: Partial<Record<"python_s" | "native_s" | "system_s" | "gc_s" | "gil_wait_s" | "wait_s", number>>;
+	memory?: { peak_bytes?: number; alloc_bytes?: number; growth_rate?: number };
+}

@@ -1,0 +1,62 @@
+// How much of a metric ends in each node, under the user's filter. Everything else is sums of this.
+import type { Capture } from "./capture";
+import { N_CLASSES } from "./classes";
+import { nodeMask, rangeOf, threadMask, type Step } from "./filter";
+import type { Metric } from "./metrics";
+
+// Calls visit(node, class, seconds) for all time that the filter leaves. With a range it comes from the samples (each
+// counts for the part of it inside the range), else from the cells, which are exact.
+export function eachTime(capture: Capture, steps: readonly Step[], useBase: boolean, visit: (node: number, cls: number, seconds: number) => void): void {
+	const threads = threadMask(capture, steps);
+	const nodes = nodeMask(capture, steps);
+	const range = rangeOf(steps);
+	const { cells, samples } = capture;
+	if (range && samples && !useBase) {
+		const [from, to] = range;
+		for (let i = 0; i < samples.n; i++) {
+			if ((threads && !threads[samples.thread[i]]) || (nodes && !nodes[samples.node[i]])) continue;
+			const weight = samples.weight[i];
+			const inside = Math.min(to, samples.time[i] + weight) - Math.max(from, samples.time[i]);
+			if (inside > 0) visit(samples.node[i], samples.class[i], Math.min(inside, weight));
+		}
+		return;
+	}
+	const weights = useBase && cells.base ? cells.base : cells.weight;
+	for (let i = 0; i < cells.n; i++)
+		if ((!threads || threads[cells.thread[i]]) && (!nodes || nodes[cells.node[i]])) visit(cells.node[i], cells.class[i], weights[i]);
+}
+
+export function selfWeights(capture: Capture, metric: Metric, steps: readonly Step[], useBase = false): Float64Array {
+	const self = new Float64Array(capture.nodes.n);
+	if (metric.column) {
+		if (!capture.heap || useBase) return self;
+		const { n, node, thread } = capture.heap;
+		const values = capture.heap[metric.column];
+		const threads = threadMask(capture, steps);
+		const nodes = nodeMask(capture, steps);
+		for (let i = 0; i < n; i++) if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) self[node[i]] += values[i];
+		return self;
+	}
+	const wanted = new Uint8Array(256);
+	for (const c of metric.classes) wanted[c] = 1;
+	eachTime(capture, steps, useBase, (node, cls, seconds) => {
+		if (wanted[cls]) self[node] += seconds;
+	});
+	return self;
+}
+
+// Seconds of each class in all that the filter leaves.
+export function classTotals(capture: Capture, steps: readonly Step[]): Float64Array {
+	const totals = new Float64Array(N_CLASSES);
+	eachTime(capture, steps, false, (_node, cls, seconds) => {
+		if (cls < N_CLASSES) totals[cls] += seconds;
+	});
+	return totals;
+}
+
+// Sums up the tree: parents come before children, so one pass backwards is enough.
+export function totalsOf(parent: ArrayLike<number>, self: Float64Array): Float64Array {
+	const total = self.slice();
+	for (let i = total.length - 1; i > 0; i--) total[parent[i]] += total[i];
+	return total;
+}

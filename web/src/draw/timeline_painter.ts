@@ -1,0 +1,109 @@
+// Paints the lanes of a timeline into pixels: what each thread did as stacked columns, zones as spans, curves as areas.
+import { activityIn, type Activity } from "../data/activity";
+import type { Samples } from "../data/capture";
+import { N_CLASSES } from "../data/classes";
+import type { ZoneRows } from "../data/zone_rows";
+import { fillRow } from "./row_painter";
+
+export interface Lane {
+	kind: "process" | "thread" | "curve";
+	top: number; // css pixels, before scrolling
+	height: number;
+	index: number; // process, thread, or curve
+	zoneTop: number; // where its zones begin, relative to top
+}
+
+export interface Curve {
+	name: string;
+	unit: "bytes" | "";
+	time: ArrayLike<number>;
+	values: ArrayLike<number>[]; // drawn over one another, the first at the back
+	top: number;
+}
+
+export const ACTIVITY_PX = 24;
+export const ZONE_PX = 14;
+
+export interface Scene {
+	lanes: Lane[];
+	activity: Activity;
+	samples: Samples | null;
+	nodes: Uint8Array | null;
+	zones: ZoneRows | null;
+	zoneColour: (zone: number) => number;
+	curves: Curve[];
+	faded: Uint8Array | null; // threads that the filter leaves are 1
+}
+
+export interface TimelineColours {
+	classes: number[];
+	background: number;
+	laneBackground: number;
+	curves: number[];
+}
+
+export function paintTimeline(buffer: Uint32Array, width: number, height: number, ratio: number, scene: Scene, from: number, to: number, scroll: number, colours: TimelineColours): { zones: { x: number; y: number; width: number; zone: number }[] } {
+	buffer.fill(colours.background);
+	const columns = new Float32Array(width * N_CLASSES);
+	const labels: { x: number; y: number; width: number; zone: number }[] = [];
+	const column = (to - from) / width;
+	for (const lane of scene.lanes) {
+		const top = Math.round((lane.top - scroll) * ratio);
+		const bottom = Math.round((lane.top + lane.height - scroll) * ratio);
+		if (bottom <= 0 || top >= height) continue;
+		if (lane.kind === "curve") paintCurve(buffer, width, height, top + 2, bottom - 2, scene.curves[lane.index], from, to, colours);
+		if (lane.kind !== "thread") continue;
+		activityIn(scene.activity, scene.samples, scene.nodes, lane.index, from, to, width, columns);
+		const barBottom = Math.round((lane.top + ACTIVITY_PX - scroll) * ratio) - 2;
+		const full = Math.round((ACTIVITY_PX - 5) * ratio);
+		for (let y = Math.max(0, barBottom - full); y < Math.min(height, barBottom); y++) buffer.fill(colours.laneBackground, y * width, (y + 1) * width);
+		for (let x = 0; x < width; x++) {
+			let y = barBottom;
+			for (let c = 0; c < N_CLASSES; c++) {
+				const seconds = columns[x * N_CLASSES + c];
+				if (!(seconds > 0)) continue;
+				// Time that is there at all gets a pixel: a short burst must not vanish.
+				const size = Math.max(1, Math.min(y - (barBottom - full), Math.round((seconds / column) * full)));
+				const colour = colours.classes[c];
+				for (let i = 0; i < size && y > barBottom - full; i++) {
+					y--;
+					if (y >= 0 && y < height) buffer[y * width + x] = colour;
+				}
+			}
+		}
+		if (scene.zones && scene.zones.first[lane.index] >= 0)
+			for (let d = 0; d < scene.zones.depth[lane.index]; d++) {
+				const y0 = Math.round((lane.top + lane.zoneTop + d * ZONE_PX - scroll) * ratio);
+				const y1 = Math.min(height, Math.round((lane.top + lane.zoneTop + (d + 1) * ZONE_PX - scroll) * ratio) - 1);
+				const start = Math.max(0, y0);
+				if (y1 <= start) continue;
+				const { layout, first } = scene.zones;
+				fillRow(buffer.subarray(start * width, (start + 1) * width), layout, first[lane.index] + d, from, to, colours.background, scene.zoneColour, (span, left, right) => {
+					if (right - left > 30 * ratio) labels.push({ x: left, y: y0, width: right - left, zone: layout.node[span] });
+				});
+				for (let y = start + 1; y < y1; y++) buffer.copyWithin(y * width, start * width, (start + 1) * width);
+			}
+	}
+	return { zones: labels };
+}
+
+function paintCurve(buffer: Uint32Array, width: number, height: number, top: number, bottom: number, curve: Curve, from: number, to: number, colours: TimelineColours): void {
+	const n = curve.time.length;
+	if (n === 0 || !(curve.top > 0)) return;
+	for (let k = 0; k < curve.values.length; k++) {
+		const values = curve.values[k];
+		const colour = colours.curves[k % colours.curves.length];
+		let i = 0;
+		for (let x = 0; x < width; x++) {
+			const t0 = from + ((to - from) * x) / width;
+			const t1 = from + ((to - from) * (x + 1)) / width;
+			while (i + 1 < n && curve.time[i + 1] <= t0) i++;
+			if (curve.time[i] > t1 && i === 0) continue;
+			// The most of what falls into the column: a peak is what memory is looked at for.
+			let v = values[i];
+			for (let j = i + 1; j < n && curve.time[j] < t1; j++) v = Math.max(v, values[j]);
+			const y0 = Math.round(bottom - ((bottom - top) * Math.min(v, curve.top)) / curve.top);
+			for (let y = Math.max(0, y0); y < Math.min(height, bottom); y++) buffer[y * width + x] = colour;
+		}
+	}
+}

@@ -1,0 +1,162 @@
+// Starts the page: loads the capture, keeps the state, shows the view.
+import { Component, render, type ComponentChildren } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { Capture } from "./data/capture";
+import type { Step } from "./data/filter";
+import { metricById, metricsOf } from "./data/metrics";
+import type { Theme } from "./draw/colour";
+import { stats } from "./draw/stats";
+import { Source } from "./state/source";
+import type { State } from "./state/state";
+import { Store } from "./state/store";
+import { translate } from "./state/translate";
+import { AppContext, type App, type MenuRequest } from "./ui/app_context";
+import { Menu } from "./ui/menu";
+import { availableViews, Help, Shell, useKeys } from "./ui/shell";
+import { DiffView } from "./views/diff";
+import { FlameView } from "./views/flame";
+import { FunctionsView } from "./views/functions";
+import { GraphView } from "./views/graph";
+import { SourceView } from "./views/source";
+import { SummaryView } from "./views/summary";
+import { TimelineView } from "./views/timeline";
+import "./style.css";
+
+const VIEWS = { summary: SummaryView, flame: FlameView, timeline: TimelineView, source: SourceView, functions: FunctionsView, graph: GraphView, diff: DiffView };
+const THEME_KEY = "fathom-theme";
+
+function remembered(): string | null {
+	try {
+		return localStorage.getItem(THEME_KEY);
+	} catch {
+		return null; // a page from a file may have no storage
+	}
+}
+
+function useTheme(): [Theme, () => void] {
+	const dark = matchMedia("(prefers-color-scheme: dark)");
+	const [system, setSystem] = useState<Theme>(dark.matches ? "dark" : "light");
+	const [chosen, setChosen] = useState<string | null>(remembered);
+	useEffect(() => {
+		const change = () => setSystem(dark.matches ? "dark" : "light");
+		dark.addEventListener("change", change);
+		return () => dark.removeEventListener("change", change);
+	}, []);
+	const theme: Theme = chosen === "light" || chosen === "dark" ? chosen : system;
+	document.documentElement.dataset.theme = theme;
+	return [
+		theme,
+		() => {
+			const next = theme === "light" ? "dark" : "light";
+			setChosen(next);
+			try {
+				localStorage.setItem(THEME_KEY, next);
+			} catch {
+				// for this visit only, then
+			}
+		},
+	];
+}
+
+// A view that fails shows one sentence and leaves the others usable.
+class Fence extends Component<{ children: ComponentChildren; name: string }, { error: Error | null }> {
+	override state = { error: null as Error | null };
+	static override getDerivedStateFromError(error: Error) {
+		return { error };
+	}
+	override componentDidCatch(error: Error) {
+		console.error(error);
+	}
+	override render() {
+		return this.state.error ? <p class="nothing">This view failed: {this.state.error.message}</p> : this.props.children;
+	}
+}
+
+// The comparison is a capture of its own; these views are about it.
+function isAboutDiff(state: State): boolean {
+	return state.view === "diff" || (state.view === "flame" && state.colour === "change");
+}
+
+interface PageProps {
+	first: Capture;
+	diff: Capture | null;
+	store: Store;
+	source: Source;
+	isLive: boolean;
+	isStale: boolean;
+}
+
+function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
+	const [state, setState] = useState(store.state);
+	const captureOf = (s: State) => (diff && isAboutDiff(s) ? diff : first);
+	const capture = captureOf(state);
+	const link = (patch: Partial<State>): State => {
+		const next = { ...store.state, ...patch };
+		const [from, to] = [captureOf(store.state), captureOf(next)];
+		return from === to ? next : translate(next, from, to);
+	};
+	const [menu, setMenu] = useState<MenuRequest | null>(null);
+	const [isHelp, setHelp] = useState(false);
+	const [said, setSaid] = useState("");
+	const [theme, flipTheme] = useTheme();
+	useEffect(() => store.subscribe(setState), []);
+	const metrics = useMemo(() => metricsOf(capture), [capture]);
+	const metric = useMemo(() => metricById(capture, state.metric), [capture, state.metric]);
+	const steps = useMemo<Step[]>(() => {
+		const { thread } = state;
+		if (thread < 0 || thread >= capture.threads.n) return state.steps;
+		return [...state.steps.filter((s) => s.kind !== "thread"), { kind: "thread", keep: true, id: thread }];
+	}, [capture, state.thread, JSON.stringify(state.steps)]);
+	const app: App = { capture, hasDiff: diff !== null, state, link, set: (patch, replace) => store.set(link(patch), replace), source, theme, metric, metrics, steps, openMenu: setMenu, say: setSaid };
+	useKeys(app, () => setHelp(true));
+	useEffect(() => {
+		const command = (capture.report.command ?? []).map((w) => w.split("/").pop()).join(" ").slice(0, 80);
+		document.title = command ? `${command} · Fathom` : "Fathom";
+	}, [capture]);
+	const view = availableViews(app).includes(state.view) ? state.view : "summary";
+	const View = VIEWS[view];
+	return (
+		<AppContext.Provider value={app}>
+			<Shell onTheme={flipTheme} onHelp={() => setHelp(true)} isLive={isLive} isStale={isStale}>
+				<Fence key={view} name={view}>
+					<View />
+				</Fence>
+			</Shell>
+			{menu && <Menu menu={menu} close={() => setMenu(null)} />}
+			{isHelp && <Help close={() => setHelp(false)} />}
+			<div class="hidden" role="status" aria-live="polite">{said}</div>
+		</AppContext.Provider>
+	);
+}
+
+function Loader({ source, store }: { source: Source; store: Store }) {
+	const [capture, setCapture] = useState<Capture | null>(null);
+	const [diff, setDiff] = useState<Capture | null>(null);
+	const [problem, setProblem] = useState("");
+	const [isStale, setStale] = useState(false);
+	useEffect(() => {
+		const fail = (e: unknown) => setProblem(e instanceof Error ? e.message : String(e));
+		source.load().then(async (first) => {
+			if (first.head.can_diff || document.getElementById("diff") || first.isDiff) setDiff(await source.loadDiff(first).catch(() => null));
+			setCapture(first);
+			if (!first.head.live) return;
+			let isAsking = false;
+			void source
+				.follow(() => {
+					if (isAsking) return; // the next announcement brings what this one misses
+					isAsking = true;
+					source.loadFrom("bundle").then(setCapture, fail).finally(() => (isAsking = false));
+				})
+				.then(() => setStale(true));
+		}, fail);
+		addEventListener("pagehide", () => source.sayBye());
+	}, []);
+	if (capture) return <Page first={capture} diff={diff} store={store} source={source} isLive={Boolean(capture.head.live)} isStale={isStale} />;
+	if (problem) return <main class="problem" role="alert"><h1>Fathom</h1><p>{problem}</p></main>;
+	return <main class="problem" role="status"><p>Reading the profile…</p></main>;
+}
+
+(window as unknown as { fathom: unknown }).fathom = { stats };
+const root = document.getElementById("app");
+const source = new Source();
+if (root) render(<Loader source={source} store={new Store()} />, root);

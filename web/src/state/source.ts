@@ -1,0 +1,94 @@
+// Where the bundle comes from: the page itself, or the server that gave the page.
+import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
+import { readCapture, type Capture } from "../data/capture";
+
+const TOKEN_KEY = "fathom-token";
+
+// The token is in the address once. It is taken out, so that a copied link does not carry it, and kept for a reload.
+export function takeToken(): string {
+	const match = /(?:^#|&)token=([A-Za-z0-9_-]+)/.exec(location.hash);
+	try {
+		if (match) {
+			sessionStorage.setItem(TOKEN_KEY, match[1]);
+			history.replaceState(null, "", "#" + location.hash.slice(1).replace(/(^|&)token=[A-Za-z0-9_-]+/, "").replace(/^&/, ""));
+		}
+		return match?.[1] ?? sessionStorage.getItem(TOKEN_KEY) ?? "";
+	} catch {
+		return match?.[1] ?? "";
+	}
+}
+
+export class Source {
+	readonly isServed: boolean;
+	private readonly element: HTMLElement | null;
+	private readonly token: string;
+
+	constructor() {
+		this.token = takeToken();
+		this.element = document.getElementById("bundle");
+		this.isServed = this.element === null;
+	}
+
+	private ask(path: string, init: RequestInit = {}): Promise<Response> {
+		return fetch(`api/${path}`, { ...init, headers: { "X-Fathom-Token": this.token }, cache: "no-store" });
+	}
+
+	async load(): Promise<Capture> {
+		if (this.element) return this.unpack(this.element);
+		if (location.protocol === "file:") throw new BundleError("This page has no profile in it; make one with: fathom view --html OUT profile.fathom");
+		return this.loadFrom("bundle");
+	}
+
+	async loadFrom(path: string): Promise<Capture> {
+		let answer: Response;
+		try {
+			answer = await this.ask(path);
+		} catch {
+			throw new BundleError("The server of this page has ended; start it again with fathom view.");
+		}
+		if (answer.status === 401 || answer.status === 403)
+			throw new BundleError("This address is not the one that fathom view printed: its token is missing or old. Open the printed address.");
+		if (!answer.ok) throw new BundleError(`The server of this page answered ${answer.status}; start it again with fathom view.`);
+		return readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
+	}
+
+	// What `fathom view BASE NEW` compares, or null.
+	async loadDiff(capture: Capture): Promise<Capture | null> {
+		if (capture.isDiff) return capture;
+		const element = document.getElementById("diff");
+		if (element) return this.unpack(element);
+		return this.isServed && capture.head.can_diff ? this.loadFrom("diff") : null;
+	}
+
+	private async unpack(element: HTMLElement): Promise<Capture> {
+		const bytes = fromBase64(element.textContent ?? "");
+		element.textContent = ""; // it would be held twice
+		return readCapture(decodeBundle(await gunzip(bytes)));
+	}
+
+	async sourceText(name: string): Promise<string | null> {
+		if (!this.isServed) return null;
+		const answer = await this.ask(`source?file=${encodeURIComponent(name)}`).catch(() => null);
+		return answer?.ok ? answer.text() : null;
+	}
+
+	// Calls back for each `update` the server announces. By fetch, because EventSource cannot send the token.
+	async follow(onUpdate: () => void): Promise<void> {
+		const answer = await this.ask("live").catch(() => null);
+		if (!answer?.ok || !answer.body || !(answer.headers.get("content-type") ?? "").startsWith("text/event-stream")) return;
+		const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+		let rest = "";
+		for (;;) {
+			const { value, done } = await reader.read().catch(() => ({ value: undefined, done: true }));
+			if (done) return;
+			rest += value;
+			const messages = rest.split(/\r?\n\r?\n/);
+			rest = messages.pop() ?? "";
+			if (messages.some((m) => /^event: ?update$/m.test(m))) onUpdate();
+		}
+	}
+
+	sayBye(): void {
+		if (this.isServed) void this.ask("bye", { method: "POST", keepalive: true }).catch(() => undefined);
+	}
+}

@@ -1,0 +1,126 @@
+// All that a link to a view says. One flat record, written into the address after `#`; what is at its default is left out.
+import { readSteps, writeSteps, type Step } from "../data/filter";
+
+export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff"] as const;
+export type ViewName = (typeof VIEWS)[number];
+export const MODES = ["left", "time", "sandwich"] as const;
+export type Mode = (typeof MODES)[number];
+export const COLOURS = ["module", "class", "change"] as const;
+export type Colour = (typeof COLOURS)[number];
+export const DRAWINGS = ["graph", "sunburst"] as const;
+
+export interface State {
+	view: ViewName;
+	metric: string;
+	steps: Step[];
+	thread: number; // shown alone, or -1 for all
+	mode: Mode;
+	up: boolean; // root at the bottom
+	colour: Colour;
+	search: string;
+	fn: number; // the function that is looked at, or -1
+	focus: number;
+	hidden: number[];
+	recursion: boolean; // collapsed
+	mine: boolean;
+	fold: boolean;
+	plumbing: boolean;
+	byLine: boolean;
+	zoom: [number, number] | null;
+	file: number; // string index, or -1
+	line: number;
+	sort: string;
+	drawing: (typeof DRAWINGS)[number];
+	prune: number; // per cent
+	root: number; // of the sunburst: a node of its tree
+}
+
+export const DEFAULTS: State = {
+	view: "summary",
+	metric: "cpu",
+	steps: [],
+	thread: -1,
+	mode: "left",
+	up: false,
+	colour: "module",
+	search: "",
+	fn: -1,
+	focus: -1,
+	hidden: [],
+	recursion: false,
+	mine: false,
+	fold: false,
+	plumbing: false,
+	byLine: false,
+	zoom: null,
+	file: -1,
+	line: 0,
+	sort: "-self",
+	drawing: "graph",
+	prune: 0.5,
+	root: 0,
+};
+
+type Codec<T> = { write: (value: T) => string; read: (text: string) => T | undefined };
+
+const oneOf = <T extends string>(allowed: readonly T[]): Codec<T> => ({ write: (v) => v, read: (t) => allowed.find((a) => a === t) });
+const flag: Codec<boolean> = { write: (v) => (v ? "1" : "0"), read: (t) => (t === "1" ? true : t === "0" ? false : undefined) };
+const whole: Codec<number> = { write: String, read: (t) => (/^-?\d{1,10}$/.test(t) ? Number(t) : undefined) };
+const real: Codec<number> = { write: String, read: (t) => (/^\d{1,4}(\.\d{1,6})?$/.test(t) ? Number(t) : undefined) };
+const text: Codec<string> = { write: (v) => v, read: (t) => t.slice(0, 400) };
+const list: Codec<number[]> = { write: (v) => v.join(","), read: (t) => (/^\d+(,\d+)*$/.test(t) ? t.split(",").map(Number) : undefined) };
+const span: Codec<[number, number] | null> = {
+	write: (v) => (v ? v.map((x) => +x.toPrecision(9)).join("~") : ""),
+	read: (t) => {
+		const parts = t.split("~").map(Number);
+		return parts.length === 2 && parts.every(Number.isFinite) && parts[1] > parts[0] ? [parts[0], parts[1]] : undefined;
+	},
+};
+
+const CODECS: { [K in keyof State]: Codec<State[K]> } = {
+	view: oneOf(VIEWS),
+	metric: text,
+	steps: { write: writeSteps, read: readSteps },
+	thread: whole,
+	mode: oneOf(MODES),
+	up: flag,
+	colour: oneOf(COLOURS),
+	search: text,
+	fn: whole,
+	focus: whole,
+	hidden: list,
+	recursion: flag,
+	mine: flag,
+	fold: flag,
+	plumbing: flag,
+	byLine: flag,
+	zoom: span,
+	file: whole,
+	line: whole,
+	sort: text,
+	drawing: oneOf(DRAWINGS),
+	prune: real,
+	root: whole,
+};
+
+export function writeHash(state: State): string {
+	const parts = new URLSearchParams();
+	const put = <K extends keyof State>(key: K) => {
+		const written = CODECS[key].write(state[key]);
+		if (key === "view" || written !== CODECS[key].write(DEFAULTS[key])) parts.set(key, written);
+	};
+	for (const key of Object.keys(CODECS) as (keyof State)[]) put(key);
+	return `#${parts}`;
+}
+
+export function readHash(hash: string): State {
+	const parts = new URLSearchParams(hash.replace(/^#/, ""));
+	const state = { ...DEFAULTS };
+	const take = <K extends keyof State>(key: K) => {
+		const written = parts.get(key);
+		const value = written === null ? undefined : CODECS[key].read(written);
+		if (value !== undefined) state[key] = value;
+	};
+	for (const key of Object.keys(CODECS) as (keyof State)[]) take(key);
+	return state;
+}

@@ -1,0 +1,42 @@
+// Two captures number their functions and names differently. When a view of one leads to a view of the other, what the
+// state points at is looked up there by name; what is not there is dropped.
+import type { Capture } from "../data/capture";
+import type { Step } from "../data/filter";
+import type { State } from "./state";
+
+function keyOf(capture: Capture, fn: number): string {
+	const { functions, strings } = capture;
+	return JSON.stringify([strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]), strings.get(functions.file[fn]), strings.get(functions.library[fn])]);
+}
+
+function functionIn(to: Capture, from: Capture, fn: number): number {
+	if (fn < 0 || fn >= from.functions.n) return -1;
+	const wanted = keyOf(from, fn);
+	for (let f = 0; f < to.functions.n; f++) if (keyOf(to, f) === wanted) return f;
+	return -1;
+}
+
+function stringIn(to: Capture, text: string, column: Uint32Array): number {
+	for (let i = 0; i < column.length; i++) if (to.strings.get(column[i]) === text) return column[i];
+	return -1;
+}
+
+export function translate(state: State, from: Capture, to: Capture): State {
+	const steps: Step[] = [];
+	for (const s of state.steps) {
+		if (s.kind !== "function" && s.kind !== "module") continue;
+		const id = s.kind === "function" ? functionIn(to, from, s.id) : stringIn(to, from.strings.get(s.id), to.functions.module);
+		if (id >= 0) steps.push({ ...s, id });
+	}
+	return {
+		...state,
+		steps,
+		thread: -1,
+		zoom: null,
+		root: 0,
+		fn: functionIn(to, from, state.fn),
+		focus: functionIn(to, from, state.focus),
+		hidden: state.hidden.map((f) => functionIn(to, from, f)).filter((f) => f >= 0),
+		file: state.file >= 0 ? stringIn(to, from.strings.get(state.file), to.functions.file) : -1,
+	};
+}

@@ -1,0 +1,88 @@
+// The call tree as a sunburst: a click makes a frame the middle, a click on the middle goes back out.
+import type { ComponentType } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import { amount, share } from "../data/format";
+import { arcsOf, type Arc } from "../data/rings";
+import { buildTree } from "../data/tree";
+import type { App } from "../ui/app_context";
+import { functionMenu } from "../ui/function_menu";
+import { functionPlace, nodeName } from "../ui/names";
+import { optionsOf, usePixels, useSelf } from "./flame_data";
+
+const DEPTH = 12;
+const LEAST = 0.001;
+const INNER = 62;
+
+// Rings get thinner outwards, so that deep recursion does not shrink the part one reads.
+const radiusOf = (depth: number) => INNER + 52 * depth ** 0.72;
+
+function cssOf(pixel: number): string {
+	return `rgb(${pixel & 255} ${(pixel >>> 8) & 255} ${(pixel >>> 16) & 255})`;
+}
+
+function arcPath({ from, to, depth }: Arc): string {
+	const r0 = radiusOf(depth - 1);
+	const r1 = radiusOf(depth) - 1;
+	const a0 = from * 2 * Math.PI - Math.PI / 2;
+	const a1 = Math.min(to, from + 0.99999) * 2 * Math.PI - Math.PI / 2;
+	const point = (r: number, a: number) => `${(r * Math.cos(a)).toFixed(2)},${(r * Math.sin(a)).toFixed(2)}`;
+	const large = to - from > 0.5 ? 1 : 0;
+	return `M${point(r0, a0)}L${point(r1, a0)}A${r1},${r1} 0 ${large} 1 ${point(r1, a1)}L${point(r0, a1)}A${r0},${r0} 0 ${large} 0 ${point(r0, a0)}z`;
+}
+
+export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ app: App }> }) {
+	const { capture, state, set, metric } = app;
+	const self = useSelf(app);
+	const tree = useMemo(() => buildTree(capture, self, optionsOf(app)), [self, JSON.stringify(optionsOf(app))]);
+	const pixels = usePixels(app, tree);
+	const root = state.root > 0 && state.root < tree.n ? state.root : 0;
+	const arcs = useMemo(() => arcsOf(tree, root, DEPTH, LEAST), [tree, root]);
+	const [hovered, setHovered] = useState(-1);
+	const at = hovered >= 0 && hovered < tree.n ? hovered : root;
+	const deepest = arcs.reduce((d, a) => Math.max(d, a.depth), 1);
+	const radius = radiusOf(deepest) + 6;
+	const stack: number[] = [];
+	for (let node = at, k = 0; node > 0 && k < 30; node = tree.parent[node], k++) stack.unshift(node);
+	return (
+		<>
+			<div class="controls">
+				<Switch app={app} />
+				{root > 0 && <button onClick={() => set({ root: 0 })}>Whole program</button>}
+				<label class="toggle"><input type="checkbox" checked={state.mine} onChange={(e) => set({ mine: e.currentTarget.checked, root: 0 })} /> Only my code</label>
+				<label class="toggle"><input type="checkbox" checked={state.fold} onChange={(e) => set({ fold: e.currentTarget.checked, root: 0 })} /> Fold libraries</label>
+				<span class="faint">Click a frame to make it the middle, the middle to go back out. {DEPTH} levels, from 0.1% up.</span>
+			</div>
+			<div class="sunburst">
+				<svg class="graph" viewBox={`${-radius} ${-radius} ${2 * radius} ${2 * radius}`} role="img" aria-label={`Sunburst of ${metric.label}; the same numbers are a table in Functions`} onPointerLeave={() => setHovered(-1)}>
+					{arcs.map((a) => (
+						<path
+							key={a.node}
+							d={arcPath(a)}
+							fill={cssOf(pixels[a.node])}
+							class={a.node === hovered ? "arc on" : "arc"}
+							onPointerEnter={() => setHovered(a.node)}
+							onClick={() => set({ root: a.node })}
+							onContextMenu={(e) => {
+								e.preventDefault();
+								app.openMenu({ x: e.clientX, y: e.clientY, title: nodeName(capture, tree, a.node, false), items: functionMenu(app, tree.fn[a.node]) });
+							}}
+						/>
+					))}
+					<circle r={INNER - 2} class="middle" onClick={() => root > 0 && set({ root: tree.parent[root] })} />
+					<text text-anchor="middle" y="-4">{nodeName(capture, tree, root, false).slice(0, 14)}</text>
+					<text text-anchor="middle" y="14" class="small">{amount(tree.total[root], metric.unit)}</text>
+				</svg>
+				<aside class="chosen" aria-label="Frame">
+					<h2>{nodeName(capture, tree, at, false)}</h2>
+					{at > 0 && <p class="faint">{functionPlace(capture, tree.fn[at])}</p>}
+					<dl class="facts">
+						<div><dt>Total</dt><dd>{amount(tree.total[at], metric.unit)} <small>{share(tree.total[at], tree.total[0])}</small></dd></div>
+						<div><dt>Self</dt><dd>{amount(tree.self[at], metric.unit)} <small>{share(tree.self[at], tree.total[0])}</small></dd></div>
+					</dl>
+					<h3>Stack</h3>
+					<ol class="calls">{stack.map((node) => <li><button class="link" onClick={() => set({ root: node })}>{nodeName(capture, tree, node, false)}</button></li>)}</ol>
+				</aside>
+			</div>
+		</>
+	);
+}

@@ -1,0 +1,68 @@
+// Which lanes the timeline has, and where.
+import { NONE, type Capture } from "../data/capture";
+import { ACTIVITY_PX, ZONE_PX, type Curve, type Lane } from "../draw/timeline_painter";
+import type { ZoneRows } from "../data/zone_rows";
+
+const PROCESS_PX = 22;
+const CURVE_PX = 52;
+const GAP_PX = 4;
+const MAX_COUNTERS = 12;
+
+export function curvesOf(capture: Capture): Curve[] {
+	const curves: Curve[] = [];
+	const most = (values: ArrayLike<number>) => Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
+	const { memory, counters } = capture;
+	if (memory.n > 0) {
+		const time = memory.column("time_s") ?? [];
+		const heap = memory.column("heap") ?? [];
+		const rss = memory.column("rss") ?? [];
+		const values = [rss, heap].filter((v) => most(v) > 0);
+		const name = most(rss) > 0 && most(heap) > 0 ? "memory: RSS, heap" : most(rss) > 0 ? "memory (RSS)" : "heap";
+		if (values.length > 0) curves.push({ name, unit: "bytes", time, values, top: Math.max(...values.map(most)) });
+	}
+	const names = counters.column("name");
+	if (names) {
+		const rows = new Map<number, number[]>();
+		for (let i = 0; i < counters.n; i++) {
+			const known = rows.get(names[i]);
+			if (known) known.push(i);
+			else if (rows.size < MAX_COUNTERS) rows.set(names[i], [i]);
+		}
+		for (const [name, at] of rows) {
+			const time = Float64Array.from(at, (i) => counters.get("time_s", i));
+			const values = Float64Array.from(at, (i) => counters.get("value", i));
+			curves.push({ name: capture.strings.get(name), unit: "", time, values: [values], top: most(values) });
+		}
+	}
+	return curves;
+}
+
+export function lanesOf(capture: Capture, curves: Curve[], zones: ZoneRows | null): { lanes: Lane[]; height: number } {
+	const lanes: Lane[] = [];
+	let top = 0;
+	curves.forEach((_, index) => {
+		lanes.push({ kind: "curve", top, height: CURVE_PX, index, zoneTop: 0 });
+		top += CURVE_PX + GAP_PX;
+	});
+	const { threads, processes } = capture;
+	const byProcess = new Map<number, number[]>();
+	for (let t = 0; t < threads.n; t++) {
+		const known = byProcess.get(threads.process[t]);
+		if (known) known.push(t);
+		else byProcess.set(threads.process[t], [t]);
+	}
+	for (const [process, list] of byProcess) {
+		if (processes.n > 1 && process !== NONE) {
+			lanes.push({ kind: "process", top, height: PROCESS_PX, index: process, zoneTop: 0 });
+			top += PROCESS_PX;
+		}
+		list.sort((a, b) => threads.cpu[b] - threads.cpu[a] || threads.start[a] - threads.start[b]);
+		for (const t of list) {
+			const depth = zones?.depth[t] ?? 0;
+			const height = ACTIVITY_PX + depth * ZONE_PX + (depth > 0 ? GAP_PX : 0);
+			lanes.push({ kind: "thread", top, height, index: t, zoneTop: ACTIVITY_PX });
+			top += height;
+		}
+	}
+	return { lanes, height: top + GAP_PX };
+}

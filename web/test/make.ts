@@ -1,0 +1,14 @@
+// node make.js KIND TEMPLATE OUT: writes a page with a made-up capture inside; with `-` as template the bare bundle.
+import { readFileSync, writeFileSync } from "node:fs";
+import { big, comparison, hostile, manyThreads, shop } from "./captures";
+
+const KINDS = { shop: () => shop(), plain: () => shop({}), threads: manyThreads, diff: comparison, hostile, big: () => big(1_000_000, 1_000_000), medium: () => big(200_000, 600_000) };
+
+const [kind, template, out] = process.argv.slice(2);
+const make = KINDS[kind as keyof typeof KINDS];
+if (!make || !template || !out) {
+	console.error(`usage: make KIND TEMPLATE OUT, KIND one of ${Object.keys(KINDS).join(", ")}`);
+	process.exit(2);
+}
+const bundle = make();
+writeFileSync(out, template === "-" ? bundle.bytes() : bundle.page(readFileSync(template, "utf8")));
