@@ -17,6 +17,7 @@ export class BundleWriter {
 	private readonly texts: Uint8Array[] = [new Uint8Array(0)];
 	private readonly known = new Map<string, number>([["", 0]]);
 	head: Record<string, unknown> = {};
+	report: Record<string, unknown> = {}; // the head's report with functions and lines
 
 	string(text: string): number {
 		let id = this.known.get(text);

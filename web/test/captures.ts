@@ -37,6 +37,8 @@ export class CaptureBuilder {
 	readonly sources = new Map<string, string>();
 	readonly zones: { thread: number; start: number; duration: number; name: string; fn: number; depth: number }[] = [];
 	isDiff = false;
+	private functionFacts: object[] = [];
+	private lineFacts: object[] = [];
 
 	function(f: Fn): number {
 		const key = JSON.stringify([f.name, f.file, f.line, f.module]);
@@ -180,6 +182,7 @@ export class CaptureBuilder {
 			limits: { nodes_left_out: 0, samples_left_out: 0 },
 			...Object.fromEntries(Object.entries(extra).filter(([k]) => k !== "report" && k !== "noLines")),
 		};
+		w.report = { ...(w.head.report as object), functions: this.functionFacts, lines: this.lineFacts };
 		return w;
 	}
 
@@ -210,6 +213,7 @@ export class CaptureBuilder {
 			r.copy += h.copy;
 		}
 		const list = [...rows.values()];
+		this.lineFacts = list.map((r) => ({ file: files[r.file], line: r.line, total_s: r.v[0] + r.v[1] + r.v[2] }));
 		w.u32("line.file", list.map((r) => r.file));
 		w.u32("line.line", list.map((r) => r.line));
 		w.u32("line.function", list.map((r) => r.fn));
@@ -261,6 +265,7 @@ export class CaptureBuilder {
 			baseTotal[this.fn[i]] += baseNode[i];
 		}
 		const ids = fns.map((_, i) => i);
+		this.functionFacts = fns.map((f, i) => ({ name: f.name, self_s: self[i], total_s: total[i] })).filter((_, i) => !((fns[i].flags ?? 0) & 2));
 		w.u32("func_row.function", ids);
 		w.f64("func_row.self_s", self);
 		w.f64("func_row.total_s", total);

@@ -11,4 +11,6 @@ if (!make || !template || !out) {
 	process.exit(2);
 }
 const bundle = make();
+// Beside a page: what `fathom report --json` would say, from the same numbers by other arithmetic.
+if (template !== "-") writeFileSync(out.replace(/\.html$/, "") + ".json", JSON.stringify(bundle.report));
 writeFileSync(out, template === "-" ? bundle.bytes() : bundle.page(readFileSync(template, "utf8")));

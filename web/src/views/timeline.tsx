@@ -59,6 +59,8 @@ export function TimelineView() {
 	const [tip, setTip] = useState<Tip | null>(null);
 	const [drag, setDrag] = useState<[number, number] | null>(null);
 	const dragging = useRef<{ mode: "range" | "pan"; x: number; from: number; to: number; moved: boolean } | null>(null);
+	const draw = useRef(() => {});
+	const isWaiting = useRef(false);
 	const [size, setSize] = useState({ width: 800, height: 400 });
 	const [scroll, setScroll] = useState(0);
 
@@ -127,8 +129,9 @@ export function TimelineView() {
 	useEffect(() => {
 		const element = canvas.current;
 		const context = element?.getContext("2d", { alpha: false });
-		if (!element || !context) return undefined;
-		const frame = requestAnimationFrame(() => {
+		if (!element || !context) return;
+		// Always the newest, once a frame. (A frame that each change cancelled and asked for anew would never come.)
+		draw.current = () => {
 			const started = performance.now();
 			const ratio = devicePixelRatio || 1;
 			const width = Math.max(1, Math.round(size.width * ratio));
@@ -160,8 +163,14 @@ export function TimelineView() {
 			}
 			if (kept) for (const lane of lanes) if (lane.kind === "thread" && !kept[lane.index]) context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
 			recordFrame(performance.now() - started, labels.length);
-		});
-		return () => cancelAnimationFrame(frame);
+		};
+		if (!isWaiting.current) {
+			isWaiting.current = true;
+			requestAnimationFrame(() => {
+				isWaiting.current = false;
+				draw.current();
+			});
+		}
 	}, [scene, from, to, scroll, size, colours, JSON.stringify(range), capture]);
 
 	const timeAt = (e: MouseEvent) => {
