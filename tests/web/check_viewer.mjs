@@ -324,6 +324,7 @@ async function checkScale(page) {
 	line("panning the timeline", timeline);
 	check(first.cpu < 2, `the first flame graph takes ${first.cpu.toFixed(2)} s of CPU`);
 	check(flame.cpu / 90 < 0.02, `panning takes ${((1000 * flame.cpu) / 90).toFixed(1)} ms of CPU a frame, 50 a second need 20`);
+	check(flame.frames > 60 && timeline.frames > 60, `only ${flame.frames} and ${timeline.frames} frames were drawn for 90 moves`);
 	check(timeline.cpu / 90 < 0.02, `panning the timeline takes ${((1000 * timeline.cpu) / 90).toFixed(1)} ms of CPU a frame`);
 }
 

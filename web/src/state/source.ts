@@ -66,9 +66,9 @@ export class Source {
 		return readCapture(decodeBundle(await gunzip(bytes)));
 	}
 
-	async sourceText(file: number): Promise<string | null> {
+	async sourceText(name: string): Promise<string | null> {
 		if (!this.isServed) return null;
-		const answer = await this.ask(`source?file=${file}`).catch(() => null);
+		const answer = await this.ask(`source?file=${encodeURIComponent(name)}`).catch(() => null);
 		return answer?.ok ? answer.text() : null;
 	}
 

@@ -25,7 +25,7 @@ function useText(file: number): string | null | undefined {
 	useEffect(() => {
 		if (inside !== null || row < 0) return undefined;
 		let isCurrent = true;
-		void source.sourceText(row).then((answer) => isCurrent && setAsked({ file, text: answer }));
+		void source.sourceText(capture.strings.text(file)).then((answer) => isCurrent && setAsked({ file, text: answer }));
 		return () => {
 			isCurrent = false;
 		};

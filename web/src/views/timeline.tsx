@@ -1,5 +1,5 @@
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { activityOf, lowerBound, sampleAt } from "../data/activity";
 import { CLASS_NAMES } from "../data/classes";
 import { nodeMask, rangeOf, threadMask, type Step } from "../data/filter";
@@ -59,8 +59,6 @@ export function TimelineView() {
 	const [tip, setTip] = useState<Tip | null>(null);
 	const [drag, setDrag] = useState<[number, number] | null>(null);
 	const dragging = useRef<{ mode: "range" | "pan"; x: number; from: number; to: number; moved: boolean } | null>(null);
-	const draw = useRef(() => {});
-	const isWaiting = useRef(false);
 	const [size, setSize] = useState({ width: 800, height: 400 });
 	const [scroll, setScroll] = useState(0);
 
@@ -96,6 +94,7 @@ export function TimelineView() {
 	const change = (a: number, b: number) => {
 		const span = Math.min(capture.end, Math.max(b - a, capture.end * 1e-9));
 		const start = Math.min(capture.end - span, Math.max(0, a));
+		look.current = { from: start, to: start + span }; // the next event may come before the next drawing
 		const zoom: [number, number] = [start / capture.end, (start + span) / capture.end];
 		set({ zoom: zoom[0] <= 0 && zoom[1] >= 1 ? null : zoom }, true);
 	};
@@ -126,51 +125,42 @@ export function TimelineView() {
 		return () => removeEventListener("fathom-key", onKey);
 	}, [capture]);
 
-	useEffect(() => {
+	useLayoutEffect(() => {
 		const element = canvas.current;
 		const context = element?.getContext("2d", { alpha: false });
 		if (!element || !context) return;
-		// Always the newest, once a frame. (A frame that each change cancelled and asked for anew would never come.)
-		draw.current = () => {
-			const started = performance.now();
-			const ratio = devicePixelRatio || 1;
-			const width = Math.max(1, Math.round(size.width * ratio));
-			const tall = Math.max(1, Math.round(size.height * ratio));
-			if (element.width !== width || element.height !== tall) {
-				element.width = width;
-				element.height = tall;
-			}
-			const image = context.createImageData(width, tall);
-			const { zones: labels } = paintTimeline(new Uint32Array(image.data.buffer), width, tall, ratio, scene, from, to, scroll, colours);
-			context.putImageData(image, 0, 0);
-			const isLight = theme === "light";
-			context.font = `${11 * ratio}px system-ui, sans-serif`;
-			context.textBaseline = "middle";
-			context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
-			for (const l of labels.slice(0, 800)) {
-				const text = zoneName(app, l.zone);
-				const room = l.width - 6 * ratio;
-				const chars = Math.floor(room / (6 * ratio));
-				if (chars >= 3) context.fillText(text.length > chars ? `${text.slice(0, chars - 1)}…` : text, l.x + 3 * ratio, l.y + (ZONE_PX * ratio) / 2);
-			}
-			drawMarks(app, context, lanes, from, to, scroll, ratio, width, isLight);
-			// What the filter leaves out fades.
-			context.fillStyle = isLight ? "rgb(255 255 255 / 0.72)" : "rgb(22 27 33 / 0.72)";
-			if (range) {
-				const x = (t: number) => ((t - from) / (to - from)) * width;
-				context.fillRect(0, 0, Math.max(0, x(range[0])), tall);
-				context.fillRect(x(range[1]), 0, Math.max(0, width - x(range[1])), tall);
-			}
-			if (kept) for (const lane of lanes) if (lane.kind === "thread" && !kept[lane.index]) context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
-			recordFrame(performance.now() - started, labels.length);
-		};
-		if (!isWaiting.current) {
-			isWaiting.current = true;
-			requestAnimationFrame(() => {
-				isWaiting.current = false;
-				draw.current();
-			});
+		// At once, not in the next frame: browsers give wheel and pointer events once a frame anyway.
+		const started = performance.now();
+		const ratio = devicePixelRatio || 1;
+		const width = Math.max(1, Math.round(size.width * ratio));
+		const tall = Math.max(1, Math.round(size.height * ratio));
+		if (element.width !== width || element.height !== tall) {
+			element.width = width;
+			element.height = tall;
 		}
+		const image = context.createImageData(width, tall);
+		const { zones: labels } = paintTimeline(new Uint32Array(image.data.buffer), width, tall, ratio, scene, from, to, scroll, colours);
+		context.putImageData(image, 0, 0);
+		const isLight = theme === "light";
+		context.font = `${11 * ratio}px system-ui, sans-serif`;
+		context.textBaseline = "middle";
+		context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
+		for (const l of labels.slice(0, 800)) {
+			const text = zoneName(app, l.zone);
+			const room = l.width - 6 * ratio;
+			const chars = Math.floor(room / (6 * ratio));
+			if (chars >= 3) context.fillText(text.length > chars ? `${text.slice(0, chars - 1)}…` : text, l.x + 3 * ratio, l.y + (ZONE_PX * ratio) / 2);
+		}
+		drawMarks(app, context, lanes, from, to, scroll, ratio, width, isLight);
+		// What the filter leaves out fades.
+		context.fillStyle = isLight ? "rgb(255 255 255 / 0.72)" : "rgb(22 27 33 / 0.72)";
+		if (range) {
+			const x = (t: number) => ((t - from) / (to - from)) * width;
+			context.fillRect(0, 0, Math.max(0, x(range[0])), tall);
+			context.fillRect(x(range[1]), 0, Math.max(0, width - x(range[1])), tall);
+		}
+		if (kept) for (const lane of lanes) if (lane.kind === "thread" && !kept[lane.index]) context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
+		recordFrame(performance.now() - started, labels.length);
 	}, [scene, from, to, scroll, size, colours, JSON.stringify(range), capture]);
 
 	const timeAt = (e: MouseEvent) => {
@@ -222,15 +212,16 @@ export function TimelineView() {
 
 	const onWheel = (e: WheelEvent) => {
 		const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
+		const { from: a, to: b } = look.current;
 		if (e.ctrlKey || e.metaKey || e.altKey) {
 			e.preventDefault();
-			const t = from + ((e.clientX - box.left) / box.width) * (to - from);
+			const t = a + ((e.clientX - box.left) / box.width) * (b - a);
 			const f = Math.exp(e.deltaY * 0.004);
-			change(t - (t - from) * f, t + (to - t) * f);
+			change(t - (t - a) * f, t + (b - t) * f);
 		} else if (e.deltaX !== 0 || e.shiftKey) {
 			e.preventDefault();
-			const d = (((e.deltaX || e.deltaY) as number) * (to - from)) / box.width;
-			change(from + d, to + d);
+			const d = ((e.deltaX || e.deltaY) * (b - a)) / box.width;
+			change(a + d, b + d);
 		}
 	};
 	useEffect(() => {
