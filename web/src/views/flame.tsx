@@ -1,5 +1,6 @@
 // Flame graph: left heavy, in the order of time, or a sandwich of one function's callers and callees.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { FLAG_PLUMBING } from "../data/capture";
 import type { App } from "../ui/app_context";
 import { useApp } from "../ui/app_context";
 import { amount, share } from "../data/format";
@@ -25,6 +26,7 @@ function Toggle({ label, hint, isOn, onChange }: { label: string; hint: string; 
 function Controls({ app, matches }: { app: App; matches: FlameData["matches"] }) {
 	const { state, set, capture } = app;
 	const hasTime = capture.samples !== null && !app.metric.column;
+	const hasPlumbing = useMemo(() => capture.functions.flags.some((f) => (f & FLAG_PLUMBING) !== 0), [capture]);
 	return (
 		<div class="controls" role="toolbar" aria-label="Flame graph">
 			<div class="segments" role="group" aria-label="Order">
@@ -50,7 +52,7 @@ function Controls({ app, matches }: { app: App; matches: FlameData["matches"] })
 			<Toggle label="Fold libraries" hint="Each library is one frame" isOn={state.fold} onChange={(fold) => set({ fold, zoom: null })} />
 			<Toggle label="Collapse recursion" hint="A function that calls itself is one frame (r)" isOn={state.recursion} onChange={(recursion) => set({ recursion, zoom: null })} />
 			<Toggle label="Lines" hint="A frame for each line that calls, not each function" isOn={state.byLine} onChange={(byLine) => set({ byLine, zoom: null })} />
-			<Toggle label="Interpreter" hint="Show the interpreter's own frames" isOn={state.plumbing} onChange={(plumbing) => set({ plumbing, zoom: null })} />
+			{hasPlumbing && <Toggle label="Interpreter" hint="Show the interpreter's own frames" isOn={state.plumbing} onChange={(plumbing) => set({ plumbing, zoom: null })} />}
 			{matches && (
 				<span class="found" role="status">
 					{share(matches.share, 1)} in {matches.count} frames match
@@ -171,6 +173,7 @@ function Single({ app }: { app: App }) {
 			<Controls app={app} matches={data.matches} />
 			<Notes app={app} data={data} />
 			{state.colour === "class" && <ClassLegend />}
+			{data.tree.base && <p class="note">Orange takes more than before, blue less, grey the same. A frame is as wide as the larger of the two, so that what is gone shows.</p>}
 			{isTimed && (
 				<p class="note">
 					{threadName(capture, busiestThread(app))}, {data.layout.from.toFixed(2)} s to {data.layout.to.toFixed(2)} s. <kbd>n</kbd> and <kbd>p</kbd> go to the next and previous thread.

@@ -137,7 +137,9 @@ function Code({ text, rows, file, line }: { text: string; rows: LineRow[]; file:
 		// Without a wish, the hottest line: that is why one came.
 		if (!goal) for (const r of byLine.values()) if (cpuOf(r) > 0 && cpuOf(r) === shown.hottest) goal = r.line;
 		if (!goal) for (const r of byLine.values()) if (r.alloc > 0 && r.alloc === shown.largest) goal = r.line;
-		element.scrollTop = Math.max(0, (goal - 1) * ROW_PX - element.clientHeight / 3);
+		const top = (goal - 1) * ROW_PX;
+		const isInSight = line > 0 && top > element.scrollTop && top < element.scrollTop + element.clientHeight - 3 * ROW_PX;
+		if (!isInSight) element.scrollTop = Math.max(0, top - element.clientHeight / 3);
 		setScroll(element.scrollTop);
 	}, [text, line, file]);
 	const first = Math.max(0, Math.floor(scroll / ROW_PX) - OVERSCAN);
