@@ -28,7 +28,8 @@ test("gzip and base64 are undone, and bare bytes pass", async () => {
 
 test("a bundle cut off anywhere ends in one sentence", () => {
 	const raw = shop({}).bytes();
-	for (let n = 0; n < raw.length - 16; n += 997) assert.throws(() => readCapture(decodeBundle(copy(raw.slice(0, n)))), BundleError, `cut at ${n}`);
+	for (let n = 0; n < raw.length - 16; n += 997)
+		assert.throws(() => readCapture(decodeBundle(copy(raw.slice(0, n)))), BundleError, `cut at ${n}`);
 });
 
 test("damaged bytes give a sentence or a capture whose indices all hold", () => {

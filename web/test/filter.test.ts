@@ -28,7 +28,13 @@ test("in and out of a function, a module, a thread are the two parts of the whol
 
 test("several threads filtered in add up", () => {
 	const only = (id: number) => total([{ kind: "thread", keep: true, id }]);
-	near(total([{ kind: "thread", keep: true, id: 1 }, { kind: "thread", keep: true, id: 2 }]), only(1) + only(2));
+	near(
+		total([
+			{ kind: "thread", keep: true, id: 1 },
+			{ kind: "thread", keep: true, id: 2 },
+		]),
+		only(1) + only(2),
+	);
 });
 
 test("ranges add up, and a sample across the border counts for its part", () => {
@@ -40,7 +46,12 @@ test("ranges add up, and a sample across the border counts for its part", () => 
 });
 
 test("steps survive the address, and nonsense does not", () => {
-	const steps: Step[] = [{ kind: "thread", keep: true, id: 3 }, { kind: "function", keep: false, id: 12 }, { kind: "range", from: 1.25, to: 2.5 }, { kind: "module", keep: true, id: 9 }];
+	const steps: Step[] = [
+		{ kind: "thread", keep: true, id: 3 },
+		{ kind: "function", keep: false, id: 12 },
+		{ kind: "range", from: 1.25, to: 2.5 },
+		{ kind: "module", keep: true, id: 9 },
+	];
 	assert.deepEqual(readSteps(writeSteps(steps)), steps);
 	assert.deepEqual(readSteps("x+1,t*3,r5~1,t+-1,<script>,r1~2"), [{ kind: "range", from: 1, to: 2 }]);
 });
@@ -54,8 +65,12 @@ test("classes sum to the report's", () => {
 
 test("metrics are offered when there is something of them", () => {
 	const ids = metricsOf(capture).map((m) => m.id);
-	for (const id of ["cpu", "wall", "wait", "gil", "native", "alloc", "peak", "leak", "copy"]) assert.ok(ids.includes(id), id);
-	assert.deepEqual(metricsOf(open(comparison().bytes())).map((m) => m.id), ["cpu", "python"]);
+	for (const id of ["cpu", "wall", "wait", "gil", "native", "alloc", "peak", "leak", "copy"])
+		assert.ok(ids.includes(id), id);
+	assert.deepEqual(
+		metricsOf(open(comparison().bytes())).map((m) => m.id),
+		["cpu", "python"],
+	);
 });
 
 test("lines: the program's own without a filter, the same counted here with one that keeps all", () => {
@@ -91,7 +106,11 @@ test("fifty threads each keep their own activity", () => {
 	for (let t = 0; t < 50; t += 7) {
 		activityIn(activity, many.samples, null, t, 0, many.end, 500, out);
 		const own = Array.from(many.cells.weight).reduce((a, w, i) => a + (many.cells.thread[i] === t ? w : 0), 0);
-		near(out.reduce((a, b) => a + b, 0), own, 0.01);
+		near(
+			out.reduce((a, b) => a + b, 0),
+			own,
+			0.01,
+		);
 	}
 });
 
@@ -99,7 +118,10 @@ test("a histogram has every call once, shortest first", () => {
 	assert.ok(capture.zones);
 	const h = histogramOf(capture.zones, parse, null);
 	assert.ok(h);
-	assert.equal(h.counts.reduce((a, b) => a + b, 0), h.calls.length);
+	assert.equal(
+		h.counts.reduce((a, b) => a + b, 0),
+		h.calls.length,
+	);
 	assert.ok(h.calls.length > 300 && h.median <= h.p95 && h.p95 <= h.p99);
 	assert.equal(histogramOf(capture.zones, 1, null), null);
 });

@@ -15,16 +15,29 @@ const open = (bytes: Uint8Array): Capture => readCapture(decodeBundle(bytes.slic
 const capture = open(shop().bytes());
 const self = selfWeights(capture, CPU, []);
 const whole = self.reduce((a, b) => a + b, 0);
-const near = (a: number, b: number, what = "") => assert.ok(Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b)), `${what}: ${a} is not ${b}`);
+const near = (a: number, b: number, what = "") =>
+	assert.ok(Math.abs(a - b) <= 1e-9 * Math.max(1, Math.abs(b)), `${what}: ${a} is not ${b}`);
 const named = (name: string) => Array.from(capture.functions.name).findIndex((s) => capture.strings.get(s) === name);
-const nodesOf = (tree: Tree, name: string) => Array.from({ length: tree.n }, (_, i) => i).filter((i) => i > 0 && tree.fn[i] === named(name));
+const nodesOf = (tree: Tree, name: string) =>
+	Array.from({ length: tree.n }, (_, i) => i).filter((i) => i > 0 && tree.fn[i] === named(name));
 const totalOf = (tree: Tree, name: string) => nodesOf(tree, name).reduce((sum, i) => sum + tree.total[i], 0);
 
 test("every way of folding keeps the whole", () => {
-	for (const change of [{}, { onlyMine: true }, { foldLibraries: true }, { collapseRecursion: true }, { showPlumbing: false }, { byLine: true }, { hidden: [named("parse_price"), named("fib")] }]) {
+	for (const change of [
+		{},
+		{ onlyMine: true },
+		{ foldLibraries: true },
+		{ collapseRecursion: true },
+		{ showPlumbing: false },
+		{ byLine: true },
+		{ hidden: [named("parse_price"), named("fib")] },
+	]) {
 		const tree = buildTree(capture, self, { ...PLAIN, ...change });
 		near(tree.total[0], whole, JSON.stringify(change));
-		near(tree.self.reduce((a, b) => a + b, 0), whole);
+		near(
+			tree.self.reduce((a, b) => a + b, 0),
+			whole,
+		);
 		for (let i = 1; i < tree.n; i++) assert.ok(tree.parent[i] < i);
 	}
 });
@@ -45,7 +58,8 @@ test("recursion collapses into one frame with the whole time", () => {
 
 test("only my code leaves no library and no native frame", () => {
 	const tree = buildTree(capture, self, { ...PLAIN, onlyMine: true });
-	for (let i = 1; i < tree.n; i++) assert.ok(capture.functions.kind[tree.fn[i]] === 1 && !(capture.functions.flags[tree.fn[i]] & 1));
+	for (let i = 1; i < tree.n; i++)
+		assert.ok(capture.functions.kind[tree.fn[i]] === 1 && !(capture.functions.flags[tree.fn[i]] & 1));
 });
 
 test("focus and callers agree with the function's total, recursion counted once", () => {
@@ -69,7 +83,9 @@ test("functions counted here are those the program counted", () => {
 test("calls add up: what main calls is main without itself", () => {
 	const sums = functionSums(capture, CPU, []);
 	const main = named("main");
-	const called = edgesOf(capture, CPU, []).filter((e) => e.caller === main).reduce((a, e) => a + e.weight, 0);
+	const called = edgesOf(capture, CPU, [])
+		.filter((e) => e.caller === main)
+		.reduce((a, e) => a + e.weight, 0);
 	near(called + sums.self[main], sums.total[main]);
 });
 
@@ -81,7 +97,8 @@ test("left heavy: heaviest first, children inside their parent", () => {
 			near(l.x1[s] - l.x0[s], tree.total[l.node[s]]);
 			if (s > l.rowStart[row]) {
 				assert.ok(l.x0[s] >= l.x1[s - 1] - 1e-12);
-				if (tree.parent[l.node[s]] === tree.parent[l.node[s - 1]]) assert.ok(tree.total[l.node[s]] <= tree.total[l.node[s - 1]]);
+				if (tree.parent[l.node[s]] === tree.parent[l.node[s - 1]])
+					assert.ok(tree.total[l.node[s]] <= tree.total[l.node[s - 1]]);
 			}
 			if (row > 0) {
 				const above = spanAt(l, row - 1, (l.x0[s] + l.x1[s]) / 2);
@@ -97,10 +114,19 @@ test("time order: one thread's time, in order, none of it twice", () => {
 	const wanted = new Uint8Array(256).fill(1);
 	const l = timeOrder(tree, capture.samples, 0, null, wanted);
 	const row = (r: number) => Array.from({ length: l.rowStart[r + 1] - l.rowStart[r] }, (_, i) => l.rowStart[r] + i);
-	near(row(0).reduce((sum, s) => sum + l.x1[s] - l.x0[s], 0), 0.5 + 5.3, "thread 0");
-	for (let r = 0; r < l.rows; r++) for (const s of row(r)) if (s > l.rowStart[r]) assert.ok(l.x0[s] >= l.x1[s - 1] - 1e-9);
+	near(
+		row(0).reduce((sum, s) => sum + l.x1[s] - l.x0[s], 0),
+		0.5 + 5.3,
+		"thread 0",
+	);
+	for (let r = 0; r < l.rows; r++)
+		for (const s of row(r)) if (s > l.rowStart[r]) assert.ok(l.x0[s] >= l.x1[s - 1] - 1e-9);
 	const fib = row(4).filter((s) => tree.fn[l.node[s]] === named("fib"));
-	near(fib.reduce((sum, s) => sum + l.x1[s] - l.x0[s], 0), 0, "fib is not in the row of plumbing");
+	near(
+		fib.reduce((sum, s) => sum + l.x1[s] - l.x0[s], 0),
+		0,
+		"fib is not in the row of plumbing",
+	);
 	const cut = timeOrder(tree, capture.samples, 0, [1, 2], wanted);
 	near(cut.from, 1);
 	near(cut.to, 2);
@@ -124,7 +150,7 @@ test("searching a row finds what looking at every span finds", () => {
 	const l = leftHeavy(tree);
 	for (let k = 0; k < 500; k++) {
 		const row = k % l.rows;
-		const x = ((k * 7919) % 1000) / 1000 * l.to;
+		const x = (((k * 7919) % 1000) / 1000) * l.to;
 		let expected = l.rowStart[row];
 		while (expected < l.rowStart[row + 1] && l.x1[expected] <= x) expected++;
 		assert.equal(firstAfter(l, row, x), expected);

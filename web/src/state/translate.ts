@@ -6,7 +6,11 @@ import type { State } from "./state";
 
 function keyOf(capture: Capture, fn: number): string {
 	const { functions, strings } = capture;
-	return JSON.stringify([strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]), strings.get(functions.file[fn]), strings.get(functions.library[fn])]);
+	return JSON.stringify([
+		strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]),
+		strings.get(functions.file[fn]),
+		strings.get(functions.library[fn]),
+	]);
 }
 
 function functionIn(to: Capture, from: Capture, fn: number): number {
@@ -25,7 +29,8 @@ export function translate(state: State, from: Capture, to: Capture): State {
 	const steps: Step[] = [];
 	for (const s of state.steps) {
 		if (s.kind !== "function" && s.kind !== "module") continue;
-		const id = s.kind === "function" ? functionIn(to, from, s.id) : stringIn(to, from.strings.get(s.id), to.functions.module);
+		const id =
+			s.kind === "function" ? functionIn(to, from, s.id) : stringIn(to, from.strings.get(s.id), to.functions.module);
 		if (id >= 0) steps.push({ ...s, id });
 	}
 	return {

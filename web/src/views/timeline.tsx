@@ -8,7 +8,14 @@ import { spanAt } from "../data/layout";
 import { zoneRows } from "../data/zone_rows";
 import { classColour, oklch, pixel, type Theme } from "../draw/colour";
 import { recordFrame } from "../draw/stats";
-import { paintTimeline, ACTIVITY_PX, ZONE_PX, type Lane, type Scene, type TimelineColours } from "../draw/timeline_painter";
+import {
+	paintTimeline,
+	ACTIVITY_PX,
+	ZONE_PX,
+	type Lane,
+	type Scene,
+	type TimelineColours,
+} from "../draw/timeline_painter";
 import { useApp, type App, type MenuItem } from "../ui/app_context";
 import { ClassLegend } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
@@ -23,7 +30,10 @@ function coloursOf(theme: Theme): TimelineColours {
 		classes: CLASS_NAMES.map((_, c) => pixel(classColour(c, theme))),
 		background: pixel(isLight ? [255, 255, 255] : oklch(0.21, 0.008, 250)),
 		laneBackground: pixel(isLight ? oklch(0.975, 0.003, 250) : oklch(0.24, 0.008, 250)),
-		curves: [pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)), pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175))],
+		curves: [
+			pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)),
+			pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175)),
+		],
 	};
 }
 
@@ -34,13 +44,28 @@ export function threadMenu(app: App, thread: number): MenuItem[] {
 	const items: MenuItem[] = [
 		{ label: "Filter in on thread", run: () => add({ kind: "thread", keep: true, id: thread }) },
 		{ label: "Filter out thread", run: () => add({ kind: "thread", keep: false, id: thread }) },
-		{ label: "Filter by time of thread", run: () => add({ kind: "range", from: Math.max(0, capture.threads.start[thread]), to: capture.threads.end[thread] || capture.end }) },
+		{
+			label: "Filter by time of thread",
+			run: () =>
+				add({
+					kind: "range",
+					from: Math.max(0, capture.threads.start[thread]),
+					to: capture.threads.end[thread] || capture.end,
+				}),
+		},
 		{ label: "Flame graph of this thread", run: () => set({ view: "flame", thread, zoom: null }) },
 		{ label: "In the order of time", run: () => set({ view: "flame", mode: "time", thread, zoom: null }) },
 	];
 	if (capture.processes.n > 1)
-		items.push({ label: "Filter in on process", run: () => add({ kind: "process", keep: true, id: process }) }, { label: "Filter out process", run: () => add({ kind: "process", keep: false, id: process }) });
-	if (state.steps.length > 0) items.push({ label: "Undo last filter", run: () => set({ steps: state.steps.slice(0, -1) }) }, { label: "Reset filter", run: () => set({ steps: [] }) });
+		items.push(
+			{ label: "Filter in on process", run: () => add({ kind: "process", keep: true, id: process }) },
+			{ label: "Filter out process", run: () => add({ kind: "process", keep: false, id: process }) },
+		);
+	if (state.steps.length > 0)
+		items.push(
+			{ label: "Undo last filter", run: () => set({ steps: state.steps.slice(0, -1) }) },
+			{ label: "Reset filter", run: () => set({ steps: [] }) },
+		);
 	return items;
 }
 
@@ -65,7 +90,10 @@ export function TimelineView() {
 	const maskKey = JSON.stringify(steps.filter((s) => s.kind === "function" || s.kind === "module"));
 	const nodes = useMemo(() => nodeMask(capture, steps), [capture, maskKey]);
 	const activity = useMemo(() => activityOf(capture, nodes), [capture, nodes]);
-	const zones = useMemo(() => (capture.zones ? zoneRows(capture.zones, capture.threads.n, capture.end) : null), [capture]);
+	const zones = useMemo(
+		() => (capture.zones ? zoneRows(capture.zones, capture.threads.n, capture.end) : null),
+		[capture],
+	);
 	const curves = useMemo(() => curvesOf(capture), [capture]);
 	const { lanes, height } = useMemo(() => lanesOf(capture, curves, zones), [capture, curves, zones]);
 	const colours = useMemo(() => coloursOf(theme), [theme]);
@@ -76,11 +104,27 @@ export function TimelineView() {
 		const fns = capture.zones;
 		const known = new Map<number, number>();
 		return {
-			lanes, activity, samples: capture.samples, nodes, zones, curves, faded: kept,
+			lanes,
+			activity,
+			samples: capture.samples,
+			nodes,
+			zones,
+			curves,
+			faded: kept,
 			zoneColour: (zone) => {
 				const key = fns ? fns.fn[zone] + 7 * fns.name[zone] : 0;
 				let colour = known.get(key);
-				if (colour === undefined) known.set(key, (colour = pixel(oklch((theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01, 0.08, hues[Math.imul(key, 0x9e3779b1) >>> 29]))));
+				if (colour === undefined)
+					known.set(
+						key,
+						(colour = pixel(
+							oklch(
+								(theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01,
+								0.08,
+								hues[Math.imul(key, 0x9e3779b1) >>> 29],
+							),
+						)),
+					);
 				return colour;
 			},
 		};
@@ -102,7 +146,12 @@ export function TimelineView() {
 	useEffect(() => {
 		const box = holder.current;
 		if (!box) return undefined;
-		const observer = new ResizeObserver(() => setSize({ width: Math.max(50, canvas.current?.clientWidth ?? 800), height: Math.max(50, scroller.current?.clientHeight ?? 400) }));
+		const observer = new ResizeObserver(() =>
+			setSize({
+				width: Math.max(50, canvas.current?.clientWidth ?? 800),
+				height: Math.max(50, scroller.current?.clientHeight ?? 400),
+			}),
+		);
 		observer.observe(box);
 		return () => observer.disconnect();
 	}, []);
@@ -139,7 +188,17 @@ export function TimelineView() {
 			element.height = tall;
 		}
 		const image = context.createImageData(width, tall);
-		const { zones: labels } = paintTimeline(new Uint32Array(image.data.buffer), width, tall, ratio, scene, from, to, scroll, colours);
+		const { zones: labels } = paintTimeline(
+			new Uint32Array(image.data.buffer),
+			width,
+			tall,
+			ratio,
+			scene,
+			from,
+			to,
+			scroll,
+			colours,
+		);
 		context.putImageData(image, 0, 0);
 		const isLight = theme === "light";
 		context.font = `${11 * ratio}px system-ui, sans-serif`;
@@ -149,7 +208,12 @@ export function TimelineView() {
 			const text = zoneName(app, l.zone);
 			const room = l.width - 6 * ratio;
 			const chars = Math.floor(room / (6 * ratio));
-			if (chars >= 3) context.fillText(text.length > chars ? `${text.slice(0, chars - 1)}…` : text, l.x + 3 * ratio, l.y + (ZONE_PX * ratio) / 2);
+			if (chars >= 3)
+				context.fillText(
+					text.length > chars ? `${text.slice(0, chars - 1)}…` : text,
+					l.x + 3 * ratio,
+					l.y + (ZONE_PX * ratio) / 2,
+				);
 		}
 		drawMarks(app, context, lanes, from, to, scroll, ratio, width, isLight);
 		// What the filter leaves out fades.
@@ -159,7 +223,10 @@ export function TimelineView() {
 			context.fillRect(0, 0, Math.max(0, x(range[0])), tall);
 			context.fillRect(x(range[1]), 0, Math.max(0, width - x(range[1])), tall);
 		}
-		if (kept) for (const lane of lanes) if (lane.kind === "thread" && !kept[lane.index]) context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
+		if (kept)
+			for (const lane of lanes)
+				if (lane.kind === "thread" && !kept[lane.index])
+					context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
 		recordFrame(performance.now() - started, labels.length);
 	}, [scene, from, to, scroll, size, colours, JSON.stringify(range), capture]);
 
@@ -182,14 +249,23 @@ export function TimelineView() {
 		if (lane.kind === "curve") {
 			const c = curves[lane.index];
 			const i = Math.max(0, lowerBound(c.time, 0, c.time.length, t) - 1);
-			return [c.name, c.values.map((v) => (c.unit === "bytes" ? bytes(v[i]) : String(+v[i].toPrecision(5)))).join(", "), `at ${seconds(t)}`];
+			return [
+				c.name,
+				c.values.map((v) => (c.unit === "bytes" ? bytes(v[i]) : String(+v[i].toPrecision(5)))).join(", "),
+				`at ${seconds(t)}`,
+			];
 		}
 		const lines = [threadName(capture, lane.index)];
 		if (zones && y >= ACTIVITY_PX && zones.first[lane.index] >= 0) {
 			const span = spanAt(zones.layout, zones.first[lane.index] + Math.floor((y - ACTIVITY_PX) / ZONE_PX), t);
 			if (span >= 0 && capture.zones) {
 				const zone = zones.layout.node[span];
-				return [zoneName(app, zone), seconds(capture.zones.duration[zone]), `at ${capture.zones.start[zone].toFixed(6)} s`, lines[0]];
+				return [
+					zoneName(app, zone),
+					seconds(capture.zones.duration[zone]),
+					`at ${capture.zones.start[zone].toFixed(6)} s`,
+					lines[0],
+				];
 			}
 		}
 		const s = capture.samples;
@@ -201,7 +277,9 @@ export function TimelineView() {
 				for (let node = s.node[i], k = 0; node > 0 && k < 6; node = capture.nodes.parent[node]) {
 					const fn = capture.nodes.fn[node];
 					if (capture.functions.flags[fn] & 2) continue;
-					lines.push(`${k === 0 ? "in" : "←"} ${functionName(capture, fn).slice(0, 60)}${capture.nodes.line[node] ? `:${capture.nodes.line[node]}` : ""}`);
+					lines.push(
+						`${k === 0 ? "in" : "←"} ${functionName(capture, fn).slice(0, 60)}${capture.nodes.line[node] ? `:${capture.nodes.line[node]}` : ""}`,
+					);
 					k++;
 				}
 			} else lines.push("nothing seen here");
@@ -244,16 +322,30 @@ export function TimelineView() {
 				<span class="space" />
 				<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
 				{state.zoom && <button onClick={() => set({ zoom: null })}>Show all</button>}
-				{range && <button onClick={() => set({ zoom: [range[0] / capture.end, range[1] / capture.end] })}>Zoom in on range</button>}
+				{range && (
+					<button onClick={() => set({ zoom: [range[0] / capture.end, range[1] / capture.end] })}>
+						Zoom in on range
+					</button>
+				)}
 				{range && <button onClick={() => set({ view: "flame", zoom: null })}>Flame graph of range</button>}
-				{range && <button onClick={() => set({ steps: state.steps.filter((s) => s.kind !== "range") })}>Whole run</button>}
+				{range && (
+					<button onClick={() => set({ steps: state.steps.filter((s) => s.kind !== "range") })}>Whole run</button>
+				)}
 			</div>
 			<div class="lanes" ref={holder}>
 				<div class="axis">
 					<div class="gutter" />
 					<div class="ticks" style={{ height: `${AXIS_PX}px` }}>
 						{ticks.map((t) => (
-							<span style={{ left: `${x(t)}%` }}>{+t.toPrecision(10) === 0 ? "0" : step >= 0.1 ? `${+t.toFixed(2)} s` : step >= 1e-4 ? `${+(t * 1e3).toFixed(3)} ms` : `${+(t * 1e6).toFixed(3)} µs`}</span>
+							<span style={{ left: `${x(t)}%` }}>
+								{+t.toPrecision(10) === 0
+									? "0"
+									: step >= 0.1
+										? `${+t.toFixed(2)} s`
+										: step >= 1e-4
+											? `${+(t * 1e3).toFixed(3)} ms`
+											: `${+(t * 1e6).toFixed(3)} µs`}
+							</span>
 						))}
 					</div>
 				</div>
@@ -263,14 +355,40 @@ export function TimelineView() {
 							{visible.map((lane) => (
 								<div class={`lane-name ${lane.kind}`} style={{ top: `${lane.top}px`, height: `${lane.height}px` }}>
 									{lane.kind === "thread" ? (
-										<button title={threadName(capture, lane.index)} onClick={(e) => app.openMenu({ x: e.clientX, y: e.clientY, title: threadName(capture, lane.index), items: threadMenu(app, lane.index) })} onContextMenu={(e) => { e.preventDefault(); app.openMenu({ x: e.clientX, y: e.clientY, title: threadName(capture, lane.index), items: threadMenu(app, lane.index) }); }}>
+										<button
+											title={threadName(capture, lane.index)}
+											onClick={(e) =>
+												app.openMenu({
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, lane.index),
+													items: threadMenu(app, lane.index),
+												})
+											}
+											onContextMenu={(e) => {
+												e.preventDefault();
+												app.openMenu({
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, lane.index),
+													items: threadMenu(app, lane.index),
+												});
+											}}
+										>
 											<span>{threadName(capture, lane.index)}</span>
 											<small>{seconds(capture.threads.cpu[lane.index])}</small>
 										</button>
 									) : (
 										<span title={lane.kind === "process" ? processName(capture, lane.index) : curves[lane.index].name}>
 											{lane.kind === "process" ? processName(capture, lane.index) : curves[lane.index].name}
-											{lane.kind === "curve" && <small>up to {curves[lane.index].unit === "bytes" ? bytes(curves[lane.index].top) : count(curves[lane.index].top)}</small>}
+											{lane.kind === "curve" && (
+												<small>
+													up to{" "}
+													{curves[lane.index].unit === "bytes"
+														? bytes(curves[lane.index].top)
+														: count(curves[lane.index].top)}
+												</small>
+											)}
 										</span>
 									)}
 								</div>
@@ -303,7 +421,8 @@ export function TimelineView() {
 										const by = ((e.clientX - d.x) * (d.to - d.from)) / width;
 										change(d.from - by, d.to - by);
 									} else {
-										const start = d.from + ((d.x - e.currentTarget.getBoundingClientRect().left) / width) * (d.to - d.from);
+										const start =
+											d.from + ((d.x - e.currentTarget.getBoundingClientRect().left) / width) * (d.to - d.from);
 										const end = Math.max(0, Math.min(capture.end, timeAt(e)));
 										setDrag([Math.min(start, end), Math.max(start, end)]);
 									}
@@ -312,7 +431,12 @@ export function TimelineView() {
 									const d = dragging.current;
 									dragging.current = null;
 									if (d?.mode === "range" && d.moved && drag && drag[1] > drag[0]) {
-										set({ steps: [...state.steps.filter((s) => s.kind !== "range"), { kind: "range", from: drag[0], to: drag[1] }] });
+										set({
+											steps: [
+												...state.steps.filter((s) => s.kind !== "range"),
+												{ kind: "range", from: drag[0], to: drag[1] },
+											],
+										});
 										app.say(`Limited to ${seconds(drag[0])} to ${seconds(drag[1])}`);
 									}
 									setDrag(null);
@@ -322,22 +446,44 @@ export function TimelineView() {
 									const found = laneAt(e);
 									e.preventDefault();
 									if (found?.lane.kind !== "thread") return;
-									const zone = zones && found.y >= ACTIVITY_PX && zones.first[found.lane.index] >= 0 ? spanAt(zones.layout, zones.first[found.lane.index] + Math.floor((found.y - ACTIVITY_PX) / ZONE_PX), timeAt(e)) : -1;
+									const zone =
+										zones && found.y >= ACTIVITY_PX && zones.first[found.lane.index] >= 0
+											? spanAt(
+													zones.layout,
+													zones.first[found.lane.index] + Math.floor((found.y - ACTIVITY_PX) / ZONE_PX),
+													timeAt(e),
+												)
+											: -1;
 									const fn = zone >= 0 && zones && capture.zones ? capture.zones.fn[zones.layout.node[zone]] : -1;
 									app.openMenu(
 										fn >= 0 && fn < capture.functions.n
 											? { x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) }
-											: { x: e.clientX, y: e.clientY, title: threadName(capture, found.lane.index), items: threadMenu(app, found.lane.index) },
+											: {
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, found.lane.index),
+													items: threadMenu(app, found.lane.index),
+												},
 									);
 								}}
 							/>
-							{shown && <div class="range" style={{ left: `${x(shown[0])}%`, width: `${x(shown[1]) - x(shown[0])}%` }}><span>{seconds(shown[1] - shown[0])}</span></div>}
+							{shown && (
+								<div class="range" style={{ left: `${x(shown[0])}%`, width: `${x(shown[1]) - x(shown[0])}%` }}>
+									<span>{seconds(shown[1] - shown[0])}</span>
+								</div>
+							)}
 						</div>
 					</div>
 				</div>
 			</div>
 			{tip && (
-				<div class="tip" style={{ left: `${Math.min(tip.x + 14, innerWidth - 330)}px`, top: `${Math.min(tip.y + 16, innerHeight - 30 - 18 * tip.lines.length)}px` }}>
+				<div
+					class="tip"
+					style={{
+						left: `${Math.min(tip.x + 14, innerWidth - 330)}px`,
+						top: `${Math.min(tip.y + 16, innerHeight - 30 - 18 * tip.lines.length)}px`,
+					}}
+				>
 					{tip.lines.map((l, i) => (i === 0 ? <b>{l}</b> : <span>{l}</span>))}
 				</div>
 			)}
@@ -352,7 +498,17 @@ function zoneName(app: App, zone: number): string {
 	return own || functionName(app.capture, z.fn[zone]);
 }
 
-function drawMarks(app: App, context: CanvasRenderingContext2D, lanes: Lane[], from: number, to: number, scroll: number, ratio: number, width: number, isLight: boolean): void {
+function drawMarks(
+	app: App,
+	context: CanvasRenderingContext2D,
+	lanes: Lane[],
+	from: number,
+	to: number,
+	scroll: number,
+	ratio: number,
+	width: number,
+	isLight: boolean,
+): void {
 	const { marks } = app.capture;
 	if (marks.n === 0) return;
 	const top = new Map(lanes.filter((l) => l.kind === "thread").map((l) => [l.index, l.top]));

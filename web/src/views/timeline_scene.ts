@@ -10,7 +10,8 @@ const MAX_COUNTERS = 12;
 
 export function curvesOf(capture: Capture): Curve[] {
 	const curves: Curve[] = [];
-	const most = (values: ArrayLike<number>) => Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
+	const most = (values: ArrayLike<number>) =>
+		Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
 	const { memory, counters } = capture;
 	if (memory.n > 0) {
 		const time = memory.column("time_s") ?? [];
