@@ -168,16 +168,16 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 			setCapture(first);
 			if (!first.head.live) return;
 			let isAsking = false;
-			void source
-				.follow(() => {
-					if (isAsking) return; // the next announcement brings what this one misses
-					isAsking = true;
-					source
-						.loadFrom("bundle")
-						.then(setCapture, fail)
-						.finally(() => (isAsking = false));
-				})
-				.then(() => setStale(true));
+			let shown = first;
+			const update = async () => {
+				if (isAsking) return; // the next announcement brings what this one misses
+				isAsking = true;
+				const next = await source.loadFrom("bundle").finally(() => (isAsking = false));
+				store.set(translate(store.state, shown, next, true), true);
+				setCapture((shown = next));
+			};
+			await source.follow(() => void update().catch(() => undefined)); // an end of the server leaves the last picture
+			setStale(true);
 		}, fail);
 		addEventListener("pagehide", () => source.sayBye());
 	}, []);

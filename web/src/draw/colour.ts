@@ -49,7 +49,7 @@ export function classColour(cls: number, theme: Theme): Rgb {
 	return oklch(theme === "light" ? light : dark, chroma, hue);
 }
 
-const HUES = [245, 65, 175, 345, 95, 215, 30, 290, 130];
+export const HUES = [245, 65, 175, 345, 95, 215, 30, 290, 130];
 
 function hash(n: number): number {
 	let h = Math.imul(n ^ 0x5bd1e995, 0x9e3779b1);

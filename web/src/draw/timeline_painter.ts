@@ -32,7 +32,6 @@ export interface Scene {
 	zones: ZoneRows | null;
 	zoneColour: (zone: number) => number;
 	curves: Curve[];
-	faded: Uint8Array | null; // threads that the filter leaves are 1
 }
 
 export interface TimelineColours {

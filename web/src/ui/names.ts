@@ -56,3 +56,9 @@ export function stepName(capture: Capture, step: Step): string {
 			return `${verb} ${capture.strings.get(step.id) || "?"}`;
 	}
 }
+
+export function zoneName(capture: Capture, zone: number): string {
+	const { zones } = capture;
+	if (!zones) return "";
+	return (zones.name[zone] ? capture.strings.get(zones.name[zone]) : "") || functionName(capture, zones.fn[zone]);
+}

@@ -115,6 +115,7 @@ function ThreadPicker() {
 function Chips() {
 	const { capture, state, set } = useApp();
 	if (state.steps.length === 0) return null;
+	const isRough = state.steps.some((s) => s.kind === "range") && (capture.head.limits?.samples_left_out ?? 0) > 0;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>
@@ -127,6 +128,7 @@ function Chips() {
 					{stepName(capture, step)} <b aria-hidden="true">×</b>
 				</button>
 			))}
+			{isRough && <span class="faint">≈ short samples were merged to fit; a range is near, not exact</span>}
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>
 				Undo last
 			</button>

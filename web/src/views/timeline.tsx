@@ -1,73 +1,22 @@
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { activityOf, lowerBound, sampleAt } from "../data/activity";
-import { CLASS_NAMES } from "../data/classes";
-import { nodeMask, rangeOf, threadMask, type Step } from "../data/filter";
+import { activityOf } from "../data/activity";
+import { nodeMask, rangeOf, threadMask } from "../data/filter";
 import { bytes, count, niceStep, seconds } from "../data/format";
 import { spanAt } from "../data/layout";
 import { zoneRows } from "../data/zone_rows";
-import { classColour, oklch, pixel, type Theme } from "../draw/colour";
+import { drawMarks } from "../draw/marks";
 import { recordFrame } from "../draw/stats";
-import {
-	paintTimeline,
-	ACTIVITY_PX,
-	ZONE_PX,
-	type Lane,
-	type Scene,
-	type TimelineColours,
-} from "../draw/timeline_painter";
-import { useApp, type App, type MenuItem } from "../ui/app_context";
+import { ACTIVITY_PX, paintTimeline, ZONE_PX, type Lane, type Scene } from "../draw/timeline_painter";
+import { useApp } from "../ui/app_context";
 import { ClassLegend } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
-import { functionName, processName, threadName } from "../ui/names";
-import { curvesOf, lanesOf } from "./timeline_scene";
+import { functionName, processName, threadName, zoneName } from "../ui/names";
+import { threadMenu } from "../ui/thread_menu";
+import { coloursOf, curvesOf, lanesOf, zoneColours } from "./timeline_scene";
+import { describe } from "./timeline_tip";
 
 const AXIS_PX = 24;
-
-function coloursOf(theme: Theme): TimelineColours {
-	const isLight = theme === "light";
-	return {
-		classes: CLASS_NAMES.map((_, c) => pixel(classColour(c, theme))),
-		background: pixel(isLight ? [255, 255, 255] : oklch(0.21, 0.008, 250)),
-		laneBackground: pixel(isLight ? oklch(0.975, 0.003, 250) : oklch(0.24, 0.008, 250)),
-		curves: [
-			pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)),
-			pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175)),
-		],
-	};
-}
-
-export function threadMenu(app: App, thread: number): MenuItem[] {
-	const { state, set, capture } = app;
-	const add = (step: Step) => set({ steps: [...state.steps, step], zoom: state.zoom });
-	const process = capture.threads.process[thread];
-	const items: MenuItem[] = [
-		{ label: "Filter in on thread", run: () => add({ kind: "thread", keep: true, id: thread }) },
-		{ label: "Filter out thread", run: () => add({ kind: "thread", keep: false, id: thread }) },
-		{
-			label: "Filter by time of thread",
-			run: () =>
-				add({
-					kind: "range",
-					from: Math.max(0, capture.threads.start[thread]),
-					to: capture.threads.end[thread] || capture.end,
-				}),
-		},
-		{ label: "Flame graph of this thread", run: () => set({ view: "flame", thread, zoom: null }) },
-		{ label: "In the order of time", run: () => set({ view: "flame", mode: "time", thread, zoom: null }) },
-	];
-	if (capture.processes.n > 1)
-		items.push(
-			{ label: "Filter in on process", run: () => add({ kind: "process", keep: true, id: process }) },
-			{ label: "Filter out process", run: () => add({ kind: "process", keep: false, id: process }) },
-		);
-	if (state.steps.length > 0)
-		items.push(
-			{ label: "Undo last filter", run: () => set({ steps: state.steps.slice(0, -1) }) },
-			{ label: "Reset filter", run: () => set({ steps: [] }) },
-		);
-	return items;
-}
 
 interface Tip {
 	x: number;
@@ -99,36 +48,18 @@ export function TimelineView() {
 	const colours = useMemo(() => coloursOf(theme), [theme]);
 	const kept = useMemo(() => threadMask(capture, steps), [capture, JSON.stringify(steps)]);
 	const range = rangeOf(state.steps);
-	const scene: Scene = useMemo(() => {
-		const hues = [245, 65, 175, 345, 95, 215, 30, 290, 130];
-		const fns = capture.zones;
-		const known = new Map<number, number>();
-		return {
+	const scene: Scene = useMemo(
+		() => ({
 			lanes,
 			activity,
 			samples: capture.samples,
 			nodes,
 			zones,
 			curves,
-			faded: kept,
-			zoneColour: (zone) => {
-				const key = fns ? fns.fn[zone] + 7 * fns.name[zone] : 0;
-				let colour = known.get(key);
-				if (colour === undefined)
-					known.set(
-						key,
-						(colour = pixel(
-							oklch(
-								(theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01,
-								0.08,
-								hues[Math.imul(key, 0x9e3779b1) >>> 29],
-							),
-						)),
-					);
-				return colour;
-			},
-		};
-	}, [lanes, activity, zones, curves, theme, kept]);
+			zoneColour: zoneColours(capture, theme),
+		}),
+		[lanes, activity, zones, curves, theme],
+	);
 
 	const view = state.zoom ?? [0, 1];
 	const from = view[0] * capture.end;
@@ -205,7 +136,7 @@ export function TimelineView() {
 		context.textBaseline = "middle";
 		context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
 		for (const l of labels.slice(0, 800)) {
-			const text = zoneName(app, l.zone);
+			const text = zoneName(capture, l.zone);
 			const room = l.width - 6 * ratio;
 			const chars = Math.floor(room / (6 * ratio));
 			if (chars >= 3)
@@ -215,7 +146,7 @@ export function TimelineView() {
 					l.y + (ZONE_PX * ratio) / 2,
 				);
 		}
-		drawMarks(app, context, lanes, from, to, scroll, ratio, width, isLight);
+		drawMarks(capture, context, lanes, from, to, scroll, ratio, width, isLight);
 		// What the filter leaves out fades.
 		context.fillStyle = isLight ? "rgb(255 255 255 / 0.72)" : "rgb(22 27 33 / 0.72)";
 		if (range) {
@@ -240,54 +171,6 @@ export function TimelineView() {
 		const lane = lanes.find((l) => y >= l.top && y < l.top + l.height);
 		return lane ? { lane, y: y - lane.top } : null;
 	};
-	const describe = (e: MouseEvent): string[] => {
-		const found = laneAt(e);
-		const t = timeAt(e);
-		if (!found) return [];
-		const { lane, y } = found;
-		if (lane.kind === "process") return [processName(capture, lane.index)];
-		if (lane.kind === "curve") {
-			const c = curves[lane.index];
-			const i = Math.max(0, lowerBound(c.time, 0, c.time.length, t) - 1);
-			return [
-				c.name,
-				c.values.map((v) => (c.unit === "bytes" ? bytes(v[i]) : String(+v[i].toPrecision(5)))).join(", "),
-				`at ${seconds(t)}`,
-			];
-		}
-		const lines = [threadName(capture, lane.index)];
-		if (zones && y >= ACTIVITY_PX && zones.first[lane.index] >= 0) {
-			const span = spanAt(zones.layout, zones.first[lane.index] + Math.floor((y - ACTIVITY_PX) / ZONE_PX), t);
-			if (span >= 0 && capture.zones) {
-				const zone = zones.layout.node[span];
-				return [
-					zoneName(app, zone),
-					seconds(capture.zones.duration[zone]),
-					`at ${capture.zones.start[zone].toFixed(6)} s`,
-					lines[0],
-				];
-			}
-		}
-		const s = capture.samples;
-		if (s) {
-			const i = sampleAt(s, lane.index, t);
-			const pixel = (to - from) / size.width;
-			if (i < s.first[lane.index + 1] && s.time[i] <= t + pixel && s.time[i] + s.weight[i] >= t - pixel) {
-				lines.push(CLASS_NAMES[s.class[i]] ?? "?");
-				for (let node = s.node[i], k = 0; node > 0 && k < 6; node = capture.nodes.parent[node]) {
-					const fn = capture.nodes.fn[node];
-					if (capture.functions.flags[fn] & 2) continue;
-					lines.push(
-						`${k === 0 ? "in" : "←"} ${functionName(capture, fn).slice(0, 60)}${capture.nodes.line[node] ? `:${capture.nodes.line[node]}` : ""}`,
-					);
-					k++;
-				}
-			} else lines.push("nothing seen here");
-		}
-		lines.push(`at ${seconds(t)}`);
-		return lines;
-	};
-
 	const onWheel = (e: WheelEvent) => {
 		const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
 		const { from: a, to: b } = look.current;
@@ -410,7 +293,9 @@ export function TimelineView() {
 								onPointerMove={(e) => {
 									const d = dragging.current;
 									if (!d) {
-										const lines = describe(e);
+										const found = laneAt(e);
+										const pixel = (to - from) / size.width;
+										const lines = found ? describe(capture, curves, zones, found.lane, found.y, timeAt(e), pixel) : [];
 										setTip(lines.length > 0 ? { x: e.clientX, y: e.clientY, lines } : null);
 										return;
 									}
@@ -489,43 +374,4 @@ export function TimelineView() {
 			)}
 		</section>
 	);
-}
-
-function zoneName(app: App, zone: number): string {
-	const z = app.capture.zones;
-	if (!z) return "";
-	const own = z.name[zone] ? app.capture.strings.get(z.name[zone]) : "";
-	return own || functionName(app.capture, z.fn[zone]);
-}
-
-function drawMarks(
-	app: App,
-	context: CanvasRenderingContext2D,
-	lanes: Lane[],
-	from: number,
-	to: number,
-	scroll: number,
-	ratio: number,
-	width: number,
-	isLight: boolean,
-): void {
-	const { marks } = app.capture;
-	if (marks.n === 0) return;
-	const top = new Map(lanes.filter((l) => l.kind === "thread").map((l) => [l.index, l.top]));
-	context.fillStyle = isLight ? "#7a2e8e" : "#d79be8";
-	let written = 0;
-	for (let i = 0; i < marks.n; i++) {
-		const t = marks.get("time_s", i);
-		const y = top.get(marks.get("thread", i));
-		if (t < from || t > to || y === undefined) continue;
-		const x = Math.round(((t - from) / (to - from)) * width);
-		context.fillRect(x, (y - scroll) * ratio, Math.max(1, ratio), (ACTIVITY_PX - 2) * ratio);
-		if (written++ >= 100) continue;
-		const text = app.capture.strings.get(marks.get("text", i)).slice(0, 24);
-		const colour: string | CanvasGradient | CanvasPattern = context.fillStyle;
-		context.fillStyle = isLight ? "rgb(255 255 255 / 0.85)" : "rgb(22 27 33 / 0.8)";
-		context.fillRect(x + 2 * ratio, (y - scroll + 4) * ratio, context.measureText(text).width + 4 * ratio, 14 * ratio);
-		context.fillStyle = colour;
-		context.fillText(text, x + 4 * ratio, (y - scroll + 11.5) * ratio);
-	}
 }
