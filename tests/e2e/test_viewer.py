@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Callable, Iterator, List, Tuple
 
@@ -168,6 +169,25 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
     run([fathom, "view", "--html", out, profile, slower])
     check(root, node, "diff", out)
     assert json.loads(report.read_text())["cpu_s"] > 0
+
+
+def test_a_page_of_a_growing_capture_grows(root, node, page, fathom, capture, tmp_path):
+    profile = tmp_path / "live.fathom"
+    target = tmp_path / "long.py"
+    target.write_text("import time\nend = time.time() + 60\nwhile time.time() < end:\n    sum(range(1000))\n")
+    recording = subprocess.Popen(
+        [str(fathom), "record", "-o", str(profile), "--", shutil.which("python3"), str(target)]
+    )
+    try:
+        for _ in range(100):
+            if profile.exists() and profile.stat().st_size > 4096:
+                break
+            time.sleep(0.1)
+        with Served(fathom, profile) as url:
+            check(root, node, "live", url)
+    finally:
+        recording.terminate()
+        recording.wait(timeout=20)
 
 
 class Served:

@@ -4,6 +4,7 @@
 //   node check_viewer.mjs diff PAGE                              a page with a comparison inside
 //   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
+//   node check_viewer.mjs live ADDRESS                           a capture that still grows
 // PAGE is a file or an http address.
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -348,6 +349,17 @@ async function checkScale(page) {
 	check(timeline.cpu / 90 < 0.02, `panning the timeline takes ${((1000 * timeline.cpu) / 90).toFixed(1)} ms of CPU a frame`);
 }
 
+// A page of a capture that still grows: it says so, and its figures do.
+async function checkLive(page) {
+	await open(page);
+	check(await page.locator(".live").count() === 1, "the page does not say that it is live");
+	const samples = async () => number(await page.textContent('.tiles div:has(dt:text-is("Samples")) dd'));
+	const before = await samples();
+	for (let i = 0; i < 200 && await samples() === before; i++)
+		await page.waitForTimeout(100);
+	check(await samples() > before, `after 20 s there are still ${before} samples`);
+}
+
 const modes = {
 	views: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
@@ -360,9 +372,10 @@ const modes = {
 	diff: checkDiff,
 	hostile: checkHostile,
 	scale: checkScale,
+	live: checkLive,
 };
 if (!modes[mode] || !target || (mode === "views" && !facts)) {
-	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE  [--shots DIR]");
+	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | live ADDRESS  [--shots DIR]");
 	process.exit(2);
 }
 await withPage(async (page, problems) => {
