@@ -4,12 +4,21 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
 // True for a signal that was raised to take a sample: the program must not see it.
 bool fm_agent_signal_is_ours(const siginfo_t *info);
+
+// start.c: joins the capture whose shared memory lies at path, as the environment does for a preloaded agent. NULL when that
+// went well, else why not. A capture that was left before is forgotten.
+const char *fm_agent_join_late(const char *path);
+// Says that this process takes no more part. The memory stays mapped: other threads may be using it this moment.
+void fm_agent_leave(void);
+// Private memory that a forked child gets back as zeros.
+void *fm_agent_map_private(size_t size);
 
 // eval_parts.c: where the evaluator's cold part lies (3.8 and 3.9 only).
 void fm_agent_find_eval_parts(const char *path, uintptr_t bias);

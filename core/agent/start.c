@@ -5,14 +5,17 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/trace.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "sigsafe/image.h"
@@ -29,7 +32,7 @@
 #define MAX_COMMAND_BYTES 8192
 
 // Private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
-static void *map_private(size_t size)
+void *fm_agent_map_private(size_t size)
 {
 	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
@@ -45,7 +48,7 @@ static bool map_shared(const char *path)
 	if (fd < 0)
 		return false; // the collector is gone, or this is another user's or namespace's process
 	struct stat st;
-	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != FM_WIRE_TOTAL_BYTES) {
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < FM_WIRE_TOTAL_BYTES) { // trace rings may follow
 		close(fd);
 		return false;
 	}
@@ -60,14 +63,17 @@ static bool map_shared(const char *path)
 	}
 	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
 	fm_sig.shared = p;
-	fm_sig.threads = map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
-	fm_sig.codes = map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
-	fm_sig.images = map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	if (!fm_sig.threads) { // else of an earlier capture
+		fm_sig.threads = fm_agent_map_private(sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
+		fm_sig.codes = fm_agent_map_private(sizeof(struct fm_sig_code) * FM_SIG_CODES);
+		fm_sig.images = fm_agent_map_private(sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	}
 	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
 		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
 		munmap(p, FM_WIRE_TOTAL_BYTES);
 		return false;
 	}
+	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
 	fm_sig.header = header;
 	fm_sig.collector_pid = header->collector_pid;
 	return true;
@@ -192,16 +198,81 @@ static void after_fork_in_child(void)
 	if (!fm_sig.header)
 		return;
 	fm_sig_self = NULL;
-	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
+	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN || atomic_load(&fm_sig.header->is_over)) {
 		fm_sig.header = NULL;
+		fm_trace_join();
 		return;
 	}
 	uint32_t parent_idx = fm_sig.process_idx;
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
 	join();
+	fm_trace_join();
 	if (fm_sig.header)
 		fm_agent_frame_tables_inherit(parent_idx);
+}
+
+static void follow_forks(void)
+{
+	static bool is_following;
+	if (!is_following && fm_sig.header)
+		is_following = pthread_atfork(NULL, NULL, after_fork_in_child) == 0;
+}
+
+static void find_exe(void)
+{
+	ssize_t len = readlink("/proc/self/exe", fm_sig.exe, sizeof(fm_sig.exe) - 1);
+	fm_sig.exe[len > 0 ? len : 0] = 0;
+}
+
+// What the threads of this process know of a capture that is over. Nobody uses it: there are no ticks, and no trace runs.
+static void forget_capture(void)
+{
+	fm_trace_forget();
+	for (uint32_t i = 0; fm_sig.threads && i < FM_WIRE_N_SLOTS; i++)
+		if (fm_sig.threads[i].slot)
+			fm_sig.threads[i].slot = NULL;
+	if (fm_sig.codes)
+		madvise(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES, MADV_DONTNEED);
+	if (fm_sig.images)
+		madvise(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES, MADV_DONTNEED);
+	fm_sig.next_code_id = 0;
+}
+
+const char *fm_agent_join_late(const char *path)
+{
+	static uint8_t *before_last; // a handler that began before the last capture ended is long done with this one
+	uint8_t *last = fm_sig.shared;
+	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
+		return "this process is being profiled already";
+	if (strlen(path) >= sizeof(fm_sig.ring_path))
+		return "the path of the shared memory is too long";
+	if (fm_sig.header)
+		forget_capture();
+	find_exe();
+	if (!map_shared(path))
+		return "the collector's memory cannot be mapped; raise 'ulimit -v' if it is limited";
+	if (before_last)
+		munmap(before_last, FM_WIRE_TOTAL_BYTES);
+	before_last = last;
+	// The collector is not our parent: where only parents may look into a process, it is let in by name.
+	prctl(PR_SET_PTRACER, fm_sig.collector_pid, 0, 0, 0);
+	if (!fm_sig.has_python)
+		dl_iterate_phdr(look_at_image, NULL);
+	join();
+	if (!fm_sig.header)
+		return "the collector has no room for one more process";
+	fm_trace_join();
+	follow_forks();
+	return NULL;
+}
+
+void fm_agent_leave(void)
+{
+	if (!fm_sig.header)
+		return;
+	atomic_store(&fm_trace.is_recording, 0);
+	atomic_store(&fm_sig.header->is_over, 1);
 }
 
 __attribute__((constructor)) static void start(void)
@@ -209,8 +280,7 @@ __attribute__((constructor)) static void start(void)
 	const char *path = getenv(FM_WIRE_ENV);
 	if (!path || !*path || fm_sig.header)
 		return;
-	ssize_t len = readlink("/proc/self/exe", fm_sig.exe, sizeof(fm_sig.exe) - 1);
-	fm_sig.exe[len > 0 ? len : 0] = 0;
+	find_exe();
 	if (!map_shared(path))
 		return;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
@@ -223,6 +293,6 @@ __attribute__((constructor)) static void start(void)
 	}
 	dl_iterate_phdr(look_at_image, NULL);
 	join();
-	if (fm_sig.header)
-		pthread_atfork(NULL, NULL, after_fork_in_child);
+	fm_trace_join();
+	follow_forks();
 }

@@ -1,6 +1,7 @@
 // The commands of the table in main.c, one file each.
 #pragma once
 
+int fm_cmd_collect_for(int argc, char **argv);
 int fm_cmd_doctor(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);

@@ -12,6 +12,7 @@ static const struct fm_command commands[] = {
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
+	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },
 };
@@ -20,7 +21,8 @@ static void print_help(FILE *out)
 {
 	fputs("usage: fathom COMMAND [options]\n\nCommands:\n", out);
 	for (size_t i = 0; commands[i].name; i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+		if (commands[i].summary)
+			fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n'fathom COMMAND --help' has options and examples.\n", out);
 }
 

@@ -20,6 +20,7 @@
 #include "base/mem.h"
 #include "collect/jit.h"
 #include "collect/rows.h"
+#include "collect/take_trace.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
@@ -73,6 +74,7 @@ struct fm_recorder {
 	struct fm_shared *shared;
 	struct fm_writer *writer;
 	struct fm_rows *rows;
+	struct fm_take_trace *trace;
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -87,6 +89,7 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
+	r->trace = fm_take_trace_create(shared, writer);
 	return r;
 }
 
@@ -116,6 +119,7 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
 	fm_rows_destroy(r->rows);
+	fm_take_trace_destroy(r->trace);
 	free(r);
 }
 
@@ -214,6 +218,7 @@ static void end_process(struct fm_recorder *r, uint32_t idx)
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
 	process_deinit(p);
 	fm_rows_forget_process(r->rows, idx);
+	fm_take_trace_end_process(r->trace, idx);
 	entry->pid = 0;
 	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
 }
@@ -422,13 +427,14 @@ typedef void (*take_fn)(struct fm_recorder *, struct recorded_process *, struct 
 static void take_definition(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 			    const struct fm_wire_record *rec)
 {
-	(void)s;
 	if (rec->type == FM_WIRE_CODE)
 		take_code(r, p, (const void *)rec);
 	else if (rec->type == FM_WIRE_IMAGE)
 		take_image(r, p, (const void *)rec);
 	else if (rec->type == FM_WIRE_EXEC_NAME)
 		take_exec_name(r, p, (const void *)rec);
+	else if (rec->type == FM_WIRE_TRACE_NAME && !fm_take_trace_name(r->trace, s->process_idx, rec))
+		r->totals.n_bad_records++;
 }
 
 static void take_event(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
@@ -498,6 +504,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
 	fm_cost_add_slot(&r->totals.cost, slot);
+	fm_take_trace_end_thread(r->trace, idx);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	s->is_used = false;
 	s->stacks.n = s->wire.n = 0;
@@ -539,6 +546,7 @@ static void read_rings(struct fm_recorder *r)
 			continue;
 		if (!r->slots[i].is_used)
 			open_slot(r, i);
+		fm_take_trace_note(r->trace, i);
 		r->slots[i].noted_head =
 			atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
 	}
@@ -550,10 +558,13 @@ static void read_rings(struct fm_recorder *r)
 		walk_ring(r, i, s->definitions_read, head, take_definition);
 		s->definitions_read = head;
 	}
+	fm_take_trace_calibrate(r->trace);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct recorded_slot *s = &r->slots[i];
 		if (!s->is_used)
 			continue;
+		const struct recorded_process *p = &r->processes[s->process_idx];
+		fm_take_trace_read(r->trace, i, s->process_idx, s->thread_id, p->code_ids.items, p->code_ids.n);
 		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
 		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours
 		if (tail == s->noted_head)
@@ -562,6 +573,7 @@ static void read_rings(struct fm_recorder *r)
 		// Release: we are done with these bytes, the owner may overwrite them.
 		atomic_store_explicit(&slot->tail, s->noted_head, memory_order_release);
 	}
+	fm_take_trace_settle(r->trace);
 }
 
 // Ends threads and processes that are gone. What they wrote last has been read: they were seen gone before read_rings ran.
@@ -571,7 +583,7 @@ static void bury(struct fm_recorder *r, const bool *is_gone)
 		struct recorded_slot *s = &r->slots[i];
 		if (s->is_used && (is_gone[s->process_idx] || is_thread_gone(&r->processes[s->process_idx], s->tid))) {
 			struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
-			if (atomic_load(&slot->tail) == atomic_load(&slot->head))
+			if (atomic_load(&slot->tail) == atomic_load(&slot->head) && fm_take_trace_is_read(r->trace, i))
 				close_slot(r, i);
 		}
 	}
@@ -638,5 +650,6 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	r->totals.trace = *fm_take_trace_totals(r->trace);
 	*ret = r->totals;
 }

@@ -6,6 +6,7 @@
 
 #include "collect/cost.h"
 #include "collect/shared.h"
+#include "collect/take_trace.h"
 #include "format/writer.h"
 
 struct fm_recorder;
@@ -13,6 +14,7 @@ struct fm_recorder;
 struct fm_recorder_totals {
 	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
 	struct fm_cost cost;
+	struct fm_take_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };

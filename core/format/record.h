@@ -29,6 +29,8 @@ enum fm_record_type {
 	FM_RECORD_SOURCE = 15,
 	FM_RECORD_SYMBOL = 16, // from 1.1 on
 	// 17 to 31: memory. 32 to 47: traces.
+	FM_RECORD_TRACE_NAMES = 32, // from 1.2 on
+	FM_RECORD_TRACE = 33,       // zones.h
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.

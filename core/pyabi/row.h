@@ -67,11 +67,13 @@ struct fm_py_row {
 	uint16_t code_name, code_qualname, code_filename; // qualname 0 up to 3.10
 	uint16_t code_first_line;                         // int32
 	uint16_t code_line_table;                         // bytes object
+	uint16_t code_flags;                              // 3.11: co_flags
 	uint16_t code_bytecode;                           // 3.11+: where the code's own bytes begin
 	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in copy[tlbc_index]; copy[0] is
 	// code_bytecode itself. Copies may be missing (NULL).
 	uint16_t code_tlbc;
 
+	uint16_t interp_eval_frame;     // 3.8: the frame-evaluation hook, which later ones have functions for
 	uint32_t interp_gc_collecting;  // 3.9+: int32
 	uint32_t runtime_gc_collecting; // 3.8: int32 in _PyRuntime
 

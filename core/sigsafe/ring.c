@@ -69,6 +69,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->last_cpu_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
+		t->trace = NULL;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		t->samples_until_page_flush = 0;
 		fm_sig_self = t;

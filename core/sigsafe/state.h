@@ -53,6 +53,7 @@ struct fm_sig_thread {
 	uint32_t samples_until_page_flush;
 	bool is_busy;
 	bool has_python_image_leaf;
+	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
 	uint64_t native_sp;    // where the innermost native frame begins
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
@@ -109,10 +110,11 @@ struct fm_sig_state {
 	struct fm_sig_python python;
 	uintptr_t tls_helper_start,
 		tls_helper_end; // __tls_get_addr: how code in a shared library reaches its thread-locals
+	char ring_path[64];     // of the shared memory, for who maps more of it
 	char exe[512];          // the executable's path, for its image record
 };
 
 extern struct fm_sig_state fm_sig;
 
 // The calling thread's memory, NULL before its first sample. initial-exec: reading it never allocates.
-extern __thread struct fm_sig_thread *fm_sig_self;
+extern __thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));

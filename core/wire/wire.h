@@ -61,9 +61,9 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine; // enum fm_engine asked for
-	uint32_t flags;  // enum fm_wire_flags
-	uint32_t reserved;
+	uint32_t engine;                      // enum fm_engine asked for
+	uint32_t flags;                       // enum fm_wire_flags
+	uint32_t trace_clock;                 // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
 	_Atomic uint32_t is_over;             // collector: no more samples wanted
 	_Atomic uint32_t slot_hint;           // any process: where to look for a free slot first
 	_Atomic uint32_t process_hint;        // the same for processes
@@ -176,6 +176,7 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
 	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
 	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
+	_Atomic uint32_t has_trace; // the owner writes to its trace ring (wire/trace.h)
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
 	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
@@ -195,6 +196,7 @@ enum fm_wire_type {
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
+	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
 struct fm_wire_record {

@@ -1,13 +1,17 @@
 """Fathom: a profiler for Python programs and all the native code below them.
 
-This package carries the `fathom` program and its agent, and knows where they are.
+This package carries the `fathom` program and its agent, and knows where they are. Programs can say more to their profile with
+Profiler, zone, mark and counter, which are loaded when they are first asked for.
 """
 
 import os
 import shutil
-from typing import List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
-__all__ = ["__version__", "agent_path", "program_path"]
+if TYPE_CHECKING:
+    from fathom._trace import Profiler, counter, mark, zone
+
+__all__ = ["Profiler", "__version__", "agent_path", "counter", "mark", "program_path", "zone"]
 
 __version__ = "0.1.0"
 
@@ -63,3 +67,14 @@ def _installed_program() -> Optional[str]:
         return None
     with open(path, "rb") as file:
         return path if file.read(4) == b"\x7fELF" else None
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Profiler", "counter", "mark", "zone"):
+        from fathom import _trace
+
+        # Next time without this detour: a zone should cost nothing.
+        for known in _trace.__all__:
+            globals()[known] = getattr(_trace, known)
+        return globals()[name]
+    raise AttributeError("module 'fathom' has no attribute %r" % name)

@@ -62,6 +62,19 @@ static void check_profile(const struct fm_profile *p)
 	MUST(memchr(p->damage, 0, sizeof(p->damage)));
 }
 
+static void check_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	struct fm_zone_event ev;
+	MUST(batch->thread_id < p->threads.n);
+	uint64_t last_ns = 0;
+	while (fm_trace_next(p, batch, &ev) == FM_OK) {
+		MUST(ev.op > FM_ZONE_RESUME || ev.ref == FM_NO_ID || ev.ref < p->codes.n);
+		MUST(ev.op != FM_ZONE_BEGIN || ev.ref == FM_NO_ID || ev.ref < p->trace_names.n);
+		last_ns ^= ev.time_ns;
+	}
+	MUST(last_ns <= UINT64_MAX);
+}
+
 static void read_file(int fd)
 {
 	char path[64];
@@ -75,6 +88,10 @@ static void read_file(int fd)
 	const struct fm_profile *p = fm_reader_profile(r);
 	struct fm_event ev;
 	while (fm_reader_next(r, &ev) == FM_OK) {
+		if (ev.type == FM_EVENT_TRACE) {
+			check_trace(p, ev.trace);
+			continue;
+		}
 		MUST(ev.sample.thread_id < p->threads.n);
 		MUST(ev.sample.stack_id < p->stacks.n);
 		MUST(ev.sample.class < FM_N_CLASSES);
