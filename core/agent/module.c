@@ -7,7 +7,7 @@
 #include "agent/agent.h"
 #include "agent/py_api.h"
 #include "agent/trace.h"
-#include "agent/trace_monitor.h"
+#include "agent/trace_filter.h"
 #include "agent/zone.h"
 #include "sigsafe/state.h"
 
@@ -90,6 +90,7 @@ static struct py_object *stop(struct py_object *self, struct py_object *unused)
 
 static struct py_object *trace_start(struct py_object *self, struct py_object *flags_object)
 {
+	(void)self;
 	long flags = PyLong_AsLong(flags_object);
 	if (flags == -1 && PyErr_Occurred())
 		return NULL;
@@ -103,7 +104,7 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 	fm_trace.flags = (uint32_t)flags;
 	atomic_fetch_add(&fm_trace.generation, 1);
 	bool has_monitoring = fm_sig.python.row.minor >= 12;
-	const char *problem = has_monitoring ? fm_trace_monitor_start(self) : fm_trace_eval_start();
+	const char *problem = has_monitoring ? fm_trace_monitor_start() : fm_trace_eval_start();
 	if (problem)
 		return PyErr_Format(PyExc_RuntimeError, "%s", problem);
 	struct fm_trace_thread *t = fm_trace_self();
@@ -130,18 +131,20 @@ static struct py_object *use_zone_type(struct py_object *self, struct py_object 
 	return py_none();
 }
 
-#define N_OWN_METHODS 10
-static struct py_method_def methods[N_OWN_METHODS + FM_TRACE_MONITOR_METHODS + 1] = {
+static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
 	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
 	{ "start", start, METH_O, "Joins the capture whose shared memory lies at this path." },
 	{ "stop", stop, METH_NOARGS, "Takes no more part in the capture." },
 	{ "trace_start", trace_start, METH_O, "Records every call from now on; 1: also of C functions, 2: and lines." },
 	{ "trace_stop", trace_stop, METH_NOARGS, "Ends trace_start(); False when no trace ran." },
+	{ "trace_filter", (py_function)(void *)fm_trace_filter_set, METH_FASTCALL,
+	  "What to trace by file: '+PATTERN' only these, '-PATTERN' not these." },
 	{ "zone", fm_zone_get, METH_O, "The zone of that name: a context manager and decorator." },
 	{ "mark", fm_zone_mark, METH_O, "Marks this moment with a text." },
 	{ "counter", (py_function)(void *)fm_zone_counter, METH_FASTCALL, "Notes the value of a counter." },
 	{ "use_zone_type", use_zone_type, METH_O, NULL },
+	{ NULL, NULL, 0, NULL },
 };
 
 static int set_up(struct py_object *module)
@@ -168,9 +171,5 @@ static struct py_module_def definition = {
 __attribute__((visibility("default"))) struct py_object *PyInit__agent(void);
 __attribute__((visibility("default"))) struct py_object *PyInit__agent(void)
 {
-	if (!PyModuleDef_Init)
-		return NULL;
-	for (int i = 0; i < FM_TRACE_MONITOR_METHODS; i++)
-		methods[N_OWN_METHODS + i] = fm_trace_monitor_methods[i];
-	return PyModuleDef_Init(&definition);
+	return PyModuleDef_Init ? PyModuleDef_Init(&definition) : NULL;
 }

@@ -25,6 +25,31 @@ struct py_method_def {
 	const char *doc;
 };
 
+struct py_type_slot { // PyType_Slot
+	int number;
+	void *value;
+};
+
+struct py_type_spec { // PyType_Spec
+	const char *name;
+	int size, item_size;
+	unsigned flags;
+	struct py_type_slot *slots;
+};
+
+struct py_member_def { // PyMemberDef
+	const char *name;
+	int type;
+	intptr_t offset;
+	int flags;
+	const char *doc;
+};
+
+// Numbers of the stable ABI.
+enum { PY_TP_CALL = 50, PY_TP_DEALLOC = 52, PY_TP_METHODS = 64, PY_TP_REPR = 66, PY_TP_MEMBERS = 72, PY_TP_FREE = 74 };
+enum { PY_BASE_TYPE = 1 << 10, PY_HAVE_VECTORCALL = 1 << 11, PY_HAVE_VERSION_TAG = 1 << 18 };
+enum { PY_MEMBER_SSIZE = 19, PY_MEMBER_READONLY = 1 };
+
 #define FM_PY_WEAK extern __attribute__((weak))
 
 FM_PY_WEAK struct py_object _Py_NoneStruct;
@@ -53,7 +78,8 @@ FM_PY_WEAK struct py_object *PyDict_GetItemWithError(struct py_object *dict, str
 FM_PY_WEAK int PyDict_SetItem(struct py_object *dict, struct py_object *key, struct py_object *value);
 FM_PY_WEAK intptr_t PyDict_Size(struct py_object *dict);
 FM_PY_WEAK unsigned long PyType_GetFlags(struct py_object *type);
-FM_PY_WEAK struct py_object *PyType_FromSpec(void *spec);
+FM_PY_WEAK struct py_object *PyType_FromSpec(struct py_type_spec *spec);
+FM_PY_WEAK struct py_object *PyVectorcall_Call(struct py_object *o, struct py_object *args, struct py_object *names);
 FM_PY_WEAK void *PyType_GetSlot(struct py_object *type, int slot);
 FM_PY_WEAK struct py_object *PyType_GenericAlloc(struct py_object *type, intptr_t n_items);
 FM_PY_WEAK int PyObject_SetAttrString(struct py_object *o, const char *name, struct py_object *value);

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/py_api.h"
+#include "agent/trace_filter.h"
 #include "sigsafe/python.h"
 #include "sigsafe/ring.h"
 
@@ -48,6 +50,13 @@ void fm_trace_forget(void)
 			madvise(&threads[i], sizeof(threads[i]), MADV_DONTNEED);
 			threads[i].control = NULL;
 		}
+}
+
+void fm_trace_forget_codes(void)
+{
+	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
+		if (threads[i].control)
+			memset(threads[i].codes, 0, sizeof(threads[i].codes));
 }
 
 static bool map_ring(struct fm_trace_thread *t, uint32_t idx)
@@ -159,6 +168,19 @@ bool fm_trace_make_room(struct fm_trace_thread *t)
 	return true;
 }
 
+static bool is_wanted(uintptr_t code)
+{
+	struct py_object *file = *(struct py_object **)(code + fm_sig.python.row.code_filename);
+	intptr_t len;
+	if (PyErr_Occurred())
+		return true; // thrown into a generator that never ran: the program's exception must not be lost to ours
+	// May make the UTF-8 form of the name, once: we hold the GIL.
+	const char *text = PyUnicode_AsUTF8AndSize(file, &len);
+	if (!text)
+		PyErr_Clear();
+	return !text || fm_trace_filter_allows(text);
+}
+
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
@@ -172,7 +194,7 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->code = id == FM_WIRE_NO_CODE ? 0 : code; // 0: that ring was full, ask again
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
-	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
+	entry->id = id == FM_SIG_NOT_A_FUNCTION || !is_wanted(code) ? 0 : id;
 	entry->is_generator = row->code_flags && *(const uint32_t *)(code + row->code_flags) & CO_GENERATOR_KINDS;
 }
 

@@ -62,6 +62,8 @@ extern struct fm_trace_state fm_trace;
 // Called when the process has joined a capture (also after a fork), and before it joins another one.
 void fm_trace_join(void);
 void fm_trace_forget(void);
+// Asks anew which functions are wanted. No trace runs.
+void fm_trace_forget_codes(void);
 
 // The calling thread's ring, made at its first event; NULL when there is none to be had. errno stays.
 struct fm_trace_thread *fm_trace_open(void);
@@ -123,11 +125,11 @@ static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *
 // trace_eval.c: CPython up to 3.11, by the frame-evaluation hook of PEP 523.
 const char *fm_trace_eval_start(void);
 void fm_trace_eval_stop(void);
-// trace_monitor.c: from 3.12 on, by sys.monitoring; module is ours.
-struct py_object;
-const char *fm_trace_monitor_start(struct py_object *module);
+// trace_monitor.c: from 3.12 on, by sys.monitoring.
+const char *fm_trace_monitor_start(void);
 void fm_trace_monitor_stop(void);
 // trace_profile.c: C calls and lines up to 3.11, thread by thread.
 void fm_trace_profile_arm(struct fm_trace_thread *t);
+struct py_object;
 // trace_function.c: the id of a callable that is not Python code; 0 = not known.
 uint32_t fm_trace_function(struct fm_trace_thread *t, struct py_object *callable);

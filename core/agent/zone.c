@@ -73,7 +73,7 @@ static void zone_free(struct py_object *self)
 	struct py_object *type = self->type;
 	if (((struct zone *)self)->text)
 		Py_DecRef(((struct zone *)self)->text);
-	void (*release)(void *) = (void (*)(void *))PyType_GetSlot(type, 74 /* Py_tp_free */);
+	void (*release)(void *) = (void (*)(void *))PyType_GetSlot(type, PY_TP_FREE);
 	release(self);
 	Py_DecRef(type);
 }
@@ -84,18 +84,6 @@ static struct py_object *zone_repr(struct py_object *self)
 	return PyUnicode_FromFormat("fathom.zone(%R)", text ? text : &_Py_NoneStruct);
 }
 
-struct slot {
-	int number;
-	void *value;
-};
-
-struct spec {
-	const char *name;
-	int size, item_size;
-	unsigned flags;
-	struct slot *slots;
-};
-
 struct py_object *fm_zone_create_type(void)
 {
 	static struct py_method_def methods[] = {
@@ -103,12 +91,12 @@ struct py_object *fm_zone_create_type(void)
 		{ "__exit__", (py_function)(void *)zone_exit, METH_FASTCALL, NULL },
 		{ NULL, NULL, 0, NULL },
 	};
-	static struct slot slots[] = { { 64 /* Py_tp_methods */, methods },
-				       { 52 /* Py_tp_dealloc */, zone_free },
-				       { 66 /* Py_tp_repr */, zone_repr },
-				       { 0, NULL } };
-	// A base class (1 << 10), so that the package can make it a decorator; its attributes are cached (1 << 18).
-	static struct spec spec = { "fathom._agent.Zone", sizeof(struct zone), 0, 1u << 10 | 1u << 18, slots };
+	static struct py_type_slot slots[] = {
+		{ PY_TP_METHODS, methods }, { PY_TP_DEALLOC, zone_free }, { PY_TP_REPR, zone_repr }, { 0, NULL }
+	};
+	// A base class, so that the package can make it a decorator.
+	static struct py_type_spec spec = { "fathom._agent.Zone", sizeof(struct zone), 0,
+					    PY_BASE_TYPE | PY_HAVE_VERSION_TAG, slots };
 	if (!zones)
 		zones = PyDict_New();
 	return zones ? PyType_FromSpec(&spec) : NULL;

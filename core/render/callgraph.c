@@ -47,6 +47,25 @@ enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 	return FM_OK;
 }
 
+enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
+{
+	struct fm_trace_stats *s;
+	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
+	if (err)
+		return err;
+	fputs("file,line,function,hits,total_ns,own_ns\n", out);
+	for (size_t i = 0; i < s->lines.n; i++) {
+		const struct fm_trace_line *line = &s->lines.items[i];
+		fputc('"', out);
+		put_quoted(out, s->functions.items[line->function].file, '"');
+		fprintf(out, "\",%u,\"", line->line);
+		put_quoted(out, s->functions.items[line->function].name, '"');
+		fprintf(out, "\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", line->n_hits, line->total_ns, line->own_ns);
+	}
+	fm_trace_stats_free(s);
+	return FM_OK;
+}
+
 // From blue (cold) to red (hot), as gprof2dot paints.
 static void put_color(FILE *out, double share)
 {

@@ -14,3 +14,4 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_dot(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);

@@ -20,6 +20,7 @@ const struct fm_format fm_formats[] = {
 	{ "pstats", "a trace's calls: pstats, snakeviz, gprof2dot, tuna", ".prof", fm_write_pstats, true },
 	{ "callgrind", "a trace's calls: callgrind_annotate, KCachegrind", ".out", fm_write_callgrind, true },
 	{ "csv", "a trace's calls, one row per function, times in nanoseconds", ".csv", fm_write_csv, true },
+	{ "lines-csv", "a trace's lines (python -m fathom -l), one row each", ".csv", fm_write_lines_csv, true },
 	{ "dot", "a trace's call graph, for Graphviz", ".dot", fm_write_dot, true },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed },
 	{ NULL, NULL, NULL, NULL },

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "aggregate/libraries.h"
+#include "render/calls.h"
 #include "render/formats.h"
 #include "render/label.h"
 
@@ -390,6 +391,14 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	print_classes(&t);
 	print_functions(&t);
 	fm_text_lines(&t);
+	if (fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len) {
+		fm_style_heading(&t.style, "Calls");
+		enum fm_err err = fm_calls_write(out, a->path, &a->options, diag);
+		if (err) {
+			fm_summary_deinit(&t.summary);
+			return err;
+		}
+	}
 	print_threads(&t);
 	print_processes(&t);
 	struct gaps gaps = { &t, 0 };

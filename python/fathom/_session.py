@@ -61,12 +61,19 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     if word != "ring":
         raise RuntimeError(rest or "the collector ended without a word")
     session = Session(agent, output, collector)
+    set_filter([], [])
     try:
         agent.start(rest)
     except RuntimeError:
         session.finish()
         raise
     return session
+
+
+def set_filter(include: List[str], exclude: List[str]) -> None:
+    """Which files' functions are traced: those that match, never our own."""
+    ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
+    load_agent().trace_filter("-" + ours, *["+" + p for p in include], *["-" + p for p in exclude])
 
 
 _lock = threading.RLock()

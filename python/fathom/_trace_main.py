@@ -1,5 +1,6 @@
 """`python -m fathom SCRIPT`: runs a script or module with every call traced, as `python -m cProfile` does."""
 
+import _thread
 import io
 import os
 import sys
@@ -19,6 +20,8 @@ Runs a script or module and records every Python call with its times, on all thr
   -p            only between Profiler().enable() and disable() (from fathom import Profiler)
   -l            every line, too
   --calls c     calls of C functions, too
+  --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
+  --exclude P   no functions of files that match; their time is their callers'
   --rate HZ     samples per second of CPU time (default 1000)
   --quiet       no table at the end
   -m MODULE     run a module, as python -m does
@@ -39,7 +42,11 @@ class _Options:
     has_c_calls = False
     is_quiet = False
     module: Optional[str] = None
-    target: List[str] = []
+
+    def __init__(self) -> None:
+        self.include: List[str] = []
+        self.exclude: List[str] = []
+        self.target: List[str] = []
 
 
 def _fail(text: str) -> NoReturn:
@@ -74,6 +81,10 @@ def _parse(args: List[str]) -> _Options:
             if value(name, attached) not in ("c", "C"):
                 _fail("--calls takes 'c'")
             options.has_c_calls = True
+        elif name == "--include":
+            options.include.append(value(name, attached))
+        elif name == "--exclude":
+            options.exclude.append(value(name, attached))
         elif option in ("-p", "--partial"):
             options.is_partial = True
         elif option in ("-l", "--lines"):
@@ -144,6 +155,8 @@ def _traced(program: Callable[[], Any]) -> None:
 
 def _wait_for_threads() -> None:
     """As the interpreter does when the main thread is done: what other threads still do belongs to the trace."""
+    if _thread._count() == 0:
+        return  # nobody to ask, and no call of ours in the trace
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -179,6 +192,7 @@ def main(args: List[str]) -> int:
         print("fathom: %s" % error, file=sys.stderr)
         return 1
     _trace.set_default_flags(flags)
+    _session.set_filter(options.include, options.exclude)
     if not options.is_partial:
         _flags = flags
     try:
