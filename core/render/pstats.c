@@ -98,7 +98,7 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
 	if (err)
 		return err;
-	if (!s->functions.n) {
+	if (!s->n_events) {
 		fm_trace_stats_free(s);
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds no calls; 'python -m fathom SCRIPT' records them",
 				   a->path);

@@ -10,6 +10,7 @@ from typing import List, Optional
 
 from fathom import program_path
 
+
 def _exec_program(args: List[str]) -> int:
     try:
         path = program_path()

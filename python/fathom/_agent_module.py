@@ -19,8 +19,9 @@ def load_agent() -> Any:
         raise RuntimeError("free-threaded builds of Python cannot be traced yet; use a build with the GIL")
     try:
         # By path and not by import: in a checkout the file lies in build/. Loading it twice would give the same library.
-        loader = importlib.machinery.ExtensionFileLoader(_NAME, agent_path())
-        spec = importlib.util.spec_from_file_location(_NAME, loader.path, loader=loader)
+        path = agent_path()
+        loader = importlib.machinery.ExtensionFileLoader(_NAME, path)
+        spec = importlib.util.spec_from_file_location(_NAME, path, loader=loader)
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)

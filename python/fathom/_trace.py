@@ -142,7 +142,9 @@ class Profiler:
         """Ends the capture and writes what cProfile would have written, for pstats, snakeviz and their kin."""
         profile = self.close()
         if profile is None:
-            raise RuntimeError("there is no capture of our own to write; under another profiler its own file has the calls")
+            raise RuntimeError(
+                "there is no capture of our own to write; under another profiler its own file has the calls"
+            )
         subprocess.run([program_path(), "export", "-f", "pstats", "-o", os.fspath(path), profile], check=True)
 
 

@@ -200,7 +200,8 @@ def main(args: List[str]) -> int:
     except (SystemExit, KeyboardInterrupt):
         raise
     except BaseException as error:
-        sys.excepthook(type(error), error, _without_our_frames(error))
+        error.__traceback__ = _without_our_frames(error)
+        sys.excepthook(type(error), error, error.__traceback__)
         return 1
     finally:
         sys.stdout.flush()

@@ -75,7 +75,9 @@ def check_truth(python: Python, profile: Path, printed: str) -> None:
 
 
 @pythons(FEW)
-@pytest.mark.parametrize("what", ["recursion", "generators", "coroutines", "exceptions", "threads", "methods", "volume"])
+@pytest.mark.parametrize(
+    "what", ["recursion", "generators", "coroutines", "exceptions", "threads", "methods", "volume"]
+)
 def test_counts_are_exact(python: Python, tmp_path: Path, what: str) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), what])
     assert "lost" not in run.stderr
@@ -126,7 +128,10 @@ def test_c_functions_are_called_by_their_own_names(python: Python, tmp_path: Pat
 def test_lines_are_counted(python: Python, tmp_path: Path) -> None:
     trace(python, tmp_path / "t.fathom", ["-l"], [str(TRUTH), "lines"])
     text = subprocess.run(
-        [BUILD / "fathom", "export", "-f", "lines-csv", tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True, text=True
+        [BUILD / "fathom", "export", "-f", "lines-csv", tmp_path / "t.fathom"],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
     ).stdout
     source = TRUTH.read_text().splitlines()
     hits = {
@@ -193,7 +198,9 @@ def test_deep_recursion_does_not_use_up_the_c_stack(python: Python, tmp_path: Pa
     # 3.11 recurses without C stack, and with a hook it does not: 200,000 calls would need some 100 MB of it.
     run = trace(python, tmp_path / "t.fathom", [], [source(tmp_path, RECURSION), "200000"])
     assert int(run.stdout.split()[0]) > 199000
-    report = subprocess.run([BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True).stdout
+    report = subprocess.run(
+        [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
+    ).stdout
     assert "deepest points" in report
 
 
@@ -310,7 +317,9 @@ def test_zones_marks_and_counters_are_in_the_profile(python: Python, tmp_path: P
     assert {name: row["calls"] for name, row in rows.items()} == {"load": 25, "parse": 25, "whole": 1, "fails": 1}
     assert rows["whole"]["total_ns"] >= rows["load"]["min_ns"] >= rows["parse"]["min_ns"]
     dump = subprocess.run([BUILD / "tests" / "dump_profile", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True)
-    names = {line.split("|")[1]: int(line.split()[1]) for line in dump.stdout.splitlines() if line.startswith("tracename")}
+    names = {
+        line.split("|")[1]: int(line.split()[1]) for line in dump.stdout.splitlines() if line.startswith("tracename")
+    }
     events = [dict(p.split("=") for p in x.split()[1:]) for x in dump.stdout.splitlines() if x.startswith("zone ")]
     assert sum(e["op"] == "5" and int(e["ref"]) == names["done"] for e in events) == 4
     values = [float(e["value"]) for e in events if e["op"] == "6" and int(e["ref"]) == names["rows"]]
