@@ -18,7 +18,7 @@
 
 // Waiting costs the program time, losing costs the user the exact answer. A collector that gets a CPU at all empties the
 // ring well within this.
-#define LONGEST_WAIT_NS 200000000u
+#define LONGEST_WAIT_NS 1000000000u
 #define NAP_NS 100000
 // How much C stack a thread keeps for what is not ours: the evaluator below us, and whatever it calls.
 #define STACK_RESERVE_BYTES (256u << 10)

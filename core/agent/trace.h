@@ -1,7 +1,7 @@
 // Traces: what the hooks share. Each thread writes 16-byte events to a ring of its own (wire/trace.h).
 //
 // The hooks run as part of the program, never at signal time: with the GIL held, between two of its steps. They allocate
-// nothing and take no lock. A full ring makes its writer wait for the collector, a fifth of a second at most; after that
+// nothing and take no lock. A full ring makes its writer wait for the collector, a second at most; after that
 // events are dropped and counted until half of the ring is free again.
 #pragma once
 

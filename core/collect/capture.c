@@ -151,7 +151,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 		coverage(c, what, "deep stacks cost more than --max-overhead allows");
 	}
-	if (totals->n_processes_alive) {
+	if (totals->n_processes_alive && !c->options->beside_pid) { // beside us, it goes on as it should
 		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive,
 			 totals->n_processes_alive == 1 ? "" : "es");
 		coverage(c, what, "still running when the program ended");

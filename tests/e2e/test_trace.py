@@ -417,3 +417,26 @@ def test_modules_and_pytest_run(python: Python, tmp_path: Path) -> None:
     run = trace(python, tmp_path / "t.fathom", [], ["-m", "json.tool", "--help"])
     assert "usage" in run.stdout
     assert any(row["name"].endswith("parse_args") and row["calls"] == 1 for row in rows_of(tmp_path / "t.fathom"))
+
+
+@pythons(FEW[-1:])
+def test_trace_events_nest_on_every_thread(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "threads"])
+    command = [str(BUILD / "fathom"), "export", "-f", "chrometrace", str(tmp_path / "t.fathom")]
+    events = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    depth: Dict[Any, int] = {}
+    last: Dict[Any, float] = {}
+    leaves: Dict[Any, int] = {}
+    for event in events:
+        row = event["pid"], event.get("tid")
+        if event["ph"] not in "BE":
+            continue
+        assert event["ts"] >= last.get(row, 0)
+        last[row] = event["ts"]
+        depth[row] = depth.get(row, 0) + (1 if event["ph"] == "B" else -1)
+        assert depth[row] >= 0
+        if event.get("name") == "leaf":
+            assert event["loc"] == "%s:%d" % (TRUTH, TRUTH.read_text().splitlines().index("def leaf(i):") + 1)
+            leaves[row] = leaves.get(row, 0) + 1
+    assert set(depth.values()) == {0}
+    assert sorted(leaves.values()) == [1000] + [2000] * 8
