@@ -124,13 +124,6 @@ static struct py_object *trace_stop(struct py_object *self, struct py_object *un
 	return PyBool_FromLong(stop_calls());
 }
 
-static struct py_object *use_zone_type(struct py_object *self, struct py_object *type)
-{
-	(void)self;
-	fm_zone_use_type(type);
-	return py_none();
-}
-
 static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
 	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
@@ -143,19 +136,14 @@ static struct py_method_def methods[] = {
 	{ "zone", fm_zone_get, METH_O, "The zone of that name: a context manager and decorator." },
 	{ "mark", fm_zone_mark, METH_O, "Marks this moment with a text." },
 	{ "counter", (py_function)(void *)fm_zone_counter, METH_FASTCALL, "Notes the value of a counter." },
-	{ "use_zone_type", use_zone_type, METH_O, NULL },
+	{ "use_zone_factory", fm_zone_use_factory, METH_O, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
 static int set_up(struct py_object *module)
 {
-	struct py_object *type = fm_zone_create_type();
-	if (!type)
-		return -1;
-	int ret = PyObject_SetAttrString(module, "Zone", type);
-	fm_zone_use_type(type);
-	Py_DecRef(type);
-	return ret;
+	(void)module;
+	return fm_zone_set_up();
 }
 
 static struct py_module_slot slots[] = { { 2 /* Py_mod_exec */, set_up }, { 0, NULL } };

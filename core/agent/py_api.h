@@ -14,6 +14,8 @@ struct py_object { // PyObject
 
 typedef struct py_object *(*py_function)(struct py_object *self, struct py_object *arg);
 typedef struct py_object *(*py_fast_function)(struct py_object *self, struct py_object *const *args, intptr_t n);
+typedef struct py_object *(*py_vectorcall_function)(struct py_object *self, struct py_object *const *args, size_t n,
+						    struct py_object *names);
 typedef int (*py_trace_function)(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
 
 enum { METH_NOARGS = 4, METH_O = 8, METH_FASTCALL = 0x80 };
@@ -59,19 +61,18 @@ FM_PY_WEAK struct py_object *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_OSErro
 FM_PY_WEAK void Py_IncRef(struct py_object *o);
 FM_PY_WEAK void Py_DecRef(struct py_object *o);
 FM_PY_WEAK struct py_object *PyBool_FromLong(long value);
-FM_PY_WEAK struct py_object *PyLong_FromLong(long value);
 FM_PY_WEAK long PyLong_AsLong(struct py_object *o);
 FM_PY_WEAK double PyFloat_AsDouble(struct py_object *o);
 FM_PY_WEAK const char *PyUnicode_AsUTF8AndSize(struct py_object *o, intptr_t *ret_size);
-FM_PY_WEAK struct py_object *PyUnicode_FromFormat(const char *format, ...);
 FM_PY_WEAK void PyErr_SetString(struct py_object *type, const char *text);
 FM_PY_WEAK struct py_object *PyErr_Format(struct py_object *type, const char *format, ...);
 FM_PY_WEAK struct py_object *PyErr_Occurred(void);
 FM_PY_WEAK void PyErr_Clear(void);
-FM_PY_WEAK int PyErr_ExceptionMatches(struct py_object *type);
 FM_PY_WEAK struct py_object *PyObject_GetAttrString(struct py_object *o, const char *name);
 FM_PY_WEAK struct py_object *PyObject_CallMethod(struct py_object *o, const char *name, const char *format, ...);
-FM_PY_WEAK struct py_object *PyObject_Str(struct py_object *o);
+FM_PY_WEAK struct py_object *PyObject_Vectorcall(struct py_object *o, struct py_object *const *args, size_t n,
+						 struct py_object *names); // from 3.9 on
+FM_PY_WEAK struct py_object *PyObject_CallFunction(struct py_object *o, const char *format, ...);
 FM_PY_WEAK struct py_object *PySys_GetObject(const char *name); // borrowed
 FM_PY_WEAK struct py_object *PyDict_New(void);
 FM_PY_WEAK struct py_object *PyDict_GetItemWithError(struct py_object *dict, struct py_object *key); // borrowed
@@ -82,7 +83,6 @@ FM_PY_WEAK struct py_object *PyType_FromSpec(struct py_type_spec *spec);
 FM_PY_WEAK struct py_object *PyVectorcall_Call(struct py_object *o, struct py_object *args, struct py_object *names);
 FM_PY_WEAK void *PyType_GetSlot(struct py_object *type, int slot);
 FM_PY_WEAK struct py_object *PyType_GenericAlloc(struct py_object *type, intptr_t n_items);
-FM_PY_WEAK int PyObject_SetAttrString(struct py_object *o, const char *name, struct py_object *value);
 FM_PY_WEAK void *PyThreadState_Get(void);
 FM_PY_WEAK void PyEval_SetProfile(py_trace_function fn, struct py_object *self);
 FM_PY_WEAK void PyEval_SetTrace(py_trace_function fn, struct py_object *self);

@@ -16,14 +16,12 @@ static int tool = -1;
 // A callback is an object of a type of our own whose vectorcall is the C function itself: what a built-in function would check
 // and unpack at each event is left out, some 4 ns of 23. Only the interpreter gets to see them, so arguments are what they
 // should be.
-typedef struct py_object *(*callback_fn)(struct py_object *self, struct py_object *const *args, size_t n,
-					 struct py_object *names);
 #define CALLBACK_ARGUMENTS struct py_object *self, struct py_object *const *args, size_t n, struct py_object *names
 #define IGNORE_REST (void)self, (void)n, (void)names
 
 struct callback {
 	struct py_object head;
-	callback_fn vectorcall;
+	py_vectorcall_function vectorcall;
 };
 
 static inline struct py_object *enter(struct py_object *code_object, uint32_t kind)
@@ -102,7 +100,7 @@ static struct py_object *on_line(CALLBACK_ARGUMENTS)
 
 static const struct event {
 	const char *name;
-	callback_fn callback;
+	py_vectorcall_function callback;
 	uint32_t needs;  // enum fm_trace_flags; 0 = always
 	bool is_implied; // comes with CALL, cannot be asked for
 } events[] = {

@@ -289,7 +289,9 @@ bool fm_take_trace_name(struct fm_take_trace *t, uint32_t process_idx, const str
 bool fm_take_trace_is_read(const struct fm_take_trace *t, uint32_t slot_idx)
 {
 	const struct fm_wire_trace *control = t->threads[slot_idx].control;
-	return !control || atomic_load(&control->head) == atomic_load(&control->tail);
+	if (!control) // it may have begun and ended since the rings were read
+		return !atomic_load_explicit(&fm_shared_slot(t->shared, slot_idx)->has_trace, memory_order_acquire);
+	return atomic_load(&control->head) == atomic_load(&control->tail);
 }
 
 void fm_take_trace_end_thread(struct fm_take_trace *t, uint32_t slot_idx)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     class Zone:
         """A named stretch of time: a context manager, and a decorator."""
 
-        def __enter__(self) -> "Zone": ...
+        def __enter__(self) -> None: ...
         def __exit__(self, *exception: object) -> None: ...
         def __call__(self, function: _Function) -> _Function: ...
 
@@ -49,13 +49,17 @@ else:
     try:
         _agent = load_agent()
 
-        class Zone(_agent.Zone):
+        class Zone:
             __slots__ = ()
 
             def __call__(self, function):
                 return _wrapped(function, self)
 
-        _agent.use_zone_type(Zone)
+        # A type for each zone: core/agent/zone.c says why.
+        def _make_zone(begin, end):
+            return type("Zone", (Zone,), {"__slots__": (), "__enter__": begin, "__exit__": end})()
+
+        _agent.use_zone_factory(_make_zone)
         zone, mark, counter = _agent.zone, _agent.mark, _agent.counter
     except (RuntimeError, FileNotFoundError):
         # A program with zones must run where it cannot be profiled.

@@ -141,6 +141,8 @@ class Profile:
         self.processes: List[Dict[str, Any]] = []
         self.threads: List[Dict[str, Any]] = []
         self.samples: List[Tuple[int, ...]] = []
+        self.trace_names: List[Tuple[int, bytes]] = []
+        self.events: List[str] = []  # samples and traces as they come
         self.truncated = False
         self.n_damaged = self.n_undefined = self.n_holes = self.n_written = 0
         with open(path, "rb") as f:
@@ -274,7 +276,14 @@ class Profile:
     # Records
 
     def records(self, b: Bytes) -> None:
-        tables = {1: self.take_string, 2: self.take_image, 3: self.take_code, 4: self.take_frame, 5: self.take_stack}
+        tables = {
+            1: self.take_string,
+            2: self.take_image,
+            3: self.take_code,
+            4: self.take_frame,
+            5: self.take_stack,
+            32: self.take_trace_name,
+        }
         facts = {
             6: self.take_samples,
             7: self.take_meta,
@@ -287,6 +296,7 @@ class Profile:
             14: self.take_mapping,
             15: self.take_source,
             16: self.take_symbol,
+            33: self.take_trace,
         }
         while b.left():
             kind = b.varint()
@@ -303,6 +313,7 @@ class Profile:
             3: (self.codes, self.blank_code),
             4: (self.frames, self.blank_frame),
             5: (self.stacks, self.blank_stack),
+            32: (self.trace_names, lambda: (0, b"")),
         }[kind]
         first, n = b.id(), b.id()
         if n > b.left() or first > NONE - n or first < len(table):
@@ -425,6 +436,51 @@ class Profile:
             if not self.need(self.stacks, stack, self.blank_stack):
                 stack = 0
             self.samples.append((thread, stack, time, weight, place >> 4, place & 15))
+            self.events.append("sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d" % self.samples[-1])
+
+    def take_trace_name(self, b: Bytes) -> None:
+        kind, name = b.id(), b.id()
+        self.trace_names.append((min(kind, 255), self.string(name)))
+
+    def take_trace(self, b: Bytes) -> None:
+        thread, n, time, depth, n_listed = b.id(), b.id(), b.varint(), b.varint(), b.id()
+        if n_listed > depth or n_listed > b.left():
+            raise Corrupt("open list")
+        for _ in range(n_listed):
+            b.varint()
+        if n > b.left():
+            raise Corrupt("number of events")
+        if not self.need_thread(thread):
+            return
+        self.events.append("trace thread=%d n=%d depth=%d" % (thread, n, depth))
+        for _ in range(n):
+            try:
+                op, ref, delta, value = self.trace_event(b)
+            except Corrupt:
+                break  # what follows cannot be found; what came before stays
+            time = (time + delta) & M64
+            self.events.append("zone thread=%d op=%d ref=%d time=%d value=%g" % (thread, op, ref, time, value))
+
+    def trace_event(self, b: Bytes) -> Tuple[int, int, int, float]:
+        first = b.varint()
+        op, delta, ref, value = first & 7, first >> 3, 0, 0.0
+        if op != 2:
+            ref = b.varint()
+        if op < 2:
+            ref -= 1
+            if ref >= len(self.codes):
+                ref = -1
+        elif op == 6:
+            value = struct.unpack("<d", b.take(8))[0]
+        elif op == 7:
+            value = float(b.varint())
+            if ref > 2:
+                raise Corrupt("note")
+        if ref > NONE:
+            raise Corrupt("reference")
+        if op in (3, 5, 6) and ref >= len(self.trace_names):
+            ref = -1
+        return op, ref, delta, value
 
 
 def text(raw: bytes) -> str:
@@ -436,8 +492,7 @@ def fields(*raws: bytes) -> str:
 
 
 def dump(p: Profile) -> Iterator[str]:
-    for s in p.samples:
-        yield "sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d" % s
+    yield from p.events
     for key, value in p.metas.items():
         yield "meta" + fields(key, value)
     for pair in p.coverages:
@@ -468,6 +523,8 @@ def dump(p: Profile) -> Iterator[str]:
         yield "mapping process=%d image=%d start=%d end=%d bias=%d" % m
     for i, (name, qualname, filename, line, kind, table) in enumerate(p.codes):
         yield "code %d line=%d kind=%d" % (i, line, kind) + fields(name, qualname, filename, table)
+    for i, (kind, name) in enumerate(p.trace_names):
+        yield "tracename %d kind=%d" % (i, kind) + fields(name)
     for i, frame in enumerate(p.frames):
         yield "frame %d kind=%d ref=%d value=%d" % ((i,) + frame)
     for i, stack in enumerate(p.stacks):
