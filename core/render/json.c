@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "render/facts.h"
 #include "render/formats.h"
+#include "render/json_calls.h"
 #include "render/label.h"
 
 static void write_words(struct fm_json *j, const char *key, struct fm_str joined)
@@ -227,6 +228,9 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_newline(&j);
 	write_libraries(&j, a);
 	fm_json_newline(&j);
+	enum fm_err err = FM_OK;
+	if (fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len)
+		err = fm_json_calls(&j, a->path, diag);
 	fm_json_object(&j, "memory");
 	fm_json_u64(&j, "peak_bytes", 0);
 	fm_json_u64(&j, "alloc_bytes", 0);
@@ -239,5 +243,5 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);
-	return FM_OK;
+	return err;
 }

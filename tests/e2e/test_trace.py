@@ -456,3 +456,31 @@ def test_trace_events_nest_on_every_thread(python: Python, tmp_path: Path) -> No
             leaves[row] = leaves.get(row, 0) + 1
     assert set(depth.values()) == {0}
     assert sorted(leaves.values()) == [1000] + [2000] * 8
+
+
+@pythons(FEW[-1:])
+def test_report_for_machines_has_the_calls(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", ["--rate", "1"], [source(tmp_path, ZONES)])
+    text = subprocess.run(
+        [BUILD / "fathom", "report", "--json", tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True
+    ).stdout
+    calls = json.loads(text)["calls"]
+    region = next(f for f in calls["functions"] if f["name"] == "region")
+    assert region["calls"] == 4 and region["kind"] == "python"
+    assert region["min_s"] <= region["p50_s"] <= region["p90_s"] <= region["max_s"] <= region["total_s"]
+    assert sum(c["calls"] for c in region["callers"]) == 4
+    assert [m["text"] for m in calls["marks"]] == ["done"] * 4
+    assert calls["lost_events"] == 0
+    # Own times and what is outside add up to what was traced.
+    own_s = sum(f["own_s"] for f in calls["functions"])
+    traced_s = sum(t["traced_s"] for t in calls["threads"])
+    assert own_s + sum(t["outside_s"] for t in calls["threads"]) == pytest.approx(traced_s, rel=1e-6)
+
+
+@pythons(FEW[-1:])
+def test_both_readers_agree_on_a_trace(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", ["--rate", "1"], [source(tmp_path, ZONES)])
+    by_c = subprocess.run([BUILD / "tests" / "dump_profile", tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True)
+    reader = ROOT / "tests" / "reader" / "fathom_reader.py"
+    by_python = subprocess.run([sys.executable, reader, tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True)
+    assert by_c.stdout == by_python.stdout and b"\nzone " in by_c.stdout
