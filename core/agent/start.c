@@ -230,8 +230,10 @@ static void forget_capture(void)
 {
 	fm_trace_forget();
 	for (uint32_t i = 0; fm_sig.threads && i < FM_WIRE_N_SLOTS; i++)
-		if (fm_sig.threads[i].slot)
+		if (fm_sig.threads[i].slot) {
 			fm_sig.threads[i].slot = NULL;
+			fm_sig.threads[i].trace = NULL;
+		}
 	if (fm_sig.codes)
 		madvise(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES, MADV_DONTNEED);
 	if (fm_sig.images)

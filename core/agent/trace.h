@@ -77,7 +77,7 @@ uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len);
 static inline struct fm_trace_thread *fm_trace_self(void)
 {
 	struct fm_sig_thread *s = fm_sig_self;
-	return FM_LIKELY(s && s->trace) ? s->trace : fm_trace_open();
+	return FM_LIKELY(s && s->trace && s->owner == &fm_sig_self) ? s->trace : fm_trace_open();
 }
 
 static inline uint64_t fm_trace_stamp(void)

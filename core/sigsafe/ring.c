@@ -42,7 +42,7 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
 	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
-	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL))
+	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL && fm_sig_self->owner == &fm_sig_self))
 		return fm_sig_self;
 	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
@@ -65,6 +65,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		atomic_store_explicit(&slot->sent_ns, 0,
 				      memory_order_relaxed); // the ticker's words to an earlier thread
 		t->slot = slot;
+		t->owner = &fm_sig_self;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory

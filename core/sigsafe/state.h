@@ -46,6 +46,9 @@ struct fm_sig_run {
 // A sampled thread's private memory; anonymous, sparse, wiped in a forked child.
 struct fm_sig_thread {
 	struct fm_wire_slot *slot;
+	// &fm_sig_self of its thread. When a process joins another capture, this memory is dealt out anew; a thread that had it in the
+	// last one finds somebody else's address here.
+	const void *owner;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
 	uint64_t now_ns;          // when this sample was taken

@@ -484,3 +484,94 @@ def test_both_readers_agree_on_a_trace(python: Python, tmp_path: Path) -> None:
     reader = ROOT / "tests" / "reader" / "fathom_reader.py"
     by_python = subprocess.run([sys.executable, reader, tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True)
     assert by_c.stdout == by_python.stdout and b"\nzone " in by_c.stdout
+
+
+SESSIONS = """
+import queue, threading, fathom
+def leaf(): pass
+def work(n):
+    for _ in range(n): leaf()
+jobs, done = queue.Queue(), queue.Queue()
+def serve():
+    while True:
+        n = jobs.get()
+        work(n)
+        done.put(n)
+threading.Thread(target=serve, daemon=True).start()
+for i in range(3):
+    profiler = fathom.Profiler("s%d.fathom" % i)
+    with profiler:
+        work(10 * (i + 1))
+        jobs.put(100 * (i + 1)); done.get()
+    assert profiler.close() == "s%d.fathom" % i
+    jobs.put(7); done.get()
+"""
+
+
+@pythons(FEW)
+def test_captures_follow_one_another(python: Python, tmp_path: Path) -> None:
+    """A thread that lives through all of them writes to each, and to none in between."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([python.path, source(tmp_path, SESSIONS)], cwd=tmp_path, env=env, check=True)
+    for i in range(3):
+        calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / ("s%d.fathom" % i))}
+        assert calls["leaf"] == 110 * (i + 1) and calls["work"] == 2
+
+
+TOGETHER = """
+import cProfile, pstats, sys
+def leaf(): pass
+def work():
+    for _ in range(100): leaf()
+work()
+other = cProfile.Profile()
+other.enable()
+work()
+other.disable()
+work()
+events = []
+def tracer(frame, event, arg):
+    events.append(event)
+    return tracer
+sys.settrace(tracer)
+work()
+sys.settrace(None)
+work()
+counted = [value[1] for key, value in pstats.Stats(other).stats.items() if key[2] == "leaf"]
+print(counted, events.count("call"))
+"""
+
+
+@pythons(FEW)
+def test_other_tools_work_beside_us(python: Python, tmp_path: Path) -> None:
+    run = trace(python, tmp_path / "t.fathom", [], [source(tmp_path, TOGETHER)])
+    assert run.stdout.split() == ["[100]", "101"]
+    calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom") if row["file"].endswith("program.py")}
+    assert calls["leaf"] == 500 and calls["work"] == 5
+
+
+def test_a_pytest_fixture_profiles_one_test(tmp_path: Path) -> None:
+    """The fixture and the command that users have for other profilers."""
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n"
+        "from fathom import Profiler\n"
+        "@pytest.fixture(scope='function')\n"
+        "def tracy_profile():\n"
+        "    profiler = Profiler()\n"
+        "    profiler.enable()\n"
+        "    yield\n"
+        "    profiler.disable()\n"
+    )
+    (tmp_path / "test_x.py").write_text(
+        "def step(i): return i\n"
+        "def test_y(tracy_profile):\n    assert sum(step(i) for i in range(40)) == 780\n"
+        "def test_z():\n    assert sum(step(i) for i in range(1000))\n"
+    )
+    python = Python("3.%d.0" % sys.version_info[1], "release", sys.executable)
+    for options in (["-p"], ["-p", "-l"]):
+        run = trace(
+            python, tmp_path / "t.fathom", options, ["-m", "pytest", "-q", str(tmp_path / "test_x.py")], cwd=tmp_path
+        )
+        assert "2 passed" in run.stdout
+        calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
+        assert calls["step"] == 40 and calls["test_y"] == 1 and "test_z" not in calls
