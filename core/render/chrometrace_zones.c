@@ -70,9 +70,9 @@ void fm_zone_track_add(struct fm_zone_track *track, const struct fm_profile *p, 
 {
 	struct fm_zone_event ev;
 	while (track->depth > batch->depth) // parts of the file are missing
-		write_end(track, batch->time_ns);
-	while (track->depth < batch->depth)
-		write_begin(track, batch->time_ns, FM_STR_LIT("(lost)"), NULL);
+		write_end(track, FM_MAX(batch->time_ns, track->origin_ns));
+	for (uint32_t i = 0; track->depth < batch->depth && i < batch->n_listed; i++)
+		write_begin(track, FM_MAX(batch->time_ns, track->origin_ns), FM_STR_LIT("(lost)"), NULL);
 	while (fm_trace_next(p, batch, &ev) == FM_OK && !ferror(track->j->out)) {
 		ev.time_ns = FM_MAX(ev.time_ns, track->origin_ns);
 		track->end_ns = ev.time_ns;
