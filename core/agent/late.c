@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "agent/trace.h"
 #include "sigsafe/state.h"
 
 // A handler takes microseconds of CPU, but its thread may have to wait for one.
@@ -35,6 +36,7 @@ const char *fm_agent_late_start(const char *ring_path)
 	if (!is_quiet_soon())
 		return "a sample of the last capture is still being taken; try again";
 	void *last = fm_sig.header ? fm_sig.shared : NULL;
+	fm_trace_forget();
 	fm_sig.is_late = true;
 	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
 	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
@@ -53,6 +55,7 @@ void fm_agent_late_stop(void)
 {
 	if (!fm_sig.header || !fm_sig.is_late)
 		return;
+	atomic_store(&fm_trace.is_recording, 0);
 	atomic_store(&fm_sig.header->is_over, 1);
 	is_quiet_soon();
 }

@@ -1,21 +1,15 @@
 // The agent as a Python module, `fathom._agent`: the same file that is preloaded can be imported, by every CPython.
 //
-// No Python.h: what the stable ABI promises of a module definition is spelt out here, and CPython's functions are weak, so that
-// the library still loads into a program that has no Python.
+// No Python.h: what the stable ABI promises of a module definition is spelt out here and in py_api.h.
 #include <stddef.h>
 #include <stdint.h>
 
 #include "agent/agent.h"
+#include "agent/py_api.h"
+#include "agent/trace.h"
+#include "agent/trace_filter.h"
+#include "agent/zone.h"
 #include "sigsafe/state.h"
-
-struct py_object; // PyObject
-
-struct py_method_def {
-	const char *name;
-	struct py_object *(*call)(struct py_object *self, struct py_object *args);
-	int flags;
-	const char *doc;
-};
 
 struct py_module_slot {
 	int slot;
@@ -40,57 +34,128 @@ struct py_module_def {
 };
 
 extern struct py_object *PyModuleDef_Init(struct py_module_def *def) __attribute__((weak));
-extern struct py_object *PyBool_FromLong(long value) __attribute__((weak));
 
-extern const char *PyUnicode_AsUTF8(struct py_object *text) __attribute__((weak));
-extern void PyErr_SetString(struct py_object *type, const char *message) __attribute__((weak));
-extern struct py_object *PyExc_RuntimeError __attribute__((weak));
-
-#define METH_NOARGS 4
-#define METH_O 8
-
-static struct py_object *is_active(struct py_object *self, struct py_object *args)
+static bool is_joined(void)
 {
-	(void)self;
-	(void)args;
-	return PyBool_FromLong(fm_sig.header != NULL && !fm_sig.header->is_over);
+	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over);
 }
 
-static struct py_object *start(struct py_object *self, struct py_object *ring_path)
+static struct py_object *is_active(struct py_object *self, struct py_object *unused)
 {
 	(void)self;
-	const char *path = PyUnicode_AsUTF8(ring_path);
-	const char *why_not = path ? fm_agent_late_start(path) : NULL;
-	if (why_not)
-		PyErr_SetString(PyExc_RuntimeError, why_not);
-	return path && !why_not ? PyBool_FromLong(1) : NULL;
+	(void)unused;
+	return PyBool_FromLong(is_joined());
 }
 
-static struct py_object *stop(struct py_object *self, struct py_object *args)
+static struct py_object *can_trace(struct py_object *self, struct py_object *unused)
 {
 	(void)self;
-	(void)args;
+	(void)unused;
+	return PyBool_FromLong(is_joined() && atomic_load(&fm_trace.is_recording));
+}
+
+static struct py_object *start(struct py_object *self, struct py_object *path_object)
+{
+	(void)self;
+	intptr_t len;
+	const char *path = PyUnicode_AsUTF8AndSize(path_object, &len);
+	if (!path)
+		return NULL;
+	const char *problem = fm_agent_late_start(path);
+	return problem ? PyErr_Format(PyExc_RuntimeError, "%s", problem) : py_none();
+}
+
+static bool stop_calls(void)
+{
+	if (!atomic_exchange(&fm_trace.is_on, 0))
+		return false;
+	// Its own frames first: what comes after this stamp is not part of the trace.
+	struct fm_trace_thread *t = fm_trace_self();
+	if (t)
+		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_TRACE_OFF, 0);
+	atomic_fetch_add(&fm_trace.generation, 1);
+	fm_trace_monitor_stop();
+	fm_trace_eval_stop();
+	return true;
+}
+
+static struct py_object *stop(struct py_object *self, struct py_object *unused)
+{
+	(void)self;
+	(void)unused;
+	stop_calls();
 	fm_agent_late_stop();
-	return PyBool_FromLong(1);
+	return py_none();
 }
 
-static struct py_object *leave(struct py_object *self, struct py_object *args)
+static struct py_object *leave(struct py_object *self, struct py_object *unused)
 {
 	(void)self;
-	(void)args;
+	(void)unused;
 	fm_agent_late_leave();
-	return PyBool_FromLong(1);
+	return py_none();
+}
+
+static struct py_object *trace_start(struct py_object *self, struct py_object *flags_object)
+{
+	(void)self;
+	long flags = PyLong_AsLong(flags_object);
+	if (flags == -1 && PyErr_Occurred())
+		return NULL;
+	if (!is_joined() || !atomic_load(&fm_trace.is_recording))
+		return PyErr_Format(PyExc_RuntimeError,
+				    "this process is not being profiled, so there is nowhere to trace to");
+	if (!fm_sig.has_python)
+		return PyErr_Format(PyExc_RuntimeError, "this Python is not known to Fathom");
+	if (atomic_load(&fm_trace.is_on))
+		return PyErr_Format(PyExc_RuntimeError, "calls are being traced already");
+	fm_trace.flags = (uint32_t)flags;
+	atomic_fetch_add(&fm_trace.generation, 1);
+	bool has_monitoring = fm_sig.python.row.minor >= 12;
+	const char *problem = has_monitoring ? fm_trace_monitor_start() : fm_trace_eval_start();
+	if (problem)
+		return PyErr_Format(PyExc_RuntimeError, "%s", problem);
+	struct fm_trace_thread *t = fm_trace_self();
+	if (t) {
+		if (flags && !has_monitoring)
+			fm_trace_profile_arm(t);
+		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_TRACE_ON, 0);
+	}
+	atomic_store(&fm_trace.is_on, 1);
+	return py_none();
+}
+
+static struct py_object *trace_stop(struct py_object *self, struct py_object *unused)
+{
+	(void)self;
+	(void)unused;
+	return PyBool_FromLong(stop_calls());
 }
 
 static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
-	{ "start", start, METH_O, "Begins a capture: start(path of a collector's shared memory)." },
-	{ "stop", stop, METH_NOARGS, "No sample is taken after this." },
+	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
+	{ "start", start, METH_O, "Joins the capture whose shared memory lies at this path." },
+	{ "stop", stop, METH_NOARGS, "Takes no more part in the capture." },
 	{ "leave", leave, METH_NOARGS, "Gives the program its signals back, when the collector has ended." },
+	{ "trace_start", trace_start, METH_O, "Records every call from now on; 1: also of C functions, 2: and lines." },
+	{ "trace_stop", trace_stop, METH_NOARGS, "Ends trace_start(); False when no trace ran." },
+	{ "trace_filter", (py_function)(void *)fm_trace_filter_set, METH_FASTCALL,
+	  "What to trace by file: '+PATTERN' only these, '-PATTERN' not these." },
+	{ "zone", fm_zone_get, METH_O, "The zone of that name: a context manager and decorator." },
+	{ "mark", fm_zone_mark, METH_O, "Marks this moment with a text." },
+	{ "counter", (py_function)(void *)fm_zone_counter, METH_FASTCALL, "Notes the value of a counter." },
+	{ "use_zone_factory", fm_zone_use_factory, METH_O, NULL },
 	{ NULL, NULL, 0, NULL },
 };
 
-static struct py_module_slot slots[] = { { 0, NULL } };
+static int set_up(struct py_object *module)
+{
+	(void)module;
+	return fm_zone_set_up();
+}
+
+static struct py_module_slot slots[] = { { 2 /* Py_mod_exec */, set_up }, { 0, NULL } };
 
 static struct py_module_def definition = {
 	.base = { .refcount = 1 },

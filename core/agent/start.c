@@ -6,14 +6,17 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/trace.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "sigsafe/image.h"
@@ -58,7 +61,7 @@ static bool map_shared(const char *path)
 	if (fd < 0)
 		return false; // the collector is gone, or this is another user's or namespace's process
 	struct stat st;
-	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size != FM_WIRE_TOTAL_BYTES) {
+	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < FM_WIRE_TOTAL_BYTES) { // trace rings may follow
 		close(fd);
 		return false;
 	}
@@ -81,6 +84,7 @@ static bool map_shared(const char *path)
 		munmap(p, FM_WIRE_TOTAL_BYTES);
 		return false;
 	}
+	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
 	fm_sig.header = header;
 	fm_sig.collector_pid = header->collector_pid;
 	return true;
@@ -214,12 +218,14 @@ static void after_fork_in_child(void)
 		return;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
 		fm_sig.header = NULL;
+		fm_trace_join();
 		return;
 	}
 	uint32_t parent_idx = fm_sig.process_idx;
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
 	join();
+	fm_trace_join();
 	if (!fm_sig.header)
 		return;
 	fm_agent_frame_tables_inherit(parent_idx);
@@ -237,6 +243,7 @@ bool fm_agent_start(const char *ring_path)
 	fm_sig_n_images_at_start = 0;
 	dl_iterate_phdr(look_at_image, NULL);
 	join();
+	fm_trace_join();
 	if (!fm_sig.header)
 		return false;
 	if (!is_atfork_set)

@@ -3,12 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options, struct fm_analysis **ret,
-			     struct fm_diag *diag)
+struct fm_analysis *fm_analysis_of_path(const char *path, const struct fm_view_options *options)
 {
 	struct fm_analysis *a = fm_alloc(sizeof(*a));
 	a->path = fm_strdup_n(path, strlen(path));
 	a->options = *options;
+	return a;
+}
+
+enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options, struct fm_analysis **ret,
+			     struct fm_diag *diag)
+{
+	struct fm_analysis *a = fm_analysis_of_path(path, options);
 	enum fm_err err = fm_reader_open(path, &a->reader, diag);
 	if (err) {
 		a->reader = NULL;

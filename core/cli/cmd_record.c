@@ -40,8 +40,7 @@ int fm_cmd_record(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
-	bool native = false, is_join = false;
-	const char *sources_dir = NULL;
+	bool native = false;
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
 		  "where to write (default: profile.fathom, or profile.EXT of the format)" },
@@ -75,9 +74,6 @@ int fm_cmd_record(int argc, char **argv)
 		  "memory, too, sampled (default: time only)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
-		// For `fathom.job`: our parent is the program. Prints where the agent finds us; ends at a word on standard input.
-		{ "join", 0, FM_OPT_FLAG, &is_join, NULL, NULL },
-		{ "sources", 0, FM_OPT_TEXT, &sources_dir, "DIR", NULL },
 		{ "nonblocking", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
@@ -117,7 +113,7 @@ int fm_cmd_record(int argc, char **argv)
 		       "PROGRAM'");
 		return FM_EXIT_FAILED;
 	}
-	if (ops.n == 0 && !is_join) {
+	if (ops.n == 0) {
 		fm_say("name the program to run after --: fathom record -o F -- python app.py");
 		return FM_EXIT_USAGE;
 	}
@@ -140,14 +136,7 @@ int fm_cmd_record(int argc, char **argv)
 	char profile[4096], default_output[64];
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
 	output = output ? output : default_output;
-	struct fm_capture_options capture = {
-		.argv = is_join ? NULL : ops.v,
-		.output_path = output,
-		.sources_dir = sources_dir,
-	};
-	if (is_join)
-		flags.engine =
-			"ticker"; // perf's event would see one thread: it is inherited, and the others are there already
+	struct fm_capture_options capture = { .argv = ops.v, .output_path = output };
 	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;

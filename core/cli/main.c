@@ -15,6 +15,7 @@ static const struct fm_command commands[] = {
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
+	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },
 };
@@ -23,7 +24,8 @@ static void print_help(FILE *out)
 {
 	fputs("usage: fathom COMMAND [options]\n\nCommands:\n", out);
 	for (size_t i = 0; commands[i].name; i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+		if (commands[i].summary)
+			fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n'fathom COMMAND --help' has options and examples.\n", out);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +29,8 @@
 #define DRAIN_NS 10000000
 // A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
 #define FLUSH_NS 100000000u
+// A traced program may write 20 million events a second.
+#define BESIDE_DRAIN_NS 2000000
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
@@ -52,6 +55,7 @@ struct capture {
 	uint64_t start_cycles;
 	struct rusage usage; // the target's
 	int status;
+	int beside_fd; // of the process that joins by itself
 	bool did_say_write_error;
 };
 
@@ -65,9 +69,9 @@ static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
 static void write_opening(struct capture *c)
 {
 	struct fm_buf command = { 0 };
-	for (char **arg = c->options->argv; arg && *arg; arg++)
+	for (char **arg = c->options->argv; *arg; arg++)
 		fm_buf_bytes(&command, *arg, strlen(*arg) + (arg[1] != NULL)); // joined by NUL bytes
-	if (c->options->argv)
+	if (command.len)
 		fm_writer_meta(c->writer, "command", (struct fm_str){ (char *)command.data, (uint32_t)command.len });
 	fm_buf_deinit(&command);
 	char text[128];
@@ -99,7 +103,7 @@ static void read_peak_memory(struct capture *c)
 {
 	char path[32], line[128];
 	unsigned long kib;
-	snprintf(path, sizeof(path), "/proc/%d/status", c->launch.pid);
+	snprintf(path, sizeof(path), "/proc/%u/status", c->options->beside_pid);
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
 	while (f && fgets(line, sizeof(line), f))
 		if (sscanf(line, "VmHWM: %lu", &kib) == 1)
@@ -148,8 +152,8 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	double cycles_per_ns = (double)(fm_cycles() - c->start_cycles) / (double)(fm_now_ns() - c->start_ns);
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
-	if (!c->options->argv)
-		read_peak_memory(c);
+	if (c->options->beside_pid)
+		read_peak_memory(c); // how it ends, only its parent knows
 	else if (WIFEXITED(c->status))
 		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
 	else
@@ -170,9 +174,23 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_failed_unwinds", totals->n_failed);
 	meta_uint(c->writer, "n_restarted_calls", totals->n_restarted);
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
-	if (!c->options->argv)
+	if (c->options->beside_pid)
 		coverage(c, "programs that this one started meanwhile",
 			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
+	if (totals->trace.n_events) {
+		meta_uint(c->writer, "trace_events", totals->trace.n_events);
+		meta_uint(c->writer, "trace_lost", totals->trace.n_lost);
+	}
+	if (totals->trace.n_lost) {
+		snprintf(what, sizeof(what), "%llu events of the trace", (unsigned long long)totals->trace.n_lost);
+		coverage(c, what,
+			 "the collector got too little CPU to keep up, and the program was not made to wait longer");
+	}
+	if (totals->trace.n_unseen)
+		coverage(c, "calls at the deepest points of the recursion",
+			 "Python 3.11 needs C stack for each traced call; near its end calls go untraced. A larger "
+			 "'ulimit "
+			 "-s' helps");
 	if (totals->n_processes == 0)
 		coverage(c, "the whole program",
 			 "the agent was not loaded into it: it is statically linked, set-user-id, or clears its "
@@ -193,7 +211,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 		coverage(c, what, "deep stacks cost more than --max-overhead allows");
 	}
-	if (totals->n_processes_alive && c->options->argv) {
+	if (totals->n_processes_alive && !c->options->beside_pid) { // beside us, it goes on as it should
 		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive,
 			 totals->n_processes_alive == 1 ? "" : "es");
 		coverage(c, what, "still running when the program ended");
@@ -245,6 +263,32 @@ static void watch_kernel(struct capture *c)
 }
 
 // Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
+// The process beside us has ended, or wants no more.
+static bool is_beside_over(const struct capture *c)
+{
+	struct pollfd ends[] = { { .fd = c->beside_fd, .events = POLLIN },
+				 { .fd = c->options->stop_fd, .events = POLLIN } };
+	return c->beside_fd < 0 || poll(ends, 2, 0) > 0;
+}
+
+static void follow_beside(struct capture *c)
+{
+	uint64_t flush_ns = c->start_ns + FLUSH_NS;
+	for (bool is_over = false; !is_over;) {
+		struct timespec nap = { .tv_nsec = BESIDE_DRAIN_NS };
+		nanosleep(&nap, NULL);
+		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
+		fm_recorder_drain(c->recorder);
+		uint64_t now_ns = fm_now_ns();
+		if (now_ns >= flush_ns) {
+			flush_ns = now_ns + FLUSH_NS;
+			if (fm_writer_flush(c->writer))
+				say_write_error_once(c);
+		}
+		c->end_ns = now_ns;
+	}
+}
+
 static void follow(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS, stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
@@ -286,30 +330,15 @@ static void follow(struct capture *c)
 	}
 }
 
-// A capture that a program asked for itself ends at its word on our standard input, or when it is gone.
-static void follow_parent(struct capture *c)
-{
-	uint64_t flush_ns = c->start_ns + FLUSH_NS;
-	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
-	while (poll(&in, 1, DRAIN_NS / 1000000) <= 0 && getppid() == c->launch.pid) {
-		fm_recorder_drain(c->recorder);
-		if (fm_now_ns() < flush_ns)
-			continue;
-		flush_ns = fm_now_ns() + FLUSH_NS;
-		if (fm_writer_flush(c->writer))
-			say_write_error_once(c);
-	}
-	c->end_ns = fm_now_ns();
-}
-
-static void hold_signals(void)
+static void hold_signals(bool passes_on)
 {
 	struct sigaction act = { .sa_handler = SIG_IGN };
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGQUIT, &act, NULL);
 	sigaction(SIGPIPE, &act, NULL);
 	sigaction(SIGXFSZ, &act, NULL);
-	act.sa_handler = on_signal;
+	if (passes_on)
+		act.sa_handler = on_signal;
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGHUP, &act, NULL);
 }
@@ -327,7 +356,7 @@ static void raise_descriptor_limit(void)
 enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret,
 			   struct fm_diag *diag)
 {
-	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 } };
+	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1 };
 	struct fm_ticker_stats ticks = { 0 };
 	struct fm_recorder_totals totals = { 0 };
 	char agent_path[4096];
@@ -358,29 +387,28 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
-	if (!options->argv) {
-		c.launch.pid = getppid();
-		printf("%s\n", c.shared.env_value);
-		fflush(stdout);
-	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
-					  &ret->exit_code, diag))) {
+	if (options->beside_pid) {
+		c.beside_fd = (int)syscall(SYS_pidfd_open, options->beside_pid, 0);
+		options->on_ready(c.shared.env_value);
+	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value, &ret->exit_code,
+					  diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
 	}
-	hold_signals();
+	hold_signals(!options->beside_pid);
 	raise_descriptor_limit();
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
 						    .max_overhead = options->max_overhead };
 	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
 		coverage(&c, "the whole program", "the sampling thread could not be started");
-	if (options->kernel && options->argv)
+	if (options->kernel && !options->beside_pid)
 		watch_kernel(&c);
-	if (options->argv) {
+	if (options->beside_pid) {
+		follow_beside(&c);
+	} else {
 		follow(&c);
 		wait_for_stragglers(&c);
-	} else {
-		follow_parent(&c);
 	}
 	atomic_store(&c.shared.header->is_over, 1);
 	if (c.ticker)
@@ -406,6 +434,8 @@ out:
 	if (c.recorder)
 		fm_recorder_destroy(c.recorder);
 	fm_launch_deinit(&c.launch);
+	if (c.beside_fd >= 0)
+		close(c.beside_fd);
 	fm_shared_deinit(&c.shared);
 	return err;
 }

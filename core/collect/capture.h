@@ -10,8 +10,13 @@
 struct fm_writer;
 
 struct fm_capture_options {
-	char **argv; // NULL-terminated command of the target; NULL: our parent asks to be captured (`record --join`)
+	char **argv; // NULL-terminated command of the target
 	char **env;  // "NAME=value" to add to its environment, NULL-terminated; NULL = nothing
+	// A process that runs already and joins by itself (0 = launch argv): on_ready tells it where. The capture ends with the
+	// process, or when there is something to read at stop_fd.
+	uint32_t beside_pid;
+	int stop_fd;
+	void (*on_ready)(const char *ring_path);
 	const char *output_path;
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
 	uint32_t rate_hz;

@@ -112,6 +112,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		read_zombie_exit(p->pid, &code, &signal);
 	fm_recorded_process_update(r, p, entry);
 	fm_waiting_forget(r->waiting, idx);
+	fm_take_trace_end_process(r->trace, idx);
 	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
 		char what[96];
 		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);

@@ -26,6 +26,7 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
 	r->waiting = fm_waiting_create(r, writer, shared);
+	r->trace = fm_take_trace_create(shared, writer);
 	return r;
 }
 
@@ -54,6 +55,7 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	fm_map_deinit(&r->thread_ids);
 	fm_vec_deinit(&r->last_ns);
 	fm_rows_destroy(r->rows);
+	fm_take_trace_destroy(r->trace);
 	free(r);
 }
 
@@ -68,7 +70,11 @@ typedef void (*take_fn)(struct fm_recorder *, struct recorded_process *, struct 
 static void take_definition(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 			    const struct fm_wire_record *rec)
 {
-	(void)s;
+	if (rec->type == FM_WIRE_TRACE_NAME) {
+		if (!fm_take_trace_name(r->trace, s->process_idx, rec))
+			r->totals.n_bad_records++;
+		return;
+	}
 	fm_take_definition(r, p, rec);
 }
 
@@ -182,6 +188,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_free_dropped += atomic_load(&slot->n_free_dropped);
 	r->totals.alloc_cycles += atomic_load(&slot->alloc_cycles);
 	fm_cost_add_slot(&r->totals.cost, slot);
+	fm_take_trace_end_thread(r->trace, idx);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
 	fm_recorded_thread_forget(r, s->process_idx, s->tid);
 	s->is_used = false;
@@ -203,6 +210,7 @@ static void read_rings(struct fm_recorder *r)
 			continue;
 		if (!r->slots[i].is_used)
 			open_slot(r, i);
+		fm_take_trace_note(r->trace, i);
 		r->slots[i].noted_head =
 			atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
 	}
@@ -216,10 +224,13 @@ static void read_rings(struct fm_recorder *r)
 		walk_ring(r, i, s->definitions_read, head, take_definition);
 		s->definitions_read = head;
 	}
+	fm_take_trace_calibrate(r->trace);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct recorded_slot *s = &r->slots[i];
 		if (!s->is_used)
 			continue;
+		const struct recorded_process *p = &r->processes[s->process_idx];
+		fm_take_trace_read(r->trace, i, s->process_idx, s->thread_id, p->code_ids.items, p->code_ids.n);
 		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
 		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours
 		if (tail == s->noted_head)
@@ -228,6 +239,7 @@ static void read_rings(struct fm_recorder *r)
 		// Release: we are done with these bytes, the owner may overwrite them.
 		atomic_store_explicit(&slot->tail, s->noted_head, memory_order_release);
 	}
+	fm_take_trace_settle(r->trace);
 }
 
 // Ends threads and processes that are gone. What they wrote last has been read: they were seen gone before read_rings ran.
@@ -237,7 +249,7 @@ static void bury(struct fm_recorder *r, const bool *is_gone)
 		struct recorded_slot *s = &r->slots[i];
 		if (s->is_used && (is_gone[s->process_idx] || is_thread_gone(&r->processes[s->process_idx], s->tid))) {
 			struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
-			if (atomic_load(&slot->tail) == atomic_load(&slot->head))
+			if (atomic_load(&slot->tail) == atomic_load(&slot->head) && fm_take_trace_is_read(r->trace, i))
 				close_slot(r, i);
 		}
 	}
@@ -317,5 +329,6 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
 	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.waiting_gap_ns);
+	r->totals.trace = *fm_take_trace_totals(r->trace);
 	*ret = r->totals;
 }

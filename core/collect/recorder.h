@@ -7,6 +7,7 @@
 
 #include "collect/cost.h"
 #include "collect/shared.h"
+#include "collect/take_trace.h"
 #include "format/writer.h"
 
 struct fm_recorder;
@@ -16,6 +17,7 @@ struct fm_recorder_totals {
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	struct fm_cost cost;
 	uint64_t waiting_cpu_ns, waiting_gap_ns; // fm_waiting_cost
+	struct fm_take_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };

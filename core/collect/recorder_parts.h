@@ -10,6 +10,7 @@
 #include "collect/recorder.h"
 #include "collect/rows.h"
 #include "collect/survivor_types.h"
+#include "collect/take_trace.h"
 #include "collect/waiting.h"
 
 struct image_range {
@@ -60,6 +61,7 @@ struct fm_recorder {
 	struct fm_rows *rows;
 	struct fm_kernel_stacks *kernel; // NULL: not asked for
 	struct fm_waiting *waiting;
+	struct fm_take_trace *trace;
 	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1; 0 = ended
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];

@@ -9,8 +9,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
+#include "wire/trace.h"
+
 // A file-size limit counts for this memory, too. The soft one is the user's word about files on disk: it stands again after.
-static int set_size(int fd)
+static int set_size(int fd, uint64_t size)
 {
 	struct rlimit before, most;
 	bool is_limited = getrlimit(RLIMIT_FSIZE, &before) == 0 && before.rlim_cur != RLIM_INFINITY;
@@ -18,17 +21,32 @@ static int set_size(int fd)
 		most = (struct rlimit){ .rlim_cur = before.rlim_max, .rlim_max = before.rlim_max };
 		setrlimit(RLIMIT_FSIZE, &most);
 	}
-	int ret = ftruncate(fd, (off_t)FM_WIRE_TOTAL_BYTES), err = errno;
+	int ret = ftruncate(fd, (off_t)size), err = errno;
 	if (is_limited)
 		setrlimit(RLIMIT_FSIZE, &before);
 	errno = err;
 	return ret;
 }
 
+// The cycle counter is as good as the kernel thinks it is: the kernel's own clock is made from it, or it is not to be trusted.
+static uint32_t trace_clock(void)
+{
+	char name[32] = "";
+	_cleanup_close_ int fd =
+		open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, name, sizeof(name) - 1) <= 0)
+		return FM_WIRE_CLOCK_MONOTONIC;
+	name[strcspn(name, "\n")] = 0;
+	return !strcmp(name, "tsc") || !strcmp(name, "arch_sys_counter") ? FM_WIRE_CLOCK_CYCLES
+									 : FM_WIRE_CLOCK_MONOTONIC;
+}
+
 enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 {
 	*shared = (struct fm_shared){ .fd = memfd_create("fathom", MFD_CLOEXEC) };
-	if (shared->fd < 0 || set_size(shared->fd) != 0)
+	// The trace rings are larger than all the rest, and can be done without.
+	bool has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
+	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_TOTAL_BYTES) != 0))
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
 				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno),
 				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
@@ -42,6 +60,7 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 	shared->header = (void *)shared->base;
 	shared->processes = (void *)(shared->base + FM_WIRE_HEADER_BYTES);
 	shared->owners = (void *)(shared->base + FM_WIRE_SLOT_TABLE_OFFSET);
+	shared->header->trace_clock = has_trace ? trace_clock() : 0;
 	shared->header->version = FM_WIRE_VERSION;
 	shared->header->collector_pid = (uint32_t)getpid();
 	shared->header->magic = FM_WIRE_MAGIC;
@@ -63,6 +82,10 @@ void fm_shared_free_slot(struct fm_shared *shared, uint32_t idx)
 	// Punching the hole zeroes control block and ring in one go and gives the pages back.
 	fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		  (off_t)(FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES), FM_WIRE_SLOT_BYTES);
+	if (shared->header->trace_clock)
+		fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			  (off_t)(FM_WIRE_TRACE_OFFSET + idx * FM_WIRE_TRACE_SLOT_BYTES),
+			  (off_t)FM_WIRE_TRACE_SLOT_BYTES);
 	struct fm_wire_owner *owner = &shared->owners[idx];
 	owner->pid = owner->tid = 0;
 	atomic_store_explicit(&owner->state, FM_WIRE_FREE, memory_order_release);

@@ -58,6 +58,31 @@ static inline int fm_alloc_is_python(unsigned domain)
 	return domain <= FM_ALLOC_RAW;
 }
 
+// What a trace is made of, in the order it happened on one thread.
+enum fm_zone_op {
+	FM_ZONE_ENTER = 0,   // ref: code (FM_NO_ID = not known). A function begins
+	FM_ZONE_RESUME = 1,  // ref: code. A generator or coroutine goes on: opens like ENTER, but is no call
+	FM_ZONE_LEAVE = 2,   // the innermost open one ends: returns, yields, raises
+	FM_ZONE_BEGIN = 3,   // ref: trace name. A zone, or a call of a function that is not Python's
+	FM_ZONE_LINE = 4,    // ref: line number. The innermost function comes to it
+	FM_ZONE_MARK = 5,    // ref: trace name
+	FM_ZONE_COUNTER = 6, // ref: trace name, value
+	FM_ZONE_NOTE = 7,    // ref: enum fm_zone_note
+};
+
+enum fm_zone_note {
+	FM_ZONE_ON = 0,   // a traced region begins on this thread
+	FM_ZONE_OFF = 1,  // it ends, and with it everything that is open
+	FM_ZONE_LOST = 2, // value: so many events are missing here; what follows fits together again
+};
+
+enum fm_trace_name_kind {
+	FM_NAME_FUNCTION = 1, // a callable that is not Python code
+	FM_NAME_ZONE = 2,
+	FM_NAME_MARK = 3,
+	FM_NAME_COUNTER = 4,
+};
+
 enum fm_image_flags {
 	FM_IMAGE_IS_PYTHON = 1, // the interpreter itself: its native frames are plumbing, folded by default
 	FM_IMAGE_IS_VDSO = 2,

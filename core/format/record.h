@@ -34,6 +34,8 @@ enum fm_record_type {
 	FM_RECORD_MEMORY_LEVEL = 20,
 	FM_RECORD_ALLOC_TYPE = 21,
 	// 22 to 31: memory, too. 32 to 47: traces.
+	FM_RECORD_TRACE_NAMES = 32, // 32 and 33 from 1.2 on
+	FM_RECORD_TRACE = 33,       // zones.h
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.

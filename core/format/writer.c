@@ -47,7 +47,8 @@ struct fm_writer {
 	uint32_t seq;
 	uint64_t n_samples, n_memory_events;
 
-	struct table strings, images, codes, frames, stacks;
+	struct table strings, images, codes, frames, stacks, trace_names;
+	struct fm_buf traces; // whole records: batches of traces
 	struct fm_buf facts;  // whole records in the order of the calls, so that a later one replaces an earlier one
 	size_t pending_bytes; // in all of the above
 
@@ -55,7 +56,8 @@ struct fm_writer {
 	struct fm_intern image_keys; // path id and build id
 	FM_VEC(uint32_t) image_flags;
 	struct fm_intern code_keys; // the encoded entry
-	struct fm_map frame_ids;    // hash of the frame -> id; a taken hash moves on by one
+	struct fm_intern trace_name_keys;
+	struct fm_map frame_ids; // hash of the frame -> id; a taken hash moves on by one
 	FM_VEC(struct fm_record_frame) frame_items;
 	struct fm_map stack_ids; // parent << 32 | frame
 	uint32_t last_stack_frame;
@@ -158,7 +160,10 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	put_table(w, FM_RECORD_FRAMES, &w->frames);
 	put_table(w, FM_RECORD_STACKS, &w->stacks);
 	fm_memory_pending_put(&w->memory, &w->raw);
+	put_table(w, FM_RECORD_TRACE_NAMES, &w->trace_names);
 	size_t table_bytes = w->raw.len;
+	fm_buf_bytes(&w->raw, w->traces.data, w->traces.len);
+	w->traces.len = 0;
 	put_samples(w);
 	w->pending_bytes = 0;
 	bool is_samples = w->raw.len - table_bytes > table_bytes;
@@ -176,15 +181,16 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	}
 	enum fm_err err = fm_output_close(&w->out, diag);
 	ZSTD_freeCCtx(w->zstd);
-	struct table *tables[] = { &w->strings, &w->images, &w->codes, &w->frames, &w->stacks };
+	struct table *tables[] = { &w->strings, &w->images, &w->codes, &w->frames, &w->stacks, &w->trace_names };
 	for (size_t i = 0; i < FM_ARRAY_LEN(tables); i++)
 		fm_buf_deinit(&tables[i]->body);
-	struct fm_buf *bufs[] = { &w->facts, &w->head, &w->scratch, &w->columns, &w->raw, &w->sealed };
+	struct fm_buf *bufs[] = { &w->traces, &w->facts, &w->head, &w->scratch, &w->columns, &w->raw, &w->sealed };
 	for (size_t i = 0; i < FM_ARRAY_LEN(bufs); i++)
 		fm_buf_deinit(bufs[i]);
 	fm_intern_deinit(&w->string_ids);
 	fm_intern_deinit(&w->image_keys);
 	fm_intern_deinit(&w->code_keys);
+	fm_intern_deinit(&w->trace_name_keys);
 	fm_map_deinit(&w->frame_ids);
 	fm_map_deinit(&w->stack_ids);
 	fm_map_deinit(&w->source_names);
@@ -572,6 +578,34 @@ enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, ui
 	*ret_ref = f->ref;
 	*ret_value = f->value;
 	return FM_OK;
+}
+
+uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name)
+{
+	if (w->out.err)
+		return 0;
+	uint32_t text = string_id(w, name);
+	struct fm_buf *entry = begin_fact(w);
+	fm_buf_varint(entry, kind);
+	fm_buf_varint(entry, text);
+	bool is_new;
+	uint32_t id = fm_intern_id(&w->trace_name_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len },
+				   &is_new);
+	if (is_new) {
+		size_t before = w->trace_names.body.len;
+		fm_buf_bytes(&w->trace_names.body, entry->data, entry->len);
+		end_entry(w, &w->trace_names, before);
+	}
+	return id;
+}
+
+void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len)
+{
+	if (w->out.err || thread_id >= w->threads.n)
+		return;
+	size_t before = w->traces.len;
+	fm_record_put(&w->traces, FM_RECORD_TRACE, &(const struct fm_buf){ 0 }, body, len);
+	add_pending(w, w->traces.len - before);
 }
 
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text)

@@ -150,5 +150,10 @@ FM_MUST_CHECK enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_
 FM_MUST_CHECK enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, uint8_t *ret_kind,
 					      uint32_t *ret_ref, uint64_t *ret_value);
 
+// What a trace calls something that is no code object; the same kind and name give the same id.
+uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name);
+// A batch of a thread's trace as fm_zone_encoder_take() made it.
+void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len);
+
 // The text of a source file as it was at capture time. Once per file name.
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text);

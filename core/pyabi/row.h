@@ -70,6 +70,7 @@ struct fm_py_row {
 	uint16_t code_name, code_qualname, code_filename; // qualname 0 up to 3.10
 	uint16_t code_first_line;                         // int32
 	uint16_t code_line_table;                         // bytes object
+	uint16_t code_flags;                              // 3.11: co_flags
 	uint16_t code_bytecode;                           // 3.11+: where the code's own bytes begin
 	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in copy[tlbc_index]; copy[0] is
 	// code_bytecode itself. Copies may be missing (NULL).
@@ -82,6 +83,7 @@ struct fm_py_row {
 	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points to (3.12+).
 	uint32_t runtime_gil, interp_gil;
 
+	uint16_t interp_eval_frame;     // 3.8: the frame-evaluation hook, which later ones have functions for
 	uint32_t interp_gc_collecting;  // 3.9+: int32
 	uint32_t runtime_gc_collecting; // 3.8: int32 in _PyRuntime
 

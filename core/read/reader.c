@@ -7,6 +7,7 @@
 #include "format/memory.h"
 #include "format/record.h"
 #include "format/samples.h"
+#include "format/zones.h"
 #include "read/chunks.h"
 #include "read/tables.h"
 
@@ -15,6 +16,8 @@ struct fm_reader {
 	struct fm_tables tables;
 	struct fm_cursor records; // what is left of the current chunk
 	struct fm_sample_batch batch;
+	struct fm_zone_batch trace;
+	bool has_trace; // not handed out yet
 	uint32_t run_pos, run_n;
 	uint64_t n_samples;
 	uint64_t n_written; // samples the end mark tells of
@@ -116,6 +119,27 @@ static void begin_batch(struct fm_reader *r, struct fm_cursor *body)
 		r->batch.pos = r->batch.n; // counted as an undefined reference
 }
 
+static void begin_trace(struct fm_reader *r, struct fm_cursor *body)
+{
+	if (fm_zones_get(body, &r->trace))
+		give_up_chunk(r);
+	else
+		r->has_trace = fm_tables_need_thread(&r->tables, r->trace.thread_id);
+}
+
+enum fm_err fm_trace_next(const struct fm_profile *p, struct fm_zone_batch *batch, struct fm_zone_event *ret)
+{
+	enum fm_err err = fm_zone_batch_next(batch, ret);
+	if (FM_UNLIKELY(err))
+		return FM_E_END; // what is left of impossible content cannot be trusted
+	if (ret->op <= FM_ZONE_RESUME && FM_UNLIKELY(ret->ref >= p->codes.n))
+		ret->ref = FM_NO_ID;
+	else if ((ret->op == FM_ZONE_BEGIN || ret->op == FM_ZONE_MARK || ret->op == FM_ZONE_COUNTER) &&
+		 FM_UNLIKELY(ret->ref >= p->trace_names.n))
+		ret->ref = FM_NO_ID;
+	return FM_OK;
+}
+
 static void decode_run(struct fm_reader *r)
 {
 	uint32_t n = 0;
@@ -190,6 +214,8 @@ static enum fm_err next_record(struct fm_reader *r)
 		begin_batch(r, &body);
 	else if (type == FM_RECORD_ALLOCS || type == FM_RECORD_FREES)
 		begin_memory(r, &body, type == FM_RECORD_FREES);
+	else if (type == FM_RECORD_TRACE)
+		begin_trace(r, &body);
 	else if (fm_tables_record(&r->tables, type, &body))
 		give_up_chunk(r);
 	return FM_OK;
@@ -209,6 +235,12 @@ enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
 		enum fm_err err = next_record(r);
 		if (err)
 			return err;
+		if (r->has_trace) {
+			r->has_trace = false;
+			ret->type = FM_EVENT_TRACE;
+			ret->trace = &r->trace;
+			return FM_OK;
+		}
 	}
 	ret->type = r->run_type;
 	if (FM_LIKELY(r->run_type == FM_EVENT_SAMPLE))

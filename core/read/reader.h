@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "format/model.h"
+#include "format/zones.h"
 #include "format/writer.h" // the plain structs fm_sample, fm_process_info, fm_code_info
 
 struct fm_meta {
@@ -69,6 +70,12 @@ struct fm_stack {
 	uint32_t parent, frame_id;
 };
 
+// What a trace calls something that is no code object.
+struct fm_trace_name {
+	uint8_t kind; // enum fm_trace_name_kind
+	struct fm_str name;
+};
+
 struct fm_source {
 	struct fm_str filename, text;
 };
@@ -98,6 +105,7 @@ struct fm_profile {
 	FM_VEC(struct fm_code_info) codes;
 	FM_VEC(struct fm_frame) frames;
 	FM_VEC(struct fm_stack) stacks; // [0] is the empty stack; parent id < own id always
+	FM_VEC(struct fm_trace_name) trace_names;
 	FM_VEC(struct fm_source) sources;
 	FM_VEC(struct fm_symbol_info) symbols; // of one address twice: either
 	FM_VEC(struct fm_symbol_link) symbol_links;
@@ -116,6 +124,7 @@ enum fm_event_type {
 	FM_EVENT_SAMPLE = 1,
 	FM_EVENT_ALLOC = 2,
 	FM_EVENT_FREE = 3,
+	FM_EVENT_TRACE = 10, // part of a thread's trace; parts of one thread come in order
 };
 
 struct fm_event {
@@ -124,6 +133,7 @@ struct fm_event {
 		struct fm_sample sample;
 		struct fm_alloc alloc;
 		struct fm_free free;
+		struct fm_zone_batch *trace; // lives until the next call; fm_trace_next() takes it apart
 	};
 };
 
@@ -131,6 +141,10 @@ struct fm_reader;
 FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag);
 void fm_reader_close(struct fm_reader *r); // NULL is fine
 FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
+// The next event of a part of a trace; FM_E_END after its last. Its references are valid (FM_NO_ID: not known), the batch's
+// are whatever the file says.
+FM_MUST_CHECK enum fm_err fm_trace_next(const struct fm_profile *p, struct fm_zone_batch *batch,
+					struct fm_zone_event *ret);
 const struct fm_profile *fm_reader_profile(const struct fm_reader *r);
 // For progress: how far into the file, and how long it is (0 when unknown, as with a pipe).
 uint64_t fm_reader_bytes_read(const struct fm_reader *r);

@@ -34,6 +34,7 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->codes);
 	fm_vec_deinit(&p->frames);
 	fm_vec_deinit(&p->stacks);
+	fm_vec_deinit(&p->trace_names);
 	fm_vec_deinit(&p->sources);
 	fm_vec_deinit(&p->symbols);
 	fm_vec_deinit(&p->symbol_links);
@@ -66,6 +67,7 @@ static const struct fm_process no_process = {
 	.info = { .exe = NO_STR, .command = NO_STR, .python_version = NO_STR, .engine = NO_STR },
 	.exit_code = -1,
 };
+static const struct fm_trace_name no_trace_name = { 0, NO_STR };
 static const struct fm_thread no_thread = { .name = NO_STR };
 
 // Fills a table with placeholders until it has `count` entries. False when that would be too many.
@@ -191,6 +193,23 @@ static enum fm_err take_stacks(struct fm_tables *t, struct fm_cursor *c, struct 
 		previous_frame = r.frame_id;
 		bool is_valid = need(t, &t->profile.frames, r.frame_id, no_frame);
 		fm_vec_push(&t->profile.stacks, (struct fm_stack){ r.parent, is_valid ? r.frame_id : FM_FRAME_LOST });
+	}
+	return err;
+}
+
+static enum fm_err take_trace_names(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_record_batch batch;
+	enum fm_err err = fm_record_get_batch(c, &batch);
+	if (!err)
+		err = begin_batch(t, &t->profile.trace_names, batch, no_trace_name);
+	for (uint32_t i = 0; !err && i < batch.n; i++) {
+		uint32_t kind = fm_record_get_id(c);
+		uint32_t name = fm_record_get_id(c);
+		err = c->err;
+		if (!err)
+			fm_vec_push(&t->profile.trace_names,
+				    (struct fm_trace_name){ (uint8_t)FM_MIN(kind, 255u), string_at(t, name) });
 	}
 	return err;
 }
@@ -423,6 +442,8 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_frames(t, body, batch);
 	case FM_RECORD_STACKS:
 		return take_stacks(t, body, batch);
+	case FM_RECORD_TRACE_NAMES:
+		return take_trace_names(t, body);
 	case FM_RECORD_META:
 		return take_meta(t, body);
 	case FM_RECORD_COVERAGE:

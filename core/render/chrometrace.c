@@ -5,18 +5,24 @@
 
 #include "aggregate/path.h"
 #include "base/json.h"
+#include "render/chrometrace_zones.h"
 #include "render/formats.h"
 #include "render/label.h"
+
+// Where a thread has calls as well, its samples get a row of their own: frames of two kinds cannot nest in one.
+#define SAMPLES_TID_BIT (1u << 30)
 
 struct timeline {
 	struct fm_path path;
 	uint64_t end_ns; // of the latest sample
+	struct fm_zone_track track;
 };
 
 struct writer {
 	struct fm_json j;
 	struct fm_analysis *a;
 	uint64_t origin_ns;
+	bool has_calls;
 	FM_VEC(struct timeline) threads;
 };
 
@@ -29,7 +35,8 @@ static void write_event(struct writer *w, char phase, uint32_t thread_id, uint64
 	fm_json_object(&w->j, NULL);
 	fm_json_str(&w->j, "ph", (struct fm_str){ &phase, 1 });
 	fm_json_u64(&w->j, "pid", process != FM_NO_ID ? p->processes.items[process].info.pid : 0);
-	fm_json_u64(&w->j, "tid", thread_id < p->threads.n ? p->threads.items[thread_id].tid : 0);
+	uint64_t tid = thread_id < p->threads.n ? p->threads.items[thread_id].tid : 0;
+	fm_json_u64(&w->j, "tid", w->has_calls ? tid | SAMPLES_TID_BIT : tid);
 	fm_json_real(&w->j, "ts", (double)(time_ns - w->origin_ns) / 1e3);
 	if (phase == 'B') { // an end closes the innermost open frame, whatever its name
 		fm_json_str(&w->j, "cat", FM_STR_LIT("fathom"));
@@ -80,6 +87,18 @@ static void add_sample(struct writer *w, const struct fm_sample *s)
 	t->end_ns = FM_MAX(s->time_ns, start);
 }
 
+static void add_calls(struct writer *w, const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	fm_vec_grow_to(&w->threads, (size_t)batch->thread_id + 1);
+	struct fm_zone_track *track = &w->threads.items[batch->thread_id].track;
+	uint32_t process = fm_label_process_of(w->a, batch->thread_id);
+	track->j = &w->j;
+	track->origin_ns = w->origin_ns;
+	track->pid = process != FM_NO_ID ? w->a->profile->processes.items[process].info.pid : 0;
+	track->tid = batch->thread_id < p->threads.n ? p->threads.items[batch->thread_id].tid : 0;
+	fm_zone_track_add(track, p, batch);
+}
+
 static void write_name(struct writer *w, const char *what, uint64_t pid, const uint64_t *tid, struct fm_str name)
 {
 	fm_json_newline(&w->j);
@@ -111,12 +130,22 @@ static void write_names(struct writer *w)
 		if (p->threads.items[i].name.len && process != FM_NO_ID)
 			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid,
 				   p->threads.items[i].name);
+		if (w->has_calls && process != FM_NO_ID) {
+			tid |= SAMPLES_TID_BIT;
+			struct fm_buf name = { 0 };
+			fm_buf_bytes(&name, p->threads.items[i].name.p, p->threads.items[i].name.len);
+			fm_buf_str(&name, " (samples)");
+			write_name(w, "thread_name", p->processes.items[process].info.pid, &tid,
+				   (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
+			fm_buf_deinit(&name);
+		}
 	}
 }
 
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct writer w = { .a = a, .origin_ns = UINT64_MAX };
+	w.has_calls = fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
 	for (size_t i = 0; i < a->tally.threads.n; i++)
 		if (a->tally.threads.items[i].n)
 			w.origin_ns = FM_MIN(w.origin_ns, a->tally.threads.items[i].first_ns);
@@ -136,10 +165,13 @@ enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_dia
 		if (event.type == FM_EVENT_SAMPLE && s->thread_id < w.threads.n && s->class < FM_N_CLASSES &&
 		    fm_view_shows_class(&a->options, s->class))
 			add_sample(&w, s);
+		else if (event.type == FM_EVENT_TRACE)
+			add_calls(&w, fm_reader_profile(r), event.trace);
 	}
 	fm_reader_close(r);
 	for (uint32_t i = 0; i < w.threads.n; i++) {
 		move_to(&w, i, FM_MAX(w.threads.items[i].end_ns, w.origin_ns), 0);
+		fm_zone_track_end(&w.threads.items[i].track);
 		fm_path_deinit(&w.threads.items[i].path);
 	}
 	fm_json_end(&w.j);

@@ -11,3 +11,9 @@ enum fm_err fm_write_flamegraph(FILE *out, struct fm_analysis *a, struct fm_diag
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_html(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_bundle(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_dot(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);

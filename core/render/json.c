@@ -4,6 +4,7 @@
 #include "render/cells.h"
 #include "render/facts.h"
 #include "render/formats.h"
+#include "render/json_calls.h"
 #include "render/json_memory.h"
 #include "render/label.h"
 #include "render/report_json.h"
@@ -268,8 +269,13 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_init(&j, out);
 	fm_json_object(&j, NULL);
 	fm_report_json(&j, a, &t, true);
+	enum fm_err err = FM_OK;
+	if (fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len) {
+		fm_json_newline(&j);
+		err = fm_json_calls(&j, a->path, diag);
+	}
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);
-	return FM_OK;
+	return err;
 }

@@ -20,6 +20,12 @@ const struct fm_format fm_formats[] = {
 	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html },
 	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
 	  fm_write_bundle },
+	{ "calls", "the table of a trace's calls", ".txt", fm_write_calls, true },
+	{ "pstats", "a trace's calls: pstats, snakeviz, gprof2dot, tuna", ".prof", fm_write_pstats, true },
+	{ "callgrind", "a trace's calls: callgrind_annotate, KCachegrind", ".out", fm_write_callgrind, true },
+	{ "csv", "a trace's calls, one row per function, times in nanoseconds", ".csv", fm_write_csv, true },
+	{ "lines-csv", "a trace's lines (python -m fathom -l), one row each", ".csv", fm_write_lines_csv, true },
+	{ "dot", "a trace's call graph, for Graphviz", ".dot", fm_write_dot, true },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed },
 	{ NULL, NULL, NULL, NULL },
 };
@@ -105,7 +111,11 @@ enum fm_err fm_render_write(const char *format, const char *profile_path, const 
 	if (!f)
 		return fm_diag_set(diag, FM_E_USAGE, "no format named '%s'; 'fathom export --list' names them", format);
 	struct fm_analysis *a;
-	enum fm_err err = fm_analysis_open(profile_path, options, &a, diag);
+	enum fm_err err = FM_OK;
+	if (f->is_of_trace)
+		a = fm_analysis_of_path(profile_path, options);
+	else
+		err = fm_analysis_open(profile_path, options, &a, diag);
 	if (err)
 		return err;
 	if (options->metric != FM_METRIC_TIME && !a->heap.is_there) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "render/calls.h"
 #include "render/cells.h"
 #include "render/formats.h"
 #include "render/label.h"
@@ -313,6 +314,14 @@ static bool has_user_code(const struct fm_text *t)
 	return false;
 }
 
+static enum fm_err print_calls(const struct fm_text *t, struct fm_diag *diag)
+{
+	if (!fm_profile_meta(t->a->profile, "trace_events", (struct fm_str){ "", 0 }).len)
+		return FM_OK;
+	fm_text_heading(t, "(every one was traced)", "Calls:");
+	return fm_calls_write(t->style.out, t->a->path, &t->a->options, diag);
+}
+
 enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_text t = { .a = a, .heap = &a->heap };
@@ -344,6 +353,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 		print_no_samples(&t);
 	}
 	fm_text_cells(&t);
+	enum fm_err err = print_calls(&t, diag);
 	fm_text_threads(&t);
 	fm_text_processes(&t);
 	print_method(&t);
@@ -359,5 +369,5 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 		fm_text_libraries(&t);
 	}
 	fm_summary_deinit(&t.summary);
-	return FM_OK;
+	return err;
 }

@@ -53,7 +53,7 @@ static FM_SIGSAFE uint64_t cpu_before_first_sample(void)
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
 	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
-	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL))
+	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL && fm_sig_self->owner == &fm_sig_self))
 		return fm_sig_self;
 	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
@@ -76,11 +76,13 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		atomic_store_explicit(&slot->sent_ns, 0,
 				      memory_order_relaxed); // the ticker's words to an earlier thread
 		t->slot = slot;
+		t->owner = &fm_sig_self;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_first_sample() : 0;
 		t->system_ns = fm_sig.is_late ? fm_sig_system_ns() : 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
+		t->trace = NULL;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		t->samples_until_page_flush = 0;
 		fm_sig_self = t;

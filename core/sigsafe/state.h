@@ -46,6 +46,9 @@ struct fm_sig_run {
 // A sampled thread's private memory; anonymous, sparse, wiped in a forked child.
 struct fm_sig_thread {
 	struct fm_wire_slot *slot;
+	// &fm_sig_self of its thread. When a process joins another capture, this memory is dealt out anew; a thread that had it in the
+	// last one finds somebody else's address here.
+	const void *owner;
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
 	uint64_t first_cpu_ns;    // the thread's CPU time when the capture came to it; 0 unless it had run before
@@ -55,6 +58,7 @@ struct fm_sig_thread {
 	uint32_t samples_until_page_flush;
 	bool is_busy;
 	bool has_python_image_leaf;
+	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
 	bool is_leaf_ours;     // the thread is in one of our hooks, which the stack leaves out: no pc of it is exact
 	uint64_t native_sp;    // where the innermost native frame begins
@@ -116,10 +120,11 @@ struct fm_sig_state {
 		tls_helper_end;       // __tls_get_addr: how code in a shared library reaches its thread-locals
 	uintptr_t own_start, own_end; // this library
 	uintptr_t raw_malloc_start, raw_malloc_end; // PyMem_RawMalloc, RawCalloc, RawRealloc where they lie together
+	char ring_path[64];                         // of the shared memory, for who maps more of it
 	char exe[512];                              // the executable's path, for its image record
 };
 
 extern struct fm_sig_state fm_sig;
 
 // The calling thread's memory, NULL before its first sample. initial-exec: reading it never allocates.
-extern __thread struct fm_sig_thread *fm_sig_self;
+extern __thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));

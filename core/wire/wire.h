@@ -79,6 +79,7 @@ struct fm_wire_header {
 	uint32_t flags;                       // enum fm_wire_flags
 	uint32_t memory;                      // enum fm_wire_memory
 	uint64_t alloc_mean_bytes;            // one allocated byte in so many is sampled
+	uint32_t trace_clock;                 // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
 	_Atomic uint32_t is_over;             // collector: no more samples wanted
 	_Atomic uint32_t slot_hint;           // any process: where to look for a free slot first
 	_Atomic uint32_t process_hint;        // the same for processes
@@ -209,6 +210,7 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_free_dropped;  // ring full: these blocks seem to live on
 	_Atomic uint64_t alloc_cycles;    // spent in sampling allocations and copies
 	_Atomic uint32_t cost[FM_WIRE_COST_BUCKETS];
+	_Atomic uint32_t has_trace; // the owner writes to its trace ring (wire/trace.h)
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
 	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
@@ -228,6 +230,7 @@ enum fm_wire_type {
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
+	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
 struct fm_wire_record {

@@ -1,7 +1,8 @@
 """Fathom: a profiler for Python programs and all the native code below them.
 
 This package carries the `fathom` program and its agent, and knows where they are. From code: run_job() profiles a script or a function,
-job() a block of this process; in IPython and Jupyter, %load_ext fathom brings %fathom and %%fathom.
+job() a block of this process; Profiler traces every call, zone, mark and counter say more to a profile. In IPython and Jupyter, %load_ext fathom brings
+%fathom and %%fathom.
 """
 
 import os
@@ -10,8 +11,22 @@ from typing import TYPE_CHECKING, Any, List, Optional
 
 if TYPE_CHECKING:
     from fathom._jobs import Job, JobError, Report, job, run_job
+    from fathom._trace import Profiler, counter, mark, zone
 
-__all__ = ["Job", "JobError", "Report", "__version__", "agent_path", "job", "program_path", "run_job"]
+__all__ = [
+    "Job",
+    "JobError",
+    "Profiler",
+    "Report",
+    "__version__",
+    "agent_path",
+    "counter",
+    "job",
+    "mark",
+    "program_path",
+    "run_job",
+    "zone",
+]
 
 __version__ = "0.1.0"
 
@@ -25,6 +40,13 @@ def __getattr__(name: str) -> Any:
         from fathom import _jobs
 
         return getattr(_jobs, name)
+    if name in ("Profiler", "counter", "mark", "zone"):
+        from fathom import _trace
+
+        # Next time without this detour: a zone should cost nothing.
+        for known in _trace.__all__:
+            globals()[known] = getattr(_trace, known)
+        return globals()[name]
     raise AttributeError("module 'fathom' has no attribute %r" % name)
 
 

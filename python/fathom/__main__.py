@@ -1,6 +1,6 @@
-"""`fathom ...` and `python -m fathom ...`: hand over to the program of this package.
+"""`fathom ...` hands over to the program of this package; `python -m fathom SCRIPT` traces a script in this interpreter.
 
-The process is replaced, so signals, exit status and process id are the program's own.
+For a command the process is replaced, so signals, exit status and process id are the program's own.
 """
 
 import os
@@ -9,9 +9,6 @@ import sys
 from typing import List, Optional
 
 from fathom import program_path
-
-# Options with which `python -m fathom` will trace like `python -m cProfile` does; they name no command of the program.
-_TRACING_OPTIONS = ("-p", "-l", "-m", "-o")
 
 
 def _exec_program(args: List[str]) -> int:
@@ -34,17 +31,18 @@ def program(args: Optional[List[str]] = None) -> int:
     return _exec_program(sys.argv[1:] if args is None else args)
 
 
+# What the program itself answers to; anything else is something to trace.
+_COMMANDS = "run record report view export import top dump live diff check doctor collect-for help --version".split()
+
+
 def main(args: Optional[List[str]] = None) -> int:
-    """`python -m fathom`: a command of the program, by name; tracing a script directly is still to come."""
+    """`python -m fathom`: traces a script or module, or runs a command of the program by its name."""
     args = sys.argv[1:] if args is None else args
-    if args and (args[0] in _TRACING_OPTIONS or os.path.splitext(args[0])[1] == ".py"):
-        print(
-            "fathom: python -m fathom does not trace yet; 'python -m fathom run %s' profiles by sampling"
-            % " ".join(arg for arg in args if arg not in ("-p", "-l")),
-            file=sys.stderr,
-        )
-        return 2
-    return _exec_program(args)
+    if not args or args[0] in _COMMANDS:
+        return _exec_program(args)
+    from fathom import _trace_main
+
+    return _trace_main.main(args)
 
 
 if __name__ == "__main__":

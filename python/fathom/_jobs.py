@@ -9,8 +9,6 @@
 Results lie where `fathom run` puts them: OUTPUT_DIR/NAME/<UTC date and time>/.
 """
 
-import importlib.machinery
-import importlib.util
 import json
 import os
 import pickle
@@ -22,7 +20,8 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Optional, Type, Union
 
-from fathom import agent_path, program_path
+from fathom import _session, program_path
+from fathom._agent_module import load_agent
 
 __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
@@ -198,22 +197,6 @@ def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Opt
 # ---- a block of this process ----
 
 
-def _load_agent() -> Any:
-    """The agent as a module, whether it lies in this package, in a build folder or in lib."""
-    if "t" in getattr(sys, "abiflags", ""):
-        raise JobError(
-            "a free-threaded Python cannot be profiled from within yet; use 'fathom run' or run_job with a script"
-        )
-    if "fathom._agent" not in sys.modules:
-        loader = importlib.machinery.ExtensionFileLoader("fathom._agent", agent_path())
-        spec = importlib.util.spec_from_loader("fathom._agent", loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        loader.exec_module(module)
-        sys.modules["fathom._agent"] = module
-    return sys.modules["fathom._agent"]
-
-
 def _make_folder(output_dir: Any, name: str) -> str:
     parent = os.path.join(os.path.abspath(os.fspath(output_dir)), name)
     os.makedirs(parent, exist_ok=True)
@@ -239,51 +222,28 @@ class Job:
         """There after the block."""
         self._output_dir, self._name, self._options = output_dir, name, dict(options or {})
         self._sources: Dict[str, str] = {}
-        self._collector: Any = None
-        self._pid = 0
+        self._session: Optional[_session.Session] = None
 
     def add_source(self, name: str, text: str) -> None:
         """Before the block: text of code that no file has, under the name it was compiled with."""
         self._sources[name] = text
 
     def __enter__(self) -> "Job":
-        agent = _load_agent()
-        if agent.is_active():
-            raise JobError("this process is being profiled already; one capture at a time")
-        folder = _make_folder(self._output_dir, self._name)
-        sources = os.path.join(folder, "cells")
-        command = [
-            program_path(),
-            "record",
-            "--join",
-            "-o",
-            os.path.join(folder, "profile.fathom"),
-            "--sources",
-            sources,
-        ]
-        if self._sources:
-            os.mkdir(sources)
-        for name, text in self._sources.items():
-            with open(os.path.join(sources, name), "w", encoding="utf-8", errors="replace") as file:
-                file.write(text)
-        # In a session of its own: a Ctrl-C or the end of a terminal is not meant for it, and it must still finish the file.
-        self._collector = subprocess.Popen(
-            command + _options(self._options),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._folder, self._pid = folder, os.getpid()
-        assert self._collector.stdout is not None
-        ring = self._collector.stdout.readline().decode().strip()
         try:
-            if not ring:
-                raise JobError(self._collector.communicate()[1].decode(errors="replace").strip())
-            agent.start(ring)
+            if load_agent().is_active():
+                raise JobError("this process is being profiled already; one capture at a time")
+            self._folder = _make_folder(self._output_dir, self._name)
+            sources = os.path.join(self._folder, "cells")
+            if self._sources:
+                os.mkdir(sources)
+            for name, text in self._sources.items():
+                with open(os.path.join(sources, name), "w", encoding="utf-8", errors="replace") as file:
+                    file.write(text)
+            options = ["--sources", sources] + _options(self._options)
+            self._session = _session.start(os.path.join(self._folder, "profile.fathom"), options)
         except RuntimeError as error:
-            self._end_collector()
-            raise JobError(str(error)) from None
+            raise error if isinstance(error, JobError) else JobError(str(error)) from None
+        self._pid = os.getpid()
         return self
 
     def __exit__(
@@ -292,26 +252,13 @@ class Job:
         error: Optional[BaseException] = None,
         trace: Optional[TracebackType] = None,
     ) -> None:
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or self._session is None:
             return  # a forked child that leaves the block: the capture is its parent's
-        agent = _load_agent()
-        agent.stop()
-        said = self._end_collector()
-        agent.leave()
-        if self._collector.returncode != 0:
-            raise JobError(said or "the collector ended with status %d" % self._collector.returncode)
+        if not self._session.finish():
+            raise JobError("the collector could not finish %s" % self._session.output)
         self.report = Report(self._folder, None)
         with open(self.report.text_path, "wb") as file:
             subprocess.run([program_path(), "report", self.report.profile], stdin=subprocess.DEVNULL, stdout=file)
-
-    def _end_collector(self) -> str:
-        """Its last word is a byte, not the end of the pipe: forked children hold that open too."""
-        try:
-            said: bytes = self._collector.communicate(b"q")[1]
-        except (BrokenPipeError, ValueError):
-            self._collector.wait()
-            return ""
-        return said.decode(errors="replace").strip()
 
 
 def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job", **options: Any) -> Job:
@@ -321,6 +268,6 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job
             simulate(1000)
         print(job.report.summary)
 
-    options are those of `fathom record`: rate=2000, no_native=True. One at a time in a process, and not in one that `fathom run` started.
+    options: rate=2000, no_native=True. One at a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

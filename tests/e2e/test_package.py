@@ -84,12 +84,12 @@ def test_ignored_signals_of_the_entry_script_are_not_handed_on(installed: Path, 
     assert ignored & (1 << 12 | 1 << 24) == 0
 
 
-@pytest.mark.parametrize("args", [["script.py", "a"], ["-m", "module"], ["-l", "script.py"]])
-def test_tracing_forms_say_that_they_are_to_come(installed: Path, args: List[str]) -> None:
-    result = run([str(installed / "python"), "-m", "fathom", *args])
-    assert result.returncode == 2
-    assert len(result.stdout.splitlines()) == 1
-    assert "does not trace yet" in result.stdout
+def test_installed_package_traces(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys\ndef f(): pass\nfor _ in range(12): f()\nprint(sys.argv[1:])\n")
+    result = run([str(installed / "python"), "-m", "fathom", "script.py", "a"], cwd=tmp_path)
+    assert result.returncode == 0 and result.stdout.startswith("['a']"), result.stdout
+    assert " 12 " in result.stdout and "f (script.py:2)" in result.stdout
+    assert (tmp_path / "script.fathom").exists()
 
 
 def test_missing_program_is_one_line(root: Path, tmp_path: Path) -> None:

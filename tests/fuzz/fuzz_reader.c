@@ -14,9 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "aggregate/trace.h"
 #include "base/str.h"
 #include "format/chunk.h"
 #include "format/writer.h"
+#include "format/zones.h"
 #include "read/reader.h"
 #ifdef FM_FUZZ_BUNDLE
 #include "render/bundle.h"
@@ -102,6 +104,19 @@ static void make_bundle(const char *path)
 }
 #endif
 
+static void check_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	struct fm_zone_event ev;
+	MUST(batch->thread_id < p->threads.n);
+	uint64_t last_ns = 0;
+	while (fm_trace_next(p, batch, &ev) == FM_OK) {
+		MUST(ev.op > FM_ZONE_RESUME || ev.ref == FM_NO_ID || ev.ref < p->codes.n);
+		MUST(ev.op != FM_ZONE_BEGIN || ev.ref == FM_NO_ID || ev.ref < p->trace_names.n);
+		last_ns ^= ev.time_ns;
+	}
+	MUST(last_ns <= UINT64_MAX);
+}
+
 static void read_file(int fd)
 {
 	char path[64];
@@ -125,6 +140,10 @@ static void read_file(int fd)
 			MUST(ev.alloc.domain < FM_N_ALLOC_DOMAINS);
 			continue;
 		}
+		if (ev.type == FM_EVENT_TRACE) {
+			check_trace(p, ev.trace);
+			continue;
+		}
 		MUST(ev.sample.thread_id < p->threads.n);
 		MUST(ev.sample.stack_id < p->stacks.n);
 		MUST(ev.sample.class < FM_N_CLASSES);
@@ -135,6 +154,11 @@ static void read_file(int fd)
 #ifdef FM_FUZZ_BUNDLE
 	make_bundle(path);
 #endif
+	struct fm_trace_stats *stats;
+	MUST(fm_trace_stats_read(path, &stats, &diag) == FM_OK);
+	for (size_t i = 0; i < stats->functions.n; i++)
+		MUST(fm_trace_percentile(&stats->functions.items[i], 0.5) <= stats->functions.items[i].max_ns);
+	fm_trace_stats_free(stats);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -215,6 +239,32 @@ static void mutate(unsigned long n_rounds)
 	fm_buf_deinit(&b);
 }
 
+static void put_trace(struct fm_writer *w, uint32_t thread)
+{
+	struct fm_code_info info = { .name = FM_STR_LIT("f"),
+				     .qualname = FM_STR_LIT("f"),
+				     .filename = FM_STR_LIT("f.py") };
+	uint32_t code = fm_writer_code(w, &info), zone = fm_writer_trace_name(w, FM_NAME_ZONE, FM_STR_LIT("z"));
+	struct fm_zone_encoder e = { 0 };
+	struct fm_buf body = { 0 };
+	for (unsigned i = 0; i < 3; i++) {
+		body.len = 0;
+		fm_zone_encode(&e, FM_ZONE_NOTE, FM_ZONE_ON, 100, 0);
+		fm_zone_encode(&e, FM_ZONE_ENTER, code, 1000 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_LINE, 3, 1001 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_BEGIN, zone, 1002 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_COUNTER, zone, 1002 * i, 2.5);
+		fm_zone_encode(&e, FM_ZONE_RESUME, FM_NO_ID, 1003 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_LEAVE, 0, 1003 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_MARK, zone, 1003 * i, 0);
+		fm_zone_encode(&e, FM_ZONE_NOTE, i == 2 ? FM_ZONE_OFF : FM_ZONE_LOST, 1004 * i, 5);
+		fm_zone_encoder_take(&e, thread, &body);
+		fm_writer_trace(w, thread, body.data, body.len);
+	}
+	fm_buf_deinit(&body);
+	fm_zone_encoder_deinit(&e);
+}
+
 // A profile with one of everything, small enough to mutate well; then the same as the raw content of its chunks.
 static int build_seeds(void)
 {
@@ -233,6 +283,7 @@ static int build_seeds(void)
 	fm_writer_thread_name(w, thread, FM_STR_LIT("main"));
 	fm_writer_meta(w, "rate_hz", FM_STR_LIT("1000"));
 	fm_writer_coverage(w, FM_STR_LIT("a"), FM_STR_LIT("b"));
+	put_trace(w, thread);
 	uint32_t image = fm_writer_image(w, FM_STR_LIT("/lib/c.so"), FM_STR_LIT("\1\2\3"), 0);
 	fm_writer_mapping(w, process, image, 0x1000, 0x2000, 0x1000);
 	struct fm_code_info code = { FM_STR_LIT("f"),       FM_STR_LIT("C.f"), FM_STR_LIT("m.py"), 1, 3,

@@ -140,10 +140,11 @@ class Profile:
         self.stacks: List[Tuple[int, int]] = [(0, 0)]
         self.processes: List[Dict[str, Any]] = []
         self.threads: List[Dict[str, Any]] = []
-        self.events: List[Tuple[Any, ...]] = []  # ("sample", ...), ("alloc", ...), ("free", ...) in the file's order
+        self.events: List[Tuple[Any, ...]] = []  # ("sample", ...), ("alloc", ...), ("free", ...) in the file's order; traces, too
         self.sites: Dict[Tuple[int, int, int], Tuple[int, ...]] = {}
         self.levels: List[Tuple[int, ...]] = []
         self.alloc_types: List[Tuple[int, int, bytes]] = []
+        self.trace_names: List[Tuple[int, bytes]] = []
         self.truncated = False
         self.n_damaged = self.n_undefined = self.n_holes = self.n_written = self.n_memory_written = 0
         with open(path, "rb") as f:
@@ -279,7 +280,14 @@ class Profile:
     # Records
 
     def records(self, b: Bytes) -> None:
-        tables = {1: self.take_string, 2: self.take_image, 3: self.take_code, 4: self.take_frame, 5: self.take_stack}
+        tables = {
+            1: self.take_string,
+            2: self.take_image,
+            3: self.take_code,
+            4: self.take_frame,
+            5: self.take_stack,
+            32: self.take_trace_name,
+        }
         facts = {
             6: self.take_samples,
             7: self.take_meta,
@@ -297,6 +305,7 @@ class Profile:
             19: self.take_site,
             20: self.take_level,
             21: self.take_alloc_type,
+            33: self.take_trace,
         }
         while b.left():
             kind = b.varint()
@@ -313,6 +322,7 @@ class Profile:
             3: (self.codes, self.blank_code),
             4: (self.frames, self.blank_frame),
             5: (self.stacks, self.blank_stack),
+            32: (self.trace_names, lambda: (0, b"")),
         }[kind]
         first, n = b.id(), b.id()
         if n > b.left() or first > NONE - n or first < len(table):
@@ -484,11 +494,57 @@ class Profile:
         self.must(self.need_process(process))
         self.alloc_types.append((process, block, self.string(name)))
 
+    def take_trace_name(self, b: Bytes) -> None:
+        kind, name = b.id(), b.id()
+        self.trace_names.append((min(kind, 255), self.string(name)))
+
+    def take_trace(self, b: Bytes) -> None:
+        thread, n, time, depth, n_listed = b.id(), b.id(), b.varint(), b.varint(), b.id()
+        if n_listed > depth or n_listed > b.left():
+            raise Corrupt("open list")
+        for _ in range(n_listed):
+            b.varint()
+        if n > b.left():
+            raise Corrupt("number of events")
+        if not self.need_thread(thread):
+            return
+        self.events.append(("trace", thread, n, depth))
+        for _ in range(n):
+            try:
+                op, ref, delta, value = self.trace_event(b)
+            except Corrupt:
+                break  # what follows cannot be found; what came before stays
+            time = (time + delta) & M64
+            self.events.append(("zone", thread, op, ref, time, value))
+
+    def trace_event(self, b: Bytes) -> Tuple[int, int, int, float]:
+        first = b.varint()
+        op, delta, ref, value = first & 7, first >> 3, 0, 0.0
+        if op != 2:
+            ref = b.varint()
+        if op < 2:
+            ref -= 1
+            if ref >= len(self.codes):
+                ref = -1
+        elif op == 6:
+            value = struct.unpack("<d", b.take(8))[0]
+        elif op == 7:
+            value = float(b.varint())
+            if ref > 2:
+                raise Corrupt("note")
+        if ref > NONE:
+            raise Corrupt("reference")
+        if op in (3, 5, 6) and ref >= len(self.trace_names):
+            ref = -1
+        return op, ref, delta, value
+
 
 EVENTS = {
     "sample": "sample thread=%d stack=%d time=%d weight=%d cpu=%d class=%d",
     "alloc": "alloc thread=%d stack=%d time=%d id=%d size=%d weight=%d domain=%d",
     "free": "free thread=%d time=%d id=%d",
+    "trace": "trace thread=%d n=%d depth=%d",
+    "zone": "zone thread=%d op=%d ref=%d time=%d value=%g",
 }
 SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d"
 LEVEL = "level process=%d time=%d heap=%d high=%d rss=%d anon=%d file=%d shmem=%d pss=%d swap=%d cgroup=%d limit=%d"
@@ -535,6 +591,8 @@ def dump(p: Profile) -> Iterator[str]:
         yield "mapping process=%d image=%d start=%d end=%d bias=%d" % m
     for i, (name, qualname, filename, line, kind, table) in enumerate(p.codes):
         yield "code %d line=%d kind=%d" % (i, line, kind) + fields(name, qualname, filename, table)
+    for i, (kind, name) in enumerate(p.trace_names):
+        yield "tracename %d kind=%d" % (i, kind) + fields(name)
     for i, frame in enumerate(p.frames):
         yield "frame %d kind=%d ref=%d value=%d" % ((i,) + frame)
     for i, stack in enumerate(p.stacks):

@@ -76,6 +76,11 @@ static void print_where(const struct fm_profile *p)
 		print_field(c->line_table);
 		putchar('\n');
 	}
+	for (size_t i = 0; i < p->trace_names.n; i++) {
+		printf("tracename %zu kind=%u", i, p->trace_names.items[i].kind);
+		print_field(p->trace_names.items[i].name);
+		putchar('\n');
+	}
 	for (size_t i = 0; i < p->frames.n; i++)
 		printf("frame %zu kind=%u ref=%" PRId64 " value=%" PRIu64 "\n", i, p->frames.items[i].kind,
 		       id_or_none(p->frames.items[i].ref), p->frames.items[i].value);
@@ -160,6 +165,15 @@ static void print_tables(const struct fm_profile *p)
 	       p->is_truncated, p->n_damaged_chunks, p->n_undefined_refs, p->n_lost_samples, p->n_lost_memory_events);
 }
 
+static void print_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	struct fm_zone_event ev;
+	printf("trace thread=%u n=%u depth=%" PRIu64 "\n", batch->thread_id, batch->n, batch->depth);
+	while (fm_trace_next(p, batch, &ev) == FM_OK)
+		printf("zone thread=%u op=%u ref=%d time=%" PRIu64 " value=%g\n", ev.thread_id, ev.op, (int)ev.ref,
+		       ev.time_ns, ev.value);
+}
+
 int main(int argc, char **argv)
 {
 	bool sums = argc == 3 && !strcmp(argv[1], "--sums");
@@ -179,6 +193,11 @@ int main(int argc, char **argv)
 	while (fm_reader_next(r, &ev) == FM_OK) {
 		const struct fm_sample *s = &ev.sample;
 		if (ev.type != FM_EVENT_SAMPLE) {
+			if (ev.type == FM_EVENT_TRACE) {
+				if (!sums)
+					print_trace(fm_reader_profile(r), ev.trace);
+				continue;
+			}
 			n_memory++;
 			if (!sums)
 				print_memory_event(&ev);

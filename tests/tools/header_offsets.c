@@ -134,6 +134,7 @@ int main(int argc, char **argv)
 #endif
 #if PY_VERSION_HEX >= 0x030b0000 && PY_VERSION_HEX < 0x030c0000
 	P(frame_is_entry, frame_type, is_entry);
+	P(code_flags, PyCodeObject, co_flags);
 #endif
 #if PY_VERSION_HEX >= 0x030e0000
 	V(first_shim_owner, FRAME_OWNED_BY_INTERPRETER);
@@ -154,6 +155,7 @@ int main(int argc, char **argv)
 	P(interp_gc_collecting, PyInterpreterState, gc.collecting);
 #else
 	P(runtime_gc_collecting, _PyRuntimeState, gc.collecting);
+	P(interp_eval_frame, PyInterpreterState, eval_frame);
 #endif
 	P(object_type, PyObject, ob_type);
 	P(str_length, PyASCIIObject, length);

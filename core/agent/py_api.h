@@ -1,0 +1,95 @@
+// The few functions of CPython that the agent calls, without Python.h: all weak, so that the library still loads into a
+// program that has no Python. Called by threads that hold the GIL only.
+//
+// Layouts are those of the stable ABI (builds with a GIL; module.c refuses others).
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct py_object { // PyObject
+	intptr_t refcount;
+	struct py_object *type;
+};
+
+typedef struct py_object *(*py_function)(struct py_object *self, struct py_object *arg);
+typedef struct py_object *(*py_fast_function)(struct py_object *self, struct py_object *const *args, intptr_t n);
+typedef struct py_object *(*py_vectorcall_function)(struct py_object *self, struct py_object *const *args, size_t n,
+						    struct py_object *names);
+typedef int (*py_trace_function)(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
+
+enum { METH_NOARGS = 4, METH_O = 8, METH_FASTCALL = 0x80 };
+
+struct py_method_def {
+	const char *name;
+	py_function call; // a py_fast_function with METH_FASTCALL
+	int flags;
+	const char *doc;
+};
+
+struct py_type_slot { // PyType_Slot
+	int number;
+	void *value;
+};
+
+struct py_type_spec { // PyType_Spec
+	const char *name;
+	int size, item_size;
+	unsigned flags;
+	struct py_type_slot *slots;
+};
+
+struct py_member_def { // PyMemberDef
+	const char *name;
+	int type;
+	intptr_t offset;
+	int flags;
+	const char *doc;
+};
+
+// Numbers of the stable ABI.
+enum { PY_TP_CALL = 50, PY_TP_DEALLOC = 52, PY_TP_METHODS = 64, PY_TP_REPR = 66, PY_TP_MEMBERS = 72, PY_TP_FREE = 74 };
+enum { PY_BASE_TYPE = 1 << 10, PY_HAVE_VECTORCALL = 1 << 11, PY_HAVE_VERSION_TAG = 1 << 18 };
+enum { PY_MEMBER_SSIZE = 19, PY_MEMBER_READONLY = 1 };
+
+#define FM_PY_WEAK extern __attribute__((weak))
+
+FM_PY_WEAK struct py_object _Py_NoneStruct;
+FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type;
+FM_PY_WEAK struct py_object *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_OSError;
+
+FM_PY_WEAK void Py_IncRef(struct py_object *o);
+FM_PY_WEAK void Py_DecRef(struct py_object *o);
+FM_PY_WEAK struct py_object *PyBool_FromLong(long value);
+FM_PY_WEAK long PyLong_AsLong(struct py_object *o);
+FM_PY_WEAK double PyFloat_AsDouble(struct py_object *o);
+FM_PY_WEAK const char *PyUnicode_AsUTF8AndSize(struct py_object *o, intptr_t *ret_size);
+FM_PY_WEAK void PyErr_SetString(struct py_object *type, const char *text);
+FM_PY_WEAK struct py_object *PyErr_Format(struct py_object *type, const char *format, ...);
+FM_PY_WEAK struct py_object *PyErr_Occurred(void);
+FM_PY_WEAK void PyErr_Clear(void);
+FM_PY_WEAK struct py_object *PyObject_GetAttrString(struct py_object *o, const char *name);
+FM_PY_WEAK struct py_object *PyObject_CallMethod(struct py_object *o, const char *name, const char *format, ...);
+FM_PY_WEAK struct py_object *PyObject_Vectorcall(struct py_object *o, struct py_object *const *args, size_t n,
+						 struct py_object *names); // from 3.9 on
+FM_PY_WEAK struct py_object *PyObject_CallFunction(struct py_object *o, const char *format, ...);
+FM_PY_WEAK struct py_object *PySys_GetObject(const char *name); // borrowed
+FM_PY_WEAK struct py_object *PyDict_New(void);
+FM_PY_WEAK struct py_object *PyDict_GetItemWithError(struct py_object *dict, struct py_object *key); // borrowed
+FM_PY_WEAK int PyDict_SetItem(struct py_object *dict, struct py_object *key, struct py_object *value);
+FM_PY_WEAK intptr_t PyDict_Size(struct py_object *dict);
+FM_PY_WEAK unsigned long PyType_GetFlags(struct py_object *type);
+FM_PY_WEAK struct py_object *PyType_FromSpec(struct py_type_spec *spec);
+FM_PY_WEAK struct py_object *PyVectorcall_Call(struct py_object *o, struct py_object *args, struct py_object *names);
+FM_PY_WEAK void *PyType_GetSlot(struct py_object *type, int slot);
+FM_PY_WEAK struct py_object *PyType_GenericAlloc(struct py_object *type, intptr_t n_items);
+FM_PY_WEAK void *PyThreadState_Get(void);
+FM_PY_WEAK void PyEval_SetProfile(py_trace_function fn, struct py_object *self);
+FM_PY_WEAK void PyEval_SetTrace(py_trace_function fn, struct py_object *self);
+FM_PY_WEAK int PyFrame_GetLineNumber(struct py_object *frame);
+
+static inline struct py_object *py_none(void)
+{
+	Py_IncRef(&_Py_NoneStruct);
+	return &_Py_NoneStruct;
+}

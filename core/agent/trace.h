@@ -1,0 +1,135 @@
+// Traces: what the hooks share. Each thread writes 16-byte events to a ring of its own (wire/trace.h).
+//
+// The hooks run as part of the program, never at signal time: with the GIL held, between two of its steps. They allocate
+// nothing and take no lock. A full ring makes its writer wait for the collector, a second at most; after that
+// events are dropped and counted until half of the ring is free again.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "sigsafe/state.h"
+#include "wire/trace.h"
+
+// Code objects a thread has met, by address. Direct-mapped: two that share a place take turns, and are found again in the
+// process's own table at some 30 ns.
+#define FM_TRACE_CODES 4096 // power of two
+#define FM_TRACE_FUNCTIONS 1024
+
+struct fm_trace_code {
+	uintptr_t code;
+	uintptr_t name, lines; // its parts: an address that is used again for another function has others
+	uint32_t id;           // 0: not to be traced
+	bool is_generator;
+};
+
+struct fm_trace_function {
+	uintptr_t key;
+	uint32_t id;
+};
+
+// One thread's side of its ring. Private memory, zeros in a forked child.
+struct fm_trace_thread {
+	struct fm_wire_event *events;
+	struct fm_wire_trace *control; // NULL: nothing to write to
+	uint64_t head, limit;          // events written, and up to where there is room
+	uint64_t n_lost;               // since the last one that fitted
+	int32_t depth, lowest_depth;   // of open zones; lowest: while events were lost
+	uint32_t armed;                // generation for which this thread has its profile or trace function
+	uintptr_t stack_floor;         // below this the C stack is nearly used up
+	struct fm_trace_code codes[FM_TRACE_CODES];
+	struct fm_trace_function functions[FM_TRACE_FUNCTIONS];
+};
+
+enum fm_trace_flags {
+	FM_TRACE_C_CALLS = 1,
+	FM_TRACE_LINES = 2,
+};
+
+struct fm_trace_state {
+	_Atomic uint32_t is_recording; // there are rings: zones, marks and counters are written
+	_Atomic uint32_t is_on;        // calls are, too
+	_Atomic uint32_t generation; // grows with every start, stop and fork: what was open before is not ours to close
+	uint32_t flags;              // enum fm_trace_flags
+	bool has_cycles;             // stamps are fm_cycles()
+	_Atomic uint32_t next_name_id;
+};
+extern struct fm_trace_state fm_trace;
+
+// Called when the process has joined a capture (also after a fork), and before it joins another one.
+void fm_trace_join(void);
+void fm_trace_forget(void);
+// Asks anew which functions are wanted. No trace runs.
+void fm_trace_forget_codes(void);
+
+// The calling thread's ring, made at its first event; NULL when there is none to be had. errno stays.
+struct fm_trace_thread *fm_trace_open(void);
+// True when there is room for an event now.
+bool fm_trace_make_room(struct fm_trace_thread *t);
+// Tells of a code object. The entry is filled; id 0 when it is not to be traced or could not be told.
+void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code);
+// The id of a new name, told to the collector; 0 when that was not possible.
+uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len);
+
+static inline struct fm_trace_thread *fm_trace_self(void)
+{
+	struct fm_sig_thread *s = fm_sig_self;
+	return FM_LIKELY(s && s->trace && s->owner == &fm_sig_self) ? s->trace : fm_trace_open();
+}
+
+static inline uint64_t fm_trace_stamp(void)
+{
+	return FM_LIKELY(fm_trace.has_cycles) ? fm_cycles() : fm_now_ns();
+}
+
+static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+{
+	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t))
+		return;
+	struct fm_wire_event *e = &t->events[t->head & (FM_WIRE_TRACE_EVENTS - 1)];
+	e->stamp = stamp;
+	e->id = id;
+	e->kind = kind;
+	// Publishes the event: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
+	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
+}
+
+static inline void fm_trace_enter(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
+{
+	t->depth++;
+	fm_trace_push(t, fm_trace_stamp(), kind, id);
+}
+
+static inline void fm_trace_leave(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+{
+	t->depth -= t->depth > 0;
+	fm_trace_push(t, stamp, kind, id);
+}
+
+// What is known of a code object that runs now, and is therefore alive.
+static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *t, uintptr_t code)
+{
+	const struct fm_py_row *row = &fm_sig.python.row;
+	struct fm_trace_code *entry = &t->codes[(code >> 4 ^ code >> 16) & (FM_TRACE_CODES - 1)];
+	if (FM_UNLIKELY(entry->code != code || entry->name != *(const uintptr_t *)(code + row->code_name) ||
+			entry->lines != *(const uintptr_t *)(code + row->code_line_table)))
+		fm_trace_meet_code(t, entry, code);
+	return entry;
+}
+
+// ---- the hooks: each says with a text why it could not be set, NULL = it is ----
+
+// trace_eval.c: CPython up to 3.11, by the frame-evaluation hook of PEP 523.
+const char *fm_trace_eval_start(void);
+void fm_trace_eval_stop(void);
+// trace_monitor.c: from 3.12 on, by sys.monitoring.
+const char *fm_trace_monitor_start(void);
+void fm_trace_monitor_stop(void);
+// trace_profile.c: C calls and lines up to 3.11, thread by thread.
+void fm_trace_profile_arm(struct fm_trace_thread *t);
+struct py_object;
+// trace_function.c: the id of a callable that is not Python code; 0 = not known.
+uint32_t fm_trace_function(struct fm_trace_thread *t, struct py_object *callable);

@@ -1,0 +1,138 @@
+// Callables that are not Python code, named by themselves: functions and methods of C modules, types, and objects that can be
+// called (ufuncs, functions of binding generators). Known by what does not move: the definition of a function or method, the
+// type of anything else.
+#include "agent/py_api.h"
+#include "agent/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TYPE_SUBCLASS (1ul << 31) // Py_TPFLAGS_TYPE_SUBCLASS
+#define HEAP_TYPE (1ul << 9)      // Py_TPFLAGS_HEAPTYPE
+#define MAX_NAME 256
+
+// PyCFunctionObject and PyMethodDescrObject as far as we look. Unchanged from 3.8 to 3.14.
+struct c_function {
+	struct py_object head;
+	const struct py_method_def *def;
+	struct py_object *self, *module;
+};
+struct method_descriptor {
+	struct py_object head;
+	struct py_object *of_type, *name, *qualname;
+	const struct py_method_def *def;
+};
+
+static bool is_type(struct py_object *o)
+{
+	return PyType_GetFlags(o->type) & TYPE_SUBCLASS;
+}
+
+static uintptr_t key_of(struct py_object *o)
+{
+	if (o->type == &PyCFunction_Type)
+		return (uintptr_t)((struct c_function *)o)->def;
+	if (o->type == &PyMethodDescr_Type)
+		return (uintptr_t)((struct method_descriptor *)o)->def;
+	if (o->type == &PyFunction_Type)
+		return 0;
+	if (o->type == &PyMethod_Type) { // bound: what it binds is the second word
+		struct py_object *function = *(struct py_object **)(o + 1);
+		return function && function->type != &PyFunction_Type ? key_of(function) : 0;
+	}
+	// A type is itself. An object is known by its type: objects come and go, and their addresses are used again. Those of
+	// built-in types with names of their own (ufuncs) live as long as their module.
+	if (is_type(o))
+		return (uintptr_t)o;
+	return PyType_GetFlags(o->type) & HEAP_TYPE ? (uintptr_t)o->type : (uintptr_t)o;
+}
+
+// Appends the text of an attribute that is a string; nothing when there is none. Attributes of types and of objects of
+// built-in types only: reading them runs no code of the program.
+static bool append_attribute(char *to, struct py_object *o, const char *attribute)
+{
+	struct py_object *value = o ? PyObject_GetAttrString(o, attribute) : NULL;
+	intptr_t len = 0;
+	const char *text = value ? PyUnicode_AsUTF8AndSize(value, &len) : NULL;
+	size_t have = strlen(to);
+	bool is_done = text && *text;
+	if (is_done)
+		snprintf(to + have, MAX_NAME - have, "%.*s", (int)len, text);
+	if (value)
+		Py_DecRef(value);
+	PyErr_Clear();
+	return is_done;
+}
+
+static void append_type(char *to, struct py_object *type)
+{
+	char module[MAX_NAME] = "";
+	if (append_attribute(module, type, "__module__") && strcmp(module, "builtins") != 0)
+		snprintf(to + strlen(to), MAX_NAME - strlen(to), "%s.", module);
+	append_attribute(to, type, "__qualname__");
+}
+
+static void append_text(char *to, const char *text)
+{
+	snprintf(to + strlen(to), MAX_NAME - strlen(to), "%s", text);
+}
+
+static void name_of(struct py_object *o, char *ret)
+{
+	ret[0] = 0;
+	if (o->type == &PyMethod_Type)
+		o = *(struct py_object **)(o + 1);
+	if (o->type == &PyCFunction_Type) {
+		const struct c_function *f = (const struct c_function *)o;
+		intptr_t len;
+		const char *module = f->module ? PyUnicode_AsUTF8AndSize(f->module, &len) : NULL;
+		PyErr_Clear();
+		if (module) {
+			append_text(ret, module);
+			append_text(ret, ".");
+		} else if (f->self) {
+			append_type(ret, is_type(f->self) ? f->self : f->self->type);
+			append_text(ret, ".");
+		}
+		append_text(ret, f->def->name);
+	} else if (o->type == &PyMethodDescr_Type) {
+		append_type(ret, ((struct method_descriptor *)o)->of_type);
+		append_text(ret, ".");
+		append_text(ret, ((struct method_descriptor *)o)->def->name);
+	} else if (is_type(o)) {
+		append_type(ret, o);
+	} else {
+		append_type(ret, o->type);
+		if (!(PyType_GetFlags(o->type) & HEAP_TYPE)) {
+			append_text(ret, " ");
+			if (!append_attribute(ret, o, "__name__"))
+				ret[strlen(ret) - 1] = 0;
+		}
+	}
+}
+
+uint32_t fm_trace_function(struct fm_trace_thread *t, struct py_object *callable)
+{
+	uintptr_t key = key_of(callable);
+	if (!key)
+		return 0;
+	// Two places: those that share one take turns, and their names are told again under a new id.
+	uintptr_t hash = (key >> 4 ^ key >> 14) * 2;
+	struct fm_trace_function *entries[2] = { &t->functions[hash & (FM_TRACE_FUNCTIONS - 1)],
+						 &t->functions[(hash + 1) & (FM_TRACE_FUNCTIONS - 1)] };
+	for (int i = 0; i < 2; i++)
+		if (FM_LIKELY(entries[i]->key == key))
+			return entries[i]->id;
+	// The program's own exception, if one is on its way, must not be lost to ours.
+	if (PyErr_Occurred())
+		return 0;
+	char name[MAX_NAME];
+	name_of(callable, name);
+	uint32_t id = fm_trace_tell_name(FM_WIRE_NAME_FUNCTION, name, strlen(name));
+	if (!id)
+		return 0;
+	struct fm_trace_function *entry = entries[0]->key ? entries[1] : entries[0];
+	entry->key = key;
+	entry->id = id;
+	return id;
+}

@@ -1,0 +1,209 @@
+// Calls from CPython 3.12 on, by sys.monitoring: the interpreter calls back at the start and end of every function, on all
+// threads. The callbacks are C functions of our module (fast-call convention); they get the code object, no frame is made.
+//
+// Tool 3, or 4 when that is taken: debuggers, coverage tools and cProfile have 0, 1 and 2 to themselves.
+#include "agent/py_api.h"
+#include "agent/trace.h"
+
+#define FIRST_TOOL 3
+#define LAST_TOOL 4
+
+static int tool = -1;
+
+// None is immortal in all versions that have sys.monitoring.
+#define NONE (&_Py_NoneStruct)
+
+// A callback is an object of a type of our own whose vectorcall is the C function itself: what a built-in function would check
+// and unpack at each event is left out, some 4 ns of 23. Only the interpreter gets to see them, so arguments are what they
+// should be.
+#define CALLBACK_ARGUMENTS struct py_object *self, struct py_object *const *args, size_t n, struct py_object *names
+#define IGNORE_REST (void)self, (void)n, (void)names
+
+struct callback {
+	struct py_object head;
+	py_vectorcall_function vectorcall;
+};
+
+static inline struct py_object *enter(struct py_object *code_object, uint32_t kind)
+{
+	struct fm_trace_thread *t = fm_trace_self();
+	if (FM_LIKELY(t != NULL)) {
+		uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
+		if (FM_LIKELY(id != 0))
+			fm_trace_enter(t, kind, id);
+	}
+	return NONE;
+}
+
+static inline struct py_object *leave(struct py_object *code_object)
+{
+	uint64_t stamp = fm_trace_stamp();
+	struct fm_trace_thread *t = fm_trace_self();
+	if (FM_LIKELY(t != NULL)) {
+		uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
+		if (FM_LIKELY(id != 0))
+			fm_trace_leave(t, stamp, FM_WIRE_LEAVE, id);
+	}
+	return NONE;
+}
+
+static struct py_object *on_start(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	return enter(args[0], FM_WIRE_ENTER);
+}
+
+static struct py_object *on_resume(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	return enter(args[0], FM_WIRE_RESUME);
+}
+
+static struct py_object *on_leave(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	return leave(args[0]);
+}
+
+// (code, offset, callable, first argument). It comes before every call; those of Python functions have events of their own,
+// and are not followed by a C_RETURN.
+static struct py_object *on_call(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	struct fm_trace_thread *t = fm_trace_self();
+	uint32_t id = t ? fm_trace_function(t, args[2]) : 0;
+	if (id)
+		fm_trace_enter(t, FM_WIRE_BEGIN, id);
+	return NONE;
+}
+
+static struct py_object *on_c_return(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	uint64_t stamp = fm_trace_stamp();
+	struct fm_trace_thread *t = fm_trace_self();
+	uint32_t id = t ? fm_trace_function(t, args[2]) : 0;
+	if (id)
+		fm_trace_leave(t, stamp, FM_WIRE_END, id);
+	return NONE;
+}
+
+// (code, line)
+static struct py_object *on_line(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	struct fm_trace_thread *t = fm_trace_self();
+	if (t && fm_trace_code(t, (uintptr_t)args[0])->id)
+		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_LINE, (uint32_t)PyLong_AsLong(args[1]));
+	return NONE;
+}
+
+static const struct event {
+	const char *name;
+	py_vectorcall_function callback;
+	uint32_t needs;  // enum fm_trace_flags; 0 = always
+	bool is_implied; // comes with CALL, cannot be asked for
+} events[] = {
+	{ "PY_START", on_start, 0, false },
+	{ "PY_RESUME", on_resume, 0, false },
+	{ "PY_THROW", on_resume, 0, false },
+	{ "PY_RETURN", on_leave, 0, false },
+	{ "PY_YIELD", on_leave, 0, false },
+	{ "PY_UNWIND", on_leave, 0, false },
+	{ "CALL", on_call, FM_TRACE_C_CALLS, false },
+	{ "C_RETURN", on_c_return, FM_TRACE_C_CALLS, true },
+	{ "C_RAISE", on_c_return, FM_TRACE_C_CALLS, true },
+	{ "LINE", on_line, FM_TRACE_LINES, false },
+};
+
+static struct py_object *callback_type;
+
+static bool make_callback_type(void)
+{
+	static struct py_member_def members[] = {
+		{ "__vectorcalloffset__", PY_MEMBER_SSIZE, offsetof(struct callback, vectorcall), PY_MEMBER_READONLY,
+		  NULL },
+		{ NULL, 0, 0, 0, NULL },
+	};
+	static struct py_type_slot slots[] = { { PY_TP_MEMBERS, members }, { PY_TP_CALL, NULL }, { 0, NULL } };
+	static struct py_type_spec spec = { "fathom._agent.Callback", sizeof(struct callback), 0, PY_HAVE_VECTORCALL,
+					    slots };
+	slots[1].value = (void *)PyVectorcall_Call;
+	if (!callback_type)
+		callback_type = PyType_FromSpec(&spec);
+	return callback_type != NULL;
+}
+
+// True when the call went well; an exception is swallowed.
+static bool succeeds(struct py_object *ret)
+{
+	if (ret)
+		Py_DecRef(ret);
+	else
+		PyErr_Clear();
+	return ret != NULL;
+}
+
+static struct py_object *monitoring(void)
+{
+	return PySys_GetObject ? PySys_GetObject("monitoring") : NULL;
+}
+
+static bool register_event(struct py_object *sys_monitoring, struct py_object *names, const struct event *event,
+			   long *set)
+{
+	struct py_object *number = PyObject_GetAttrString(names, event->name);
+	struct callback *callback = (struct callback *)PyType_GenericAlloc(callback_type, 0);
+	if (callback)
+		callback->vectorcall = event->callback;
+	bool is_done =
+		number && callback &&
+		succeeds(PyObject_CallMethod(sys_monitoring, "register_callback", "iOO", tool, number, callback));
+	if (is_done && !event->is_implied)
+		*set |= PyLong_AsLong(number);
+	if (number)
+		Py_DecRef(number);
+	if (callback)
+		Py_DecRef(&callback->head);
+	PyErr_Clear();
+	return is_done;
+}
+
+const char *fm_trace_monitor_start(void)
+{
+	struct py_object *sys_monitoring = monitoring();
+	if (!sys_monitoring)
+		return "this Python has no sys.monitoring";
+	for (tool = FIRST_TOOL; tool <= LAST_TOOL; tool++)
+		if (succeeds(PyObject_CallMethod(sys_monitoring, "use_tool_id", "is", tool, "fathom")))
+			break;
+	if (tool > LAST_TOOL) {
+		tool = -1;
+		return "other tools hold the ids 3 and 4 of sys.monitoring; end one of them first";
+	}
+	struct py_object *names = PyObject_GetAttrString(sys_monitoring, "events");
+	long set = 0;
+	bool is_done = names != NULL && make_callback_type();
+	for (unsigned i = 0; is_done && i < FM_ARRAY_LEN(events); i++)
+		if ((events[i].needs & fm_trace.flags) == events[i].needs)
+			is_done = register_event(sys_monitoring, names, &events[i], &set);
+	if (names)
+		Py_DecRef(names);
+	is_done = is_done && succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "il", tool, set));
+	if (is_done)
+		return NULL;
+	PyErr_Clear();
+	fm_trace_monitor_stop();
+	return "sys.monitoring refused the events of a trace";
+}
+
+void fm_trace_monitor_stop(void)
+{
+	struct py_object *sys_monitoring = monitoring();
+	if (tool < 0 || !sys_monitoring)
+		return;
+	// 3.12 and 3.13 leave events on when the id is given back.
+	succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "ii", tool, 0));
+	succeeds(PyObject_CallMethod(sys_monitoring, "free_tool_id", "i", tool));
+	tool = -1;
+}

@@ -1,0 +1,250 @@
+// What is open is told by the events, so a zone is its name and nothing else: one object serves all threads and any nesting, and
+// asking for it again is a look-up. Names are told to the collector at their first use in each capture.
+//
+// `with` asks the object's type for __enter__ and __exit__ and binds them to the object, which for a method written in C makes an
+// object each time. So each zone has a type of its own, made by the package, whose two attributes are callables that are bound
+// already and know their zone. That makes a zone three times as cheap.
+#include "agent/zone.h"
+
+#include <string.h>
+
+#include "agent/trace.h"
+
+// Ever new names must not fill the program's memory: later ones are made anew at each use.
+#define MAX_NAMES 65536
+#define MAX_ZONES 4096
+
+struct told_id {
+	uint32_t id;
+	uint32_t generation; // of the capture that knows the id
+};
+
+struct name {
+	struct py_object head;
+	struct py_object *text;
+	struct told_id zone, mark, counter;
+};
+
+struct bound { // begins or ends one zone
+	struct py_object head;
+	py_vectorcall_function call;
+	struct name *name;
+};
+
+static struct py_object *name_type, *bound_type;
+static struct py_object *names, *zones; // by text
+static struct py_object *zone_factory;
+
+static uint32_t id_of(struct name *name, struct told_id *told, uint32_t kind)
+{
+	// The generation also grows when call tracing starts and stops; a name is then told once more, which is harmless.
+	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
+	if (FM_LIKELY(told->id && told->generation == generation))
+		return told->id;
+	intptr_t len = 0;
+	const char *text = PyUnicode_AsUTF8AndSize(name->text, &len);
+	told->id = text ? fm_trace_tell_name(kind, text, (size_t)len) : 0;
+	told->generation = generation;
+	return told->id;
+}
+
+static inline struct fm_trace_thread *thread_when_recording(void)
+{
+	return atomic_load_explicit(&fm_trace.is_recording, memory_order_relaxed) ? fm_trace_self() : NULL;
+}
+
+static struct py_object *begin_zone(struct py_object *self, struct py_object *const *args, size_t n,
+				    struct py_object *keywords)
+{
+	(void)args, (void)n, (void)keywords;
+	struct fm_trace_thread *t = thread_when_recording();
+	struct name *name = ((struct bound *)self)->name;
+	uint32_t id = t ? id_of(name, &name->zone, FM_WIRE_NAME_ZONE) : 0;
+	if (id)
+		fm_trace_enter(t, FM_WIRE_BEGIN, id);
+	return py_none();
+}
+
+static struct py_object *end_zone(struct py_object *self, struct py_object *const *args, size_t n,
+				  struct py_object *keywords)
+{
+	(void)args, (void)n, (void)keywords;
+	struct fm_trace_thread *t = thread_when_recording();
+	if (t) {
+		uint64_t stamp = fm_trace_stamp();
+		struct name *name = ((struct bound *)self)->name;
+		uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
+		if (id)
+			fm_trace_leave(t, stamp, FM_WIRE_END, id);
+	}
+	return py_none();
+}
+
+// 3.8 has no vectorcall for types of ours; it comes here.
+static struct py_object *call_bound(struct py_object *self, struct py_object *args, struct py_object *keywords)
+{
+	(void)args, (void)keywords;
+	return ((struct bound *)self)->call(self, NULL, 0, NULL);
+}
+
+static void release(struct py_object *self)
+{
+	struct py_object *type = self->type;
+	((void (*)(void *))PyType_GetSlot(type, PY_TP_FREE))(self);
+	Py_DecRef(type);
+}
+
+static void free_name(struct py_object *self)
+{
+	if (((struct name *)self)->text)
+		Py_DecRef(((struct name *)self)->text);
+	release(self);
+}
+
+static void free_bound(struct py_object *self)
+{
+	if (((struct bound *)self)->name)
+		Py_DecRef(&((struct bound *)self)->name->head);
+	release(self);
+}
+
+int fm_zone_set_up(void)
+{
+	static struct py_member_def members[] = {
+		{ "__vectorcalloffset__", PY_MEMBER_SSIZE, offsetof(struct bound, call), PY_MEMBER_READONLY, NULL },
+		{ NULL, 0, 0, 0, NULL },
+	};
+	static struct py_type_slot bound_slots[] = {
+		{ PY_TP_CALL, call_bound }, { PY_TP_DEALLOC, free_bound }, { PY_TP_MEMBERS, members }, { 0, NULL }
+	};
+	static struct py_type_slot name_slots[] = { { PY_TP_DEALLOC, free_name }, { 0, NULL } };
+	static struct py_type_spec bound_spec = { "fathom._agent.Bound", sizeof(struct bound), 0, PY_HAVE_VECTORCALL,
+						  bound_slots };
+	static struct py_type_spec name_spec = { "fathom._agent.Name", sizeof(struct name), 0, 0, name_slots };
+	if (names)
+		return 0; // a second interpreter
+	if (fm_sig.has_python ? fm_sig.python.row.minor == 8 : !PyObject_Vectorcall)
+		bound_spec.flags = 0;
+	bound_type = PyType_FromSpec(&bound_spec);
+	name_type = PyType_FromSpec(&name_spec);
+	names = PyDict_New();
+	zones = PyDict_New();
+	return bound_type && name_type && names && zones ? 0 : -1;
+}
+
+// The name's object: the one there is, or a new one. A new reference; NULL with an exception set.
+static struct name *get_name(struct py_object *text)
+{
+	struct py_object *known = PyDict_GetItemWithError(names, text);
+	if (FM_LIKELY(known != NULL)) {
+		Py_IncRef(known);
+		return (struct name *)known;
+	}
+	if (PyErr_Occurred())
+		return NULL;
+	intptr_t len;
+	if (!PyUnicode_AsUTF8AndSize(text, &len)) {
+		PyErr_Clear();
+		PyErr_Format(PyExc_TypeError, "the name of a zone, mark or counter is a text, not %R", text);
+		return NULL;
+	}
+	struct name *name = (struct name *)PyType_GenericAlloc(name_type, 0);
+	if (!name)
+		return NULL;
+	Py_IncRef(text);
+	name->text = text;
+	if (PyDict_Size(names) < MAX_NAMES && PyDict_SetItem(names, text, &name->head) != 0) {
+		Py_DecRef(&name->head);
+		return NULL;
+	}
+	return name;
+}
+
+static struct bound *bind(struct name *name, py_vectorcall_function call)
+{
+	struct bound *bound = (struct bound *)PyType_GenericAlloc(bound_type, 0);
+	if (bound) {
+		bound->call = call;
+		bound->name = name;
+		Py_IncRef(&name->head);
+	}
+	return bound;
+}
+
+static struct py_object *make_zone(struct py_object *text)
+{
+	struct name *name = get_name(text);
+	if (!name)
+		return NULL;
+	struct bound *begin = bind(name, begin_zone), *end = bind(name, end_zone);
+	struct py_object *zone = NULL;
+	if (begin && end && zone_factory)
+		zone = PyObject_CallFunction(zone_factory, "OO", begin, end);
+	else if (!PyErr_Occurred())
+		PyErr_SetString(PyExc_RuntimeError, "the fathom package has not set up its zones");
+	if (zone && PyDict_Size(zones) < MAX_ZONES && PyDict_SetItem(zones, text, zone) != 0) {
+		Py_DecRef(zone);
+		zone = NULL;
+	}
+	if (begin)
+		Py_DecRef(&begin->head);
+	if (end)
+		Py_DecRef(&end->head);
+	Py_DecRef(&name->head);
+	return zone;
+}
+
+struct py_object *fm_zone_get(struct py_object *self, struct py_object *name)
+{
+	(void)self;
+	struct py_object *zone = PyDict_GetItemWithError(zones, name);
+	if (FM_UNLIKELY(zone == NULL))
+		return PyErr_Occurred() ? NULL : make_zone(name);
+	Py_IncRef(zone);
+	return zone;
+}
+
+struct py_object *fm_zone_use_factory(struct py_object *self, struct py_object *factory)
+{
+	(void)self;
+	Py_IncRef(factory);
+	zone_factory = factory;
+	return py_none();
+}
+
+struct py_object *fm_zone_mark(struct py_object *self, struct py_object *text)
+{
+	(void)self;
+	struct name *name = get_name(text);
+	if (!name)
+		return NULL;
+	struct fm_trace_thread *t = thread_when_recording();
+	uint32_t id = t ? id_of(name, &name->mark, FM_WIRE_NAME_MARK) : 0;
+	if (id)
+		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_MARK, id);
+	Py_DecRef(&name->head);
+	return py_none();
+}
+
+struct py_object *fm_zone_counter(struct py_object *self, struct py_object *const *args, intptr_t n)
+{
+	(void)self;
+	if (n != 2)
+		return PyErr_Format(PyExc_TypeError, "counter() takes a name and a number (%zd arguments given)", n);
+	double value = PyFloat_AsDouble(args[1]);
+	if (value == -1 && PyErr_Occurred())
+		return NULL;
+	struct name *name = get_name(args[0]);
+	if (!name)
+		return NULL;
+	struct fm_trace_thread *t = thread_when_recording();
+	uint32_t id = t ? id_of(name, &name->counter, FM_WIRE_NAME_COUNTER) : 0;
+	if (id) {
+		uint64_t bits;
+		memcpy(&bits, &value, sizeof(bits));
+		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_COUNTER, id);
+		fm_trace_push(t, bits, FM_WIRE_VALUE, 0);
+	}
+	Py_DecRef(&name->head);
+	return py_none();
+}

@@ -1,0 +1,106 @@
+// fathom collect-for PID: the collector of a program that runs already and joins by itself (python -m fathom, fathom.Profiler).
+// Not for people, so it is not in the table of commands that help prints.
+//
+// It leaves the program's family of processes at once: a program that waits for its children must not meet one it never
+// started. It says on standard output "ring PATH" when it can be joined, or "error TEXT"; and "done" when the file is whole.
+// It ends when the process does, or when anything comes in on standard input.
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/capture_options.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "render/calls.h"
+#include "render/render.h"
+
+static void say_ring(const char *ring_path)
+{
+	printf("ring %s\n", ring_path);
+	fflush(stdout);
+}
+
+static int refuse(const struct fm_diag *diag)
+{
+	printf("error %s\n", diag->text);
+	fflush(stdout);
+	return FM_EXIT_FAILED;
+}
+
+static int collect(struct fm_capture_options *capture, const char *format, const char *also_as, bool has_table)
+{
+	struct fm_diag diag;
+	struct fm_capture_result result;
+	if (fm_capture_run(capture, &result, &diag))
+		return refuse(&diag);
+	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
+	int exit_code = FM_EXIT_OK;
+	if (also_as && fm_render_write(format, capture->output_path, also_as, &view, &diag)) {
+		fm_say("%s", diag.text);
+		exit_code = FM_EXIT_FAILED;
+	}
+	if (has_table && fm_calls_write(stderr, capture->output_path, &view, &diag)) {
+		fm_say("%s", diag.text);
+		exit_code = FM_EXIT_FAILED;
+	}
+	puts("done");
+	return exit_code;
+}
+
+int fm_cmd_collect_for(int argc, char **argv)
+{
+	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
+	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL, *sources_dir = NULL;
+	bool has_table = false;
+	flags.engine = "ticker"; // the only one that can be started late
+	const struct fm_option options[] = {
+		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
+		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },
+		{ "also-as", 0, FM_OPT_TEXT, &also_as, "FILE", "write it in that format, too" },
+		{ "table", 0, FM_OPT_FLAG, &has_table, NULL, "print the calls on standard error at the end" },
+		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time" },
+		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
+		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
+		{ "sources", 0, FM_OPT_TEXT, &sources_dir, "DIR", "texts of sources that are no files by their names" },
+		{ 0 },
+	};
+	const struct fm_usage usage = {
+		.command = "collect-for",
+		.operands = "PID [COMMAND...]",
+		.about = "Collect what a running program writes that joins by itself.",
+		.options = options,
+		.stop_at_first_operand = true,
+		.min_operands = 1,
+		.max_operands = UINT_MAX,
+		.missing_operand = "name the process",
+	};
+	struct fm_operands ops;
+	int exit_code;
+	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
+		return exit_code;
+	struct fm_diag diag;
+	struct fm_capture_options capture = { .argv = ops.v + 1, .output_path = output, .sources_dir = sources_dir };
+	if (fm_capture_flags_apply(&flags, &capture, &diag))
+		return refuse(&diag);
+	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
+	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
+	capture.stop_fd = STDIN_FILENO;
+	capture.on_ready = say_ring;
+	if (!capture.beside_pid) {
+		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);
+		return refuse(&diag);
+	}
+	pid_t child = fork();
+	if (child < 0) {
+		fm_diag_set(&diag, FM_E_REFUSED, "cannot start a process: %m");
+		return refuse(&diag);
+	}
+	if (child > 0)
+		_exit(0);
+	setsid();
+	return collect(&capture, format, also_as, has_table);
+}

@@ -1,0 +1,182 @@
+// The table of calls, for people: what `python -m fathom` prints at its end and `fathom report` shows of a trace.
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/trace.h"
+#include "base/cleanup.h"
+#include "render/calls.h"
+#include "render/formats.h"
+#include "render/label.h"
+#include "render/style.h"
+
+#define DEFAULT_ROWS 15
+#define NUMBER_COLUMNS 58 // all columns but the name
+#define LINE_COLUMNS 36
+
+static void put_time(FILE *out, uint64_t ns)
+{
+	double s = (double)ns * 1e-9;
+	if (s >= 100)
+		fprintf(out, "%8.1f s", s);
+	else if (s >= 1)
+		fprintf(out, "%8.3f s", s);
+	else if (s >= 1e-3)
+		fprintf(out, "%7.2f ms", s * 1e3);
+	else
+		fprintf(out, "%7.2f us", s * 1e6);
+}
+
+static void append_file(struct fm_buf *to, struct fm_str file, uint32_t line, bool has_full_names)
+{
+	uint32_t from = 0;
+	for (uint32_t i = file.len; !has_full_names && i > 0 && !from; i--)
+		from = file.p[i - 1] == '/' ? i : 0;
+	fm_buf_bytes(to, file.p + from, file.len - from);
+	fm_buf_printf(to, ":%u", line);
+}
+
+static void append_name(struct fm_buf *to, const struct fm_trace_function *f, bool has_full_names)
+{
+	fm_buf_bytes(to, f->name.p, f->name.len);
+	if (f->kind == FM_TRACE_PYTHON) {
+		fm_buf_str(to, " (");
+		append_file(to, f->file, f->line, has_full_names);
+		fm_buf_u8(to, ')');
+	} else if (f->kind == FM_TRACE_ZONE) {
+		fm_buf_str(to, " (zone)");
+	}
+}
+
+static void put_row(const struct fm_style *s, const struct fm_trace_function *f, bool has_full_names)
+{
+	fprintf(s->out, "%12" PRIu64 " ", f->n_calls);
+	put_time(s->out, f->total_ns);
+	fputc(' ', s->out);
+	put_time(s->out, f->own_ns);
+	fputc(' ', s->out);
+	put_time(s->out, f->n_spans ? fm_trace_percentile(f, 0.5) : 0);
+	fputc(' ', s->out);
+	put_time(s->out, f->max_ns);
+	fputs("  ", s->out);
+	struct fm_buf name = { 0 };
+	append_name(&name, f, has_full_names);
+	unsigned width = s->width > NUMBER_COLUMNS + 20 ? s->width - NUMBER_COLUMNS : 20;
+	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, width, false);
+	fm_buf_deinit(&name);
+	fputc('\n', s->out);
+}
+
+struct line_key {
+	uint64_t own_ns;
+	uint32_t idx;
+};
+
+static int compare_lines(const void *a, const void *b)
+{
+	const struct line_key *x = a, *y = b;
+	if (x->own_ns != y->own_ns)
+		return x->own_ns < y->own_ns ? 1 : -1;
+	return x->idx < y->idx ? -1 : 1;
+}
+
+// The text of a line of a source file, without what it is indented by; "" when it is not kept.
+static struct fm_str source_line(const struct fm_profile *p, struct fm_str file, uint32_t number)
+{
+	for (size_t i = 0; i < p->sources.n; i++) {
+		if (!fm_str_eq(p->sources.items[i].filename, file))
+			continue;
+		const char *at = p->sources.items[i].text.p, *end = at + p->sources.items[i].text.len;
+		for (; number > 1 && at; number--) {
+			at = memchr(at, '\n', (size_t)(end - at));
+			at = at ? at + 1 : NULL;
+		}
+		if (!at)
+			break;
+		while (at < end && (*at == ' ' || *at == '\t'))
+			at++;
+		const char *stop = memchr(at, '\n', (size_t)(end - at));
+		return (struct fm_str){ at, (uint32_t)((stop ? stop : end) - at) };
+	}
+	return (struct fm_str){ "", 0 };
+}
+
+static void print_lines(const struct fm_style *s, const struct fm_trace_stats *stats,
+			const struct fm_view_options *options)
+{
+	_cleanup_free_ struct line_key *keys = fm_realloc_array(NULL, stats->lines.n, sizeof(*keys));
+	for (uint32_t i = 0; i < stats->lines.n; i++)
+		keys[i] = (struct line_key){ stats->lines.items[i].own_ns, i };
+	qsort(keys, stats->lines.n, sizeof(*keys), compare_lines);
+	fputs("\n        hits      total        own  line\n", s->out);
+	size_t n_rows = FM_MIN(stats->lines.n, options->n_top ? options->n_top : (size_t)DEFAULT_ROWS);
+	for (size_t i = 0; i < n_rows; i++) {
+		const struct fm_trace_line *line = &stats->lines.items[keys[i].idx];
+		const struct fm_trace_function *f = &stats->functions.items[line->function];
+		fprintf(s->out, "%12" PRIu64 " ", line->n_hits);
+		put_time(s->out, line->total_ns);
+		fputc(' ', s->out);
+		put_time(s->out, line->own_ns);
+		fputs("  ", s->out);
+		struct fm_buf text = { 0 };
+		struct fm_str source = source_line(stats->profile, f->file, line->line);
+		append_file(&text, f->file, line->line, options->full_filenames);
+		fm_buf_str(&text, "  ");
+		fm_buf_bytes(&text, source.p, source.len);
+		fm_style_fit(s, (struct fm_str){ (const char *)text.data, (uint32_t)text.len },
+			     s->width > LINE_COLUMNS + 20 ? s->width - LINE_COLUMNS : 20, false);
+		fm_buf_deinit(&text);
+		fputc('\n', s->out);
+	}
+}
+
+void fm_calls_print(const struct fm_style *s, const struct fm_trace_stats *stats, const struct fm_view_options *options)
+{
+	char count[32], count2[32];
+	uint64_t region_ns = 0, outside_ns = 0;
+	size_t n_threads = 0;
+	for (size_t i = 0; i < stats->threads.n; i++) {
+		region_ns += stats->threads.items[i].region_ns;
+		outside_ns += stats->threads.items[i].outside_ns;
+		n_threads += stats->threads.items[i].n_events > 0;
+	}
+	fprintf(s->out, "%s calls of %s functions on %zu thread%s, ", fm_style_count(stats->n_calls, count),
+		fm_style_count(stats->functions.n, count2), n_threads, n_threads == 1 ? "" : "s");
+	fprintf(s->out, "%.3f s traced", (double)region_ns * 1e-9);
+	if (outside_ns > region_ns / 1000)
+		fprintf(s->out, ", %.3f s of it outside of traced functions", (double)outside_ns * 1e-9);
+	fputs(".\n", s->out);
+	if (stats->n_lost)
+		fprintf(s->out, "%s events were lost; counts and times are too low by these.\n",
+			fm_style_count(stats->n_lost, count));
+	if (!stats->functions.n)
+		return;
+	fputs("\n       calls      total        own     median    longest  function\n", s->out);
+	uint32_t *order = fm_trace_sorted(stats, FM_TRACE_BY_OWN);
+	size_t n_rows = FM_MIN(stats->functions.n, options->n_top ? options->n_top : (size_t)DEFAULT_ROWS);
+	for (size_t i = 0; i < n_rows; i++)
+		put_row(s, &stats->functions.items[order[i]], options->full_filenames);
+	if (n_rows < stats->functions.n)
+		fprintf(s->out, "  ... and %s more\n", fm_style_count(stats->functions.n - n_rows, count));
+	free(order);
+	if (stats->lines.n)
+		print_lines(s, stats, options);
+}
+
+enum fm_err fm_calls_write(FILE *out, const char *path, const struct fm_view_options *options, struct fm_diag *diag)
+{
+	struct fm_trace_stats *stats;
+	enum fm_err err = fm_trace_stats_read(path, &stats, diag);
+	if (err)
+		return err;
+	struct fm_style style;
+	fm_style_init(&style, out, options);
+	fm_calls_print(&style, stats, options);
+	fm_trace_stats_free(stats);
+	return FM_OK;
+}
+
+enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
+{
+	return fm_calls_write(out, a->path, &a->options, diag);
+}

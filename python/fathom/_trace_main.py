@@ -1,0 +1,209 @@
+"""`python -m fathom SCRIPT`: runs a script or module with every call traced, as `python -m cProfile` does."""
+
+import _thread
+import io
+import os
+import sys
+import threading
+import types
+from typing import Any, Callable, List, NoReturn, Optional, Tuple
+
+from fathom import _session, _trace
+
+USAGE = """\
+usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
+       python -m fathom COMMAND ...        (the same as 'fathom COMMAND ...')
+
+Runs a script or module and records every Python call with its times, on all threads, and samples of the native code below.
+
+  -o FILE       where to write: FILE.fathom, or with FILE.prof what cProfile would write, too (default: NAME.fathom)
+  -p            only between Profiler().enable() and disable() (from fathom import Profiler)
+  -l            every line, too
+  --calls c     calls of C functions, too
+  --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
+  --exclude P   no functions of files that match; their time is their callers'
+  --rate HZ     samples per second of CPU time (default 1000)
+  --quiet       no table at the end
+  -m MODULE     run a module, as python -m does
+  -h, --help    this text
+
+Examples:
+  python -m fathom script.py --its-own-option
+  python -m fathom -o run.prof -m package.module && snakeviz run.prof
+  python -m fathom -p -l -m pytest tests/test_x.py::test_y
+"""
+
+
+class _Options:
+    output: Optional[str] = None
+    rate: Optional[str] = None
+    is_partial = False
+    has_lines = False
+    has_c_calls = False
+    is_quiet = False
+    module: Optional[str] = None
+
+    def __init__(self) -> None:
+        self.include: List[str] = []
+        self.exclude: List[str] = []
+        self.target: List[str] = []
+
+
+def _fail(text: str) -> NoReturn:
+    print("fathom: %s; 'python -m fathom --help' has examples" % text, file=sys.stderr)
+    sys.exit(2)
+
+
+def _parse(args: List[str]) -> _Options:
+    options = _Options()
+    rest = list(args)
+
+    def value(option: str, attached: str) -> str:
+        if attached:
+            return attached
+        if not rest:
+            _fail("%s wants a value" % option)
+        return rest.pop(0)
+
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        option = rest.pop(0)
+        name, equals, attached = option.partition("=")
+        if option in ("-h", "--help"):
+            print(USAGE, end="")
+            sys.exit(0)
+        elif option == "--":
+            break
+        elif name in ("-o", "--output"):
+            options.output = value(name, attached)
+        elif name in ("-r", "--rate"):
+            options.rate = value(name, attached)
+        elif name == "--calls":
+            if value(name, attached) not in ("c", "C"):
+                _fail("--calls takes 'c'")
+            options.has_c_calls = True
+        elif name == "--include":
+            options.include.append(value(name, attached))
+        elif name == "--exclude":
+            options.exclude.append(value(name, attached))
+        elif option in ("-p", "--partial"):
+            options.is_partial = True
+        elif option in ("-l", "--lines"):
+            options.has_lines = True
+        elif option == "-pl" or option == "-lp":
+            options.is_partial = options.has_lines = True
+        elif option in ("-q", "--quiet"):
+            options.is_quiet = True
+        elif name == "-m":
+            options.module = value(name, attached)
+            break  # what follows is the module's
+        else:
+            _fail("there is no option %s" % option)
+    if options.module is None:
+        if not rest:
+            _fail("name a script, or a module with -m")
+        options.target = rest
+    else:
+        options.target = [options.module] + rest
+    return options
+
+
+def _script(path: str) -> Tuple[Callable[[], None], str]:
+    try:
+        with io.open_code(os.path.abspath(path)) as file:
+            text = file.read()
+    except OSError as error:
+        print("fathom: cannot open %s: %s" % (path, error.strerror), file=sys.stderr)
+        sys.exit(2)
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None, __cached__=None)
+    sys.path[0] = os.path.dirname(os.path.abspath(path))
+
+    def run() -> None:
+        code = compile(text, path, "exec", dont_inherit=True)
+        sys.modules["__main__"] = main
+        _traced(lambda: exec(code, main.__dict__))
+
+    return run, os.path.splitext(os.path.basename(path))[0]
+
+
+def _module(name: str) -> Tuple[Callable[[], None], str]:
+    import runpy
+
+    sys.path[0] = os.getcwd()
+
+    def run() -> None:
+        _traced(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True))
+
+    return run, name.rpartition(".")[2]
+
+
+_flags: Optional[int] = None  # of a trace of the whole program
+
+
+def _traced(program: Callable[[], Any]) -> None:
+    """Runs it with nothing of ours between the start of the trace and the program."""
+    if _flags is None:
+        program()
+        return
+    _session.begin_calls(_flags)
+    try:
+        program()
+    finally:
+        _wait_for_threads()
+        _session.end_calls()
+
+
+def _wait_for_threads() -> None:
+    """As the interpreter does when the main thread is done: what other threads still do belongs to the trace."""
+    if _thread._count() == 0:
+        return  # nobody to ask, and no call of ours in the trace
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _without_our_frames(error: BaseException) -> Any:
+    """Its traceback from the program's own code on."""
+    at = error.__traceback__
+    here = os.path.dirname(os.path.abspath(__file__))
+    while at is not None and os.path.dirname(os.path.abspath(at.tb_frame.f_code.co_filename)) == here:
+        at = at.tb_next
+    return at
+
+
+def main(args: List[str]) -> int:
+    global _flags
+    options = _parse(args)
+    sys.argv[:] = options.target
+    run, name = _script(options.target[0]) if options.module is None else _module(options.module)
+    output = options.output or name + ".fathom"
+    collector: List[str] = []
+    if os.path.splitext(output)[1] in (".prof", ".pstats"):
+        collector += ["--format", "pstats", "--also-as", output]
+        output = os.path.splitext(output)[0] + ".fathom"
+    if options.rate:
+        collector += ["--rate", options.rate]
+    if not options.is_quiet:
+        collector.append("--table")
+    flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)
+    try:
+        _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args)
+    except (RuntimeError, FileNotFoundError) as error:
+        print("fathom: %s" % error, file=sys.stderr)
+        return 1
+    _trace.set_default_flags(flags)
+    _session.set_filter(options.include, options.exclude)
+    if not options.is_partial:
+        _flags = flags
+    try:
+        run()
+    except (SystemExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        error.__traceback__ = _without_our_frames(error)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    finally:
+        sys.stdout.flush()
+        _session.close_session()
+    return 0

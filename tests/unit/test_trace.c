@@ -1,0 +1,264 @@
+#include "test.h"
+
+#include <unistd.h>
+
+#include "aggregate/trace.h"
+#include "format/writer.h"
+#include "format/zones.h"
+
+static char path[64];
+
+static struct fm_writer *open_writer(void)
+{
+	struct fm_writer *w;
+	struct fm_diag diag;
+	snprintf(path, sizeof(path), "/tmp/fathom-test-%d.fathom", (int)getpid());
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	struct fm_process_info process = { .pid = 7 };
+	fm_writer_process(w, &process);
+	return w;
+}
+
+static uint32_t code(struct fm_writer *w, const char *name, uint32_t line)
+{
+	struct fm_code_info info = {
+		.name = fm_str_of(name), .qualname = fm_str_of(name), .filename = FM_STR_LIT("a.py"), .first_line = line
+	};
+	return fm_writer_code(w, &info);
+}
+
+static void give(struct fm_writer *w, struct fm_zone_encoder *e, uint32_t thread)
+{
+	struct fm_buf body = { 0 };
+	CHECK(fm_zone_encoder_take(e, thread, &body));
+	fm_writer_trace(w, thread, body.data, body.len);
+	CHECK_EQ(fm_writer_flush(w), FM_OK);
+	fm_buf_deinit(&body);
+}
+
+static struct fm_trace_stats *close_and_read(struct fm_writer *w)
+{
+	struct fm_diag diag;
+	struct fm_trace_stats *s;
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	CHECK_EQ(fm_trace_stats_read(path, &s, &diag), FM_OK);
+	unlink(path);
+	return s;
+}
+
+static const struct fm_trace_function *function(const struct fm_trace_stats *s, const char *name)
+{
+	for (size_t i = 0; i < s->functions.n; i++)
+		if (fm_str_eq(s->functions.items[i].name, fm_str_of(name)))
+			return &s->functions.items[i];
+	printf("no function %s\n", name);
+	CHECK(false);
+	return NULL;
+}
+
+#define PUT(op, ref, ns) fm_zone_encode(&e, FM_ZONE_##op, ref, ns, 0)
+
+TEST(an_encoded_batch_reads_back)
+{
+	static const struct fm_zone_event events[] = {
+		{ 3, FM_ZONE_NOTE, FM_ZONE_ON, 1000, 0 },
+		{ 3, FM_ZONE_ENTER, 5, 1000, 0 },
+		{ 3, FM_ZONE_ENTER, FM_NO_ID, 1007, 0 },
+		{ 3, FM_ZONE_LINE, 70000, 1007, 0 },
+		{ 3, FM_ZONE_BEGIN, 2, 90000000000, 0 },
+		{ 3, FM_ZONE_COUNTER, 1, 90000000001, -2.5 },
+		{ 3, FM_ZONE_LEAVE, 0, 90000000001, 0 },
+		{ 3, FM_ZONE_MARK, 0, 90000000002, 0 },
+		{ 3, FM_ZONE_NOTE, FM_ZONE_LOST, 90000000002, 12 },
+		{ 3, FM_ZONE_RESUME, 9, 90000000003, 0 },
+	};
+	struct fm_zone_encoder e = { 0 };
+	for (size_t i = 0; i < FM_ARRAY_LEN(events); i++)
+		fm_zone_encode(&e, events[i].op, events[i].ref, events[i].time_ns, events[i].value);
+	CHECK_EQ(e.open.n, 3);
+	struct fm_buf body = { 0 };
+	CHECK(fm_zone_encoder_take(&e, 3, &body));
+	CHECK(!fm_zone_encoder_take(&e, 3, &body));
+	struct fm_cursor c = fm_cursor_over(body.data, body.len);
+	struct fm_zone_batch batch;
+	CHECK_EQ(fm_zones_get(&c, &batch), FM_OK);
+	CHECK_EQ(batch.depth, 0);
+	struct fm_zone_event ev;
+	for (size_t i = 0; i < FM_ARRAY_LEN(events); i++) {
+		CHECK_EQ(fm_zone_batch_next(&batch, &ev), FM_OK);
+		CHECK(ev.thread_id == 3 && ev.op == events[i].op && ev.time_ns == events[i].time_ns);
+		CHECK(ev.ref == events[i].ref && ev.value == events[i].value);
+	}
+	CHECK_EQ(fm_zone_batch_next(&batch, &ev), FM_E_END);
+	// The next batch lists what is open.
+	body.len = 0;
+	fm_zone_encode(&e, FM_ZONE_LEAVE, 0, 90000000004, 0);
+	CHECK(fm_zone_encoder_take(&e, 3, &body));
+	c = fm_cursor_over(body.data, body.len);
+	CHECK_EQ(fm_zones_get(&c, &batch), FM_OK);
+	CHECK_EQ(batch.depth, 3);
+	CHECK_EQ(batch.n_listed, 3);
+	CHECK_EQ(fm_cursor_varint(&batch.listed), fm_zone_ref_of(FM_ZONE_ENTER, 5));
+	CHECK_EQ(fm_cursor_varint(&batch.listed), fm_zone_ref_of(FM_ZONE_ENTER, FM_NO_ID));
+	CHECK_EQ(fm_zone_ref_id(fm_zone_ref_of(FM_ZONE_ENTER, FM_NO_ID)), FM_NO_ID);
+	CHECK_EQ(fm_cursor_varint(&batch.listed), fm_zone_ref_of(FM_ZONE_RESUME, 9));
+	fm_buf_deinit(&body);
+	fm_zone_encoder_deinit(&e);
+}
+
+TEST(a_cut_batch_is_no_batch)
+{
+	struct fm_zone_encoder e = { 0 };
+	struct fm_buf body = { 0 };
+	for (int i = 0; i < 100; i++)
+		PUT(ENTER, (uint32_t)i, 1000u + (unsigned)i);
+	CHECK(fm_zone_encoder_take(&e, 0, &body));
+	for (size_t len = 0; len < body.len; len++) {
+		struct fm_cursor c = fm_cursor_over(body.data, len);
+		struct fm_zone_batch batch;
+		struct fm_zone_event ev;
+		if (fm_zones_get(&c, &batch))
+			continue;
+		unsigned n = 0;
+		enum fm_err err;
+		while (!(err = fm_zone_batch_next(&batch, &ev)))
+			CHECK_EQ(ev.ref, n++);
+		CHECK(err == FM_E_TRUNCATED && n < 100);
+	}
+	fm_buf_deinit(&body);
+	fm_zone_encoder_deinit(&e);
+}
+
+// main [0, 100): f [10, 60): f [20, 30); g [40, 50). Then f [70, 80) by main.
+TEST(times_and_recursion)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, 0, 7, 0), m = code(w, "main", 1), f = code(w, "f", 5),
+		 g = code(w, "g", 9);
+	struct fm_zone_encoder e = { 0 };
+	fm_zone_encode(&e, FM_ZONE_NOTE, FM_ZONE_ON, 90, 0);
+	PUT(ENTER, m, 100), PUT(ENTER, f, 110), PUT(ENTER, f, 120), PUT(LEAVE, 0, 130);
+	PUT(ENTER, g, 140), PUT(LEAVE, 0, 150), PUT(LEAVE, 0, 160);
+	PUT(ENTER, f, 170), PUT(LEAVE, 0, 180), PUT(LEAVE, 0, 200);
+	fm_zone_encode(&e, FM_ZONE_NOTE, FM_ZONE_OFF, 205, 0);
+	give(w, &e, thread);
+	struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_trace_function *fm = function(s, "main"), *ff = function(s, "f"), *fg = function(s, "g");
+	CHECK_EQ(fm->total_ns, 100);
+	CHECK_EQ(fm->own_ns, 40);
+	CHECK_EQ(ff->n_calls, 3);
+	CHECK_EQ(ff->n_recursive, 1);
+	CHECK_EQ(ff->total_ns, 60); // the inner one is inside the outer one
+	CHECK_EQ(ff->own_ns, 50);
+	CHECK_EQ(ff->min_ns, 10);
+	CHECK_EQ(ff->max_ns, 50);
+	CHECK_EQ(fg->own_ns, 10);
+	CHECK_EQ(s->threads.items[thread].region_ns, 115);
+	CHECK_EQ(s->threads.items[thread].outside_ns, 15);
+	CHECK_EQ(fm->own_ns + ff->own_ns + fg->own_ns + s->threads.items[thread].outside_ns, 115);
+	for (size_t i = 0; i < s->edges.n; i++) {
+		const struct fm_trace_edge *edge = &s->edges.items[i];
+		if (edge->callee == (uint32_t)(ff - s->functions.items) &&
+		    edge->caller == (uint32_t)(fm - s->functions.items)) {
+			CHECK_EQ(edge->n_calls, 2);
+			CHECK_EQ(edge->total_ns, 60);
+			CHECK_EQ(edge->own_ns, 40);
+		}
+	}
+	fm_trace_stats_free(s);
+	fm_zone_encoder_deinit(&e);
+}
+
+// Two threads are in one function at the same time: neither is the other's recursion.
+TEST(threads_do_not_mix)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t f = code(w, "f", 5), threads[2];
+	struct fm_zone_encoder all[2];
+	memset(all, 0, sizeof(all));
+	for (int i = 0; i < 2; i++) {
+		threads[i] = fm_writer_thread(w, 0, 7u + (unsigned)i, 0);
+		fm_zone_encode(&all[i], FM_ZONE_ENTER, f, 100, 0);
+		give(w, &all[i], threads[i]);
+	}
+	for (int i = 0; i < 2; i++) {
+		fm_zone_encode(&all[i], FM_ZONE_LEAVE, 0, 200, 0);
+		give(w, &all[i], threads[i]);
+		fm_zone_encoder_deinit(&all[i]);
+	}
+	struct fm_trace_stats *s = close_and_read(w);
+	CHECK_EQ(function(s, "f")->n_recursive, 0);
+	CHECK_EQ(function(s, "f")->total_ns, 200);
+	fm_trace_stats_free(s);
+}
+
+TEST(resumed_generators_are_no_calls)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, 0, 7, 0), g = code(w, "g", 9);
+	struct fm_zone_encoder e = { 0 };
+	PUT(ENTER, g, 100), PUT(LEAVE, 0, 110), PUT(RESUME, g, 150), PUT(LEAVE, 0, 170);
+	give(w, &e, thread);
+	struct fm_trace_stats *s = close_and_read(w);
+	CHECK_EQ(function(s, "g")->n_calls, 1);
+	CHECK_EQ(function(s, "g")->n_spans, 2);
+	CHECK_EQ(function(s, "g")->own_ns, 30);
+	fm_trace_stats_free(s);
+	fm_zone_encoder_deinit(&e);
+}
+
+// A chunk in the middle is damaged: what is open afterwards is known from the next batch, and its end is no surprise.
+TEST(a_lost_part_leaves_the_rest_in_step)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, 0, 7, 0), m = code(w, "main", 1), f = code(w, "f", 5),
+		 g = code(w, "g", 9);
+	struct fm_zone_encoder e = { 0 };
+	PUT(ENTER, m, 100);
+	give(w, &e, thread);
+	uint64_t before = fm_writer_bytes(w);
+	PUT(ENTER, f, 110), PUT(ENTER, g, 120);
+	give(w, &e, thread);
+	uint64_t after = fm_writer_bytes(w);
+	PUT(LEAVE, 0, 130), PUT(LEAVE, 0, 140), PUT(LEAVE, 0, 150);
+	give(w, &e, thread);
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	FILE *file = fopen(path, "r+b");
+	CHECK(file && !fseek(file, (long)(before + after) / 2 + 8, SEEK_SET) && fputc('!', file) != EOF &&
+	      !fclose(file));
+	struct fm_trace_stats *s;
+	CHECK_EQ(fm_trace_stats_read(path, &s, &diag), FM_OK);
+	unlink(path);
+	CHECK_EQ(function(s, "main")->n_calls, 1);
+	CHECK_EQ(function(s, "g")->n_calls, 0); // its beginning was lost
+	CHECK_EQ(function(s, "g")->n_spans, 1);
+	CHECK_EQ(function(s, "main")->own_ns + function(s, "f")->own_ns + function(s, "g")->own_ns, 50);
+	CHECK(s->n_lost > 0);
+	fm_trace_stats_free(s);
+	fm_zone_encoder_deinit(&e);
+}
+
+TEST(percentiles_are_near)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, 0, 7, 0), f = code(w, "f", 5);
+	struct fm_zone_encoder e = { 0 };
+	uint64_t at = 1000;
+	for (unsigned i = 1; i <= 1000; i++) { // 100, 200, ... 100,000 ns
+		PUT(ENTER, f, at);
+		at += i * 100;
+		PUT(LEAVE, 0, at);
+	}
+	give(w, &e, thread);
+	struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_trace_function *ff = function(s, "f");
+	uint64_t median = fm_trace_percentile(ff, 0.5), p99 = fm_trace_percentile(ff, 0.99);
+	CHECK(median > 46500 && median < 53500);
+	CHECK(p99 > 92000 && p99 <= 100000);
+	CHECK(fm_trace_percentile(ff, 0) >= ff->min_ns && fm_trace_percentile(ff, 1) <= ff->max_ns);
+	fm_trace_stats_free(s);
+	fm_zone_encoder_deinit(&e);
+}
+
+TEST_MAIN()
