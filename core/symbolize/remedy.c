@@ -67,11 +67,10 @@ static void find_package(struct fm_str path, char *ret, size_t cap)
 {
 	static uint64_t left_ns = DPKG_NS;
 	ret[0] = 0;
-	if (access("/var/lib/dpkg/status", R_OK))
-		return;
 	char whole[4096], line[4096];
-	snprintf(whole, sizeof(whole), "%.*s", (int)FM_MIN(path.len, 4000u), path.p);
-	if (access(whole, F_OK)) // of another machine, or gone: no package here has it
+	snprintf(whole, sizeof(whole), "%.*s", (int)path.len, path.p);
+	if (access("/var/lib/dpkg/status", R_OK) ||
+	    access(whole, F_OK)) // a file of another machine is in no package here
 		return;
 	uint64_t start_ns = fm_now_ns();
 	for (unsigned skip = 0; skip <= 4 && !ret[0] && left_ns; skip += 4) {
