@@ -13,16 +13,19 @@ struct fm_mean fm_figure_mean(const struct fm_figure *f, unsigned n)
 	if (!n)
 		return m;
 	m.mean = f->sum / n;
-	double sampling = f->sampling_var / n / n;
-	if (n > 1) {
-		double sum = f->sum_sq - n * m.mean * m.mean;
-		m.spread = sqrt(fmax(sum, 0) / (n - 1));
-		// Few runs can agree by accident; they are never surer than their samples.
-		m.var = m.spread * m.spread / n;
-		m.df = m.var > sampling ? n - 1 : FM_STUDENT_NORMAL;
-	}
-	m.var = fmax(m.var, sampling);
+	m.var = f->sampling_var / n / n;
 	m.plus_minus = fm_student_t(0.05, m.df) * sqrt(m.var);
+	if (n < 2)
+		return m;
+	double sum = f->sum_sq - n * m.mean * m.mean;
+	m.spread = sqrt(fmax(sum, 0) / (n - 1));
+	// Few runs can agree by accident: they are never surer than their samples, whichever is the wider interval.
+	double between = fm_student_t(0.05, n - 1) * m.spread / sqrt(n);
+	if (between >= m.plus_minus) {
+		m.plus_minus = between;
+		m.var = m.spread * m.spread / n;
+		m.df = n - 1;
+	}
 	return m;
 }
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "base/compiler.h"
+
 #define N_STEPS 128 // even; the integrand is smooth, so that this gives eight digits
 #define MAX_ROUNDS 60
 
@@ -31,7 +33,15 @@ double fm_student_p(double t, double df)
 
 double fm_student_t(double p, double df)
 {
+	// Thousands of rows ask for the same few.
+	static _Thread_local struct {
+		double p, df, t;
+	} known[8];
+	static _Thread_local unsigned next;
 	df = fmin(df, FM_STUDENT_NORMAL);
+	for (unsigned i = 0; i < FM_ARRAY_LEN(known); i++)
+		if (known[i].p == p && known[i].df == df)
+			return known[i].t;
 	// The tail is convex in the angle for df >= 1, so that Newton's steps from 0 come from one side and never leave the
 	// range.
 	double angle = 0, all = whole(df);
@@ -41,5 +51,8 @@ double fm_student_t(double p, double df)
 		if (fabs(step) < 1e-10)
 			break;
 	}
-	return sqrt(df) * tan(angle);
+	double t = sqrt(df) * tan(angle);
+	known[next].p = p, known[next].df = df, known[next].t = t;
+	next = (next + 1) % FM_ARRAY_LEN(known);
+	return t;
 }

@@ -70,6 +70,11 @@ static const struct entry {
 			      "the CPU time of all threads "
 			      "divided by the time on the clock: above 100% more than one core was busy." },
 
+	{ "Threads, processes, cells", NULL },
+	{ "CPU", "The CPU time that samples of this thread or process stand for, and its share of the whole." },
+	{ "exit", "How the process ended: its exit code, or the signal that ended it; ? when that was not seen." },
+	{ "cell", "Of a notebook: time on the clock and CPU time of each code cell, in the order they ran." },
+
 	{ "How Sure, and at What Cost", NULL },
 	{ "samples", "How often a running thread was looked at. Each sample stands for the CPU time since the one "
 		     "before in its thread." },

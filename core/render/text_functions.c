@@ -84,22 +84,31 @@ static struct columns measure(const struct fm_text *t, const struct rows *rows)
 	return c;
 }
 
+// "" when it is too small to matter beside the figure.
+static const char *memory_interval(const struct fm_text *t, const struct row *row, char ret[static 48])
+{
+	char text[32];
+	double pm = 1.96 * sqrt(fmax(row->memory->peak_var, 0));
+	ret[0] = 0;
+	if (pm >= 0.5e3 && pm >= 0.005 * (double)row->memory->peak_bytes)
+		snprintf(ret, 48, " %s%s", fm_text_sign(t), fm_style_bytes((uint64_t)pm, text));
+	return ret;
+}
+
+static void put_memory(const struct fm_text *t, const struct row *row, unsigned interval_cells)
+{
+	const struct fm_style *s = &t->style;
+	char text[48];
+	fprintf(s->out, "  %8s", fm_style_bytes(row->memory->peak_bytes, text));
+	fm_style_paint(s, FM_PAINT_DIM);
+	fm_style_fit(s, fm_str_of(memory_interval(t, row, text)), interval_cells, true);
+	fm_style_paint(s, FM_PAINT_NONE);
+}
+
 static void put_figures(const struct fm_text *t, const struct row *row, const struct columns *c)
 {
 	const struct fm_style *s = &t->style;
-	char text[32], interval[32];
-	if (row->memory) {
-		fprintf(s->out, "  %8s", fm_style_bytes(row->memory->peak_bytes, text));
-		double pm = 1.96 * sqrt(fmax(row->memory->peak_var, 0));
-		if (pm >= 0.5e3 && pm >= 0.005 * (double)row->memory->peak_bytes) {
-			snprintf(interval, sizeof(interval), "%s%s", fm_text_sign(t),
-				 fm_style_bytes((uint64_t)pm, text));
-			fm_style_paint(s, FM_PAINT_DIM);
-			fprintf(s->out, " %s", interval);
-			fm_style_paint(s, FM_PAINT_NONE);
-		}
-		return;
-	}
+	char interval[32];
 	fprintf(s->out, "  %5.1f%% ", fm_text_percent(t, row->weight));
 	snprintf(interval, sizeof(interval), "%.1f", fm_text_plus_minus(t, row->weight));
 	fm_style_paint(s, FM_PAINT_DIM);
@@ -112,6 +121,11 @@ static void put_figures(const struct fm_text *t, const struct row *row, const st
 static void print_rows(const struct fm_text *t, const struct rows *rows, const struct columns *c)
 {
 	const struct fm_style *s = &t->style;
+	unsigned interval_cells = 0;
+	char interval[48];
+	for (size_t i = 0; i < rows->v.n && rows->v.items[i].memory; i++)
+		interval_cells = FM_MAX(interval_cells,
+					fm_style_cells(fm_str_of(memory_interval(t, &rows->v.items[i], interval))));
 	for (size_t i = 0; i < rows->v.n; i++) {
 		const struct row *row = &rows->v.items[i];
 		struct fm_buf name = { 0 }, place = { 0 };
@@ -119,7 +133,10 @@ static void print_rows(const struct fm_text *t, const struct rows *rows, const s
 		place_of(&place, t, row);
 		fprintf(s->out, "%2zu. ", i + 1);
 		fm_style_fit(s, (struct fm_str){ (char *)name.data, (uint32_t)name.len }, c->name, true);
-		put_figures(t, row, c);
+		if (row->memory)
+			put_memory(t, row, interval_cells);
+		else
+			put_figures(t, row, c);
 		struct fm_str text = { place.len ? (char *)place.data : "", (uint32_t)place.len };
 		if (text.len)
 			fputc(' ', s->out);

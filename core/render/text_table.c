@@ -116,7 +116,9 @@ void fm_table_row(const struct fm_table *t, const struct fm_table_row *row)
 		// Ends a cell before the bar, but for what fills the column.
 		struct fm_str text = fm_str_of(row->cells[c]);
 		unsigned taken = fm_style_cells(text), cells = columns[c].cells,
-			 after = taken < cells ? c == FM_TABLE_MEMORY_PYTHON ? 2 : 1 : 0;
+			 after = taken >= cells || c == FM_TABLE_TIMELINE ? 0
+				 : c == FM_TABLE_MEMORY_PYTHON            ? 2
+									  : 1;
 		fm_style_repeat(s, " ", cells > taken + after ? cells - taken - after : 0);
 		fputs(row->cells[c], s->out);
 		fm_style_repeat(s, " ", after);

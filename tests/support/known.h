@@ -69,6 +69,10 @@ static inline enum fm_err known_write(const char *path, const struct known_image
 	fm_writer_meta(w, "started", FM_STR_LIT("2026-01-02T03:04:05Z"));
 	fm_writer_meta(w, "max_rss_bytes", FM_STR_LIT("150601000"));
 	fm_writer_meta(w, "overhead_ns", FM_STR_LIT("120000000"));
+	fm_writer_meta(w, "logs_path", FM_STR_LIT(".fathom/app/20260102_030405/logs.log"));
+	fm_writer_meta(w, "logs_count_error", FM_STR_LIT("2"));
+	fm_writer_meta(w, "logs_count_warning", FM_STR_LIT("1"));
+	fm_writer_meta(w, "logs_count_info", FM_STR_LIT("0"));
 	fm_writer_coverage(w, FM_STR_LIT("process 300 (/bin/true)"),
 			   FM_STR_LIT("it is statically linked; nothing can be preloaded into it"));
 
