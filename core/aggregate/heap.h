@@ -45,8 +45,9 @@ struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with 
 };
 
 struct fm_heap_leak_row {
-	uint32_t function_id, file_id, line; // file_id FM_NO_ID: native code that no Python called
-	double likelihood;                   // posterior mean that a block of this line is never freed
+	uint32_t function_id, file_id,
+		line;      // file_id FM_NO_ID: native code that no Python called; the function is always known
+	double likelihood; // posterior mean that a block of this line is never freed
 	double velocity_bytes_s, velocity_plus_minus_bytes_s;
 	uint64_t bytes;      // that survive
 	struct fm_str types; // "list, Node": of surviving Python objects, most first; "" when not known

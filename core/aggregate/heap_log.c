@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// More blocks than these are thinned out: half of the small ones go, the others stand for twice as much. Long captures
+// More blocks than these (half a GiB of ours) are thinned out: half of the small ones go, the others stand for twice as much. Long captures
 // stay in bounded memory, and sums stay unbiased.
-#define MAX_BLOCKS ((size_t)8 << 20)
+#define MAX_BLOCKS ((size_t)4 << 20)
 // Blocks from this size on are each seen for certain and never thinned: they are few.
 #define LARGE_BYTES ((uint64_t)256 << 10)
 // A table by number is kept while it has at most this much room for each block.

@@ -184,9 +184,12 @@ def test_children_are_added_up_on_one_clock(make: Make, report: Callable[..., Di
         f"alloc 2 31 2 7 {50 * MIB} {50 * MIB} {OBJ}",
         "free 2 3 7",
         f"alloc 2 32 4 8 {70 * MIB} {70 * MIB} {OBJ}",
+        f"level 1 5 {80 * MIB} 0 0 0 0 0 0 0",
+        f"level 1 6 {60 * MIB} 0 0 0 0 0 0 0",
     ]
     m = report(make(script))
     assert m["memory"]["peak_bytes"] == 170 * MIB
+    assert [process["max_rss_bytes"] for process in m["processes"]] == [0, 80 * MIB]
     assert line_of(m, 31)["peak_bytes"] == 150 * MIB and line_of(m, 32)["at_peak_bytes"] == 70 * MIB
 
 
