@@ -288,3 +288,33 @@ def test_numpy_arrays_and_their_copies(has_hooks: None, fathom: Path, tmp_path: 
     assert lines[4]["peak_bytes"] - 128 * MIB in range(0, 2 * MIB)
     assert lines[3]["live_bytes"] < 2 * MIB and lines[4]["live_bytes"] >= 128 * MIB
     check_sums(report)
+
+
+@pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
+def test_many_kinds_of_leaks_and_none(remember: Remember) -> None:
+    """Each in a function of its own, a few MB a minute, for half a minute."""
+    script = (
+        "import ctypes, functools, re, threading, time\n"
+        "libc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\n"
+        "kept, local, ring, cache, wave = [], threading.local(), [None] * 200, {}, []\n"
+        "local.kept = []\n"
+        "def leak_list(i): kept.append(bytes(700))\n"  # 6
+        "def leak_malloc(i): libc.malloc(ctypes.c_size_t(900))\n"  # 7
+        "@functools.lru_cache(maxsize=None)\n"
+        "def leak_lru(i): return bytes(800)\n"  # 9
+        "def leak_thread_local(i): local.kept.append(bytes(750))\n"  # 10
+        "def hold_ring(i): ring[i % 200] = bytes(5000)\n"  # 11
+        "def hold_cache(i): cache.setdefault(i % 900, bytes(3000))\n"  # 12
+        "def hold_wave(i):\n    wave.append(bytes(2000))\n    if len(wave) > 1500: wave.clear()\n"  # 14
+        "def compile_some(i): re.compile('a' * (i % 40))\n"  # 16
+        "def churn(i): return [str(k) for k in range(20)]\n"  # 17
+        "begin, i = time.monotonic(), 0\n"
+        "while time.monotonic() - begin < 30:\n"
+        "    for f in (leak_list, leak_malloc, leak_lru, leak_thread_local, hold_ring, hold_cache, hold_wave, compile_some, churn):\n"
+        "        f(i)\n"
+        "    i += 1\n    time.sleep(0.002)\n"
+    )
+    report = remember(script, "--precision", "4")
+    leaks = {leak["line"] for leak in report["leaks"]}
+    assert leaks >= {6, 7, 9, 10} and not leaks & {11, 12, 14, 16, 17}, report["leaks"]
+    check_sums(report)
