@@ -277,7 +277,7 @@ def test_numpy_arrays_and_their_copies(has_hooks: None, fathom: Path, tmp_path: 
     program.write_text(
         "import numpy as np, time\n"
         "def hold():\n    a = np.ones(16 << 20)\n    b = a.copy()\n    time.sleep(0.2)\n    return b\n"  # lines 3 and 4
-        "c = hold()\n"
+        "c = hold()\ndone = time.process_time() + 0.05\nwhile time.process_time() < done: pass\n"  # what is freed before some samples is not the end
     )
     done = subprocess.run(
         [fathom, "record", "--memory", "-o", profile, "--", sys.executable, program], universal_newlines=True
