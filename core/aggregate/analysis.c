@@ -29,7 +29,7 @@ enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *opt
 	a->profile = fm_reader_profile(a->reader);
 	a->symbolizer = fm_symbolizer_create(a->profile, options->no_inlines);
 	fm_view_build(&a->view, a->profile, &a->tally, a->symbolizer, options);
-	fm_heap_build(&a->heap, &a->tally.memory, a->profile, &a->view, a->symbolizer, options);
+	fm_heap_build(&a->heap, &a->tally, a->profile, &a->view, a->symbolizer, options);
 	*ret = a;
 	return FM_OK;
 }

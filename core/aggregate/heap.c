@@ -6,6 +6,9 @@
 
 #include "aggregate/heap_parts.h"
 
+// Freeing a few GiB of objects takes about a second.
+#define MAX_END_NS 1000000000u
+
 double fm_heap_plus_minus(double variance)
 {
 	return variance > 0 ? 1.96 * sqrt(variance) : 0;
@@ -35,20 +38,31 @@ static bool is_empty(const struct fm_heap_figures *f)
 	return !f->alloc_bytes && !f->copy_bytes && !f->peak_bytes && !f->n_allocs;
 }
 
-static void settle(struct fm_heap *h, const struct fm_heap_log *log)
+static bool has_python(const struct fm_view *view, uint32_t stack_id)
 {
-	// An interpreter that ends frees everything and allocates next to nothing.
-	uint64_t last_birth_ns = 0;
-	for (size_t i = log->steps.n; i-- > 0 && !last_birth_ns;)
-		if (!(log->steps.items[i].block & FM_STEP_DIES))
-			last_birth_ns = log->steps.items[i].time_ns;
-	h->settled_ns = FM_MAX(last_birth_ns, h->end_ns - (h->end_ns - h->begin_ns) / 50);
+	return stack_id < view->n_stacks && view->stack_flags[stack_id] & FM_STACK_HAS_PYTHON;
 }
 
-void fm_heap_build(struct fm_heap *h, struct fm_heap_log *log, const struct fm_profile *profile,
+// An interpreter that ends gives everything back, in its first thread, and runs next to no Python code while it does.
+static void settle(struct fm_heap *h, const struct fm_tally *tally, const struct fm_view *view)
+{
+	const struct fm_heap_log *log = &tally->memory;
+	uint64_t last_ns = log->last_side_free_ns, length_ns = h->end_ns - h->begin_ns;
+	for (size_t i = 0; i < tally->cells.n; i++)
+		if (has_python(view, tally->cells.items[i].stack_id))
+			last_ns = FM_MAX(last_ns, tally->cells.items[i].last_ns);
+	for (size_t i = 0; i < log->blocks.n; i++)
+		if (has_python(view, log->blocks.items[i].stack_id))
+			last_ns = FM_MAX(last_ns, log->blocks.items[i].born_ns);
+	uint64_t most_ns = FM_MAX(length_ns / 50, FM_MIN(length_ns / 3, (uint64_t)MAX_END_NS));
+	h->settled_ns = FM_MIN(FM_MAX(last_ns, h->end_ns - most_ns), h->end_ns);
+}
+
+void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_profile *profile,
 		   const struct fm_view *view, const struct fm_symbolizer *symbolizer,
 		   const struct fm_view_options *options)
 {
+	struct fm_heap_log *log = &tally->memory;
 	*h = (struct fm_heap){ 0 };
 	fm_arena_init(&h->arena);
 	struct fm_str mode = fm_profile_meta(profile, "memory", (struct fm_str){ "", 0 });
@@ -58,7 +72,7 @@ void fm_heap_build(struct fm_heap *h, struct fm_heap_log *log, const struct fm_p
 	h->begin_ns = log->begin_ns;
 	h->end_ns = log->end_ns;
 	h->thinning = log->thinning;
-	settle(h, log);
+	settle(h, tally, view);
 
 	for (size_t i = 0; i < log->blocks.n; i++)
 		log->blocks.items[i].node = fm_view_node(view, log->blocks.items[i].stack_id);

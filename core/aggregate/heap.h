@@ -45,8 +45,9 @@ struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with 
 };
 
 struct fm_heap_leak_row {
-	uint32_t function_id, file_id, line; // file_id FM_NO_ID: native code that no Python called
-	double likelihood;                   // posterior mean that a block of this line is never freed
+	uint32_t function_id, file_id,
+		line;      // file_id FM_NO_ID: native code that no Python called; the function is always known
+	double likelihood; // posterior mean that a block of this line is never freed
 	double velocity_bytes_s, velocity_plus_minus_bytes_s;
 	uint64_t bytes;      // that survive
 	struct fm_str types; // "list, Node": of surviving Python objects, most first; "" when not known
@@ -103,7 +104,7 @@ struct fm_heap {
 	uint64_t max_cgroup_bytes;   // the highest use of that group that was seen
 	struct fm_heap_resident resident;
 	uint64_t begin_ns, end_ns; // of the run
-	uint64_t settled_ns;       // frees after this are the interpreter's own end
+	uint64_t settled_ns;       // frees after this are the interpreter's own end: no Python code was seen any more
 	unsigned thinning;         // > 0: too many events, only one in 2^thinning small blocks was kept
 	struct fm_arena arena;
 };
@@ -116,8 +117,8 @@ struct fm_heap_input {
 	const struct fm_symbolizer *symbolizer;
 	bool is_detailed; // charge library lines
 };
-// Also marks the log's leaked blocks.
-void fm_heap_build(struct fm_heap *h, struct fm_heap_log *log, const struct fm_profile *profile,
+// Sorts the tally's log of memory, and marks leaked blocks there.
+void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_profile *profile,
 		   const struct fm_view *view, const struct fm_symbolizer *symbolizer,
 		   const struct fm_view_options *options);
 

@@ -229,5 +229,5 @@ void fm_heap_curve(struct fm_heap *h, const struct fm_heap_input *in, struct fm_
 	finish_marks(&f);
 	walk_levels(h, in);
 	find_slope(h);
-	h->growth_rate = h->alloc_bytes ? (double)h->live_bytes / (double)h->alloc_bytes : 0;
+	h->growth_rate = fm_heap_share(h->live_bytes, h->alloc_bytes);
 }

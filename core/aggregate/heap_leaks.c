@@ -115,7 +115,6 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 			       seconds_in(h, b->born_ns) <= end_s - v.min_age_s;
 	}
 	struct fm_heap_leak_row row = { .file_id = FM_NO_ID,
-					.function_id = FM_NO_ID,
 					.likelihood = v.likelihood,
 					.velocity_bytes_s = v.velocity,
 					.velocity_plus_minus_bytes_s = v.velocity_plus_minus,
@@ -124,7 +123,7 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 		row.function_id = h->lines.items[group].function_id;
 		row.file_id = h->lines.items[group].file_id;
 		row.line = h->lines.items[group].line;
-	} else if (group > h->lines.n) {
+	} else {
 		row.function_id = group - (uint32_t)h->lines.n - 1;
 	}
 	row.types = name_types(l, group);
@@ -148,7 +147,7 @@ void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_h
 	sort_by_group(&l);
 	struct fm_leak_block *scratch = fm_alloc(log->blocks.n * sizeof(*scratch));
 	for (uint32_t i = 0; i < l.n_groups; i++)
-		if (l.starts[i + 1] > l.starts[i])
+		if (l.starts[i + 1] > l.starts[i] && i != h->lines.n) // these have no frame at all to be named by
 			judge(&l, i, scratch);
 	free(scratch);
 	free(l.starts);

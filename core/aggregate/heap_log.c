@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// More blocks than these are thinned out: half of the small ones go, the others stand for twice as much. Long captures
+// More blocks than these (half a GiB of ours) are thinned out: half of the small ones go, the others stand for twice as much. Long captures
 // stay in bounded memory, and sums stay unbiased.
-#define MAX_BLOCKS ((size_t)8 << 20)
+#define MAX_BLOCKS ((size_t)4 << 20)
 // Blocks from this size on are each seen for certain and never thinned: they are few.
 #define LARGE_BYTES ((uint64_t)256 << 10)
 // A table by number is kept while it has at most this much room for each block.
@@ -114,6 +114,13 @@ static uint32_t process_of(const struct fm_profile *profile, uint32_t thread_id)
 	return process < profile->processes.n ? process : 0;
 }
 
+static bool is_first_thread(const struct fm_profile *profile, uint32_t thread_id)
+{
+	return thread_id < profile->threads.n &&
+	       profile->threads.items[thread_id].tid ==
+		       profile->processes.items[process_of(profile, thread_id)].info.pid;
+}
+
 static uint32_t *find_id(const struct fm_block_ids *ids, uint64_t id)
 {
 	if (!ids->dense || id < ids->first || id > ids->last)
@@ -167,8 +174,11 @@ static void match(struct fm_heap_log *log, const struct fm_profile *profile)
 	for (size_t i = 0; i < log->frees.n; i++) {
 		const struct fm_free *f = &log->frees.items[i];
 		struct fm_block *b = find_block(log, process_of(profile, f->thread_id), f->id);
-		if (b) // clocks of two CPUs may differ by a few ns
-			b->freed_ns = FM_MAX(f->time_ns, b->born_ns);
+		if (!b)
+			continue;
+		b->freed_ns = FM_MAX(f->time_ns, b->born_ns); // clocks of two CPUs may differ by a few ns
+		if (!is_first_thread(profile, f->thread_id))
+			log->last_side_free_ns = FM_MAX(log->last_side_free_ns, b->freed_ns);
 	}
 	fm_vec_deinit(&log->frees);
 }

@@ -50,6 +50,7 @@ struct fm_heap_log {
 	// By fm_heap_log_sort:
 	FM_VEC(struct fm_block_ids) by_id; // by process
 	FM_VEC(struct fm_step) steps;      // every birth and death in order of time
+	uint64_t last_side_free_ns;        // by any thread but a process's first
 	uint64_t begin_ns, end_ns;         // of the run
 };
 

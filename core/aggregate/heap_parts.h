@@ -36,6 +36,10 @@ static inline uint64_t fm_heap_bytes_of(double bytes)
 {
 	return bytes > 0 ? bytes < 1e19 ? (uint64_t)(bytes + 0.5) : (uint64_t)1e19 : 0;
 }
+static inline double fm_heap_share(uint64_t part, uint64_t whole)
+{
+	return whole ? (double)FM_MIN(part, whole) / (double)whole : 0;
+}
 // Which of n equal parts of the run a time is in.
 static inline unsigned fm_heap_bucket(const struct fm_heap *h, uint64_t time_ns, unsigned n)
 {

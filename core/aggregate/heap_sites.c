@@ -73,7 +73,7 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 		highest = FM_MAX(highest, h->timeline.items[i].heap_high_bytes);
 	// One process: what its sites held at its peak is the peak. Several: each had its own time, and the timeline knows best.
 	h->peak_bytes = in->profile->processes.n > 1 && highest ? highest : at_peak;
-	h->growth_rate = h->alloc_bytes ? (double)h->live_bytes / (double)h->alloc_bytes : 0;
+	h->growth_rate = fm_heap_share(h->live_bytes, h->alloc_bytes);
 	limit(&h->no_python, h->peak_bytes);
 	for (size_t i = 0; i < h->lines.n; i++)
 		limit(&h->lines.items[i].f, h->peak_bytes);

@@ -73,6 +73,7 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
 	}
 	double weight_s = (double)s->weight_ns * 1e-9;
 	cell->n++;
+	cell->last_ns = FM_MAX(cell->last_ns, s->time_ns);
 	cell->weight_ns += s->weight_ns;
 	cell->weight_sq += weight_s * weight_s;
 

@@ -16,6 +16,7 @@ struct fm_cell {
 	uint8_t class;
 	uint32_t next;      // a cell of the same stack (tally.c)
 	uint64_t n;         // samples
+	uint64_t last_ns;   // the latest of them
 	uint64_t weight_ns; // their sum
 	double weight_sq;   // sum of squares in s^2, for intervals (docs/sampling-math.md)
 };

@@ -21,15 +21,13 @@
 // A level is written when it moved by 1/64, or after this long.
 #define QUIET_NS 1000000000u
 
-enum cgroup_version { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
-
 struct fm_levels {
 	uint32_t pid;
 	struct fm_writer *writer;
 	int status_fd;
 	uint64_t next_ns, next_pss_ns, written_ns;
 	struct fm_memory_level last; // as written
-	enum cgroup_version version;
+	enum fm_cgroup_version version;
 	char cgroup[640]; // folder
 	char cgroup_line[512];
 	uint64_t n_oom_kills; // when the group was first seen
@@ -70,11 +68,45 @@ static uint64_t cgroup_number(const struct fm_levels *l, const char *folder, con
 static uint64_t cgroup_oom_kills(const struct fm_levels *l)
 {
 	char text[512];
-	const char *name = l->version == CGROUP_V2 ? "memory.events" : "memory.oom_control";
-	if (l->version == CGROUP_NONE || !cgroup_file(l, l->cgroup, name, text, sizeof(text)))
+	const char *name = l->version == FM_CGROUP_V2 ? "memory.events" : "memory.oom_control";
+	if (l->version == FM_CGROUP_NONE || !cgroup_file(l, l->cgroup, name, text, sizeof(text)))
 		return 0;
 	const char *at = strstr(text, "oom_kill ");
 	return at ? strtoull(at + strlen("oom_kill "), NULL, 10) : 0;
+}
+
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+	for (const char *at = list; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ','))
+		if (strcspn(at, ",") == len && !memcmp(at, word, len))
+			return true;
+	return false;
+}
+
+enum fm_cgroup_version fm_cgroup_of(char *text, const char **ret_folder)
+{
+	enum fm_cgroup_version version = FM_CGROUP_NONE;
+	*ret_folder = "";
+	for (char *line = text, *next; *line; line = next) {
+		next = strchrnul(line, '\n');
+		if (*next)
+			*next++ = 0;
+		char *names = strchr(line, ':'), *folder = names ? strchr(names + 1, ':') : NULL;
+		if (!folder)
+			continue;
+		*folder++ = 0;
+		// "0::/a" is of the unified hierarchy. "4:cpu,memory:/a" is of an old one; where both are there, memory is in the old.
+		if (has_word(names + 1, "memory")) {
+			*ret_folder = folder;
+			return FM_CGROUP_V1;
+		}
+		if (names[1] == 0) {
+			version = FM_CGROUP_V2;
+			*ret_folder = folder;
+		}
+	}
+	return version;
 }
 
 // Processes may be moved from group to group while they run.
@@ -84,39 +116,21 @@ static void find_cgroup(struct fm_levels *l)
 	snprintf(path, sizeof(path), "/proc/%u/cgroup", l->pid);
 	if (read_text(path, text, sizeof(text)) <= 0)
 		return;
-	enum cgroup_version version = CGROUP_NONE;
-	const char *found = "";
-	for (char *line = text, *next; *line; line = next) {
-		next = strchrnul(line, '\n');
-		if (*next)
-			*next++ = 0;
-		char *names = strchr(line, ':'), *folder = names ? strchr(names + 1, ':') : NULL;
-		if (!folder)
-			continue;
-		*folder++ = 0;
-		if (!strcmp(names + 1, "memory") || strstr(names, ",memory") || strstr(names, "memory,")) {
-			version = CGROUP_V1;
-			found = folder;
-			break;
-		}
-		if (names[1] == 0) {
-			version = CGROUP_V2;
-			found = folder;
-		}
-	}
+	const char *found;
+	enum fm_cgroup_version version = fm_cgroup_of(text, &found);
 	if (version == l->version && !strcmp(found, l->cgroup_line))
 		return;
 	l->version = version;
 	snprintf(l->cgroup_line, sizeof(l->cgroup_line), "%s", found);
-	const char *base = version == CGROUP_V1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
-	const char *probe = version == CGROUP_V1 ? "memory.usage_in_bytes" : "memory.current";
+	const char *base = version == FM_CGROUP_V1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+	const char *probe = version == FM_CGROUP_V1 ? "memory.usage_in_bytes" : "memory.current";
 	snprintf(l->cgroup, sizeof(l->cgroup), "%s%s", base, strcmp(found, "/") ? l->cgroup_line : "");
 	char number[64];
 	if (strstr(found, "/..") || !cgroup_file(l, l->cgroup, probe, number, sizeof(number))) {
 		// The group lies outside of what this container shows; its own root is what limits us all the same.
 		snprintf(l->cgroup, sizeof(l->cgroup), "%s", base);
 		if (!cgroup_file(l, l->cgroup, probe, number, sizeof(number)))
-			l->version = CGROUP_NONE;
+			l->version = FM_CGROUP_NONE;
 	}
 	l->n_oom_kills = cgroup_oom_kills(l);
 }
@@ -125,9 +139,9 @@ static void find_cgroup(struct fm_levels *l)
 static void read_cgroup(struct fm_levels *l, struct fm_memory_level *level)
 {
 	find_cgroup(l);
-	if (l->version == CGROUP_NONE)
+	if (l->version == FM_CGROUP_NONE)
 		return;
-	bool is_v1 = l->version == CGROUP_V1;
+	bool is_v1 = l->version == FM_CGROUP_V1;
 	level->cgroup_bytes = cgroup_number(l, l->cgroup, is_v1 ? "memory.usage_in_bytes" : "memory.current");
 	size_t base_len = strlen(is_v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
 	char folder[sizeof(l->cgroup)];

@@ -10,6 +10,11 @@
 // Levels are read this often, less often when there are many processes.
 #define FM_LEVELS_PERIOD_NS 100000000u
 
+enum fm_cgroup_version { FM_CGROUP_NONE, FM_CGROUP_V1, FM_CGROUP_V2 };
+// Which group limits a process's memory, by the text of its /proc/PID/cgroup, which is taken apart. *ret_folder is the group's
+// name as written there: its path below the hierarchy's root.
+enum fm_cgroup_version fm_cgroup_of(char *text, const char **ret_folder);
+
 struct fm_levels;
 struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer);
 // Reads and writes a level when it is time. n_processes is how many are looked at in turn.

@@ -74,6 +74,8 @@ static void describe_damage(struct fm_reader *r)
 		ADD("%" PRIu64 " damaged part%s left out", p->n_damaged_chunks, p->n_damaged_chunks == 1 ? "" : "s");
 		if (r->chunks.has_end && r->n_written > r->n_samples)
 			ADD(" (%" PRIu64 " of %" PRIu64 " samples lost)", r->n_written - r->n_samples, r->n_written);
+		if (p->n_lost_memory_events)
+			ADD(" (%" PRIu64 " memory events lost)", p->n_lost_memory_events);
 	}
 	const char *separator = p->n_damaged_chunks ? "; " : "";
 	if (r->chunks.read_errno)

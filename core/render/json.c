@@ -96,6 +96,7 @@ static void write_processes(struct fm_json *j, const struct fm_profile *p)
 			fm_json_u64(j, "parent", process->info.parent_pid);
 		write_words(j, "command", process->info.command);
 		fm_json_str(j, "python", process->info.python_version);
+		fm_json_u64(j, "max_rss_bytes", fm_json_max_rss(p, (uint32_t)i));
 		write_exit(j, process->exit_code, process->exit_signal);
 		fm_json_end(j);
 	}

@@ -53,7 +53,7 @@ static uint64_t plus_minus(double variance)
 
 static double share(uint64_t part, uint64_t whole)
 {
-	return whole ? (double)part / (double)whole : 0;
+	return whole ? (double)FM_MIN(part, whole) / (double)whole : 0;
 }
 
 static void write_figures(struct fm_json *j, const struct fm_heap_figures *f)
@@ -212,6 +212,7 @@ void fm_json_memory(struct fm_json *j, const struct fm_analysis *a)
 	fm_json_u64(j, "live_bytes", h->live_bytes);
 	fm_json_u64(j, "copy_bytes", h->copy_bytes);
 	fm_json_u64(j, "events", h->n_events);
+	fm_json_u64(j, "thinning", (uint64_t)1 << h->thinning); // small blocks that each kept one stands for
 	fm_json_real(j, "growth_rate", h->growth_rate);
 	fm_json_real(j, "slope_bytes_s", h->slope_bytes_s);
 	if (h->cgroup_limit_bytes) {
@@ -238,6 +239,15 @@ void fm_json_memory(struct fm_json *j, const struct fm_analysis *a)
 	fm_json_newline(j);
 	write_timeline(j, h);
 	fm_json_end(j);
+}
+
+uint64_t fm_json_max_rss(const struct fm_profile *p, uint32_t process_id)
+{
+	uint64_t most = 0;
+	for (size_t i = 0; i < p->memory_levels.n; i++)
+		if (p->memory_levels.items[i].process_id == process_id)
+			most = FM_MAX(most, p->memory_levels.items[i].rss_bytes);
+	return most;
 }
 
 void fm_json_leaks(struct fm_json *j, const struct fm_analysis *a)

@@ -8,6 +8,9 @@
 void fm_json_memory(struct fm_json *j, const struct fm_analysis *a);
 void fm_json_leaks(struct fm_json *j, const struct fm_analysis *a);
 
+// The highest resident memory of a process that was seen.
+uint64_t fm_json_max_rss(const struct fm_profile *p, uint32_t process_id);
+
 // Fields of one line or function; NULL writes zeroes.
 void fm_json_line_memory(struct fm_json *j, const struct fm_heap_line_row *row);
 void fm_json_function_memory(struct fm_json *j, const struct fm_heap_function_row *row);

@@ -1,7 +1,9 @@
 """What `report --json` and `export --metric` say of memory, on profiles whose every number is known."""
 
 import json
+import os
 import random
+import resource
 import subprocess
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -184,9 +186,12 @@ def test_children_are_added_up_on_one_clock(make: Make, report: Callable[..., Di
         f"alloc 2 31 2 7 {50 * MIB} {50 * MIB} {OBJ}",
         "free 2 3 7",
         f"alloc 2 32 4 8 {70 * MIB} {70 * MIB} {OBJ}",
+        f"level 1 5 {80 * MIB} 0 0 0 0 0 0 0",
+        f"level 1 6 {60 * MIB} 0 0 0 0 0 0 0",
     ]
     m = report(make(script))
     assert m["memory"]["peak_bytes"] == 170 * MIB
+    assert [process["max_rss_bytes"] for process in m["processes"]] == [0, 80 * MIB]
     assert line_of(m, 31)["peak_bytes"] == 150 * MIB and line_of(m, 32)["at_peak_bytes"] == 70 * MIB
 
 
@@ -255,3 +260,22 @@ def test_impossible_numbers_do_no_harm(make: Make, report: Callable[..., Dict[st
         f"site 0 {rng.randrange(5)} 3 " + " ".join(str(rng.choice(numbers)) for _ in range(6)) for _ in range(30)
     ]
     assert report(make(script))["memory"]["mode"] == "exact"
+
+
+@pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
+def test_a_million_events_take_less_than_a_second(build: Path, fathom: Path, tmp_path: Path) -> None:
+    """CPU time of a report with memory against one without: ten minutes of samples each."""
+    seconds = []
+    for memory in ("0", "530000"):
+        path = tmp_path / "p.fathom"
+        subprocess.run(
+            [build / "tests" / "gen_profile", path, "600000", "--memory", memory], stdout=subprocess.PIPE, check=True
+        )
+        best = 1e9
+        for _ in range(3):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run([fathom, "report", "--json", "-o", tmp_path / "out.json", path], check=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        seconds.append(best)
+    assert seconds[1] - seconds[0] < 1
