@@ -2,6 +2,7 @@
 #pragma once
 
 int fm_cmd_doctor(int argc, char **argv);
+int fm_cmd_dump(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);
 int fm_cmd_report(int argc, char **argv);

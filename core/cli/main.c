@@ -12,6 +12,7 @@ static const struct fm_command commands[] = {
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
+	{ "dump", fm_cmd_dump, "print the stacks of all threads of a running process, now" },
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },
 };

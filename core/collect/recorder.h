@@ -10,11 +10,12 @@
 #include "format/writer.h"
 
 struct fm_recorder;
+struct fm_waiting;
 
 struct fm_recorder_totals {
 	uint64_t n_samples, n_dropped, n_failed, n_restarted, n_bad_records;
 	struct fm_cost cost;
-	uint64_t waiting_cpu_ns, waiting_gap_ns; // fm_waiting_cost
+	uint64_t waiting_cpu_ns, held_ns, waiting_gap_ns; // fm_waiting_cost
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
 };
@@ -28,6 +29,8 @@ void fm_recorder_drain(struct fm_recorder *r);
 uint32_t fm_recorder_n_alive(const struct fm_recorder *r);
 // The status of a process that the caller has reaped.
 void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal);
+struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r); // lent: collect/waiting.h
+
 // ---- for waiting.c, which adds what it saw of threads that sleep ----
 
 void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known

@@ -213,7 +213,8 @@ static uint32_t step(struct fm_remote *r, struct regs *regs, bool is_exact, bool
 		return fm_remote_images_is_code(r->images, pc) ? step_guess(r, regs) : FM_STACK_NOT_CODE;
 	if (!is_known(regs, rule.cfa_reg))
 		return rule.cfa_reg == DW_RBP ? STEP_NEEDS_FP : FM_STACK_BAD_UNWIND_INFO;
-	cfa = regs->r[rule.cfa_reg] + (uint64_t)(int64_t)rule.cfa_off;
+	cfa = regs->r[rule.cfa_reg] + (rule.kind == FM_RULE_PLT ? (pc & 15) >= (uint64_t)rule.cfa_off ? 16u : 8u
+								: (uint64_t)(int64_t)rule.cfa_off);
 	if (rule.kind == FM_RULE_DEREF && !fm_remote_u64(r->memory, cfa, &cfa))
 		return FM_STACK_UNREADABLE;
 	if (cfa <= regs->r[DW_RSP] || cfa - regs->r[DW_RSP] > MAX_FRAME_BYTES || (cfa & 7))

@@ -94,7 +94,7 @@ def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None
     assert gil_s == pytest.approx(true_s, abs=end_s(capture, 2), rel=0.05)
     assert 0.15 * 4 * SECONDS < true_s < 1.1 * 4 * SECONDS
     in_functions = sum(f["gil_wait_s"] for f in capture.report["functions"] if f["name"] in ("spin", "until_end"))
-    assert in_functions > 0.9 * gil_s
+    assert in_functions > 0.7 * gil_s
     assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=end_s(capture, 2))
 
 
