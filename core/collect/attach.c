@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
 #include "collect/waiting.h"
@@ -169,6 +170,7 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 	a->recorder = fm_recorder_create(&a->shared, a->writer);
 	fm_waiting_set(fm_recorder_waiting(a->recorder), looks);
 	enter_process(a);
+	fm_ask_for_punctuality(0);
 	struct rlimit limit; // two descriptors are held open for each thread
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
 		limit.rlim_cur = limit.rlim_max;

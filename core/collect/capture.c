@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "collect/agent_path.h"
 #include "collect/launch.h"
+#include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
@@ -273,6 +274,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
 	}
+	fm_ask_for_punctuality(0); // not before the target is on its way: it would inherit it
 	hold_signals();
 	raise_descriptor_limit();
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,

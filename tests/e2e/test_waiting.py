@@ -177,3 +177,20 @@ def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path)
                 found_s += us * 1e-6
         assert found_s == pytest.approx(0.2, abs=end_s(capture)), waits
     assert capture.report["failed_unwinds"] == 0
+
+
+def test_sleep_below_pythons_own_run_time_code(python: Python, fathom: Path, tmp_path: Path) -> None:
+    """Trampolines have no unwind information; what is left of them to be executed tells how to get out."""
+    few(python, 12, 13)
+    if python.minor < 12:
+        pytest.skip("no trampolines")
+    program = tmp_path / "program.py"
+    program.write_text("import time\ndef f(n):\n    return f(n - 1) if n else time.sleep(0.2)\nlist(map(f, [20]))\n")
+    out = tmp_path / "p.fathom"
+    command = [fathom, "record", "-o", out, "--", python.path, "-X", "perf", program]
+    capture = Capture(out, subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True))
+    for path in Path("/tmp").glob("perf-%d.map" % capture.report["processes"][0]["pid"]):
+        path.unlink()
+    deepest = max(capture.collapsed("--idle", "--unit", "us"), key=lambda stack: stack[1])
+    assert sum(frame.startswith("f (") for frame in deepest[0]) == 21
+    assert capture.report["failed_unwinds"] == 0
