@@ -65,6 +65,9 @@ struct recorded_slot {
 // Bit 63 of a wire frame is free: kinds are few.
 #define RAW_IS_EXACT (1ull << 63)
 
+// In fm_recorder.thread_ids: it ended; another may get its id.
+#define THREAD_ENDED UINT64_MAX
+
 struct exit_status {
 	uint32_t pid;
 	int code, signal;
@@ -75,7 +78,7 @@ struct fm_recorder {
 	struct fm_writer *writer;
 	struct fm_rows *rows;
 	struct fm_waiting *waiting;
-	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1; 0 = ended
+	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
@@ -518,11 +521,17 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns)
 {
 	uint64_t *id = fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
-	if (!*id) {
+	if (!*id || *id == THREAD_ENDED) {
 		*id = (uint64_t)fm_writer_thread(r->writer, r->processes[process_idx].process_id, tid, start_ns) + 1;
 		fm_vec_grow_to(&r->last_ns, *id);
 	}
 	return (uint32_t)(*id - 1);
+}
+
+bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
+{
+	const uint64_t *id = fm_map_find(&r->thread_ids, (uint64_t)process_idx << 32 | tid);
+	return id && *id == THREAD_ENDED;
 }
 
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns)
@@ -533,9 +542,9 @@ void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_
 			return;
 	}
 	uint64_t *id = fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
-	if (*id)
+	if (*id && *id != THREAD_ENDED)
 		fm_writer_thread_end(r->writer, (uint32_t)*id - 1, fm_now_ns(), cpu_ns, 0);
-	*id = 0;
+	*id = THREAD_ENDED;
 }
 
 void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx)
@@ -592,7 +601,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
-	*fm_map_at(&r->thread_ids, (uint64_t)s->process_idx << 32 | s->tid, NULL) = 0;
+	*fm_map_at(&r->thread_ids, (uint64_t)s->process_idx << 32 | s->tid, NULL) = THREAD_ENDED;
 	s->is_used = false;
 	s->stacks.n = s->wire.n = 0;
 	fm_shared_free_slot(r->shared, idx);

@@ -92,7 +92,7 @@ bool fm_remote_python_look(struct fm_remote *r)
 
 bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_hexversion)
 {
-	fm_remote_memory_forget(r->memory);
+	fm_remote_memory_begin(r->memory, r->pid);
 	fm_remote_images_refresh(r->images, fm_now_ns());
 	if (!fm_remote_python_look(r))
 		return false;

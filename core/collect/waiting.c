@@ -47,18 +47,6 @@
 #define WORTH_TELLING_NS 20000000u
 #define DW_RSP 7
 
-struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
-{
-	struct fm_waiting *w = fm_alloc(sizeof(*w));
-	w->recorder = recorder;
-	w->writer = writer;
-	w->shared = shared;
-	w->files = fm_remote_files_create();
-	w->budget_ns = BUDGET_START_NS;
-	w->options.cpu_percent = BUDGET_PERCENT;
-	return w;
-}
-
 void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *options)
 {
 	w->options = *options;
@@ -85,11 +73,31 @@ static bool read_schedule(const struct wait_thread *t, struct schedule *ret)
 	return true;
 }
 
-// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs.
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
+{
+	struct fm_waiting *w = fm_alloc(sizeof(*w));
+	w->recorder = recorder;
+	w->writer = writer;
+	w->shared = shared;
+	w->files = fm_remote_files_create();
+	w->budget_ns = BUDGET_START_NS;
+	w->options.cpu_percent = BUDGET_PERCENT;
+	// A kernel that counts has counted us.
+	struct wait_thread self = { .schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) };
+	struct schedule s;
+	w->is_uncounted = !read_schedule(&self, &s) || s.n_arrivals == 0;
+	if (self.schedstat_fd >= 0)
+		close(self.schedstat_fd);
+	return w;
+}
+
+// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs, or has ended and waits for its parent to
+// see that (then without a pc: *ret_is_over).
 static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct fm_remote_call *ret_call,
-		      struct fm_remote_regs *ret_regs)
+		      struct fm_remote_regs *ret_regs, bool *ret_is_over)
 {
 	char text[256], *at = text;
+	*ret_is_over = false;
 	ssize_t n = pread(t->syscall_fd, text, sizeof(text) - 1, 0);
 	w->is_refused |= n < 0 && (errno == EPERM || errno == EACCES);
 	if (n <= 0 || text[0] == 'r')
@@ -106,7 +114,8 @@ static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct 
 	ret_call->arg[0] = n_words == 8 ? words[0] : 0;
 	ret_regs->r[DW_RSP] = words[n_words - 2];
 	ret_regs->pc = words[n_words - 1];
-	return ret_regs->pc != 0;
+	*ret_is_over = ret_regs->pc == 0;
+	return !*ret_is_over;
 }
 
 // ---- threads and processes ----
@@ -126,7 +135,6 @@ static void open_thread(struct fm_waiting *w, struct wait_process *p, uint32_t t
 		t.base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
 		t.n_arrivals = s.n_arrivals;
 		t.cpu_ns = t.sampled_ns = t.first_cpu_ns = s.cpu_ns;
-		w->is_uncounted |= s.n_arrivals == 0 && s.cpu_ns == 0;
 	}
 	t.own_tid = p->is_contained ? fm_process_own_pid(tid) : tid;
 	t.was_seen = true;
@@ -146,6 +154,8 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 {
 	// Its sleep ended at some time since the last look. What it waited where nobody looked goes to the last place where somebody did.
 	t->owed_ns += t->loose_ns + (t->is_asleep ? (now_ns - t->looked_ns) / 2 : 0);
+	if (t->thread_id == FM_NO_ID && fm_recorder_thread_has_ended(w->recorder, p->process_idx, t->named_tid))
+		return; // the recorder was faster
 	if (w->options.tells_all) {
 		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
 		t->owed_ns += t->is_asleep && !t->owed_ns;
@@ -349,8 +359,10 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 	struct schedule after;
 	struct fm_remote_call call_after;
 	struct fm_remote_regs regs_after;
-	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals || !read_call(w, t, &call_after, &regs_after) ||
-	    regs_after.pc != regs->pc || regs_after.r[DW_RSP] != regs->r[DW_RSP])
+	bool is_over;
+	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals ||
+	    !read_call(w, t, &call_after, &regs_after, &is_over) || regs_after.pc != regs->pc ||
+	    regs_after.r[DW_RSP] != regs->r[DW_RSP])
 		return false;
 	if (t->thread_id == FM_NO_ID)
 		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->tid, t->since_ns);
@@ -363,7 +375,7 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
 {
 	struct schedule s;
-	if (now_ns < t->rest_ns)
+	if (now_ns < t->rest_ns || t->is_over)
 		return;
 	if (!read_schedule(t, &s)) {
 		t->tid = 0; // gone; another may have its id already
@@ -390,7 +402,11 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	}
 	struct fm_remote_call call;
 	struct fm_remote_regs regs;
-	bool is_asleep = read_call(w, t, &call, &regs);
+	bool is_over, is_asleep = read_call(w, t, &call, &regs, &is_over);
+	if (is_over) { // since when, nobody knows
+		new_ns = t->is_asleep ? new_ns / 2 : 0;
+		t->is_over = true;
+	}
 	if (t->is_asleep) { // that sleep has ended
 		uint64_t share_ns = is_asleep ? new_ns / 2 : new_ns;
 		t->owed_ns += share_ns;
@@ -404,7 +420,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		t->asleep_ns = now_ns;
 		t->owed_ns = t->loose_ns;
 		t->loose_ns = 0;
-	} else if (w->options.samples_running && (t->cpu_ns > t->sampled_ns || w->options.tells_all)) {
+	} else if (w->options.samples_running && !is_over && (t->cpu_ns > t->sampled_ns || w->options.tells_all)) {
 		sample_running(w, p, t, now_ns);
 	}
 }

@@ -15,6 +15,7 @@ struct wait_thread {
 	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
 	int schedstat_fd, syscall_fd;
 	bool was_seen;         // by the last scan
+	bool is_over;          // it has ended, but its parent or its process's other threads have not
 	bool is_asleep;        // at the last look, in a sleep whose stack is known
 	uint64_t since_ns;     // counting began
 	uint64_t looked_ns;    // last look

@@ -50,8 +50,8 @@ def names(thread: Dict[str, Any]) -> List[str]:
 
 
 def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached: Any) -> None:
-    few(python, 8, 11, 14)
-    target = attached(python.path, 2)
+    few(python, 8, 14)
+    target = attached(python.path, 1.5)
     seen = set()
     for _ in range(10):
         command = [fathom, "dump", "-p", str(target.process.pid), "--json"]
@@ -88,8 +88,8 @@ def test_dump_for_people(fathom: Path, attached: Any) -> None:
 
 
 def test_record_of_a_running_process(python: Python, fathom: Path, attached: Any, tmp_path: Path) -> None:
-    few(python, 9, 12, 15)
-    target = attached(python.path, 3)
+    few(python, 9, 13)
+    target = attached(python.path, 2.5)
     out = tmp_path / "p.fathom"
     start = time.monotonic()
     command = [fathom, "record", "-p", str(target.process.pid), "-r", "250", "-d", "2", "-o", out]
