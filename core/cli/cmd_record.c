@@ -13,7 +13,12 @@
 #include "cli/commands.h"
 #include "cli/defaults.h"
 #include "cli/options.h"
+#include "cli/pid.h"
+#include "collect/attach.h"
 #include "render/render.h"
+
+// Each look holds every thread that runs for a moment.
+#define ATTACH_RATE_HZ 100
 
 // A place for the capture while a foreign format is what is wanted.
 static bool make_temporary(char *ret, size_t cap)
@@ -40,14 +45,16 @@ int fm_cmd_record(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
-	bool native = false;
+	bool native = false, nonblocking = false;
+	flags.rate_hz = 0; // the default depends on how the program is watched
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
 		  "where to write (default: profile.fathom, or profile.EXT of the format)" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT",
 		  "fathom (default), or write speedscope, raw, flamegraph, chrometrace, ... directly" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
-		  "samples per second of CPU time (default 1000; 10k is fine)" },
+		  "samples per second of CPU time (default 1000; 10k is fine); with --pid, looks per second (default "
+		  "100)" },
 		{ "duration", 'd', FM_OPT_TEXT, &duration, "SECONDS",
 		  "ask the program to stop after so long (default: unlimited)" },
 		{ "native", 'n', FM_OPT_FLAG, &native, NULL, "native frames too: always so; taken for py-spy's sake" },
@@ -69,24 +76,29 @@ int fm_cmd_record(int argc, char **argv)
 		  "sample less often rather than cost more (default 10; 0 = no limit)" },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
 		  "what triggers samples (default: the cheaper one here)" },
-		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID", "attach to a running process (not built yet)" },
+		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID",
+		  "attach to a running process and observe it, until it ends, --duration or Ctrl-C" },
+		{ "nonblocking", 0, FM_OPT_FLAG, &nonblocking, NULL,
+		  "with --pid: never hold a thread; only those that wait are seen then" },
 		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
 		  "memory, too, sampled (default: time only)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
-		{ "nonblocking", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
 		.command = "record",
-		.operands = "-- PROGRAM [ARGUMENTS...]",
-		.about = "Run a program and write a profile of it. py-spy's record flags are understood.",
+		.operands = "(-p PID | -- PROGRAM [ARGUMENTS...])",
+		.about =
+			"Run a program, or observe one that runs, and write a profile of it. py-spy's record flags are "
+			"understood.",
 		.options = options,
 		.examples = "  fathom record -o app.fathom -- python app.py\n"
 			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
+			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n"
 			    "  fathom record --memory -o app.fathom -- python app.py\n"
-			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n",
+			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,
 	};
@@ -108,12 +120,15 @@ int fm_cmd_record(int argc, char **argv)
 	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
-	if (pid) {
-		fm_say("attaching to a running process is not built yet; start the program with 'fathom record -o F -- "
-		       "PROGRAM'");
-		return FM_EXIT_FAILED;
+	if (!flags.rate_hz)
+		flags.rate_hz = pid ? ATTACH_RATE_HZ : 1000;
+	uint32_t attach_pid = 0;
+	if (pid && (ops.n || !fm_pid_parse(pid, &attach_pid))) {
+		fm_say(ops.n ? "either --pid or a program to run, not both" : "--pid wants a process id, not '%s'",
+		       pid);
+		return FM_EXIT_USAGE;
 	}
-	if (ops.n == 0) {
+	if (!pid && ops.n == 0) {
 		fm_say("name the program to run after --: fathom record -o F -- python app.py");
 		return FM_EXIT_USAGE;
 	}
@@ -152,9 +167,26 @@ int fm_cmd_record(int argc, char **argv)
 		}
 		capture.output_path = profile;
 	}
-	struct fm_capture_result result;
-	enum fm_err err = fm_capture_run(&capture, &result, &diag);
-	exit_code = result.exit_code;
+	enum fm_err err;
+	if (pid) {
+		struct fm_attach_options attach = {
+			.pid = attach_pid,
+			.output_path = capture.output_path,
+			.rate_hz = capture.rate_hz,
+			.native = capture.native,
+			.may_stop = !nonblocking,
+			.duration_s = capture.duration_s,
+			.cpu_percent = (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0),
+			.at_end = capture.at_end,
+		};
+		struct fm_attach_result result;
+		err = fm_attach_run(&attach, &result, &diag);
+		exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK;
+	} else {
+		struct fm_capture_result result;
+		err = fm_capture_run(&capture, &result, &diag);
+		exit_code = result.exit_code;
+	}
 	if (err) {
 		fm_say("%s", diag.text);
 	} else if (foreign && fm_render_write(format, profile, output, &view, &diag)) {

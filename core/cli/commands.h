@@ -5,6 +5,7 @@ int fm_cmd_check(int argc, char **argv);
 int fm_cmd_diff(int argc, char **argv);
 int fm_cmd_collect_for(int argc, char **argv);
 int fm_cmd_doctor(int argc, char **argv);
+int fm_cmd_dump(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);
 int fm_cmd_report(int argc, char **argv);

@@ -15,6 +15,7 @@ static const struct fm_command commands[] = {
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
+	{ "dump", fm_cmd_dump, "print the stacks of all threads of a running process, now" },
 	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },

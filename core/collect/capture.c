@@ -20,6 +20,7 @@
 #include "collect/agent_path.h"
 #include "collect/kernel_stacks.h"
 #include "collect/launch.h"
+#include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
@@ -396,6 +397,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
 	}
+	fm_ask_for_punctuality(0); // not before the target is on its way: it would inherit it
 	hold_signals(!options->beside_pid);
 	raise_descriptor_limit();
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,

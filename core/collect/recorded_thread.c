@@ -2,6 +2,9 @@
 #include "base/clock.h"
 #include "collect/recorder_parts.h"
 
+// In fm_recorder.thread_ids: it ended; another may get its id.
+#define THREAD_ENDED UINT64_MAX
+
 static uint64_t *id_of(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
 {
 	return fm_map_at(&r->thread_ids, (uint64_t)process_idx << 32 | tid, NULL);
@@ -10,11 +13,17 @@ static uint64_t *id_of(struct fm_recorder *r, uint32_t process_idx, uint32_t tid
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns)
 {
 	uint64_t *id = id_of(r, process_idx, tid);
-	if (!*id) {
+	if (!*id || *id == THREAD_ENDED) {
 		*id = (uint64_t)fm_writer_thread(r->writer, r->processes[process_idx].process_id, tid, start_ns) + 1;
 		fm_vec_grow_to(&r->last_ns, *id);
 	}
 	return (uint32_t)(*id - 1);
+}
+
+bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
+{
+	const uint64_t *id = fm_map_find(&r->thread_ids, (uint64_t)process_idx << 32 | tid);
+	return id && *id == THREAD_ENDED;
 }
 
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns)
@@ -25,14 +34,14 @@ void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_
 			return;
 	}
 	uint64_t *id = id_of(r, process_idx, tid);
-	if (*id)
+	if (*id && *id != THREAD_ENDED)
 		fm_writer_thread_end(r->writer, (uint32_t)*id - 1, fm_now_ns(), cpu_ns, 0);
-	*id = 0;
+	*id = THREAD_ENDED;
 }
 
 void fm_recorded_thread_forget(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
 {
-	*id_of(r, process_idx, tid) = 0;
+	*id_of(r, process_idx, tid) = THREAD_ENDED;
 }
 
 void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample)

@@ -30,6 +30,11 @@ struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_write
 	return r;
 }
 
+struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r)
+{
+	return r->waiting;
+}
+
 void fm_recorder_set_sources(struct fm_recorder *r, const char *dir)
 {
 	r->sources_dir = dir;
@@ -328,7 +333,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
-	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.waiting_gap_ns);
+	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.held_ns, &r->totals.waiting_gap_ns);
 	r->totals.trace = *fm_take_trace_totals(r->trace);
 	*ret = r->totals;
 }

@@ -11,12 +11,13 @@
 #include "format/writer.h"
 
 struct fm_recorder;
+struct fm_waiting;
 
 struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_bad_records;
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	struct fm_cost cost;
-	uint64_t waiting_cpu_ns, waiting_gap_ns; // fm_waiting_cost
+	uint64_t waiting_cpu_ns, held_ns, waiting_gap_ns; // fm_waiting_cost
 	struct fm_take_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
@@ -36,11 +37,14 @@ void fm_recorder_drain(struct fm_recorder *r);
 uint32_t fm_recorder_n_alive(const struct fm_recorder *r);
 // The status of a process that the caller has reaped.
 void fm_recorder_set_exit(struct fm_recorder *r, uint32_t pid, int exit_code, int exit_signal);
+struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r); // lent: collect/waiting.h
+
 // ---- for waiting.c, which adds what it saw of threads that sleep ----
 
 void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known
 // The id of a thread, which is made known if no sample has done so yet.
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
+bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 // Ends a thread that was never sampled; of others the recorder knows more.
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns);
 bool fm_recorder_has_image(const struct fm_recorder *r, uint32_t process_idx, uint64_t pc);

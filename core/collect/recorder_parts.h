@@ -62,7 +62,7 @@ struct fm_recorder {
 	struct fm_kernel_stacks *kernel; // NULL: not asked for
 	struct fm_waiting *waiting;
 	struct fm_take_trace *trace;
-	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1; 0 = ended
+	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
@@ -82,7 +82,7 @@ bool fm_recorded_process_is_gone(const struct recorded_process *p);
 // True when another entry of the same pid came later: the process has called exec.
 bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx);
 
-// The number may be another thread's from now on.
+// It has ended; another may get its id.
 void fm_recorded_thread_forget(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 
 // Code objects, images, names; other records are passed over.

@@ -19,7 +19,7 @@ struct fm_remote *fm_remote_create(uint32_t pid, struct fm_remote_files *files, 
 	r->pid = pid;
 	r->shared = shared;
 	r->process_idx = process_idx;
-	r->memory = fm_remote_memory_create(pid);
+	r->memory = fm_remote_files_memory(files);
 	r->images = fm_remote_images_create(pid, files);
 	fm_arena_init(&r->arena);
 	return r;
@@ -29,7 +29,6 @@ void fm_remote_destroy(struct fm_remote *r)
 {
 	if (!r)
 		return;
-	fm_remote_memory_destroy(r->memory);
 	fm_remote_images_destroy(r->images);
 	fm_arena_deinit(&r->arena);
 	fm_map_deinit(&r->code_ids);
@@ -64,7 +63,7 @@ bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image
 void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
 			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret)
 {
-	fm_remote_memory_forget(r->memory);
+	fm_remote_memory_begin(r->memory, r->pid);
 	fm_remote_memory_fetch(r->memory, regs->r[DW_RSP], STACK_PAGES);
 	fm_remote_images_refresh(r->images, fm_now_ns());
 	r->native.n = r->frames.n = r->runs.n = 0;

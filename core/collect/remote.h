@@ -21,6 +21,9 @@ void fm_remote_destroy(struct fm_remote *r); // NULL is fine
 // Says which image is the interpreter, by any address in it; without, it is looked for. hexversion is used up to 3.12 only, 0 = not known.
 void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion);
 
+// Looks for an interpreter. *ret_pc: for fm_remote_set_python.
+bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_hexversion);
+
 // Where a thread is. Only sp and pc are known of one that sleeps; all of one that was stopped.
 struct fm_remote_regs {
 	uint64_t r[16]; // by DWARF number; 7 is the stack pointer

@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "collect/process_memory.h"
+#include "collect/remote_memory.h"
 
 // Maps are read again this often while stacks are read: libraries come and go. Much sooner when a pc lies in nothing known.
 #define REFRESH_NS 1000000000u
@@ -19,6 +20,7 @@ struct opened {
 
 struct fm_remote_files {
 	FM_VEC(struct opened) items;
+	struct fm_remote_memory *memory;
 };
 
 struct fm_remote_images {
@@ -33,7 +35,14 @@ struct fm_remote_images {
 
 struct fm_remote_files *fm_remote_files_create(void)
 {
-	return fm_alloc(sizeof(struct fm_remote_files));
+	struct fm_remote_files *files = fm_alloc(sizeof(*files));
+	files->memory = fm_remote_memory_create();
+	return files;
+}
+
+struct fm_remote_memory *fm_remote_files_memory(struct fm_remote_files *files)
+{
+	return files->memory;
 }
 
 void fm_remote_files_destroy(struct fm_remote_files *files)
@@ -41,6 +50,7 @@ void fm_remote_files_destroy(struct fm_remote_files *files)
 	for (size_t i = 0; i < files->items.n; i++)
 		fm_unwind_file_close(files->items.items[i].file);
 	fm_vec_deinit(&files->items);
+	fm_remote_memory_destroy(files->memory);
 	free(files);
 }
 

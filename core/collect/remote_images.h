@@ -8,9 +8,10 @@
 #include "base/mem.h"
 #include "image/unwind_file.h"
 
-struct fm_remote_files; // opened files, by their inode
+struct fm_remote_files; // what all processes share: opened files, by their inode, and room for the pages of one look
 struct fm_remote_files *fm_remote_files_create(void);
 void fm_remote_files_destroy(struct fm_remote_files *files);
+struct fm_remote_memory *fm_remote_files_memory(struct fm_remote_files *files); // lent
 
 struct fm_remote_image {
 	uint64_t map_start, map_end, map_off; // of the executable mapping

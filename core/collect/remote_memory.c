@@ -18,11 +18,9 @@ struct fm_remote_memory {
 	uint8_t pages[N_PAGES][FM_REMOTE_PAGE_BYTES];
 };
 
-struct fm_remote_memory *fm_remote_memory_create(uint32_t pid)
+struct fm_remote_memory *fm_remote_memory_create(void)
 {
-	struct fm_remote_memory *m = fm_alloc(sizeof(*m));
-	m->pid = pid;
-	return m;
+	return fm_alloc(sizeof(struct fm_remote_memory));
 }
 
 void fm_remote_memory_destroy(struct fm_remote_memory *m)
@@ -30,8 +28,9 @@ void fm_remote_memory_destroy(struct fm_remote_memory *m)
 	free(m);
 }
 
-void fm_remote_memory_forget(struct fm_remote_memory *m)
+void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid)
 {
+	m->pid = pid;
 	memset(m->tags, 0, sizeof(m->tags));
 }
 

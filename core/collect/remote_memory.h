@@ -9,11 +9,11 @@
 #define FM_REMOTE_PAGE_BYTES 4096u
 
 struct fm_remote_memory;
-struct fm_remote_memory *fm_remote_memory_create(uint32_t pid);
+struct fm_remote_memory *fm_remote_memory_create(void);
 void fm_remote_memory_destroy(struct fm_remote_memory *m); // NULL is fine
 
-// Begins a look: forgets all pages.
-void fm_remote_memory_forget(struct fm_remote_memory *m);
+// Begins a look at a process: forgets all pages.
+void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid);
 // Reads pages from addr on in one call, as far as they are there.
 void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_pages);
 // All of it or nothing.

@@ -39,7 +39,7 @@ struct fm_remote {
 	uint32_t pid;
 	const struct fm_shared *shared;
 	uint32_t process_idx;
-	struct fm_remote_memory *memory;
+	struct fm_remote_memory *memory; // lent by the files
 	struct fm_remote_images *images;
 	struct fm_remote_python python;
 	struct fm_arena arena;

@@ -16,10 +16,8 @@
 #define THREAD_STATE_BYTES 2048
 // More interpreters or thread states than this are a chain that bites its tail.
 #define MAX_CHAIN 100000u
-// Where glibc's struct pthread keeps the kernel's thread id: here since 2.3 on this CPU, and not far off elsewhere.
+// Where glibc's struct pthread keeps the kernel's thread id, on x86-64 since 2.3: behind a head of 704 bytes and a list's two links.
 #define PTHREAD_TID_OFFSET 720u
-#define PTHREAD_TID_FROM 512u
-#define PTHREAD_TID_TO 1024u
 
 static uint64_t symbol_at(const struct fm_remote_image *image, const char *name, uint64_t *ret_size)
 {
@@ -84,11 +82,23 @@ bool fm_remote_python_look(struct fm_remote *r)
 		for (size_t i = 0; !is_found && (image = fm_remote_images_at(r->images, i)); i++) {
 			const char *name = strrchr(image->path, '/');
 			is_found = name && strstr(name, "python") && take_image(r, image->map_start);
+			py->addr = is_found ? image->map_start : 0;
 		}
 	}
 	if (is_found)
 		py->state = FM_REMOTE_HAS_PYTHON;
 	return is_found;
+}
+
+bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_hexversion)
+{
+	fm_remote_memory_begin(r->memory, r->pid);
+	fm_remote_images_refresh(r->images, fm_now_ns());
+	if (!fm_remote_python_look(r))
+		return false;
+	*ret_pc = r->python.addr;
+	*ret_hexversion = r->python.hexversion;
+	return true;
 }
 
 void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion)
@@ -103,28 +113,19 @@ void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversio
 
 // ---- thread states ----
 
-// Up to 3.10 a state knows its thread by the address of glibc's descriptor, which has the kernel's id.
-static uint32_t tid_of_pthread(struct fm_remote *r, uint64_t pthread, uint32_t want)
-{
-	uint32_t ids[(PTHREAD_TID_TO - PTHREAD_TID_FROM) / 4];
-	if (!pthread || !fm_remote_read(r->memory, pthread + PTHREAD_TID_FROM, ids, sizeof(ids)))
-		return 0;
-	if (ids[(PTHREAD_TID_OFFSET - PTHREAD_TID_FROM) / 4] == want)
-		return want;
-	for (size_t i = 0; i < FM_ARRAY_LEN(ids); i++)
-		if (ids[i] == want)
-			return want;
-	return 0;
-}
+enum by { BY_NATIVE_ID, BY_PTHREAD };
 
-static bool is_state_of(struct fm_remote *r, uint64_t state, uint32_t tid)
+// From 3.11 on a state knows the kernel's id of its thread; a fork's child may still have its parent's there. Up to 3.10, and then, the
+// thread is known by the address of glibc's descriptor, in which the kernel writes the id itself.
+static bool is_state_of(struct fm_remote *r, uint64_t state, uint32_t tid, enum by by)
 {
 	const struct fm_py_row *row = &r->python.row;
 	uint64_t id;
-	if (row->ts_native_id && fm_remote_u64(r->memory, state + row->ts_native_id, &id) && id == tid)
-		return true;
-	// Also when it has a native id: a fork's child may still have its parent's there.
-	return fm_remote_u64(r->memory, state + row->ts_thread_id, &id) && tid_of_pthread(r, id, tid) == tid;
+	uint32_t own;
+	if (by == BY_NATIVE_ID)
+		return row->ts_native_id && fm_remote_u64(r->memory, state + row->ts_native_id, &id) && id == tid;
+	return fm_remote_u64(r->memory, state + row->ts_thread_id, &id) &&
+	       fm_remote_u32(r->memory, id + PTHREAD_TID_OFFSET, &own) && own == tid;
 }
 
 static bool has_frames(struct fm_remote *r, uint64_t state)
@@ -139,7 +140,7 @@ static bool has_frames(struct fm_remote *r, uint64_t state)
 }
 
 // Of several (one for each interpreter that the thread has been in) the first with frames.
-static uint64_t search_state(struct fm_remote *r, uint32_t tid)
+static uint64_t search_state(struct fm_remote *r, uint32_t tid, enum by by)
 {
 	const struct fm_py_row *row = &r->python.row;
 	uint64_t interp = 0, state, found = 0;
@@ -148,7 +149,7 @@ static uint64_t search_state(struct fm_remote *r, uint32_t tid)
 		if (!fm_remote_u64(r->memory, interp + row->interp_threads, &state))
 			break;
 		for (; state && n < MAX_CHAIN; n++) {
-			if (is_state_of(r, state, tid)) {
+			if (is_state_of(r, state, tid, by)) {
 				if (has_frames(r, state))
 					return state;
 				found = found ? found : state;
@@ -166,8 +167,12 @@ static uint64_t search_state(struct fm_remote *r, uint32_t tid)
 uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid)
 {
 	uint64_t *known = fm_map_at(&r->states, tid, NULL);
-	if (!*known || !is_state_of(r, *known, tid) || !has_frames(r, *known))
-		*known = search_state(r, tid);
+	if (*known && (is_state_of(r, *known, tid, BY_NATIVE_ID) || is_state_of(r, *known, tid, BY_PTHREAD)) &&
+	    has_frames(r, *known))
+		return *known;
+	*known = r->python.row.ts_native_id ? search_state(r, tid, BY_NATIVE_ID) : 0;
+	if (!*known)
+		*known = search_state(r, tid, BY_PTHREAD);
 	return *known;
 }
 

@@ -17,6 +17,7 @@ enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7 };
 #define MAX_SEARCH_BYTES 16384u
 #define MAX_TRIES 64u
 #define MAX_PROLOGUE_BYTES 96u
+#define MAX_EPILOGUE_BYTES 48u
 #define MAX_PUSHED_BYTES 128
 
 // Beside enum fm_stack_error, what a step may return.
@@ -179,10 +180,55 @@ static uint32_t step_signal(struct fm_remote *r, struct regs *regs)
 
 #endif
 
+// Stubs of generated code (CPython's perf trampolines) end right behind their call: the frame is taken down, and ret. What is left to be
+// executed then tells how large the frame is.
+static bool step_by_epilogue(struct fm_remote *r, struct regs *regs)
+{
+	uint64_t at = regs->r[DW_RSP], fp = regs->r[DW_RBP], ra, target;
+	uint32_t known = regs->known & 1u << DW_RBP, size;
+	uint8_t code[MAX_EPILOGUE_BYTES];
+	size_t i = 0;
+	if (!fm_remote_read(r->memory, regs->pc, code, sizeof(code)))
+		return false;
+	while (i + 8 < sizeof(code) && code[i] != 0xc3) {
+		const uint8_t *p = code + i;
+		if (p[0] == 0x48 && p[1] == 0x83 && p[2] == 0xc4 && p[3] < 0x80) { // add $imm8, %rsp
+			at += p[3];
+			i += 4;
+		} else if (p[0] == 0x48 && p[1] == 0x81 && p[2] == 0xc4 && p[6] < 0x80) { // add $imm32, %rsp
+			memcpy(&size, p + 3, sizeof(size));
+			at += size;
+			i += 7;
+		} else if (p[0] == 0x5d) { // pop %rbp
+			if (!fm_remote_u64(r->memory, at, &fp))
+				return false;
+			known = 1u << DW_RBP;
+			at += 8;
+			i += 1;
+		} else if ((p[0] >= 0x58 && p[0] <= 0x5f && p[0] != 0x5c) ||
+			   (p[0] == 0x41 && p[1] >= 0x58 && p[1] <= 0x5f)) { // other pops
+			at += 8;
+			i += p[0] == 0x41 ? 2 : 1;
+		} else {
+			return false;
+		}
+	}
+	if (code[i] != 0xc3 || !fm_remote_u64(r->memory, at, &ra) || !is_return_address(r, ra, &target))
+		return false;
+	regs->r[DW_RSP] = at + 8;
+	regs->r[DW_RBP] = fp;
+	regs->pc = ra;
+	regs->known = 1u << DW_RSP | known;
+	return true;
+}
+
 // By the frame pointer, where nothing else is known and it leads to a return address.
 static uint32_t step_guess(struct fm_remote *r, struct regs *regs)
 {
 	uint64_t sp = regs->r[DW_RSP], fp = regs->r[DW_RBP], ra, outer, target;
+	const struct fm_remote_image *image = fm_remote_images_find(r->images, regs->pc);
+	if (image && !image->file && step_by_epilogue(r, regs))
+		return 0;
 	if (!is_known(regs, DW_RBP))
 		return STEP_NEEDS_FP;
 	if (fp < sp || (fp & 7) || fp - sp > MAX_FRAME_BYTES || !fm_remote_u64(r->memory, fp, &outer) ||
@@ -213,7 +259,8 @@ static uint32_t step(struct fm_remote *r, struct regs *regs, bool is_exact, bool
 		return fm_remote_images_is_code(r->images, pc) ? step_guess(r, regs) : FM_STACK_NOT_CODE;
 	if (!is_known(regs, rule.cfa_reg))
 		return rule.cfa_reg == DW_RBP ? STEP_NEEDS_FP : FM_STACK_BAD_UNWIND_INFO;
-	cfa = regs->r[rule.cfa_reg] + (uint64_t)(int64_t)rule.cfa_off;
+	cfa = regs->r[rule.cfa_reg] + (rule.kind == FM_RULE_PLT ? (pc & 15) >= (uint64_t)rule.cfa_off ? 16u : 8u
+								: (uint64_t)(int64_t)rule.cfa_off);
 	if (rule.kind == FM_RULE_DEREF && !fm_remote_u64(r->memory, cfa, &cfa))
 		return FM_STACK_UNREADABLE;
 	if (cfa <= regs->r[DW_RSP] || cfa - regs->r[DW_RSP] > MAX_FRAME_BYTES || (cfa & 7))

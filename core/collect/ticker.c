@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/cost.h"
+#include "collect/punctual.h"
 
 // New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others.
 #define RESCAN_NS 20000000u
@@ -41,8 +41,7 @@
 #define BUDGET_NS 500000000u
 #define BUDGET_SAMPLES 20 // fewer say nothing
 
-// The shortest slice there is, and how nice the ticker is when it may choose: it runs for microseconds at a time.
-#define TICKER_SLICE_NS 100000u
+// How nice the ticker is when it may choose: it runs for microseconds at a time.
 #define TICKER_NICE (-10)
 
 struct tick_thread {
@@ -371,28 +370,11 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 	return (uint64_t)(cost_ns / k->options.max_overhead);
 }
 
-// On a machine whose CPUs are all busy the ticker shares one with a thread that it samples, and when it gets to run must not
-// depend on what that thread does: some system calls are where the scheduler looks around. A short slice lets it in at once
-// (Linux 6.12, no privilege asked); so does a better priority, where that is permitted.
-static void ask_for_punctuality(void)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime_ns, deadline_ns, period_ns;
-	} attr = { .size = 48, .runtime_ns = TICKER_SLICE_NS };
-	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), TICKER_NICE);
-	attr.nice = getpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid));
-	syscall(SYS_sched_setattr, 0, &attr, 0u);
-}
-
 static void *run(void *arg)
 {
 	struct fm_ticker *k = arg;
 	prctl(PR_SET_NAME, "fathom-ticker");
-	ask_for_punctuality();
+	fm_ask_for_punctuality(TICKER_NICE);
 	prctl(PR_SET_TIMERSLACK, 1ul); // the default of 50 us is half a period at 10 kHz
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
 	uint64_t first_ns = fm_now_ns(), first_cycles = fm_cycles();

@@ -26,17 +26,14 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
-#include "base/mem.h"
 #include "collect/process_memory.h"
-#include "collect/recorder.h"
-#include "collect/remote.h"
-#include "format/writer.h"
+#include "collect/remote_stop.h"
+#include "collect/waiting_parts.h"
 
 // Long sleeps are written in pieces: a collector that is killed has told them, and live views move.
 #define PIECE_NS 250000000u
-// The share of a CPU that looking may take, what may be saved up for a burst, and what may be owed.
-#define BUDGET_SHARE 50 // one in so many
+// The share of a CPU that looking may take, what may be saved up for a burst, and for the beginning.
+#define BUDGET_PERCENT 2u
 #define BUDGET_MOST_NS 10000000
 #define BUDGET_START_NS 30000000
 // With more threads than this, one that has long been asleep is looked at again after this share of its sleep.
@@ -50,66 +47,11 @@
 #define WORTH_TELLING_NS 20000000u
 #define DW_RSP 7
 
-struct wait_thread {
-	uint32_t tid;                           // 0 = gone
-	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
-	int schedstat_fd, syscall_fd;
-	bool was_seen;       // by the last scan
-	bool is_asleep;      // at the last look, in a sleep whose stack is known
-	uint64_t since_ns;   // counting began
-	uint64_t looked_ns;  // last look
-	uint64_t rest_ns;    // no look before
-	uint64_t asleep_ns;  // this sleep was first seen
-	uint64_t n_arrivals; // how often it was given a CPU, at the last look
-	uint64_t cpu_ns;     // CPU time at the last look
-	int64_t base_ns;     // CPU time and time without a CPU when counting began
-	int64_t counted_ns;  // waiting since then that was charged
-	uint64_t owed_ns;    // charged to the sleep below, not yet written
-	uint64_t loose_ns;   // charged to nothing yet
-	uint32_t stack_id;
-	uint8_t class;
-	bool has_stack; // stack_id and class are of the last sleep that was seen
-	uint32_t n_pieces;
-	char name[24];
-};
-
-struct wait_process {
-	uint32_t process_idx, pid;
-	uint64_t start_ns;
-	int task_fd;
-	uint64_t n_links, scanned_ns;
-	bool is_contained; // has a pid namespace of its own
-	bool has_lost;     // a thread that was looked at is gone
-	struct fm_remote *remote;
-	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
-	FM_VEC(struct wait_thread) threads;
-};
-
-struct fm_waiting {
-	struct fm_recorder *recorder;
-	struct fm_writer *writer;
-	struct fm_shared *shared;
-	struct fm_remote_files *files;
-	FM_VEC(struct wait_process) processes;
-	struct fm_remote_stack stack;
-	int64_t budget_ns;
-	uint64_t budget_at_ns, used_ns;
-	uint64_t longest_gap_ns;            // from the time a look was due to the look
-	size_t first_process, first_thread; // where the last look stopped
-	size_t n_threads;
-	bool is_uncounted; // this kernel keeps no schedstat
-	bool is_refused;   // the system does not let us look at a thread
-};
-
-struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
+void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *options)
 {
-	struct fm_waiting *w = fm_alloc(sizeof(*w));
-	w->recorder = recorder;
-	w->writer = writer;
-	w->shared = shared;
-	w->files = fm_remote_files_create();
-	w->budget_ns = BUDGET_START_NS;
-	return w;
+	w->options = *options;
+	if (!w->options.cpu_percent)
+		w->options.cpu_percent = BUDGET_PERCENT;
 }
 
 // ---- what /proc says ----
@@ -131,11 +73,31 @@ static bool read_schedule(const struct wait_thread *t, struct schedule *ret)
 	return true;
 }
 
-// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs.
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
+{
+	struct fm_waiting *w = fm_alloc(sizeof(*w));
+	w->recorder = recorder;
+	w->writer = writer;
+	w->shared = shared;
+	w->files = fm_remote_files_create();
+	w->budget_ns = BUDGET_START_NS;
+	w->options.cpu_percent = BUDGET_PERCENT;
+	// A kernel that counts has counted us.
+	struct wait_thread self = { .schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) };
+	struct schedule s;
+	w->is_uncounted = !read_schedule(&self, &s) || s.n_arrivals == 0;
+	if (self.schedstat_fd >= 0)
+		close(self.schedstat_fd);
+	return w;
+}
+
+// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running". False: it runs, or has ended and waits for its parent to
+// see that (then without a pc: *ret_is_over).
 static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct fm_remote_call *ret_call,
-		      struct fm_remote_regs *ret_regs)
+		      struct fm_remote_regs *ret_regs, bool *ret_is_over)
 {
 	char text[256], *at = text;
+	*ret_is_over = false;
 	ssize_t n = pread(t->syscall_fd, text, sizeof(text) - 1, 0);
 	w->is_refused |= n < 0 && (errno == EPERM || errno == EACCES);
 	if (n <= 0 || text[0] == 'r')
@@ -152,102 +114,8 @@ static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct 
 	ret_call->arg[0] = n_words == 8 ? words[0] : 0;
 	ret_regs->r[DW_RSP] = words[n_words - 2];
 	ret_regs->pc = words[n_words - 1];
-	return ret_regs->pc != 0;
-}
-
-// ---- writing ----
-
-static void write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t time_ns)
-{
-	if (t->owed_ns && t->has_stack) {
-		struct fm_sample sample = {
-			.thread_id = t->thread_id,
-			.stack_id = t->stack_id,
-			.time_ns = time_ns,
-			.weight_ns = t->owed_ns,
-			.class = t->class,
-		};
-		fm_recorder_wait(w->recorder, &sample);
-	}
-	t->owed_ns = 0;
-}
-
-static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc, uint64_t now_ns)
-{
-	if (fm_recorder_has_image(w->recorder, p->process_idx, pc))
-		return;
-	const struct fm_remote_image *image = fm_remote_find_image(p->remote, pc);
-	if (!image || !image->file)
-		return;
-	char exe[64], target[4096];
-	snprintf(exe, sizeof(exe), "/proc/%u/exe", p->pid);
-	ssize_t n = readlink(exe, target, sizeof(target) - 1);
-	target[n > 0 ? n : 0] = 0;
-	struct fm_unwind_file_info info;
-	fm_unwind_file_get(image->file, &info);
-	struct fm_wire_image rec = { .time_ns = now_ns, .start = image->start, .end = image->end, .bias = image->bias };
-	rec.flags = (!strcmp(target, image->path) ? FM_IMAGE_IS_MAIN : 0) |
-		    (fm_remote_is_python(p->remote, image) ? FM_IMAGE_IS_PYTHON : 0);
-	fm_recorder_image(w->recorder, p->process_idx, &rec, fm_str_of(image->path),
-			  (struct fm_str){ (const char *)info.build_id, info.build_id_len });
-}
-
-static uint32_t python_frame(struct fm_waiting *w, struct wait_process *p, uint64_t frame)
-{
-	uint32_t id = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
-	fm_vec_grow_to(&p->code_ids, (size_t)id + 1);
-	const struct fm_remote_code *code = fm_remote_code(p->remote, id);
-	if (!p->code_ids.items[id] && code) {
-		struct fm_code_info info = { code->name,       code->qualname,        code->filename,
-					     code->first_line, code->line_table_kind, code->line_table };
-		p->code_ids.items[id] = fm_recorder_code(w->recorder, p->process_idx, &info) + 1;
-	}
-	return fm_writer_frame(w->writer, FM_FRAME_PYTHON, p->code_ids.items[id] ? p->code_ids.items[id] - 1 : FM_NO_ID,
-			       (uint32_t)frame);
-}
-
-static uint32_t write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
-{
-	uint32_t stack = FM_ROOT_STACK;
-	for (size_t i = w->stack.frames.n; i-- > 0;) { // outermost first
-		uint64_t frame = w->stack.frames.items[i];
-		uint32_t id;
-		switch (frame >> FM_WIRE_FRAME_SHIFT) {
-		case FM_WIRE_FRAME_NATIVE:
-			frame -= i != w->stack.leaf_idx && i != w->stack.exact_idx;
-			tell_image(w, p, frame, now_ns);
-			id = fm_recorder_native_frame(w->recorder, p->process_idx, frame, now_ns);
-			break;
-		case FM_WIRE_FRAME_PYTHON:
-			id = python_frame(w, p, frame);
-			break;
-		case FM_WIRE_FRAME_SYSCALL:
-			id = fm_recorder_syscall_frame(w->recorder, frame & (FM_WIRE_N_SYSCALLS - 1));
-			break;
-		default:
-			id = fm_writer_frame(w->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
-		}
-		stack = fm_writer_stack(w->writer, stack, id);
-	}
-	return stack;
-}
-
-// A thread that no sample has named yet: it may sleep from its first moment to its last.
-static void name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
-{
-	char path[64], name[sizeof(t->name)] = "";
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", p->pid, t->tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	while (n > 0 && name[n - 1] == '\n')
-		n--;
-	name[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !strcmp(name, t->name))
-		return;
-	memcpy(t->name, name, sizeof(name));
-	fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(name));
+	*ret_is_over = ret_regs->pc == 0;
+	return !*ret_is_over;
 }
 
 // ---- threads and processes ----
@@ -266,8 +134,7 @@ static void open_thread(struct fm_waiting *w, struct wait_process *p, uint32_t t
 	if (read_schedule(&t, &s)) {
 		t.base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
 		t.n_arrivals = s.n_arrivals;
-		t.cpu_ns = s.cpu_ns;
-		w->is_uncounted |= s.n_arrivals == 0 && s.cpu_ns == 0;
+		t.cpu_ns = t.sampled_ns = t.first_cpu_ns = s.cpu_ns;
 	}
 	t.own_tid = p->is_contained ? fm_process_own_pid(tid) : tid;
 	t.was_seen = true;
@@ -287,6 +154,13 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 {
 	// Its sleep ended at some time since the last look. What it waited where nobody looked goes to the last place where somebody did.
 	t->owed_ns += t->loose_ns + (t->is_asleep ? (now_ns - t->looked_ns) / 2 : 0);
+	if (t->thread_id == FM_NO_ID && fm_recorder_thread_has_ended(w->recorder, p->process_idx, t->named_tid))
+		return; // the recorder was faster
+	if (w->options.tells_all) {
+		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
+		t->owed_ns += t->is_asleep && !t->owed_ns;
+		fm_wait_name_thread(w, p, t);
+	}
 	if (t->owed_ns >= WORTH_TELLING_NS && !t->has_stack) { // nobody ever saw where
 		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
 		t->stack_id = FM_ROOT_STACK;
@@ -295,8 +169,10 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 	}
 	if (t->thread_id == FM_NO_ID)
 		return;
-	write_share(w, t, t->looked_ns);
-	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid, t->cpu_ns);
+	fm_wait_write_share(w, t, t->looked_ns);
+	// A program that was started under us is known from its beginning, one that we came to is not.
+	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid,
+			       t->cpu_ns - (w->options.samples_running ? t->first_cpu_ns : 0));
 }
 
 static void close_process(struct wait_process *p)
@@ -416,24 +292,81 @@ static void scan_processes(struct fm_waiting *w)
 
 // ---- looking ----
 
-// Reads the stack of a thread that sleeps; false when it ran meanwhile.
-static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
-		       const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+static void read_frames(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
+			const struct fm_remote_call *call, const struct fm_remote_regs *regs)
 {
 	const struct fm_wire_process *entry = &w->shared->processes[p->process_idx];
 	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
 	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_KNOWN)
 		fm_remote_set_python(p->remote, atomic_load(&entry->python_pc), atomic_load(&entry->python_version));
 	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
+}
+
+// Holds a thread that runs while its stack is read. That time is ours, not its waiting.
+static bool hold_and_read(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, bool is_warming,
+			  struct fm_remote_call *ret_call, struct fm_remote_regs *ret_regs)
+{
+	bool is_refused;
+	uint64_t from_ns = fm_now_ns();
+	if (!fm_remote_stop(t->tid, ret_regs, ret_call, &is_refused)) {
+		w->is_refused |= is_refused;
+		return false;
+	}
+	if (!is_warming)
+		read_frames(w, p, t, ret_call, ret_regs);
+	fm_remote_go(t->tid);
+	uint64_t held_ns = fm_now_ns() - from_ns;
+	t->counted_ns += (int64_t)held_ns;
+	w->held_ns += held_ns;
+	w->hold_budget_ns -= (int64_t)held_ns;
+	if (is_warming) // opening files takes milliseconds: not while a thread is held
+		read_frames(w, p, t, ret_call, ret_regs);
+	return true;
+}
+
+// Samples a thread that runs.
+static void sample_running(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
+{
+	struct fm_remote_call call;
+	struct fm_remote_regs regs;
+	if (w->hold_budget_ns < 0) // on a busy machine we may lose our CPU while we hold a thread
+		return;
+	if (!p->is_warm && !(p->is_warm = hold_and_read(w, p, t, true, &call, &regs)))
+		return;
+	if (!hold_and_read(w, p, t, false, &call, &regs))
+		return;
+	const struct fm_remote_image *image = fm_remote_find_image(p->remote, regs.pc);
+	t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
+	struct fm_sample sample = {
+		.thread_id = t->thread_id,
+		.stack_id = fm_wait_write_stack(w, p, now_ns),
+		.time_ns = now_ns,
+		.weight_ns = t->cpu_ns - t->sampled_ns,
+		.class = call.nr >= 0                                     ? FM_CLASS_SYSTEM
+			 : image && fm_remote_is_python(p->remote, image) ? FM_CLASS_PYTHON
+									  : FM_CLASS_NATIVE,
+	};
+	t->sampled_ns = t->cpu_ns;
+	fm_recorder_wait(w->recorder, &sample);
+	fm_wait_name_sometimes(w, p, t);
+}
+
+// Reads the stack of a thread that sleeps; false when it ran meanwhile.
+static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
+		       const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+{
+	read_frames(w, p, t, call, regs);
 	struct schedule after;
 	struct fm_remote_call call_after;
 	struct fm_remote_regs regs_after;
-	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals || !read_call(w, t, &call_after, &regs_after) ||
-	    regs_after.pc != regs->pc || regs_after.r[DW_RSP] != regs->r[DW_RSP])
+	bool is_over;
+	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals ||
+	    !read_call(w, t, &call_after, &regs_after, &is_over) || regs_after.pc != regs->pc ||
+	    regs_after.r[DW_RSP] != regs->r[DW_RSP])
 		return false;
 	if (t->thread_id == FM_NO_ID)
 		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->tid, t->since_ns);
-	t->stack_id = write_stack(w, p, now_ns);
+	t->stack_id = fm_wait_write_stack(w, p, now_ns);
 	t->class = w->stack.waits_for_gil ? FM_CLASS_GIL_WAIT : FM_CLASS_WAIT;
 	t->has_stack = true;
 	return true;
@@ -442,7 +375,7 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
 {
 	struct schedule s;
-	if (now_ns < t->rest_ns)
+	if (now_ns < t->rest_ns || t->is_over)
 		return;
 	if (!read_schedule(t, &s)) {
 		t->tid = 0; // gone; another may have its id already
@@ -460,10 +393,8 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	if (t->is_asleep && s.n_arrivals == t->n_arrivals) {
 		t->owed_ns += new_ns;
 		if (t->owed_ns >= PIECE_NS) {
-			write_share(w, t, now_ns);
-			if ((t->n_pieces & (t->n_pieces + 1)) == 0) // names come late, and then stay
-				name_thread(w, p, t);
-			t->n_pieces++;
+			fm_wait_write_share(w, t, now_ns);
+			fm_wait_name_sometimes(w, p, t);
 		}
 		if (w->n_threads > FEW_THREADS)
 			t->rest_ns = now_ns + FM_MIN((now_ns - t->asleep_ns) / RECENT_SHARE, (uint64_t)MAX_REST_NS);
@@ -471,12 +402,16 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	}
 	struct fm_remote_call call;
 	struct fm_remote_regs regs;
-	bool is_asleep = read_call(w, t, &call, &regs);
+	bool is_over, is_asleep = read_call(w, t, &call, &regs, &is_over);
+	if (is_over) { // since when, nobody knows
+		new_ns = t->is_asleep ? new_ns / 2 : 0;
+		t->is_over = true;
+	}
 	if (t->is_asleep) { // that sleep has ended
 		uint64_t share_ns = is_asleep ? new_ns / 2 : new_ns;
 		t->owed_ns += share_ns;
 		new_ns -= share_ns;
-		write_share(w, t, looked_ns);
+		fm_wait_write_share(w, t, looked_ns);
 	}
 	t->loose_ns += new_ns;
 	t->n_arrivals = s.n_arrivals;
@@ -485,15 +420,19 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		t->asleep_ns = now_ns;
 		t->owed_ns = t->loose_ns;
 		t->loose_ns = 0;
+	} else if (w->options.samples_running && !is_over && (t->cpu_ns > t->sampled_ns || w->options.tells_all)) {
+		sample_running(w, p, t, now_ns);
 	}
 }
 
 void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 {
 	uint64_t cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	if (w->budget_at_ns)
-		w->budget_ns = FM_MIN(w->budget_ns + (int64_t)(now_ns - w->budget_at_ns) / BUDGET_SHARE,
-				      FM_MAX((int64_t)BUDGET_MOST_NS, w->budget_ns));
+	if (w->budget_at_ns) {
+		int64_t earned_ns = (int64_t)((now_ns - w->budget_at_ns) * w->options.cpu_percent / 100);
+		w->budget_ns = FM_MIN(w->budget_ns + earned_ns, FM_MAX((int64_t)BUDGET_MOST_NS, w->budget_ns));
+		w->hold_budget_ns = FM_MIN(w->hold_budget_ns + earned_ns, (int64_t)BUDGET_MOST_NS);
+	}
 	w->budget_at_ns = now_ns;
 	scan_processes(w);
 	w->n_threads = 0;
@@ -548,9 +487,11 @@ void fm_waiting_finish(struct fm_waiting *w)
 				   FM_STR_LIT("this kernel does not count it (no CONFIG_SCHED_INFO)"));
 }
 
-void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns)
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_held_ns,
+		     uint64_t *ret_longest_gap_ns)
 {
 	*ret_cpu_ns = w->used_ns;
+	*ret_held_ns = w->held_ns;
 	*ret_longest_gap_ns = w->longest_gap_ns;
 }
 

@@ -2,6 +2,7 @@
 // never signalled nor stopped (docs/decisions/0004-waiting-threads-are-read-from-beside.md). One thread, the recorder's.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collect/shared.h"
@@ -13,6 +14,13 @@ struct fm_waiting;
 struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared);
 void fm_waiting_destroy(struct fm_waiting *w);
 
+struct fm_waiting_options {
+	bool samples_running; // threads that run, too, held for the moment of the look: where no agent is in the process
+	bool tells_all;       // every thread, also one that waited no time yet
+	uint32_t cpu_percent; // of one CPU that looking may take; 0 = 2
+};
+void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *options);
+
 // One look at all threads, as far as it may cost now. Call it before the rings are read: what a thread that is asleep now has sampled
 // before is then written before what it waits from now on.
 void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
@@ -20,5 +28,7 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
 void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx);
 // The same for all.
 void fm_waiting_finish(struct fm_waiting *w);
-// The CPU time that looking has taken, and how long a thread was not looked at although it was due: a wait's ends may be off by that.
-void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_longest_gap_ns);
+// The CPU time that looking has taken; how long threads that run were held for it, in sum; and the longest time for which a thread was not
+// looked at although it was due: a wait's ends may be off by that.
+void fm_waiting_cost(const struct fm_waiting *w, uint64_t *ret_cpu_ns, uint64_t *ret_held_ns,
+		     uint64_t *ret_longest_gap_ns);

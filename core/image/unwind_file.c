@@ -184,6 +184,18 @@ static bool is_at_sp(Dwarf_Frame *frame, int32_t *ret)
 	return *ret != 0;
 }
 
+// As linkers write it: rsp + 8 + ((rip & 15) >= N) * 8.
+static bool is_plt_rule(const Dwarf_Op *ops, size_t n)
+{
+	static const uint8_t atoms[] = { DW_OP_breg7, DW_OP_breg16, DW_OP_lit15, DW_OP_and, 0,
+					 DW_OP_ge,    DW_OP_lit3,   DW_OP_shl,   DW_OP_plus };
+	for (size_t i = 0; n == FM_ARRAY_LEN(atoms) && i < n; i++)
+		if (atoms[i] && ops[i].atom != atoms[i])
+			return false;
+	return n == FM_ARRAY_LEN(atoms) && ops[0].number == 8 && ops[4].atom >= DW_OP_lit0 &&
+	       ops[4].atom <= DW_OP_lit31;
+}
+
 static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
 {
 	Dwarf_Frame *frame;
@@ -207,7 +219,13 @@ static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
 		bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < FM_RULE_N_REGS;
 		bool is_deref = n == 2 && ops[0].atom >= DW_OP_breg0 && ops[0].atom < DW_OP_breg16 &&
 				ops[1].atom == DW_OP_deref;
-		if (is_reg || is_deref) {
+		if (is_plt_rule(ops, n)) {
+			ret->kind = FM_RULE_PLT;
+			ret->cfa_reg = DW_RSP;
+			ret->cfa_off = (int32_t)(ops[4].atom - DW_OP_lit0);
+			for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
+				ret->saved[reg] = CALLEE_SAVED >> reg & 1 ? FM_RULE_SAME : FM_RULE_LOST;
+		} else if (is_reg || is_deref) {
 			ret->kind = is_reg ? FM_RULE_REG : FM_RULE_DEREF;
 			ret->cfa_reg = (uint8_t)(is_reg ? ops[0].number : (Dwarf_Word)(ops[0].atom - DW_OP_breg0));
 			ret->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);

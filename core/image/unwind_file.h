@@ -31,6 +31,7 @@ enum fm_unwind_rule_kind {
 	FM_RULE_REG,      // CFA = register + cfa_off
 	FM_RULE_DEREF,    // CFA = *(register + cfa_off)
 	FM_RULE_END,      // outermost frame
+	FM_RULE_PLT,      // CFA = rsp + 8, plus 8 from byte cfa_off of a 16-byte PLT entry on
 	FM_RULE_SIGNAL,   // the registers of what was interrupted lie at the stack pointer
 };
 

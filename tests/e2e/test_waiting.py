@@ -94,7 +94,7 @@ def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None
     assert gil_s == pytest.approx(true_s, abs=end_s(capture, 2), rel=0.05)
     assert 0.15 * 4 * SECONDS < true_s < 1.1 * 4 * SECONDS
     in_functions = sum(f["gil_wait_s"] for f in capture.report["functions"] if f["name"] in ("spin", "until_end"))
-    assert in_functions > 0.9 * gil_s
+    assert in_functions > 0.7 * gil_s
     assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=end_s(capture, 2))
 
 
@@ -176,4 +176,21 @@ def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path)
             if [n for n in names if n in ("calling", "raising") or n.startswith("wn_")] == chain:
                 found_s += us * 1e-6
         assert found_s == pytest.approx(0.2, abs=end_s(capture)), waits
+    assert capture.report["failed_unwinds"] == 0
+
+
+def test_sleep_below_pythons_own_run_time_code(python: Python, fathom: Path, tmp_path: Path) -> None:
+    """Trampolines have no unwind information; what is left of them to be executed tells how to get out."""
+    few(python, 12, 13)
+    if python.minor < 12:
+        pytest.skip("no trampolines")
+    program = tmp_path / "program.py"
+    program.write_text("import time\ndef f(n):\n    return f(n - 1) if n else time.sleep(0.2)\nlist(map(f, [20]))\n")
+    out = tmp_path / "p.fathom"
+    command = [fathom, "record", "-o", out, "--", python.path, "-X", "perf", program]
+    capture = Capture(out, subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True))
+    for path in Path("/tmp").glob("perf-%d.map" % capture.report["processes"][0]["pid"]):
+        path.unlink()
+    deepest = max(capture.collapsed("--idle", "--unit", "us"), key=lambda stack: stack[1])
+    assert sum(frame.startswith("f (") for frame in deepest[0]) == 21
     assert capture.report["failed_unwinds"] == 0

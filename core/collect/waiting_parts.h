@@ -1,0 +1,77 @@
+// Between the parts of waiting.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "collect/recorder.h"
+#include "collect/remote.h"
+#include "collect/waiting.h"
+#include "format/writer.h"
+
+struct wait_thread {
+	uint32_t tid;                           // 0 = gone
+	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
+	int schedstat_fd, syscall_fd;
+	bool was_seen;         // by the last scan
+	bool is_over;          // it has ended, but its parent or its process's other threads have not
+	bool is_asleep;        // at the last look, in a sleep whose stack is known
+	uint64_t since_ns;     // counting began
+	uint64_t looked_ns;    // last look
+	uint64_t rest_ns;      // no look before
+	uint64_t asleep_ns;    // this sleep was first seen
+	uint64_t n_arrivals;   // how often it was given a CPU, at the last look
+	uint64_t cpu_ns;       // CPU time at the last look
+	uint64_t first_cpu_ns; // and when counting began
+	uint64_t sampled_ns;   // CPU time that samples of ours stand for
+	int64_t base_ns;       // CPU time and time without a CPU when counting began
+	int64_t counted_ns;    // waiting since then that was charged
+	uint64_t owed_ns;      // charged to the sleep below, not yet written
+	uint64_t loose_ns;     // charged to nothing yet
+	uint32_t stack_id;
+	uint8_t class;
+	bool has_stack; // stack_id and class are of the last sleep that was seen
+	uint32_t n_pieces;
+	char name[24];
+};
+
+struct wait_process {
+	uint32_t process_idx, pid;
+	uint64_t start_ns;
+	int task_fd;
+	uint64_t n_links, scanned_ns;
+	bool is_contained; // has a pid namespace of its own
+	bool is_warm;      // a stack of it was read: its files are open
+	bool has_lost;     // a thread that was looked at is gone
+	struct fm_remote *remote;
+	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
+	FM_VEC(struct wait_thread) threads;
+};
+
+struct fm_waiting {
+	struct fm_recorder *recorder;
+	struct fm_writer *writer;
+	struct fm_shared *shared;
+	struct fm_waiting_options options;
+	struct fm_remote_files *files;
+	FM_VEC(struct wait_process) processes;
+	struct fm_remote_stack stack;
+	int64_t budget_ns, hold_budget_ns;
+	uint64_t budget_at_ns, used_ns;
+	uint64_t held_ns;                   // how long threads that run were held
+	uint64_t longest_gap_ns;            // from the time a look was due to the look
+	size_t first_process, first_thread; // where the last look stopped
+	size_t n_threads;
+	bool is_uncounted; // this kernel keeps no schedstat
+	bool is_refused;   // the system does not let us look at a thread
+};
+
+// Writes what is owed for the thread's last sleep, at this time.
+void fm_wait_write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t time_ns);
+// The stack that was read last (w->stack), as the file has it.
+uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns);
+// What the thread is called, if that is news.
+void fm_wait_name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t);
+// The same, seldom: names come late, and then stay.
+void fm_wait_name_sometimes(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t);

@@ -1,0 +1,107 @@
+// What was seen of a thread that waits, in the words of the file.
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collect/waiting_parts.h"
+
+void fm_wait_write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t time_ns)
+{
+	if (t->owed_ns && t->has_stack) {
+		struct fm_sample sample = {
+			.thread_id = t->thread_id,
+			.stack_id = t->stack_id,
+			.time_ns = time_ns,
+			.weight_ns = t->owed_ns,
+			.class = t->class,
+		};
+		fm_recorder_wait(w->recorder, &sample);
+	}
+	t->owed_ns = 0;
+}
+
+static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc, uint64_t now_ns)
+{
+	if (fm_recorder_has_image(w->recorder, p->process_idx, pc))
+		return;
+	const struct fm_remote_image *image = fm_remote_find_image(p->remote, pc);
+	if (!image || !image->file)
+		return;
+	char exe[64], target[4096];
+	snprintf(exe, sizeof(exe), "/proc/%u/exe", p->pid);
+	ssize_t n = readlink(exe, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = 0;
+	struct fm_unwind_file_info info;
+	fm_unwind_file_get(image->file, &info);
+	struct fm_wire_image rec = { .time_ns = now_ns, .start = image->start, .end = image->end, .bias = image->bias };
+	rec.flags = (!strcmp(target, image->path) ? FM_IMAGE_IS_MAIN : 0) |
+		    (fm_remote_is_python(p->remote, image) ? FM_IMAGE_IS_PYTHON : 0);
+	fm_recorder_image(w->recorder, p->process_idx, &rec, fm_str_of(image->path),
+			  (struct fm_str){ (const char *)info.build_id, info.build_id_len });
+}
+
+static uint32_t python_frame(struct fm_waiting *w, struct wait_process *p, uint64_t frame)
+{
+	uint32_t id = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+	fm_vec_grow_to(&p->code_ids, (size_t)id + 1);
+	const struct fm_remote_code *code = fm_remote_code(p->remote, id);
+	if (!p->code_ids.items[id] && code) {
+		struct fm_code_info info = { code->name,       code->qualname,        code->filename,
+					     code->first_line, code->line_table_kind, code->line_table };
+		p->code_ids.items[id] = fm_recorder_code(w->recorder, p->process_idx, &info) + 1;
+	}
+	return fm_writer_frame(w->writer, FM_FRAME_PYTHON, p->code_ids.items[id] ? p->code_ids.items[id] - 1 : FM_NO_ID,
+			       (uint32_t)frame);
+}
+
+uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
+{
+	uint32_t stack = FM_ROOT_STACK;
+	for (size_t i = w->stack.frames.n; i-- > 0;) { // outermost first
+		uint64_t frame = w->stack.frames.items[i];
+		uint32_t id;
+		switch (frame >> FM_WIRE_FRAME_SHIFT) {
+		case FM_WIRE_FRAME_NATIVE:
+			frame -= i != w->stack.leaf_idx && i != w->stack.exact_idx;
+			tell_image(w, p, frame, now_ns);
+			id = fm_recorder_native_frame(w->recorder, p->process_idx, frame, now_ns);
+			break;
+		case FM_WIRE_FRAME_PYTHON:
+			id = python_frame(w, p, frame);
+			break;
+		case FM_WIRE_FRAME_SYSCALL:
+			id = fm_recorder_syscall_frame(w->recorder, frame & (FM_WIRE_N_SYSCALLS - 1));
+			break;
+		default:
+			id = fm_writer_frame(w->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
+		}
+		stack = fm_writer_stack(w->writer, stack, id);
+	}
+	return stack;
+}
+
+// A thread that no sample has named yet: it may sleep from its first moment to its last.
+void fm_wait_name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
+{
+	char path[64], name[sizeof(t->name)] = "";
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", p->pid, t->tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
+	if (fd >= 0)
+		close(fd);
+	while (n > 0 && name[n - 1] == '\n')
+		n--;
+	name[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !strcmp(name, t->name))
+		return;
+	memcpy(t->name, name, sizeof(name));
+	fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(name));
+}
+
+void fm_wait_name_sometimes(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
+{
+	if ((t->n_pieces & (t->n_pieces + 1)) == 0)
+		fm_wait_name_thread(w, p, t);
+	t->n_pieces++;
+}
