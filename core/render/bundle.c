@@ -105,7 +105,7 @@ static enum fm_err end(struct job *job, struct fm_diag *diag)
 
 static void read_timeline(struct job *job)
 {
-	job->err = fm_timeline_read(&job->b->timeline, job->b->a, job->b->limits->max_samples, &job->diag);
+	job->err = fm_timeline_read(&job->b->timeline, job->b->a->path, job->b->limits->max_samples, &job->diag);
 }
 
 static void build_summary(struct job *job)
@@ -125,16 +125,22 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
 	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
 	begin(&summary);
-	if (!is_filtered)
+	if (!is_filtered && o->timeline) {
+		b.timeline = *o->timeline;
+		*o->timeline = (struct fm_timeline){ 0 };
+	} else if (!is_filtered) {
 		begin(&timeline);
+	}
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
-	if (!is_filtered && !(err = end(&timeline, diag)))
+	if (!is_filtered && !(err = end(&timeline, diag))) {
+		fm_timeline_name(&b.timeline, &counted);
 		fm_bundle_add_samples(&b);
+	}
 	if (!err) {
 		fm_bundle_add_names(&b);
 		fm_string_table_columns(&b.text, &b.columns);
