@@ -67,7 +67,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
-	fm_report_json(j, b->a, &b->summary, false);
+	fm_report_json(j, b->a, &b->summary, &b->libraries, false);
 	fm_json_end(j);
 }
 
@@ -134,6 +134,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
+	fm_libraries_build(&b.libraries, &counted.tally, &counted.view, counted.symbolizer);
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
@@ -153,6 +154,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_timeline_deinit(&b.timeline);
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
+	fm_libraries_deinit(&b.libraries);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);
 	fm_map_deinit(&b.file_index);
