@@ -5,6 +5,7 @@
 
 // Samples of a running thread come a little late or early; a pause this much longer than their own weight is one.
 #define SLACK 2
+#define MAX_THREADS (1u << 24) // more are a damaged file's, as for the tally
 #define FIRST_GRAIN_NS 1000000u
 // While reading, so many times the runs that are wanted in the end are kept: thinning twice costs names.
 #define ROOM 4
@@ -82,28 +83,54 @@ void fm_timeline_thin(struct fm_timeline *t, size_t max_runs)
 		merge_below(t, t->grain_ns ? t->grain_ns * 2 : FIRST_GRAIN_NS);
 }
 
-enum fm_err fm_timeline_read(struct fm_timeline *t, const struct fm_analysis *a, size_t max_runs, struct fm_diag *diag)
+void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
+{
+	for (size_t i = a->tally.threads.n; i < t->threads.n; i++)
+		fm_vec_deinit(&t->threads.items[i].runs);
+	t->threads.n = FM_MIN(t->threads.n, a->tally.threads.n);
+	t->n_runs = 0;
+	for (size_t i = 0; i < t->threads.n; i++) {
+		struct fm_timeline_thread *thread = &t->threads.items[i];
+		size_t kept = 0;
+		for (size_t k = 0; k < thread->runs.n; k++) {
+			struct fm_timeline_run run = thread->runs.items[k],
+					       *last = kept ? &thread->runs.items[kept - 1] : NULL;
+			run.node = fm_view_node(&a->view, run.node);
+			// Stacks that differ may look the same.
+			if (last && last->node == run.node && last->class == run.class &&
+			    run.start_ns - last->end_ns <= SLACK * run.weight_ns) {
+				last->end_ns = run.end_ns;
+				last->weight_ns += run.weight_ns;
+				last->longest_ns += run.longest_ns;
+			} else {
+				thread->runs.items[kept++] = run;
+			}
+		}
+		thread->runs.n = kept;
+		t->n_runs += kept;
+	}
+}
+
+enum fm_err fm_timeline_read(struct fm_timeline *t, const char *path, size_t max_runs, struct fm_diag *diag)
 {
 	*t = (struct fm_timeline){ 0 };
 	struct fm_reader *r;
-	enum fm_err err = fm_reader_open(a->path, &r, diag);
+	enum fm_err err = fm_reader_open(path, &r, diag);
 	if (err)
 		return err;
-	fm_vec_grow_to(&t->threads, a->tally.threads.n);
 	struct fm_event event;
 	while (!(err = fm_reader_next(r, &event))) {
 		const struct fm_sample *s = &event.sample;
-		if (event.type != FM_EVENT_SAMPLE || s->thread_id >= a->tally.threads.n || s->class >= FM_N_CLASSES)
+		if (event.type != FM_EVENT_SAMPLE || s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES)
 			continue;
-		fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, fm_view_node(&a->view, s->stack_id),
-				s->class);
+		fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
 		if (FM_UNLIKELY(t->n_runs > max_runs * ROOM))
 			fm_timeline_thin(t, max_runs * ROOM / 2);
 	}
 	fm_reader_close(r);
 	if (err != FM_E_END) {
 		fm_timeline_deinit(t);
-		return fm_diag_set(diag, err, "cannot read %s: %s", a->path, fm_err_text(err));
+		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
 	}
 	fm_timeline_thin(t, max_runs);
 	return FM_OK;

@@ -11,7 +11,7 @@ struct fm_timeline_run {
 	uint64_t start_ns, end_ns; // on the clock of the samples
 	uint64_t weight_ns;        // less than the time between them where the thread also did not run
 	uint64_t longest_ns;       // weight of the longest of what was merged: whose node and class these are
-	uint32_t node;             // of the view
+	uint32_t node;             // of the view; its stack until fm_timeline_name()
 	uint8_t class;
 };
 
@@ -26,9 +26,12 @@ struct fm_timeline {
 	uint64_t grain_ns; // runs shorter than this were merged; 0 = none
 };
 
-// Reads the file again, in memory for some max_runs. One line in diag on failure.
-FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, const struct fm_analysis *a, size_t max_runs,
+// Reads the file, in memory for some max_runs; needs nothing else, so that it can be read beside the analysis. One line
+// in diag on failure.
+FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, const char *path, size_t max_runs,
 					   struct fm_diag *diag);
+// Gives the runs their nodes, and drops threads that the analysis does not know: the file has grown since.
+void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a);
 void fm_timeline_deinit(struct fm_timeline *t);
 
 // The parts, for tests. A sample's weight is the time before it.

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,20 @@ void *fm_realloc_array(void *p, size_t n, size_t size)
 	size_t total;
 	if (__builtin_mul_overflow(n, size, &total))
 		die_out_of_memory();
-	p = realloc(p, total ? total : 1);
-	if (!p)
+	if (total < LARGE_BYTES || (p && malloc_usable_size(p) >= total)) {
+		p = realloc(p, total ? total : 1);
+		if (!p)
+			die_out_of_memory();
+		return p;
+	}
+	void *larger = malloc(total); // not by realloc(): its copy would meet the new pages before the advice does
+	if (!larger)
 		die_out_of_memory();
-	want_large_pages(p, total);
-	return p;
+	want_large_pages(larger, total);
+	if (p)
+		memcpy(larger, p, malloc_usable_size(p));
+	free(p);
+	return larger;
 }
 
 char *fm_strdup_n(const char *p, size_t len)

@@ -191,7 +191,7 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 		meta_uint(a->writer, "waiting_gap_ns", totals.waiting_gap_ns);
 		fm_writer_flush(a->writer);
 		if (a->options->at_end)
-			a->options->at_end(a->writer, options->at_end_arg);
+			a->options->at_end(a->writer, a->options->at_end_arg);
 	}
 	if (a->writer) {
 		enum fm_err close_err = fm_writer_close(a->writer, err ? NULL : diag);

@@ -67,7 +67,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
-	fm_report_json(j, b->a, &b->summary, false);
+	fm_report_json(j, b->a, &b->summary, &b->libraries, false);
 	fm_json_end(j);
 }
 
@@ -105,7 +105,7 @@ static enum fm_err end(struct job *job, struct fm_diag *diag)
 
 static void read_timeline(struct job *job)
 {
-	job->err = fm_timeline_read(&job->b->timeline, job->b->a, job->b->limits->max_samples, &job->diag);
+	job->err = fm_timeline_read(&job->b->timeline, job->b->a->path, job->b->limits->max_samples, &job->diag);
 }
 
 static void build_summary(struct job *job)
@@ -125,16 +125,23 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
 	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
 	begin(&summary);
-	if (!is_filtered)
+	if (!is_filtered && o->timeline) {
+		b.timeline = *o->timeline;
+		*o->timeline = (struct fm_timeline){ 0 };
+	} else if (!is_filtered) {
 		begin(&timeline);
+	}
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
+	fm_libraries_build(&b.libraries, &counted.tally, &counted.view, counted.symbolizer);
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
-	if (!is_filtered && !(err = end(&timeline, diag)))
+	if (!is_filtered && !(err = end(&timeline, diag))) {
+		fm_timeline_name(&b.timeline, &counted);
 		fm_bundle_add_samples(&b);
+	}
 	if (!err) {
 		fm_bundle_add_names(&b);
 		fm_string_table_columns(&b.text, &b.columns);
@@ -147,6 +154,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_timeline_deinit(&b.timeline);
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
+	fm_libraries_deinit(&b.libraries);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);
 	fm_map_deinit(&b.file_index);

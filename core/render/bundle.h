@@ -6,6 +6,7 @@
 
 #include "aggregate/analysis.h"
 #include "aggregate/filter.h"
+#include "aggregate/timeline.h"
 
 struct fm_bundle_limits {
 	size_t max_nodes, max_cells, max_samples, max_functions, max_lines, max_edges;
@@ -19,6 +20,7 @@ extern const struct fm_bundle_limits fm_bundle_for_server, fm_bundle_for_file;
 struct fm_bundle_options {
 	const struct fm_bundle_limits *limits;
 	const struct fm_filter *filter; // NULL = everything. With one, the tables of the timeline are left out
+	struct fm_timeline *timeline;   // read before (fm_timeline_read), emptied here; NULL = read it here
 	bool is_live;                   // the capture still grows
 	bool can_diff;                  // the server has a second capture to compare with
 };

@@ -157,11 +157,14 @@ static void add_lines(struct diff *d)
 static void add_report(struct fm_json *j, const char *key, const struct fm_analysis *a)
 {
 	struct fm_summary t;
+	struct fm_libraries l;
+	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_json_newline(j);
 	fm_json_object(j, key);
-	fm_report_json(j, a, &t, false);
+	fm_report_json(j, a, &t, &l, false);
 	fm_json_end(j);
+	fm_libraries_deinit(&l);
 	fm_summary_deinit(&t);
 }
 

@@ -1,6 +1,7 @@
 // What the files of the bundle share: the tables being built.
 #pragma once
 
+#include "aggregate/libraries.h"
 #include "aggregate/prune.h"
 #include "aggregate/timeline.h"
 #include "render/bundle.h"
@@ -13,6 +14,7 @@ struct fm_bundle {
 	const struct fm_bundle_limits *limits;
 	uint64_t start_ns;
 	struct fm_summary summary;
+	struct fm_libraries libraries;
 	struct fm_pruned tree;
 	struct fm_string_table text;
 	struct fm_columns columns;

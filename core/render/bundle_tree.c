@@ -17,60 +17,57 @@ struct sums {
 	FM_VEC(struct sum) items;
 };
 
-// What ends in each kept node, summed per thread and class.
+// What ends in each kept node, summed per thread and class, in order of nodes: a column of rising numbers packs to nearly
+// nothing. Sorted by counting: a hash table of all of them would not fit the cache.
 static void sum_cells(const struct fm_bundle *b, struct sums *ret)
 {
-	const struct fm_tally *tally = &b->a->tally;
-	struct fm_map index = { 0 };
+	const struct fm_cell *cells = b->a->tally.cells.items;
+	size_t n = b->a->tally.cells.n, n_nodes = b->tree.nodes.n;
 	*ret = (struct sums){ 0 };
-	for (size_t i = 0; i < tally->cells.n; i++) {
-		const struct fm_cell *cell = &tally->cells.items[i];
-		uint32_t node = b->tree.kept[fm_view_node(&b->a->view, cell->stack_id)];
-		bool is_new;
-		uint64_t *at = fm_map_at(&index, (uint64_t)node << 32 | cell->thread_id << 3 | cell->class, &is_new);
-		if (is_new) {
-			*at = ret->items.n;
-			fm_vec_push(&ret->items, (struct sum){ node, cell->thread_id, cell->class, 0, 0 });
-		}
-		ret->items.items[*at].n += cell->n;
-		ret->items.items[*at].weight_ns += cell->weight_ns;
+	uint32_t *node = fm_alloc((n + 1) * sizeof(*node)), *order = fm_alloc((n + 1) * sizeof(*order));
+	uint32_t *place = fm_alloc((n_nodes + 2) * sizeof(*place));
+	for (size_t i = 0; i < n; i++) {
+		node[i] = b->tree.kept[fm_view_node(&b->a->view, cells[i].stack_id)];
+		place[node[i] + 2]++;
 	}
-	fm_map_deinit(&index);
-}
-
-// In order of nodes: a column of rising numbers packs to nearly nothing.
-static uint32_t *order_by_node(const struct sums *s, size_t n_nodes)
-{
-	uint32_t *place = fm_alloc((n_nodes + 1) * sizeof(*place)),
-		 *order = fm_alloc((s->items.n + 1) * sizeof(*order));
-	for (size_t i = 0; i < s->items.n; i++)
-		place[s->items.items[i].node + 1]++;
-	for (size_t i = 1; i <= n_nodes; i++)
+	for (size_t i = 2; i < n_nodes + 2; i++)
 		place[i] += place[i - 1];
-	for (size_t i = 0; i < s->items.n; i++)
-		order[place[s->items.items[i].node]++] = (uint32_t)i;
+	for (size_t i = 0; i < n; i++)
+		order[place[node[i] + 1]++] = (uint32_t)i;
+	// By thread and class: the sum + 1 of the node at hand, or one of a node before it.
+	uint32_t *known = fm_alloc((b->a->tally.threads.n + 1) * FM_N_CLASSES * sizeof(*known));
+	for (size_t k = 0; k < n; k++) {
+		const struct fm_cell *cell = &cells[order[k]];
+		uint32_t *sum = &known[(size_t)cell->thread_id * FM_N_CLASSES + cell->class];
+		if (!*sum || ret->items.items[*sum - 1].node != node[order[k]]) {
+			fm_vec_push(&ret->items, (struct sum){ node[order[k]], cell->thread_id, cell->class, 0, 0 });
+			*sum = (uint32_t)ret->items.n;
+		}
+		ret->items.items[*sum - 1].n += cell->n;
+		ret->items.items[*sum - 1].weight_ns += cell->weight_ns;
+	}
+	free(node);
+	free(order);
 	free(place);
-	return order;
+	free(known);
 }
 
 static void write_cells(struct fm_bundle *b, const struct sums *s)
 {
 	size_t n = s->items.n;
-	uint32_t *order = order_by_node(s, b->tree.nodes.n);
 	uint32_t *node = fm_columns_u32(&b->columns, "cell.node", n);
 	uint32_t *thread = fm_columns_u32(&b->columns, "cell.thread", n);
 	uint8_t *class = fm_columns_u8(&b->columns, "cell.class", n);
 	uint32_t *count = fm_columns_u32(&b->columns, "cell.n", n);
 	double *weight_s = fm_columns_f64(&b->columns, "cell.weight_s", n);
 	for (size_t i = 0; i < n; i++) {
-		const struct sum *sum = &s->items.items[order[i]];
+		const struct sum *sum = &s->items.items[i];
 		node[i] = sum->node;
 		thread[i] = sum->thread;
 		class[i] = sum->class;
 		count[i] = (uint32_t)FM_MIN(sum->n, (uint64_t)UINT32_MAX);
 		weight_s[i] = fm_seconds(sum->weight_ns);
 	}
-	free(order);
 }
 
 static void write_nodes(struct fm_bundle *b)

@@ -217,13 +217,11 @@ static void write_lines(struct fm_json *j, const struct fm_analysis *a, const st
 	fm_json_end(j);
 }
 
-static void write_libraries(struct fm_json *j, const struct fm_analysis *a)
+static void write_libraries(struct fm_json *j, const struct fm_libraries *l)
 {
-	struct fm_libraries l;
-	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
 	fm_json_array(j, "libraries");
-	for (size_t i = 0; i < l.rows.n; i++) {
-		const struct fm_library_row *row = &l.rows.items[i];
+	for (size_t i = 0; i < l->rows.n; i++) {
+		const struct fm_library_row *row = &l->rows.items[i];
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
 		fm_json_str(j, "path", row->path);
@@ -234,10 +232,10 @@ static void write_libraries(struct fm_json *j, const struct fm_analysis *a)
 		fm_json_end(j);
 	}
 	fm_json_end(j);
-	fm_libraries_deinit(&l);
 }
 
-void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t, bool has_rows)
+void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+		    const struct fm_libraries *l, bool has_rows)
 {
 	write_head(j, a, t);
 	fm_json_newline(j);
@@ -254,7 +252,7 @@ void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct
 		fm_json_newline(j);
 		fm_json_heap_index_deinit(&heap);
 	}
-	write_libraries(j, a);
+	write_libraries(j, l);
 	fm_json_newline(j);
 	fm_json_cells(j, a->profile);
 	fm_json_memory(j, a);
@@ -265,11 +263,13 @@ void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct
 enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	struct fm_summary t;
+	struct fm_libraries l;
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
+	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
 	struct fm_json j;
 	fm_json_init(&j, out);
 	fm_json_object(&j, NULL);
-	fm_report_json(&j, a, &t, true);
+	fm_report_json(&j, a, &t, &l, true);
 	enum fm_err err = FM_OK;
 	if (fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len) {
 		fm_json_newline(&j);
@@ -278,5 +278,6 @@ enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_json_end(&j);
 	fm_json_newline(&j);
 	fm_summary_deinit(&t);
+	fm_libraries_deinit(&l);
 	return err;
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "aggregate/analysis.h"
+#include "aggregate/libraries.h"
 #include "base/json.h"
 
 // The members of the document, inside an object that the caller began. has_rows: with `functions` and `lines`, which
 // the viewer gets as columns instead.
-void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t, bool has_rows);
+void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
+		    const struct fm_libraries *l, bool has_rows);

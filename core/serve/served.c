@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "aggregate/timeline.h"
 #include "base/hash.h"
 #include "render/bundle.h"
 #include "render/packed.h"
@@ -21,6 +22,8 @@ struct fm_served {
 	struct fm_analysis *a, *base;
 	uint64_t version;
 	bool is_live;
+	struct fm_timeline timeline; // of a file just read, until the bundle takes it
+	bool has_timeline;
 	struct fm_answer whole; // the packed bundle of everything, which every page begins with
 };
 
@@ -39,6 +42,22 @@ uint64_t fm_served_version(const struct fm_served *c)
 	return file_version(c->path, &changed);
 }
 
+// The timeline is read beside the analysis: the one needs nothing of the other.
+static void *read_timeline(void *ctx)
+{
+	struct fm_served *c = ctx;
+	struct fm_diag diag; // what cannot be read here, cannot be read by the analysis either, which says so
+	c->has_timeline = !fm_timeline_read(&c->timeline, c->path, fm_bundle_for_server.max_samples, &diag);
+	return NULL;
+}
+
+static void drop_timeline(struct fm_served *c)
+{
+	if (c->has_timeline)
+		fm_timeline_deinit(&c->timeline);
+	c->has_timeline = false;
+}
+
 // Reads the file when it is not what was read last.
 static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 {
@@ -47,7 +66,12 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	if (c->a && version == c->version)
 		return FM_OK;
 	struct fm_analysis *fresh;
+	pthread_t thread;
+	drop_timeline(c);
+	bool has_thread = pthread_create(&thread, NULL, read_timeline, c) == 0;
 	enum fm_err err = fm_analysis_open(c->path, &c->options, &fresh, diag);
+	if (has_thread)
+		pthread_join(thread, NULL);
 	if (err)
 		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
 	fm_analysis_close(c->a);
@@ -91,6 +115,7 @@ void fm_served_close(struct fm_served *c)
 		return;
 	fm_analysis_close(c->a);
 	fm_analysis_close(c->base);
+	drop_timeline(c);
 	pthread_mutex_destroy(&c->lock);
 	free(c->whole.data);
 	free(c->path);
@@ -147,13 +172,17 @@ static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q,
 {
 	struct fm_filter filter;
 	to_filter(c, q, &filter);
-	const struct fm_bundle_options options = { .limits = &fm_bundle_for_server,
+	bool takes_timeline = c->has_timeline && fm_filter_is_empty(&filter);
+	const struct fm_bundle_options options = { .timeline = takes_timeline ? &c->timeline : NULL,
+						   .limits = &fm_bundle_for_server,
 						   .filter = &filter,
 						   .is_live = c->is_live,
 						   .can_diff = c->base_path != NULL };
 	struct memory m;
 	FILE *out = memory_open(&m, is_gzip);
 	enum fm_err err = out ? fm_bundle_write(out, c->a, &options, diag) : FM_OK;
+	if (takes_timeline) // emptied, or what is left of it of no use
+		drop_timeline(c);
 	fm_filter_deinit(&filter);
 	return memory_close(&m, err, ret, diag);
 }
