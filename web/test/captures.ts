@@ -1027,3 +1027,44 @@ export function big(nNodes: number, nSamples: number, nFunctions = 4000): Bundle
 	};
 	return w;
 }
+
+// A trace: calls nested ten deep on each of four threads, by formula.
+export function zones(n: number): BundleWriter {
+	const w = big(2000, 4000);
+	const perThread = Math.floor(n / 4);
+	const thread = new Uint32Array(perThread * 4);
+	const start = new Float64Array(perThread * 4);
+	const duration = new Float64Array(perThread * 4);
+	const depth = new Uint16Array(perThread * 4);
+	const fn = new Uint32Array(perThread * 4);
+	const end = 0.5;
+	for (let t = 0; t < 4; t++)
+		for (let i = 0; i < perThread; i++) {
+			const at = t * perThread + i;
+			// Level d has 10 times the calls of the level above; the deepest has most of them.
+			let d = 0;
+			let size = perThread * 0.9;
+			let rest = perThread - 1 - i;
+			while (d < 6 && rest >= size) {
+				rest -= Math.floor(size);
+				size /= 10;
+				d++;
+			}
+			const level = 6 - d;
+			const calls = Math.max(1, Math.floor(size));
+			const length = end / calls;
+			thread[at] = t;
+			start[at] = Math.min(end - length, (calls - 1 - Math.min(calls - 1, Math.floor(rest))) * length);
+			duration[at] = length * 0.97;
+			depth[at] = level;
+			fn[at] = (i * 7 + level) % 4000;
+		}
+	w.column("zone.thread", thread);
+	w.column("zone.start_s", start);
+	w.column("zone.duration_s", duration);
+	w.column("zone.name", new Uint32Array(perThread * 4));
+	w.column("zone.function", fn);
+	w.column("zone.depth", depth);
+	w.column("zone.kind", new Uint8Array(perThread * 4));
+	return w;
+}

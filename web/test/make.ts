@@ -1,6 +1,6 @@
 // node make.js KIND TEMPLATE OUT: writes a page with a made-up capture inside; with `-` as template the bare bundle.
 import { readFileSync, writeFileSync } from "node:fs";
-import { big, comparison, hostile, manyThreads, shop } from "./captures";
+import { big, comparison, hostile, manyThreads, shop, zones } from "./captures";
 
 const KINDS = {
 	shop: () => shop(),
@@ -8,6 +8,7 @@ const KINDS = {
 	threads: manyThreads,
 	diff: comparison,
 	hostile,
+	trace: () => zones(2_000_000),
 	big: () => big(1_000_000, 1_000_000),
 	medium: () => big(200_000, 600_000),
 };

@@ -38,8 +38,8 @@ export function threadName(capture: Capture, thread: number): string {
 
 export function processName(capture: Capture, process: number): string {
 	if (process === NONE || process >= capture.processes.n) return "process";
-	const command = capture.strings.get(capture.processes.get("command", process));
-	return `${command ? shortPath(command.split(" ")[0]) + command.slice(command.split(" ")[0].length) : "process"} · pid ${capture.processes.get("pid", process)}`;
+	const [program = "", ...rest] = capture.strings.get(capture.processes.get("command", process)).split(" ");
+	return `pid ${capture.processes.get("pid", process)} · ${[program.split("/").pop(), ...rest].join(" ") || "no command"}`;
 }
 
 export function stepName(capture: Capture, step: Step): string {

@@ -1,9 +1,10 @@
 // Everything around the views: tabs, metric, thread, search, the filter's chips, keys, help.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { writeHash, type State, type ViewName } from "../state/state";
+import type { ViewName } from "../state/state";
 import { seconds } from "../data/format";
 import { useApp, type App } from "./app_context";
+import { StateLink } from "./state_link";
 import { stepName, threadName } from "./names";
 
 export const VIEW_NAMES: Record<ViewName, string> = {
@@ -28,33 +29,6 @@ export function availableViews(app: App): ViewName[] {
 		diff: app.hasDiff,
 	};
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
-}
-
-// A link that a middle click opens in a new tab, and that a plain click follows without a load.
-export function StateLink({
-	patch,
-	children,
-	...rest
-}: {
-	patch: Partial<State>;
-	children: ComponentChildren;
-	class?: string;
-	"aria-current"?: "page" | undefined;
-}) {
-	const { link, set } = useApp();
-	return (
-		<a
-			{...rest}
-			href={writeHash(link(patch))}
-			onClick={(e) => {
-				if (e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
-				e.preventDefault();
-				set(patch);
-			}}
-		>
-			{children}
-		</a>
-	);
 }
 
 function Search() {

@@ -3,12 +3,13 @@ import { useMemo } from "preact/hooks";
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON } from "../data/capture";
 import { REPORT_KEYS } from "../data/classes";
 import { bytes, count, seconds, share, shortPath } from "../data/format";
-import { cpuOf, linesOf } from "../data/lines";
 import { classTotals } from "../data/weights";
 import { useApp, type App } from "../ui/app_context";
-import { ClassBar, ClassLegend, Meter, Sparkline } from "../ui/bars";
+import { ClassBar, ClassLegend, Meter } from "../ui/bars";
+import { StateLink } from "../ui/state_link";
 import { functionName, functionPlace, processName, threadName } from "../ui/names";
 import { useFunctionRows } from "./function_list";
+import { TopLines } from "./top_lines";
 
 function ending(app: App): string {
 	const exit = app.capture.report.exit;
@@ -48,88 +49,8 @@ function Facts({ app }: { app: App }) {
 	);
 }
 
-function TopLines({ app }: { app: App }) {
-	const { capture, steps, set } = app;
-	const rows = useMemo(
-		() =>
-			linesOf(capture, steps)
-				.sort((a, b) => cpuOf(b) - cpuOf(a) || b.wait - a.wait)
-				.slice(0, 10),
-		[capture, JSON.stringify(steps)],
-	);
-	const all = useMemo(
-		() => linesOf(capture, steps).reduce((sum, r) => sum + cpuOf(r), 0),
-		[capture, JSON.stringify(steps)],
-	);
-	const shown = rows.filter((r) => cpuOf(r) > 0 || r.wait > 0);
-	if (shown.length === 0) return null;
-	const hasMemory = shown.some((r) => r.alloc > 0);
-	const hasWait = shown.some((r) => r.wait > 0);
-	return (
-		<section class="card wide">
-			<h2>Lines to look at first</h2>
-			<table class="table slim" aria-label="Hottest lines">
-				<thead>
-					<tr>
-						<th scope="col">Line</th>
-						<th scope="col" class="number">
-							CPU
-						</th>
-						<th scope="col" class="number">
-							±
-						</th>
-						<th scope="col">Kinds</th>
-						{hasWait && (
-							<th scope="col" class="number">
-								Waiting
-							</th>
-						)}
-						{hasMemory && (
-							<th scope="col" class="number">
-								Allocated
-							</th>
-						)}
-						{hasMemory && <th scope="col">Over time</th>}
-					</tr>
-				</thead>
-				<tbody>
-					{shown.map((r) => (
-						<tr>
-							<td>
-								<a
-									class="link"
-									href="#"
-									onClick={(e) => {
-										e.preventDefault();
-										set({ view: "source", file: r.file, line: r.line, fn: r.fn });
-									}}
-								>
-									{shortPath(capture.strings.get(r.file))}:{r.line}
-								</a>{" "}
-								<small>{functionName(capture, r.fn)}</small>
-							</td>
-							<td class="number">
-								<Meter value={cpuOf(r)} whole={all}>
-									{seconds(cpuOf(r))}
-								</Meter>
-							</td>
-							<td class="number faint">{r.plusMinus > 0 ? seconds(r.plusMinus) : ""}</td>
-							<td class="bar">
-								<ClassBar values={[r.python, r.native, r.system, 0, 0, r.wait]} />
-							</td>
-							{hasWait && <td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>}
-							{hasMemory && <td class="number">{r.alloc > 0 ? bytes(r.alloc) : ""}</td>}
-							{hasMemory && <td>{r.timeline && <Sparkline values={r.timeline} label="memory over time" />}</td>}
-						</tr>
-					))}
-				</tbody>
-			</table>
-		</section>
-	);
-}
-
 function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const table = useFunctionRows(app);
 	const rows = useMemo(() => {
 		const { kind, flags } = capture.functions;
@@ -148,16 +69,9 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 					{rows.map((r) => (
 						<tr>
 							<td>
-								<a
-									class="link"
-									href="#"
-									onClick={(e) => {
-										e.preventDefault();
-										set({ view: "functions", fn: r.fn });
-									}}
-								>
+								<StateLink class="link" patch={{ view: "functions", fn: r.fn }}>
 									{functionName(capture, r.fn)}
-								</a>{" "}
+								</StateLink>{" "}
 								<small>{functionPlace(capture, r.fn)}</small>
 							</td>
 							<td class="number">
@@ -177,7 +91,7 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 }
 
 function Threads({ app }: { app: App }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const { threads } = capture;
 	const order = Array.from({ length: threads.n }, (_, t) => t).sort((a, b) => threads.cpu[b] - threads.cpu[a]);
 	const most = order.length > 0 ? threads.cpu[order[0]] : 0;
@@ -192,16 +106,9 @@ function Threads({ app }: { app: App }) {
 					{order.slice(0, 8).map((t) => (
 						<tr>
 							<td>
-								<a
-									class="link"
-									href="#"
-									onClick={(e) => {
-										e.preventDefault();
-										set({ view: "flame", thread: t });
-									}}
-								>
+								<StateLink class="link" patch={{ view: "flame", thread: t }}>
 									{threadName(capture, t)}
-								</a>{" "}
+								</StateLink>{" "}
 								{capture.processes.n > 1 && <small>{processName(capture, threads.process[t])}</small>}
 							</td>
 							<td class="number">
@@ -216,16 +123,9 @@ function Threads({ app }: { app: App }) {
 			</table>
 			{order.length > 8 && (
 				<p class="faint">
-					<a
-						class="link"
-						href="#"
-						onClick={(e) => {
-							e.preventDefault();
-							set({ view: "timeline" });
-						}}
-					>
+					<StateLink class="link" patch={{ view: "timeline" }}>
 						and {order.length - 8} more in the timeline
-					</a>
+					</StateLink>
 				</p>
 			)}
 		</section>
@@ -233,7 +133,7 @@ function Threads({ app }: { app: App }) {
 }
 
 function Leaks({ app }: { app: App }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const t = capture.leaks;
 	if (t.n === 0) return null;
 	return (
@@ -260,16 +160,9 @@ function Leaks({ app }: { app: App }) {
 						return (
 							<tr>
 								<td>
-									<a
-										class="link"
-										href="#"
-										onClick={(e) => {
-											e.preventDefault();
-											set({ view: "source", file, line: t.get("line", i) });
-										}}
-									>
+									<StateLink class="link" patch={{ view: "source", file, line: t.get("line", i) }}>
 										{shortPath(capture.strings.get(file))}:{t.get("line", i)}
-									</a>{" "}
+									</StateLink>{" "}
 									<small>{functionName(capture, t.get("function", i))}</small>
 								</td>
 								<td class="number">{share(t.get("likelihood", i), 1)}</td>
