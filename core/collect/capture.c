@@ -358,8 +358,6 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
 	if (!options->argv) {
 		c.launch.pid = getppid();
-		printf("%s\n", c.shared.env_value);
-		fflush(stdout);
 	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
 					  &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)
@@ -378,6 +376,10 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		follow(&c);
 		wait_for_stragglers(&c);
 	} else {
+		printf("%s\n", c.shared.env_value); // all is ready: not a millisecond of a short block is missed
+		fflush(stdout);
+		c.start_ns = fm_now_ns();
+		c.start_cycles = fm_cycles();
 		follow_parent(&c);
 	}
 	atomic_store(&c.shared.header->is_over, 1);
