@@ -70,19 +70,21 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The report as text."""
-        with open(self.text_path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        """The report without its line tables, as text; text_path has all of it."""
+        return self._ask("--summary")
+
+    def _ask(self, *options: str) -> str:
+        command = [program_path(), "report", *options, self.profile]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            raise JobError(done.stderr.decode(errors="replace").strip())
+        return done.stdout.decode("utf-8", "replace")
 
     @property
     def json(self) -> Dict[str, Any]:
         """All numbers (`fathom report --json`); read once, when first asked for."""
         if self._json is None:
-            command = [program_path(), "report", "--json", self.profile]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            if done.returncode != 0:
-                raise JobError(done.stderr.decode(errors="replace").strip())
-            self._json = json.loads(done.stdout.decode())
+            self._json = json.loads(self._ask("--json"))
         return self._json
 
     @property
@@ -247,6 +249,8 @@ class Job:
         self._sources[name] = text
 
     def __enter__(self) -> "Job":
+        if self._options.get("memory"):
+            raise JobError("a block of a running process is measured in CPU time only; run_job() measures memory")
         agent = _load_agent()
         if agent.is_active():
             raise JobError("this process is being profiled already; one capture at a time")
@@ -301,8 +305,8 @@ class Job:
         if self._collector.returncode != 0:
             raise JobError(said or "the collector ended with status %d" % self._collector.returncode)
         self.report = Report(self._folder, None)
-        with open(self.report.text_path, "wb") as file:
-            subprocess.run([program_path(), "report", self.report.profile], stdin=subprocess.DEVNULL, stdout=file)
+        with open(self.report.text_path, "w", encoding="utf-8") as file:
+            file.write(self.report._ask())
 
     def _end_collector(self) -> str:
         """Its last word is a byte, not the end of the pipe: forked children hold that open too."""
