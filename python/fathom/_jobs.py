@@ -50,8 +50,9 @@ class Report:
 
     @property
     def profile(self) -> str:
-        """The capture, for `fathom report`, `view`, `export`."""
-        return self._file("profile.fathom")
+        """The capture, for `fathom report`, `view`, `export`; with repeat=N the first one."""
+        one, first = self._file("profile.fathom"), self._file("profile_1.fathom")
+        return first if os.path.exists(first) else one
 
     @property
     def text_path(self) -> str:
