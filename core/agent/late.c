@@ -6,12 +6,15 @@
 // what belongs to one capture is given to the next only when no handler is under way (n_inside).
 #include "agent/agent.h"
 
+#include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "agent/trace.h"
+#include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
 // A handler takes microseconds of CPU, but its thread may have to wait for one.
@@ -23,6 +26,28 @@ static bool is_quiet_soon(void)
 	for (int i = 0; i < QUIET_MS && atomic_load(&fm_sig.n_inside) != 0; i++)
 		nanosleep(&nap, NULL);
 	return atomic_load(&fm_sig.n_inside) == 0;
+}
+
+// The clock of any thread of this process, as the kernel numbers them (clock_getcpuclockid(3) does it for processes).
+static clockid_t thread_clock(uint32_t tid)
+{
+	return (clockid_t)(~tid << 3 | 6);
+}
+
+static void note_threads(void)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	struct timespec used;
+	fm_sig_n_earlier = 0;
+	for (struct dirent *e; tasks && fm_sig_n_earlier < FM_SIG_N_EARLIER && (e = readdir(tasks));) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		if (tid && clock_gettime(thread_clock(tid), &used) == 0)
+			fm_sig_earlier[fm_sig_n_earlier++] =
+				(struct fm_sig_earlier){ (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec,
+							 tid };
+	}
+	if (tasks)
+		closedir(tasks);
 }
 
 const char *fm_agent_late_start(const char *ring_path)
@@ -42,6 +67,7 @@ const char *fm_agent_late_start(const char *ring_path)
 	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
 	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
 		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
+	note_threads();
 	if (!fm_agent_start(ring_path))
 		return "the agent could not map the collector's memory, or its tables are full";
 	if (retired)

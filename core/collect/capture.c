@@ -390,9 +390,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
 	if (options->beside_pid) {
 		c.beside_fd = (int)syscall(SYS_pidfd_open, options->beside_pid, 0);
-		options->on_ready(c.shared.env_value);
-	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value, &ret->exit_code,
-					  diag))) {
+	} else if ((err = fm_launch_start(&c.launch, options->argv, options->env, agent_path, c.shared.env_value,
+					  &ret->exit_code, diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);
 		goto out;
@@ -407,6 +406,9 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if (options->kernel && !options->beside_pid)
 		watch_kernel(&c);
 	if (options->beside_pid) {
+		options->on_ready(c.shared.env_value); // all is ready: not a millisecond of a short block is missed
+		c.start_ns = fm_now_ns();
+		c.start_cycles = fm_cycles();
 		follow_beside(&c);
 	} else {
 		follow(&c);

@@ -39,10 +39,18 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 	atomic_store_explicit(&t->slot->head, head + rec->size, memory_order_release);
 }
 
-// A thread that ran before the capture began: its first sample stands for the one period since it could have been taken, not
-// for all of its life.
-static FM_SIGSAFE uint64_t cpu_before_first_sample(void)
+struct fm_sig_earlier fm_sig_earlier[FM_SIG_N_EARLIER];
+uint32_t fm_sig_n_earlier;
+
+// What a thread had used when the capture began: a first sample must not stand for the life before that. More threads than were
+// noted: then it stands for one period.
+static FM_SIGSAFE uint64_t cpu_before_capture(uint32_t tid)
 {
+	for (uint32_t i = 0; i < fm_sig_n_earlier; i++)
+		if (fm_sig_earlier[i].tid == tid)
+			return fm_sig_earlier[i].cpu_ns;
+	if (fm_sig_n_earlier < FM_SIG_N_EARLIER)
+		return 0; // it came later
 	struct timespec cpu;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
 	uint64_t used_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
@@ -78,8 +86,8 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->slot = slot;
 		t->owner = &fm_sig_self;
 		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
-		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_first_sample() : 0;
-		t->system_ns = fm_sig.is_late ? fm_sig_system_ns() : 0;
+		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
+		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->trace = NULL;

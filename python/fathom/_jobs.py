@@ -49,8 +49,9 @@ class Report:
 
     @property
     def profile(self) -> str:
-        """The capture, for `fathom report`, `view`, `export`."""
-        return self._file("profile.fathom")
+        """The capture, for `fathom report`, `view`, `export`; with repeat=N the first one."""
+        one, first = self._file("profile.fathom"), self._file("profile_1.fathom")
+        return first if os.path.exists(first) else one
 
     @property
     def text_path(self) -> str:
@@ -69,19 +70,21 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The report as text."""
-        with open(self.text_path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        """The report without its line tables, as text; text_path has all of it."""
+        return self._ask("--summary")
+
+    def _ask(self, *options: str) -> str:
+        command = [program_path(), "report", *options, self.profile]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode != 0:
+            raise JobError(done.stderr.decode(errors="replace").strip())
+        return done.stdout.decode("utf-8", "replace")
 
     @property
     def json(self) -> Dict[str, Any]:
         """All numbers (`fathom report --json`); read once, when first asked for."""
         if self._json is None:
-            command = [program_path(), "report", "--json", self.profile]
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            if done.returncode != 0:
-                raise JobError(done.stderr.decode(errors="replace").strip())
-            self._json = json.loads(done.stdout.decode())
+            self._json = json.loads(self._ask("--json"))
         return self._json
 
     @property
@@ -229,6 +232,8 @@ class Job:
         self._sources[name] = text
 
     def __enter__(self) -> "Job":
+        if self._options.get("memory"):
+            raise JobError("a block of a running process is measured in CPU time only; run_job() measures memory")
         try:
             if load_agent().is_active():
                 raise JobError("this process is being profiled already; one capture at a time")
@@ -257,8 +262,8 @@ class Job:
         if not self._session.finish():
             raise JobError("the collector could not finish %s" % self._session.output)
         self.report = Report(self._folder, None)
-        with open(self.report.text_path, "wb") as file:
-            subprocess.run([program_path(), "report", self.report.profile], stdin=subprocess.DEVNULL, stdout=file)
+        with open(self.report.text_path, "w", encoding="utf-8") as file:
+            file.write(self.report._ask())
 
 
 def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job", **options: Any) -> Job:

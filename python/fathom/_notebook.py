@@ -96,20 +96,20 @@ class Results:
         self.path = os.path.join(folder, "cells.tsv") if folder else None
         if folder is None:
             return
-        os.mkdir(os.path.join(folder, "cells"))
+        os.makedirs(os.path.join(folder, "cells"), exist_ok=True)  # of --repeat
         for cell in cells:
             with open(os.path.join(folder, "cells", cell.name), "w", encoding="utf-8", errors="replace") as file:
                 file.write(cell.source)
-        self._append("cell\tstatus\twall_s\tcpu_s\tfirst line\n")
+        self._write("cell\tstatus\twall_s\tcpu_s\tfirst line\n", "w")
 
-    def _append(self, line: str) -> None:
+    def _write(self, line: str, mode: str = "a") -> None:
         if self.path and os.getpid() == self.pid:  # a cell may have forked
-            with open(self.path, "a", encoding="utf-8", errors="replace") as file:
+            with open(self.path, mode, encoding="utf-8", errors="replace") as file:
                 file.write(line)
 
     def add(self, number: int, status: str, wall_s: float, cpu_s: float, cell: Cell) -> None:
         first = next(line for line in cell.source.splitlines() if line.strip()).strip()
-        self._append("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, first.replace("\t", " ")[:80]))
+        self._write("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, first.replace("\t", " ")[:80]))
 
 
 class Runner:

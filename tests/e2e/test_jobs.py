@@ -240,8 +240,9 @@ def test_ipython_magics(tmp_path: Path) -> None:
         and "ERROR division by zero" in out
         and "options of %fathom look like" in done.stdout + done.stderr
     ), out
-    # Cells by the names they have on the screen, with their text; the hot line is the body's third.
-    assert "In [2]" in out and "sum(range(2000))" in out
+    # Cells by the names they have on the screen, with their text.
+    (text,) = (tmp_path / ".fathom" / "a_cell").glob("*/profile_results.txt")
+    assert "In [2]" in out and "sum(range(2000))" in text.read_text()
 
     def functions(name: str) -> Dict[str, Dict[str, Any]]:
         (profile,) = (tmp_path / ".fathom" / name).glob("*/profile.fathom")

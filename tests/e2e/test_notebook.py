@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from capture import Python
+from capture import Capture, Python
 from guest import FATHOM, clean_env, run, some_pythons
 from runs import BURN, fathom_run, one_python, python_with, write_notebook
 
@@ -240,3 +240,14 @@ def test_fork_and_pool(tmp_path: Path) -> None:
     assert results.done.returncode == 0 and results.done.stdout == "[0, 1, 4, 9]\n0\n", results.done.stderr
     assert [c["cell"] for c in results.report["cells"]] == [1, 2, 3]
     assert results.capture.seconds("job") == pytest.approx(0.4, abs=0.12)
+
+
+def test_repeat(tmp_path: Path) -> None:
+    """Every run of a notebook has its own times; cells.tsv keeps the last ones."""
+    notebook = write_notebook(tmp_path / "n.ipynb", ["print('ran')", "x = sum(range(10**6))"])
+    results = fathom_run(tmp_path, [notebook], ["--repeat", "2"], python=one_python()[0].path)
+    assert results.done.returncode == 0 and results.done.stdout == "ran\nran\n", results.done.stderr
+    assert len((results.folder / "cells.tsv").read_text().splitlines()) == 3
+    for number in (1, 2):
+        report = Capture(results.folder / ("profile_%d.fathom" % number), results.done).report
+        assert [c["cell"] for c in report["cells"]] == [1, 2]
