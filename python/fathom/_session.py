@@ -61,7 +61,6 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     if word != "ring":
         raise RuntimeError(rest or "the collector ended without a word")
     session = Session(agent, output, collector)
-    set_filter([], [])
     try:
         agent.start(rest)
     except RuntimeError:
@@ -70,8 +69,13 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     return session
 
 
+_has_filter = False
+
+
 def set_filter(include: List[str], exclude: List[str]) -> None:
     """Which files' functions are traced: those that match, never our own."""
+    global _has_filter
+    _has_filter = True
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
     load_agent().trace_filter("-" + ours, *["+" + p for p in include], *["-" + p for p in exclude])
 
@@ -86,13 +90,14 @@ def current() -> Optional[Session]:
     return _session
 
 
-def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> None:
-    """Makes sure that there is a capture: the one that runs, or one of our own until close_session()."""
+def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> bool:
+    """Makes sure that there is a capture: one of our own until close_session(), or (False) the one that runs already."""
     global _session
     with _lock:
         if _session is None and not load_agent().is_active():
             _session = start(output, options, command)
             atexit.register(close_session)
+        return _session is not None
 
 
 def close_session() -> Optional[str]:
@@ -113,6 +118,8 @@ def begin_calls(flags: int) -> None:
     global _depth
     with _lock:
         if _depth == 0:
+            if not _has_filter:
+                set_filter([], [])
             load_agent().trace_start(flags)
         _depth += 1
 

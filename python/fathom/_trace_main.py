@@ -187,7 +187,8 @@ def main(args: List[str]) -> int:
         collector.append("--table")
     flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)
     try:
-        _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args)
+        if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args) and options.output:
+            print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
     except (RuntimeError, FileNotFoundError) as error:
         print("fathom: %s" % error, file=sys.stderr)
         return 1

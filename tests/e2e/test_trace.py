@@ -254,6 +254,20 @@ def test_other_tools_read_our_exports(python: Python, tmp_path: Path) -> None:
     if annotate:
         text = subprocess.run([annotate, str(callgrind)], stdout=subprocess.PIPE, check=True, text=True).stdout
         assert "fib" in text
+    export_pstats = [
+        str(BUILD / "fathom"),
+        "export",
+        "-f",
+        "pstats",
+        "-o",
+        str(tmp_path / "t.prof"),
+        str(tmp_path / "t.fathom"),
+    ]
+    subprocess.run(export_pstats, check=True)
+    drawn = subprocess.run(
+        [sys.executable, "-m", "gprof2dot", "-f", "pstats", str(tmp_path / "t.prof")], stdout=subprocess.PIPE, text=True
+    )
+    assert drawn.returncode == 0 and "fib" in drawn.stdout
     dot = export("dot")
     assert dot.startswith("digraph {") and "21891x" in dot
     if shutil.which("dot"):
@@ -575,3 +589,13 @@ def test_a_pytest_fixture_profiles_one_test(tmp_path: Path) -> None:
         assert "2 passed" in run.stdout
         calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
         assert calls["step"] == 40 and calls["test_y"] == 1 and "test_z" not in calls
+
+
+def test_calls_go_into_the_capture_that_runs(fathom: Path, tmp_path: Path) -> None:
+    python = ALL[-1]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [str(fathom), "record", "-o", str(tmp_path / "all.fathom"), "--"]
+    command += [python.path, "-m", "fathom", "-o", str(tmp_path / "own.fathom"), str(TRUTH), "exceptions"]
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+    assert "being profiled already" in run.stderr and not (tmp_path / "own.fathom").exists()
+    check_truth(python, tmp_path / "all.fathom", run.stdout)
