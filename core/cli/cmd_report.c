@@ -3,18 +3,21 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "render/calls.h"
 #include "render/render.h"
 
 int fm_cmd_report(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	bool is_json = false;
-	const char *out = NULL, *color = "auto";
+	const char *out = NULL, *color = "auto", *function = NULL;
 	uint64_t n_top = 0, width = 0;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
 		  "the same as JSON, schema fathom.report/1, with every function and line" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
+		{ "function", 0, FM_OPT_TEXT, &function, "NAME",
+		  "of a trace: one function's calls, how long they took, callers and callees" },
 		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
 		  "lines of libraries, too; without it their time goes to the line of your code that called them" },
@@ -37,6 +40,7 @@ int fm_cmd_report(int argc, char **argv)
 		.options = options,
 		.examples = "  fathom report profile.fathom\n"
 			    "  fathom report --top 30 --detailed profile.fathom\n"
+			    "  fathom report --function parse trace.fathom\n"
 			    "  fathom report --json profile.fathom | jq '.functions[0]'\n",
 		.min_operands = 1,
 		.max_operands = 1,
@@ -50,6 +54,12 @@ int fm_cmd_report(int argc, char **argv)
 	view.width = (unsigned)FM_MIN(width, (uint64_t)1000);
 	view.color = color[1] == 'u' ? -1 : color[0] == 'a'; // auto, always, never
 	struct fm_diag diag;
+	if (function) {
+		if (!fm_calls_write_function(stdout, ops.v[0], function, &view, &diag))
+			return FM_EXIT_OK;
+		fm_say("%s", diag.text);
+		return FM_EXIT_FAILED;
+	}
 	if (fm_render_write(is_json ? "json" : "text", ops.v[0], out, &view, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;

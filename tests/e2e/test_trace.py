@@ -599,3 +599,21 @@ def test_calls_go_into_the_capture_that_runs(fathom: Path, tmp_path: Path) -> No
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
     assert "being profiled already" in run.stderr and not (tmp_path / "own.fathom").exists()
     check_truth(python, tmp_path / "all.fathom", run.stdout)
+
+
+@pythons(FEW[-1:])
+def test_report_of_one_function(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "recursion"])
+    command = [str(BUILD / "fathom"), "report", str(tmp_path / "t.fathom"), "--function"]
+    text = subprocess.run([*command, "fib"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    assert "21891, 21890 of them inside another" in text
+    rows = [line.split() for line in text.partition("from\n")[2].partition("\n\n")[0].splitlines()]
+    assert sum(int(row[-1]) for row in rows) == 21891, "every call is in the histogram"
+    assert "recursion" in text.partition("Called by")[2]
+    line = TRUTH.read_text().splitlines().index("def fib(n):") + 1
+    by_place = subprocess.run(
+        [*command, "trace_truth.py:%d" % line], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    assert by_place == text
+    missing = subprocess.run([*command, "nobody"], stderr=subprocess.PIPE, text=True)
+    assert missing.returncode == 1 and "no traced function is called 'nobody'" in missing.stderr
