@@ -2,8 +2,9 @@
 // Not for people, so it is not in the table of commands that help prints.
 //
 // It leaves the program's family of processes at once: a program that waits for its children must not meet one it never
-// started. It says on standard output "ring PATH" when it can be joined, or "error TEXT"; and "done" when the file is whole.
-// It ends when the process does, or when anything comes in on standard input.
+// started. It says on standard output "ring PATH" when it can be joined, or "error TEXT", and closes it. It ends with the process, or
+// when the process says so in the memory they share; when it is gone, the file is whole.
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,12 @@ static void say_ring(const char *ring_path)
 {
 	printf("ring %s\n", ring_path);
 	fflush(stdout);
+	// The end of the answer for who reads it. The number stays taken, so that nothing else gets it.
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (nowhere >= 0) {
+		dup2(nowhere, STDOUT_FILENO);
+		close(nowhere);
+	}
 }
 
 static int refuse(const struct fm_diag *diag)
@@ -47,7 +54,6 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;
 	}
-	puts("done");
 	return exit_code;
 }
 
@@ -87,7 +93,6 @@ int fm_cmd_collect_for(int argc, char **argv)
 		return refuse(&diag);
 	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
 	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
-	capture.stop_fd = STDIN_FILENO;
 	capture.on_ready = say_ring;
 	if (!capture.beside_pid) {
 		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);

@@ -196,9 +196,8 @@ static void wait_for_stragglers(struct capture *c)
 // The process beside us has ended, or wants no more.
 static bool is_beside_over(const struct capture *c)
 {
-	struct pollfd ends[] = { { .fd = c->beside_fd, .events = POLLIN },
-				 { .fd = c->options->stop_fd, .events = POLLIN } };
-	return c->beside_fd < 0 || poll(ends, 2, 0) > 0;
+	struct pollfd end = { .fd = c->beside_fd, .events = POLLIN };
+	return c->beside_fd < 0 || atomic_load(&c->shared.header->is_over) || poll(&end, 1, 0) > 0;
 }
 
 static void follow_beside(struct capture *c)

@@ -12,9 +12,8 @@ struct fm_writer;
 struct fm_capture_options {
 	char **argv; // NULL-terminated command of the target
 	// A process that runs already and joins by itself (0 = launch argv): on_ready tells it where. The capture ends with the
-	// process, or when there is something to read at stop_fd.
+	// process, or when that says so (is_over).
 	uint32_t beside_pid;
-	int stop_fd;
 	void (*on_ready)(const char *ring_path);
 	const char *output_path;
 	uint32_t rate_hz;

@@ -617,3 +617,32 @@ def test_report_of_one_function(python: Python, tmp_path: Path) -> None:
     assert by_place == text
     missing = subprocess.run([*command, "nobody"], stderr=subprocess.PIPE, text=True)
     assert missing.returncode == 1 and "no traced function is called 'nobody'" in missing.stderr
+
+
+ROUGH = """
+import os, signal, subprocess, sys, time
+def leaf(): pass
+def work(n):
+    for _ in range(n): leaf()
+work(100)
+if sys.argv[1] == "closes":
+    os.closerange(3, 256)
+    files = [open(os.devnull) for _ in range(20)]
+else:
+    (pid,) = subprocess.run(["pgrep", "-f", "collect-for .* %d " % os.getpid()], stdout=subprocess.PIPE).stdout.split()
+    os.kill(int(pid), signal.SIGKILL)
+    time.sleep(0.1)
+work(400000)
+print("fine", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["closes", "kills"])
+def test_rough_programs_get_through(tmp_path: Path, what: str) -> None:
+    """Closing descriptors that are not its own, or losing the collector, costs the program nothing but a second."""
+    run = trace(ALL[-1], tmp_path / "t.fathom", ["--quiet"], [source(tmp_path, ROUGH), what])
+    assert run.stdout == "fine\n"
+    calls = (
+        {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")} if what == "closes" else {"leaf": 400100}
+    )
+    assert calls["leaf"] == 400100
