@@ -309,7 +309,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
-	c.recorder = fm_recorder_create(&c.shared, c.writer);
+	c.recorder = fm_recorder_create(&c.shared, c.writer, (uint64_t)(options->trace_last_s * 1e9));
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

@@ -21,6 +21,7 @@ struct fm_capture_options {
 	bool native, children;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
+	double trace_last_s; // of traces, only what happened so long before the end; 0 = everything
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
 	void (*at_end)(struct fm_writer *w);
 };

@@ -83,13 +83,13 @@ struct fm_recorder {
 	FM_VEC(struct exit_status) exits;
 };
 
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer)
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer, uint64_t trace_last_ns)
 {
 	struct fm_recorder *r = fm_alloc(sizeof(*r));
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
-	r->trace = fm_take_trace_create(shared, writer);
+	r->trace = fm_take_trace_create(shared, writer, trace_last_ns);
 	return r;
 }
 
@@ -650,6 +650,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	fm_take_trace_finish(r->trace);
 	r->totals.trace = *fm_take_trace_totals(r->trace);
 	*ret = r->totals;
 }

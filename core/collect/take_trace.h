@@ -16,7 +16,8 @@ struct fm_take_trace_totals {
 	uint64_t n_unseen; // times a thread ran out of C stack and went on without the hook
 };
 
-struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer);
+// last_ns: only what happened so long before the end is kept, in memory until then (KEPT_BYTES at most); 0 = everything.
+struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer, uint64_t last_ns);
 void fm_take_trace_destroy(struct fm_take_trace *t);
 
 // Three steps, in the order of the recorder's own: how far each ring is; then (definitions are read in between) what to
@@ -35,4 +36,6 @@ bool fm_take_trace_name(struct fm_take_trace *t, uint32_t process_idx, const str
 bool fm_take_trace_is_read(const struct fm_take_trace *t, uint32_t slot_idx);
 void fm_take_trace_end_thread(struct fm_take_trace *t, uint32_t slot_idx);
 void fm_take_trace_end_process(struct fm_take_trace *t, uint32_t process_idx);
+// Writes what was kept back; after the last thread has ended.
+void fm_take_trace_finish(struct fm_take_trace *t);
 const struct fm_take_trace_totals *fm_take_trace_totals(const struct fm_take_trace *t);

@@ -22,6 +22,7 @@ Runs a script or module and records every Python call with its times, on all thr
   --calls c     calls of C functions, too
   --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
   --exclude P   no functions of files that match; their time is their callers'
+  --last 30s    only the end of the trace, however long the program runs
   --rate HZ     samples per second of CPU time (default 1000)
   --quiet       no table at the end
   -m MODULE     run a module, as python -m does
@@ -37,6 +38,7 @@ Examples:
 class _Options:
     output: Optional[str] = None
     rate: Optional[str] = None
+    last: Optional[str] = None
     is_partial = False
     has_lines = False
     has_c_calls = False
@@ -77,6 +79,10 @@ def _parse(args: List[str]) -> _Options:
             options.output = value(name, attached)
         elif name in ("-r", "--rate"):
             options.rate = value(name, attached)
+        elif name == "--last":
+            options.last = value(name, attached)
+            if not options.last.rstrip("s").replace(".", "", 1).isdigit():
+                _fail("--last wants seconds, not '%s'" % options.last)
         elif name == "--calls":
             if value(name, attached) not in ("c", "C"):
                 _fail("--calls takes 'c'")
@@ -183,6 +189,8 @@ def main(args: List[str]) -> int:
         output = os.path.splitext(output)[0] + ".fathom"
     if options.rate:
         collector += ["--rate", options.rate]
+    if options.last:
+        collector += ["--last", options.last]
     if not options.is_quiet:
         collector.append("--table")
     flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)

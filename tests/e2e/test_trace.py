@@ -437,7 +437,14 @@ def test_running_programs_see_no_difference(tmp_path: Path) -> None:
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     python = ALL[-1]
-    for args in ([], ["--no-such"], ["-m"], ["--calls", "x", "f.py"], [str(tmp_path / "missing.py")]):
+    for args in (
+        [],
+        ["--no-such"],
+        ["-m"],
+        ["--calls", "x", "f.py"],
+        ["--last", "x", "f.py"],
+        [str(tmp_path / "missing.py")],
+    ):
         run = trace(python, tmp_path / "t.fathom", args, [], status=2)
         assert len(run.stderr.splitlines()) == 1 and run.stderr.startswith("fathom: "), run.stderr
 
@@ -646,3 +653,25 @@ def test_rough_programs_get_through(tmp_path: Path, what: str) -> None:
         {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")} if what == "closes" else {"leaf": 400100}
     )
     assert calls["leaf"] == 400100
+
+
+@pythons(FEW[-1:])
+def test_only_the_last_seconds_are_kept(python: Python, tmp_path: Path) -> None:
+    program = source(
+        tmp_path,
+        "import time\n"
+        "def early(): pass\n"
+        "def late(): pass\n"
+        "def pause():\n    time.sleep(0.3)\n"
+        "def main():\n"
+        "    for _ in range(1000): early()\n"
+        "    for _ in range(5): pause()\n"
+        "    for _ in range(1000): late()\n"
+        "main()\n",
+    )
+    run = trace(python, tmp_path / "t.fathom", ["--last", "0.5s"], [program])
+    assert "lost" not in run.stderr
+    calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
+    assert calls["late"] == 1000 and "early" not in calls
+    assert 1 <= calls["pause"] <= 4
+    assert calls["main"] == 0, "it began before, but is known to be open"
