@@ -62,7 +62,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL;
 	bool has_table = false;
-	double last_s = 0;
+	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
@@ -70,6 +70,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "also-as", 0, FM_OPT_TEXT, &also_as, "FILE", "write it in that format, too" },
 		{ "table", 0, FM_OPT_FLAG, &has_table, NULL, "print the calls on standard error at the end" },
 		{ "last", 0, FM_OPT_REAL, &last_s, "SECONDS", "keep only the end of the trace" },
+		{ "min-duration-us", 0, FM_OPT_REAL, &min_us, "US", "leave shorter calls out" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
@@ -94,7 +95,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 	if (fm_capture_flags_apply(&flags, &capture, &diag))
 		return refuse(&diag);
 	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
-	capture.trace_last_s = last_s;
+	capture.trace = (struct fm_trace_limits){ (uint64_t)(last_s * 1e9), (uint64_t)(min_us * 1e3) };
 	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
 	capture.on_ready = say_ring;
 	if (!capture.beside_pid) {

@@ -121,6 +121,10 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		meta_uint(c->writer, "trace_events", totals->trace.n_events);
 		meta_uint(c->writer, "trace_lost", totals->trace.n_lost);
 	}
+	if (totals->trace.n_short) {
+		snprintf(what, sizeof(what), "%llu short calls", (unsigned long long)totals->trace.n_short);
+		coverage(c, what, "--min-duration leaves them out; their time is their callers'");
+	}
 	if (totals->trace.n_lost) {
 		snprintf(what, sizeof(what), "%llu events of the trace", (unsigned long long)totals->trace.n_lost);
 		coverage(c, what,
@@ -309,7 +313,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
-	c.recorder = fm_recorder_create(&c.shared, c.writer, (uint64_t)(options->trace_last_s * 1e9));
+	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collect/take_trace.h"
 #include "wire/wire.h"
 
 struct fm_writer;
@@ -21,7 +22,7 @@ struct fm_capture_options {
 	bool native, children;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
-	double trace_last_s; // of traces, only what happened so long before the end; 0 = everything
+	struct fm_trace_limits trace;
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
 	void (*at_end)(struct fm_writer *w);
 };

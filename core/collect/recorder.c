@@ -83,13 +83,14 @@ struct fm_recorder {
 	FM_VEC(struct exit_status) exits;
 };
 
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer, uint64_t trace_last_ns)
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+				       const struct fm_trace_limits *limits)
 {
 	struct fm_recorder *r = fm_alloc(sizeof(*r));
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
-	r->trace = fm_take_trace_create(shared, writer, trace_last_ns);
+	r->trace = fm_take_trace_create(shared, writer, limits);
 	return r;
 }
 

@@ -19,8 +19,8 @@ struct fm_recorder_totals {
 	uint32_t n_processes_alive; // not ended yet
 };
 
-// trace_last_ns: of traces, only what happened so long before the end; 0 = everything.
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer, uint64_t trace_last_ns);
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+				       const struct fm_trace_limits *limits);
 void fm_recorder_destroy(struct fm_recorder *r);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.

@@ -47,7 +47,7 @@ struct kept_batch {
 
 struct fm_take_trace {
 	struct fm_shared *shared;
-	uint64_t last_ns;
+	struct fm_trace_limits limits;
 	FM_VEC(struct kept_batch) kept; // oldest first, from first_kept on
 	size_t first_kept, kept_bytes;
 	struct fm_writer *writer;
@@ -80,12 +80,13 @@ static struct calibration look_at_clocks(void)
 	return best;
 }
 
-struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer, uint64_t last_ns)
+struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer,
+					   const struct fm_trace_limits *limits)
 {
 	struct fm_take_trace *t = fm_alloc(sizeof(*t));
 	t->shared = shared;
 	t->writer = writer;
-	t->last_ns = last_ns;
+	t->limits = *limits;
 	t->from = look_at_clocks();
 	return t;
 }
@@ -142,6 +143,7 @@ void fm_take_trace_note(struct fm_take_trace *t, uint32_t slot_idx)
 		if (p == MAP_FAILED)
 			return;
 		thread->control = p;
+		thread->encoder.min_ns = t->limits.min_ns;
 		fm_vec_push(&t->busy, slot_idx);
 	}
 	thread->noted_head = atomic_load_explicit(&thread->control->head, memory_order_acquire);
@@ -168,7 +170,7 @@ static void keep_batch(struct fm_take_trace *t, const struct thread_trace *threa
 	fm_vec_push(&t->kept, batch);
 	t->kept_bytes += batch.len;
 	while (t->first_kept < t->kept.n &&
-	       (t->kept_bytes > KEPT_BYTES || t->kept.items[t->first_kept].end_ns + t->last_ns < batch.end_ns))
+	       (t->kept_bytes > KEPT_BYTES || t->kept.items[t->first_kept].end_ns + t->limits.last_ns < batch.end_ns))
 		drop_oldest(t);
 }
 
@@ -183,7 +185,7 @@ static void give_batch(struct fm_take_trace *t, struct thread_trace *thread)
 	t->body.len = 0;
 	if (!fm_zone_encoder_take(&thread->encoder, thread->thread_id, &t->body))
 		return;
-	if (t->last_ns)
+	if (t->limits.last_ns)
 		keep_batch(t, thread);
 	else
 		fm_writer_trace(t->writer, thread->thread_id, t->body.data, t->body.len);
@@ -355,6 +357,7 @@ void fm_take_trace_end_thread(struct fm_take_trace *t, uint32_t slot_idx)
 	if (thread->encoder.open.n)
 		put(t, thread, FM_ZONE_NOTE, FM_ZONE_OFF, thread->encoder.time_ns, 0);
 	give_batch(t, thread);
+	t->totals.n_short += thread->encoder.n_left_out;
 	t->totals.n_lost += atomic_load(&thread->control->n_lost);
 	t->totals.n_unseen += atomic_load(&thread->control->n_unseen);
 	munmap(thread->control, FM_WIRE_TRACE_SLOT_BYTES);

@@ -443,6 +443,7 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
         ["-m"],
         ["--calls", "x", "f.py"],
         ["--last", "x", "f.py"],
+        ["--min-duration", "x", "f.py"],
         [str(tmp_path / "missing.py")],
     ):
         run = trace(python, tmp_path / "t.fathom", args, [], status=2)
@@ -675,3 +676,28 @@ def test_only_the_last_seconds_are_kept(python: Python, tmp_path: Path) -> None:
     assert calls["late"] == 1000 and "early" not in calls
     assert 1 <= calls["pause"] <= 4
     assert calls["main"] == 0, "it began before, but is known to be open"
+
+
+@pythons(FEW[-1:])
+def test_short_calls_are_left_out_on_request(python: Python, tmp_path: Path) -> None:
+    program = source(
+        tmp_path,
+        "import time\n"
+        "def tiny(): pass\n"
+        "def small():\n    for _ in range(3): tiny()\n"
+        "def slow():\n    small()\n    time.sleep(0.06)\n"
+        "def main():\n"
+        "    for _ in range(200): small()\n"
+        "    for _ in range(4): slow()\n"
+        "main()\n",
+    )
+    trace(python, tmp_path / "t.fathom", ["--min-duration", "50ms"], [program])
+    rows = {row["name"]: row for row in rows_of(tmp_path / "t.fathom")}
+    # On a busy machine a short call may be interrupted for as long; not many of them.
+    assert rows["slow"]["calls"] == 4 and rows["main"]["calls"] == 1
+    assert rows.get("small", {"calls": 0})["calls"] < 5 and rows.get("tiny", {"calls": 0})["calls"] < 5
+    assert rows["main"]["total_ns"] >= rows["slow"]["total_ns"] >= 0.24e9
+    report = subprocess.run(
+        [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert "short calls" in report
