@@ -47,8 +47,7 @@ void fm_trace_forget(void)
 	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
 		if (threads[i].control) {
 			munmap(threads[i].control, FM_WIRE_TRACE_SLOT_BYTES);
-			madvise(&threads[i], sizeof(threads[i]), MADV_DONTNEED);
-			threads[i].control = NULL;
+			memset(&threads[i], 0, sizeof(threads[i])); // the ids in it mean nothing to the next capture
 		}
 }
 

@@ -218,7 +218,7 @@ static void match_open(struct fm_trace_stats *s, struct fm_trace_thread *t, stru
 {
 	if (t->stack.n == batch->depth)
 		return;
-	t->n_lost++;
+	t->n_lost += t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
 	uint64_t ns = FM_MAX(batch->time_ns, t->last_ns);
 	while (t->stack.n > batch->depth - batch->n_listed)
 		end(s, t, ns);

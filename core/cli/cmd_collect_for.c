@@ -2,8 +2,9 @@
 // Not for people, so it is not in the table of commands that help prints.
 //
 // It leaves the program's family of processes at once: a program that waits for its children must not meet one it never
-// started. It says on standard output "ring PATH" when it can be joined, or "error TEXT"; and "done" when the file is whole.
-// It ends when the process does, or when anything comes in on standard input.
+// started. It says on standard output "ring PATH" when it can be joined, or "error TEXT", and closes it. It ends with the process, or
+// when the process says so in the memory they share; when it is gone, the file is whole.
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,12 @@ static void say_ring(const char *ring_path)
 {
 	printf("ring %s\n", ring_path);
 	fflush(stdout);
+	// The end of the answer for who reads it. The number stays taken, so that nothing else gets it.
+	int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	if (nowhere >= 0) {
+		dup2(nowhere, STDOUT_FILENO);
+		close(nowhere);
+	}
 }
 
 static int refuse(const struct fm_diag *diag)
@@ -47,7 +54,6 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;
 	}
-	puts("done");
 	return exit_code;
 }
 
@@ -56,12 +62,15 @@ int fm_cmd_collect_for(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL, *sources_dir = NULL;
 	bool has_table = false;
+	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },
 		{ "also-as", 0, FM_OPT_TEXT, &also_as, "FILE", "write it in that format, too" },
 		{ "table", 0, FM_OPT_FLAG, &has_table, NULL, "print the calls on standard error at the end" },
+		{ "last", 0, FM_OPT_REAL, &last_s, "SECONDS", "keep only the end of the trace" },
+		{ "min-duration-us", 0, FM_OPT_REAL, &min_us, "US", "leave shorter calls out" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
@@ -87,8 +96,8 @@ int fm_cmd_collect_for(int argc, char **argv)
 	if (fm_capture_flags_apply(&flags, &capture, &diag))
 		return refuse(&diag);
 	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
+	capture.trace = (struct fm_trace_limits){ (uint64_t)(last_s * 1e9), (uint64_t)(min_us * 1e3) };
 	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
-	capture.stop_fd = STDIN_FILENO;
 	capture.on_ready = say_ring;
 	if (!capture.beside_pid) {
 		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);

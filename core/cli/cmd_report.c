@@ -6,6 +6,7 @@
 #include "cli/history.h"
 #include "cli/load_runs.h"
 #include "cli/options.h"
+#include "render/calls.h"
 #include "render/explain.h"
 #include "render/render.h"
 
@@ -13,7 +14,7 @@ int fm_cmd_report(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	bool is_json = false, is_explain = false;
-	const char *out = NULL, *color = "auto", *history = NULL, *output_dir = ".fathom";
+	const char *out = NULL, *color = "auto", *history = NULL, *function = NULL, *output_dir = ".fathom";
 	uint64_t n_top = 0, width = 0;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
@@ -24,6 +25,8 @@ int fm_cmd_report(int argc, char **argv)
 		{ "history", 0, FM_OPT_TEXT, &history, "NAME", "list the dated runs of a script with their totals" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where --history looks (default: .fathom)" },
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
+		{ "function", 0, FM_OPT_TEXT, &function, "NAME",
+		  "of a trace: one function's calls, how long they took, callers and callees" },
 		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
 		  "libraries and files below 1%, too; without it the time of libraries goes to the line of your code "
@@ -51,6 +54,7 @@ int fm_cmd_report(int argc, char **argv)
 			    "  fathom report --explain\n"
 			    "  fathom report --history script.py\n"
 			    "  fathom report --top 30 --detailed profile.fathom\n"
+			    "  fathom report --function parse trace.fathom\n"
 			    "  fathom report --json profile.fathom | jq '.functions[0]'\n",
 		.max_operands = 1,
 	};
@@ -75,6 +79,12 @@ int fm_cmd_report(int argc, char **argv)
 	if (!ops.n) {
 		fm_explain_write(stdout, &view);
 		return FM_EXIT_OK;
+	}
+	if (function) {
+		if (!fm_calls_write_function(stdout, ops.v[0], function, &view, &diag))
+			return FM_EXIT_OK;
+		fm_say("%s", diag.text);
+		return FM_EXIT_FAILED;
 	}
 	struct fm_captures captures;
 	enum fm_err err = fm_captures_find(&captures, ops.v[0], &diag);

@@ -182,6 +182,10 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		meta_uint(c->writer, "trace_events", totals->trace.n_events);
 		meta_uint(c->writer, "trace_lost", totals->trace.n_lost);
 	}
+	if (totals->trace.n_short) {
+		snprintf(what, sizeof(what), "%llu short calls", (unsigned long long)totals->trace.n_short);
+		coverage(c, what, "--min-duration leaves them out; their time is their callers'");
+	}
 	if (totals->trace.n_lost) {
 		snprintf(what, sizeof(what), "%llu events of the trace", (unsigned long long)totals->trace.n_lost);
 		coverage(c, what,
@@ -267,9 +271,8 @@ static void watch_kernel(struct capture *c)
 // The process beside us has ended, or wants no more.
 static bool is_beside_over(const struct capture *c)
 {
-	struct pollfd ends[] = { { .fd = c->beside_fd, .events = POLLIN },
-				 { .fd = c->options->stop_fd, .events = POLLIN } };
-	return c->beside_fd < 0 || poll(ends, 2, 0) > 0;
+	struct pollfd end = { .fd = c->beside_fd, .events = POLLIN };
+	return c->beside_fd < 0 || atomic_load(&c->shared.header->is_over) || poll(&end, 1, 0) > 0;
 }
 
 static void follow_beside(struct capture *c)
@@ -383,7 +386,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
-	c.recorder = fm_recorder_create(&c.shared, c.writer);
+	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();

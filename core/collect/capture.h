@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "collect/take_trace.h"
 #include "wire/wire.h"
 
 struct fm_writer;
@@ -13,9 +14,8 @@ struct fm_capture_options {
 	char **argv; // NULL-terminated command of the target
 	char **env;  // "NAME=value" to add to its environment, NULL-terminated; NULL = nothing
 	// A process that runs already and joins by itself (0 = launch argv): on_ready tells it where. The capture ends with the
-	// process, or when there is something to read at stop_fd.
+	// process, or when that says so (is_over).
 	uint32_t beside_pid;
-	int stop_fd;
 	void (*on_ready)(const char *ring_path);
 	const char *output_path;
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
@@ -28,6 +28,7 @@ struct fm_capture_options {
 	int precision;
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
+	struct fm_trace_limits trace;
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
 	void (*at_end)(struct fm_writer *w, void *arg);
 	void *at_end_arg;

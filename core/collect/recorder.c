@@ -19,14 +19,15 @@
 // A thread's end is noticed this often.
 #define LIVENESS_NS 50000000u
 
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer)
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+				       const struct fm_trace_limits *limits)
 {
 	struct fm_recorder *r = fm_alloc(sizeof(*r));
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
 	r->waiting = fm_waiting_create(r, writer, shared);
-	r->trace = fm_take_trace_create(shared, writer);
+	r->trace = fm_take_trace_create(shared, writer, limits);
 	return r;
 }
 
@@ -334,6 +335,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
 	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.held_ns, &r->totals.waiting_gap_ns);
+	fm_take_trace_finish(r->trace);
 	r->totals.trace = *fm_take_trace_totals(r->trace);
 	*ret = r->totals;
 }

@@ -24,7 +24,8 @@ struct fm_recorder_totals {
 };
 
 struct fm_kernel_stacks;
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer);
+struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+				       const struct fm_trace_limits *limits);
 void fm_recorder_destroy(struct fm_recorder *r);
 // From now on samples in the kernel get its functions as well. Borrowed.
 void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel);

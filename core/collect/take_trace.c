@@ -13,6 +13,8 @@
 #define BATCH_BYTES ((size_t)48 << 10)
 #define BATCH_NS 100000000u
 #define N_TRIES 5
+// Of batches that wait for the end (--last). The oldest go first, even if they are not old enough.
+#define KEPT_BYTES ((size_t)256 << 20)
 
 struct thread_trace {
 	struct fm_wire_trace *control; // NULL: not traced so far
@@ -35,8 +37,19 @@ struct calibration {
 	uint64_t stamp, ns;
 };
 
+// A batch that is written only if it is among the last ones.
+struct kept_batch {
+	uint64_t end_ns;
+	uint32_t thread_id;
+	uint32_t len;
+	uint8_t *body;
+};
+
 struct fm_take_trace {
 	struct fm_shared *shared;
+	struct fm_trace_limits limits;
+	FM_VEC(struct kept_batch) kept; // oldest first, from first_kept on
+	size_t first_kept, kept_bytes;
 	struct fm_writer *writer;
 	struct thread_trace threads[FM_WIRE_N_SLOTS];
 	struct process_trace processes[FM_WIRE_N_PROCESSES];
@@ -67,11 +80,13 @@ static struct calibration look_at_clocks(void)
 	return best;
 }
 
-struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer)
+struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer,
+					   const struct fm_trace_limits *limits)
 {
 	struct fm_take_trace *t = fm_alloc(sizeof(*t));
 	t->shared = shared;
 	t->writer = writer;
+	t->limits = *limits;
 	t->from = look_at_clocks();
 	return t;
 }
@@ -85,6 +100,9 @@ void fm_take_trace_destroy(struct fm_take_trace *t)
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		fm_vec_deinit(&t->processes[i].names);
+	for (size_t i = t->first_kept; i < t->kept.n; i++)
+		free(t->kept.items[i].body);
+	fm_vec_deinit(&t->kept);
 	fm_vec_deinit(&t->busy);
 	fm_buf_deinit(&t->body);
 	free(t);
@@ -125,15 +143,51 @@ void fm_take_trace_note(struct fm_take_trace *t, uint32_t slot_idx)
 		if (p == MAP_FAILED)
 			return;
 		thread->control = p;
+		thread->encoder.min_ns = t->limits.min_ns;
 		fm_vec_push(&t->busy, slot_idx);
 	}
 	thread->noted_head = atomic_load_explicit(&thread->control->head, memory_order_acquire);
 }
 
+static void drop_oldest(struct fm_take_trace *t)
+{
+	struct kept_batch *oldest = &t->kept.items[t->first_kept++];
+	t->kept_bytes -= oldest->len;
+	free(oldest->body);
+	// Moved down now and then, so that the list does not grow with time.
+	if (t->first_kept >= 1024 && t->first_kept >= t->kept.n / 2) {
+		t->kept.n -= t->first_kept;
+		memmove(t->kept.items, t->kept.items + t->first_kept, t->kept.n * sizeof(*t->kept.items));
+		t->first_kept = 0;
+	}
+}
+
+static void keep_batch(struct fm_take_trace *t, const struct thread_trace *thread)
+{
+	struct kept_batch batch = { thread->encoder.time_ns, thread->thread_id, (uint32_t)t->body.len,
+				    fm_alloc(t->body.len) };
+	memcpy(batch.body, t->body.data, t->body.len);
+	fm_vec_push(&t->kept, batch);
+	t->kept_bytes += batch.len;
+	while (t->first_kept < t->kept.n &&
+	       (t->kept_bytes > KEPT_BYTES || t->kept.items[t->first_kept].end_ns + t->limits.last_ns < batch.end_ns))
+		drop_oldest(t);
+}
+
+void fm_take_trace_finish(struct fm_take_trace *t)
+{
+	for (size_t i = t->first_kept; i < t->kept.n; i++)
+		fm_writer_trace(t->writer, t->kept.items[i].thread_id, t->kept.items[i].body, t->kept.items[i].len);
+}
+
 static void give_batch(struct fm_take_trace *t, struct thread_trace *thread)
 {
 	t->body.len = 0;
-	if (fm_zone_encoder_take(&thread->encoder, thread->thread_id, &t->body))
+	if (!fm_zone_encoder_take(&thread->encoder, thread->thread_id, &t->body))
+		return;
+	if (t->limits.last_ns)
+		keep_batch(t, thread);
+	else
 		fm_writer_trace(t->writer, thread->thread_id, t->body.data, t->body.len);
 }
 
@@ -303,6 +357,7 @@ void fm_take_trace_end_thread(struct fm_take_trace *t, uint32_t slot_idx)
 	if (thread->encoder.open.n)
 		put(t, thread, FM_ZONE_NOTE, FM_ZONE_OFF, thread->encoder.time_ns, 0);
 	give_batch(t, thread);
+	t->totals.n_short += thread->encoder.n_left_out;
 	t->totals.n_lost += atomic_load(&thread->control->n_lost);
 	t->totals.n_unseen += atomic_load(&thread->control->n_unseen);
 	munmap(thread->control, FM_WIRE_TRACE_SLOT_BYTES);

@@ -13,10 +13,17 @@ struct fm_wire_record;
 struct fm_take_trace_totals {
 	uint64_t n_events; // all that were written, calls or not
 	uint64_t n_lost;   // that did not fit their ring
+	uint64_t n_short;  // calls that were left out for their shortness
 	uint64_t n_unseen; // times a thread ran out of C stack and went on without the hook
 };
 
-struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer);
+struct fm_trace_limits {
+	uint64_t last_ns; // only what happened so long before the end is kept, in memory until then; 0 = everything
+	uint64_t min_ns;  // calls that took less, and called nothing that took longer, are left out; 0 = none
+};
+
+struct fm_take_trace *fm_take_trace_create(struct fm_shared *shared, struct fm_writer *writer,
+					   const struct fm_trace_limits *limits);
 void fm_take_trace_destroy(struct fm_take_trace *t);
 
 // Three steps, in the order of the recorder's own: how far each ring is; then (definitions are read in between) what to
@@ -35,4 +42,6 @@ bool fm_take_trace_name(struct fm_take_trace *t, uint32_t process_idx, const str
 bool fm_take_trace_is_read(const struct fm_take_trace *t, uint32_t slot_idx);
 void fm_take_trace_end_thread(struct fm_take_trace *t, uint32_t slot_idx);
 void fm_take_trace_end_process(struct fm_take_trace *t, uint32_t process_idx);
+// Writes what was kept back; after the last thread has ended.
+void fm_take_trace_finish(struct fm_take_trace *t);
 const struct fm_take_trace_totals *fm_take_trace_totals(const struct fm_take_trace *t);

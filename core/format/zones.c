@@ -10,6 +10,7 @@
 
 void fm_zone_encoder_deinit(struct fm_zone_encoder *e)
 {
+	fm_vec_deinit(&e->starts);
 	fm_vec_deinit(&e->open);
 	fm_buf_deinit(&e->events);
 	fm_buf_deinit(&e->head);
@@ -35,15 +36,34 @@ static inline uint8_t *put_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
+// The end of a short one right after its beginning (or after what was itself taken back): as if it had never been. Then the same
+// may be true of its caller.
+static bool take_back(struct fm_zone_encoder *e, uint64_t time_ns)
+{
+	struct fm_zone_start *start = &e->starts.items[--e->starts.n];
+	if (start->batch != e->n_batches || start->after != e->events.len || !e->n ||
+	    time_ns - start->begin_ns >= e->min_ns)
+		return false;
+	e->events.len = start->before;
+	e->time_ns = start->previous_ns;
+	e->open.n--;
+	e->n--;
+	e->n_left_out++;
+	return true;
+}
+
 void fm_zone_encode(struct fm_zone_encoder *e, uint8_t op, uint32_t ref, uint64_t time_ns, double value)
 {
 	if (op == FM_ZONE_LEAVE && !e->open.n)
+		return;
+	if (op == FM_ZONE_LEAVE && e->starts.n && take_back(e, time_ns))
 		return;
 	if (FM_UNLIKELY(!e->n)) {
 		e->time_ns = FM_MAX(time_ns, e->time_ns);
 		begin_batch(e);
 	}
-	uint64_t delta = time_ns > e->time_ns ? time_ns - e->time_ns : 0;
+	uint64_t delta = time_ns > e->time_ns ? time_ns - e->time_ns : 0, previous_ns = e->time_ns;
+	size_t before = e->events.len;
 	e->time_ns += delta;
 	fm_buf_reserve(&e->events, 32); // ten bytes for each varint, eight for a value
 	uint8_t *p = put_varint(e->events.data + e->events.len, delta << OP_BITS | op);
@@ -72,13 +92,16 @@ void fm_zone_encode(struct fm_zone_encoder *e, uint8_t op, uint32_t ref, uint64_
 		p = put_varint(p, ref);
 		p = put_varint(p, (uint64_t)value);
 		if (ref == FM_ZONE_OFF)
-			e->open.n = 0;
+			e->open.n = e->starts.n = 0;
 		break;
 	default:
 		p = put_varint(p, ref);
 	}
 	e->events.len = (size_t)(p - e->events.data);
 	e->n++;
+	if (e->min_ns && (op == FM_ZONE_ENTER || op == FM_ZONE_RESUME || op == FM_ZONE_BEGIN))
+		fm_vec_push(&e->starts,
+			    (struct fm_zone_start){ e->n_batches, before, e->events.len, previous_ns, e->time_ns });
 }
 
 bool fm_zone_encoder_take(struct fm_zone_encoder *e, uint32_t thread_id, struct fm_buf *out)
@@ -90,6 +113,7 @@ bool fm_zone_encoder_take(struct fm_zone_encoder *e, uint32_t thread_id, struct 
 	fm_buf_bytes(out, e->head.data, e->head.len);
 	fm_buf_bytes(out, e->events.data, e->events.len);
 	e->n = 0;
+	e->n_batches++;
 	return true;
 }
 

@@ -38,7 +38,20 @@ static inline uint32_t fm_zone_ref_id(fm_zone_ref r)
 
 // ---- writing: one encoder per thread ----
 
+// Where an open one began, so that it can be taken back.
+struct fm_zone_start {
+	uint32_t batch;
+	size_t before, after; // its event in the batch
+	uint64_t previous_ns; // the time of the event before
+	uint64_t begin_ns;
+};
+
 struct fm_zone_encoder {
+	// What begins and ends within less, with nothing longer inside, is left out: its time is then its caller's. 0 = keep all.
+	uint64_t min_ns;
+	uint64_t n_left_out;
+	FM_VEC(struct fm_zone_start) starts; // of what is open; kept only with min_ns
+	uint32_t n_batches;
 	FM_VEC(fm_zone_ref) open; // outermost first
 	struct fm_buf events;     // of the batch so far
 	struct fm_buf head;       // of the batch, made at its first event

@@ -14,7 +14,7 @@
 #define NUMBER_COLUMNS 58 // all columns but the name
 #define LINE_COLUMNS 36
 
-static void put_time(FILE *out, uint64_t ns)
+void fm_calls_put_time(FILE *out, uint64_t ns)
 {
 	double s = (double)ns * 1e-9;
 	if (s >= 100)
@@ -48,22 +48,27 @@ static void append_name(struct fm_buf *to, const struct fm_trace_function *f, bo
 	}
 }
 
+void fm_calls_put_name(const struct fm_style *s, const struct fm_trace_function *f, unsigned at, bool has_full_names)
+{
+	struct fm_buf name = { 0 };
+	append_name(&name, f, has_full_names);
+	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len },
+		     s->width > at + 20 ? s->width - at : 20, false);
+	fm_buf_deinit(&name);
+}
+
 static void put_row(const struct fm_style *s, const struct fm_trace_function *f, bool has_full_names)
 {
 	fprintf(s->out, "%12" PRIu64 " ", f->n_calls);
-	put_time(s->out, f->total_ns);
+	fm_calls_put_time(s->out, f->total_ns);
 	fputc(' ', s->out);
-	put_time(s->out, f->own_ns);
+	fm_calls_put_time(s->out, f->own_ns);
 	fputc(' ', s->out);
-	put_time(s->out, f->n_spans ? fm_trace_percentile(f, 0.5) : 0);
+	fm_calls_put_time(s->out, f->n_spans ? fm_trace_percentile(f, 0.5) : 0);
 	fputc(' ', s->out);
-	put_time(s->out, f->max_ns);
+	fm_calls_put_time(s->out, f->max_ns);
 	fputs("  ", s->out);
-	struct fm_buf name = { 0 };
-	append_name(&name, f, has_full_names);
-	unsigned width = s->width > NUMBER_COLUMNS + 20 ? s->width - NUMBER_COLUMNS : 20;
-	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len }, width, false);
-	fm_buf_deinit(&name);
+	fm_calls_put_name(s, f, NUMBER_COLUMNS, has_full_names);
 	fputc('\n', s->out);
 }
 
@@ -114,9 +119,9 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 		const struct fm_trace_line *line = &stats->lines.items[keys[i].idx];
 		const struct fm_trace_function *f = &stats->functions.items[line->function];
 		fprintf(s->out, "%12" PRIu64 " ", line->n_hits);
-		put_time(s->out, line->total_ns);
+		fm_calls_put_time(s->out, line->total_ns);
 		fputc(' ', s->out);
-		put_time(s->out, line->own_ns);
+		fm_calls_put_time(s->out, line->own_ns);
 		fputs("  ", s->out);
 		struct fm_buf text = { 0 };
 		struct fm_str source = source_line(stats->profile, f->file, line->line);

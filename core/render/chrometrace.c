@@ -44,6 +44,13 @@ static void write_event(struct writer *w, char phase, uint32_t thread_id, uint64
 		fm_label_name(&name, w->a, node);
 		fm_json_str(&w->j, "name", (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
 		fm_buf_deinit(&name);
+		struct fm_buf loc = { 0 }; // for Tracy's importer
+		struct fm_str file = fm_label_file(w->a, node->function_id);
+		fm_buf_bytes(&loc, file.p, file.len);
+		fm_buf_printf(&loc, ":%u", node->line);
+		if (file.len && node->line)
+			fm_json_str(&w->j, "loc", (struct fm_str){ (const char *)loc.data, (uint32_t)loc.len });
+		fm_buf_deinit(&loc);
 		fm_json_object(&w->j, "args");
 		fm_json_str(&w->j, "filename", fm_label_file(w->a, node->function_id));
 		if (node->line)

@@ -9,7 +9,8 @@ import os
 import subprocess
 import sys
 import threading
-from typing import IO, Any, List, Optional
+import time
+from typing import Any, List, Optional
 
 from fathom import program_path
 from fathom._agent_module import load_agent
@@ -18,32 +19,30 @@ C_CALLS = 1
 LINES = 2
 
 
+# Writing out the tables of a very long trace takes seconds. Nothing should take this long.
+_LONGEST_WAIT_S = 120.0
+
+
 class Session:
     """One capture into one file. Use start()."""
 
-    def __init__(self, agent: Any, output: str, collector: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, agent: Any, output: str, collector_pid: int) -> None:
         self.output = output
         self._agent = agent
         self._pid = os.getpid()
-        self._to_collector: IO[bytes] = collector.stdin  # type: ignore[assignment]
-        self._from_collector: IO[bytes] = collector.stdout  # type: ignore[assignment]
+        self._collector_pid = collector_pid
 
     def finish(self) -> bool:
         """Ends the capture and waits until its file is whole; False when that went wrong, which the collector has said."""
         if os.getpid() != self._pid:
             return True  # a forked child: the capture is its parent's to end
-        self._agent.stop()
-        try:
-            self._to_collector.write(b"stop\n")
-            self._to_collector.flush()
-        except OSError:
-            pass  # it is gone already; what it wrote is there
-        # Until the end of its output: then it has written everything.
-        said = self._from_collector.read()
-        self._to_collector.close()
-        self._from_collector.close()
+        self._agent.stop()  # the collector sees it in the memory they share
+        # No pipe is kept open between the two: a program may close descriptors that it did not open, or wait for any child.
+        until = time.monotonic() + _LONGEST_WAIT_S
+        while os.path.exists("/proc/%d" % self._collector_pid) and time.monotonic() < until:
+            time.sleep(0.002)
         self._agent.leave()
-        return said.endswith(b"done\n")
+        return os.path.exists(self.output) and not os.path.exists("/proc/%d" % self._collector_pid)
 
 
 def start(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> Session:
@@ -52,27 +51,24 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     arguments = [program_path(), "collect-for", "-o", output] + (options or [])
     arguments += [str(os.getpid())] + (sys.argv if command is None else command)
     try:
-        collector = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Its first process is over as soon as the collector itself runs.
+        answer = subprocess.run(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
     except OSError as error:
         raise RuntimeError("cannot start %s: %s" % (arguments[0], error)) from error
-    assert collector.stdout is not None
-    answer = collector.stdout.readline().decode("utf-8", "replace").strip()
-    collector.wait()  # it has left its first process behind
-    word, _, rest = answer.partition(" ")
+    word, _, rest = answer.decode("utf-8", "replace").strip().partition(" ")
     if word != "ring":
         raise RuntimeError(rest or "the collector ended without a word")
-    session = Session(agent, output, collector)
-    set_filter([], [])
-    try:
-        agent.start(rest)
-    except RuntimeError:
-        session.finish()
-        raise
-    return session
+    agent.start(rest)
+    return Session(agent, output, int(rest.split("/")[2]))
+
+
+_has_filter = False
 
 
 def set_filter(include: List[str], exclude: List[str]) -> None:
     """Which files' functions are traced: those that match, never our own."""
+    global _has_filter
+    _has_filter = True
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
     load_agent().trace_filter("-" + ours, *["+" + p for p in include], *["-" + p for p in exclude])
 
@@ -87,13 +83,14 @@ def current() -> Optional[Session]:
     return _session
 
 
-def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> None:
-    """Makes sure that there is a capture: the one that runs, or one of our own until close_session()."""
+def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> bool:
+    """Makes sure that there is a capture: one of our own until close_session(), or (False) the one that runs already."""
     global _session
     with _lock:
         if _session is None and not load_agent().is_active():
             _session = start(output, options, command)
             atexit.register(close_session)
+        return _session is not None
 
 
 def close_session() -> Optional[str]:
@@ -114,6 +111,8 @@ def begin_calls(flags: int) -> None:
     global _depth
     with _lock:
         if _depth == 0:
+            if not _has_filter:
+                set_filter([], [])
             load_agent().trace_start(flags)
         _depth += 1
 

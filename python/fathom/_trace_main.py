@@ -22,6 +22,9 @@ Runs a script or module and records every Python call with its times, on all thr
   --calls c     calls of C functions, too
   --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
   --exclude P   no functions of files that match; their time is their callers'
+  --min-duration 10us
+                leave out calls that took less (and called nothing that took longer)
+  --last 30s    only the end of the trace, however long the program runs
   --rate HZ     samples per second of CPU time (default 1000)
   --quiet       no table at the end
   -m MODULE     run a module, as python -m does
@@ -37,6 +40,8 @@ Examples:
 class _Options:
     output: Optional[str] = None
     rate: Optional[str] = None
+    last: Optional[str] = None
+    min_us: Optional[float] = None
     is_partial = False
     has_lines = False
     has_c_calls = False
@@ -52,6 +57,14 @@ class _Options:
 def _fail(text: str) -> NoReturn:
     print("fathom: %s; 'python -m fathom --help' has examples" % text, file=sys.stderr)
     sys.exit(2)
+
+
+def _microseconds(text: str) -> float:
+    number = text.rstrip("nums")
+    try:
+        return float(number) * {"ns": 1e-3, "us": 1.0, "": 1.0, "ms": 1e3, "s": 1e6}[text[len(number) :]]
+    except (KeyError, ValueError):
+        _fail("--min-duration wants a time as 50us or 2ms, not '%s'" % text)
 
 
 def _parse(args: List[str]) -> _Options:
@@ -77,6 +90,12 @@ def _parse(args: List[str]) -> _Options:
             options.output = value(name, attached)
         elif name in ("-r", "--rate"):
             options.rate = value(name, attached)
+        elif name == "--last":
+            options.last = value(name, attached)
+            if not options.last.rstrip("s").replace(".", "", 1).isdigit():
+                _fail("--last wants seconds, not '%s'" % options.last)
+        elif name == "--min-duration":
+            options.min_us = _microseconds(value(name, attached))
         elif name == "--calls":
             if value(name, attached) not in ("c", "C"):
                 _fail("--calls takes 'c'")
@@ -183,11 +202,16 @@ def main(args: List[str]) -> int:
         output = os.path.splitext(output)[0] + ".fathom"
     if options.rate:
         collector += ["--rate", options.rate]
+    if options.min_us:
+        collector += ["--min-duration-us", "%.3f" % options.min_us]
+    if options.last:
+        collector += ["--last", options.last]
     if not options.is_quiet:
         collector.append("--table")
     flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)
     try:
-        _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args)
+        if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args) and options.output:
+            print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
     except (RuntimeError, FileNotFoundError) as error:
         print("fathom: %s" % error, file=sys.stderr)
         return 1

@@ -209,7 +209,7 @@ def test_recursion_ends_where_it_does_without_us(python: Python, tmp_path: Path)
     assert bare.split()[1:] == traced.split()[1:]
 
 
-@pythons([p for p in ALL if p.minor == 11])
+@pytest.mark.parametrize("python", [p for p in ALL if p.minor == 11], ids=str)
 def test_deep_recursion_does_not_use_up_the_c_stack(python: Python, tmp_path: Path) -> None:
     # 3.11 recurses without C stack, and with a hook it does not: 200,000 calls would need some 100 MB of it.
     run = trace(python, tmp_path / "t.fathom", [], [source(tmp_path, RECURSION), "200000"])
@@ -254,6 +254,20 @@ def test_other_tools_read_our_exports(python: Python, tmp_path: Path) -> None:
     if annotate:
         text = subprocess.run([annotate, str(callgrind)], stdout=subprocess.PIPE, check=True, text=True).stdout
         assert "fib" in text
+    export_pstats = [
+        str(BUILD / "fathom"),
+        "export",
+        "-f",
+        "pstats",
+        "-o",
+        str(tmp_path / "t.prof"),
+        str(tmp_path / "t.fathom"),
+    ]
+    subprocess.run(export_pstats, check=True)
+    drawn = subprocess.run(
+        [sys.executable, "-m", "gprof2dot", "-f", "pstats", str(tmp_path / "t.prof")], stdout=subprocess.PIPE, text=True
+    )
+    assert drawn.returncode == 0 and "fib" in drawn.stdout
     dot = export("dot")
     assert dot.startswith("digraph {") and "21891x" in dot
     if shutil.which("dot"):
@@ -423,7 +437,15 @@ def test_running_programs_see_no_difference(tmp_path: Path) -> None:
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
     python = ALL[-1]
-    for args in ([], ["--no-such"], ["-m"], ["--calls", "x", "f.py"], [str(tmp_path / "missing.py")]):
+    for args in (
+        [],
+        ["--no-such"],
+        ["-m"],
+        ["--calls", "x", "f.py"],
+        ["--last", "x", "f.py"],
+        ["--min-duration", "x", "f.py"],
+        [str(tmp_path / "missing.py")],
+    ):
         run = trace(python, tmp_path / "t.fathom", args, [], status=2)
         assert len(run.stderr.splitlines()) == 1 and run.stderr.startswith("fathom: "), run.stderr
 
@@ -451,7 +473,7 @@ def test_trace_events_nest_on_every_thread(python: Python, tmp_path: Path) -> No
         last[row] = event["ts"]
         depth[row] = depth.get(row, 0) + (1 if event["ph"] == "B" else -1)
         assert depth[row] >= 0
-        if event.get("name") == "leaf" and "loc" in event:  # a sampled one has none
+        if event.get("name") == "leaf" and event["cat"] == "call":
             assert event["loc"] == "%s:%d" % (TRUTH, TRUTH.read_text().splitlines().index("def leaf(i):") + 1)
             leaves[row] = leaves.get(row, 0) + 1
     assert set(depth.values()) == {0}
@@ -575,3 +597,107 @@ def test_a_pytest_fixture_profiles_one_test(tmp_path: Path) -> None:
         assert "2 passed" in run.stdout
         calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
         assert calls["step"] == 40 and calls["test_y"] == 1 and "test_z" not in calls
+
+
+def test_calls_go_into_the_capture_that_runs(fathom: Path, tmp_path: Path) -> None:
+    python = ALL[-1]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [str(fathom), "record", "-o", str(tmp_path / "all.fathom"), "--"]
+    command += [python.path, "-m", "fathom", "-o", str(tmp_path / "own.fathom"), str(TRUTH), "exceptions"]
+    run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
+    assert "being profiled already" in run.stderr and not (tmp_path / "own.fathom").exists()
+    check_truth(python, tmp_path / "all.fathom", run.stdout)
+
+
+@pythons(FEW[-1:])
+def test_report_of_one_function(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "recursion"])
+    command = [str(BUILD / "fathom"), "report", str(tmp_path / "t.fathom"), "--function"]
+    text = subprocess.run([*command, "fib"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    assert "21891, 21890 of them inside another" in text
+    rows = [line.split() for line in text.partition("from\n")[2].partition("\n\n")[0].splitlines()]
+    assert sum(int(row[-1]) for row in rows) == 21891, "every call is in the histogram"
+    assert "recursion" in text.partition("Called by")[2]
+    line = TRUTH.read_text().splitlines().index("def fib(n):") + 1
+    by_place = subprocess.run(
+        [*command, "trace_truth.py:%d" % line], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
+    assert by_place == text
+    missing = subprocess.run([*command, "nobody"], stderr=subprocess.PIPE, text=True)
+    assert missing.returncode == 1 and "no traced function is called 'nobody'" in missing.stderr
+
+
+ROUGH = """
+import os, signal, subprocess, sys, time
+def leaf(): pass
+def work(n):
+    for _ in range(n): leaf()
+work(100)
+if sys.argv[1] == "closes":
+    os.closerange(3, 256)
+    files = [open(os.devnull) for _ in range(20)]
+else:
+    (pid,) = subprocess.run(["pgrep", "-f", "collect-for .* %d " % os.getpid()], stdout=subprocess.PIPE).stdout.split()
+    os.kill(int(pid), signal.SIGKILL)
+    time.sleep(0.1)
+work(400000)
+print("fine", flush=True)
+"""
+
+
+@pytest.mark.parametrize("what", ["closes", "kills"])
+def test_rough_programs_get_through(tmp_path: Path, what: str) -> None:
+    """Closing descriptors that are not its own, or losing the collector, costs the program nothing but a second."""
+    run = trace(ALL[-1], tmp_path / "t.fathom", ["--quiet"], [source(tmp_path, ROUGH), what])
+    assert run.stdout == "fine\n"
+    calls = (
+        {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")} if what == "closes" else {"leaf": 400100}
+    )
+    assert calls["leaf"] == 400100
+
+
+@pythons(FEW[-1:])
+def test_only_the_last_seconds_are_kept(python: Python, tmp_path: Path) -> None:
+    program = source(
+        tmp_path,
+        "import time\n"
+        "def early(): pass\n"
+        "def late(): pass\n"
+        "def pause():\n    time.sleep(0.3)\n"
+        "def main():\n"
+        "    for _ in range(1000): early()\n"
+        "    for _ in range(5): pause()\n"
+        "    for _ in range(1000): late()\n"
+        "main()\n",
+    )
+    run = trace(python, tmp_path / "t.fathom", ["--last", "0.5s"], [program])
+    assert "lost" not in run.stderr
+    calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
+    assert calls["late"] == 1000 and "early" not in calls
+    assert 1 <= calls["pause"] <= 4
+    assert calls["main"] == 0, "it began before, but is known to be open"
+
+
+@pythons(FEW[-1:])
+def test_short_calls_are_left_out_on_request(python: Python, tmp_path: Path) -> None:
+    program = source(
+        tmp_path,
+        "import time\n"
+        "def tiny(): pass\n"
+        "def small():\n    for _ in range(3): tiny()\n"
+        "def slow():\n    small()\n    time.sleep(0.06)\n"
+        "def main():\n"
+        "    for _ in range(200): small()\n"
+        "    for _ in range(4): slow()\n"
+        "main()\n",
+    )
+    trace(python, tmp_path / "t.fathom", ["--min-duration", "50ms"], [program])
+    rows = {row["name"]: row for row in rows_of(tmp_path / "t.fathom")}
+    # On a busy machine a short call may be interrupted for as long; not many of them.
+    assert rows["slow"]["calls"] == 4 and rows["main"]["calls"] == 1
+    assert rows.get("small", {"calls": 0})["calls"] < 5 and rows.get("tiny", {"calls": 0})["calls"] < 5
+    assert rows["main"]["total_ns"] >= rows["slow"]["total_ns"] >= 0.24e9
+    report = subprocess.run(
+        [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert "short calls" in report

@@ -28,7 +28,7 @@ static struct rig *begin(void)
 	atexit(remove_path);
 	CHECK_EQ(fm_shared_init(&rig.shared, &diag), FM_OK);
 	CHECK_EQ(fm_writer_open(path, &rig.writer, &diag), FM_OK);
-	rig.recorder = fm_recorder_create(&rig.shared, rig.writer);
+	rig.recorder = fm_recorder_create(&rig.shared, rig.writer, &(struct fm_trace_limits){ 0 });
 	struct fm_wire_process *process = &rig.shared.processes[0];
 	process->pid = (uint32_t)getpid();
 	process->start_ns = fm_now_ns();

@@ -239,6 +239,28 @@ TEST(a_lost_part_leaves_the_rest_in_step)
 	fm_zone_encoder_deinit(&e);
 }
 
+// main { short { shorter } long { short } } with 100 ns as the limit: main { long }.
+TEST(short_ones_are_taken_back)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t thread = fm_writer_thread(w, 0, 7, 0), m = code(w, "main", 1), f = code(w, "f", 5),
+		 g = code(w, "g", 9);
+	struct fm_zone_encoder e = { .min_ns = 100 };
+	PUT(ENTER, m, 1000);
+	PUT(ENTER, f, 1010), PUT(ENTER, f, 1020), PUT(LEAVE, 0, 1030), PUT(LEAVE, 0, 1060);
+	PUT(ENTER, g, 1100), PUT(ENTER, f, 1110), PUT(LEAVE, 0, 1120), PUT(LEAVE, 0, 1300);
+	CHECK_EQ(e.n_left_out, 3);
+	PUT(LEAVE, 0, 1400);
+	give(w, &e, thread);
+	struct fm_trace_stats *s = close_and_read(w);
+	CHECK_EQ(s->functions.n, 2);
+	CHECK_EQ(function(s, "g")->own_ns, 200);
+	CHECK_EQ(function(s, "main")->own_ns, 200);
+	CHECK_EQ(function(s, "main")->total_ns, 400);
+	fm_trace_stats_free(s);
+	fm_zone_encoder_deinit(&e);
+}
+
 TEST(percentiles_are_near)
 {
 	struct fm_writer *w = open_writer();
