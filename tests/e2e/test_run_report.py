@@ -247,7 +247,7 @@ def test_diff_check_and_history(run, fathom):
     changes = {f["name"]: f["seconds"] for f in diff["functions"]}
     assert changes["one_quarter"]["significant"]
     assert changes["one_quarter"]["change"] == pytest.approx(
-        0.2, abs=changes["one_quarter"]["change_plus_minus"] + 0.03
+        0.7, abs=changes["one_quarter"]["change_plus_minus"] + 0.03
     )
     assert not changes["three_quarters"]["significant"]
     lines = {x["source"]: x for x in diff["lines"]}
