@@ -163,6 +163,29 @@ def test_a_program_that_only_waits_says_so(run):
     assert "nearly all of it was waiting" in sentence
 
 
+def test_waiting_has_a_list_of_its_own(run, fathom):
+    r = run(
+        """
+        import time
+        def nap():
+            time.sleep(0.6)
+        def work():
+            sum(i * i for i in range(2_000_000))
+        nap()
+        work()
+        """
+    )
+    if Capture(r.results / "profile.fathom", r.done).report["time"]["wait_s"] == 0:
+        pytest.skip("this build does not capture waiting")
+    block = r.text[r.text.index("Functions by Waiting:") :].split("\n\n")[0]
+    rows = re.findall(r"^ 1\. (\S+) +([0-9.]+) s \(app\.py:3\)$", block, re.M)
+    assert [name for name, _ in rows] == ["nap"]
+    assert float(rows[0][1]) == pytest.approx(0.6, abs=0.1)
+    assert "work" not in block
+    table = (r.results / "profile_results.txt").read_text()
+    assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[56]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
+
+
 def test_quiet_prints_nothing_of_its_own(run):
     r = run("print('hello')", "--quiet")
     assert (r.text, r.errors) == ("hello\n", "")
