@@ -158,6 +158,22 @@ static void name_worst(struct fm_buf *b, const struct fm_diff *d)
 	fm_buf_printf(b, ":%u), +%.3f s", worst->row->line, worst->seconds.delta);
 }
 
+static void print_passed(const char *what, const struct fm_change *c, double max_pct)
+{
+	double pct = c->base.mean > 0 ? 100 * c->delta / c->base.mean : 0;
+	printf("%s changed by %+.1f%%", what, pct);
+	if (c->plus_minus > 0 && c->base.mean > 0)
+		printf(" +-%.1f", 100 * c->plus_minus / c->base.mean);
+	printf(", from %.3f s to %.3f s: ", c->base.mean, c->new.mean);
+	if (pct > max_pct)
+		printf("above the limit of %g%%, but the runs differ too much to call it a change; more runs "
+		       "(--repeat) or a "
+		       "quieter machine would tell.\n",
+		       max_pct);
+	else
+		printf("within the limit of %g%%.\n", max_pct);
+}
+
 int fm_cmd_check(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
@@ -210,9 +226,7 @@ int fm_cmd_check(int argc, char **argv)
 	if (b.len)
 		fm_say("%s", (const char *)b.data);
 	else
-		printf("%s changed by %+.1f%%, from %.3f s to %.3f s: within the limit of %g%%.\n", what,
-		       time->base.mean > 0 ? 100 * time->delta / time->base.mean : 0, time->base.mean, time->new.mean,
-		       max_slowdown);
+		print_passed(what, time, max_slowdown);
 	fm_buf_deinit(&b);
 	sides_deinit(&s);
 	return exit_code;

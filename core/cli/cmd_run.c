@@ -234,7 +234,7 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("%s", diag.text);
 		goto out;
 	}
-	snprintf(profile, sizeof(profile), "%s/profile.fathom", dir);
+	snprintf(profile, sizeof(profile), n_runs > 1 ? "%s/profile_1.fathom" : "%s/profile.fathom", dir);
 	if (target.script)
 		copy_script(target.script, dir);
 	capture.argv = target.argv.items;

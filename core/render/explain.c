@@ -57,6 +57,11 @@ static const struct entry {
 		      "functions and libraries "
 		      "are listed, too: this is where the processor was." },
 
+	{ "Top Functions by Waiting", NULL },
+	{ "seconds", "How long threads slept or waited in a line of this function, or in a library that it called, "
+		     "added up over all "
+		     "threads. The list is there when waiting is at least a tenth of the run." },
+
 	{ "Time by Kind", NULL },
 	{ "Python", "The interpreter was executing bytecode, or its own helpers (dictionaries, attributes, calls)." },
 	{ "native", "Code of other libraries was executing: C, C++, Rust, Fortran, Cython, code made at run time." },

@@ -348,6 +348,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_text_tree(&t);
 	if (t.facts.n_samples) {
 		fm_text_own_time(&t);
+		fm_text_waiting(&t);
 		print_classes(&t);
 	} else {
 		print_no_samples(&t);

@@ -20,6 +20,7 @@ struct fm_text {
 
 void fm_text_functions(struct fm_text *t);       // text_functions.c; sets the rules' width, too
 void fm_text_own_time(const struct fm_text *t);  // text_functions.c
+void fm_text_waiting(const struct fm_text *t);   // text_functions.c
 void fm_text_tree(const struct fm_text *t);      // text_tree.c
 void fm_text_lines(const struct fm_text *t);     // text_lines.c
 void fm_text_threads(const struct fm_text *t);   // text_parts.c

@@ -8,7 +8,8 @@
 
 #define DEFAULT_TOP 10
 #define OWN_TOP 5
-#define MIN_PERCENT 0.5 // what is less is noise in most runs
+#define MIN_PERCENT 0.5       // what is less is noise in most runs
+#define MIN_WAITING_SHARE 0.1 // of the run's time, that makes a list of it
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
 #define MAX_PLACE_CELLS 36
@@ -19,6 +20,7 @@ struct row {
 	const struct fm_weight *weight;       // NULL in the list by memory
 	const struct fm_heap_figures *memory; // NULL in the lists by time
 	bool is_always_inlined;
+	uint64_t wait_ns; // in the list by waiting, which has neither
 };
 
 struct rows {
@@ -105,6 +107,11 @@ static void put_memory(const struct fm_text *t, const struct row *row, unsigned 
 	fm_style_paint(s, FM_PAINT_NONE);
 }
 
+static void put_waiting(const struct fm_text *t, const struct row *row)
+{
+	fprintf(t->style.out, "  %8.3f s", fm_seconds(row->wait_ns));
+}
+
 static void put_figures(const struct fm_text *t, const struct row *row, const struct columns *c)
 {
 	const struct fm_style *s = &t->style;
@@ -135,6 +142,8 @@ static void print_rows(const struct fm_text *t, const struct rows *rows, const s
 		fm_style_fit(s, (struct fm_str){ (char *)name.data, (uint32_t)name.len }, c->name, true);
 		if (row->memory)
 			put_memory(t, row, interval_cells);
+		else if (row->wait_ns)
+			put_waiting(t, row);
 		else
 			put_figures(t, row, c);
 		struct fm_str text = { place.len ? (char *)place.data : "", (uint32_t)place.len };
@@ -156,7 +165,7 @@ static void select_by_time(const struct fm_text *t, struct rows *ret)
 		const struct fm_function_row *row = &t->summary.functions.items[i];
 		if (fm_text_shows(t, row->function_id) && fm_text_percent(t, &row->total) >= MIN_PERCENT)
 			fm_vec_push(&ret->v,
-				    (struct row){ row->function_id, &row->total, NULL, row->is_always_inlined });
+				    (struct row){ row->function_id, &row->total, NULL, row->is_always_inlined, 0 });
 	}
 }
 
@@ -164,9 +173,9 @@ static void select_by_memory(const struct fm_text *t, struct rows *ret)
 {
 	for (size_t i = 0; i < t->heap->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
 		const struct fm_heap_function_row *row = &t->heap->functions.items[i];
-		if (fm_text_shows(t, row->function_id) && row->self.peak_bytes >= t->heap->peak_bytes / 100 &&
-		    row->self.peak_bytes)
-			fm_vec_push(&ret->v, (struct row){ row->function_id, NULL, &row->self, false });
+		bool is_sure = (double)row->self.peak_bytes > 1.96 * sqrt(fmax(row->self.peak_var, 0));
+		if (fm_text_shows(t, row->function_id) && row->self.peak_bytes >= t->heap->peak_bytes / 100 && is_sure)
+			fm_vec_push(&ret->v, (struct row){ row->function_id, NULL, &row->self, false, 0 });
 	}
 }
 
@@ -200,6 +209,38 @@ void fm_text_functions(struct fm_text *t)
 	fm_vec_deinit(&by_memory.v);
 }
 
+static int compare_waiting(const void *pa, const void *pb)
+{
+	const struct row *a = pa, *b = pb;
+	return a->wait_ns != b->wait_ns ? (b->wait_ns > a->wait_ns) - (b->wait_ns < a->wait_ns)
+					: (a->function_id > b->function_id) - (a->function_id < b->function_id);
+}
+
+// Only where waiting is much of the run: in most programs it is the end of a thread that nobody waits for.
+void fm_text_waiting(const struct fm_text *t)
+{
+	const uint64_t *total = t->summary.total.ns;
+	double least_s = MIN_WAITING_SHARE * t->facts.wall_s;
+	if (least_s <= 0 || fm_seconds(total[FM_CLASS_WAIT] + total[FM_CLASS_GIL_WAIT]) < least_s)
+		return;
+	struct rows rows = { 0 };
+	for (size_t i = 0; i < t->summary.functions.n; i++) {
+		const struct fm_function_row *row = &t->summary.functions.items[i];
+		const uint64_t *ns = fm_text_share(t, row)->ns;
+		uint64_t wait_ns = ns[FM_CLASS_WAIT] + ns[FM_CLASS_GIL_WAIT];
+		if (fm_text_shows(t, row->function_id) && fm_seconds(wait_ns) >= least_s / 10)
+			fm_vec_push(&rows.v, (struct row){ row->function_id, NULL, NULL, false, wait_ns });
+	}
+	if (rows.v.n) {
+		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_waiting);
+		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, OWN_TOP));
+		fm_text_heading(t, "(seconds of all threads; no CPU time)", "Top %zu Functions by Waiting:", rows.v.n);
+		struct columns c = measure(t, &rows);
+		print_rows(t, &rows, &c);
+	}
+	fm_vec_deinit(&rows.v);
+}
+
 static int compare_self(const void *pa, const void *pb)
 {
 	const struct row *a = pa, *b = pb;
@@ -214,7 +255,7 @@ void fm_text_own_time(const struct fm_text *t)
 		const struct fm_function_row *row = &t->summary.functions.items[i];
 		if (fm_text_percent(t, &row->self) >= MIN_PERCENT)
 			fm_vec_push(&rows.v,
-				    (struct row){ row->function_id, &row->self, NULL, row->is_always_inlined });
+				    (struct row){ row->function_id, &row->self, NULL, row->is_always_inlined, 0 });
 	}
 	if (rows.v.n) {
 		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_self);

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import textwrap
@@ -162,6 +163,29 @@ def test_a_program_that_only_waits_says_so(run):
     assert "nearly all of it was waiting" in sentence
 
 
+def test_waiting_has_a_list_of_its_own(run, fathom):
+    r = run(
+        """
+        import time
+        def nap():
+            time.sleep(0.6)
+        def work():
+            sum(i * i for i in range(2_000_000))
+        nap()
+        work()
+        """
+    )
+    if Capture(r.results / "profile.fathom", r.done).report["time"]["wait_s"] == 0:
+        pytest.skip("this build does not capture waiting")
+    block = r.text[r.text.index("Functions by Waiting:") :].split("\n\n")[0]
+    rows = re.findall(r"^ 1\. (\S+) +([0-9.]+) s \(app\.py:3\)$", block, re.M)
+    assert [name for name, _ in rows] == ["nap"]
+    assert float(rows[0][1]) == pytest.approx(0.6, abs=0.1)
+    assert "work" not in block
+    table = (r.results / "profile_results.txt").read_text()
+    assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[56]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
+
+
 def test_quiet_prints_nothing_of_its_own(run):
     r = run("print('hello')", "--quiet")
     assert (r.text, r.errors) == ("hello\n", "")
@@ -235,8 +259,8 @@ def test_diff_check_and_history(run, fathom):
     r = run(source, "--repeat", "3", "-q")
     base = r.results
     time.sleep(1.1)  # the next folder has a later name
-    # one_quarter takes three times as long, and everything has moved down by two lines
-    run("\n    # moved\n" + source.replace("one_quarter():\n        burn(0.1)", "one_quarter():\n        burn(0.3)"),
+    # one_quarter takes eight times as long, which stands out on a loaded machine, too; everything has moved down by two lines
+    run("\n    # moved\n" + source.replace("one_quarter():\n        burn(0.1)", "one_quarter():\n        burn(0.8)"),
         "--repeat", "3", "-q")  # fmt: skip
     new = r.results
     assert base != new
@@ -246,7 +270,7 @@ def test_diff_check_and_history(run, fathom):
     changes = {f["name"]: f["seconds"] for f in diff["functions"]}
     assert changes["one_quarter"]["significant"]
     assert changes["one_quarter"]["change"] == pytest.approx(
-        0.2, abs=changes["one_quarter"]["change_plus_minus"] + 0.03
+        0.7, abs=changes["one_quarter"]["change_plus_minus"] + 0.03
     )
     assert not changes["three_quarters"]["significant"]
     lines = {x["source"]: x for x in diff["lines"]}
@@ -259,6 +283,13 @@ def test_diff_check_and_history(run, fathom):
     assert slow.returncode == 1
     assert slow.stdout == ""
     assert re.fullmatch(r"fathom: CPU time grew by [0-9.]+% \+-[0-9.]+ \(limit 5%\); most in .*\n", slow.stderr)
+    mixed = r.folder / "mixed"  # a fast run and a slow one: nothing can be told from them
+    mixed.mkdir()
+    for i, folder in enumerate((base, new), 1):
+        shutil.copy(folder / "profile_1.fathom", mixed / f"profile_{i}.fathom")
+    unsure = tool("check", str(mixed), str(new))
+    assert unsure.returncode == 0
+    assert "above the limit of 5%, but the runs differ too much" in unsure.stdout
     fine = tool("check", str(base), str(base))
     assert fine.returncode == 0
     assert "within the limit of 5%" in fine.stdout
