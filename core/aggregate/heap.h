@@ -35,7 +35,7 @@ struct fm_heap_line_row {
 
 struct fm_heap_function_row {
 	uint32_t function_id;
-	struct fm_heap_figures self;  // Python: it was the innermost Python frame. Native: the innermost frame shown
+	struct fm_heap_figures self;  // Python: its line is charged. Native: the innermost frame shown
 	struct fm_heap_figures total; // it was anywhere in the stack, counted once
 };
 

@@ -43,8 +43,9 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 	self[0] = self[1] = FM_NO_ID;
 	if (!node)
 		return;
-	if (g->payers[node].own)
-		self[0] = in->view->nodes.items[g->payers[node].own - 1].function_id;
+	uint32_t payer = fm_payer_line(&g->payers[node], in->is_detailed);
+	if (payer)
+		self[0] = in->view->nodes.items[payer - 1].function_id;
 	uint32_t innermost = in->view->nodes.items[node].function_id;
 	if (fm_symbolizer_function(in->symbolizer, innermost)->kind != FM_FRAME_PYTHON)
 		self[1] = innermost;
