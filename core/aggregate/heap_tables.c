@@ -4,8 +4,8 @@
 
 #include "aggregate/heap_parts.h"
 
-// Peaks of functions with their callees take a step for each function on each stack. Beyond this many (ten seconds' worth
-// of deep recursion) they are taken at the program's peak only.
+// Peaks of functions with their callees take a step for each function on each stack. Beyond this many (two seconds
+// of ours, in deep recursion) they are taken at the program's peak only.
 #define MAX_TOTAL_STEPS ((uint64_t)1 << 29)
 
 struct tables {

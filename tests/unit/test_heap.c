@@ -376,6 +376,22 @@ TEST(a_leak_is_named_with_its_types_and_teardown_hides_nothing)
 	fm_analysis_close(a);
 }
 
+TEST(a_leak_without_python_is_named_by_its_function)
+{
+	struct profile p = begin(20000000000);
+	for (unsigned i = 0; i < 190; i++) {
+		allocate(&p, p.stacks[N_LINES], i * 0.1, 0, 300000, 300000);
+		allocate(&p, FM_ROOT_STACK, i * 0.1, 0, 300000, 300000); // by nobody at all: nothing to show
+	}
+	struct fm_analysis *a = finish(&p, NULL);
+	CHECK_EQ(a->heap.leaks.n, 1);
+	const struct fm_heap_leak_row *leak = &a->heap.leaks.items[0];
+	CHECK_EQ(leak->file_id, FM_NO_ID);
+	CHECK_STR(fm_analysis_function(a, leak->function_id)->module, "libnative.so");
+	CHECK(fabs(leak->velocity_bytes_s - 3000000) < 30000);
+	fm_analysis_close(a);
+}
+
 TEST(waiting_that_is_told_late_does_not_move_the_end)
 {
 	struct profile p = begin(10000000000);
