@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/heap_parts.h"
+#include "aggregate/weight.h"
 
 // Freeing a few GiB of objects takes about a second.
 #define MAX_END_NS 1000000000u
@@ -48,9 +49,12 @@ static void settle(struct fm_heap *h, const struct fm_tally *tally, const struct
 {
 	const struct fm_heap_log *log = &tally->memory;
 	uint64_t last_ns = log->last_side_free_ns, length_ns = h->end_ns - h->begin_ns;
-	for (size_t i = 0; i < tally->cells.n; i++)
-		if (has_python(view, tally->cells.items[i].stack_id))
-			last_ns = FM_MAX(last_ns, tally->cells.items[i].last_ns);
+	for (size_t i = 0; i < tally->cells.n; i++) {
+		const struct fm_cell *cell = &tally->cells.items[i];
+		// What is left of a thread's waiting is told when the thread is gone, with that time.
+		if (fm_class_is_cpu(cell->class) && has_python(view, cell->stack_id))
+			last_ns = FM_MAX(last_ns, cell->last_ns);
+	}
 	for (size_t i = 0; i < log->blocks.n; i++)
 		if (has_python(view, log->blocks.items[i].stack_id))
 			last_ns = FM_MAX(last_ns, log->blocks.items[i].born_ns);

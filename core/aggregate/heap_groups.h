@@ -7,8 +7,6 @@
 struct fm_gauge {
 	uint64_t live, peak;
 	double var, peak_var;
-	double integral; // bytes * ns
-	uint64_t last_ns;
 };
 
 struct fm_heap_groups {

@@ -72,7 +72,7 @@ void fm_heap_resident(struct fm_heap *h, const struct fm_heap_input *in)
 	struct fm_heap_resident *r = &h->resident;
 	const struct fm_profile *p = in->profile;
 	find_highest(r, p);
-	if (!r->time_ns || !in->log->blocks.n)
+	if (!r->time_ns)
 		return;
 	uint64_t *by_image = fm_alloc((p->images.n + 1) * sizeof(*by_image));
 	uint32_t n_steps = fm_heap_log_steps_until(in->log, r->time_ns);

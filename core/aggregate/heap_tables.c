@@ -4,8 +4,8 @@
 
 #include "aggregate/heap_parts.h"
 
-// Peaks of functions with their callees take a step for each function on each stack. Beyond this many (ten seconds' worth
-// of deep recursion) they are taken at the program's peak only.
+// Peaks of functions with their callees take a step for each function on each stack. Beyond this many (two seconds
+// of ours, in deep recursion) they are taken at the program's peak only.
 #define MAX_TOTAL_STEPS ((uint64_t)1 << 29)
 
 struct tables {
@@ -18,18 +18,18 @@ struct tables {
 	bool has_totals;
 };
 
-static void gauge_step(struct fm_gauge *g, uint64_t time_ns, const struct fm_block *b, bool dies)
+// One birth or death: so many bytes more (or, wrapping, less).
+struct change {
+	uint64_t bytes;
+	double var;
+	bool is_birth;
+};
+
+static inline void gauge_step(struct fm_gauge *g, const struct change *c)
 {
-	g->integral += (double)g->live * (double)(time_ns - g->last_ns);
-	g->last_ns = time_ns;
-	if (dies) {
-		g->live -= b->weight;
-		g->var -= fm_block_variance(b);
-		return;
-	}
-	g->live += b->weight;
-	g->var += fm_block_variance(b);
-	if (g->live > g->peak) {
+	g->live += c->bytes;
+	g->var += c->var;
+	if (c->is_birth && g->live > g->peak) {
 		g->peak = g->live;
 		g->peak_var = g->var;
 	}
@@ -58,29 +58,34 @@ static void fill_timeline(struct tables *t, uint32_t line, unsigned bucket)
 		timeline[t->line_bucket[line] + 1] = t->lines[line].live;
 }
 
-static void step_line(struct tables *t, uint32_t line, const struct fm_step *step, const struct fm_block *b)
+static void step_line(struct tables *t, uint32_t line, uint64_t time_ns, const struct change *c)
 {
-	unsigned bucket = fm_heap_bucket(t->h, step->time_ns, FM_HEAP_LINE_BUCKETS);
+	unsigned bucket = fm_heap_bucket(t->h, time_ns, FM_HEAP_LINE_BUCKETS);
 	fill_timeline(t, line, bucket);
-	gauge_step(&t->lines[line], step->time_ns, b, step->block & FM_STEP_DIES);
+	gauge_step(&t->lines[line], c);
 	if (line) {
 		uint64_t *high = &t->h->lines.items[line - 1].timeline[bucket];
 		*high = FM_MAX(*high, t->lines[line].live);
 	}
 }
 
-static void step_functions(struct tables *t, const struct fm_step *step, const struct fm_block *b)
+static void step_functions(struct tables *t, uint32_t node, const struct change *c)
 {
-	bool dies = step->block & FM_STEP_DIES;
-	const uint32_t *self = fm_heap_groups_self(t->g, b->node);
+	const uint32_t *self = fm_heap_groups_self(t->g, node);
 	uint32_t n;
 	for (int i = 0; i < 2; i++)
 		if (self[i] != FM_NO_ID)
-			gauge_step(&t->self[self[i]], step->time_ns, b, dies);
-	const uint32_t *chain = fm_heap_groups_chain(t->g, b->node, &n);
+			gauge_step(&t->self[self[i]], c);
+	const uint32_t *chain = fm_heap_groups_chain(t->g, node, &n);
 	for (uint32_t i = 0; i < n && t->has_totals; i++)
-		gauge_step(&t->total[chain[i]], step->time_ns, b, dies);
+		gauge_step(&t->total[chain[i]], c);
 }
+
+// Sums that do not depend on the order of events.
+struct sums {
+	struct fm_heap_figures f;
+	double byte_ns; // bytes * the time they lived
+};
 
 static void add_sums(struct fm_heap_figures *to, const struct fm_heap_figures *f)
 {
@@ -89,56 +94,64 @@ static void add_sums(struct fm_heap_figures *to, const struct fm_heap_figures *f
 	to->python_bytes += f->python_bytes;
 	to->at_peak_bytes += f->at_peak_bytes;
 	to->live_bytes += f->live_bytes;
+	to->avg_bytes += f->avg_bytes;
 	to->copy_bytes += f->copy_bytes;
 	to->alloc_var += f->alloc_var;
 	to->copy_var += f->copy_var;
 }
 
-// What does not depend on the order of events is summed up by node, and dealt out to everything the node stands for.
+static double lifetime_ns(const struct fm_heap *h, const struct fm_heap_log *log, const struct fm_block *b)
+{
+	uint64_t end_ns = b->died == FM_NEVER ? h->end_ns : log->steps.items[b->died].time_ns;
+	return (double)(end_ns - b->born_ns);
+}
+
+// They are added up by node, and dealt out to everything the node stands for.
 static void add_by_node(struct tables *t, const struct fm_heap_marks *marks)
 {
 	const struct fm_heap_log *log = t->in->log;
 	struct fm_heap *h = t->h;
 	size_t n_nodes = t->in->view->nodes.n;
-	struct fm_heap_figures *sums = fm_alloc(n_nodes * sizeof(*sums));
+	double length_ns = FM_MAX((double)(h->end_ns - h->begin_ns), 1.0);
+	struct sums *sums = fm_alloc(n_nodes * sizeof(*sums));
 	for (size_t i = 0; i < log->blocks.n; i++) {
 		const struct fm_block *b = &log->blocks.items[i];
-		struct fm_heap_figures *f = &sums[b->node];
-		count_birth(f, b);
+		struct sums *s = &sums[b->node];
+		count_birth(&s->f, b);
+		s->byte_ns += (double)b->weight * lifetime_ns(h, log, b);
 		if (marks->n_steps_at_peak && fm_block_lives_after(b, marks->n_steps_at_peak))
-			f->at_peak_bytes += b->weight;
+			s->f.at_peak_bytes += b->weight;
 		if (fm_block_lives_after(b, marks->n_steps_settled))
-			f->live_bytes += b->weight;
+			s->f.live_bytes += b->weight;
 	}
 	for (size_t i = 0; i < log->copies.n; i++) {
 		const struct fm_block *b = &log->copies.items[i];
-		sums[b->node].copy_bytes += b->weight;
-		sums[b->node].copy_var += fm_block_variance(b);
+		sums[b->node].f.copy_bytes += b->weight;
+		sums[b->node].f.copy_var += fm_block_variance(b);
 		h->copy_bytes += b->weight;
 	}
 	for (uint32_t node = 0; node < n_nodes; node++) {
 		if (!t->g->chain_of_node[node])
 			continue;
+		struct fm_heap_figures *f = &sums[node].f;
 		const uint32_t *self = fm_heap_groups_self(t->g, node);
 		uint32_t n;
-		add_sums(line_figures(h, t->g->line_of_node[node]), &sums[node]);
+		f->avg_bytes = fm_heap_bytes_of(sums[node].byte_ns / length_ns);
+		add_sums(line_figures(h, t->g->line_of_node[node]), f);
 		for (int i = 0; i < 2; i++)
 			if (self[i] != FM_NO_ID)
-				add_sums(&h->functions.items[self[i]].self, &sums[node]);
+				add_sums(&h->functions.items[self[i]].self, f);
 		const uint32_t *chain = fm_heap_groups_chain(t->g, node, &n);
 		for (uint32_t i = 0; i < n; i++)
-			add_sums(&h->functions.items[chain[i]].total, &sums[node]);
+			add_sums(&h->functions.items[chain[i]].total, f);
 	}
 	free(sums);
 }
 
-static void read_gauge(const struct fm_heap *h, struct fm_gauge *g, struct fm_heap_figures *f)
+static void read_gauge(const struct fm_gauge *g, struct fm_heap_figures *f)
 {
-	double length_ns = (double)(h->end_ns - h->begin_ns);
 	f->peak_bytes = g->peak;
 	f->peak_var = FM_MAX(g->peak_var, 0.0);
-	g->integral += (double)g->live * (double)(h->end_ns - g->last_ns);
-	f->avg_bytes = length_ns > 0 ? fm_heap_bytes_of(g->integral / length_ns) : g->live;
 }
 
 static bool totals_are_affordable(const struct fm_heap_input *in, const struct fm_heap_groups *g)
@@ -165,26 +178,24 @@ void fm_heap_tables(struct fm_heap *h, const struct fm_heap_input *in, const str
 	t.line_bucket = fm_alloc(h->lines.n + 1);
 	t.self = fm_alloc((n_functions + 1) * sizeof(*t.self));
 	t.total = fm_alloc((n_functions + 1) * sizeof(*t.total));
-	for (size_t i = 0; i <= h->lines.n; i++)
-		t.lines[i].last_ns = h->begin_ns;
-	for (uint32_t i = 0; i < n_functions; i++)
-		t.self[i].last_ns = t.total[i].last_ns = h->begin_ns;
-
 	for (size_t i = 0; i < log->steps.n; i++) {
 		const struct fm_step *step = &log->steps.items[i];
 		const struct fm_block *b = &log->blocks.items[step->block & ~FM_STEP_DIES];
-		step_line(&t, g->line_of_node[b->node], step, b);
-		step_functions(&t, step, b);
+		bool dies = step->block & FM_STEP_DIES;
+		double var = fm_block_variance(b);
+		struct change change = { dies ? -b->weight : b->weight, dies ? -var : var, !dies };
+		step_line(&t, g->line_of_node[b->node], step->time_ns, &change);
+		step_functions(&t, b->node, &change);
 	}
 	add_by_node(&t, marks);
 	for (uint32_t i = 0; i <= h->lines.n; i++) {
 		fill_timeline(&t, i, FM_HEAP_LINE_BUCKETS - 1);
-		read_gauge(h, &t.lines[i], line_figures(h, i));
+		read_gauge(&t.lines[i], line_figures(h, i));
 	}
 	for (uint32_t i = 0; i < n_functions; i++) {
 		struct fm_heap_function_row *row = &h->functions.items[i];
-		read_gauge(h, &t.self[i], &row->self);
-		read_gauge(h, &t.total[i], &row->total);
+		read_gauge(&t.self[i], &row->self);
+		read_gauge(&t.total[i], &row->total);
 		row->total.peak_bytes = FM_MAX(row->total.peak_bytes, row->total.at_peak_bytes);
 	}
 	free(t.lines);

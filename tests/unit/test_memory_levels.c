@@ -39,6 +39,14 @@ static void remove_path(void)
 	unlink(path);
 }
 
+static const struct fm_memory_level *level_at(const struct fm_profile *p, uint64_t time_ns)
+{
+	for (size_t i = 0; i < p->memory_levels.n; i++)
+		if (p->memory_levels.items[i].time_ns == time_ns)
+			return &p->memory_levels.items[i];
+	return NULL;
+}
+
 TEST(levels_follow_the_memory_of_a_process)
 {
 	struct fm_writer *w;
@@ -54,7 +62,7 @@ TEST(levels_follow_the_memory_of_a_process)
 	fm_levels_look(l, now_ns + 1, 1); // too early
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(p != MAP_FAILED);
-	fm_levels_look(l, now_ns + step_ns, 1); // nothing has moved: not worth a record
+	fm_levels_look(l, now_ns + step_ns, 1); // mapped, but not touched
 	memset(p, 1, size);
 	fm_levels_look(l, now_ns + 2 * step_ns, 1);
 	munmap(p, size);
@@ -68,18 +76,20 @@ TEST(levels_follow_the_memory_of_a_process)
 	struct fm_event ev;
 	CHECK_EQ(fm_reader_next(r, &ev), FM_E_END);
 	const struct fm_profile *profile = fm_reader_profile(r);
-	CHECK_EQ(profile->memory_levels.n, 4);
-	const struct fm_memory_level *levels = profile->memory_levels.items;
-	CHECK_EQ(levels[1].time_ns, now_ns + 2 * step_ns);
-	CHECK(levels[1].rss_bytes >= levels[0].rss_bytes + size &&
-	      levels[1].rss_bytes < levels[0].rss_bytes + size * 5 / 4);
-	CHECK(levels[1].rss_anon_bytes >= size);
-	CHECK(levels[2].rss_bytes < levels[1].rss_bytes - size * 3 / 4);
-	CHECK(levels[0].pss_bytes > 0 && levels[0].pss_bytes <= levels[0].rss_bytes * 3 / 2);
-	CHECK_EQ(levels[1].pss_bytes, 0); // asked for less often
-	for (int i = 0; i < 4; i++)
-		CHECK_EQ(levels[i].rss_bytes,
-			 levels[i].rss_anon_bytes + levels[i].rss_file_bytes + levels[i].rss_shmem_bytes);
+	CHECK(!level_at(profile, now_ns + 1));
+	const struct fm_memory_level *before = level_at(profile, now_ns),
+				     *full = level_at(profile, now_ns + 2 * step_ns),
+				     *after = level_at(profile, now_ns + 3 * step_ns);
+	CHECK(before && full && after && level_at(profile, now_ns + 4 * step_ns + 2000000000u));
+	CHECK(full->rss_bytes >= before->rss_bytes + size && full->rss_bytes < before->rss_bytes + size * 5 / 4);
+	CHECK(full->rss_anon_bytes >= size);
+	CHECK(after->rss_bytes < full->rss_bytes - size * 3 / 4);
+	CHECK(before->pss_bytes > 0 && before->pss_bytes <= before->rss_bytes * 3 / 2);
+	CHECK_EQ(full->pss_bytes, 0); // asked for less often
+	for (size_t i = 0; i < profile->memory_levels.n; i++) {
+		const struct fm_memory_level *level = &profile->memory_levels.items[i];
+		CHECK_EQ(level->rss_bytes, level->rss_anon_bytes + level->rss_file_bytes + level->rss_shmem_bytes);
+	}
 	CHECK_STR(fm_profile_meta(profile, "out_of_memory", FM_STR_LIT("no")), "no");
 	fm_reader_close(r);
 }

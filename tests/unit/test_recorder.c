@@ -1,6 +1,9 @@
 // Rings as an agent fills them, drained into a profile: samples and allocations share stacks across kinds of records.
 #include "test.h"
 
+#include <pthread.h>
+#include <sys/syscall.h>
+
 #include "base/clock.h"
 #include "collect/recorder.h"
 #include "collect/shared.h"
@@ -19,6 +22,16 @@ struct rig {
 	struct fm_recorder *recorder;
 };
 
+static _Atomic uint32_t second_tid;
+
+static void *second_thread(void *unused)
+{
+	second_tid = (uint32_t)syscall(SYS_gettid);
+	for (;;)
+		pause();
+	return unused;
+}
+
 // One process, which is ourselves, with a slot for each of two threads.
 static struct rig *begin(void)
 {
@@ -33,9 +46,14 @@ static struct rig *begin(void)
 	process->pid = (uint32_t)getpid();
 	process->start_ns = fm_now_ns();
 	atomic_store(&process->state, FM_WIRE_LIVE);
+	pthread_t thread;
+	CHECK_EQ(pthread_create(&thread, NULL, second_thread, NULL), 0);
+	pthread_detach(thread);
+	while (!second_tid)
+		usleep(100);
 	for (uint32_t i = 0; i < 2; i++) {
 		rig.shared.owners[i].pid = (uint32_t)getpid();
-		rig.shared.owners[i].tid = (uint32_t)getpid();
+		rig.shared.owners[i].tid = i ? second_tid : (uint32_t)getpid();
 		atomic_store(&rig.shared.owners[i].state, FM_WIRE_LIVE);
 	}
 	return &rig;
