@@ -265,7 +265,8 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	exit_code = result.exit_code;
-	if (left.is_notebook && !left.did_run)
+	// Of several runs each tells for itself, in a process of its own.
+	if (left.is_notebook && n_runs == 1 && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report
 	fm_results_tell(dir, (const char *)command.data, &view, is_quiet);
 	leave_page(profile, dir, &view, is_open);

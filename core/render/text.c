@@ -247,7 +247,7 @@ static void print_next(const struct fm_text *t)
 		bool after_summary, after_tables, has_path;
 	} nexts[] = {
 		{ "fathom report", "the time of every line", true, false, true },
-		{ "fathom export -f flamegraph -o flame.svg", "every stack in one picture", true, true, true },
+		{ "fathom view", "flame graph, timeline and source in the browser", true, true, true },
 		{ "fathom report --json", "all numbers, for scripts", false, true, true },
 		{ "fathom report --explain", "what each number means", true, true, false },
 	};

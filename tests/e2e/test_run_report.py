@@ -180,10 +180,10 @@ def test_waiting_has_a_list_of_its_own(run, fathom):
     block = r.text[r.text.index("Functions by Waiting:") :].split("\n\n")[0]
     rows = re.findall(r"^ 1\. (\S+) +([0-9.]+) s \(app\.py:3\)$", block, re.M)
     assert [name for name, _ in rows] == ["nap"]
-    assert float(rows[0][1]) == pytest.approx(0.6, abs=0.1)
+    assert float(rows[0][1]) == pytest.approx(0.6, abs=0.2)
     assert "work" not in block
     table = (r.results / "profile_results.txt").read_text()
-    assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[56]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
+    assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[4-8]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
 
 
 def test_quiet_prints_nothing_of_its_own(run):
@@ -246,6 +246,20 @@ def test_repeat_stops_when_a_run_fails(run):
     assert len(list(r.results.glob("*.fathom"))) == 1
     assert "run 1 of 5 did not end well (exit code 4)" in r.errors
     assert run("pass", "--repeat", "0").code == 2
+
+
+def test_a_notebook_can_be_repeated(run, fathom):
+    cells = ["def f(n):\n    return sum(i * i for i in range(n))\nf(300_000)", "f(200_000)"]
+    notebook = {
+        "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text} for text in cells],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+    }  # fmt: skip
+    r = run(json.dumps(notebook), "--repeat", "2", name="n.ipynb")
+    assert (r.code, r.errors) == (0, "")
+    assert "Over 2 Runs:" in r.text
+    for path in sorted(r.results.glob("*.fathom")):
+        told = subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout
+        assert [c["cell"] for c in json.loads(told)["cells"]] == [1, 2]
 
 
 def test_diff_check_and_history(run, fathom):
