@@ -176,7 +176,7 @@ int fm_cmd_record(int argc, char **argv)
 			.native = capture.native,
 			.may_stop = !nonblocking,
 			.duration_s = capture.duration_s,
-			.cpu_percent = (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0),
+			.cpu_percent = flags.max_overhead_pct > 0 ? (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0) : 100,
 			.at_end = capture.at_end,
 		};
 		struct fm_attach_result result;

@@ -16,7 +16,7 @@ struct fm_attach_options {
 	bool native;                         // native frames too
 	bool may_stop;                       // threads that run are sampled, too
 	double duration_s;                   // 0 = until the process ends, or SIGINT or SIGTERM
-	uint32_t cpu_percent;                // of one CPU that looking may take
+	uint32_t cpu_percent;                // of one CPU that looking may take, and of the time for which threads may be held
 	void (*at_end)(struct fm_writer *w, void *arg);
 	void *at_end_arg; // as in fm_capture_options
 };

@@ -63,6 +63,7 @@ bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image
 void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
 			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret)
 {
+	fm_remote_limit_codes(r);
 	fm_remote_memory_begin(r->memory, r->pid);
 	fm_remote_memory_fetch(r->memory, regs->r[DW_RSP], STACK_PAGES);
 	fm_remote_images_refresh(r->images, fm_now_ns());

@@ -53,13 +53,15 @@ void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_rem
 // The image of a pc; NULL = none.
 const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t pc);
 
-// A code object that a stack named. Strings live as long as the fm_remote.
+// A code object that the last stack named. Programs that make code all the time would fill our memory: ids are given anew now and then, and
+// those of older stacks then mean nothing. The generation tells.
 struct fm_remote_code {
 	struct fm_str name, qualname, filename, line_table;
 	uint32_t first_line;
 	uint8_t line_table_kind; // enum fm_py_lines
 };
 const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t code_id);
+uint32_t fm_remote_code_generation(const struct fm_remote *r);
 // The interpreter's version, "" when there is none; with the minor as a number.
 unsigned fm_remote_python_minor(const struct fm_remote *r);
 // True when the image is the interpreter's.

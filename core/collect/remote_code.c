@@ -8,6 +8,8 @@
 #define MAX_NAME_CHARS 1024u
 #define MAX_FILENAME_CHARS 4096u
 #define MAX_LINE_TABLE_BYTES (256u << 10)
+// More functions than most programs have; some kilobytes each.
+#define MAX_CODES 65536u
 
 static uint32_t put_utf8(uint8_t *to, uint32_t c)
 {
@@ -69,6 +71,22 @@ static struct fm_str read_bytes(struct fm_remote *r, uint64_t object)
 	if (!fm_remote_read(r->memory, object + r->python.row.bytes_data, to, len))
 		len = 0;
 	return (struct fm_str){ to, (uint32_t)len };
+}
+
+void fm_remote_limit_codes(struct fm_remote *r)
+{
+	if (r->codes.n < MAX_CODES)
+		return;
+	fm_map_deinit(&r->code_ids);
+	fm_arena_deinit(&r->arena);
+	fm_arena_init(&r->arena);
+	r->codes.n = 0;
+	r->code_generation++;
+}
+
+uint32_t fm_remote_code_generation(const struct fm_remote *r)
+{
+	return r->code_generation;
 }
 
 uint32_t fm_remote_code_id(struct fm_remote *r, uint64_t addr)

@@ -45,6 +45,7 @@ struct fm_remote {
 	struct fm_arena arena;
 	struct fm_map code_ids; // address -> index of codes + 1
 	FM_VEC(struct remote_code_entry) codes;
+	uint32_t code_generation;
 	struct fm_map states; // tid -> thread state
 	uint64_t states_ns;
 
@@ -68,6 +69,8 @@ uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid);
 void fm_remote_python_walk(struct fm_remote *r, uint64_t thread_state);
 // True when the address is in the GIL of the thread's interpreter.
 bool fm_remote_is_gil(struct fm_remote *r, uint64_t thread_state, uint64_t addr);
+// Drops all code objects when there are too many.
+void fm_remote_limit_codes(struct fm_remote *r);
 // The id of a code object, copied at first sight. 0 = it is none; UINT32_MAX = the interpreter's own helper, no function.
 uint32_t fm_remote_code_id(struct fm_remote *r, uint64_t addr);
 // From native, frames and runs to ret.

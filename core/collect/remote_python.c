@@ -263,7 +263,7 @@ static bool walk_objects(struct fm_remote *r, uint64_t state)
 static bool push_run(struct fm_remote *r, uint64_t *frame, uint64_t *ret_last)
 {
 	const struct fm_py_row *row = &r->python.row;
-	for (;;) {
+	for (uint32_t n = 0; n < FM_REMOTE_MAX_FRAMES; n++) { // a chain may bite its tail
 		uint64_t at = *frame;
 		uint8_t owner, is_entry = 0;
 		if (!at || (at & 7) || !fm_remote_u8(r->memory, at + row->frame_owner, &owner) ||
@@ -277,6 +277,7 @@ static bool push_run(struct fm_remote *r, uint64_t *frame, uint64_t *ret_last)
 		if (is_shim || is_entry)
 			return true;
 	}
+	return false;
 }
 
 // 3.11 and 3.12: every evaluator call has a cframe, which knows the call's current frame.

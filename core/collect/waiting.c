@@ -307,11 +307,11 @@ static bool hold_and_read(struct fm_waiting *w, struct wait_process *p, struct w
 			  struct fm_remote_call *ret_call, struct fm_remote_regs *ret_regs)
 {
 	bool is_refused;
-	uint64_t from_ns = fm_now_ns();
 	if (!fm_remote_stop(t->tid, ret_regs, ret_call, &is_refused)) {
 		w->is_refused |= is_refused;
 		return false;
 	}
+	uint64_t from_ns = fm_now_ns(); // before, it may have waited for a CPU to be stopped on
 	if (!is_warming)
 		read_frames(w, p, t, ret_call, ret_regs);
 	fm_remote_go(t->tid);

@@ -46,6 +46,7 @@ struct wait_process {
 	bool has_lost;     // a thread that was looked at is gone
 	struct fm_remote *remote;
 	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
+	uint32_t code_generation;
 	FM_VEC(struct wait_thread) threads;
 };
 

@@ -44,6 +44,10 @@ static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc
 static uint32_t python_frame(struct fm_waiting *w, struct wait_process *p, uint64_t frame)
 {
 	uint32_t id = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+	if (p->code_generation != fm_remote_code_generation(p->remote)) {
+		p->code_generation = fm_remote_code_generation(p->remote);
+		p->code_ids.n = 0;
+	}
 	fm_vec_grow_to(&p->code_ids, (size_t)id + 1);
 	const struct fm_remote_code *code = fm_remote_code(p->remote, id);
 	if (!p->code_ids.items[id] && code) {

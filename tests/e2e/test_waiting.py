@@ -143,17 +143,17 @@ def test_stacks_are_whole(python: Python, profile: Any) -> None:
     assert broken == 0
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        ["-O2"],
-        ["-O2", "-fno-omit-frame-pointer"],
-        ["-O2", "-fno-omit-frame-pointer", "-fno-plt"],
-        ["-O2", "-fno-omit-frame-pointer", *NO_TABLES],
-        ["-O0", *NO_TABLES],
-    ],
-    ids=["tables", "framepointer", "noplt", "framepointer_only", "O0_framepointer_only"],
-)
+WAYS_TO_COMPILE: Dict[str, List[str]] = {
+    "tables": ["-O2"],
+    "framepointer": ["-O2", "-fno-omit-frame-pointer"],
+    "framepointer_only": ["-O2", "-fno-omit-frame-pointer", *NO_TABLES],
+}
+if LONG:
+    WAYS_TO_COMPILE["noplt"] = ["-O2", "-fno-omit-frame-pointer", "-fno-plt"]
+    WAYS_TO_COMPILE["framepointer_only_O0"] = ["-O0", *NO_TABLES]
+
+
+@pytest.mark.parametrize("flags", list(WAYS_TO_COMPILE.values()), ids=list(WAYS_TO_COMPILE))
 def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path) -> None:
     """Its frame pointer is not known from outside: stacks are whole all the same."""
     library = tmp_path / "waiting_native.so"
