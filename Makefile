@@ -73,6 +73,7 @@ lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
 	@shellcheck -S warning scripts/*.sh .ci/run
+	@test ! -d web/node_modules/prettier || npm --prefix web run --silent lint
 
 format: ## rewrite C and Python sources in the project's style
 	@scripts/bootstrap.sh lint

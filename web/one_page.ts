@@ -23,7 +23,10 @@ export function onePage(): Plugin {
 			}
 			const page = bundle["index.html"];
 			if (!page || page.type !== "asset") throw new Error("vite made no index.html");
-			script = script.trim().replace(/<\/(script)/gi, "<\\/$1").replace(/<!--/g, "<\\!--");
+			script = script
+				.trim()
+				.replace(/<\/(script)/gi, "<\\/$1")
+				.replace(/<!--/g, "<\\!--");
 			const policy = [
 				"default-src 'none'",
 				`script-src ${hash(script)}`,
@@ -38,7 +41,10 @@ export function onePage(): Plugin {
 				.replace(/<link[^>]*rel="stylesheet"[^>]*>\s*/g, "");
 			// Functions as replacements: in a string, `$&` and the like of minified code would mean something.
 			page.source = html
-				.replace('<meta charset="utf-8" />', (meta) => `${meta}\n\t\t<meta http-equiv="Content-Security-Policy" content="${policy}" />`)
+				.replace(
+					'<meta charset="utf-8" />',
+					(meta) => `${meta}\n\t\t<meta http-equiv="Content-Security-Policy" content="${policy}" />`,
+				)
 				.replace("</head>", () => `<style>${style}</style>\n\t</head>`)
 				.replace("</body>", () => `<script>${script}</script>\n\t</body>`);
 		},

@@ -22,7 +22,15 @@ import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
 import "./style.css";
 
-const VIEWS = { summary: SummaryView, flame: FlameView, timeline: TimelineView, source: SourceView, functions: FunctionsView, graph: GraphView, diff: DiffView };
+const VIEWS = {
+	summary: SummaryView,
+	flame: FlameView,
+	timeline: TimelineView,
+	source: SourceView,
+	functions: FunctionsView,
+	graph: GraphView,
+	diff: DiffView,
+};
 const THEME_KEY = "fathom-theme";
 
 function remembered(): string | null {
@@ -107,10 +115,26 @@ function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 		if (thread < 0 || thread >= capture.threads.n) return state.steps;
 		return [...state.steps.filter((s) => s.kind !== "thread"), { kind: "thread", keep: true, id: thread }];
 	}, [capture, state.thread, JSON.stringify(state.steps)]);
-	const app: App = { capture, hasDiff: diff !== null, state, link, set: (patch, replace) => store.set(link(patch), replace), source, theme, metric, metrics, steps, openMenu: setMenu, say: setSaid };
+	const app: App = {
+		capture,
+		hasDiff: diff !== null,
+		state,
+		link,
+		set: (patch, replace) => store.set(link(patch), replace),
+		source,
+		theme,
+		metric,
+		metrics,
+		steps,
+		openMenu: setMenu,
+		say: setSaid,
+	};
 	useKeys(app, () => setHelp(true));
 	useEffect(() => {
-		const command = (capture.report.command ?? []).map((w) => w.split("/").pop()).join(" ").slice(0, 80);
+		const command = (capture.report.command ?? [])
+			.map((w) => w.split("/").pop())
+			.join(" ")
+			.slice(0, 80);
 		document.title = command ? `${command} · Fathom` : "Fathom";
 	}, [capture]);
 	const view = availableViews(app).includes(state.view) ? state.view : "summary";
@@ -124,7 +148,9 @@ function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 			</Shell>
 			{menu && <Menu menu={menu} close={() => setMenu(null)} />}
 			{isHelp && <Help close={() => setHelp(false)} />}
-			<div class="hidden" role="status" aria-live="polite">{said}</div>
+			<div class="hidden" role="status" aria-live="polite">
+				{said}
+			</div>
 		</AppContext.Provider>
 	);
 }
@@ -137,23 +163,47 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 	useEffect(() => {
 		const fail = (e: unknown) => setProblem(e instanceof Error ? e.message : String(e));
 		source.load().then(async (first) => {
-			if (first.head.can_diff || document.getElementById("diff") || first.isDiff) setDiff(await source.loadDiff(first).catch(() => null));
+			if (first.head.can_diff || document.getElementById("diff") || first.isDiff)
+				setDiff(await source.loadDiff(first).catch(() => null));
 			setCapture(first);
 			if (!first.head.live) return;
 			let isAsking = false;
-			void source
-				.follow(() => {
-					if (isAsking) return; // the next announcement brings what this one misses
-					isAsking = true;
-					source.loadFrom("bundle").then(setCapture, fail).finally(() => (isAsking = false));
-				})
-				.then(() => setStale(true));
+			let shown = first;
+			const update = async () => {
+				if (isAsking) return; // the next announcement brings what this one misses
+				isAsking = true;
+				const next = await source.loadFrom("bundle").finally(() => (isAsking = false));
+				store.set(translate(store.state, shown, next, true), true);
+				setCapture((shown = next));
+			};
+			await source.follow(() => void update().catch(() => undefined)); // an end of the server leaves the last picture
+			setStale(true);
 		}, fail);
 		addEventListener("pagehide", () => source.sayBye());
 	}, []);
-	if (capture) return <Page first={capture} diff={diff} store={store} source={source} isLive={Boolean(capture.head.live)} isStale={isStale} />;
-	if (problem) return <main class="problem" role="alert"><h1>Fathom</h1><p>{problem}</p></main>;
-	return <main class="problem" role="status"><p>Reading the profile…</p></main>;
+	if (capture)
+		return (
+			<Page
+				first={capture}
+				diff={diff}
+				store={store}
+				source={source}
+				isLive={Boolean(capture.head.live)}
+				isStale={isStale}
+			/>
+		);
+	if (problem)
+		return (
+			<main class="problem" role="alert">
+				<h1>Fathom</h1>
+				<p>{problem}</p>
+			</main>
+		);
+	return (
+		<main class="problem" role="status">
+			<p>Reading the profile…</p>
+		</main>
+	);
 }
 
 (window as unknown as { fathom: unknown }).fathom = { stats };

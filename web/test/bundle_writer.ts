@@ -17,6 +17,7 @@ export class BundleWriter {
 	private readonly texts: Uint8Array[] = [new Uint8Array(0)];
 	private readonly known = new Map<string, number>([["", 0]]);
 	head: Record<string, unknown> = {};
+	report: Record<string, unknown> = {}; // the head's report with functions and lines
 
 	string(text: string): number {
 		let id = this.known.get(text);
@@ -46,9 +47,17 @@ export class BundleWriter {
 			at += t.length;
 			offset[i + 1] = at;
 		});
-		const columns = [...this.columns, { name: "string.bytes", values: text as Numbers }, { name: "string.offset", values: offset as Numbers }];
+		const columns = [
+			...this.columns,
+			{ name: "string.bytes", values: text as Numbers },
+			{ name: "string.offset", values: offset as Numbers },
+		];
 		const head = new TextEncoder().encode(
-			JSON.stringify({ schema: "fathom.view/1", ...this.head, columns: columns.map((c) => ({ name: c.name, type: TYPE_NAMES.get(c.values.constructor), n: c.values.length })) }),
+			JSON.stringify({
+				schema: "fathom.view/1",
+				...this.head,
+				columns: columns.map((c) => ({ name: c.name, type: TYPE_NAMES.get(c.values.constructor), n: c.values.length })),
+			}),
 		);
 		const headBytes = (head.length + 7) & ~7;
 		const total = columns.reduce((sum, c) => sum + ((c.values.byteLength + 7) & ~7), 16 + headBytes);
@@ -68,6 +77,9 @@ export class BundleWriter {
 	// The page with this bundle inside, as `fathom view --html` makes it.
 	page(template: string): string {
 		const data = gzipSync(this.bytes(), { level: 6 }).toString("base64");
-		return template.replace("<!--fathom-bundle-->", () => `<script id="bundle" type="application/octet-stream">${data}</script>`);
+		return template.replace(
+			"<!--fathom-bundle-->",
+			() => `<script id="bundle" type="application/octet-stream">${data}</script>`,
+		);
 	}
 }

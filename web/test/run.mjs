@@ -13,7 +13,15 @@ const out = join(here, "..", "node_modules", ".fathom-test");
 const isMake = process.argv[2] === "make" || process.argv[2] === "bench";
 const entries = isMake ? [`${process.argv[2]}.ts`] : readdirSync(here).filter((f) => f.endsWith(".test.ts"));
 mkdirSync(out, { recursive: true });
-await build({ entryPoints: entries.map((f) => join(here, f)), bundle: true, platform: "node", format: "esm", outdir: out, outExtension: { ".js": ".mjs" }, logLevel: "warning" });
+await build({
+	entryPoints: entries.map((f) => join(here, f)),
+	bundle: true,
+	platform: "node",
+	format: "esm",
+	outdir: out,
+	outExtension: { ".js": ".mjs" },
+	logLevel: "warning",
+});
 const files = entries.map((f) => join(out, f.replace(/\.ts$/, ".mjs")));
 const args = isMake ? [files[0], ...process.argv.slice(3)] : ["--test", ...files];
 process.exit(spawnSync(process.execPath, args, { stdio: "inherit" }).status ?? 1);

@@ -13,7 +13,16 @@ export interface Activity {
 }
 
 // Adds the time of a sample to the slices that it covers.
-function spread(sums: Float32Array, at: number, slices: number, width: number, origin: number, from: number, to: number, cls: number): void {
+function spread(
+	sums: Float32Array,
+	at: number,
+	slices: number,
+	width: number,
+	origin: number,
+	from: number,
+	to: number,
+	cls: number,
+): void {
 	const first = Math.max(0, Math.floor((from - origin) / width));
 	const last = Math.min(slices - 1, Math.floor((to - origin) / width));
 	for (let s = first; s <= last; s++) {
@@ -29,20 +38,47 @@ export function activityOf(capture: Capture, nodes: Uint8Array | null): Activity
 	if (samples)
 		for (let i = 0; i < samples.n; i++) {
 			if (samples.class[i] >= N_CLASSES || (nodes && !nodes[samples.node[i]])) continue;
-			spread(sums, samples.thread[i] * slices * N_CLASSES, slices, end / slices, 0, samples.time[i], samples.time[i] + samples.weight[i], samples.class[i]);
+			spread(
+				sums,
+				samples.thread[i] * slices * N_CLASSES,
+				slices,
+				end / slices,
+				0,
+				samples.time[i],
+				samples.time[i] + samples.weight[i],
+				samples.class[i],
+			);
 		}
 	return { slices, sums, end };
 }
 
 // Seconds of each class in each of `columns` equal parts of [from, to]; out has columns * N_CLASSES numbers.
-export function activityIn(activity: Activity, samples: Samples | null, nodes: Uint8Array | null, thread: number, from: number, to: number, columns: number, out: Float32Array): void {
+export function activityIn(
+	activity: Activity,
+	samples: Samples | null,
+	nodes: Uint8Array | null,
+	thread: number,
+	from: number,
+	to: number,
+	columns: number,
+	out: Float32Array,
+): void {
 	out.fill(0);
 	const width = (to - from) / columns;
 	const slice = activity.end / activity.slices;
 	if (slice > width && samples) {
 		for (let i = sampleAt(samples, thread, from); i < samples.first[thread + 1] && samples.time[i] <= to; i++)
 			if (samples.class[i] < N_CLASSES && (!nodes || nodes[samples.node[i]]))
-				spread(out, 0, columns, width, from, Math.max(from, samples.time[i]), Math.min(to, samples.time[i] + samples.weight[i]), samples.class[i]);
+				spread(
+					out,
+					0,
+					columns,
+					width,
+					from,
+					Math.max(from, samples.time[i]),
+					Math.min(to, samples.time[i] + samples.weight[i]),
+					samples.class[i],
+				);
 		return;
 	}
 	const base = thread * activity.slices * N_CLASSES;

@@ -56,16 +56,27 @@ export function decodeBundle(buffer: ArrayBuffer): Bundle {
 	} catch {
 		throw new BundleError("The head of the page's data is damaged; make the page again.");
 	}
-	if (head.schema !== "fathom.view/1" || !Array.isArray(head.columns) || typeof head.report !== "object" || !head.report)
-		throw new BundleError(`The page's data is of the kind ${String(head.schema).slice(0, 40)}; this page reads fathom.view/1.`);
+	if (
+		head.schema !== "fathom.view/1" ||
+		!Array.isArray(head.columns) ||
+		typeof head.report !== "object" ||
+		!head.report
+	)
+		throw new BundleError(
+			`The page's data is of the kind ${String(head.schema).slice(0, 40)}; this page reads fathom.view/1.`,
+		);
 	const columns = new Map<string, Column>();
 	let at = PREFIX_BYTES + headBytes;
 	for (const { name, type, n } of head.columns) {
 		const kind = Object.hasOwn(TYPES, type) ? TYPES[type] : undefined;
 		if (!kind || !Number.isInteger(n) || n < 0)
-			throw new BundleError(`Column ${String(name).slice(0, 40)} of the page's data has an unknown type; make the page again.`);
+			throw new BundleError(
+				`Column ${String(name).slice(0, 40)} of the page's data has an unknown type; make the page again.`,
+			);
 		if (at + n * kind.bytes > buffer.byteLength)
-			throw new BundleError(`The page's data is cut off inside column ${String(name).slice(0, 40)}; make the page again.`);
+			throw new BundleError(
+				`The page's data is cut off inside column ${String(name).slice(0, 40)}; make the page again.`,
+			);
 		columns.set(name, kind.make(buffer, at, n));
 		at += (n * kind.bytes + 7) & ~7;
 	}

@@ -92,7 +92,8 @@ export class Table {
 		private readonly prefix: string,
 	) {
 		let n = 0;
-		for (const [name, column] of columns) if (name.startsWith(prefix + ".")) n = n === 0 ? column.length : Math.min(n, column.length);
+		for (const [name, column] of columns)
+			if (name.startsWith(prefix + ".")) n = n === 0 ? column.length : Math.min(n, column.length);
 		this.n = n;
 	}
 	has(name: string): boolean {
@@ -137,8 +138,12 @@ class Reader {
 	private take<T extends Column>(name: string, make: new (n: number) => T, n?: number): T {
 		const column = this.columns.get(name);
 		if (!column) return new make(n ?? 0);
-		if (!(column instanceof make)) throw new BundleError(`Column ${name} of the page's data has the wrong type; make the page again.`);
-		if (n !== undefined && column.length !== n) throw new BundleError(`Column ${name} of the page's data has ${column.length} rows for ${n}; make the page again.`);
+		if (!(column instanceof make))
+			throw new BundleError(`Column ${name} of the page's data has the wrong type; make the page again.`);
+		if (n !== undefined && column.length !== n)
+			throw new BundleError(
+				`Column ${name} of the page's data has ${column.length} rows for ${n}; make the page again.`,
+			);
 		return column;
 	}
 	u8 = (name: string, n?: number) => this.take(name, Uint8Array, n);
@@ -151,7 +156,8 @@ class Reader {
 	index(name: string, n: number | undefined, below: number): Uint32Array {
 		const column = this.u32(name, n);
 		for (let i = 0; i < column.length; i++)
-			if (column[i] >= below) throw new BundleError(`Column ${name} of the page's data points outside its table; make the page again.`);
+			if (column[i] >= below)
+				throw new BundleError(`Column ${name} of the page's data points outside its table; make the page again.`);
 		return column;
 	}
 }
@@ -163,7 +169,8 @@ function readNodes(r: Reader, nFunctions: number): Nodes {
 		if (parent[i] >= i) throw new BundleError("The call tree of the page's data is damaged; make the page again.");
 	const fn = r.u32("node.function", n);
 	for (let i = 1; i < n; i++)
-		if (fn[i] >= nFunctions) throw new BundleError("The call tree of the page's data names unknown functions; make the page again.");
+		if (fn[i] >= nFunctions)
+			throw new BundleError("The call tree of the page's data names unknown functions; make the page again.");
 	return { n, parent, fn, line: r.u32("node.line", n) };
 }
 
@@ -179,7 +186,15 @@ function readSamples(r: Reader, nThreads: number, nNodes: number): Samples | nul
 		first[thread[i] + 1]++;
 	}
 	for (let t = 0; t < nThreads; t++) first[t + 1] += first[t];
-	return { n, time, thread, node: r.index("sample.node", n, nNodes), class: r.u8("sample.class", n), weight: r.f32("sample.weight_s", n), first };
+	return {
+		n,
+		time,
+		thread,
+		node: r.index("sample.node", n, nNodes),
+		class: r.u8("sample.class", n),
+		weight: r.f32("sample.weight_s", n),
+		first,
+	};
 }
 
 function readZones(r: Reader, nThreads: number): Zones | null {

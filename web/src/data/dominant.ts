@@ -5,7 +5,12 @@ import type { Step } from "./filter";
 import type { Tree } from "./tree";
 import { eachTime } from "./weights";
 
-export function dominantClasses(capture: Capture, tree: Tree, steps: readonly Step[], classes: readonly number[]): Uint8Array {
+export function dominantClasses(
+	capture: Capture,
+	tree: Tree,
+	steps: readonly Step[],
+	classes: readonly number[],
+): Uint8Array {
 	const sums = new Float32Array(tree.n * N_CLASSES);
 	const wanted = classes.length > 0 ? classes : [0, 1, 2, 3, 4, 5];
 	eachTime(capture, steps, false, (node, cls, seconds) => {

@@ -14,7 +14,13 @@ const KINDS: Record<string, keyof typeof LETTERS> = { t: "thread", p: "process",
 
 // "t+3,f-12,r1.25~2.5": short enough for an address.
 export function writeSteps(steps: readonly Step[]): string {
-	return steps.map((s) => (s.kind === "range" ? `r${+s.from.toFixed(6)}~${+s.to.toFixed(6)}` : `${LETTERS[s.kind]}${s.keep ? "+" : "-"}${s.id}`)).join(",");
+	return steps
+		.map((s) =>
+			s.kind === "range"
+				? `r${+s.from.toFixed(6)}~${+s.to.toFixed(6)}`
+				: `${LETTERS[s.kind]}${s.keep ? "+" : "-"}${s.id}`,
+		)
+		.join(",");
 }
 
 export function readSteps(text: string): Step[] {
@@ -34,7 +40,8 @@ export function readSteps(text: string): Step[] {
 
 export function rangeOf(steps: readonly Step[]): [number, number] | null {
 	let range: [number, number] | null = null;
-	for (const s of steps) if (s.kind === "range") range = range ? [Math.max(range[0], s.from), Math.min(range[1], s.to)] : [s.from, s.to];
+	for (const s of steps)
+		if (s.kind === "range") range = range ? [Math.max(range[0], s.from), Math.min(range[1], s.to)] : [s.from, s.to];
 	return range;
 }
 

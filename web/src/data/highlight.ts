@@ -7,8 +7,10 @@ export interface Token {
 }
 
 const WORDS = new Set(
-	("and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match None nonlocal not or pass raise return True False try while with yield self " +
-		"int char void float double struct static const auto if else for while return switch unsigned long short enum template typename namespace public private fn let mut impl pub use").split(" "),
+	(
+		"and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match None nonlocal not or pass raise return True False try while with yield self " +
+		"int char void float double struct static const auto if else for while return switch unsigned long short enum template typename namespace public private fn let mut impl pub use"
+	).split(" "),
 );
 const LONGEST_LINE = 2000; // of a generated file; the rest of such a line is plain
 

@@ -26,6 +26,7 @@ export function histogramOf(zones: Zones, fn: number, range: [number, number] | 
 	const edges = Float64Array.from({ length: buckets + 1 }, (_, i) => low * (high / low) ** (i / buckets));
 	const counts = new Uint32Array(buckets);
 	const scale = buckets / Math.log(high / low);
-	for (const c of calls) counts[Math.max(0, Math.min(buckets - 1, Math.floor(Math.log(Math.max(low, zones.duration[c]) / low) * scale)))]++;
+	for (const c of calls)
+		counts[Math.max(0, Math.min(buckets - 1, Math.floor(Math.log(Math.max(low, zones.duration[c]) / low) * scale)))]++;
 	return { calls, counts, edges, median: at(0.5), p95: at(0.95), p99: at(0.99) };
 }

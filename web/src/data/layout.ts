@@ -53,7 +53,16 @@ export function leftHeavy(tree: Tree): Layout {
 		}
 		rowFrom = rowTo;
 	}
-	return { rows: starts.length - 1, rowStart: Uint32Array.from(starts), node: node.subarray(0, made), x0, x1, from: 0, to: n > 0 && width[0] > 0 ? width[0] : 1, leftOut: 0 };
+	return {
+		rows: starts.length - 1,
+		rowStart: Uint32Array.from(starts),
+		node: node.subarray(0, made),
+		x0,
+		x1,
+		from: 0,
+		to: n > 0 && width[0] > 0 ? width[0] : 1,
+		leftOut: 0,
+	};
 }
 
 // Most frames have a few callees, and for those a call of sort() costs more than the sorting.
@@ -91,7 +100,14 @@ export function withoutRoot(layout: Layout): Layout {
 const MAX_SPANS = 6_000_000;
 
 // One thread as it ran: a frame lasts from the first sample that has it to the last before one that has not.
-export function timeOrder(tree: Tree, samples: Samples, thread: number, range: [number, number] | null, wanted: Uint8Array, jitter = 0.003): Layout {
+export function timeOrder(
+	tree: Tree,
+	samples: Samples,
+	thread: number,
+	range: [number, number] | null,
+	wanted: Uint8Array,
+	jitter = 0.003,
+): Layout {
 	const depthOf = new Int32Array(tree.n);
 	for (let i = 1; i < tree.n; i++) depthOf[i] = depthOf[tree.parent[i]] + 1;
 	let size = 1 << 16;

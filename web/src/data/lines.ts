@@ -103,5 +103,22 @@ export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 }
 
 function emptyRow(file: number, line: number, fn: number): LineRow {
-	return { file, line, fn, python: 0, native: 0, system: 0, wait: 0, plusMinus: 0, alloc: 0, pythonShare: 0, peak: 0, average: 0, copy: 0, timeline: null, base: 0, isSignificant: false };
+	return {
+		file,
+		line,
+		fn,
+		python: 0,
+		native: 0,
+		system: 0,
+		wait: 0,
+		plusMinus: 0,
+		alloc: 0,
+		pythonShare: 0,
+		peak: 0,
+		average: 0,
+		copy: 0,
+		timeline: null,
+		base: 0,
+		isSignificant: false,
+	};
 }

@@ -12,7 +12,13 @@ export interface Metric {
 	column: HeapColumn | null;
 }
 
-const time = (id: string, label: string, ...classes: number[]): Metric => ({ id, label, unit: "s", classes, column: null });
+const time = (id: string, label: string, ...classes: number[]): Metric => ({
+	id,
+	label,
+	unit: "s",
+	classes,
+	column: null,
+});
 const heap = (id: HeapColumn, label: string): Metric => ({ id, label, unit: "bytes", classes: [], column: id });
 
 export const METRICS: readonly Metric[] = [

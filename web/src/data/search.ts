@@ -33,7 +33,13 @@ export function matchingFunctions(capture: Capture, matcher: Matcher): Uint8Arra
 		return hit;
 	};
 	for (let f = 0; f < functions.n; f++)
-		hits[f] = Number(is(functions.name[f]) || is(functions.file[f]) || is(functions.module[f]) || is(functions.fullName[f]) || is(functions.library[f]));
+		hits[f] = Number(
+			is(functions.name[f]) ||
+				is(functions.file[f]) ||
+				is(functions.module[f]) ||
+				is(functions.fullName[f]) ||
+				is(functions.library[f]),
+		);
 	return hits;
 }
 

@@ -36,7 +36,10 @@ export function mergeByLine(rows: readonly LineRow[], file: number): Map<number,
 		known.system += r.system;
 		known.wait += r.wait;
 		known.plusMinus = Math.hypot(known.plusMinus, r.plusMinus);
-		known.pythonShare = known.alloc + r.alloc > 0 ? (known.pythonShare * known.alloc + r.pythonShare * r.alloc) / (known.alloc + r.alloc) : 0;
+		known.pythonShare =
+			known.alloc + r.alloc > 0
+				? (known.pythonShare * known.alloc + r.pythonShare * r.alloc) / (known.alloc + r.alloc)
+				: 0;
 		known.alloc += r.alloc;
 		known.peak = Math.max(known.peak, r.peak);
 		known.average += r.average;
@@ -53,7 +56,12 @@ export interface LineCall {
 }
 
 // For one line: the lines that its functions were called from, and the functions it calls.
-export function callsOfLine(capture: Capture, nodeTotal: Float64Array, file: number, line: number): { callers: LineCall[]; callees: LineCall[] } {
+export function callsOfLine(
+	capture: Capture,
+	nodeTotal: Float64Array,
+	file: number,
+	line: number,
+): { callers: LineCall[]; callees: LineCall[] } {
 	const { nodes, functions } = capture;
 	const callers = new Map<number, LineCall>();
 	const callees = new Map<number, LineCall>();
@@ -71,7 +79,13 @@ export function callsOfLine(capture: Capture, nodeTotal: Float64Array, file: num
 			if (above > 0 && functions.kind[nodes.fn[above]] < 2) add(callers, above, nodeTotal[i]);
 		}
 		const parent = nodes.parent[i];
-		if (parent > 0 && nodes.line[parent] === line && functions.file[nodes.fn[parent]] === file && !(functions.flags[nodes.fn[i]] & 2)) add(callees, i, nodeTotal[i]);
+		if (
+			parent > 0 &&
+			nodes.line[parent] === line &&
+			functions.file[nodes.fn[parent]] === file &&
+			!(functions.flags[nodes.fn[i]] & 2)
+		)
+			add(callees, i, nodeTotal[i]);
 	}
 	const sorted = (m: Map<number, LineCall>) => [...m.values()].sort((a, b) => b.weight - a.weight).slice(0, 30);
 	return { callers: sorted(callers), callees: sorted(callees) };

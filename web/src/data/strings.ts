@@ -16,7 +16,9 @@ export class Strings {
 	}
 
 	private slice(i: number): Uint8Array {
-		return i < this.n ? this.bytes.subarray(this.offset[i], Math.max(this.offset[i], this.offset[i + 1])) : this.bytes.subarray(0, 0);
+		return i < this.n
+			? this.bytes.subarray(this.offset[i], Math.max(this.offset[i], this.offset[i + 1]))
+			: this.bytes.subarray(0, 0);
 	}
 
 	// A name for the screen: one line, of bounded length.
@@ -24,7 +26,9 @@ export class Strings {
 		let text = this.cache[i];
 		if (text === undefined) {
 			const bytes = this.slice(i);
-			text = this.decoder.decode(bytes.subarray(0, SHOWN_CHARS * 2)).replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+			text = this.decoder
+				.decode(bytes.subarray(0, SHOWN_CHARS * 2))
+				.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 			if (text.length > SHOWN_CHARS || bytes.length > SHOWN_CHARS * 2) text = text.slice(0, SHOWN_CHARS) + "…";
 			this.cache[i] = text;
 		}

@@ -13,7 +13,15 @@ export interface TreeOptions {
 	focus: number; // a function, or -1
 }
 
-export const PLAIN: TreeOptions = { collapseRecursion: false, onlyMine: false, foldLibraries: false, showPlumbing: true, byLine: false, hidden: [], focus: -1 };
+export const PLAIN: TreeOptions = {
+	collapseRecursion: false,
+	onlyMine: false,
+	foldLibraries: false,
+	showPlumbing: true,
+	byLine: false,
+	hidden: [],
+	focus: -1,
+};
 
 export interface Tree {
 	n: number;
@@ -77,7 +85,12 @@ class Children {
 }
 
 // Keys are functions from 0 up, folded libraries from -2 down (-1 is the root's), lines above all functions.
-export function buildTree(capture: Capture, self: Float64Array, options: TreeOptions, base: Float64Array | null = null): Tree {
+export function buildTree(
+	capture: Capture,
+	self: Float64Array,
+	options: TreeOptions,
+	base: Float64Array | null = null,
+): Tree {
 	const { nodes, functions } = capture;
 	const n = nodes.n;
 	const hidden = new Uint8Array(functions.n);
@@ -127,7 +140,10 @@ export function buildTree(capture: Capture, self: Float64Array, options: TreeOpt
 			k = lineKeys.get(at) ?? functions.n + lineKeys.size;
 			lineKeys.set(at, k);
 		}
-		if (above > 0 && ((options.collapseRecursion && fn[above] === f && module[above] < 0) || (folded[f] && key[above] === k))) {
+		if (
+			above > 0 &&
+			((options.collapseRecursion && fn[above] === f && module[above] < 0) || (folded[f] && key[above] === k))
+		) {
 			of[i] = above;
 			continue;
 		}

@@ -6,7 +6,12 @@ import type { Metric } from "./metrics";
 
 // Calls visit(node, class, seconds) for all time that the filter leaves. With a range it comes from the samples (each
 // counts for the part of it inside the range), else from the cells, which are exact.
-export function eachTime(capture: Capture, steps: readonly Step[], useBase: boolean, visit: (node: number, cls: number, seconds: number) => void): void {
+export function eachTime(
+	capture: Capture,
+	steps: readonly Step[],
+	useBase: boolean,
+	visit: (node: number, cls: number, seconds: number) => void,
+): void {
 	const threads = threadMask(capture, steps);
 	const nodes = nodeMask(capture, steps);
 	const range = rangeOf(steps);
@@ -23,7 +28,8 @@ export function eachTime(capture: Capture, steps: readonly Step[], useBase: bool
 	}
 	const weights = useBase && cells.base ? cells.base : cells.weight;
 	for (let i = 0; i < cells.n; i++)
-		if ((!threads || threads[cells.thread[i]]) && (!nodes || nodes[cells.node[i]])) visit(cells.node[i], cells.class[i], weights[i]);
+		if ((!threads || threads[cells.thread[i]]) && (!nodes || nodes[cells.node[i]]))
+			visit(cells.node[i], cells.class[i], weights[i]);
 }
 
 export function selfWeights(capture: Capture, metric: Metric, steps: readonly Step[], useBase = false): Float64Array {
@@ -34,7 +40,8 @@ export function selfWeights(capture: Capture, metric: Metric, steps: readonly St
 		const values = capture.heap[metric.column];
 		const threads = threadMask(capture, steps);
 		const nodes = nodeMask(capture, steps);
-		for (let i = 0; i < n; i++) if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) self[node[i]] += values[i];
+		for (let i = 0; i < n; i++)
+			if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) self[node[i]] += values[i];
 		return self;
 	}
 	const wanted = new Uint8Array(256);

@@ -12,7 +12,8 @@ export interface ZoneRows {
 
 export function zoneRows(zones: Zones, nThreads: number, end: number): ZoneRows {
 	const depth = new Int32Array(nThreads);
-	for (let i = 0; i < zones.n; i++) depth[zones.thread[i]] = Math.max(depth[zones.thread[i]], Math.min(SHOWN_DEPTH, zones.depth[i] + 1));
+	for (let i = 0; i < zones.n; i++)
+		depth[zones.thread[i]] = Math.max(depth[zones.thread[i]], Math.min(SHOWN_DEPTH, zones.depth[i] + 1));
 	const first = new Int32Array(nThreads);
 	let rows = 0;
 	for (let t = 0; t < nThreads; t++) {

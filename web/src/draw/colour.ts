@@ -49,7 +49,7 @@ export function classColour(cls: number, theme: Theme): Rgb {
 	return oklch(theme === "light" ? light : dark, chroma, hue);
 }
 
-const HUES = [245, 65, 175, 345, 95, 215, 30, 290, 130];
+export const HUES = [245, 65, 175, 345, 95, 215, 30, 290, 130];
 
 function hash(n: number): number {
 	let h = Math.imul(n ^ 0x5bd1e995, 0x9e3779b1);
@@ -87,7 +87,8 @@ function ranks(capture: Capture): Map<number, number> {
 	const byFunction = new Float64Array(functions.n);
 	for (let i = 0; i < cells.n; i++) if (cells.node[i] > 0) byFunction[nodes.fn[cells.node[i]]] += cells.weight[i];
 	const sums = new Map<number, number>();
-	for (let f = 0; f < functions.n; f++) sums.set(functions.module[f], (sums.get(functions.module[f]) ?? 0) + byFunction[f]);
+	for (let f = 0; f < functions.n; f++)
+		sums.set(functions.module[f], (sums.get(functions.module[f]) ?? 0) + byFunction[f]);
 	const order = [...sums].sort((a, b) => b[1] - a[1]);
 	const ranks = new Map(order.slice(0, HUES.length).map(([m], place) => [m, place]));
 	ranksOf.set(capture, ranks);
@@ -131,5 +132,7 @@ export function rootColour(theme: Theme): Rgb {
 // For the legend of a call graph: how hot a share is.
 export function heat(share: number, theme: Theme): Rgb {
 	const s = Math.sqrt(Math.min(1, Math.max(0, share)));
-	return theme === "light" ? oklch(0.97 - 0.25 * s, 0.01 + 0.13 * s, 85 - 40 * s) : oklch(0.3 + 0.25 * s, 0.015 + 0.12 * s, 85 - 40 * s);
+	return theme === "light"
+		? oklch(0.97 - 0.25 * s, 0.01 + 0.13 * s, 85 - 40 * s)
+		: oklch(0.3 + 0.25 * s, 0.015 + 0.12 * s, 85 - 40 * s);
 }

@@ -98,7 +98,9 @@ export class FlameChart {
 	set zoom(zoom: [number, number] | null) {
 		const { from, to } = this.picture.layout;
 		const whole = to - from;
-		const next = zoom ? { from: from + zoom[0] * whole, to: from + zoom[1] * whole, scroll: this.view.scroll } : { from, to, scroll: this.view.scroll };
+		const next = zoom
+			? { from: from + zoom[0] * whole, to: from + zoom[1] * whole, scroll: this.view.scroll }
+			: { from, to, scroll: this.view.scroll };
 		if (Math.abs(next.from - this.view.from) + Math.abs(next.to - this.view.to) > whole * 1e-9) {
 			this.animation = null;
 			this.view = this.clamp(next);
@@ -117,7 +119,8 @@ export class FlameChart {
 
 	private change(view: Viewport, animate = false): void {
 		const next = this.clamp(view);
-		if (animate && !matchMedia("(prefers-reduced-motion: reduce)").matches) this.animation = { from: this.view, to: next, start: performance.now() };
+		if (animate && !matchMedia("(prefers-reduced-motion: reduce)").matches)
+			this.animation = { from: this.view, to: next, start: performance.now() };
 		else {
 			this.animation = null;
 			this.view = next;
@@ -188,7 +191,11 @@ export class FlameChart {
 			const t = Math.min(1, (started - start) / ANIMATION_MS);
 			const e = 1 - (1 - t) ** 3;
 			const mix = (a: number, b: number) => a + (b - a) * e;
-			this.view = { from: mix(from.from, to.from), to: mix(from.to, to.to), scroll: Math.round(mix(from.scroll, to.scroll)) };
+			this.view = {
+				from: mix(from.from, to.from),
+				to: mix(from.to, to.to),
+				scroll: Math.round(mix(from.scroll, to.scroll)),
+			};
 			if (t < 1) this.draw();
 			else {
 				this.view = to;
@@ -197,7 +204,13 @@ export class FlameChart {
 			}
 		}
 		const { width, height } = this.canvas;
-		const geometry = { width, height, rowHeight: this.rowHeight, background: this.colours.background, outline: this.colours.outline };
+		const geometry = {
+			width,
+			height,
+			rowHeight: this.rowHeight,
+			background: this.colours.background,
+			outline: this.colours.outline,
+		};
 		const { labels, spans } = paint(this.buffer, geometry, this.picture, this.view, MIN_LABEL_CSS_PX * this.ratio);
 		this.context.putImageData(this.image, 0, 0);
 		this.write(labels);
@@ -246,7 +259,12 @@ export class FlameChart {
 		const place = ((height - size) * this.view.scroll) / (whole - height);
 		this.context.fillStyle = this.colours.textFaded;
 		this.context.globalAlpha = 0.5;
-		this.context.fillRect(width - 6 * this.ratio, this.picture.isUp ? height - size - place : place, 4 * this.ratio, size);
+		this.context.fillRect(
+			width - 6 * this.ratio,
+			this.picture.isUp ? height - size - place : place,
+			4 * this.ratio,
+			size,
+		);
 		this.context.globalAlpha = 1;
 	}
 
@@ -264,52 +282,81 @@ export class FlameChart {
 		const { canvas } = this;
 		const options = { signal: this.abort.signal };
 		const node = (span: number) => (span >= 0 ? this.picture.layout.node[span] : -1);
-		canvas.addEventListener("pointerdown", (e) => {
-			if (e.button !== 0) return;
-			canvas.setPointerCapture(e.pointerId);
-			this.dragFrom = { x: e.clientX, y: e.clientY, view: this.view, moved: false };
-		}, options);
-		canvas.addEventListener("pointermove", (e) => {
-			const drag = this.dragFrom;
-			if (drag) {
-				const dx = (e.clientX - drag.x) * this.ratio;
-				const dy = (e.clientY - drag.y) * this.ratio;
-				if (Math.abs(dx) + Math.abs(dy) > 4) drag.moved = true;
-				if (!drag.moved) return;
-				const d = (dx * (drag.view.to - drag.view.from)) / canvas.width;
-				this.change({ from: drag.view.from - d, to: drag.view.to - d, scroll: drag.view.scroll + (this.picture.isUp ? dy : -dy) });
-				return;
-			}
-			this.hover(this.at(e).span);
-		}, options);
-		canvas.addEventListener("pointerup", (e) => {
-			const moved = this.dragFrom?.moved;
-			this.dragFrom = null;
-			if (!moved && e.button === 0) this.events.onSelect(node(this.at(e).span));
-		}, options);
+		canvas.addEventListener(
+			"pointerdown",
+			(e) => {
+				if (e.button !== 0) return;
+				canvas.setPointerCapture(e.pointerId);
+				this.dragFrom = { x: e.clientX, y: e.clientY, view: this.view, moved: false };
+			},
+			options,
+		);
+		canvas.addEventListener(
+			"pointermove",
+			(e) => {
+				const drag = this.dragFrom;
+				if (drag) {
+					const dx = (e.clientX - drag.x) * this.ratio;
+					const dy = (e.clientY - drag.y) * this.ratio;
+					if (Math.abs(dx) + Math.abs(dy) > 4) drag.moved = true;
+					if (!drag.moved) return;
+					const d = (dx * (drag.view.to - drag.view.from)) / canvas.width;
+					this.change({
+						from: drag.view.from - d,
+						to: drag.view.to - d,
+						scroll: drag.view.scroll + (this.picture.isUp ? dy : -dy),
+					});
+					return;
+				}
+				this.hover(this.at(e).span);
+			},
+			options,
+		);
+		canvas.addEventListener(
+			"pointerup",
+			(e) => {
+				const moved = this.dragFrom?.moved;
+				this.dragFrom = null;
+				if (!moved && e.button === 0) this.events.onSelect(node(this.at(e).span));
+			},
+			options,
+		);
 		canvas.addEventListener("pointercancel", () => (this.dragFrom = null), options);
 		canvas.addEventListener("pointerleave", () => this.hover(-1), options);
-		canvas.addEventListener("dblclick", (e) => {
-			const { span, row } = this.at(e);
-			if (span >= 0) this.zoomToSpan(span, row);
-		}, options);
-		canvas.addEventListener("contextmenu", (e) => {
-			const { span } = this.at(e);
-			e.preventDefault();
-			if (span >= 0) this.events.onMenu(node(span), e.clientX, e.clientY);
-		}, options);
-		canvas.addEventListener("wheel", (e) => {
-			e.preventDefault();
-			const unit = e.deltaMode === 1 ? 16 : 1;
-			const box = canvas.getBoundingClientRect();
-			if (e.ctrlKey || e.metaKey || e.altKey) this.zoomBy(Math.exp(e.deltaY * unit * 0.004), (e.clientX - box.left) * this.ratio);
-			else {
-				const sideways = e.shiftKey && e.deltaX === 0 ? e.deltaY : e.deltaX;
-				const down = e.shiftKey && e.deltaX === 0 ? 0 : e.deltaY;
-				if (sideways) this.pan(sideways * unit * this.ratio);
-				if (down) this.scrollBy(down * unit * this.ratio * (this.picture.isUp ? -1 : 1));
-			}
-		}, { passive: false, signal: this.abort.signal });
+		canvas.addEventListener(
+			"dblclick",
+			(e) => {
+				const { span, row } = this.at(e);
+				if (span >= 0) this.zoomToSpan(span, row);
+			},
+			options,
+		);
+		canvas.addEventListener(
+			"contextmenu",
+			(e) => {
+				const { span } = this.at(e);
+				e.preventDefault();
+				if (span >= 0) this.events.onMenu(node(span), e.clientX, e.clientY);
+			},
+			options,
+		);
+		canvas.addEventListener(
+			"wheel",
+			(e) => {
+				e.preventDefault();
+				const unit = e.deltaMode === 1 ? 16 : 1;
+				const box = canvas.getBoundingClientRect();
+				if (e.ctrlKey || e.metaKey || e.altKey)
+					this.zoomBy(Math.exp(e.deltaY * unit * 0.004), (e.clientX - box.left) * this.ratio);
+				else {
+					const sideways = e.shiftKey && e.deltaX === 0 ? e.deltaY : e.deltaX;
+					const down = e.shiftKey && e.deltaX === 0 ? 0 : e.deltaY;
+					if (sideways) this.pan(sideways * unit * this.ratio);
+					if (down) this.scrollBy(down * unit * this.ratio * (this.picture.isUp ? -1 : 1));
+				}
+			},
+			{ passive: false, signal: this.abort.signal },
+		);
 	}
 
 	private hover(span: number): void {
@@ -323,14 +370,34 @@ export class FlameChart {
 	key(e: KeyboardEvent): boolean {
 		const step = this.canvas.width / 12;
 		switch (e.key) {
-			case "w": case "+": case "=": this.zoomBy(0.8); return true;
-			case "s": case "-": this.zoomBy(1.25); return true;
-			case "a": case "ArrowLeft": this.pan(-step); return true;
-			case "d": case "ArrowRight": this.pan(step); return true;
-			case "ArrowUp": this.scrollBy((this.picture.isUp ? 4 : -4) * this.rowHeight); return true;
-			case "ArrowDown": this.scrollBy((this.picture.isUp ? -4 : 4) * this.rowHeight); return true;
-			case "0": this.change({ from: this.picture.layout.from, to: this.picture.layout.to, scroll: 0 }, true); return true;
-			default: return false;
+			case "w":
+			case "+":
+			case "=":
+				this.zoomBy(0.8);
+				return true;
+			case "s":
+			case "-":
+				this.zoomBy(1.25);
+				return true;
+			case "a":
+			case "ArrowLeft":
+				this.pan(-step);
+				return true;
+			case "d":
+			case "ArrowRight":
+				this.pan(step);
+				return true;
+			case "ArrowUp":
+				this.scrollBy((this.picture.isUp ? 4 : -4) * this.rowHeight);
+				return true;
+			case "ArrowDown":
+				this.scrollBy((this.picture.isUp ? -4 : 4) * this.rowHeight);
+				return true;
+			case "0":
+				this.change({ from: this.picture.layout.from, to: this.picture.layout.to, scroll: 0 }, true);
+				return true;
+			default:
+				return false;
 		}
 	}
 }

@@ -35,7 +35,13 @@ export interface Geometry {
 const MAX_LABELS = 1500;
 
 // Returns the spans wide enough for a name; the caller writes them, text is beyond pixels.
-export function paint(buffer: Uint32Array, g: Geometry, picture: Picture, view: Viewport, minLabel: number): { labels: Label[]; spans: number } {
+export function paint(
+	buffer: Uint32Array,
+	g: Geometry,
+	picture: Picture,
+	view: Viewport,
+	minLabel: number,
+): { labels: Label[]; spans: number } {
 	const { width, height, rowHeight, background, outline } = g;
 	const { layout, pixels, matches, selected, hovered, isUp } = picture;
 	buffer.fill(background);
@@ -55,7 +61,8 @@ export function paint(buffer: Uint32Array, g: Geometry, picture: Picture, view: 
 		if (y1 <= y0) continue;
 		const line = buffer.subarray(y0 * width, (y0 + 1) * width);
 		spans += fillRow(line, layout, row, view.from, view.to, background, colourOf, (span, left, right) => {
-			if (right - left >= minLabel && labels.length < MAX_LABELS) labels.push({ x: left, y: top, width: right - left, span });
+			if (right - left >= minLabel && labels.length < MAX_LABELS)
+				labels.push({ x: left, y: top, width: right - left, span });
 		});
 		for (let y = y0 + 1; y < y1; y++) buffer.copyWithin(y * width, y0 * width, (y0 + 1) * width);
 	}

@@ -174,7 +174,13 @@ function layeredPart(sizes: Size[], edges: Edge[]): Drawing {
 		const isDown = s % 2 === 0;
 		for (let k = 0; k < nLayers; k++) {
 			const layer = layers[isDown ? k : nLayers - 1 - k];
-			const place = new Map(layer.map((item) => [item, middle(isDown ? item.up : item.down, (n) => n.order / Math.max(1, layers[n.layer].length)) ?? item.order / Math.max(1, layer.length)]));
+			const place = new Map(
+				layer.map((item) => [
+					item,
+					middle(isDown ? item.up : item.down, (n) => n.order / Math.max(1, layers[n.layer].length)) ??
+						item.order / Math.max(1, layer.length),
+				]),
+			);
 			layer.sort((a, b) => (place.get(a) as number) - (place.get(b) as number));
 			layer.forEach((item, i) => (item.order = i));
 		}
@@ -226,7 +232,10 @@ function layeredPart(sizes: Size[], edges: Edge[]): Drawing {
 			}
 		}
 	for (const { line, via } of lines) {
-		const points = via.map((item, i) => ({ x: item.x, y: middleY[item.layer] + (i === 0 ? half[item.layer] : i === via.length - 1 ? -half[item.layer] : 0) }));
+		const points = via.map((item, i) => ({
+			x: item.x,
+			y: middleY[item.layer] + (i === 0 ? half[item.layer] : i === via.length - 1 ? -half[item.layer] : 0),
+		}));
 		line.points = line.isBack ? points.reverse() : points;
 	}
 	return { boxes: [...boxes.values()], lines: lines.map((l) => l.line), width: right - left, height: y - GAP_Y };

@@ -32,7 +32,6 @@ export interface Scene {
 	zones: ZoneRows | null;
 	zoneColour: (zone: number) => number;
 	curves: Curve[];
-	faded: Uint8Array | null; // threads that the filter leaves are 1
 }
 
 export interface TimelineColours {
@@ -42,7 +41,17 @@ export interface TimelineColours {
 	curves: number[];
 }
 
-export function paintTimeline(buffer: Uint32Array, width: number, height: number, ratio: number, scene: Scene, from: number, to: number, scroll: number, colours: TimelineColours): { zones: { x: number; y: number; width: number; zone: number }[] } {
+export function paintTimeline(
+	buffer: Uint32Array,
+	width: number,
+	height: number,
+	ratio: number,
+	scene: Scene,
+	from: number,
+	to: number,
+	scroll: number,
+	colours: TimelineColours,
+): { zones: { x: number; y: number; width: number; zone: number }[] } {
 	buffer.fill(colours.background);
 	const columns = new Float32Array(width * N_CLASSES);
 	const labels: { x: number; y: number; width: number; zone: number }[] = [];
@@ -51,12 +60,14 @@ export function paintTimeline(buffer: Uint32Array, width: number, height: number
 		const top = Math.round((lane.top - scroll) * ratio);
 		const bottom = Math.round((lane.top + lane.height - scroll) * ratio);
 		if (bottom <= 0 || top >= height) continue;
-		if (lane.kind === "curve") paintCurve(buffer, width, height, top + 2, bottom - 2, scene.curves[lane.index], from, to, colours);
+		if (lane.kind === "curve")
+			paintCurve(buffer, width, height, top + 2, bottom - 2, scene.curves[lane.index], from, to, colours);
 		if (lane.kind !== "thread") continue;
 		activityIn(scene.activity, scene.samples, scene.nodes, lane.index, from, to, width, columns);
 		const barBottom = Math.round((lane.top + ACTIVITY_PX - scroll) * ratio) - 2;
 		const full = Math.round((ACTIVITY_PX - 5) * ratio);
-		for (let y = Math.max(0, barBottom - full); y < Math.min(height, barBottom); y++) buffer.fill(colours.laneBackground, y * width, (y + 1) * width);
+		for (let y = Math.max(0, barBottom - full); y < Math.min(height, barBottom); y++)
+			buffer.fill(colours.laneBackground, y * width, (y + 1) * width);
 		for (let x = 0; x < width; x++) {
 			let y = barBottom;
 			for (let c = 0; c < N_CLASSES; c++) {
@@ -78,16 +89,36 @@ export function paintTimeline(buffer: Uint32Array, width: number, height: number
 				const start = Math.max(0, y0);
 				if (y1 <= start) continue;
 				const { layout, first } = scene.zones;
-				fillRow(buffer.subarray(start * width, (start + 1) * width), layout, first[lane.index] + d, from, to, colours.background, scene.zoneColour, (span, left, right) => {
-					if (right - left > 30 * ratio) labels.push({ x: left, y: y0, width: right - left, zone: layout.node[span] });
-				});
+				fillRow(
+					buffer.subarray(start * width, (start + 1) * width),
+					layout,
+					first[lane.index] + d,
+					from,
+					to,
+					colours.background,
+					scene.zoneColour,
+					(span, left, right) => {
+						if (right - left > 30 * ratio)
+							labels.push({ x: left, y: y0, width: right - left, zone: layout.node[span] });
+					},
+				);
 				for (let y = start + 1; y < y1; y++) buffer.copyWithin(y * width, start * width, (start + 1) * width);
 			}
 	}
 	return { zones: labels };
 }
 
-function paintCurve(buffer: Uint32Array, width: number, height: number, top: number, bottom: number, curve: Curve, from: number, to: number, colours: TimelineColours): void {
+function paintCurve(
+	buffer: Uint32Array,
+	width: number,
+	height: number,
+	top: number,
+	bottom: number,
+	curve: Curve,
+	from: number,
+	to: number,
+	colours: TimelineColours,
+): void {
 	const n = curve.time.length;
 	if (n === 0 || !(curve.top > 0)) return;
 	for (let k = 0; k < curve.values.length; k++) {

@@ -10,7 +10,15 @@ export function takeToken(): string {
 	try {
 		if (match) {
 			sessionStorage.setItem(TOKEN_KEY, match[1]);
-			history.replaceState(null, "", "#" + location.hash.slice(1).replace(/(^|&)token=[A-Za-z0-9_-]+/, "").replace(/^&/, ""));
+			history.replaceState(
+				null,
+				"",
+				"#" +
+					location.hash
+						.slice(1)
+						.replace(/(^|&)token=[A-Za-z0-9_-]+/, "")
+						.replace(/^&/, ""),
+			);
 		}
 		return match?.[1] ?? sessionStorage.getItem(TOKEN_KEY) ?? "";
 	} catch {
@@ -35,7 +43,8 @@ export class Source {
 
 	async load(): Promise<Capture> {
 		if (this.element) return this.unpack(this.element);
-		if (location.protocol === "file:") throw new BundleError("This page has no profile in it; make one with: fathom view --html OUT profile.fathom");
+		if (location.protocol === "file:")
+			throw new BundleError("This page has no profile in it; make one with: fathom view --html OUT profile.fathom");
 		return this.loadFrom("bundle");
 	}
 
@@ -47,8 +56,11 @@ export class Source {
 			throw new BundleError("The server of this page has ended; start it again with fathom view.");
 		}
 		if (answer.status === 401 || answer.status === 403)
-			throw new BundleError("This address is not the one that fathom view printed: its token is missing or old. Open the printed address.");
-		if (!answer.ok) throw new BundleError(`The server of this page answered ${answer.status}; start it again with fathom view.`);
+			throw new BundleError(
+				"This address is not the one that fathom view printed: its token is missing or old. Open the printed address.",
+			);
+		if (!answer.ok)
+			throw new BundleError(`The server of this page answered ${answer.status}; start it again with fathom view.`);
 		return readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
 	}
 
@@ -75,7 +87,8 @@ export class Source {
 	// Calls back for each `update` the server announces. By fetch, because EventSource cannot send the token.
 	async follow(onUpdate: () => void): Promise<void> {
 		const answer = await this.ask("live").catch(() => null);
-		if (!answer?.ok || !answer.body || !(answer.headers.get("content-type") ?? "").startsWith("text/event-stream")) return;
+		if (!answer?.ok || !answer.body || !(answer.headers.get("content-type") ?? "").startsWith("text/event-stream"))
+			return;
 		const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 		let rest = "";
 		for (;;) {

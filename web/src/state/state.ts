@@ -63,12 +63,21 @@ export const DEFAULTS: State = {
 
 type Codec<T> = { write: (value: T) => string; read: (text: string) => T | undefined };
 
-const oneOf = <T extends string>(allowed: readonly T[]): Codec<T> => ({ write: (v) => v, read: (t) => allowed.find((a) => a === t) });
-const flag: Codec<boolean> = { write: (v) => (v ? "1" : "0"), read: (t) => (t === "1" ? true : t === "0" ? false : undefined) };
+const oneOf = <T extends string>(allowed: readonly T[]): Codec<T> => ({
+	write: (v) => v,
+	read: (t) => allowed.find((a) => a === t),
+});
+const flag: Codec<boolean> = {
+	write: (v) => (v ? "1" : "0"),
+	read: (t) => (t === "1" ? true : t === "0" ? false : undefined),
+};
 const whole: Codec<number> = { write: String, read: (t) => (/^-?\d{1,10}$/.test(t) ? Number(t) : undefined) };
 const real: Codec<number> = { write: String, read: (t) => (/^\d{1,4}(\.\d{1,6})?$/.test(t) ? Number(t) : undefined) };
 const text: Codec<string> = { write: (v) => v, read: (t) => t.slice(0, 400) };
-const list: Codec<number[]> = { write: (v) => v.join(","), read: (t) => (/^\d+(,\d+)*$/.test(t) ? t.split(",").map(Number) : undefined) };
+const list: Codec<number[]> = {
+	write: (v) => v.join(","),
+	read: (t) => (/^\d+(,\d+)*$/.test(t) ? t.split(",").map(Number) : undefined),
+};
 const span: Codec<[number, number] | null> = {
 	write: (v) => (v ? v.map((x) => +x.toPrecision(9)).join("~") : ""),
 	read: (t) => {

@@ -6,7 +6,11 @@ import type { State } from "./state";
 
 function keyOf(capture: Capture, fn: number): string {
 	const { functions, strings } = capture;
-	return JSON.stringify([strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]), strings.get(functions.file[fn]), strings.get(functions.library[fn])]);
+	return JSON.stringify([
+		strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]),
+		strings.get(functions.file[fn]),
+		strings.get(functions.library[fn]),
+	]);
 }
 
 function functionIn(to: Capture, from: Capture, fn: number): number {
@@ -21,18 +25,23 @@ function stringIn(to: Capture, text: string, column: Uint32Array): number {
 	return -1;
 }
 
-export function translate(state: State, from: Capture, to: Capture): State {
+// With `isSame` the two are one program's, earlier and later: threads, processes and times mean the same in both.
+export function translate(state: State, from: Capture, to: Capture, isSame = false): State {
 	const steps: Step[] = [];
 	for (const s of state.steps) {
-		if (s.kind !== "function" && s.kind !== "module") continue;
-		const id = s.kind === "function" ? functionIn(to, from, s.id) : stringIn(to, from.strings.get(s.id), to.functions.module);
+		if (s.kind !== "function" && s.kind !== "module") {
+			if (isSame) steps.push(s);
+			continue;
+		}
+		const id =
+			s.kind === "function" ? functionIn(to, from, s.id) : stringIn(to, from.strings.get(s.id), to.functions.module);
 		if (id >= 0) steps.push({ ...s, id });
 	}
 	return {
 		...state,
 		steps,
-		thread: -1,
-		zoom: null,
+		thread: isSame ? state.thread : -1,
+		zoom: isSame ? state.zoom : null,
 		root: 0,
 		fn: functionIn(to, from, state.fn),
 		focus: functionIn(to, from, state.focus),

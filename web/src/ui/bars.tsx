@@ -8,11 +8,17 @@ export function ClassBar({ values, isTall }: { values: ArrayLike<number>; isTall
 	const { theme } = useApp();
 	let sum = 0;
 	for (let c = 0; c < N_CLASSES; c++) sum += values[c] ?? 0;
-	const label = CLASS_NAMES.map((name, c) => ((values[c] ?? 0) > 0 ? `${name} ${seconds(values[c])}` : "")).filter(Boolean).join(", ");
+	const label = CLASS_NAMES.map((name, c) => ((values[c] ?? 0) > 0 ? `${name} ${seconds(values[c])}` : ""))
+		.filter(Boolean)
+		.join(", ");
 	return (
 		<div class={isTall ? "class-bar tall" : "class-bar"} role="img" aria-label={label} title={label}>
 			{sum > 0 &&
-				CLASS_NAMES.map((_, c) => (values[c] > 0 ? <i style={{ width: `${(100 * values[c]) / sum}%`, background: css(classColour(c, theme)) }} /> : null))}
+				CLASS_NAMES.map((_, c) =>
+					values[c] > 0 ? (
+						<i style={{ width: `${(100 * values[c]) / sum}%`, background: css(classColour(c, theme)) }} />
+					) : null,
+				)}
 		</div>
 	);
 }
@@ -39,7 +45,15 @@ export function ClassLegend({ values, whole }: { values?: ArrayLike<number>; who
 }
 
 // A value with a bar behind it.
-export function Meter({ value, whole, children }: { value: number; whole: number; children: preact.ComponentChildren }) {
+export function Meter({
+	value,
+	whole,
+	children,
+}: {
+	value: number;
+	whole: number;
+	children: preact.ComponentChildren;
+}) {
 	const width = whole > 0 ? Math.min(100, Math.max(0, (100 * value) / whole)) : 0;
 	return (
 		<span class="meter">
@@ -54,7 +68,8 @@ export function Sparkline({ values, label }: { values: ArrayLike<number>; label:
 	for (let i = 0; i < values.length; i++) top = Math.max(top, values[i]);
 	if (!(top > 0)) return null;
 	const points: string[] = [];
-	for (let i = 0; i < values.length; i++) points.push(`${((i * 64) / (values.length - 1)).toFixed(1)},${(15 - (14 * values[i]) / top).toFixed(1)}`);
+	for (let i = 0; i < values.length; i++)
+		points.push(`${((i * 64) / (values.length - 1)).toFixed(1)},${(15 - (14 * values[i]) / top).toFixed(1)}`);
 	return (
 		<svg class="sparkline" viewBox="0 0 64 16" width="64" height="16" role="img" aria-label={label}>
 			<title>{label}</title>

@@ -41,10 +41,23 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 			if (keepsZoom) app.set({ zoom }, true);
 		},
 		onMenu: (node: number, x: number, y: number) => {
-			if (node > 0) app.openMenu({ x, y, title: nodeName(app.capture, data.tree, node, false), items: functionMenu(app, data.tree.fn[node]) });
+			if (node > 0)
+				app.openMenu({
+					x,
+					y,
+					title: nodeName(app.capture, data.tree, node, false),
+					items: functionMenu(app, data.tree.fn[node]),
+				});
 		},
 	};
-	const picture = () => ({ layout: data.layout, pixels: data.pixels, matches: data.matches?.mask ?? null, selected, hovered: -1, isUp });
+	const picture = () => ({
+		layout: data.layout,
+		pixels: data.pixels,
+		matches: data.matches?.mask ?? null,
+		selected,
+		hovered: -1,
+		isUp,
+	});
 	useEffect(() => {
 		if (!canvas.current) return undefined;
 		const made = new FlameChart(canvas.current, picture(), colours, events);
@@ -77,14 +90,24 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 		if (!made || !keepsZoom) return;
 		const now = made.zoom;
 		const then = app.state.zoom;
-		if (JSON.stringify(now?.map((v) => v.toFixed(7))) !== JSON.stringify(then?.map((v) => v.toFixed(7)))) made.zoom = then;
+		if (JSON.stringify(now?.map((v) => v.toFixed(7))) !== JSON.stringify(then?.map((v) => v.toFixed(7))))
+			made.zoom = then;
 	}, [app.state.zoom]);
 	const total = data.tree.total[0] ?? 0;
 	const described = `${label}: ${amount(total, app.metric.unit)} in ${data.tree.n - 1} frames${data.matches ? `, ${share(data.matches.share, 1)} match the search` : ""}. The same numbers are a table in Functions.`;
-	return <canvas class="chart" ref={canvas} tabIndex={0} role="img" aria-label={described} onKeyDown={(e) => {
-		if (!e.ctrlKey && !e.metaKey && !e.altKey && chart.current?.key(e)) {
-			e.preventDefault();
-			e.stopPropagation();
-		}
-	}} />;
+	return (
+		<canvas
+			class="chart"
+			ref={canvas}
+			tabIndex={0}
+			role="img"
+			aria-label={described}
+			onKeyDown={(e) => {
+				if (!e.ctrlKey && !e.metaKey && !e.altKey && chart.current?.key(e)) {
+					e.preventDefault();
+					e.stopPropagation();
+				}
+			}}
+		/>
+	);
 }

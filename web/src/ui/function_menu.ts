@@ -8,21 +8,55 @@ export function functionMenu(app: App, fn: number): MenuItem[] {
 	const { functions } = capture;
 	const module = functions.module[fn];
 	const items: MenuItem[] = [
-		{ label: "Focus on it", hint: "its calls as the whole", run: () => set({ view: "flame", mode: "left", focus: fn, zoom: null }) },
-		{ label: "Callers and callees", hint: "sandwich", run: () => set({ view: "flame", mode: "sandwich", fn, zoom: null }) },
-		{ label: "Hide it", hint: "its time goes to the caller", run: () => set({ hidden: [...new Set([...state.hidden, fn])], zoom: null }) },
-		{ label: "Filter in", hint: "only stacks with it", run: () => set({ steps: [...state.steps, { kind: "function", keep: true, id: fn }], zoom: null }) },
-		{ label: "Filter out", hint: "only stacks without it", run: () => set({ steps: [...state.steps, { kind: "function", keep: false, id: fn }], zoom: null }) },
+		{
+			label: "Focus on it",
+			hint: "its calls as the whole",
+			run: () => set({ view: "flame", mode: "left", focus: fn, zoom: null }),
+		},
+		{
+			label: "Callers and callees",
+			hint: "sandwich",
+			run: () => set({ view: "flame", mode: "sandwich", fn, zoom: null }),
+		},
+		{
+			label: "Hide it",
+			hint: "its time goes to the caller",
+			run: () => set({ hidden: [...new Set([...state.hidden, fn])], zoom: null }),
+		},
+		{
+			label: "Filter in",
+			hint: "only stacks with it",
+			run: () => set({ steps: [...state.steps, { kind: "function", keep: true, id: fn }], zoom: null }),
+		},
+		{
+			label: "Filter out",
+			hint: "only stacks without it",
+			run: () => set({ steps: [...state.steps, { kind: "function", keep: false, id: fn }], zoom: null }),
+		},
 	];
 	if (module)
 		items.push(
-			{ label: `Filter in ${moduleName(capture, fn)}`, hint: "by module", run: () => set({ steps: [...state.steps, { kind: "module", keep: true, id: module }], zoom: null }) },
-			{ label: `Filter out ${moduleName(capture, fn)}`, hint: "by module", run: () => set({ steps: [...state.steps, { kind: "module", keep: false, id: module }], zoom: null }) },
+			{
+				label: `Filter in ${moduleName(capture, fn)}`,
+				hint: "by module",
+				run: () => set({ steps: [...state.steps, { kind: "module", keep: true, id: module }], zoom: null }),
+			},
+			{
+				label: `Filter out ${moduleName(capture, fn)}`,
+				hint: "by module",
+				run: () => set({ steps: [...state.steps, { kind: "module", keep: false, id: module }], zoom: null }),
+			},
 		);
 	if (functions.file[fn] && (functions.kind[fn] === KIND_PYTHON || hasFile(app, functions.file[fn])))
-		items.push({ label: "Show source", run: () => set({ view: "source", file: functions.file[fn], line: functions.line[fn], fn }) });
+		items.push({
+			label: "Show source",
+			run: () => set({ view: "source", file: functions.file[fn], line: functions.line[fn], fn }),
+		});
 	items.push({ label: "Show in functions", run: () => set({ view: "functions", fn }) });
-	items.push({ label: "Copy name", run: () => void navigator.clipboard?.writeText(functionName(capture, fn)).catch(() => undefined) });
+	items.push({
+		label: "Copy name",
+		run: () => void navigator.clipboard?.writeText(functionName(capture, fn)).catch(() => undefined),
+	});
 	return items;
 }
 

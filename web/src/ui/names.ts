@@ -25,7 +25,9 @@ export function nodeName(capture: Capture, tree: Tree, node: number, isByLine: b
 	if (node === 0) return "all";
 	if (tree.module[node] >= 0) return `${capture.strings.get(tree.module[node]) || "libraries"} (library)`;
 	const name = functionName(capture, tree.fn[node]);
-	return isByLine && tree.line[node] > 0 && capture.functions.kind[tree.fn[node]] === KIND_PYTHON ? `${name}:${tree.line[node]}` : name;
+	return isByLine && tree.line[node] > 0 && capture.functions.kind[tree.fn[node]] === KIND_PYTHON
+		? `${name}:${tree.line[node]}`
+		: name;
 }
 
 export function threadName(capture: Capture, thread: number): string {
@@ -36,8 +38,8 @@ export function threadName(capture: Capture, thread: number): string {
 
 export function processName(capture: Capture, process: number): string {
 	if (process === NONE || process >= capture.processes.n) return "process";
-	const command = capture.strings.get(capture.processes.get("command", process));
-	return `${command ? shortPath(command.split(" ")[0]) + command.slice(command.split(" ")[0].length) : "process"} · pid ${capture.processes.get("pid", process)}`;
+	const [program = "", ...rest] = capture.strings.get(capture.processes.get("command", process)).split(" ");
+	return `pid ${capture.processes.get("pid", process)} · ${[program.split("/").pop(), ...rest].join(" ") || "no command"}`;
 }
 
 export function stepName(capture: Capture, step: Step): string {
@@ -53,4 +55,10 @@ export function stepName(capture: Capture, step: Step): string {
 		case "module":
 			return `${verb} ${capture.strings.get(step.id) || "?"}`;
 	}
+}
+
+export function zoneName(capture: Capture, zone: number): string {
+	const { zones } = capture;
+	if (!zones) return "";
+	return (zones.name[zone] ? capture.strings.get(zones.name[zone]) : "") || functionName(capture, zones.fn[zone]);
 }

@@ -35,7 +35,18 @@ export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string)
 	});
 }
 
-export function Table<Row>({ label, columns, rows, sort, onSort, keyOf, selected, onRow, onMenu, page = 200 }: Props<Row>) {
+export function Table<Row>({
+	label,
+	columns,
+	rows,
+	sort,
+	onSort,
+	keyOf,
+	selected,
+	onRow,
+	onMenu,
+	page = 200,
+}: Props<Row>) {
 	const [shown, setShown] = useState(page);
 	const sorted = useMemo(() => sortRows(rows, columns, sort), [rows, sort, columns.map((c) => c.id).join()]);
 	const by = sort.replace(/^-/, "");
@@ -45,10 +56,29 @@ export function Table<Row>({ label, columns, rows, sort, onSort, keyOf, selected
 				<thead>
 					<tr>
 						{columns.map((c) => (
-							<th scope="col" class={c.isNumber ? "number" : ""} aria-sort={c.id === by ? (sort.startsWith("-") ? "descending" : "ascending") : "none"}>
-								<button title={c.hint} onClick={() => onSort(c.id === by && sort.startsWith("-") === Boolean(c.isNumber) ? (c.isNumber ? c.id : `-${c.id}`) : c.isNumber ? `-${c.id}` : c.id)}>
+							<th
+								scope="col"
+								class={c.isNumber ? "number" : ""}
+								aria-sort={c.id === by ? (sort.startsWith("-") ? "descending" : "ascending") : "none"}
+							>
+								<button
+									title={c.hint}
+									onClick={() =>
+										onSort(
+											c.id === by && sort.startsWith("-") === Boolean(c.isNumber)
+												? c.isNumber
+													? c.id
+													: `-${c.id}`
+												: c.isNumber
+													? `-${c.id}`
+													: c.id,
+										)
+									}
+								>
 									{c.title}
-									<span class="arrow" aria-hidden="true">{c.id === by ? (sort.startsWith("-") ? "▾" : "▴") : ""}</span>
+									<span class="arrow" aria-hidden="true">
+										{c.id === by ? (sort.startsWith("-") ? "▾" : "▴") : ""}
+									</span>
 								</button>
 							</th>
 						))}

@@ -1,5 +1,6 @@
 // Flame graph: left heavy, in the order of time, or a sandwich of one function's callers and callees.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { FLAG_PLUMBING } from "../data/capture";
 import type { App } from "../ui/app_context";
 import { useApp } from "../ui/app_context";
 import { amount, share } from "../data/format";
@@ -14,7 +15,17 @@ import type { Colour, Mode } from "../state/state";
 
 const MODE_NAMES: Record<Mode, string> = { time: "Time order", left: "Left heavy", sandwich: "Sandwich" };
 
-function Toggle({ label, hint, isOn, onChange }: { label: string; hint: string; isOn: boolean; onChange: (on: boolean) => void }) {
+function Toggle({
+	label,
+	hint,
+	isOn,
+	onChange,
+}: {
+	label: string;
+	hint: string;
+	isOn: boolean;
+	onChange: (on: boolean) => void;
+}) {
 	return (
 		<label class="toggle" title={hint}>
 			<input type="checkbox" checked={isOn} onChange={(e) => onChange(e.currentTarget.checked)} /> {label}
@@ -25,18 +36,28 @@ function Toggle({ label, hint, isOn, onChange }: { label: string; hint: string; 
 function Controls({ app, matches }: { app: App; matches: FlameData["matches"] }) {
 	const { state, set, capture } = app;
 	const hasTime = capture.samples !== null && !app.metric.column;
+	const hasPlumbing = useMemo(() => capture.functions.flags.some((f) => (f & FLAG_PLUMBING) !== 0), [capture]);
 	return (
 		<div class="controls" role="toolbar" aria-label="Flame graph">
 			<div class="segments" role="group" aria-label="Order">
 				{(["time", "left", "sandwich"] as const).map((mode, i) => (
-					<button aria-pressed={state.mode === mode} disabled={mode === "time" && !hasTime} title={`${MODE_NAMES[mode]} (${i + 1})`} onClick={() => set({ mode, zoom: null })}>
+					<button
+						aria-pressed={state.mode === mode}
+						disabled={mode === "time" && !hasTime}
+						title={`${MODE_NAMES[mode]} (${i + 1})`}
+						onClick={() => set({ mode, zoom: null })}
+					>
 						{MODE_NAMES[mode]}
 					</button>
 				))}
 			</div>
 			<div class="segments" role="group" aria-label="Direction">
-				<button aria-pressed={!state.up} title="Root at the top" onClick={() => set({ up: false })}>Icicle</button>
-				<button aria-pressed={state.up} title="Root at the bottom" onClick={() => set({ up: true })}>Flame</button>
+				<button aria-pressed={!state.up} title="Root at the top" onClick={() => set({ up: false })}>
+					Icicle
+				</button>
+				<button aria-pressed={state.up} title="Root at the bottom" onClick={() => set({ up: true })}>
+					Flame
+				</button>
 			</div>
 			<label class="field">
 				Colour{" "}
@@ -46,11 +67,38 @@ function Controls({ app, matches }: { app: App; matches: FlameData["matches"] })
 					{app.hasDiff && <option value="change">by change</option>}
 				</select>
 			</label>
-			<Toggle label="Only my code" hint="Libraries and native code give their time to the line of yours that called them" isOn={state.mine} onChange={(mine) => set({ mine, zoom: null })} />
-			<Toggle label="Fold libraries" hint="Each library is one frame" isOn={state.fold} onChange={(fold) => set({ fold, zoom: null })} />
-			<Toggle label="Collapse recursion" hint="A function that calls itself is one frame (r)" isOn={state.recursion} onChange={(recursion) => set({ recursion, zoom: null })} />
-			<Toggle label="Lines" hint="A frame for each line that calls, not each function" isOn={state.byLine} onChange={(byLine) => set({ byLine, zoom: null })} />
-			<Toggle label="Interpreter" hint="Show the interpreter's own frames" isOn={state.plumbing} onChange={(plumbing) => set({ plumbing, zoom: null })} />
+			<Toggle
+				label="Only my code"
+				hint="Libraries and native code give their time to the line of yours that called them"
+				isOn={state.mine}
+				onChange={(mine) => set({ mine, zoom: null })}
+			/>
+			<Toggle
+				label="Fold libraries"
+				hint="Each library is one frame"
+				isOn={state.fold}
+				onChange={(fold) => set({ fold, zoom: null })}
+			/>
+			<Toggle
+				label="Collapse recursion"
+				hint="A function that calls itself is one frame (r)"
+				isOn={state.recursion}
+				onChange={(recursion) => set({ recursion, zoom: null })}
+			/>
+			<Toggle
+				label="Lines"
+				hint="A frame for each line that calls, not each function"
+				isOn={state.byLine}
+				onChange={(byLine) => set({ byLine, zoom: null })}
+			/>
+			{hasPlumbing && (
+				<Toggle
+					label="Interpreter"
+					hint="Show the interpreter's own frames"
+					isOn={state.plumbing}
+					onChange={(plumbing) => set({ plumbing, zoom: null })}
+				/>
+			)}
 			{matches && (
 				<span class="found" role="status">
 					{share(matches.share, 1)} in {matches.count} frames match
@@ -73,15 +121,27 @@ function Notes({ app, data }: { app: App; data: FlameData }) {
 							focus: {functionName(capture, state.focus)} <b aria-hidden="true">×</b>
 						</button>
 					)}
-					{state.hidden.filter((f) => f < capture.functions.n).map((f) => (
-						<button class="chip" onClick={() => set({ hidden: state.hidden.filter((h) => h !== f), zoom: null })} title="Show it again">
-							hidden: {functionName(capture, f)} <b aria-hidden="true">×</b>
-						</button>
-					))}
+					{state.hidden
+						.filter((f) => f < capture.functions.n)
+						.map((f) => (
+							<button
+								class="chip"
+								onClick={() => set({ hidden: state.hidden.filter((h) => h !== f), zoom: null })}
+								title="Show it again"
+							>
+								hidden: {functionName(capture, f)} <b aria-hidden="true">×</b>
+							</button>
+						))}
 				</div>
 			)}
-			{(limits?.nodes_left_out ?? 0) > 0 && <p class="note">{limits?.nodes_left_out} of the lightest frames are folded into their callers; every total is whole.</p>}
-			{data.layout.leftOut > 0 && <p class="note">{data.layout.leftOut} short frames did not fit; limit the range in the timeline to see them.</p>}
+			{(limits?.nodes_left_out ?? 0) > 0 && (
+				<p class="note">
+					{limits?.nodes_left_out} of the lightest frames are folded into their callers; every total is whole.
+				</p>
+			)}
+			{data.layout.leftOut > 0 && (
+				<p class="note">{data.layout.leftOut} short frames did not fit; limit the range in the timeline to see them.</p>
+			)}
 		</>
 	);
 }
@@ -92,7 +152,8 @@ function Details({ app, data, node }: { app: App; data: FlameData; node: number 
 	if (node < 0 || node >= tree.n) {
 		return (
 			<div class="details empty">
-				Hover for numbers, click to keep a frame, double-click to zoom, right-click for what can be done with it. Wheel scrolls, Ctrl-wheel zooms, <kbd>0</kbd> shows all, <kbd>?</kbd> lists the keys.
+				Hover for numbers, click to keep a frame, double-click to zoom, right-click for what can be done with it. Wheel
+				scrolls, Ctrl-wheel zooms, <kbd>0</kbd> shows all, <kbd>?</kbd> lists the keys.
 			</div>
 		);
 	}
@@ -108,24 +169,72 @@ function Details({ app, data, node }: { app: App; data: FlameData; node: number 
 					<span>
 						{" "}
 						{functionPlace(capture, fn)}
-						{tree.line[node] > 0 && capture.functions.kind[fn] === 1 ? `, at line ${tree.line[node]}` : ""} <small>{moduleName(capture, fn)}</small>
+						{tree.line[node] > 0 && capture.functions.kind[fn] === 1 ? `, at line ${tree.line[node]}` : ""}{" "}
+						<small>{moduleName(capture, fn)}</small>
 					</span>
 				)}
 			</div>
 			<dl>
-				<div><dt>Total</dt><dd>{amount(total, metric.unit)} <small>{share(total, whole)}</small></dd></div>
-				<div><dt>Self</dt><dd>{amount(Math.max(0, tree.self[node]), metric.unit)} <small>{share(Math.max(0, tree.self[node]), whole)}</small></dd></div>
+				<div>
+					<dt>Total</dt>
+					<dd>
+						{amount(total, metric.unit)} <small>{share(total, whole)}</small>
+					</dd>
+				</div>
+				<div>
+					<dt>Self</dt>
+					<dd>
+						{amount(Math.max(0, tree.self[node]), metric.unit)}{" "}
+						<small>{share(Math.max(0, tree.self[node]), whole)}</small>
+					</dd>
+				</div>
 				{base !== undefined && (
-					<div><dt>Before</dt><dd>{amount(base, metric.unit)} <small>{total >= base ? "+" : "−"}{amount(Math.abs(total - base), metric.unit)}</small></dd></div>
+					<div>
+						<dt>Before</dt>
+						<dd>
+							{amount(base, metric.unit)}{" "}
+							<small>
+								{total >= base ? "+" : "−"}
+								{amount(Math.abs(total - base), metric.unit)}
+							</small>
+						</dd>
+					</div>
 				)}
 			</dl>
 			{node > 0 && (
 				<div class="actions">
-					<button onClick={() => set({ focus: fn, zoom: null, mode: app.state.mode === "time" ? "time" : "left" })}>Focus</button>
+					<button onClick={() => set({ focus: fn, zoom: null, mode: app.state.mode === "time" ? "time" : "left" })}>
+						Focus
+					</button>
 					<button onClick={() => set({ mode: "sandwich", fn, zoom: null })}>Callers</button>
 					<button onClick={() => set({ hidden: [...new Set([...app.state.hidden, fn])], zoom: null })}>Hide</button>
-					{capture.functions.kind[fn] === 1 && <button onClick={() => set({ view: "source", file: capture.functions.file[fn], line: tree.line[node] || capture.functions.line[fn], fn })}>Source</button>}
-					<button aria-haspopup="menu" onClick={(e) => app.openMenu({ x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) })}>More…</button>
+					{capture.functions.kind[fn] === 1 && (
+						<button
+							onClick={() =>
+								set({
+									view: "source",
+									file: capture.functions.file[fn],
+									line: tree.line[node] || capture.functions.line[fn],
+									fn,
+								})
+							}
+						>
+							Source
+						</button>
+					)}
+					<button
+						aria-haspopup="menu"
+						onClick={(e) =>
+							app.openMenu({
+								x: e.clientX,
+								y: e.clientY,
+								title: functionName(capture, fn),
+								items: functionMenu(app, fn),
+							})
+						}
+					>
+						More…
+					</button>
 				</div>
 			)}
 		</div>
@@ -153,7 +262,8 @@ function Single({ app }: { app: App }) {
 			for (let i = 0; i < nodes.length && hits.length < 5000; i++) if (mask[nodes[i]]) hits.push(nodes[i]);
 			if (hits.length === 0) return;
 			const at = hits.indexOf(selected);
-			const next = hits[(at + ((e as CustomEvent<number>).detail > 0 ? 1 : hits.length - (at < 0 ? 0 : 1))) % hits.length];
+			const next =
+				hits[(at + ((e as CustomEvent<number>).detail > 0 ? 1 : hits.length - (at < 0 ? 0 : 1))) % hits.length];
 			setSelected(next);
 			chart.current?.zoomToNode(next);
 		};
@@ -171,9 +281,16 @@ function Single({ app }: { app: App }) {
 			<Controls app={app} matches={data.matches} />
 			<Notes app={app} data={data} />
 			{state.colour === "class" && <ClassLegend />}
+			{data.tree.base && (
+				<p class="note">
+					Orange takes more than before, blue less, grey the same. A frame is as wide as the larger of the two, so that
+					what is gone shows.
+				</p>
+			)}
 			{isTimed && (
 				<p class="note">
-					{threadName(capture, busiestThread(app))}, {data.layout.from.toFixed(2)} s to {data.layout.to.toFixed(2)} s. <kbd>n</kbd> and <kbd>p</kbd> go to the next and previous thread.
+					{threadName(capture, busiestThread(app))}, {data.layout.from.toFixed(2)} s to {data.layout.to.toFixed(2)} s.{" "}
+					<kbd>n</kbd> and <kbd>p</kbd> go to the next and previous thread.
 				</p>
 			)}
 			{data.tree.total[0] > 0 || data.tree.base ? (
@@ -189,7 +306,8 @@ function Single({ app }: { app: App }) {
 				/>
 			) : (
 				<p class="nothing">
-					Nothing of {app.metric.label.toLowerCase()} is left by the filter. <button onClick={() => set({ steps: [], focus: -1, hidden: [], thread: -1 })}>Show everything</button>
+					Nothing of {app.metric.label.toLowerCase()} is left by the filter.{" "}
+					<button onClick={() => set({ steps: [], focus: -1, hidden: [], thread: -1 })}>Show everything</button>
 				</p>
 			)}
 			<Details app={app} data={data} node={hovered >= 0 ? hovered : current} />
@@ -212,11 +330,25 @@ function SandwichCharts({ app, fn }: { app: App; fn: number }) {
 		<div class="sandwich-charts">
 			<div class="half">
 				<h3>Callers</h3>
-				<FlameCanvas data={callers} label="Callers" isUp={true} selected={-1} onSelect={go(callers)} onHover={pick(callers)} />
+				<FlameCanvas
+					data={callers}
+					label="Callers"
+					isUp={true}
+					selected={-1}
+					onSelect={go(callers)}
+					onHover={pick(callers)}
+				/>
 			</div>
 			<div class="half">
 				<h3>Callees</h3>
-				<FlameCanvas data={callees} label="Callees" isUp={false} selected={-1} onSelect={go(callees)} onHover={pick(callees)} />
+				<FlameCanvas
+					data={callees}
+					label="Callees"
+					isUp={false}
+					selected={-1}
+					onSelect={go(callees)}
+					onHover={pick(callees)}
+				/>
 			</div>
 			<Details app={app} data={current?.which ?? callees} node={current?.node ?? 1} />
 		</div>
@@ -233,7 +365,11 @@ function Sandwich({ app }: { app: App }) {
 				<div class="sandwich-list">
 					<FunctionList isNarrow />
 				</div>
-				{fn >= 0 ? <SandwichCharts app={app} fn={fn} /> : <p class="nothing">Choose a function to see who calls it and what it calls.</p>}
+				{fn >= 0 ? (
+					<SandwichCharts app={app} fn={fn} />
+				) : (
+					<p class="nothing">Choose a function to see who calls it and what it calls.</p>
+				)}
 			</div>
 		</>
 	);
@@ -241,5 +377,9 @@ function Sandwich({ app }: { app: App }) {
 
 export function FlameView() {
 	const app = useApp();
-	return <section class="view flame" aria-label="Flame graph">{app.state.mode === "sandwich" ? <Sandwich app={app} /> : <Single app={app} />}</section>;
+	return (
+		<section class="view flame" aria-label="Flame graph">
+			{app.state.mode === "sandwich" ? <Sandwich app={app} /> : <Single app={app} />}
+		</section>
+	);
 }

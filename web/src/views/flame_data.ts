@@ -30,7 +30,10 @@ export function optionsOf(app: App): TreeOptions {
 }
 
 export function useSelf(app: App): Float64Array {
-	return useMemo(() => selfWeights(app.capture, app.metric, app.steps), [app.capture, app.metric.id, JSON.stringify(app.steps)]);
+	return useMemo(
+		() => selfWeights(app.capture, app.metric, app.steps),
+		[app.capture, app.metric.id, JSON.stringify(app.steps)],
+	);
 }
 
 export function busiestThread(app: App): number {
@@ -49,7 +52,8 @@ export function usePixels(app: App, tree: Tree): Uint32Array {
 	const colour = state.colour === "change" && !tree.base ? "module" : state.colour;
 	return useMemo(() => {
 		if (colour === "change") return changePixels(tree, theme);
-		if (colour === "class" && tree.of.length > 0) return classPixels(dominantClasses(capture, tree, steps, metric.classes), theme);
+		if (colour === "class" && tree.of.length > 0)
+			return classPixels(dominantClasses(capture, tree, steps, metric.classes), theme);
 		return modulePixels(capture, tree, theme);
 	}, [tree, colour, theme]);
 }

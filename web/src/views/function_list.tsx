@@ -61,7 +61,10 @@ export function useFunctionRows(app: App): FunctionTable {
 				self,
 				total,
 				plusMinus: isExact && r >= 0 ? t.get("plus_minus_s", r) : 0,
-				classes: isExact && r >= 0 ? [t.get("python_s", r), t.get("native_s", r), t.get("system_s", r), 0, 0, t.get("wait_s", r)] : null,
+				classes:
+					isExact && r >= 0
+						? [t.get("python_s", r), t.get("native_s", r), t.get("system_s", r), 0, 0, t.get("wait_s", r)]
+						: null,
 				alloc: r >= 0 ? t.get("alloc_bytes", r) : 0,
 				peak: r >= 0 ? t.get("peak_bytes", r) : 0,
 				calls,
@@ -90,7 +93,12 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 	}, [capture, state.search]);
 	const rows = useMemo(() => {
 		const { flags, kind } = capture.functions;
-		return table.rows.filter((r) => (!hits || hits[r.fn]) && (state.plumbing || !(flags[r.fn] & FLAG_PLUMBING) || hits) && (!state.mine || (kind[r.fn] === KIND_PYTHON && !(flags[r.fn] & 1))));
+		return table.rows.filter(
+			(r) =>
+				(!hits || hits[r.fn]) &&
+				(state.plumbing || !(flags[r.fn] & FLAG_PLUMBING) || hits) &&
+				(!state.mine || (kind[r.fn] === KIND_PYTHON && !(flags[r.fn] & 1))),
+		);
 	}, [table, hits, state.plumbing, state.mine]);
 	const { unit } = metric;
 	const columns: Column<FunctionRow>[] = [
@@ -99,29 +107,98 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 			title: "Function",
 			value: (r) => functionName(capture, r.fn),
 			cell: (r) => (
-				<span class={`function kind-${capture.functions.kind[r.fn] === KIND_ERROR ? "error" : capture.functions.kind[r.fn] === KIND_PYTHON ? "python" : "native"}`}>
+				<span
+					class={`function kind-${capture.functions.kind[r.fn] === KIND_ERROR ? "error" : capture.functions.kind[r.fn] === KIND_PYTHON ? "python" : "native"}`}
+				>
 					<b>{functionName(capture, r.fn)}</b> <small>{functionPlace(capture, r.fn)}</small>
 				</span>
 			),
 		},
-		{ id: "self", title: "Self", hint: `${metric.label} that ends in the function itself`, isNumber: true, value: (r) => r.self, cell: (r) => <Meter value={r.self} whole={table.all}>{amount(r.self, unit)}{!isNarrow && <small>{share(r.self, table.all)}</small>}</Meter> },
-		{ id: "total", title: "Total", hint: "with all that it calls; each function once per stack", isNumber: true, value: (r) => r.total, cell: (r) => <Meter value={r.total} whole={table.all}>{amount(r.total, unit)}{!isNarrow && <small>{share(r.total, table.all)}</small>}</Meter> },
+		{
+			id: "self",
+			title: "Self",
+			hint: `${metric.label} that ends in the function itself`,
+			isNumber: true,
+			value: (r) => r.self,
+			cell: (r) => (
+				<Meter value={r.self} whole={table.all}>
+					{amount(r.self, unit)}
+					{!isNarrow && <small>{share(r.self, table.all)}</small>}
+				</Meter>
+			),
+		},
+		{
+			id: "total",
+			title: "Total",
+			hint: "with all that it calls; each function once per stack",
+			isNumber: true,
+			value: (r) => r.total,
+			cell: (r) => (
+				<Meter value={r.total} whole={table.all}>
+					{amount(r.total, unit)}
+					{!isNarrow && <small>{share(r.total, table.all)}</small>}
+				</Meter>
+			),
+		},
 	];
 	if (!isNarrow) {
 		if (table.hasPlusMinus) {
-			columns.push({ id: "pm", title: "±", hint: "95 in 100 runs lie within this much of the self time", isNumber: true, value: (r) => r.plusMinus, cell: (r) => seconds(r.plusMinus) });
-			columns.push({ id: "kind", title: "Kind of time", hint: "Python, native, system, waiting", value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1), cell: (r) => r.classes && <ClassBar values={r.classes} /> });
+			columns.push({
+				id: "pm",
+				title: "±",
+				hint: "95 in 100 runs lie within this much of the self time",
+				isNumber: true,
+				value: (r) => r.plusMinus,
+				cell: (r) => seconds(r.plusMinus),
+			});
+			columns.push({
+				id: "kind",
+				title: "Kind of time",
+				hint: "Python, native, system, waiting",
+				value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
+				cell: (r) => r.classes && <ClassBar values={r.classes} />,
+			});
 		}
 		if (table.hasCalls)
 			columns.push(
-				{ id: "calls", title: "Calls", isNumber: true, value: (r) => r.calls, cell: (r) => (r.calls ? count(r.calls) : "") },
-				{ id: "mean", title: "Mean", isNumber: true, value: (r) => r.mean, cell: (r) => (r.calls ? seconds(r.mean) : "") },
-				{ id: "min", title: "Fastest", isNumber: true, value: (r) => r.min, cell: (r) => (r.calls ? seconds(r.min) : "") },
-				{ id: "max", title: "Slowest", isNumber: true, value: (r) => r.max, cell: (r) => (r.calls ? seconds(r.max) : "") },
+				{
+					id: "calls",
+					title: "Calls",
+					isNumber: true,
+					value: (r) => r.calls,
+					cell: (r) => (r.calls ? count(r.calls) : ""),
+				},
+				{
+					id: "mean",
+					title: "Mean",
+					isNumber: true,
+					value: (r) => r.mean,
+					cell: (r) => (r.calls ? seconds(r.mean) : ""),
+				},
+				{
+					id: "min",
+					title: "Fastest",
+					isNumber: true,
+					value: (r) => r.min,
+					cell: (r) => (r.calls ? seconds(r.min) : ""),
+				},
+				{
+					id: "max",
+					title: "Slowest",
+					isNumber: true,
+					value: (r) => r.max,
+					cell: (r) => (r.calls ? seconds(r.max) : ""),
+				},
 			);
 		if (table.hasMemory)
 			columns.push(
-				{ id: "alloc", title: "Allocated", isNumber: true, value: (r) => r.alloc, cell: (r) => (r.alloc ? bytes(r.alloc) : "") },
+				{
+					id: "alloc",
+					title: "Allocated",
+					isNumber: true,
+					value: (r) => r.alloc,
+					cell: (r) => (r.alloc ? bytes(r.alloc) : ""),
+				},
 				{ id: "peak", title: "Peak", isNumber: true, value: (r) => r.peak, cell: (r) => (r.peak ? bytes(r.peak) : "") },
 			);
 		columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });

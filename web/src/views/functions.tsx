@@ -23,10 +23,14 @@ function Neighbours({ title, rows, whole }: { title: string; rows: { fn: number;
 						{rows.slice(0, 40).map((r) => (
 							<tr>
 								<td>
-									<button class="link" onClick={() => set({ fn: r.fn })}>{functionName(capture, r.fn)}</button>
+									<button class="link" onClick={() => set({ fn: r.fn })}>
+										{functionName(capture, r.fn)}
+									</button>
 								</td>
 								<td class="number">
-									<Meter value={r.weight} whole={whole}>{amount(r.weight, metric.unit)}</Meter>
+									<Meter value={r.weight} whole={whole}>
+										{amount(r.weight, metric.unit)}
+									</Meter>
 								</td>
 							</tr>
 						))}
@@ -43,8 +47,12 @@ function Chosen({ fn }: { fn: number }) {
 	const edges = useMemo(() => edgesOf(capture, metric, steps), [capture, metric.id, JSON.stringify(steps)]);
 	const table = useFunctionRows(app);
 	const row = table.rows.find((r) => r.fn === fn);
-	const callers = edges.filter((e) => e.callee === fn && e.caller !== fn).map((e) => ({ fn: e.caller, weight: e.weight }));
-	const callees = edges.filter((e) => e.caller === fn && e.callee !== fn).map((e) => ({ fn: e.callee, weight: e.weight }));
+	const callers = edges
+		.filter((e) => e.callee === fn && e.caller !== fn)
+		.map((e) => ({ fn: e.caller, weight: e.weight }));
+	const callees = edges
+		.filter((e) => e.caller === fn && e.callee !== fn)
+		.map((e) => ({ fn: e.callee, weight: e.weight }));
 	const whole = row?.total ?? 0;
 	return (
 		<aside class="chosen" aria-label="Chosen function">
@@ -54,15 +62,38 @@ function Chosen({ fn }: { fn: number }) {
 			</p>
 			{row && (
 				<dl class="facts">
-					<div><dt>Self</dt><dd>{amount(row.self, metric.unit)} <small>{share(row.self, table.all)}</small></dd></div>
-					<div><dt>Total</dt><dd>{amount(row.total, metric.unit)} <small>{share(row.total, table.all)}</small></dd></div>
+					<div>
+						<dt>Self</dt>
+						<dd>
+							{amount(row.self, metric.unit)} <small>{share(row.self, table.all)}</small>
+						</dd>
+					</div>
+					<div>
+						<dt>Total</dt>
+						<dd>
+							{amount(row.total, metric.unit)} <small>{share(row.total, table.all)}</small>
+						</dd>
+					</div>
 				</dl>
 			)}
 			<div class="actions">
 				<button onClick={() => set({ view: "flame", mode: "sandwich", zoom: null })}>Sandwich</button>
 				<button onClick={() => set({ view: "flame", mode: "left", focus: fn, zoom: null })}>Focus</button>
-				{capture.functions.kind[fn] === KIND_PYTHON && <button onClick={() => set({ view: "source", file: capture.functions.file[fn], line: capture.functions.line[fn] })}>Source</button>}
-				<button aria-haspopup="menu" onClick={(e) => app.openMenu({ x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) })}>More…</button>
+				{capture.functions.kind[fn] === KIND_PYTHON && (
+					<button
+						onClick={() => set({ view: "source", file: capture.functions.file[fn], line: capture.functions.line[fn] })}
+					>
+						Source
+					</button>
+				)}
+				<button
+					aria-haspopup="menu"
+					onClick={(e) =>
+						app.openMenu({ x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) })
+					}
+				>
+					More…
+				</button>
 			</div>
 			<CallHistogram fn={fn} />
 			<Neighbours title="Called by" rows={callers} whole={whole} />

@@ -28,14 +28,34 @@ function useGraph(app: App) {
 		const { flags, kind } = capture.functions;
 		const least = (state.prune / 100) * sums.all;
 		const chosen: number[] = [];
-		for (let f = 0; f < capture.functions.n; f++) if (sums.total[f] > 0 && sums.total[f] >= least && !(flags[f] & FLAG_PLUMBING) && kind[f] !== KIND_THREAD && (!state.mine || (kind[f] === 1 && !(flags[f] & 1)))) chosen.push(f);
+		for (let f = 0; f < capture.functions.n; f++)
+			if (
+				sums.total[f] > 0 &&
+				sums.total[f] >= least &&
+				!(flags[f] & FLAG_PLUMBING) &&
+				kind[f] !== KIND_THREAD &&
+				(!state.mine || (kind[f] === 1 && !(flags[f] & 1)))
+			)
+				chosen.push(f);
 		chosen.sort((a, b) => sums.total[b] - sums.total[a]);
 		const kept = new Set(chosen.slice(0, MAX_BOXES));
 		const edges = edgesOf(capture, metric, steps)
 			.filter((e) => kept.has(e.caller) && kept.has(e.callee) && e.weight >= (EDGE_SHARE / 100) * sums.all)
 			.map((e) => ({ from: e.caller, to: e.callee, weight: e.weight }));
-		const sizes = [...kept].map((id) => ({ id, width: Math.min(260, Math.max(110, Math.max(functionName(capture, id).length, functionPlace(capture, id).length * 0.85) * 7 + 18)), height: 52 }));
-		return { drawing: layered(sizes, edges), sums, loops: edges.filter((e) => e.from === e.to), leftOut: chosen.length - kept.size };
+		const sizes = [...kept].map((id) => ({
+			id,
+			width: Math.min(
+				260,
+				Math.max(110, Math.max(functionName(capture, id).length, functionPlace(capture, id).length * 0.85) * 7 + 18),
+			),
+			height: 52,
+		}));
+		return {
+			drawing: layered(sizes, edges),
+			sums,
+			loops: edges.filter((e) => e.from === e.to),
+			leftOut: chosen.length - kept.size,
+		};
 	}, [capture, metric.id, JSON.stringify(steps), state.prune, state.mine]);
 }
 
@@ -65,7 +85,8 @@ function exportSvg(svg: SVGSVGElement, width: number, height: number): void {
 	copy.setAttribute("width", String(Math.ceil(width + 40)));
 	copy.setAttribute("height", String(Math.ceil(height + 40)));
 	const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
-	style.textContent = "text{font:12px sans-serif;fill:#16202b}text.small{font-size:10.5px;fill:#4d5a67}path{fill:none;stroke:#6b7783}rect{stroke:#6b7783}";
+	style.textContent =
+		"text{font:12px sans-serif;fill:#16202b}text.small{font-size:10.5px;fill:#4d5a67}path{fill:none;stroke:#6b7783}rect{stroke:#6b7783}";
 	copy.insertBefore(style, copy.firstChild);
 	const text = new XMLSerializer().serializeToString(copy);
 	const link = document.createElement("a");
@@ -93,27 +114,57 @@ function Graph({ app }: { app: App }) {
 		if (fit >= LEAST_SCALE) return setOpening(fit > 1.2 ? centred(whole, size.width / 1.2, size.height / 1.2) : null);
 		const top = drawing.boxes.reduce((best, b) => (sums.total[b.id] > sums.total[best.id] ? b : best));
 		const [w, h] = [size.width / LEAST_SCALE, size.height / LEAST_SCALE];
-		setOpening({ x: Math.max(whole.x, Math.min(top.x - w / 2, whole.x + whole.w - w)), y: Math.max(whole.y, top.y - 60), w, h });
+		setOpening({
+			x: Math.max(whole.x, Math.min(top.x - w / 2, whole.x + whole.w - w)),
+			y: Math.max(whole.y, top.y - 60),
+			w,
+			h,
+		});
 	}, [drawing]);
-	const scaled = (factor: number, cx = box.x + box.w / 2, cy = box.y + box.h / 2) => setView({ x: cx - (cx - box.x) * factor, y: cy - (cy - box.y) * factor, w: box.w * factor, h: box.h * factor });
+	const scaled = (factor: number, cx = box.x + box.w / 2, cy = box.y + box.h / 2) =>
+		setView({ x: cx - (cx - box.x) * factor, y: cy - (cy - box.y) * factor, w: box.w * factor, h: box.h * factor });
 	return (
 		<>
 			<div class="controls">
 				<DrawingSwitch app={app} />
 				<label class="field">
 					Leave out functions below{" "}
-					<select value={state.prune} onChange={(e) => { set({ prune: Number(e.currentTarget.value) }); }}>
-						{[0, 0.1, 0.5, 1, 2, 5, 10].map((p) => <option value={p}>{p}%</option>)}
+					<select
+						value={state.prune}
+						onChange={(e) => {
+							set({ prune: Number(e.currentTarget.value) });
+						}}
+					>
+						{[0, 0.1, 0.5, 1, 2, 5, 10].map((p) => (
+							<option value={p}>{p}%</option>
+						))}
 					</select>
 				</label>
-				<label class="toggle"><input type="checkbox" checked={state.mine} onChange={(e) => { set({ mine: e.currentTarget.checked }); }} /> Only my code</label>
-				<button onClick={() => scaled(0.75)} aria-label="Zoom in">+</button>
-				<button onClick={() => scaled(1.33)} aria-label="Zoom out">−</button>
+				<label class="toggle">
+					<input
+						type="checkbox"
+						checked={state.mine}
+						onChange={(e) => {
+							set({ mine: e.currentTarget.checked });
+						}}
+					/>{" "}
+					Only my code
+				</label>
+				<button onClick={() => scaled(0.75)} aria-label="Zoom in">
+					+
+				</button>
+				<button onClick={() => scaled(1.33)} aria-label="Zoom out">
+					−
+				</button>
 				<button onClick={() => setView(whole)}>Fit</button>
-				<button onClick={() => svg.current && exportSvg(svg.current, drawing.width, drawing.height)}>Save as SVG</button>
+				<button onClick={() => svg.current && exportSvg(svg.current, drawing.width, drawing.height)}>
+					Save as SVG
+				</button>
 				{leftOut > 0 && <span class="faint">{leftOut} lighter functions left out</span>}
 			</div>
-			{drawing.boxes.length === 0 ? <p class="nothing">No function is above that share.</p> : (
+			{drawing.boxes.length === 0 ? (
+				<p class="nothing">No function is above that share.</p>
+			) : (
 				<svg
 					ref={svg}
 					class="graph"
@@ -138,14 +189,32 @@ function Graph({ app }: { app: App }) {
 						const r = e.currentTarget.getBoundingClientRect();
 						const scale = Math.max(d.view.w / r.width, d.view.h / r.height);
 						if (Math.abs(e.clientX - d.x) + Math.abs(e.clientY - d.y) > 4) d.moved = true;
-						if (d.moved) setView({ ...d.view, x: d.view.x - (e.clientX - d.x) * scale, y: d.view.y - (e.clientY - d.y) * scale });
+						if (d.moved)
+							setView({ ...d.view, x: d.view.x - (e.clientX - d.x) * scale, y: d.view.y - (e.clientY - d.y) * scale });
 					}}
 				>
 					<defs>
-						<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto-start-reverse" markerUnits="userSpaceOnUse"><path d="M0,0L8,4L0,8z" class="arrow-head" /></marker>
+						<marker
+							id="tip"
+							viewBox="0 0 8 8"
+							refX="7"
+							refY="4"
+							markerWidth="7"
+							markerHeight="7"
+							orient="auto-start-reverse"
+							markerUnits="userSpaceOnUse"
+						>
+							<path d="M0,0L8,4L0,8z" class="arrow-head" />
+						</marker>
 					</defs>
 					{drawing.lines.map((l) => (
-						<path d={path(l)} class={l.isBack ? "edge back" : "edge"} fill="none" stroke-width={(0.8 + 5 * Math.sqrt(l.weight / (sums.all || 1))).toFixed(2)} marker-end="url(#tip)">
+						<path
+							d={path(l)}
+							class={l.isBack ? "edge back" : "edge"}
+							fill="none"
+							stroke-width={(0.8 + 5 * Math.sqrt(l.weight / (sums.all || 1))).toFixed(2)}
+							marker-end="url(#tip)"
+						>
 							<title>{`${functionName(capture, l.from)} → ${functionName(capture, l.to)}: ${amount(l.weight, metric.unit)} ${share(l.weight, sums.all)}`}</title>
 						</path>
 					))}
@@ -157,14 +226,33 @@ function Graph({ app }: { app: App }) {
 							onDblClick={() => set({ view: "functions", fn: b.id })}
 							onContextMenu={(e) => {
 								e.preventDefault();
-								app.openMenu({ x: e.clientX, y: e.clientY, title: functionName(capture, b.id), items: functionMenu(app, b.id) });
+								app.openMenu({
+									x: e.clientX,
+									y: e.clientY,
+									title: functionName(capture, b.id),
+									items: functionMenu(app, b.id),
+								});
 							}}
 						>
 							<title>{`${functionName(capture, b.id)} ${functionPlace(capture, b.id)}`}</title>
-							<rect width={b.width} height={b.height} rx="5" fill={css(heat(sums.total[b.id] / (sums.all || 1), theme))} />
-							<text x={b.width / 2} y="16" text-anchor="middle">{clip(functionName(capture, b.id), Math.floor((b.width - 10) / 7))}</text>
-							<text x={b.width / 2} y="31" text-anchor="middle" class="small">{clip(functionPlace(capture, b.id), Math.floor((b.width - 10) / 6))}</text>
-							<text x={b.width / 2} y="45" text-anchor="middle" class="small">{`${share(sums.total[b.id], sums.all)} (self ${share(sums.self[b.id], sums.all)})`}</text>
+							<rect
+								width={b.width}
+								height={b.height}
+								rx="5"
+								fill={css(heat(sums.total[b.id] / (sums.all || 1), theme))}
+							/>
+							<text x={b.width / 2} y="16" text-anchor="middle">
+								{clip(functionName(capture, b.id), Math.floor((b.width - 10) / 7))}
+							</text>
+							<text x={b.width / 2} y="31" text-anchor="middle" class="small">
+								{clip(functionPlace(capture, b.id), Math.floor((b.width - 10) / 6))}
+							</text>
+							<text
+								x={b.width / 2}
+								y="45"
+								text-anchor="middle"
+								class="small"
+							>{`${share(sums.total[b.id], sums.all)} (self ${share(sums.self[b.id], sums.all)})`}</text>
 						</g>
 					))}
 				</svg>
@@ -177,13 +265,21 @@ export function DrawingSwitch({ app }: { app: App }) {
 	const { state, set } = app;
 	return (
 		<div class="segments" role="group" aria-label="Drawing">
-			<button aria-pressed={state.drawing === "graph"} onClick={() => set({ drawing: "graph" })}>Call graph</button>
-			<button aria-pressed={state.drawing === "sunburst"} onClick={() => set({ drawing: "sunburst", root: 0 })}>Sunburst</button>
+			<button aria-pressed={state.drawing === "graph"} onClick={() => set({ drawing: "graph" })}>
+				Call graph
+			</button>
+			<button aria-pressed={state.drawing === "sunburst"} onClick={() => set({ drawing: "sunburst", root: 0 })}>
+				Sunburst
+			</button>
 		</div>
 	);
 }
 
 export function GraphView() {
 	const app = useApp();
-	return <section class="view graphs" aria-label="Call graph">{app.state.drawing === "sunburst" ? <Sunburst app={app} Switch={DrawingSwitch} /> : <Graph app={app} />}</section>;
+	return (
+		<section class="view graphs" aria-label="Call graph">
+			{app.state.drawing === "sunburst" ? <Sunburst app={app} Switch={DrawingSwitch} /> : <Graph app={app} />}
+		</section>
+	);
 }

@@ -27,13 +27,20 @@ export function CallHistogram({ fn }: { fn: number }) {
 	};
 	const chosen = drag ? [Math.min(...drag), Math.max(...drag)] : null;
 	const listed = chosen
-		? Array.from(h.calls).filter((c) => zones.duration[c] >= h.edges[chosen[0]] * 0.999999 && zones.duration[c] <= h.edges[chosen[1] + 1] * 1.000001).reverse()
+		? Array.from(h.calls)
+				.filter(
+					(c) =>
+						zones.duration[c] >= h.edges[chosen[0]] * 0.999999 &&
+						zones.duration[c] <= h.edges[chosen[1] + 1] * 1.000001,
+				)
+				.reverse()
 		: [];
 	return (
 		<section>
 			<h3>How long a call takes</h3>
 			<p class="faint">
-				{count(h.calls.length)} calls · median {seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below {seconds(h.p99)}
+				{count(h.calls.length)} calls · median {seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below{" "}
+				{seconds(h.p99)}
 			</p>
 			<svg
 				class="histogram"
@@ -49,7 +56,13 @@ export function CallHistogram({ fn }: { fn: number }) {
 				onPointerUp={() => setDown(false)}
 			>
 				{Array.from(h.counts, (c, i) => (
-					<rect class={chosen && i >= chosen[0] && i <= chosen[1] ? "on" : ""} x={(i * WIDTH) / n} y={HEIGHT - height(c)} width={WIDTH / n - 0.6} height={height(c)}>
+					<rect
+						class={chosen && i >= chosen[0] && i <= chosen[1] ? "on" : ""}
+						x={(i * WIDTH) / n}
+						y={HEIGHT - height(c)}
+						width={WIDTH / n - 0.6}
+						height={height(c)}
+					>
 						<title>{`${count(c)} calls, ${seconds(h.edges[i])} to ${seconds(h.edges[i + 1])}`}</title>
 					</rect>
 				))}
@@ -68,7 +81,13 @@ export function CallHistogram({ fn }: { fn: number }) {
 								<td>
 									<button
 										class="link"
-										onClick={() => set({ view: "timeline", zoom: zoomAround(zones.start[c], zones.duration[c], capture.end), steps: state.steps })}
+										onClick={() =>
+											set({
+												view: "timeline",
+												zoom: zoomAround(zones.start[c], zones.duration[c], capture.end),
+												steps: state.steps,
+											})
+										}
 									>
 										at {zones.start[c].toFixed(6)} s
 									</button>
@@ -77,7 +96,13 @@ export function CallHistogram({ fn }: { fn: number }) {
 								<td>{threadName(capture, zones.thread[c])}</td>
 							</tr>
 						))}
-						{listed.length > LISTED && <tr><td colSpan={3} class="faint">and {count(listed.length - LISTED)} more</td></tr>}
+						{listed.length > LISTED && (
+							<tr>
+								<td colSpan={3} class="faint">
+									and {count(listed.length - LISTED)} more
+								</td>
+							</tr>
+						)}
 					</tbody>
 				</table>
 			)}

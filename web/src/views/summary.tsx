@@ -3,12 +3,13 @@ import { useMemo } from "preact/hooks";
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON } from "../data/capture";
 import { REPORT_KEYS } from "../data/classes";
 import { bytes, count, seconds, share, shortPath } from "../data/format";
-import { cpuOf, linesOf } from "../data/lines";
 import { classTotals } from "../data/weights";
 import { useApp, type App } from "../ui/app_context";
-import { ClassBar, ClassLegend, Meter, Sparkline } from "../ui/bars";
+import { ClassBar, ClassLegend, Meter } from "../ui/bars";
+import { StateLink } from "../ui/state_link";
 import { functionName, functionPlace, processName, threadName } from "../ui/names";
 import { useFunctionRows } from "./function_list";
+import { TopLines } from "./top_lines";
 
 function ending(app: App): string {
 	const exit = app.capture.report.exit;
@@ -21,13 +22,20 @@ function Facts({ app }: { app: App }) {
 	const r = app.capture.report;
 	const facts: [string, string, string?][] = [];
 	if (r.wall_s !== undefined) facts.push(["Wall time", seconds(r.wall_s)]);
-	if (r.cpu_s !== undefined) facts.push(["CPU time", seconds(r.cpu_s), r.wall_s ? `${(r.cpu_s / r.wall_s).toFixed(2)} cores on average` : ""]);
+	if (r.cpu_s !== undefined)
+		facts.push(["CPU time", seconds(r.cpu_s), r.wall_s ? `${(r.cpu_s / r.wall_s).toFixed(2)} cores on average` : ""]);
 	const peak = r.memory?.peak_bytes || 0;
 	if (peak > 0) facts.push(["Peak of the heap", bytes(peak)]);
 	if (r.max_rss_bytes) facts.push(["Most memory (RSS)", bytes(r.max_rss_bytes)]);
 	if (r.memory?.alloc_bytes) facts.push(["Allocated in all", bytes(r.memory.alloc_bytes)]);
-	if (r.samples !== undefined) facts.push(["Samples", count(r.samples), r.rate_hz ? `asked for ${count(r.rate_hz)} a second` : ""]);
-	if (r.overhead_s !== undefined) facts.push(["The profiler's own cost", seconds(r.overhead_s), r.cpu_s ? `${share(r.overhead_s, r.cpu_s)} of the CPU time` : ""]);
+	if (r.samples !== undefined)
+		facts.push(["Samples", count(r.samples), r.rate_hz ? `asked for ${count(r.rate_hz)} a second` : ""]);
+	if (r.overhead_s !== undefined)
+		facts.push([
+			"The profiler's own cost",
+			seconds(r.overhead_s),
+			r.cpu_s ? `${share(r.overhead_s, r.cpu_s)} of the CPU time` : "",
+		]);
 	return (
 		<dl class="tiles">
 			{facts.map(([name, value, hint]) => (
@@ -41,41 +49,8 @@ function Facts({ app }: { app: App }) {
 	);
 }
 
-function TopLines({ app }: { app: App }) {
-	const { capture, steps, set } = app;
-	const rows = useMemo(() => linesOf(capture, steps).sort((a, b) => cpuOf(b) - cpuOf(a) || b.wait - a.wait).slice(0, 10), [capture, JSON.stringify(steps)]);
-	const all = useMemo(() => linesOf(capture, steps).reduce((sum, r) => sum + cpuOf(r), 0), [capture, JSON.stringify(steps)]);
-	const shown = rows.filter((r) => cpuOf(r) > 0 || r.wait > 0);
-	if (shown.length === 0) return null;
-	const hasMemory = shown.some((r) => r.alloc > 0);
-	const hasWait = shown.some((r) => r.wait > 0);
-	return (
-		<section class="card wide">
-			<h2>Lines to look at first</h2>
-			<table class="table slim" aria-label="Hottest lines">
-				<thead><tr><th scope="col">Line</th><th scope="col" class="number">CPU</th><th scope="col" class="number">±</th><th scope="col">Kinds</th>{hasWait && <th scope="col" class="number">Waiting</th>}{hasMemory && <th scope="col" class="number">Allocated</th>}{hasMemory && <th scope="col">Over time</th>}</tr></thead>
-				<tbody>
-					{shown.map((r) => (
-						<tr>
-							<td>
-								<a class="link" href="#" onClick={(e) => { e.preventDefault(); set({ view: "source", file: r.file, line: r.line, fn: r.fn }); }}>{shortPath(capture.strings.get(r.file))}:{r.line}</a> <small>{functionName(capture, r.fn)}</small>
-							</td>
-							<td class="number"><Meter value={cpuOf(r)} whole={all}>{seconds(cpuOf(r))}</Meter></td>
-							<td class="number faint">{r.plusMinus > 0 ? seconds(r.plusMinus) : ""}</td>
-							<td class="bar"><ClassBar values={[r.python, r.native, r.system, 0, 0, r.wait]} /></td>
-							{hasWait && <td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>}
-							{hasMemory && <td class="number">{r.alloc > 0 ? bytes(r.alloc) : ""}</td>}
-							{hasMemory && <td>{r.timeline && <Sparkline values={r.timeline} label="memory over time" />}</td>}
-						</tr>
-					))}
-				</tbody>
-			</table>
-		</section>
-	);
-}
-
 function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const table = useFunctionRows(app);
 	const rows = useMemo(() => {
 		const { kind, flags } = capture.functions;
@@ -94,10 +69,19 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 					{rows.map((r) => (
 						<tr>
 							<td>
-								<a class="link" href="#" onClick={(e) => { e.preventDefault(); set({ view: "functions", fn: r.fn }); }}>{functionName(capture, r.fn)}</a> <small>{functionPlace(capture, r.fn)}</small>
+								<StateLink class="link" patch={{ view: "functions", fn: r.fn }}>
+									{functionName(capture, r.fn)}
+								</StateLink>{" "}
+								<small>{functionPlace(capture, r.fn)}</small>
 							</td>
-							<td class="number"><Meter value={isOwn ? r.total : r.self} whole={table.all}>{app.metric.unit === "s" ? seconds(isOwn ? r.total : r.self) : bytes(isOwn ? r.total : r.self)}</Meter></td>
-							<td class="number faint">{!isOwn && r.plusMinus > 0 ? `± ${seconds(r.plusMinus)}` : share(isOwn ? r.total : r.self, table.all)}</td>
+							<td class="number">
+								<Meter value={isOwn ? r.total : r.self} whole={table.all}>
+									{app.metric.unit === "s" ? seconds(isOwn ? r.total : r.self) : bytes(isOwn ? r.total : r.self)}
+								</Meter>
+							</td>
+							<td class="number faint">
+								{!isOwn && r.plusMinus > 0 ? `± ${seconds(r.plusMinus)}` : share(isOwn ? r.total : r.self, table.all)}
+							</td>
 						</tr>
 					))}
 				</tbody>
@@ -107,47 +91,80 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 }
 
 function Threads({ app }: { app: App }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const { threads } = capture;
 	const order = Array.from({ length: threads.n }, (_, t) => t).sort((a, b) => threads.cpu[b] - threads.cpu[a]);
 	const most = order.length > 0 ? threads.cpu[order[0]] : 0;
 	return (
 		<section class="card">
-			<h2>{threads.n} thread{threads.n === 1 ? "" : "s"}{capture.processes.n > 1 ? ` in ${capture.processes.n} processes` : ""}</h2>
+			<h2>
+				{threads.n} thread{threads.n === 1 ? "" : "s"}
+				{capture.processes.n > 1 ? ` in ${capture.processes.n} processes` : ""}
+			</h2>
 			<table class="table slim" aria-label="Threads">
 				<tbody>
 					{order.slice(0, 8).map((t) => (
 						<tr>
 							<td>
-								<a class="link" href="#" onClick={(e) => { e.preventDefault(); set({ view: "flame", thread: t }); }}>{threadName(capture, t)}</a>{" "}
+								<StateLink class="link" patch={{ view: "flame", thread: t }}>
+									{threadName(capture, t)}
+								</StateLink>{" "}
 								{capture.processes.n > 1 && <small>{processName(capture, threads.process[t])}</small>}
 							</td>
-							<td class="number"><Meter value={threads.cpu[t]} whole={most}>{seconds(threads.cpu[t])}</Meter></td>
+							<td class="number">
+								<Meter value={threads.cpu[t]} whole={most}>
+									{seconds(threads.cpu[t])}
+								</Meter>
+							</td>
 							<td class="number faint">of {seconds(threads.wall[t])}</td>
 						</tr>
 					))}
 				</tbody>
 			</table>
-			{order.length > 8 && <p class="faint"><a class="link" href="#" onClick={(e) => { e.preventDefault(); set({ view: "timeline" }); }}>and {order.length - 8} more in the timeline</a></p>}
+			{order.length > 8 && (
+				<p class="faint">
+					<StateLink class="link" patch={{ view: "timeline" }}>
+						and {order.length - 8} more in the timeline
+					</StateLink>
+				</p>
+			)}
 		</section>
 	);
 }
 
 function Leaks({ app }: { app: App }) {
-	const { capture, set } = app;
+	const { capture } = app;
 	const t = capture.leaks;
 	if (t.n === 0) return null;
 	return (
 		<section class="card">
 			<h2>Likely leaks</h2>
 			<table class="table slim" aria-label="Leaks">
-				<thead><tr><th scope="col">Line</th><th scope="col" class="number">Likelihood</th><th scope="col" class="number">Growth</th><th scope="col" class="number">Held</th></tr></thead>
+				<thead>
+					<tr>
+						<th scope="col">Line</th>
+						<th scope="col" class="number">
+							Likelihood
+						</th>
+						<th scope="col" class="number">
+							Growth
+						</th>
+						<th scope="col" class="number">
+							Held
+						</th>
+					</tr>
+				</thead>
 				<tbody>
 					{Array.from({ length: Math.min(10, t.n) }, (_, i) => {
 						const file = capture.files.get("name", t.get("file", i));
 						return (
 							<tr>
-								<td><a class="link" href="#" onClick={(e) => { e.preventDefault(); set({ view: "source", file, line: t.get("line", i) }); }}>{shortPath(capture.strings.get(file))}:{t.get("line", i)}</a> <small>{functionName(capture, t.get("function", i))}</small></td>
+								<td>
+									<StateLink class="link" patch={{ view: "source", file, line: t.get("line", i) }}>
+										{shortPath(capture.strings.get(file))}:{t.get("line", i)}
+									</StateLink>{" "}
+									<small>{functionName(capture, t.get("function", i))}</small>
+								</td>
 								<td class="number">{share(t.get("likelihood", i), 1)}</td>
 								<td class="number">{bytes(t.get("velocity", i))}/s</td>
 								<td class="number">{bytes(t.get("bytes", i))}</td>
@@ -163,14 +180,22 @@ function Leaks({ app }: { app: App }) {
 function Coverage({ app }: { app: App }) {
 	const r = app.capture.report;
 	const notes: { what: string; why: string }[] = [...(r.coverage ?? [])];
-	if (r.dropped) notes.push({ what: `${count(r.dropped)} samples were dropped`, why: "the queue to the collector was full" });
-	if (r.failed_unwinds) notes.push({ what: `${count(r.failed_unwinds)} stacks are not whole`, why: "they end in a frame that says why" });
+	if (r.dropped)
+		notes.push({ what: `${count(r.dropped)} samples were dropped`, why: "the queue to the collector was full" });
+	if (r.failed_unwinds)
+		notes.push({ what: `${count(r.failed_unwinds)} stacks are not whole`, why: "they end in a frame that says why" });
 	return (
 		<section class="card">
 			<h2>What was not seen</h2>
-			{notes.length === 0 ? <p class="good">Nothing: every thread, process and stack is in the profile.</p> : (
+			{notes.length === 0 ? (
+				<p class="good">Nothing: every thread, process and stack is in the profile.</p>
+			) : (
 				<ul class="coverage">
-					{notes.map((c) => <li><b>{c.what}</b> <span>{c.why}</span></li>)}
+					{notes.map((c) => (
+						<li>
+							<b>{c.what}</b> <span>{c.why}</span>
+						</li>
+					))}
 				</ul>
 			)}
 		</section>
@@ -181,14 +206,24 @@ export function SummaryView() {
 	const app = useApp();
 	const { capture, steps } = app;
 	const r = capture.report;
-	const values = useMemo(() => (steps.length === 0 && r.time ? REPORT_KEYS.map((k) => r.time?.[k] ?? 0) : Array.from(classTotals(capture, steps))), [capture, JSON.stringify(steps)]);
+	const values = useMemo(
+		() =>
+			steps.length === 0 && r.time ? REPORT_KEYS.map((k) => r.time?.[k] ?? 0) : Array.from(classTotals(capture, steps)),
+		[capture, JSON.stringify(steps)],
+	);
 	const whole = values.reduce((a, b) => a + b, 0);
 	return (
 		<section class="view summary" aria-label="Summary">
 			<header class="run">
-				<h1><code>{(r.command ?? []).map((w) => (w.length > 200 ? `${w.slice(0, 200)}…` : w)).join(" ") || "(no command)"}</code></h1>
+				<h1>
+					<code>
+						{(r.command ?? []).map((w) => (w.length > 200 ? `${w.slice(0, 200)}…` : w)).join(" ") || "(no command)"}
+					</code>
+				</h1>
 				<p class="faint">
-					{[r.python ? `Python ${r.python}` : "", r.started ? new Date(r.started).toLocaleString() : "", ending(app)].filter(Boolean).join(" · ")}
+					{[r.python ? `Python ${r.python}` : "", r.started ? new Date(r.started).toLocaleString() : "", ending(app)]
+						.filter(Boolean)
+						.join(" · ")}
 				</p>
 			</header>
 			<Facts app={app} />

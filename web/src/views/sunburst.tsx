@@ -48,12 +48,34 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 			<div class="controls">
 				<Switch app={app} />
 				{root > 0 && <button onClick={() => set({ root: 0 })}>Whole program</button>}
-				<label class="toggle"><input type="checkbox" checked={state.mine} onChange={(e) => set({ mine: e.currentTarget.checked, root: 0 })} /> Only my code</label>
-				<label class="toggle"><input type="checkbox" checked={state.fold} onChange={(e) => set({ fold: e.currentTarget.checked, root: 0 })} /> Fold libraries</label>
-				<span class="faint">Click a frame to make it the middle, the middle to go back out. {DEPTH} levels, from 0.1% up.</span>
+				<label class="toggle">
+					<input
+						type="checkbox"
+						checked={state.mine}
+						onChange={(e) => set({ mine: e.currentTarget.checked, root: 0 })}
+					/>{" "}
+					Only my code
+				</label>
+				<label class="toggle">
+					<input
+						type="checkbox"
+						checked={state.fold}
+						onChange={(e) => set({ fold: e.currentTarget.checked, root: 0 })}
+					/>{" "}
+					Fold libraries
+				</label>
+				<span class="faint">
+					Click a frame to make it the middle, the middle to go back out. {DEPTH} levels, from 0.1% up.
+				</span>
 			</div>
 			<div class="sunburst">
-				<svg class="graph" viewBox={`${-radius} ${-radius} ${2 * radius} ${2 * radius}`} role="img" aria-label={`Sunburst of ${metric.label}; the same numbers are a table in Functions`} onPointerLeave={() => setHovered(-1)}>
+				<svg
+					class="graph"
+					viewBox={`${-radius} ${-radius} ${2 * radius} ${2 * radius}`}
+					role="img"
+					aria-label={`Sunburst of ${metric.label}; the same numbers are a table in Functions`}
+					onPointerLeave={() => setHovered(-1)}
+				>
 					{arcs.map((a) => (
 						<path
 							key={a.node}
@@ -64,23 +86,50 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 							onClick={() => set({ root: a.node })}
 							onContextMenu={(e) => {
 								e.preventDefault();
-								app.openMenu({ x: e.clientX, y: e.clientY, title: nodeName(capture, tree, a.node, false), items: functionMenu(app, tree.fn[a.node]) });
+								app.openMenu({
+									x: e.clientX,
+									y: e.clientY,
+									title: nodeName(capture, tree, a.node, false),
+									items: functionMenu(app, tree.fn[a.node]),
+								});
 							}}
 						/>
 					))}
 					<circle r={INNER - 2} class="middle" onClick={() => root > 0 && set({ root: tree.parent[root] })} />
-					<text text-anchor="middle" y="-4">{nodeName(capture, tree, root, false).slice(0, 14)}</text>
-					<text text-anchor="middle" y="14" class="small">{amount(tree.total[root], metric.unit)}</text>
+					<text text-anchor="middle" y="-4">
+						{nodeName(capture, tree, root, false).slice(0, 14)}
+					</text>
+					<text text-anchor="middle" y="14" class="small">
+						{amount(tree.total[root], metric.unit)}
+					</text>
 				</svg>
 				<aside class="chosen" aria-label="Frame">
 					<h2>{nodeName(capture, tree, at, false)}</h2>
 					{at > 0 && <p class="faint">{functionPlace(capture, tree.fn[at])}</p>}
 					<dl class="facts">
-						<div><dt>Total</dt><dd>{amount(tree.total[at], metric.unit)} <small>{share(tree.total[at], tree.total[0])}</small></dd></div>
-						<div><dt>Self</dt><dd>{amount(tree.self[at], metric.unit)} <small>{share(tree.self[at], tree.total[0])}</small></dd></div>
+						<div>
+							<dt>Total</dt>
+							<dd>
+								{amount(tree.total[at], metric.unit)} <small>{share(tree.total[at], tree.total[0])}</small>
+							</dd>
+						</div>
+						<div>
+							<dt>Self</dt>
+							<dd>
+								{amount(tree.self[at], metric.unit)} <small>{share(tree.self[at], tree.total[0])}</small>
+							</dd>
+						</div>
 					</dl>
 					<h3>Stack</h3>
-					<ol class="calls">{stack.map((node) => <li><button class="link" onClick={() => set({ root: node })}>{nodeName(capture, tree, node, false)}</button></li>)}</ol>
+					<ol class="calls">
+						{stack.map((node) => (
+							<li>
+								<button class="link" onClick={() => set({ root: node })}>
+									{nodeName(capture, tree, node, false)}
+								</button>
+							</li>
+						))}
+					</ol>
 				</aside>
 			</div>
 		</>

@@ -1,48 +1,22 @@
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { activityOf, lowerBound, sampleAt } from "../data/activity";
-import { CLASS_NAMES } from "../data/classes";
-import { nodeMask, rangeOf, threadMask, type Step } from "../data/filter";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { activityOf } from "../data/activity";
+import { nodeMask, rangeOf, threadMask } from "../data/filter";
 import { bytes, count, niceStep, seconds } from "../data/format";
 import { spanAt } from "../data/layout";
 import { zoneRows } from "../data/zone_rows";
-import { classColour, oklch, pixel, type Theme } from "../draw/colour";
+import { drawMarks } from "../draw/marks";
 import { recordFrame } from "../draw/stats";
-import { paintTimeline, ACTIVITY_PX, ZONE_PX, type Lane, type Scene, type TimelineColours } from "../draw/timeline_painter";
-import { useApp, type App, type MenuItem } from "../ui/app_context";
+import { ACTIVITY_PX, paintTimeline, ZONE_PX, type Lane, type Scene } from "../draw/timeline_painter";
+import { useApp } from "../ui/app_context";
 import { ClassLegend } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
-import { functionName, processName, threadName } from "../ui/names";
-import { curvesOf, lanesOf } from "./timeline_scene";
+import { functionName, processName, threadName, zoneName } from "../ui/names";
+import { threadMenu } from "../ui/thread_menu";
+import { coloursOf, curvesOf, lanesOf, zoneColours } from "./timeline_scene";
+import { describe } from "./timeline_tip";
 
 const AXIS_PX = 24;
-
-function coloursOf(theme: Theme): TimelineColours {
-	const isLight = theme === "light";
-	return {
-		classes: CLASS_NAMES.map((_, c) => pixel(classColour(c, theme))),
-		background: pixel(isLight ? [255, 255, 255] : oklch(0.21, 0.008, 250)),
-		laneBackground: pixel(isLight ? oklch(0.975, 0.003, 250) : oklch(0.24, 0.008, 250)),
-		curves: [pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)), pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175))],
-	};
-}
-
-export function threadMenu(app: App, thread: number): MenuItem[] {
-	const { state, set, capture } = app;
-	const add = (step: Step) => set({ steps: [...state.steps, step], zoom: state.zoom });
-	const process = capture.threads.process[thread];
-	const items: MenuItem[] = [
-		{ label: "Filter in on thread", run: () => add({ kind: "thread", keep: true, id: thread }) },
-		{ label: "Filter out thread", run: () => add({ kind: "thread", keep: false, id: thread }) },
-		{ label: "Filter by time of thread", run: () => add({ kind: "range", from: Math.max(0, capture.threads.start[thread]), to: capture.threads.end[thread] || capture.end }) },
-		{ label: "Flame graph of this thread", run: () => set({ view: "flame", thread, zoom: null }) },
-		{ label: "In the order of time", run: () => set({ view: "flame", mode: "time", thread, zoom: null }) },
-	];
-	if (capture.processes.n > 1)
-		items.push({ label: "Filter in on process", run: () => add({ kind: "process", keep: true, id: process }) }, { label: "Filter out process", run: () => add({ kind: "process", keep: false, id: process }) });
-	if (state.steps.length > 0) items.push({ label: "Undo last filter", run: () => set({ steps: state.steps.slice(0, -1) }) }, { label: "Reset filter", run: () => set({ steps: [] }) });
-	return items;
-}
 
 interface Tip {
 	x: number;
@@ -65,26 +39,27 @@ export function TimelineView() {
 	const maskKey = JSON.stringify(steps.filter((s) => s.kind === "function" || s.kind === "module"));
 	const nodes = useMemo(() => nodeMask(capture, steps), [capture, maskKey]);
 	const activity = useMemo(() => activityOf(capture, nodes), [capture, nodes]);
-	const zones = useMemo(() => (capture.zones ? zoneRows(capture.zones, capture.threads.n, capture.end) : null), [capture]);
+	const zones = useMemo(
+		() => (capture.zones ? zoneRows(capture.zones, capture.threads.n, capture.end) : null),
+		[capture],
+	);
 	const curves = useMemo(() => curvesOf(capture), [capture]);
 	const { lanes, height } = useMemo(() => lanesOf(capture, curves, zones), [capture, curves, zones]);
 	const colours = useMemo(() => coloursOf(theme), [theme]);
 	const kept = useMemo(() => threadMask(capture, steps), [capture, JSON.stringify(steps)]);
 	const range = rangeOf(state.steps);
-	const scene: Scene = useMemo(() => {
-		const hues = [245, 65, 175, 345, 95, 215, 30, 290, 130];
-		const fns = capture.zones;
-		const known = new Map<number, number>();
-		return {
-			lanes, activity, samples: capture.samples, nodes, zones, curves, faded: kept,
-			zoneColour: (zone) => {
-				const key = fns ? fns.fn[zone] + 7 * fns.name[zone] : 0;
-				let colour = known.get(key);
-				if (colour === undefined) known.set(key, (colour = pixel(oklch((theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01, 0.08, hues[Math.imul(key, 0x9e3779b1) >>> 29]))));
-				return colour;
-			},
-		};
-	}, [lanes, activity, zones, curves, theme, kept]);
+	const scene: Scene = useMemo(
+		() => ({
+			lanes,
+			activity,
+			samples: capture.samples,
+			nodes,
+			zones,
+			curves,
+			zoneColour: zoneColours(capture, theme),
+		}),
+		[lanes, activity, zones, curves, theme],
+	);
 
 	const view = state.zoom ?? [0, 1];
 	const from = view[0] * capture.end;
@@ -94,6 +69,7 @@ export function TimelineView() {
 	const change = (a: number, b: number) => {
 		const span = Math.min(capture.end, Math.max(b - a, capture.end * 1e-9));
 		const start = Math.min(capture.end - span, Math.max(0, a));
+		look.current = { from: start, to: start + span }; // the next event may come before the next drawing
 		const zoom: [number, number] = [start / capture.end, (start + span) / capture.end];
 		set({ zoom: zoom[0] <= 0 && zoom[1] >= 1 ? null : zoom }, true);
 	};
@@ -101,7 +77,12 @@ export function TimelineView() {
 	useEffect(() => {
 		const box = holder.current;
 		if (!box) return undefined;
-		const observer = new ResizeObserver(() => setSize({ width: Math.max(50, canvas.current?.clientWidth ?? 800), height: Math.max(50, scroller.current?.clientHeight ?? 400) }));
+		const observer = new ResizeObserver(() =>
+			setSize({
+				width: Math.max(50, canvas.current?.clientWidth ?? 800),
+				height: Math.max(50, scroller.current?.clientHeight ?? 400),
+			}),
+		);
 		observer.observe(box);
 		return () => observer.disconnect();
 	}, []);
@@ -124,44 +105,60 @@ export function TimelineView() {
 		return () => removeEventListener("fathom-key", onKey);
 	}, [capture]);
 
-	useEffect(() => {
+	useLayoutEffect(() => {
 		const element = canvas.current;
 		const context = element?.getContext("2d", { alpha: false });
-		if (!element || !context) return undefined;
-		const frame = requestAnimationFrame(() => {
-			const started = performance.now();
-			const ratio = devicePixelRatio || 1;
-			const width = Math.max(1, Math.round(size.width * ratio));
-			const tall = Math.max(1, Math.round(size.height * ratio));
-			if (element.width !== width || element.height !== tall) {
-				element.width = width;
-				element.height = tall;
-			}
-			const image = context.createImageData(width, tall);
-			const { zones: labels } = paintTimeline(new Uint32Array(image.data.buffer), width, tall, ratio, scene, from, to, scroll, colours);
-			context.putImageData(image, 0, 0);
-			const isLight = theme === "light";
-			context.font = `${11 * ratio}px system-ui, sans-serif`;
-			context.textBaseline = "middle";
-			context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
-			for (const l of labels.slice(0, 800)) {
-				const text = zoneName(app, l.zone);
-				const room = l.width - 6 * ratio;
-				const chars = Math.floor(room / (6 * ratio));
-				if (chars >= 3) context.fillText(text.length > chars ? `${text.slice(0, chars - 1)}…` : text, l.x + 3 * ratio, l.y + (ZONE_PX * ratio) / 2);
-			}
-			drawMarks(app, context, lanes, from, to, scroll, ratio, width, isLight);
-			// What the filter leaves out fades.
-			context.fillStyle = isLight ? "rgb(255 255 255 / 0.72)" : "rgb(22 27 33 / 0.72)";
-			if (range) {
-				const x = (t: number) => ((t - from) / (to - from)) * width;
-				context.fillRect(0, 0, Math.max(0, x(range[0])), tall);
-				context.fillRect(x(range[1]), 0, Math.max(0, width - x(range[1])), tall);
-			}
-			if (kept) for (const lane of lanes) if (lane.kind === "thread" && !kept[lane.index]) context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
-			recordFrame(performance.now() - started, labels.length);
-		});
-		return () => cancelAnimationFrame(frame);
+		if (!element || !context) return;
+		// At once, not in the next frame: browsers give wheel and pointer events once a frame anyway.
+		const started = performance.now();
+		const ratio = devicePixelRatio || 1;
+		const width = Math.max(1, Math.round(size.width * ratio));
+		const tall = Math.max(1, Math.round(size.height * ratio));
+		if (element.width !== width || element.height !== tall) {
+			element.width = width;
+			element.height = tall;
+		}
+		const image = context.createImageData(width, tall);
+		const { zones: labels } = paintTimeline(
+			new Uint32Array(image.data.buffer),
+			width,
+			tall,
+			ratio,
+			scene,
+			from,
+			to,
+			scroll,
+			colours,
+		);
+		context.putImageData(image, 0, 0);
+		const isLight = theme === "light";
+		context.font = `${11 * ratio}px system-ui, sans-serif`;
+		context.textBaseline = "middle";
+		context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
+		for (const l of labels.slice(0, 800)) {
+			const text = zoneName(capture, l.zone);
+			const room = l.width - 6 * ratio;
+			const chars = Math.floor(room / (6 * ratio));
+			if (chars >= 3)
+				context.fillText(
+					text.length > chars ? `${text.slice(0, chars - 1)}…` : text,
+					l.x + 3 * ratio,
+					l.y + (ZONE_PX * ratio) / 2,
+				);
+		}
+		drawMarks(capture, context, lanes, from, to, scroll, ratio, width, isLight);
+		// What the filter leaves out fades.
+		context.fillStyle = isLight ? "rgb(255 255 255 / 0.72)" : "rgb(22 27 33 / 0.72)";
+		if (range) {
+			const x = (t: number) => ((t - from) / (to - from)) * width;
+			context.fillRect(0, 0, Math.max(0, x(range[0])), tall);
+			context.fillRect(x(range[1]), 0, Math.max(0, width - x(range[1])), tall);
+		}
+		if (kept)
+			for (const lane of lanes)
+				if (lane.kind === "thread" && !kept[lane.index])
+					context.fillRect(0, (lane.top - scroll) * ratio, width, lane.height * ratio);
+		recordFrame(performance.now() - started, labels.length);
 	}, [scene, from, to, scroll, size, colours, JSON.stringify(range), capture]);
 
 	const timeAt = (e: MouseEvent) => {
@@ -174,54 +171,18 @@ export function TimelineView() {
 		const lane = lanes.find((l) => y >= l.top && y < l.top + l.height);
 		return lane ? { lane, y: y - lane.top } : null;
 	};
-	const describe = (e: MouseEvent): string[] => {
-		const found = laneAt(e);
-		const t = timeAt(e);
-		if (!found) return [];
-		const { lane, y } = found;
-		if (lane.kind === "process") return [processName(capture, lane.index)];
-		if (lane.kind === "curve") {
-			const c = curves[lane.index];
-			const i = Math.max(0, lowerBound(c.time, 0, c.time.length, t) - 1);
-			return [c.name, c.values.map((v) => (c.unit === "bytes" ? bytes(v[i]) : String(+v[i].toPrecision(5)))).join(", "), `at ${seconds(t)}`];
-		}
-		const lines = [threadName(capture, lane.index)];
-		if (zones && y >= ACTIVITY_PX && zones.first[lane.index] >= 0) {
-			const span = spanAt(zones.layout, zones.first[lane.index] + Math.floor((y - ACTIVITY_PX) / ZONE_PX), t);
-			if (span >= 0 && capture.zones) {
-				const zone = zones.layout.node[span];
-				return [zoneName(app, zone), seconds(capture.zones.duration[zone]), `at ${capture.zones.start[zone].toFixed(6)} s`, lines[0]];
-			}
-		}
-		const s = capture.samples;
-		if (s) {
-			const i = sampleAt(s, lane.index, t);
-			const pixel = (to - from) / size.width;
-			if (i < s.first[lane.index + 1] && s.time[i] <= t + pixel && s.time[i] + s.weight[i] >= t - pixel) {
-				lines.push(CLASS_NAMES[s.class[i]] ?? "?");
-				for (let node = s.node[i], k = 0; node > 0 && k < 6; node = capture.nodes.parent[node]) {
-					const fn = capture.nodes.fn[node];
-					if (capture.functions.flags[fn] & 2) continue;
-					lines.push(`${k === 0 ? "in" : "←"} ${functionName(capture, fn).slice(0, 60)}${capture.nodes.line[node] ? `:${capture.nodes.line[node]}` : ""}`);
-					k++;
-				}
-			} else lines.push("nothing seen here");
-		}
-		lines.push(`at ${seconds(t)}`);
-		return lines;
-	};
-
 	const onWheel = (e: WheelEvent) => {
 		const box = (canvas.current as HTMLCanvasElement).getBoundingClientRect();
+		const { from: a, to: b } = look.current;
 		if (e.ctrlKey || e.metaKey || e.altKey) {
 			e.preventDefault();
-			const t = from + ((e.clientX - box.left) / box.width) * (to - from);
+			const t = a + ((e.clientX - box.left) / box.width) * (b - a);
 			const f = Math.exp(e.deltaY * 0.004);
-			change(t - (t - from) * f, t + (to - t) * f);
+			change(t - (t - a) * f, t + (b - t) * f);
 		} else if (e.deltaX !== 0 || e.shiftKey) {
 			e.preventDefault();
-			const d = (((e.deltaX || e.deltaY) as number) * (to - from)) / box.width;
-			change(from + d, to + d);
+			const d = ((e.deltaX || e.deltaY) * (b - a)) / box.width;
+			change(a + d, b + d);
 		}
 	};
 	useEffect(() => {
@@ -244,16 +205,30 @@ export function TimelineView() {
 				<span class="space" />
 				<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
 				{state.zoom && <button onClick={() => set({ zoom: null })}>Show all</button>}
-				{range && <button onClick={() => set({ zoom: [range[0] / capture.end, range[1] / capture.end] })}>Zoom in on range</button>}
+				{range && (
+					<button onClick={() => set({ zoom: [range[0] / capture.end, range[1] / capture.end] })}>
+						Zoom in on range
+					</button>
+				)}
 				{range && <button onClick={() => set({ view: "flame", zoom: null })}>Flame graph of range</button>}
-				{range && <button onClick={() => set({ steps: state.steps.filter((s) => s.kind !== "range") })}>Whole run</button>}
+				{range && (
+					<button onClick={() => set({ steps: state.steps.filter((s) => s.kind !== "range") })}>Whole run</button>
+				)}
 			</div>
 			<div class="lanes" ref={holder}>
 				<div class="axis">
 					<div class="gutter" />
 					<div class="ticks" style={{ height: `${AXIS_PX}px` }}>
 						{ticks.map((t) => (
-							<span style={{ left: `${x(t)}%` }}>{+t.toPrecision(10) === 0 ? "0" : step >= 0.1 ? `${+t.toFixed(2)} s` : step >= 1e-4 ? `${+(t * 1e3).toFixed(3)} ms` : `${+(t * 1e6).toFixed(3)} µs`}</span>
+							<span style={{ left: `${x(t)}%` }}>
+								{+t.toPrecision(10) === 0
+									? "0"
+									: step >= 0.1
+										? `${+t.toFixed(2)} s`
+										: step >= 1e-4
+											? `${+(t * 1e3).toFixed(3)} ms`
+											: `${+(t * 1e6).toFixed(3)} µs`}
+							</span>
 						))}
 					</div>
 				</div>
@@ -263,14 +238,40 @@ export function TimelineView() {
 							{visible.map((lane) => (
 								<div class={`lane-name ${lane.kind}`} style={{ top: `${lane.top}px`, height: `${lane.height}px` }}>
 									{lane.kind === "thread" ? (
-										<button title={threadName(capture, lane.index)} onClick={(e) => app.openMenu({ x: e.clientX, y: e.clientY, title: threadName(capture, lane.index), items: threadMenu(app, lane.index) })} onContextMenu={(e) => { e.preventDefault(); app.openMenu({ x: e.clientX, y: e.clientY, title: threadName(capture, lane.index), items: threadMenu(app, lane.index) }); }}>
+										<button
+											title={threadName(capture, lane.index)}
+											onClick={(e) =>
+												app.openMenu({
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, lane.index),
+													items: threadMenu(app, lane.index),
+												})
+											}
+											onContextMenu={(e) => {
+												e.preventDefault();
+												app.openMenu({
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, lane.index),
+													items: threadMenu(app, lane.index),
+												});
+											}}
+										>
 											<span>{threadName(capture, lane.index)}</span>
 											<small>{seconds(capture.threads.cpu[lane.index])}</small>
 										</button>
 									) : (
 										<span title={lane.kind === "process" ? processName(capture, lane.index) : curves[lane.index].name}>
 											{lane.kind === "process" ? processName(capture, lane.index) : curves[lane.index].name}
-											{lane.kind === "curve" && <small>up to {curves[lane.index].unit === "bytes" ? bytes(curves[lane.index].top) : count(curves[lane.index].top)}</small>}
+											{lane.kind === "curve" && (
+												<small>
+													up to{" "}
+													{curves[lane.index].unit === "bytes"
+														? bytes(curves[lane.index].top)
+														: count(curves[lane.index].top)}
+												</small>
+											)}
 										</span>
 									)}
 								</div>
@@ -292,7 +293,9 @@ export function TimelineView() {
 								onPointerMove={(e) => {
 									const d = dragging.current;
 									if (!d) {
-										const lines = describe(e);
+										const found = laneAt(e);
+										const pixel = (to - from) / size.width;
+										const lines = found ? describe(capture, curves, zones, found.lane, found.y, timeAt(e), pixel) : [];
 										setTip(lines.length > 0 ? { x: e.clientX, y: e.clientY, lines } : null);
 										return;
 									}
@@ -303,7 +306,8 @@ export function TimelineView() {
 										const by = ((e.clientX - d.x) * (d.to - d.from)) / width;
 										change(d.from - by, d.to - by);
 									} else {
-										const start = d.from + ((d.x - e.currentTarget.getBoundingClientRect().left) / width) * (d.to - d.from);
+										const start =
+											d.from + ((d.x - e.currentTarget.getBoundingClientRect().left) / width) * (d.to - d.from);
 										const end = Math.max(0, Math.min(capture.end, timeAt(e)));
 										setDrag([Math.min(start, end), Math.max(start, end)]);
 									}
@@ -312,7 +316,12 @@ export function TimelineView() {
 									const d = dragging.current;
 									dragging.current = null;
 									if (d?.mode === "range" && d.moved && drag && drag[1] > drag[0]) {
-										set({ steps: [...state.steps.filter((s) => s.kind !== "range"), { kind: "range", from: drag[0], to: drag[1] }] });
+										set({
+											steps: [
+												...state.steps.filter((s) => s.kind !== "range"),
+												{ kind: "range", from: drag[0], to: drag[1] },
+											],
+										});
 										app.say(`Limited to ${seconds(drag[0])} to ${seconds(drag[1])}`);
 									}
 									setDrag(null);
@@ -322,54 +331,47 @@ export function TimelineView() {
 									const found = laneAt(e);
 									e.preventDefault();
 									if (found?.lane.kind !== "thread") return;
-									const zone = zones && found.y >= ACTIVITY_PX && zones.first[found.lane.index] >= 0 ? spanAt(zones.layout, zones.first[found.lane.index] + Math.floor((found.y - ACTIVITY_PX) / ZONE_PX), timeAt(e)) : -1;
+									const zone =
+										zones && found.y >= ACTIVITY_PX && zones.first[found.lane.index] >= 0
+											? spanAt(
+													zones.layout,
+													zones.first[found.lane.index] + Math.floor((found.y - ACTIVITY_PX) / ZONE_PX),
+													timeAt(e),
+												)
+											: -1;
 									const fn = zone >= 0 && zones && capture.zones ? capture.zones.fn[zones.layout.node[zone]] : -1;
 									app.openMenu(
 										fn >= 0 && fn < capture.functions.n
 											? { x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) }
-											: { x: e.clientX, y: e.clientY, title: threadName(capture, found.lane.index), items: threadMenu(app, found.lane.index) },
+											: {
+													x: e.clientX,
+													y: e.clientY,
+													title: threadName(capture, found.lane.index),
+													items: threadMenu(app, found.lane.index),
+												},
 									);
 								}}
 							/>
-							{shown && <div class="range" style={{ left: `${x(shown[0])}%`, width: `${x(shown[1]) - x(shown[0])}%` }}><span>{seconds(shown[1] - shown[0])}</span></div>}
+							{shown && (
+								<div class="range" style={{ left: `${x(shown[0])}%`, width: `${x(shown[1]) - x(shown[0])}%` }}>
+									<span>{seconds(shown[1] - shown[0])}</span>
+								</div>
+							)}
 						</div>
 					</div>
 				</div>
 			</div>
 			{tip && (
-				<div class="tip" style={{ left: `${Math.min(tip.x + 14, innerWidth - 330)}px`, top: `${Math.min(tip.y + 16, innerHeight - 30 - 18 * tip.lines.length)}px` }}>
+				<div
+					class="tip"
+					style={{
+						left: `${Math.min(tip.x + 14, innerWidth - 330)}px`,
+						top: `${Math.min(tip.y + 16, innerHeight - 30 - 18 * tip.lines.length)}px`,
+					}}
+				>
 					{tip.lines.map((l, i) => (i === 0 ? <b>{l}</b> : <span>{l}</span>))}
 				</div>
 			)}
 		</section>
 	);
-}
-
-function zoneName(app: App, zone: number): string {
-	const z = app.capture.zones;
-	if (!z) return "";
-	const own = z.name[zone] ? app.capture.strings.get(z.name[zone]) : "";
-	return own || functionName(app.capture, z.fn[zone]);
-}
-
-function drawMarks(app: App, context: CanvasRenderingContext2D, lanes: Lane[], from: number, to: number, scroll: number, ratio: number, width: number, isLight: boolean): void {
-	const { marks } = app.capture;
-	if (marks.n === 0) return;
-	const top = new Map(lanes.filter((l) => l.kind === "thread").map((l) => [l.index, l.top]));
-	context.fillStyle = isLight ? "#7a2e8e" : "#d79be8";
-	let written = 0;
-	for (let i = 0; i < marks.n; i++) {
-		const t = marks.get("time_s", i);
-		const y = top.get(marks.get("thread", i));
-		if (t < from || t > to || y === undefined) continue;
-		const x = Math.round(((t - from) / (to - from)) * width);
-		context.fillRect(x, (y - scroll) * ratio, Math.max(1, ratio), (ACTIVITY_PX - 2) * ratio);
-		if (written++ >= 100) continue;
-		const text = app.capture.strings.get(marks.get("text", i)).slice(0, 24);
-		const colour: string | CanvasGradient | CanvasPattern = context.fillStyle;
-		context.fillStyle = isLight ? "rgb(255 255 255 / 0.85)" : "rgb(22 27 33 / 0.8)";
-		context.fillRect(x + 2 * ratio, (y - scroll + 4) * ratio, context.measureText(text).width + 4 * ratio, 14 * ratio);
-		context.fillStyle = colour;
-		context.fillText(text, x + 4 * ratio, (y - scroll + 11.5) * ratio);
-	}
 }

@@ -1,6 +1,8 @@
 // Which lanes the timeline has, and where.
 import { NONE, type Capture } from "../data/capture";
-import { ACTIVITY_PX, ZONE_PX, type Curve, type Lane } from "../draw/timeline_painter";
+import { CLASS_NAMES } from "../data/classes";
+import { classColour, HUES, oklch, pixel, type Theme } from "../draw/colour";
+import { ACTIVITY_PX, ZONE_PX, type Curve, type Lane, type TimelineColours } from "../draw/timeline_painter";
 import type { ZoneRows } from "../data/zone_rows";
 
 const PROCESS_PX = 22;
@@ -10,7 +12,8 @@ const MAX_COUNTERS = 12;
 
 export function curvesOf(capture: Capture): Curve[] {
 	const curves: Curve[] = [];
-	const most = (values: ArrayLike<number>) => Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
+	const most = (values: ArrayLike<number>) =>
+		Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
 	const { memory, counters } = capture;
 	if (memory.n > 0) {
 		const time = memory.column("time_s") ?? [];
@@ -65,4 +68,32 @@ export function lanesOf(capture: Capture, curves: Curve[], zones: ZoneRows | nul
 		}
 	}
 	return { lanes, height: top + GAP_PX };
+}
+
+export function coloursOf(theme: Theme): TimelineColours {
+	const isLight = theme === "light";
+	return {
+		classes: CLASS_NAMES.map((_, c) => pixel(classColour(c, theme))),
+		background: pixel(isLight ? [255, 255, 255] : oklch(0.21, 0.008, 250)),
+		laneBackground: pixel(isLight ? oklch(0.975, 0.003, 250) : oklch(0.24, 0.008, 250)),
+		curves: [
+			pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)),
+			pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175)),
+		],
+	};
+}
+
+// A zone has the colour of its function, and of its name where it has one of its own.
+export function zoneColours(capture: Capture, theme: Theme): (zone: number) => number {
+	const { zones } = capture;
+	const known = new Map<number, number>();
+	return (zone) => {
+		const key = zones ? zones.fn[zone] + 7 * zones.name[zone] : 0;
+		let colour = known.get(key);
+		if (colour === undefined) {
+			const lightness = (theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01;
+			known.set(key, (colour = pixel(oklch(lightness, 0.08, HUES[(Math.imul(key, 0x9e3779b1) >>> 8) % HUES.length]))));
+		}
+		return colour;
+	};
 }

@@ -1,0 +1,215 @@
+"""The viewer's page in a real browser: every view, hostile data, and what a frame costs with a million nodes."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Callable, Iterator, List, Tuple
+
+import pytest
+
+IS_LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    found = shutil.which("node")
+    if not found:
+        pytest.skip("node is not installed")
+    version = subprocess.run([found, "--version"], stdout=subprocess.PIPE, universal_newlines=True, check=True).stdout
+    if int(version.strip().lstrip("v").split(".")[0]) < 18:
+        pytest.skip(f"node {version.strip()} is older than 18, which the page's tools need")
+    return found
+
+
+@pytest.fixture(scope="module")
+def page(root: Path, node: str) -> Path:
+    """web/dist/index.html, built from what is in web/ now."""
+    web = root / "web"
+    if not (web / "node_modules" / "vite").exists():
+        pytest.skip("the page's tools are not installed (npm ci, in web/)")
+    built = web / "dist" / "index.html"
+    sources = [p for p in web.rglob("*") if p.is_file() and not {"node_modules", "dist", "test"} & set(p.parts)]
+    if not built.exists() or built.stat().st_mtime < max(p.stat().st_mtime for p in sources):
+        run([node, web / "node_modules" / "vite" / "bin" / "vite.js", "build"], cwd=web)
+    return built
+
+
+@pytest.fixture(scope="module")
+def made(root: Path, node: str, page: Path, tmp_path_factory) -> Callable[[str], Path]:
+    """made(kind) -> a page with a capture made by arithmetic inside, its report beside it as .json."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def make(kind: str) -> Path:
+        out = folder / f"{kind}.html"
+        if not out.exists():
+            run([node, root / "web" / "test" / "run.mjs", "make", kind, page, out])
+        return out
+
+    return make
+
+
+def run(command, **options) -> str:
+    done = subprocess.run(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=180,
+        **options,
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def check(root: Path, node: str, *args) -> str:
+    return run([node, root / "tests" / "web" / "check_viewer.mjs", *args])
+
+
+def test_the_arithmetic_of_the_page(root, node, page):
+    run([node, root / "web" / "test" / "run.mjs"])
+
+
+def test_the_page_is_one_file_under_a_strict_policy(root, page):
+    text = page.read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy and policy.group(1).startswith("default-src 'none'; script-src 'sha256-"), "no policy"
+    assert "unsafe" not in policy.group(1) and "http" not in policy.group(1)
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\s(src|href)=\"(?!data:,)", text), "the page loads something"
+    assert text.count("<!--fathom-bundle-->") == 1
+    sources = "".join(p.read_text() for p in (root / "web" / "src").rglob("*.ts*"))
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", sources)
+
+
+@pytest.mark.parametrize("kind", ["shop"] + (["threads"] if IS_LONG else []))
+def test_every_view_of_a_capture(root, node, made, kind):
+    made_page = made(kind)
+    check(root, node, "views", made_page, made_page.with_suffix(".json"), "--sizes")
+
+
+def test_a_comparison(root, node, made):
+    check(root, node, "diff", made("diff"))
+
+
+def test_hostile_data_runs_nothing_and_hangs_nothing(root, node, made):
+    check(root, node, "hostile", made("hostile"))
+
+
+def test_a_frame_costs_its_pixels(root, node, made):
+    """Asserts on the CPU time of the page's main thread, which a busy machine does not change."""
+    print(check(root, node, "scale", made("big" if IS_LONG else "medium")))
+
+
+@pytest.fixture(scope="module")
+def capture(fathom: Path, root: Path, tmp_path_factory) -> Tuple[Path, Path]:
+    """A real capture of four threads, and its report."""
+    listing = subprocess.run([str(fathom), "export", "--list"], stdout=subprocess.PIPE, universal_newlines=True).stdout
+    if "\nhtml" not in listing:
+        pytest.skip("this fathom has no page to put captures into")
+    folder = tmp_path_factory.mktemp("real")
+    profile, report = folder / "real.fathom", folder / "real.json"
+    target = folder / "real.py"
+    target.write_text(REAL)
+    run([fathom, "record", "-o", profile, "--", shutil.which("python3"), target])
+    report.write_text(
+        subprocess.run(
+            [str(fathom), "report", "--json", str(profile)], stdout=subprocess.PIPE, universal_newlines=True, check=True
+        ).stdout
+    )
+    return profile, report
+
+
+REAL = """\
+import json, re, threading, time
+
+def crunch(n):
+    total = 0
+    for i in range(n):
+        total += i * i % 7
+    return total
+
+def text(n):
+    return re.findall(r"[0-9]+", " ".join(json.dumps({"a": i, "b": [i, i]}) for i in range(n)))
+
+def worker():
+    for _ in range(3):
+        crunch(400000)
+        time.sleep(0.05)
+
+threads = [threading.Thread(target=worker, name=f"worker-{i}") for i in range(3)]
+for t in threads:
+    t.start()
+text(60000)
+for t in threads:
+    t.join()
+"""
+
+
+def test_every_view_of_a_real_capture_in_one_file(root, node, page, fathom, capture, tmp_path):
+    profile, report = capture
+    out = tmp_path / "real.html"
+    run([fathom, "view", "--html", out, profile])
+    check(root, node, "views", out, report)
+
+
+def test_every_view_of_a_real_capture_from_the_server(root, node, page, fathom, capture):
+    profile, report = capture
+    with Served(fathom, profile) as url:
+        check(root, node, "views", url, report)
+
+
+def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path):
+    profile, report = capture
+    slower = tmp_path / "slower.fathom"
+    target = tmp_path / "real.py"
+    target.write_text(REAL.replace("400000", "1200000"))
+    run([fathom, "record", "-o", slower, "--", shutil.which("python3"), target])
+    out = tmp_path / "diff.html"
+    run([fathom, "view", "--html", out, profile, slower])
+    check(root, node, "diff", out)
+    assert json.loads(report.read_text())["cpu_s"] > 0
+
+
+def test_a_page_of_a_growing_capture_grows(root, node, page, fathom, capture, tmp_path):
+    profile = tmp_path / "live.fathom"
+    target = tmp_path / "long.py"
+    target.write_text("import time\nend = time.time() + 60\nwhile time.time() < end:\n    sum(range(1000))\n")
+    recording = subprocess.Popen(
+        [str(fathom), "record", "-o", str(profile), "--", shutil.which("python3"), str(target)]
+    )
+    try:
+        for _ in range(100):
+            if profile.exists() and profile.stat().st_size > 4096:
+                break
+            time.sleep(0.1)
+        with Served(fathom, profile) as url:
+            check(root, node, "live", url)
+    finally:
+        recording.terminate()
+        recording.wait(timeout=20)
+
+
+class Served:
+    """The address that `fathom view` prints, while it runs."""
+
+    def __init__(self, fathom: Path, *profiles: Path) -> None:
+        self.command: List[str] = [str(fathom), "view", "--no-open", *map(str, profiles)]
+
+    def __enter__(self) -> str:
+        self.process = subprocess.Popen(
+            self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True
+        )
+        assert self.process.stdout
+        lines: Iterator[str] = iter(self.process.stdout.readline, "")
+        for line in lines:
+            match = re.search(r"http://\S+", line)
+            if match:
+                return match.group(0)
+        raise AssertionError("fathom view printed no address")
+
+    def __exit__(self, *_) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=20)
+        if self.process.stdout:
+            self.process.stdout.close()

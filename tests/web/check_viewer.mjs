@@ -1,0 +1,392 @@
+// Opens a page of the viewer and uses it as a person would.
+//   node check_viewer.mjs views PAGE REPORT.json [--shots DIR] [--sizes]
+//       every view, keys, links, filters; numbers against the report; with --sizes also on a small and a large screen
+//   node check_viewer.mjs diff PAGE                              a page with a comparison inside
+//   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
+//   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
+//   node check_viewer.mjs live ADDRESS                           a capture that still grows
+// PAGE is a file or an http address.
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { check, withPage } from "./browser.mjs";
+
+const args = process.argv.slice(2);
+const at = args.indexOf("--shots");
+const shots = at >= 0 ? args.splice(at, 2)[1] : null;
+const isSized = args.includes("--sizes");
+const [mode, target, facts] = args.filter((a) => a !== "--sizes");
+const url = /^https?:/.test(target ?? "") ? target : pathToFileURL(resolve(target ?? "")).href;
+
+// "12.6 s" -> 12.6, "301 ms" -> 0.301
+function number(text) {
+	const match = /([+−-]?[\d.,]+)\s*(ns|µs|ms|s|h|B|KiB|MiB|GiB|%)?/.exec(text ?? "");
+	if (!match)
+		return NaN;
+	const unit = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, h: 3600, KiB: 1024, MiB: 1 << 20, GiB: 2 ** 30 }[match[2]] ?? 1;
+	return Number(match[1].replaceAll(",", "").replace("−", "-")) * unit;
+}
+// Three digits are shown.
+const same = (shown, real, what) => check(Math.abs(number(shown) - real) <= Math.abs(real) * 0.006 + 1e-12, `${what}: the page says ${shown}, the report ${real}`);
+
+// A file is loaded anew; a served page stays and follows the link, for its server ends when the page is gone.
+async function open(page, hash = "") {
+	const isServed = url.startsWith("http");
+	if (!isServed)
+		await page.goto("about:blank");
+	if (!isServed || !page.url().startsWith("http"))
+		await page.goto(isServed ? url : url + (hash ? `#${hash}` : ""));
+	if (isServed)
+		await page.evaluate((h) => { location.hash = h; }, hash || "view=summary");
+	await page.waitForSelector(".view, [role=alert]", { timeout: 30000 });
+}
+
+// Two frames: what was asked for has been drawn.
+const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
+// Asks until it is true, 20 s at most. (Playwright's own waiting evaluates strings, which the page's policy forbids.)
+async function until(page, condition) {
+	for (let i = 0; i < 400; i++) {
+		if (await page.evaluate(condition))
+			return true;
+		await page.waitForTimeout(50);
+	}
+	return false;
+}
+
+async function shot(page, name) {
+	if (!shots)
+		return;
+	for (const theme of ["light", "dark"]) {
+		await page.emulateMedia({ colorScheme: theme });
+		await settle(page);
+		await page.screenshot({ path: join(shots, `${name}-${theme}.png`) });
+	}
+	await page.emulateMedia({ colorScheme: "light" });
+}
+
+// How many of the canvas's pixels are not its background.
+const inked = (page, selector = "canvas") => page.evaluate((s) => {
+	const canvas = document.querySelector(s);
+	const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+	const words = new Uint32Array(data.buffer);
+	const background = words[words.length - 1];
+	let n = 0;
+	for (const w of words)
+		n += w !== background;
+	return n;
+}, selector);
+
+const label = (page) => page.getAttribute("canvas", "aria-label");
+const tab = (page, name) => page.click(`nav[aria-label=Views] a:has-text("${name}")`);
+
+async function checkSummary(page, report) {
+	await open(page);
+	const tile = async (name) => page.textContent(`.tiles div:has(dt:text-is("${name}")) dd`);
+	same(await tile("CPU time"), report.cpu_s, "CPU time");
+	same(await tile("Wall time"), report.wall_s, "wall time");
+	const legend = await page.locator(".summary .legend li").allTextContents();
+	for (const [name, key] of [["Python", "python_s"], ["native", "native_s"], ["system", "system_s"], ["waiting", "wait_s"]])
+		if (report.time[key] > 0)
+			same(legend.map((text) => new RegExp(`^\\s*${name} ([\\d.]+ \\S+?)\\s`).exec(text)?.[1]).find(Boolean), report.time[key], name);
+	check((await page.textContent("h1")).includes(report.command.at(-1)), "the command is not shown");
+	await shot(page, "summary");
+	if (report.lines?.length) {
+		const hottest = [...report.lines].sort((a, b) => b.total_s - a.total_s)[0];
+		const row = page.locator("table[aria-label='Hottest lines'] tbody tr").first();
+		check((await row.textContent()).includes(`:${hottest.line}`), `the hottest line is ${hottest.file}:${hottest.line}`);
+		same(await row.locator("td").nth(1).textContent(), hottest.total_s, "the hottest line's time");
+	}
+}
+
+// What the samples stand for; cpu_s is what the kernel measured.
+const sampled = ({ time }) => time.python_s + time.native_s + time.system_s + time.gc_s;
+
+async function checkFlame(page, report) {
+	const whole = sampled(report);
+	await tab(page, "Flame graph");
+	await page.waitForSelector("canvas");
+	await settle(page);
+	same(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1], whole, "the flame graph's root");
+	check(await inked(page) > 5000, "the flame graph is empty");
+	await shot(page, "flame");
+
+	// The root is the first row; its details are the whole.
+	const box = await page.locator("canvas").boundingBox();
+	await page.mouse.move(box.x + box.width / 3, box.y + 8);
+	same(await page.textContent(".details dd"), whole, "the root's total");
+	await page.mouse.dblclick(box.x + 30, box.y + 28);
+	await page.waitForTimeout(400);
+	await page.keyboard.press("0");
+	check(await until(page, () => !location.hash.includes("zoom")), "0 does not show all again");
+	for (const key of ["w", "d", "a", "s", "ArrowDown", "ArrowUp"])
+		await page.keyboard.press(key);
+	await page.keyboard.press("0");
+
+	const name = [...report.functions].sort((a, b) => b.self_s - a.self_s)[0].name;
+	await page.keyboard.press("Control+f");
+	await page.keyboard.type(name.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
+	const found = await page.textContent(".found");
+	check(number(found) > 0, `searching ${name} found ${found}`);
+	await page.keyboard.press("Enter");
+	await page.waitForTimeout(300);
+	check((await page.textContent(".details-name")).length > 0, "Enter does not select a match");
+	await page.keyboard.press("Escape");
+
+	await page.keyboard.press("r");
+	check((await page.evaluate(() => location.hash)).includes("recursion=1"), "r does not collapse recursion");
+	await page.goBack();
+	check(!(await page.evaluate(() => location.hash)).includes("recursion=1"), "Back does not undo");
+	for (const option of ["Only my code", "Fold libraries", "Lines", "Interpreter"]) {
+		if (await page.locator(`label:has-text("${option}") input`).count() === 0)
+			continue;
+		await page.click(`label:has-text("${option}") input`);
+		await settle(page);
+		same(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1], whole, `the root under ${option}`);
+		await page.click(`label:has-text("${option}") input`);
+	}
+	await page.click("button:text-is('Flame')");
+	await settle(page);
+	check(await inked(page) > 5000, "upside down it is empty");
+	await page.click("button:text-is('Icicle')");
+	await page.selectOption(".controls select", "class");
+	await settle(page);
+	await shot(page, "flame-class");
+	await page.selectOption(".controls select", "module");
+
+	await page.keyboard.press("1");
+	await page.waitForTimeout(200);
+	check(await inked(page) > 2000, "time order is empty");
+	await shot(page, "flame-time");
+	await page.keyboard.press("3");
+	await page.click("table[aria-label=Functions] tbody tr >> nth=0");
+	await page.waitForSelector(".sandwich-charts canvas");
+	await settle(page);
+	await shot(page, "sandwich");
+	const inside = number(await page.textContent(".sandwich-charts .details dd"));
+	check(inside > 0, "the sandwich's function has no total");
+	await page.keyboard.press("2");
+	await page.click("canvas", { button: "right", position: { x: 40, y: 30 } });
+	await page.click("[role=menuitem]:has-text('Focus')");
+	check(await page.locator(".chip:has-text('focus')").count() === 1, "focus leaves no chip");
+	await page.click(".chip:has-text('focus')");
+}
+
+async function checkTimeline(page, report) {
+	const whole = sampled(report);
+	await tab(page, "Timeline");
+	await page.waitForSelector(".lane-name");
+	await settle(page);
+	check(await inked(page) > 1000, "the timeline is empty");
+	await shot(page, "timeline");
+	const box = await page.locator(".lane-canvas canvas").boundingBox();
+	await page.mouse.move(box.x + box.width * 0.25, box.y + 20);
+	await page.mouse.down();
+	await page.mouse.move(box.x + box.width * 0.5, box.y + 30, { steps: 5 });
+	await page.mouse.up();
+	const range = /steps=r([\d.]+)%7E([\d.]+)/.exec(await page.evaluate(() => location.hash));
+	check(range && Number(range[2]) > Number(range[1]), "dragging makes no range");
+	await tab(page, "Flame graph");
+	await settle(page);
+	const part = number(/: ([\d.,]+ \S+) in/.exec((await page.locator("canvas").count()) ? await label(page) : ": 0 s in")?.[1]);
+	check(part < whole, "the range does not limit the flame graph");
+	await page.keyboard.press("u");
+	await settle(page);
+	same(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1], whole, "the flame graph after undo");
+	await tab(page, "Timeline");
+	await page.click(".lane-name.thread button >> nth=0");
+	await page.click("[role=menuitem]:has-text('Filter out thread')");
+	check(await page.locator(".chips.bar .chip").count() === 1, "filtering a thread out leaves no chip");
+	await page.click("button:has-text('Undo last')");
+}
+
+async function checkRest(page, report) {
+	await tab(page, "Functions");
+	const first = page.locator("table[aria-label=Functions] tbody tr").first();
+	const top = [...report.functions].sort((a, b) => b.self_s - a.self_s)[0];
+	check((await first.textContent()).includes(top.name), `the first function is not ${top.name}`);
+	same(await first.locator("td").nth(1).textContent(), top.self_s, `self time of ${top.name}`);
+	await page.click("th:has-text('Total') button");
+	const most = [...report.functions].sort((a, b) => b.total_s - a.total_s)[0];
+	same(await first.locator("td").nth(2).textContent(), most.total_s, "the largest total");
+	await first.click();
+	await page.waitForSelector(".chosen h2");
+	await shot(page, "functions");
+	if (await page.locator("nav[aria-label=Views] a:has-text('Source')").count()) {
+		await tab(page, "Source");
+		await page.waitForSelector(".code");
+		const hottest = [...report.lines].sort((a, b) => b.total_s - a.total_s)[0];
+		await page.click(`.code button.link:text-is("${hottest.line}")`);
+		check((await page.textContent(".line-panel")).includes(`Line ${hottest.line}`), "a click on a line says nothing about it");
+		await shot(page, "source");
+	}
+	await tab(page, "Call graph");
+	await page.waitForSelector("svg.graph .box");
+	await shot(page, "graph");
+	const [download] = await Promise.all([page.waitForEvent("download"), page.click("button:has-text('Save as SVG')")]);
+	const svg = readFileSync(await download.path(), "utf8");
+	check(svg.startsWith("<svg") && !/<script|<foreignObject|href=/.test(svg), "the saved drawing is no plain SVG");
+	await page.click("button:text-is('Sunburst')");
+	await page.waitForSelector("path.arc");
+	await shot(page, "sunburst");
+	await page.dispatchEvent("path.arc >> nth=0", "click"); // the middle of an arc that goes round is not on it
+	await page.click("circle.middle");
+	await page.keyboard.press("?");
+	await page.waitForSelector("dialog[open]");
+	await shot(page, "help");
+	await page.keyboard.press("Escape");
+	check(await page.locator("dialog[open]").count() === 0, "Escape does not close the help");
+
+	// A link leads to the same place in a new visit.
+	await open(page, "view=flame&mode=left&search=main&colour=class");
+	check(await page.inputValue(".search") === "main", "a link does not carry the search");
+	const metrics = await page.locator("select[aria-label=Metric] option").evaluateAll((options) => options.map((o) => o.value));
+	for (const metric of metrics) {
+		await page.selectOption("select[aria-label=Metric]", metric);
+		await settle(page);
+		check(await page.locator("canvas").count() === 1, `no flame graph of ${metric}`);
+	}
+	for (const size of !isSized ? [] : [{ width: 1024, height: 600 }, { width: 3840, height: 2160 }]) {
+		await page.setViewportSize(size);
+		for (const view of ["summary", "flame", "timeline", "source", "functions", "graph"]) {
+			await open(page, `view=${view}`);
+			const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+			check(over <= 0, `${view} is ${over} pixels too wide at ${size.width}`);
+		}
+	}
+}
+
+async function checkDiff(page) {
+	await open(page);
+	await tab(page, "Diff");
+	const rows = page.locator("table[aria-label=Changes] tbody tr");
+	check(await rows.count() > 0, "no change is listed");
+	await shot(page, "diff");
+	await page.click("button:text-is('Lines')");
+	await page.click("button:text-is('Functions')");
+	await page.click("button:has-text('Flame graph of the change')");
+	await page.waitForSelector("canvas");
+	await settle(page);
+	check(await inked(page) > 3000, "the flame graph of the change is empty");
+	await shot(page, "diff-flame");
+	await page.goBack();
+	const name = await rows.first().locator("b").textContent();
+	await rows.first().click();
+	await page.waitForSelector(".chosen h2, .view.functions");
+	const chosen = await page.locator(".chosen h2").count() ? await page.textContent(".chosen h2") : name; // only in the base: no such function now
+	check(chosen === name, `a click on ${name} leads to ${chosen}`);
+}
+
+async function checkHostile(page) {
+	for (const view of ["summary", "flame", "flame&mode=time", "flame&mode=sandwich&fn=0", "timeline", "source", "functions&fn=1", "graph", "graph&drawing=sunburst", "diff"]) {
+		await open(page, `view=${view}&plumbing=1`);
+		await settle(page);
+		check(await page.evaluate(() => window.pwned === undefined), `${view}: data was run`);
+		check(await page.evaluate(() => document.querySelectorAll("#app script, #app img, #app iframe, #app object").length) === 0, `${view}: data became elements`);
+		check(!(await page.textContent("#app")).includes("This view failed"), `${view}: ${await page.textContent("main")}`);
+	}
+	await open(page, "view=flame&search=" + encodeURIComponent("(x+)+$"));
+	await page.keyboard.press("End");
+	for (let i = 0; i < 5; i++)
+		await page.mouse.wheel(0, 5000);
+	await settle(page);
+	await open(page, "view=%3Cscript%3E&fn=99999999&file=99999999&steps=f%2B99999999,m-99999999,t%2B99999999&focus=99999999&hidden=99999999&metric=__proto__");
+	check(await page.evaluate(() => window.pwned === undefined), "the address was run");
+	// The policy holds even for what the page itself would try.
+	const blocked = await page.evaluate(async () => {
+		const script = document.createElement("script");
+		script.textContent = "window.pwned = 2";
+		document.body.append(script);
+		try {
+			await fetch("http://127.0.0.1:9/");
+			return false;
+		} catch {
+			return window.pwned === undefined;
+		}
+	});
+	check(blocked, "the policy lets scripts or requests through");
+}
+
+async function checkScale(page) {
+	const session = await page.context().newCDPSession(page);
+	await session.send("Performance.enable", { timeDomain: "threadTicks" });
+	// Seconds of CPU that the page's main thread has used: other programs on the machine do not count.
+	const cpu = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value;
+	await page.setViewportSize({ width: 1280, height: 720 });
+	const before = await cpu();
+	await open(page, "view=flame");
+	await until(page, () => window.fathom.stats.frames > 0);
+	const first = { cpu: await cpu() - before, wall: await page.evaluate(() => window.fathom.stats.firstFlameMs / 1000) };
+	const pan = async (view) => {
+		const start = await cpu();
+		const figures = await page.evaluate(async (which) => {
+			const canvas = document.querySelector("canvas");
+			const box = canvas.getBoundingClientRect();
+			const wheel = (options) => canvas.dispatchEvent(new WheelEvent("wheel", { clientX: box.left + box.width * 0.7, clientY: box.top + 200, bubbles: true, cancelable: true, ...options }));
+			wheel({ deltaY: which === "flame" ? -300 : -200, ctrlKey: true });
+			const { stats } = window.fathom;
+			const from = { frames: stats.frames, ms: stats.totalMs };
+			const began = performance.now();
+			for (let i = 0; i < 90; i++) {
+				wheel({ deltaX: i % 60 < 30 ? 12 : -12, deltaY: which === "flame" ? (i % 40 < 20 ? 9 : -9) : 0 });
+				await new Promise(requestAnimationFrame);
+			}
+			return { frames: stats.frames - from.frames, drawMs: stats.totalMs - from.ms, seconds: (performance.now() - began) / 1000, spans: stats.lastSpans };
+		}, view);
+		return { ...figures, cpu: await cpu() - start };
+	};
+	const flame = await pan("flame");
+	await open(page, "view=timeline");
+	await until(page, () => window.fathom.stats.frames > 0);
+	const timeline = await pan("timeline");
+	const line = (name, f) => console.log(`${name}: ${(f.frames / f.seconds).toFixed(0)} frames a second here, ${((1000 * f.cpu) / 90).toFixed(1)} ms of CPU a frame, ${f.spans} spans in the last`);
+	console.log(`first flame graph: ${first.cpu.toFixed(2)} s of CPU, ${first.wall.toFixed(2)} s by the clock`);
+	line("panning the flame graph", flame);
+	line("panning the timeline", timeline);
+	check(first.cpu < 2, `the first flame graph takes ${first.cpu.toFixed(2)} s of CPU`);
+	check(flame.cpu / 90 < 0.02, `panning takes ${((1000 * flame.cpu) / 90).toFixed(1)} ms of CPU a frame, 50 a second need 20`);
+	check(flame.frames > 60 && timeline.frames > 60, `only ${flame.frames} and ${timeline.frames} frames were drawn for 90 moves`);
+	check(timeline.cpu / 90 < 0.02, `panning the timeline takes ${((1000 * timeline.cpu) / 90).toFixed(1)} ms of CPU a frame`);
+}
+
+// A page of a capture that still grows: it says so, and its figures do.
+async function checkLive(page) {
+	await open(page);
+	check(await page.locator(".live").count() === 1, "the page does not say that it is live");
+	const samples = async () => number(await page.textContent('.tiles div:has(dt:text-is("Samples")) dd'));
+	const before = await samples();
+	for (let i = 0; i < 200 && await samples() === before; i++)
+		await page.waitForTimeout(100);
+	check(await samples() > before, `after 20 s there are still ${before} samples`);
+}
+
+const modes = {
+	views: async (page) => {
+		const report = JSON.parse(readFileSync(facts, "utf8"));
+		await page.setViewportSize({ width: 1280, height: 720 });
+		await checkSummary(page, report);
+		await checkFlame(page, report);
+		await checkTimeline(page, report);
+		await checkRest(page, report);
+	},
+	diff: checkDiff,
+	hostile: checkHostile,
+	scale: checkScale,
+	live: checkLive,
+};
+if (!modes[mode] || !target || (mode === "views" && !facts)) {
+	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | live ADDRESS  [--shots DIR]");
+	process.exit(2);
+}
+await withPage(async (page, problems) => {
+	// What the policy refuses is reported on the console; that test provokes it.
+	page.on("console", (m) => {
+		if (m.type() === "error" && !(mode === "hostile" && /Content Security Policy|Refused to|ERR_/.test(m.text())))
+			problems.push(`console: ${m.text()}`);
+	});
+	page.setDefaultTimeout(15000);
+	await modes[mode](page);
+	check(problems.length === 0, problems.join("; "));
+});
+if (!process.exitCode)
+	console.log(`${target}: ${mode} as it should be`);
