@@ -194,7 +194,7 @@ enum fm_wire_type {
 	FM_WIRE_IMAGE = 3,
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
-	FM_WIRE_FREE = 6,
+	FM_WIRE_FREED = 6,
 };
 
 struct fm_wire_record {
