@@ -7,6 +7,8 @@ Runs on every build and does nothing when nothing changed. Without npm, or when 
 the page is left empty, one line says so, and `fathom view` tells the user.
 """
 
+import fcntl
+import os
 import shutil
 import subprocess
 import sys
@@ -14,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Iterator, Optional
 
-RETRY_S = 3600  # what npm could not get is not asked for on every build
+RETRY_S = 3600  # what npm could not get is not asked for on every build, unless something else is wanted now
 
 
 def say(text: str) -> None:
@@ -46,11 +48,12 @@ def install(web: Path) -> Optional[str]:
     lock, stamp, failed = web / "package-lock.json", web / "node_modules" / ".installed", web / ".npm-failed"
     if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
         return None
-    if failed.exists() and time.time() - failed.stat().st_mtime < RETRY_S:
+    wanted = (web / "package.json").read_bytes() + lock.read_bytes()
+    if failed.exists() and failed.read_bytes() == wanted and time.time() - failed.stat().st_mtime < RETRY_S:
         return f"npm failed less than an hour ago; remove {failed} to try again now"
     why = run_npm(web, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
     if why:
-        failed.touch()
+        failed.write_bytes(wanted)
         return f"npm ci: {why}"
     stamp.write_bytes(lock.read_bytes())
     if failed.exists():
@@ -71,10 +74,11 @@ def build(web: Path) -> bytes:
         if not why and (why := run_npm(web, "run", "build")):
             say(f"the page cannot be built: {why}")
             sys.exit(1)  # broken sources are an error; missing tools are not
-    if why:
+    if why and page.exists():
+        say(f"the viewer's page stays as it was built last: {why}")
+    elif why:
         say(f"the viewer's page is left out: {why}")
-        return page.read_bytes() if page.exists() else b""
-    return page.read_bytes()
+    return page.read_bytes() if page.exists() else b""
 
 
 def as_c(page: bytes) -> str:
@@ -93,6 +97,8 @@ def as_c(page: bytes) -> str:
 
 def main() -> int:
     web, out = Path(sys.argv[1]), Path(sys.argv[2])
+    if web.exists():  # several build folders share it; held until this ends
+        fcntl.flock(os.open(web, os.O_RDONLY), fcntl.LOCK_EX)
     text = as_c(build(web))
     if not out.exists() or out.read_text() != text:
         out.write_text(text)

@@ -10,7 +10,7 @@
 #include "render/report_json.h"
 
 const struct fm_bundle_limits fm_bundle_for_server = {
-	.max_nodes = 250000,
+	.max_nodes = 200000,
 	.max_cells = 600000,
 	.max_samples = 250000,
 	.max_functions = 50000,
