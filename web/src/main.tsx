@@ -2,7 +2,8 @@
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Capture } from "./data/capture";
-import type { Step } from "./data/filter";
+import { adopt } from "./data/adopt";
+import { rangeOf, threadMask, type Step } from "./data/filter";
 import { metricById, metricsOf } from "./data/metrics";
 import type { Theme } from "./draw/colour";
 import { stats } from "./draw/stats";
@@ -85,6 +86,44 @@ function isAboutDiff(state: State): boolean {
 	return state.view === "diff" || (state.view === "flame" && state.colour === "change");
 }
 
+// Views that show the samples themselves, whose nodes are those of the whole capture.
+function showsSamples(state: State): boolean {
+	return state.view === "timeline" || (state.view === "flame" && state.mode === "time");
+}
+
+// Where samples had to be merged to fit, a range counted from them is only near. The server counts it from the capture itself;
+// until it has answered, and in a file, the near one is shown.
+function useExact(source: Source, first: Capture, state: State): Capture | null {
+	const [answer, setAnswer] = useState<{ question: string; first: Capture; capture: Capture } | null>(null);
+	const range = rangeOf(state.steps);
+	const isNeeded = source.isServed && range !== null && (first.head.limits?.samples_left_out ?? 0) > 0;
+	const mask = threadMask(first, stepsOf(first, state));
+	const threads = mask ? Array.from(mask.keys()).filter((t) => mask[t]) : null;
+	const question =
+		isNeeded && range && threads?.length !== 0
+			? `bundle?from_s=${range[0]}&to_s=${range[1]}${threads ? `&threads=${threads.join(",")}` : ""}`
+			: "";
+	useEffect(() => {
+		if (!question) return undefined;
+		let isCurrent = true;
+		source.loadFrom(question).then(
+			(part) => isCurrent && setAnswer({ question, first, capture: adopt(part, first) }),
+			() => undefined, // the near figures stay, and say so
+		);
+		return () => {
+			isCurrent = false;
+		};
+	}, [question, first]);
+	return answer && question && answer.question === question && answer.first === first ? answer.capture : null;
+}
+
+// The filter with the chosen thread, which stands for all steps on threads.
+function stepsOf(capture: Capture, state: State): Step[] {
+	const { thread } = state;
+	if (thread < 0 || thread >= capture.threads.n) return state.steps;
+	return [...state.steps.filter((s) => s.kind !== "thread"), { kind: "thread", keep: true, id: thread }];
+}
+
 interface PageProps {
 	first: Capture;
 	diff: Capture | null;
@@ -97,7 +136,7 @@ interface PageProps {
 function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 	const [state, setState] = useState(store.state);
 	const captureOf = (s: State) => (diff && isAboutDiff(s) ? diff : first);
-	const capture = captureOf(state);
+	const chosen = captureOf(state);
 	const link = (patch: Partial<State>): State => {
 		const next = { ...store.state, ...patch };
 		const [from, to] = [captureOf(store.state), captureOf(next)];
@@ -108,16 +147,20 @@ function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 	const [said, setSaid] = useState("");
 	const [theme, flipTheme] = useTheme();
 	useEffect(() => store.subscribe(setState), []);
+	const exact = useExact(source, first, state);
+	const hasExact = exact !== null && chosen === first && !showsSamples(state);
+	const capture = hasExact ? exact : chosen;
 	const metrics = useMemo(() => metricsOf(capture), [capture]);
 	const metric = useMemo(() => metricById(capture, state.metric), [capture, state.metric]);
 	const steps = useMemo<Step[]>(() => {
-		const { thread } = state;
-		if (thread < 0 || thread >= capture.threads.n) return state.steps;
-		return [...state.steps.filter((s) => s.kind !== "thread"), { kind: "thread", keep: true, id: thread }];
-	}, [capture, state.thread, JSON.stringify(state.steps)]);
+		// What was counted for this range and these threads must not be cut again.
+		if (hasExact) return state.steps.filter((s) => s.kind === "function" || s.kind === "module");
+		return stepsOf(capture, state);
+	}, [capture, hasExact, state.thread, JSON.stringify(state.steps)]);
 	const app: App = {
 		capture,
 		hasDiff: diff !== null,
+		isExact: hasExact,
 		state,
 		link,
 		set: (patch, replace) => store.set(link(patch), replace),

@@ -11,6 +11,8 @@ export function dice(seed: number): () => number {
 	};
 }
 
+const CLASS_COLUMNS = ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"];
+
 interface Fn {
 	name: string;
 	file?: string;
@@ -369,7 +371,7 @@ export class CaptureBuilder {
 				file: files.indexOf(this.fns[f].file ?? ""),
 				line: this.line[at],
 				fn: f,
-				v: [0, 0, 0, 0],
+				v: [0, 0, 0, 0, 0, 0],
 				alloc: 0,
 				peak: 0,
 				copy: 0,
@@ -381,7 +383,7 @@ export class CaptureBuilder {
 		for (const c of cells) {
 			const r = row(c.node);
 			if (!r) continue;
-			r.v[c.cls === 3 ? 0 : Math.min(3, c.cls)] += c.weight;
+			r.v[c.cls] += c.weight;
 			if (c.cls < 4) r.base += c.base;
 		}
 		for (const [node, h] of this.heap) {
@@ -405,7 +407,7 @@ export class CaptureBuilder {
 			"line.function",
 			list.map((r) => r.fn),
 		);
-		["python_s", "native_s", "system_s", "wait_s"].forEach((name, i) =>
+		CLASS_COLUMNS.forEach((name, i) =>
 			w.f64(
 				`line.${name}`,
 				list.map((r) => r.v[i]),
@@ -463,12 +465,12 @@ export class CaptureBuilder {
 		const self = new Float64Array(fns.length);
 		const total = new Float64Array(fns.length);
 		const baseTotal = new Float64Array(fns.length);
-		const classes = [0, 1, 2, 3].map(() => new Float64Array(fns.length));
+		const classes = CLASS_COLUMNS.map(() => new Float64Array(fns.length));
 		const nodeTotal = new Float64Array(this.parent.length);
 		const baseNode = new Float64Array(this.parent.length);
 		for (const c of cells) {
 			const f = this.fn[c.node];
-			classes[c.cls === 3 ? 0 : Math.min(3, c.cls)][f] += c.weight;
+			classes[c.cls][f] += c.weight;
 			if (c.cls >= 4) continue;
 			if (c.node > 0) self[f] += c.weight;
 			nodeTotal[c.node] += c.weight;
@@ -491,10 +493,14 @@ export class CaptureBuilder {
 		w.u32("func_row.function", ids);
 		w.f64("func_row.self_s", self);
 		w.f64("func_row.total_s", total);
-		["python_s", "native_s", "system_s", "wait_s"].forEach((name, i) => w.f64(`func_row.${name}`, classes[i]));
+		CLASS_COLUMNS.forEach((name, i) => w.f64(`func_row.${name}`, classes[i]));
+		w.f64(
+			"func_row.self_plus_minus_s",
+			ids.map((i) => 1.96 * Math.sqrt(self[i] * 0.001)),
+		);
 		w.f64(
 			"func_row.plus_minus_s",
-			ids.map((i) => 1.96 * Math.sqrt(self[i] * 0.001)),
+			ids.map((i) => 1.96 * Math.sqrt(total[i] * 0.001)),
 		);
 		w.f64(
 			"func_row.alloc_bytes",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { adopt } from "../src/data/adopt";
 import { activityIn, activityOf, sampleAt } from "../src/data/activity";
 import { decodeBundle } from "../src/data/bundle";
 import { readCapture } from "../src/data/capture";
@@ -124,4 +125,28 @@ test("a histogram has every call once, shortest first", () => {
 	);
 	assert.ok(h.calls.length > 300 && h.median <= h.p95 && h.p95 <= h.p99);
 	assert.equal(histogramOf(capture.zones, 1, null), null);
+});
+
+test("a part counted elsewhere keeps its figures in the numbering of the whole", () => {
+	const same = adopt(open(shop({}).bytes()), capture);
+	assert.deepEqual(same.nodes.fn.slice(1), capture.nodes.fn.slice(1));
+	assert.equal(same.functions.n, capture.functions.n);
+	assert.equal(same.lines.n, capture.lines.n);
+	assert.equal(same.report.time, undefined);
+
+	const other = open(comparison().bytes());
+	const adopted = adopt(other, capture);
+	assert.equal(adopted.functions.n, capture.functions.n + 4, "all are other functions, by their file");
+	const name = (fn: number) => adopted.strings.get(adopted.functions.name[fn]);
+	const rows = adopted.functionRows;
+	const slow = Array.from({ length: rows.n }, (_, i) => i).find((i) => name(rows.get("function", i)) === "slow");
+	assert.ok(slow !== undefined);
+	near(rows.get("self_s", slow), 2.5);
+	for (let i = 1; i < adopted.nodes.n; i++)
+		assert.equal(name(adopted.nodes.fn[i]), other.strings.get(other.functions.name[other.nodes.fn[i]]));
+	near(
+		selfWeights(adopted, CPU, []).reduce((a, b) => a + b, 0),
+		3.51,
+	);
+	assert.equal(adopted.lines.n, 0, "no file of the whole has them");
 });

@@ -102,6 +102,10 @@ export class Table {
 	get(name: string, row: number): number {
 		return this.columns.get(`${this.prefix}.${name}`)?.[row] ?? 0;
 	}
+	names(): string[] {
+		const start = `${this.prefix}.`;
+		return [...this.columns.keys()].filter((k) => k.startsWith(start)).map((k) => k.slice(start.length));
+	}
 	column(name: string): Column | undefined {
 		return this.columns.get(`${this.prefix}.${name}`);
 	}

@@ -12,7 +12,9 @@ export interface LineRow {
 	python: number;
 	native: number;
 	system: number;
-	wait: number;
+	gc: number; // in no sum of CPU: no line asked for it
+	wait: number; // for the GIL or anything else
+	gilWait: number; // the part of it for the GIL
 	plusMinus: number;
 	alloc: number;
 	pythonShare: number;
@@ -26,11 +28,16 @@ export interface LineRow {
 
 export const TIMELINE_POINTS = 32;
 
+// By class, for a bar.
+export const classesOf = (r: LineRow) => [r.python, r.native, r.system, r.gc, r.gilWait, r.wait - r.gilWait];
+
 export const cpuOf = (row: LineRow) => row.python + row.native + row.system;
 
 function timelineOf(capture: Capture, row: number): Float32Array | null {
 	const { lineTimeline, lines } = capture;
-	if (!lineTimeline || !lines.has("timeline")) return null;
+	// A line that never held memory has none, whatever its index says.
+	if (!lineTimeline || !lines.has("timeline") || !(lines.get("peak_bytes", row) + lines.get("alloc_bytes", row) > 0))
+		return null;
 	const first = lines.get("timeline", row);
 	return first + TIMELINE_POINTS <= lineTimeline.length ? lineTimeline.subarray(first, first + TIMELINE_POINTS) : null;
 }
@@ -47,7 +54,9 @@ function exactLines(capture: Capture): LineRow[] {
 			python: t.has("python_s") ? t.get("python_s", i) : t.get("total_s", i),
 			native: t.get("native_s", i),
 			system: t.get("system_s", i),
-			wait: t.get("wait_s", i),
+			gc: t.get("gc_s", i),
+			wait: t.get("wait_s", i) + t.get("gil_wait_s", i),
+			gilWait: t.get("gil_wait_s", i),
 			plusMinus: t.get("plus_minus_s", i),
 			alloc: t.get("alloc_bytes", i),
 			pythonShare: t.get("python_share", i),
@@ -80,7 +89,7 @@ export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 	const found = new Map<string, LineRow>();
 	const key = (file: number, line: number, fn: number) => `${file}:${line}:${fn}`;
 	for (const row of exact) {
-		row.python = row.native = row.system = row.wait = row.plusMinus = 0;
+		row.python = row.native = row.system = row.gc = row.wait = row.gilWait = row.plusMinus = 0;
 		found.set(key(row.file, row.line, row.fn), row);
 	}
 	eachTime(capture, steps, false, (node, cls, seconds) => {
@@ -94,10 +103,12 @@ export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 			row = emptyRow(file, nodes.line[at], fn);
 			found.set(k, row);
 		}
-		if (cls === CLASS_PYTHON || cls === CLASS_GC) row.python += seconds;
+		if (cls === CLASS_PYTHON) row.python += seconds;
 		else if (cls === CLASS_NATIVE) row.native += seconds;
 		else if (cls === CLASS_SYSTEM) row.system += seconds;
+		else if (cls === CLASS_GC) row.gc += seconds;
 		else if (cls === CLASS_WAIT || cls === CLASS_GIL_WAIT) row.wait += seconds;
+		if (cls === CLASS_GIL_WAIT) row.gilWait += seconds;
 	});
 	return [...found.values()];
 }
@@ -110,7 +121,9 @@ function emptyRow(file: number, line: number, fn: number): LineRow {
 		python: 0,
 		native: 0,
 		system: 0,
+		gc: 0,
 		wait: 0,
+		gilWait: 0,
 		plusMinus: 0,
 		alloc: 0,
 		pythonShare: 0,

@@ -34,7 +34,9 @@ export function mergeByLine(rows: readonly LineRow[], file: number): Map<number,
 		known.python += r.python;
 		known.native += r.native;
 		known.system += r.system;
+		known.gc += r.gc;
 		known.wait += r.wait;
+		known.gilWait += r.gilWait;
 		known.plusMinus = Math.hypot(known.plusMinus, r.plusMinus);
 		known.pythonShare =
 			known.alloc + r.alloc > 0

@@ -6,6 +6,7 @@ const SHOWN_CHARS = 2000;
 export class Strings {
 	readonly n: number;
 	private readonly cache: (string | undefined)[] = [];
+	private readonly added: string[] = [];
 	private readonly decoder = new TextDecoder();
 
 	constructor(
@@ -21,9 +22,16 @@ export class Strings {
 			: this.bytes.subarray(0, 0);
 	}
 
+	// A further one, after those of the bundle.
+	add(text: string): number {
+		this.added.push(text);
+		return this.n + this.added.length - 1;
+	}
+
 	// A name for the screen: one line, of bounded length.
 	get(i: number): string {
 		let text = this.cache[i];
+		if (text === undefined && i >= this.n) return this.added[i - this.n] ?? "";
 		if (text === undefined) {
 			const bytes = this.slice(i);
 			text = this.decoder

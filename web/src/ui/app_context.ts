@@ -11,6 +11,7 @@ import type { State } from "../state/state";
 export interface App {
 	capture: Capture; // the one that the view is about
 	hasDiff: boolean;
+	isExact: boolean; // counted by the server for the filter's range and threads
 	state: State;
 	link: (patch: Partial<State>) => State; // the state that a change leads to
 	set: (patch: Partial<State>, replace?: boolean) => void;

@@ -87,9 +87,10 @@ function ThreadPicker() {
 }
 
 function Chips() {
-	const { capture, state, set } = useApp();
+	const { capture, state, set, isExact } = useApp();
 	if (state.steps.length === 0) return null;
-	const isRough = state.steps.some((s) => s.kind === "range") && (capture.head.limits?.samples_left_out ?? 0) > 0;
+	const isRough =
+		!isExact && state.steps.some((s) => s.kind === "range") && (capture.head.limits?.samples_left_out ?? 0) > 0;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>

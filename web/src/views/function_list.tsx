@@ -60,10 +60,10 @@ export function useFunctionRows(app: App): FunctionTable {
 				fn,
 				self,
 				total,
-				plusMinus: isExact && r >= 0 ? t.get("plus_minus_s", r) : 0,
+				plusMinus: isExact && r >= 0 ? t.get("self_plus_minus_s", r) : 0,
 				classes:
 					isExact && r >= 0
-						? [t.get("python_s", r), t.get("native_s", r), t.get("system_s", r), 0, 0, t.get("wait_s", r)]
+						? ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"].map((c) => t.get(c, r))
 						: null,
 				alloc: r >= 0 ? t.get("alloc_bytes", r) : 0,
 				peak: r >= 0 ? t.get("peak_bytes", r) : 0,

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { bytes, seconds, share, shortPath } from "../data/format";
 import { highlightLine } from "../data/highlight";
-import { cpuOf, type LineRow } from "../data/lines";
+import { classesOf, cpuOf, type LineRow } from "../data/lines";
 import { mergeByLine } from "../data/source_lines";
 import { css, heat } from "../draw/colour";
 import { useApp } from "../ui/app_context";
@@ -53,9 +53,7 @@ function Cells({ row, shown }: { row: LineRow | undefined; shown: Shown }) {
 			{shown.hasNative && <td class="number">{time(row.native)}</td>}
 			{shown.hasSystem && <td class="number">{time(row.system)}</td>}
 			{shown.hasWait && <td class="number">{time(row.wait)}</td>}
-			<td class="bar">
-				{cpu + row.wait > 0 && <ClassBar values={[row.python, row.native, row.system, 0, 0, row.wait]} />}
-			</td>
+			<td class="bar">{cpu + row.wait > 0 && <ClassBar values={classesOf(row)} />}</td>
 			{shown.hasMemory && (
 				<>
 					<td class="number" title={row.alloc > 0 ? `${share(row.pythonShare, 1)} of it by Python` : ""}>

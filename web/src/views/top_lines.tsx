@@ -1,7 +1,7 @@
 // The lines that one would change first: by CPU time, by waiting, by memory.
 import { useMemo, useState } from "preact/hooks";
 import { bytes, seconds, shortPath } from "../data/format";
-import { cpuOf, linesOf, type LineRow } from "../data/lines";
+import { classesOf, cpuOf, linesOf, type LineRow } from "../data/lines";
 import type { App } from "../ui/app_context";
 import { ClassBar, Meter, Sparkline } from "../ui/bars";
 import { functionName } from "../ui/names";
@@ -97,7 +97,7 @@ export function TopLines({ app }: { app: App }) {
 							</td>
 							<td class="number faint">{r.plusMinus > 0 ? seconds(r.plusMinus) : ""}</td>
 							<td class="bar">
-								<ClassBar values={[r.python, r.native, r.system, 0, 0, r.wait]} />
+								<ClassBar values={classesOf(r)} />
 							</td>
 							{columns.wait && <td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>}
 							{columns.memory && (
