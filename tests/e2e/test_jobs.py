@@ -110,7 +110,11 @@ handler = lambda *_: caught.append(1)
 caught = []
 signal.signal(signal.SIGUSR1, handler)
 fds, maps = len(os.listdir("/proc/self/fd")), sum("fathom" in line for line in open("/proc/self/maps"))
-with fathom.job(output_dir="runs", name="block") as job:
+import logging, warnings
+makers = [logging.Logger.makeRecord, logging.Logger.isEnabledFor, logging.Logger.filter, warnings._showwarnmsg]
+logging.error("before the block")
+with fathom.job(output_dir="runs", name="block", log_level="INFO") as job:
+    logging.error("in the block"); warnings.warn("in it, too"); logging.info("held back"); logging.debug("too little")
     inside()
     other = threading.Thread(target=late_thread); other.start(); other.join()
     pid = os.fork()
@@ -123,6 +127,8 @@ with fathom.job(output_dir="runs", name="block") as job:
     except fathom.JobError as error: nested = str(error)
     cpu_beside = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 before()
+logging.error("after the block")
+same = makers == [logging.Logger.makeRecord, logging.Logger.isEnabledFor, logging.Logger.filter, warnings._showwarnmsg]
 again = []
 for i in range(3):
     with fathom.job(output_dir="runs", name="again") as each: burn(0.05)
@@ -138,6 +144,8 @@ print(json.dumps({
     "inside": seconds(job.report, "inside"), "before": seconds(job.report, "before"), "late": seconds(job.report, "late_thread"),
     "child": seconds(job.report, "in_child"), "beside": seconds(job.report, "beside"), "wall": job.report.json["wall_s"],
     "cpu": job.report.json["cpu_s"], "threads": threads, "nested": nested, "caught": len(caught),
+    "log": [line.split(": ", 1)[1].strip() for line in open(job.report.logs)], "same": same, "filter": "filter" in vars(logging.Logger),
+    "summary": job.report.summary,
     "handler": signal.getsignal(signal.SIGUSR1) is handler, "raised": seconds(raised.report, "burn"), "again": again,
     "fds": len(os.listdir("/proc/self/fd")) - fds, "exit": job.report.exit_code,
     "coverage": [c["what"] for c in job.report.json["coverage"]],
@@ -160,6 +168,9 @@ def test_job(python: Python, tmp_path: Path) -> None:
     assert out["caught"] == 2 and out["handler"] and out["fds"] == 0 and out["exit"] is None
     assert out["raised"] >= 0.04 and all(s > 0 for s in out["again"])
     assert "programs that this one started meanwhile" in out["coverage"]
+    logged = [line for line in out["log"] if "use of fork()" not in line]  # 3.12 and later warn of it
+    assert logged == ["in the block", "UserWarning: in it, too", "held back"] and out["same"] and not out["filter"]
+    assert "logs.log (1 error, " in out["summary"], out["summary"]
     sigurg = 1 << 22
     assert not int(out["blocked"][0], 16) & sigurg  # given back
 
