@@ -206,6 +206,22 @@ def test_many_captures(tmp_path: Path) -> None:
         assert out["mapped"] <= 2 and out["growth"] < 8192, (str(python), out)
 
 
+def test_wrong_options(tmp_path: Path) -> None:
+    """Said in one line, before or by the collector; nothing is left running."""
+    code = """
+    said = []
+    for options in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": True}):
+        try:
+            with fathom.job(output_dir="runs", **options): pass
+        except fathom.JobError as error: said.append(str(error))
+    with fathom.job(output_dir="runs") as job: burn(0.05)
+    print(json.dumps(said))
+    """
+    said, _ = run_code(one_python()[0].path, tmp_path, code)
+    assert len(said) == 4 and all(text and "\n" not in text for text in said), said
+    assert "LOUD" in said[0] and "rate" in said[1] and "nonsense" in said[2] and "memory" in said[3]
+
+
 def test_not_under_fathom_run(tmp_path: Path) -> None:
     script = tmp_path / "s.py"
     script.write_text(
@@ -226,7 +242,7 @@ def cell(text):
     if result.error_in_exec or result.error_before_exec: print("ERROR", result.error_in_exec or result.error_before_exec)
 cell("%load_ext fathom")
 cell("import time\\ndef burn(seconds):\\n    end = time.thread_time() + seconds\\n    while time.thread_time() < end:\\n        sum(range(2000))")
-cell("%%fathom --name=a_cell --rate=2000\\nx = 5\\nburn(0.3)\\nx + 1")
+cell("%%fathom --name=a_cell --rate=2000 --log-level=ERROR\\nx = 5\\nburn(0.3)\\nx + 1")
 cell("%fathom --name=a_line burn(0.1)")
 cell("print(x)")
 cell("%%fathom --name=bad\\nburn(0.05)\\n1 / 0")
