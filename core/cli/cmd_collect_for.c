@@ -15,6 +15,7 @@
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/logs.h"
 #include "cli/options.h"
 #include "render/calls.h"
 #include "render/render.h"
@@ -29,6 +30,11 @@ static void say_ring(const char *ring_path)
 		dup2(nowhere, STDOUT_FILENO);
 		close(nowhere);
 	}
+}
+
+static void tell_logs(struct fm_writer *w, void *results_dir)
+{
+	fm_logs_tell(w, results_dir, "the results folder could not be written to");
 }
 
 static int refuse(const struct fm_diag *diag)
@@ -60,7 +66,7 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 int fm_cmd_collect_for(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
-	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL, *sources_dir = NULL;
+	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL, *results_dir = NULL;
 	bool has_table = false;
 	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
@@ -74,7 +80,8 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
-		{ "sources", 0, FM_OPT_TEXT, &sources_dir, "DIR", "texts of sources that are no files by their names" },
+		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",
+		  "has logs.log, and in cells/ sources that are no files" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
@@ -92,10 +99,17 @@ int fm_cmd_collect_for(int argc, char **argv)
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
 	struct fm_diag diag;
-	struct fm_capture_options capture = { .argv = ops.v + 1, .output_path = output, .sources_dir = sources_dir };
+	char sources_dir[4096];
+	snprintf(sources_dir, sizeof(sources_dir), "%s/cells", results_dir ? results_dir : "");
+	struct fm_capture_options capture = { .argv = ops.v + 1, .output_path = output };
 	if (fm_capture_flags_apply(&flags, &capture, &diag))
 		return refuse(&diag);
 	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
+	if (results_dir) {
+		capture.sources_dir = sources_dir;
+		capture.at_end = tell_logs;
+		capture.at_end_arg = (void *)results_dir;
+	}
 	capture.trace = (struct fm_trace_limits){ (uint64_t)(last_s * 1e9), (uint64_t)(min_us * 1e3) };
 	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
 	capture.on_ready = say_ring;

@@ -9,6 +9,7 @@
 Results lie where `fathom run` puts them: OUTPUT_DIR/NAME/<UTC date and time>/.
 """
 
+import importlib.util
 import json
 import os
 import pickle
@@ -27,6 +28,7 @@ __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
 Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
 _NO_VALUE = object()
+_LOG_LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 
 
 class JobError(RuntimeError):
@@ -60,7 +62,7 @@ class Report:
 
     @property
     def logs(self) -> str:
-        """Warnings and log records; not there for a block of this process."""
+        """Warnings and log records."""
         return self._file("logs.log")
 
     @property
@@ -200,6 +202,18 @@ def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Opt
 # ---- a block of this process ----
 
 
+def _hooks() -> Any:
+    """What watches warnings and log records, the same as under `fathom run`."""
+    if "fathom._hooks" not in sys.modules:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_startup", "_fathom_hooks.py")
+        spec = importlib.util.spec_from_file_location("fathom._hooks", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        sys.modules["fathom._hooks"] = module
+    return sys.modules["fathom._hooks"]
+
+
 def _make_folder(output_dir: Any, name: str) -> str:
     parent = os.path.join(os.path.abspath(os.fspath(output_dir)), name)
     os.makedirs(parent, exist_ok=True)
@@ -217,19 +231,28 @@ def _make_folder(output_dir: Any, name: str) -> str:
 class Job:
     """One capture of this process, from __enter__ to __exit__: all threads, and children that it forks meanwhile.
 
-    A collector is started beside this process; the agent joins it. CPU time only: memory and log records need `fathom run` or run_job().
+    A collector is started beside this process; the agent joins it. CPU time only: memory needs `fathom run` or run_job().
     """
 
     def __init__(self, output_dir: Any, name: str, options: Optional[Dict[str, Any]] = None) -> None:
         self.report: Optional[Report] = None
         """There after the block."""
         self._output_dir, self._name, self._options = output_dir, name, dict(options or {})
+        level = self._options.pop("log_level", "WARNING")
+        if level not in _LOG_LEVELS:
+            raise JobError("log_level is one of %s, not %r" % (", ".join(_LOG_LEVELS), level))
+        self._log_level = _LOG_LEVELS[level]
+        self._unwatch: List[Callable[[], None]] = []
         self._sources: Dict[str, str] = {}
         self._session: Optional[_session.Session] = None
 
     def add_source(self, name: str, text: str) -> None:
         """Before the block: text of code that no file has, under the name it was compiled with."""
         self._sources[name] = text
+
+    def _stop_watching(self) -> None:
+        while self._unwatch:
+            self._unwatch.pop()()
 
     def __enter__(self) -> "Job":
         if self._options.get("memory"):
@@ -244,9 +267,11 @@ class Job:
             for name, text in self._sources.items():
                 with open(os.path.join(sources, name), "w", encoding="utf-8", errors="replace") as file:
                     file.write(text)
-            options = ["--sources", sources] + _options(self._options)
+            self._unwatch = _hooks().watch(os.path.join(self._folder, "logs.log"), self._log_level)
+            options = ["--results", self._folder] + _options(self._options)
             self._session = _session.start(os.path.join(self._folder, "profile.fathom"), options)
         except RuntimeError as error:
+            self._stop_watching()
             raise error if isinstance(error, JobError) else JobError(str(error)) from None
         self._pid = os.getpid()
         return self
@@ -259,6 +284,7 @@ class Job:
     ) -> None:
         if os.getpid() != self._pid or self._session is None:
             return  # a forked child that leaves the block: the capture is its parent's
+        self._stop_watching()
         if not self._session.finish():
             raise JobError("the collector could not finish %s" % self._session.output)
         self.report = Report(self._folder, None)
@@ -273,6 +299,6 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, no_native=True. One at a time in a process, and not in one that `fathom run` started.
+    options: rate=2000, no_native=True, log_level="INFO". One at a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

@@ -51,7 +51,7 @@ def _split(line: str) -> Tuple[Dict[str, Any], str]:
         key, equals, value = word[2:].partition("=")
         if not key:
             raise UsageError(_USAGE)
-        options[key] = value if equals else True
+        options[key.replace("-", "_")] = value if equals else True
         line = line.lstrip()
     return options, line
 
@@ -63,7 +63,7 @@ def _fathom(shell: Any, line: str, cell: Optional[str]) -> None:
     """
     __tracebackhide__ = True
     options, statement = _split(line.strip())
-    output_dir, name = options.pop("output-dir", ".fathom"), options.pop("name", "cell")
+    output_dir, name = options.pop("output_dir", ".fathom"), options.pop("name", "cell")
     if cell is not None and statement:
         raise UsageError(_USAGE)
     where = shell.compile.get_code_name.last

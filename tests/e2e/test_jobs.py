@@ -110,7 +110,11 @@ handler = lambda *_: caught.append(1)
 caught = []
 signal.signal(signal.SIGUSR1, handler)
 fds, maps = len(os.listdir("/proc/self/fd")), sum("fathom" in line for line in open("/proc/self/maps"))
-with fathom.job(output_dir="runs", name="block") as job:
+import logging, warnings
+makers = [logging.Logger.makeRecord, logging.Logger.isEnabledFor, logging.Logger.filter, warnings._showwarnmsg]
+logging.error("before the block")
+with fathom.job(output_dir="runs", name="block", log_level="INFO") as job:
+    logging.error("in the block"); warnings.warn("in it, too"); logging.info("held back"); logging.debug("too little")
     inside()
     other = threading.Thread(target=late_thread); other.start(); other.join()
     pid = os.fork()
@@ -123,6 +127,8 @@ with fathom.job(output_dir="runs", name="block") as job:
     except fathom.JobError as error: nested = str(error)
     cpu_beside = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
 before()
+logging.error("after the block")
+same = makers == [logging.Logger.makeRecord, logging.Logger.isEnabledFor, logging.Logger.filter, warnings._showwarnmsg]
 again = []
 for i in range(3):
     with fathom.job(output_dir="runs", name="again") as each: burn(0.05)
@@ -138,6 +144,8 @@ print(json.dumps({
     "inside": seconds(job.report, "inside"), "before": seconds(job.report, "before"), "late": seconds(job.report, "late_thread"),
     "child": seconds(job.report, "in_child"), "beside": seconds(job.report, "beside"), "wall": job.report.json["wall_s"],
     "cpu": job.report.json["cpu_s"], "threads": threads, "nested": nested, "caught": len(caught),
+    "log": [line.split(": ", 1)[1].strip() for line in open(job.report.logs)], "same": same, "filter": "filter" in vars(logging.Logger),
+    "summary": job.report.summary,
     "handler": signal.getsignal(signal.SIGUSR1) is handler, "raised": seconds(raised.report, "burn"), "again": again,
     "fds": len(os.listdir("/proc/self/fd")) - fds, "exit": job.report.exit_code,
     "coverage": [c["what"] for c in job.report.json["coverage"]],
@@ -160,6 +168,9 @@ def test_job(python: Python, tmp_path: Path) -> None:
     assert out["caught"] == 2 and out["handler"] and out["fds"] == 0 and out["exit"] is None
     assert out["raised"] >= 0.04 and all(s > 0 for s in out["again"])
     assert "programs that this one started meanwhile" in out["coverage"]
+    logged = [line for line in out["log"] if "use of fork()" not in line]  # 3.12 and later warn of it
+    assert logged == ["in the block", "UserWarning: in it, too", "held back"] and out["same"] and not out["filter"]
+    assert "logs.log (1 error, " in out["summary"], out["summary"]
     sigurg = 1 << 22
     assert not int(out["blocked"][0], 16) & sigurg  # given back
 
@@ -195,6 +206,22 @@ def test_many_captures(tmp_path: Path) -> None:
         assert out["mapped"] <= 2 and out["growth"] < 8192, (str(python), out)
 
 
+def test_wrong_options(tmp_path: Path) -> None:
+    """Said in one line, before or by the collector; nothing is left running."""
+    code = """
+    said = []
+    for options in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": True}):
+        try:
+            with fathom.job(output_dir="runs", **options): pass
+        except fathom.JobError as error: said.append(str(error))
+    with fathom.job(output_dir="runs") as job: burn(0.05)
+    print(json.dumps(said))
+    """
+    said, _ = run_code(one_python()[0].path, tmp_path, code)
+    assert len(said) == 4 and all(text and "\n" not in text for text in said), said
+    assert "LOUD" in said[0] and "rate" in said[1] and "nonsense" in said[2] and "memory" in said[3]
+
+
 def test_not_under_fathom_run(tmp_path: Path) -> None:
     script = tmp_path / "s.py"
     script.write_text(
@@ -215,7 +242,7 @@ def cell(text):
     if result.error_in_exec or result.error_before_exec: print("ERROR", result.error_in_exec or result.error_before_exec)
 cell("%load_ext fathom")
 cell("import time\\ndef burn(seconds):\\n    end = time.thread_time() + seconds\\n    while time.thread_time() < end:\\n        sum(range(2000))")
-cell("%%fathom --name=a_cell --rate=2000\\nx = 5\\nburn(0.3)\\nx + 1")
+cell("%%fathom --name=a_cell --rate=2000 --log-level=ERROR\\nx = 5\\nburn(0.3)\\nx + 1")
 cell("%fathom --name=a_line burn(0.1)")
 cell("print(x)")
 cell("%%fathom --name=bad\\nburn(0.05)\\n1 / 0")

@@ -88,6 +88,19 @@ def like(original, function):
     return function
 
 
+def _replace(owner, name, function, undo):
+    """owner.name becomes function. What takes that back, unless somebody came after us, is added to undo."""
+    original, was_own = getattr(owner, name), name in vars(owner)
+    ours = like(original, function)
+    setattr(owner, name, ours)
+
+    def back():
+        if vars(owner).get(name) is ours:
+            setattr(owner, name, original) if was_own else delattr(owner, name)
+
+    undo.append(back)
+
+
 class _Log:
     def __init__(self, path, level):
         self.path, self.level = path, level
@@ -110,7 +123,7 @@ class _Log:
             os.close(fd)
 
 
-def _watch_warnings(warnings, log):
+def _watch_warnings(warnings, log, undo):
     """Warnings that are shown: not those that a filter or catch_warnings(record=True) keeps from the user."""
     show, write_out = warnings._showwarnmsg, warnings._showwarnmsg_impl
 
@@ -127,15 +140,15 @@ def _watch_warnings(warnings, log):
             pass
         return show(msg)
 
-    warnings._showwarnmsg = like(show, _showwarnmsg)
+    _replace(warnings, "_showwarnmsg", _showwarnmsg, undo)
 
 
-def _watch_logging(logging, log):
+def _watch_logging(logging, log, undo):
     """Records as they are made: they pass the program's own levels, but its filters have not seen them yet."""
     logger_class = logging.Logger
     make, is_enabled_for, passes = logger_class.makeRecord, logger_class.isEnabledFor, logger_class.filter
 
-    def note(logger, record):
+    def note(record):
         if record.levelno < log.level or record.name == "py.warnings":  # those come by _watch_warnings
             return
         message = record.getMessage()
@@ -146,14 +159,14 @@ def _watch_logging(logging, log):
     def makeRecord(self, *args, **kwargs):  # noqa: N802
         record = make(self, *args, **kwargs)
         try:
-            note(self, record)
+            note(record)
             if log.level < logging.WARNING and not is_enabled_for(self, record.levelno):
                 record._fathom_only = True
         except Exception:
             pass
         return record
 
-    logger_class.makeRecord = like(make, makeRecord)
+    _replace(logger_class, "makeRecord", makeRecord, undo)
     if log.level >= logging.WARNING:
         return
 
@@ -172,8 +185,21 @@ def _watch_logging(logging, log):
     def filter(self, record):
         return False if getattr(record, "_fathom_only", False) else passes(self, record)
 
-    logger_class.isEnabledFor = like(is_enabled_for, isEnabledFor)
-    logger_class.filter = like(passes, filter)
+    _replace(logger_class, "isEnabledFor", isEnabledFor, undo)
+    _replace(logger_class, "filter", filter, undo)
+
+
+def watch(path, level):
+    """For a block of a running process (fathom.job): from now on, until all of what is returned has been called."""
+    import logging
+    import warnings
+
+    undo = []
+    log = _Log(path, level)
+    if level <= logging.WARNING:
+        _watch_warnings(warnings, log, undo)
+    _watch_logging(logging, log, undo)
+    return undo
 
 
 def install(text):
@@ -187,9 +213,9 @@ def install(text):
         # Here and not when the program imports it: warnings that the interpreter itself gives need no import.
         import warnings
 
-        _watch_warnings(warnings, log)
+        _watch_warnings(warnings, log, [])
     if log:
-        watcher.add("logging", lambda module: _watch_logging(module, log))
+        watcher.add("logging", lambda module: _watch_logging(module, log, []))
     if "p" in settings.flags:
         import _fathom_plots
 
