@@ -39,10 +39,19 @@ class Session:
         self._agent.stop()  # the collector sees it in the memory they share
         # No pipe is kept open between the two: a program may close descriptors that it did not open, or wait for any child.
         until = time.monotonic() + _LONGEST_WAIT_S
-        while os.path.exists("/proc/%d" % self._collector_pid) and time.monotonic() < until:
+        while _is_running(self._collector_pid) and time.monotonic() < until:
             time.sleep(0.002)
         self._agent.leave()
         return os.path.exists(self.output) and not os.path.exists("/proc/%d" % self._collector_pid)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        with open("/proc/%d/stat" % pid, "rb") as file:
+            # Ended, but not buried yet: in a container nobody may ever do that.
+            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
 
 
 def start(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> Session:
