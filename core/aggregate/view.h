@@ -37,13 +37,13 @@ struct fm_view_options {
 	bool idle;            // waiting samples too (py-spy -i)
 	bool detailed;        // lines of libraries too; without it their time goes to the user's line that called them
 	enum fm_metric metric;
-	bool unit_us;   // collapsed stacks count microseconds instead of samples
-	unsigned n_top; // rows of a table in the text report; 0 = its default
-	unsigned width; // of the text report; 0 = the terminal's, or 100
+	bool unit_us;           // collapsed stacks count microseconds instead of samples
+	unsigned n_top;         // rows of a table in the text report; 0 = its default
+	unsigned width;         // of the text report; 0 = the terminal's, or 100
 	bool summary_only;      // the text report ends before its line tables
 	const char *first_line; // what the text report begins with; NULL = nothing before its own words
-	int color;      // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
-	int utf8;       // -1 = as the locale says, 0 = ASCII, 1 = always
+	int color;              // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
+	int utf8;               // -1 = as the locale says, 0 = ASCII, 1 = always
 };
 
 #define FM_VIEW_OPTIONS_DEFAULT ((struct fm_view_options){ .color = -1, .utf8 = -1 })

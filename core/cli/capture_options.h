@@ -18,8 +18,10 @@ struct fm_capture_flags {
 	int64_t precision;
 };
 
-#define FM_CAPTURE_FLAGS_DEFAULT \
-	{ .rate_hz = 1000, .max_overhead_pct = 10, .engine = "auto", .native = true, .children = true }
+#define FM_CAPTURE_FLAGS_DEFAULT                                                                            \
+	{                                                                                                   \
+		.rate_hz = 1000, .max_overhead_pct = 10, .engine = "auto", .native = true, .children = true \
+	}
 
 // Checks the values and fills what the collector wants but argv and output_path. One line in diag when a value is wrong.
 FM_MUST_CHECK enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct fm_capture_options *ret,

@@ -12,11 +12,11 @@ struct fm_writer;
 struct fm_attach_options {
 	uint32_t pid;
 	const char *output_path;
-	uint32_t rate_hz;                    // looks per second
-	bool native;                         // native frames too
-	bool may_stop;                       // threads that run are sampled, too
-	double duration_s;                   // 0 = until the process ends, or SIGINT or SIGTERM
-	uint32_t cpu_percent;                // of one CPU that looking may take, and of the time for which threads may be held
+	uint32_t rate_hz;     // looks per second
+	bool native;          // native frames too
+	bool may_stop;        // threads that run are sampled, too
+	double duration_s;    // 0 = until the process ends, or SIGINT or SIGTERM
+	uint32_t cpu_percent; // of one CPU that looking may take, and of the time for which threads may be held
 	void (*at_end)(struct fm_writer *w, void *arg);
 	void *at_end_arg; // as in fm_capture_options
 };

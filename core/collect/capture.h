@@ -22,7 +22,7 @@ struct fm_capture_options {
 	uint32_t rate_hz;
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
 	bool native, children;
-	bool kernel;         // the kernel's functions inside system calls, where permitted
+	bool kernel;     // the kernel's functions inside system calls, where permitted
 	uint32_t memory; // enum fm_wire_memory
 	uint64_t alloc_mean_bytes;
 	int precision;

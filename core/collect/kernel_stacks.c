@@ -74,7 +74,8 @@ enum fm_err fm_kernel_stacks_open(uint32_t pid, uint32_t rate_hz, struct fm_writ
 		if (ring.fd < 0 && (errno == ENODEV || errno == EINVAL) && cpu > 0)
 			continue; // that CPU is off
 		if (ring.fd >= 0) {
-			void *page = mmap(NULL, page_bytes + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, 0);
+			void *page =
+				mmap(NULL, page_bytes + RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, ring.fd, 0);
 			ring.page = page == MAP_FAILED ? NULL : page;
 		}
 		if (ring.fd < 0 || !ring.page) {
@@ -171,8 +172,8 @@ static uint32_t kernel_frame(struct fm_kernel_stacks *k, uint64_t addr)
 {
 	if (!k->has_image) {
 		k->has_image = true;
-		k->image_id = fm_writer_image(k->writer, FM_STR_LIT("[kernel]"), FM_STR_LIT("code"),
-					      FM_IMAGE_IS_KERNEL_CODE);
+		k->image_id =
+			fm_writer_image(k->writer, FM_STR_LIT("[kernel]"), FM_STR_LIT("code"), FM_IMAGE_IS_KERNEL_CODE);
 	}
 	fm_map_at(&k->addrs, addr, NULL);
 	return fm_writer_frame(k->writer, FM_FRAME_NATIVE, k->image_id, addr);

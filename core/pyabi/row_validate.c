@@ -14,7 +14,10 @@ static const struct rule {
 	uint16_t at, max;
 	uint8_t align, first, last, flags;
 } rules[] = {
-#define RULE(field, ...) { offsetof(struct fm_py_row, field), __VA_ARGS__ }
+#define RULE(field, ...)                                       \
+	{                                                      \
+		offsetof(struct fm_py_row, field), __VA_ARGS__ \
+	}
 	RULE(ts_interp, THREAD_MAX, 8, 8, LAST, 0),
 	RULE(ts_thread_id, THREAD_MAX, 8, 8, LAST, 0),
 	RULE(ts_next, THREAD_MAX, 8, 8, LAST, 0),

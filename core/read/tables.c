@@ -57,7 +57,10 @@ static struct fm_str string_at(struct fm_tables *t, uint32_t id)
 	return (struct fm_str){ "", 0 };
 }
 
-#define NO_STR { "", 0 } // a macro: C takes no const object as an initialiser
+#define NO_STR        \
+	{             \
+		"", 0 \
+	} // a macro: C takes no const object as an initialiser
 static const struct fm_str no_str = NO_STR;
 static const struct fm_code_info no_code = { NO_STR, NO_STR, NO_STR, 0, 0, NO_STR };
 static const struct fm_image no_image = { NO_STR, NO_STR, 0 };

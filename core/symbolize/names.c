@@ -52,7 +52,8 @@ static bool starts_with(struct fm_str s, const char *prefix)
 // Fathom's own files in the target: the runner of notebooks, the start-up hook, what runs jobs.
 static bool is_ours(struct fm_str path)
 {
-	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job", "/fathom/_magics.py" };
+	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job",
+					     "/fathom/_magics.py" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(parts); i++)
 		if (memmem(path.p, path.len, parts[i], strlen(parts[i])))
 			return true;
