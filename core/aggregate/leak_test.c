@@ -27,8 +27,10 @@ static double doubt(size_t n, size_t freed)
 		return 0.5 * erfc(z / sqrt(2));
 	}
 	double sum = 0;
-	for (double k = least; k <= trials; k++)
+	for (size_t i = 0; i <= freed; i++) {
+		double k = least + (double)i;
 		sum += exp(lgamma(trials + 1) - lgamma(k + 1) - lgamma(trials - k + 1) - trials * log(2));
+	}
 	return sum;
 }
 

@@ -223,7 +223,8 @@ static void write_names(struct fm_kernel_stacks *k)
 		if (k->addrs.entries[i].used)
 			fm_vec_push(&addrs, k->addrs.entries[i].key);
 	struct symbol *best = fm_alloc((addrs.n + 1) * sizeof(*best));
-	qsort(addrs.items, addrs.n, sizeof(*addrs.items), by_addr);
+	if (addrs.n)
+		qsort(addrs.items, addrs.n, sizeof(*addrs.items), by_addr);
 	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
 	char line[512];
 	while (f && fgets(line, sizeof(line), f)) {

@@ -442,7 +442,7 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 	}
 	// Goes round from where the last look had to stop.
 	size_t process = w->first_process, thread = w->first_thread;
-	for (size_t n = 0; n < w->n_threads && w->budget_ns > 0; n++) {
+	for (size_t n = 0; w->processes.n && n < w->n_threads && w->budget_ns > 0; n++) {
 		if (process >= w->processes.n)
 			process = thread = 0;
 		for (size_t tries = 0; tries <= w->processes.n && thread >= w->processes.items[process].threads.n;

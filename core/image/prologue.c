@@ -20,6 +20,12 @@ struct frame {
 	int32_t alias_off;        // CFA - that register
 };
 
+static bool is_same_frame(const struct frame *a, const struct frame *b)
+{
+	return a->cfa_reg == b->cfa_reg && a->cfa_off == b->cfa_off && a->rbp_off == b->rbp_off &&
+	       a->rbx_off == b->rbx_off && a->alias == b->alias && a->alias_off == b->alias_off;
+}
+
 static uint8_t dwarf_number(unsigned reg)
 {
 	static const uint8_t numbers[16] = { 0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -178,7 +184,7 @@ void fm_prologue_rows(const uint8_t *code, size_t len, uint32_t addr, struct fm_
 			break;
 		}
 		at += step_len;
-		if (memcmp(&before, &f, sizeof(f)) != 0 && at < len)
+		if (!is_same_frame(&before, &f) && at < len)
 			put_row(&f, addr + (uint32_t)at, ret);
 	}
 	if (f.cfa_reg == RSP && f.rbp_off && has_frame_pointer_later(code, len, at)) {

@@ -12,7 +12,7 @@
 
 static FM_SIGSAFE uint64_t sign_extend(uint64_t v, unsigned bytes)
 {
-	unsigned shift = 64 - 8 * bytes;
+	unsigned shift = (64 - 8 * bytes) & 63;
 	return (uint64_t)((int64_t)(v << shift) >> shift);
 }
 

@@ -131,6 +131,7 @@ static FM_SIGSAFE bool is_blocking_stream(int fd)
 	long flags = fm_sig_syscall(SYS_fcntl, fd, F_GETFL, 0, 0);
 	if (flags < 0 || flags & O_NONBLOCK || fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) != 0)
 		return false;
+	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode);
 }
 
@@ -184,7 +185,7 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) &&
 		    !(flags & SA_RESTART)) {
 			regs[REG_RAX] = -EINTR;
-			regs[REG_RIP] = (greg_t)(pc + 2);
+			regs[REG_RIP] = (greg_t)pc + 2;
 		}
 		return false;
 	}

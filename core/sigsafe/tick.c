@@ -111,6 +111,7 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now
 	uint64_t then_ns = atomic_load_explicit(&slot->cpu_ns_at_send, memory_order_relaxed);
 	struct rusage usage;
 	bool is_counted = n_arrivals && fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) == 0;
+	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	if (is_counted && n_arrivals != (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1) {
 		// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
 		uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
