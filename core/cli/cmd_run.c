@@ -1,13 +1,8 @@
 // fathom run: profile a target, keep the results in a dated folder, print the report.
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/log.h"
@@ -21,76 +16,12 @@
 #include "cli/options.h"
 #include "cli/repeat.h"
 #include "cli/results.h"
+#include "cli/results_folder.h"
 #include "cli/startup.h"
 #include "cli/target.h"
 #include "render/label.h"
-#include "render/render.h"
-#include "serve/browser.h"
 
 #define MAX_RUNS 1000
-
-static int make_dirs(char *path)
-{
-	for (char *p = path + 1; *p; p++) {
-		if (*p != '/')
-			continue;
-		*p = 0;
-		int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
-		*p = '/';
-		if (failed)
-			return -1;
-	}
-	return mkdir(path, 0777);
-}
-
-// <output dir>/<stem>/<UTC date and time>/, a new one.
-static enum fm_err make_results_dir(const char *output_dir, const char *stem, char *ret, size_t cap,
-				    struct fm_diag *diag)
-{
-	time_t now = time(NULL);
-	struct tm utc;
-	gmtime_r(&now, &utc);
-	char stamp[32];
-	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &utc);
-	for (int i = 1; i < 1000; i++) {
-		char suffix[16] = "";
-		if (i > 1)
-			snprintf(suffix, sizeof(suffix), "_%d", i); // a second run within the second
-		if (snprintf(ret, cap, "%s/%s/%s%s", output_dir, stem, stamp, suffix) >= (int)cap)
-			return fm_diag_set(diag, FM_E_USAGE, "the results folder's path is too long");
-		if (make_dirs(ret) == 0)
-			return FM_OK;
-		if (errno != EEXIST)
-			break;
-	}
-	return fm_diag_set(diag, FM_E_IO, "cannot make the results folder %s: %s; choose another with --output-dir",
-			   ret, strerror(errno));
-}
-
-// The code as it was, beside its results.
-static void copy_script(const char *script, const char *dir)
-{
-	const char *base = strrchr(script, '/');
-	char path[8192], buffer[65536];
-	snprintf(path, sizeof(path), "%s/%s", dir, base ? base + 1 : script);
-	_cleanup_close_ int from = open(script, O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	ssize_t n;
-	while (from >= 0 && to >= 0 && (n = read(from, buffer, sizeof(buffer))) > 0)
-		if (write(to, buffer, (size_t)n) != n)
-			break; // a full disk; the capture says so itself
-}
-
-// Writes the results folder's absolute path to a file.
-static bool tell_results(const char *path, const char *dir, struct fm_diag *diag)
-{
-	_cleanup_free_ char *real = realpath(dir, NULL);
-	_cleanup_fclose_ FILE *f = fopen(path, "we");
-	if (real && f && fprintf(f, "%s\n", real) > 0 && fflush(f) == 0)
-		return true;
-	fm_diag_set(diag, FM_E_IO, "cannot write to %s: %s", path, strerror(errno));
-	return false;
-}
 
 // "fathom run python3 -S script.py": an interpreter named as a program.
 static bool is_python(const char *program)
@@ -114,19 +45,6 @@ static void tell_leftovers(struct fm_writer *w, void *arg)
 		left->did_run = fm_cells_tell(w, left->dir);
 	if (left->no_logs)
 		fm_logs_tell(w, left->dir, left->no_logs);
-}
-
-// The viewer with the capture inside. A program without the page says so only to who asked for it.
-static void leave_page(const char *profile, const char *dir, const struct fm_view_options *view, bool is_open)
-{
-	char path[4200];
-	struct fm_diag diag;
-	snprintf(path, sizeof(path), "%s/report.html", dir);
-	enum fm_err err = fm_render_html(NULL, profile, path, view, &diag);
-	if (!err && is_open && !fm_open_in_browser(path))
-		fm_say("no display to open it on; the page is %s", path);
-	if (err && (is_open || err != FM_E_UNSUPPORTED))
-		fm_say("%s", diag.text);
 }
 
 int fm_cmd_run(int argc, char **argv)
@@ -226,17 +144,17 @@ int fm_cmd_run(int argc, char **argv)
 	char dir[4096], profile[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, output_dir, ops.v, ops.n, &diag) ||
-	    make_results_dir(output_dir, name ? name : target.stem, dir, sizeof(dir), &diag)) {
+	    fm_results_folder_make(output_dir, name ? name : target.stem, dir, sizeof(dir), &diag)) {
 		fm_say("%s", diag.text);
 		goto out;
 	}
-	if (tell && !tell_results(tell, dir, &diag)) {
+	if (tell && fm_results_folder_tell(dir, tell, &diag)) {
 		fm_say("%s", diag.text);
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), n_runs > 1 ? "%s/profile_1.fathom" : "%s/profile.fathom", dir);
 	if (target.script)
-		copy_script(target.script, dir);
+		fm_results_folder_copy(dir, target.script);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;
 	struct fm_startup_options wishes = {
@@ -268,8 +186,7 @@ int fm_cmd_run(int argc, char **argv)
 	// Of several runs each tells for itself, in a process of its own.
 	if (left.is_notebook && n_runs == 1 && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report
-	fm_results_tell(dir, (const char *)command.data, &view, is_quiet);
-	leave_page(profile, dir, &view, is_open);
+	fm_results_tell(dir, (const char *)command.data, &view, is_quiet, is_open);
 out:
 	fm_buf_deinit(&command);
 	fm_startup_deinit(&startup);

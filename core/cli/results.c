@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "cli/load_runs.h"
 #include "render/render.h"
+#include "serve/browser.h"
 
 #define FILE_WIDTH 130 // room for every column of the line tables and 65 for the source
 
@@ -36,7 +37,21 @@ static enum fm_err write_file(const struct fm_captures *captures, const char *pa
 	return fm_report_runs(out, captures, &view, diag);
 }
 
-void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet)
+// The viewer with the capture inside. A program without the page says so only to who asked for it.
+static void leave_page(const char *profile, const char *dir, const struct fm_view_options *view, bool is_open)
+{
+	char path[4200];
+	struct fm_diag diag;
+	snprintf(path, sizeof(path), "%s/report.html", dir);
+	enum fm_err err = fm_render_html(NULL, profile, path, view, &diag);
+	if (!err && is_open && !fm_open_in_browser(path))
+		fm_say("no display to open it on; the page is %s", path);
+	if (err && (is_open || err != FM_E_UNSUPPORTED))
+		fm_say("%s", diag.text);
+}
+
+void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet,
+		     bool is_open)
 {
 	struct fm_captures captures;
 	struct fm_diag diag;
@@ -51,5 +66,7 @@ void fm_results_tell(const char *dir, const char *command, const struct fm_view_
 		fm_say("%s", diag.text);
 	else if (!is_quiet)
 		printf("\nThis and the time of every line is in %s\n", path);
+	if (!err)
+		leave_page(captures.paths.items[0], dir, view, is_open);
 	fm_captures_deinit(&captures);
 }

@@ -1,0 +1,71 @@
+#include "cli/results_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+static int make_dirs(char *path)
+{
+	for (char *p = path + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = 0;
+		int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+		*p = '/';
+		if (failed)
+			return -1;
+	}
+	return mkdir(path, 0777);
+}
+
+enum fm_err fm_results_folder_make(const char *output_dir, const char *stem, char *ret, size_t cap,
+				   struct fm_diag *diag)
+{
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	char stamp[32];
+	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &utc);
+	for (int i = 1; i < 1000; i++) {
+		char suffix[16] = "";
+		if (i > 1)
+			snprintf(suffix, sizeof(suffix), "_%d", i); // a second run within the second
+		if (snprintf(ret, cap, "%s/%s/%s%s", output_dir, stem, stamp, suffix) >= (int)cap)
+			return fm_diag_set(diag, FM_E_USAGE, "the results folder's path is too long");
+		if (make_dirs(ret) == 0)
+			return FM_OK;
+		if (errno != EEXIST)
+			break;
+	}
+	return fm_diag_set(diag, FM_E_IO, "cannot make the results folder %s: %s; choose another with --output-dir",
+			   ret, strerror(errno));
+}
+
+void fm_results_folder_copy(const char *dir, const char *script)
+{
+	const char *base = strrchr(script, '/');
+	char path[8192], buffer[65536];
+	snprintf(path, sizeof(path), "%s/%s", dir, base ? base + 1 : script);
+	_cleanup_close_ int from = open(script, O_RDONLY | O_CLOEXEC);
+	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	ssize_t n;
+	while (from >= 0 && to >= 0 && (n = read(from, buffer, sizeof(buffer))) > 0)
+		if (write(to, buffer, (size_t)n) != n)
+			break; // a full disk; the capture says so itself
+}
+
+enum fm_err fm_results_folder_tell(const char *dir, const char *path, struct fm_diag *diag)
+{
+	_cleanup_free_ char *real = realpath(dir, NULL);
+	_cleanup_fclose_ FILE *f = fopen(path, "we");
+	if (real && f && fprintf(f, "%s\n", real) > 0 && fflush(f) == 0)
+		return FM_OK;
+	return fm_diag_set(diag, FM_E_IO, "cannot write to %s: %s", path, strerror(errno));
+}

@@ -1,0 +1,14 @@
+// The folder that keeps one run: <output dir>/<stem>/<UTC date and time>/.
+#pragma once
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+// Makes a new one; ret is its path.
+FM_MUST_CHECK enum fm_err fm_results_folder_make(const char *output_dir, const char *stem, char *ret, size_t cap,
+						 struct fm_diag *diag);
+// The code as it was, beside its results.
+void fm_results_folder_copy(const char *dir, const char *script);
+// Writes the folder's absolute path to a file.
+FM_MUST_CHECK enum fm_err fm_results_folder_tell(const char *dir, const char *path, struct fm_diag *diag);
