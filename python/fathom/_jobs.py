@@ -290,6 +290,9 @@ class Job:
         self.report = Report(self._folder, None)
         with open(self.report.text_path, "w", encoding="utf-8") as file:
             file.write(self.report._ask())
+        # The page to look at. A program built without it says so; then there is none.
+        command = [program_path(), "view", "--html", os.path.join(self._folder, "report.html"), self.report.profile]
+        subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job", **options: Any) -> Job:
