@@ -42,7 +42,7 @@ class Session:
         while _is_running(self._collector_pid) and time.monotonic() < until:
             time.sleep(0.002)
         self._agent.leave()
-        return os.path.exists(self.output) and not os.path.exists("/proc/%d" % self._collector_pid)
+        return os.path.exists(self.output) and not _is_running(self._collector_pid)
 
 
 def _is_running(pid: int) -> bool:
