@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "sigsafe/alloc.h"
+#include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/maps.h"
 #include "sigsafe/state.h"
@@ -61,6 +62,39 @@ __attribute__((destructor)) static void look_for_allocators(void)
 		dl_iterate_phdr(look_for_allocator, NULL);
 }
 
+// A place among the sums of wire/exact.h. Without one nothing is counted, and that is.
+static void claim_sums(void)
+{
+	fm_sig_exact_sums = NULL;
+	for (uint32_t i = 0; i < FM_WIRE_N_EXACT; i++) {
+		struct fm_wire_exact *e = (void *)(fm_sig.shared + FM_WIRE_EXACT_OFFSET + i * FM_WIRE_EXACT_BYTES);
+		uint32_t nobody = 0;
+		if (!atomic_compare_exchange_strong(&e->process_idx1, &nobody, fm_sig.process_idx + 1))
+			continue;
+		fm_sig_exact_sums = e;
+		return;
+	}
+	atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
+}
+
+static bool start_exact(void)
+{
+	// Address space for blocks, used as far as it is needed. Where there is a limit on it, less.
+	uint32_t log2 = FM_SIG_EXACT_MAX_LOG2;
+	for (; log2 >= FM_SIG_EXACT_MIN_LOG2 && !fm_sig_exact_blocks; log2 -= 2) {
+		fm_sig_exact_blocks = fm_agent_map_private(sizeof(*fm_sig_exact_blocks) << (log2 + 1));
+		fm_sig_exact_max_log2 = log2;
+	}
+	struct fm_sig_exact *exact = fm_agent_map_private(sizeof(*exact));
+	if (!fm_sig_exact_blocks || !exact)
+		return false;
+	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
+		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);
+	claim_sums();
+	fm_sig_exact = exact;
+	return true;
+}
+
 void fm_agent_memory_start(void)
 {
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_OFF)
@@ -68,6 +102,8 @@ void fm_agent_memory_start(void)
 	fm_sig_live = fm_agent_map_private(sizeof(*fm_sig_live));
 	fm_sig_maps = fm_agent_map_private(sizeof(*fm_sig_maps));
 	if (!fm_sig_live || !fm_sig_maps)
+		return;
+	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact())
 		return;
 	is_malloc_ours = fm_agent_malloc_resolve();
 	fm_agent_maps_resolve();
@@ -91,6 +127,9 @@ void fm_agent_memory_fork(bool is_followed)
 	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
 	if (fm_sig_live)
 		fm_sig_live_forget_all();
+	a->has_lock = false;
+	if (fm_sig_exact && is_followed)
+		claim_sums();
 	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own
 	a->allocs.left = a->copies.left = 0;
 	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && fm_sig_live, memory_order_release);

@@ -246,10 +246,10 @@ static SLOW void *realloc_slowly(void *p, size_t size)
 {
 	if (is_early(p))
 		return move_early(p, size);
-	uint64_t id = fm_sig_live_remove(p);
+	uint64_t id = fm_sig_alloc_take(p);
 	void *moved = real.realloc(p, size);
 	if (id && !moved && size)
-		fm_sig_live_add(p, id); // it failed: the block lives on
+		fm_sig_alloc_give_back(p, id); // it failed: the block lives on
 	else if (id)
 		fm_sig_alloc_id_freed(id);
 	return size ? fm_sig_alloc_count(moved, size, FM_ALLOC_MALLOC) : moved;
