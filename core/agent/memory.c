@@ -28,7 +28,7 @@ static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	static const char *const names[] = { "mi_malloc",       "je_malloc", "_rjem_malloc",
-					     "arrow_mi_malloc", "tc_malloc", "scalable_malloc" };
+					     "tc_malloc", "scalable_malloc" };
 	(void)size;
 	(void)arg;
 	uintptr_t start = UINTPTR_MAX, end = 0;
