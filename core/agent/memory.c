@@ -12,11 +12,12 @@
 #include "sigsafe/state.h"
 
 static bool is_malloc_ours;
+static uint32_t hooks; // enum fm_wire_hooks
 
 static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 {
-	uint32_t hooks = (is_malloc_ours ? FM_WIRE_HOOKS_MALLOC : 0) | (is_python_hooked ? FM_WIRE_HOOKS_PYTHON : 0) |
-			 (is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
+	hooks = (is_malloc_ours ? FM_WIRE_HOOKS_MALLOC : 0) | (is_python_hooked ? FM_WIRE_HOOKS_PYTHON : 0) |
+		(is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
 	atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (!is_malloc_ours)
 		atomic_fetch_add(&fm_sig.header->n_without_malloc, 1);
@@ -27,8 +28,7 @@ static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 // Libraries that bring an allocator of their own, by the names it exports. What it maps is seen, what it makes of that is not.
 static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	static const char *const names[] = { "mi_malloc",       "je_malloc", "_rjem_malloc",
-					     "tc_malloc", "scalable_malloc" };
+	static const char *const names[] = { "mi_malloc", "je_malloc", "_rjem_malloc", "tc_malloc", "scalable_malloc" };
 	(void)size;
 	(void)arg;
 	uintptr_t start = UINTPTR_MAX, end = 0;
@@ -128,6 +128,8 @@ void fm_agent_memory_fork(bool is_followed)
 	if (fm_sig_live)
 		fm_sig_live_forget_all();
 	a->has_lock = false;
+	if (is_followed)
+		atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (fm_sig_exact && is_followed)
 		claim_sums();
 	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own

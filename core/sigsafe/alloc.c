@@ -36,6 +36,15 @@ static FM_SIGSAFE void bump(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
+// A sample that seems to take longer was put off the CPU meanwhile.
+#define MAX_SAMPLE_CYCLES 65536u
+
+static FM_SIGSAFE void count_cost(struct fm_sig_thread *t, uint64_t start)
+{
+	uint64_t cycles = fm_cycles() - start;
+	bump(&t->slot->alloc_cycles, cycles < MAX_SAMPLE_CYCLES ? cycles : MAX_SAMPLE_CYCLES);
+}
+
 static FM_SIGSAFE bool is_on(void)
 {
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
@@ -222,7 +231,7 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 		return sampled; // no slot, or a signal handler of the program inside of this very function
 	t->now_ns = now_ns;
 	sampled.id = take(t, p, n, sampled.weight, domain);
-	bump(&t->slot->alloc_cycles, fm_cycles() - start);
+	count_cost(t, start);
 	fm_sig_alloc_leave(t);
 	return sampled;
 }
@@ -271,7 +280,7 @@ FM_SIGSAFE uint64_t fm_sig_alloc_push(const void *p, uint64_t n, uint64_t weight
 		return 0;
 	t->now_ns = fm_now_ns();
 	id = take(t, p, n, weight, domain);
-	bump(&t->slot->alloc_cycles, fm_cycles() - start);
+	count_cost(t, start);
 	fm_sig_alloc_leave(t);
 	return id;
 }

@@ -265,6 +265,7 @@ print("parent", os.getpid())
     parent = int(re.findall(r"parent (\d+)", w.output)[0])
     children = [a for a in w.allocs if a.pid != parent and a.is_from("child") and a.size >= MIB]
     assert len(children) == N_FORKS
+    assert {p["hooks"] for p in w.processes if p["pid"] != parent} == {ALL_HOOKS}
     for pid, ids in w.freed.items():
         known = {a.id for a in w.allocs if a.pid == pid}
         assert set(ids) <= known, pid
