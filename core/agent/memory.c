@@ -1,8 +1,11 @@
 #include "agent/memory.h"
 
+#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "sigsafe/alloc.h"
@@ -62,12 +65,29 @@ __attribute__((destructor)) static void look_for_allocators(void)
 		dl_iterate_phdr(look_for_allocator, NULL);
 }
 
+static uint8_t *all_sums; // of all processes: FM_WIRE_N_EXACT times FM_WIRE_EXACT_BYTES
+
+static bool map_sums(void)
+{
+	size_t size = FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET;
+	int fd = open(fm_sig.ring_path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)FM_WIRE_EXACT_OFFSET);
+	close(fd);
+	if (p == MAP_FAILED)
+		return false;
+	madvise(p, size, MADV_DONTDUMP);
+	all_sums = p;
+	return true;
+}
+
 // A place among the sums of wire/exact.h. Without one nothing is counted, and that is.
 static void claim_sums(void)
 {
 	fm_sig_exact_sums = NULL;
 	for (uint32_t i = 0; i < FM_WIRE_N_EXACT; i++) {
-		struct fm_wire_exact *e = (void *)(fm_sig.shared + FM_WIRE_EXACT_OFFSET + i * FM_WIRE_EXACT_BYTES);
+		struct fm_wire_exact *e = (void *)(all_sums + i * FM_WIRE_EXACT_BYTES);
 		uint32_t nobody = 0;
 		if (!atomic_compare_exchange_strong(&e->process_idx1, &nobody, fm_sig.process_idx + 1))
 			continue;
@@ -86,7 +106,7 @@ static bool start_exact(void)
 		fm_sig_exact_max_log2 = log2;
 	}
 	struct fm_sig_exact *exact = fm_agent_map_private(sizeof(*exact));
-	if (!fm_sig_exact_blocks || !exact)
+	if (!fm_sig_exact_blocks || !exact || !map_sums())
 		return false;
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
 		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);

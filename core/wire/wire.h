@@ -40,9 +40,11 @@
 // Unwind tables that programs registered for code of their own making (__register_frame).
 #define FM_WIRE_N_FRAME_TABLES 16384
 #define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
-// Sums by site, in exact mode (wire/exact.h).
-#define FM_WIRE_EXACT_OFFSET (FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16u)
-#define FM_WIRE_TOTAL_BYTES (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
+// What every process maps.
+#define FM_WIRE_TOTAL_BYTES (FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16u)
+// Sums by site (wire/exact.h), which only the collector maps, and processes in exact mode.
+#define FM_WIRE_EXACT_OFFSET ((FM_WIRE_TOTAL_BYTES + 4095ull) & ~4095ull)
+#define FM_WIRE_EXACT_END (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
@@ -235,7 +237,7 @@ enum fm_wire_type {
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
-	FM_WIRE_SITE = 7, // exact mode: the stack of a site
+	FM_WIRE_SITE = 7,        // exact mode: the stack of a site
 	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
