@@ -76,6 +76,7 @@ def rows(folder):
         "time only": [*record, "--"],
         "null": [*record, "--"],
         "time and memory": [*record, "--memory", "--"],
+        "exact": [*record, "--memory=exact", "--"],
     }
 
 
@@ -88,7 +89,7 @@ def compare(name, command, folder, rounds, env):
     results = {row: [] for row in rows(folder)}
     order = list(results)
     for number in range(rounds):
-        for row in order[number % 4 :] + order[: number % 4]:
+        for row in order[number % len(order) :] + order[: number % len(order)]:
             results[row].append(float(output(rows(folder)[row] + command, env)))
     base = results["time only"]
     for row, values in results.items():

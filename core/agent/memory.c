@@ -1,21 +1,26 @@
 #include "agent/memory.h"
 
+#include <fcntl.h>
 #include <link.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "sigsafe/alloc.h"
+#include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/maps.h"
 #include "sigsafe/state.h"
 
 static bool is_malloc_ours;
+static uint32_t hooks; // enum fm_wire_hooks
 
 static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 {
-	uint32_t hooks = (is_malloc_ours ? FM_WIRE_HOOKS_MALLOC : 0) | (is_python_hooked ? FM_WIRE_HOOKS_PYTHON : 0) |
-			 (is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
+	hooks = (is_malloc_ours ? FM_WIRE_HOOKS_MALLOC : 0) | (is_python_hooked ? FM_WIRE_HOOKS_PYTHON : 0) |
+		(is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
 	atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (!is_malloc_ours)
 		atomic_fetch_add(&fm_sig.header->n_without_malloc, 1);
@@ -26,8 +31,7 @@ static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 // Libraries that bring an allocator of their own, by the names it exports. What it maps is seen, what it makes of that is not.
 static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 {
-	static const char *const names[] = { "mi_malloc",       "je_malloc", "_rjem_malloc",
-					     "arrow_mi_malloc", "tc_malloc", "scalable_malloc" };
+	static const char *const names[] = { "mi_malloc", "je_malloc", "_rjem_malloc", "tc_malloc", "scalable_malloc" };
 	(void)size;
 	(void)arg;
 	uintptr_t start = UINTPTR_MAX, end = 0;
@@ -61,6 +65,56 @@ __attribute__((destructor)) static void look_for_allocators(void)
 		dl_iterate_phdr(look_for_allocator, NULL);
 }
 
+static uint8_t *all_sums; // of all processes: FM_WIRE_N_EXACT times FM_WIRE_EXACT_BYTES
+
+static bool map_sums(void)
+{
+	size_t size = FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET;
+	int fd = open(fm_sig.ring_path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)FM_WIRE_EXACT_OFFSET);
+	close(fd);
+	if (p == MAP_FAILED)
+		return false;
+	madvise(p, size, MADV_DONTDUMP);
+	all_sums = p;
+	return true;
+}
+
+// A place among the sums of wire/exact.h. Without one nothing is counted, and that is.
+static void claim_sums(void)
+{
+	fm_sig_exact_sums = NULL;
+	for (uint32_t i = 0; i < FM_WIRE_N_EXACT; i++) {
+		struct fm_wire_exact *e = (void *)(all_sums + i * FM_WIRE_EXACT_BYTES);
+		uint32_t nobody = 0;
+		if (!atomic_compare_exchange_strong(&e->process_idx1, &nobody, fm_sig.process_idx + 1))
+			continue;
+		fm_sig_exact_sums = e;
+		return;
+	}
+	atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
+}
+
+static bool start_exact(void)
+{
+	// Address space for blocks, used as far as it is needed. Where there is a limit on it, less.
+	uint32_t log2 = FM_SIG_EXACT_MAX_LOG2;
+	for (; log2 >= FM_SIG_EXACT_MIN_LOG2 && !fm_sig_exact_blocks; log2 -= 2) {
+		fm_sig_exact_blocks = fm_agent_map_private(sizeof(*fm_sig_exact_blocks) << (log2 + 1));
+		fm_sig_exact_max_log2 = log2;
+	}
+	struct fm_sig_exact *exact = fm_agent_map_private(sizeof(*exact));
+	if (!fm_sig_exact_blocks || !exact || !map_sums())
+		return false;
+	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
+		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);
+	claim_sums();
+	fm_sig_exact = exact;
+	return true;
+}
+
 void fm_agent_memory_start(void)
 {
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_OFF)
@@ -68,6 +122,8 @@ void fm_agent_memory_start(void)
 	fm_sig_live = fm_agent_map_private(sizeof(*fm_sig_live));
 	fm_sig_maps = fm_agent_map_private(sizeof(*fm_sig_maps));
 	if (!fm_sig_live || !fm_sig_maps)
+		return;
+	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact())
 		return;
 	is_malloc_ours = fm_agent_malloc_resolve();
 	fm_agent_maps_resolve();
@@ -91,6 +147,11 @@ void fm_agent_memory_fork(bool is_followed)
 	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
 	if (fm_sig_live)
 		fm_sig_live_forget_all();
+	a->has_lock = false;
+	if (is_followed)
+		atomic_store(&fm_sig.process->memory_hooks, hooks);
+	if (fm_sig_exact && is_followed)
+		claim_sums();
 	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own
 	a->allocs.left = a->copies.left = 0;
 	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && fm_sig_live, memory_order_release);

@@ -71,7 +71,7 @@ static SLOW void *calloc_slowly(struct domain *d, size_t n, size_t size)
 static void *any_realloc(void *ctx, void *p, size_t size)
 {
 	struct domain *d = ctx;
-	uint64_t id = FM_UNLIKELY(fm_sig_live_may_have(p)) ? fm_sig_live_remove(p) : 0;
+	uint64_t id = FM_UNLIKELY(fm_sig_live_may_have(p)) ? fm_sig_alloc_take(p) : 0;
 	fm_sig_alloc.depth++;
 	void *moved = d->real.realloc(d->real.ctx, p, size);
 	fm_sig_alloc.depth--;
@@ -79,7 +79,7 @@ static void *any_realloc(void *ctx, void *p, size_t size)
 		if (moved)
 			fm_sig_alloc_id_freed(id);
 		else
-			fm_sig_live_add(p, id);
+			fm_sig_alloc_give_back(p, id);
 	}
 	return fm_sig_alloc_count(moved, size, d->domain);
 }

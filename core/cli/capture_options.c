@@ -24,10 +24,11 @@ static enum fm_err apply_memory(const struct fm_capture_flags *flags, struct fm_
 		return fm_diag_set(diag, FM_E_USAGE, "--precision wants a number from -10 (coarse) to 10 (fine)");
 	ret->precision = (int)flags->precision;
 	ret->memory = FM_WIRE_MEMORY_OFF;
-	if (flags->memory && *flags->memory && strcmp(flags->memory, "sampled"))
+	bool is_exact = flags->memory && !strcmp(flags->memory, "exact");
+	if (flags->memory && *flags->memory && strcmp(flags->memory, "sampled") && !is_exact)
 		return fm_diag_set(diag, FM_E_USAGE, "--memory is sampled or exact, not '%s'", flags->memory);
 	if (flags->memory || (flags->is_memory_wanted && !flags->is_cpu))
-		ret->memory = FM_WIRE_MEMORY_SAMPLED;
+		ret->memory = is_exact ? FM_WIRE_MEMORY_EXACT : FM_WIRE_MEMORY_SAMPLED;
 	uint64_t mean = flags->precision > 0 ? (uint64_t)MEAN_BYTES >> flags->precision
 					     : (uint64_t)MEAN_BYTES << -flags->precision;
 	ret->alloc_mean_bytes = FM_MIN(FM_MAX(mean, MIN_MEAN_BYTES), MAX_MEAN_BYTES);

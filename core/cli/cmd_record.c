@@ -81,7 +81,7 @@ int fm_cmd_record(int argc, char **argv)
 		{ "nonblocking", 0, FM_OPT_FLAG, &nonblocking, NULL,
 		  "with --pid: never hold a thread; only those that wait are seen then" },
 		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
-		  "memory, too, sampled (default: time only)" },
+		  "memory, too: sampled, or =exact, every allocation (default: time only)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },

@@ -62,7 +62,8 @@ int fm_cmd_run(int argc, char **argv)
 		  "the interpreter for scripts and modules, or a virtual environment's folder (default: the active "
 		  "environment's, or python3 on PATH)" },
 		{ "cpu", 0, FM_OPT_FLAG, &flags.is_cpu, NULL, "time only (default: time and memory)" },
-		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW", "time and memory, sampled: the default" },
+		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
+		  "time and memory: sampled (the default), or =exact, every allocation" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",

@@ -140,6 +140,19 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 		coverage(c, what,
 			 "the program allocated faster than the collector could read; --precision -2 samples less");
 	}
+	if (atomic_load(&header->n_no_exact)) {
+		snprintf(what, sizeof(what), "memory of %u processes", atomic_load(&header->n_no_exact));
+		coverage(c, what, "more than 64 ran at one time; --memory without =exact has no such limit");
+	}
+	if (totals->n_exact_lost) {
+		snprintf(what, sizeof(what), "%llu allocations or frees", (unsigned long long)totals->n_exact_lost);
+		coverage(c, what, "made inside a signal handler, or while other threads allocated without pause");
+	}
+	if (totals->n_exact_beyond) {
+		snprintf(what, sizeof(what), "the place of %llu allocations",
+			 (unsigned long long)totals->n_exact_beyond);
+		coverage(c, what, "a process allocated from more than 65,535 different stacks");
+	}
 	if (totals->n_free_dropped) {
 		snprintf(what, sizeof(what), "the end of %llu sampled blocks",
 			 (unsigned long long)totals->n_free_dropped);

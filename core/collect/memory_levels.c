@@ -189,7 +189,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes)
+void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, struct fm_wire_exact *exact)
 {
 	if (now_ns < l->next_ns || l->status_fd < 0)
 		return;
@@ -207,7 +207,11 @@ void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes)
 	level.swap_bytes = field_bytes(text, "\nVmSwap:");
 	read_cgroup(l, &level);
 	level.pss_bytes = read_pss(l, now_ns);
-	bool has_moved = distance(level.rss_bytes, l->last.rss_bytes) > l->last.rss_bytes / 64 ||
+	if (exact) {
+		level.heap_bytes = exact->live_bytes; // one word: never torn
+		level.heap_high_bytes = FM_MAX(atomic_exchange(&exact->high_bytes, 0), level.heap_bytes);
+	}
+	bool has_moved = exact || distance(level.rss_bytes, l->last.rss_bytes) > l->last.rss_bytes / 64 ||
 			 distance(level.swap_bytes, l->last.swap_bytes) > l->last.swap_bytes / 64 ||
 			 level.cgroup_limit_bytes != l->last.cgroup_limit_bytes || level.pss_bytes;
 	if (!has_moved && now_ns < l->written_ns + QUIET_NS)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "format/writer.h"
+#include "wire/exact.h"
 
 // Levels are read this often, less often when there are many processes.
 #define FM_LEVELS_PERIOD_NS 100000000u
@@ -17,7 +18,7 @@ enum fm_cgroup_version fm_cgroup_of(char *text, const char **ret_folder);
 
 struct fm_levels;
 struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer);
-// Reads and writes a level when it is time. n_processes is how many are looked at in turn.
-void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes);
+// Reads and writes a level when it is time. n_processes is how many are looked at in turn. exact: the process's own sums, or NULL.
+void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, struct fm_wire_exact *exact);
 // Says in the profile when the kernel killed the process for want of memory. Frees; NULL is fine.
 void fm_levels_end(struct fm_levels *l, int exit_signal);

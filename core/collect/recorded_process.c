@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "collect/exact_sites.h"
 #include "collect/recorder_parts.h"
 
 void fm_recorded_process_deinit(struct recorded_process *p)
@@ -20,6 +21,7 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->code_ids);
 	fm_vec_deinit(&p->images);
 	fm_vec_deinit(&p->replaced_ns);
+	fm_vec_deinit(&p->sites);
 	fm_map_deinit(&p->frames);
 	fm_jit_end(p->jit);
 	fm_levels_end(p->levels, 0);
@@ -121,6 +123,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 		r->totals.n_unknown_python++;
 	}
+	fm_exact_end(r, p, idx);
 	fm_levels_end(p->levels, signal);
 	p->levels = NULL;
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "collect/kernel_stacks.h"
+#include "collect/exact_sites.h"
 #include "collect/recorder_parts.h"
 
 // A thread's end is noticed this often.
@@ -127,6 +128,8 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 		fm_take_alloc(r, p, s, (const void *)rec);
 	else if (rec->type == FM_WIRE_FREED)
 		fm_take_free(r, p, s, (const void *)rec);
+	else if (rec->type == FM_WIRE_SITE)
+		fm_exact_take_site(r, p, s, (const void *)rec);
 }
 
 // Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
@@ -295,7 +298,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
-			fm_levels_look(r->processes[i].levels, now_ns, n_processes);
+			fm_levels_look(r->processes[i].levels, now_ns, n_processes, fm_exact_find(r->shared, i));
 			fm_survivors_look(r->processes[i].survivors, now_ns);
 		}
 	if (!look)

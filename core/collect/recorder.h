@@ -16,6 +16,7 @@ struct fm_waiting;
 struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_bad_records;
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
+	uint64_t n_exact_lost, n_exact_beyond;
 	struct fm_cost cost;
 	uint64_t waiting_cpu_ns, held_ns, waiting_gap_ns; // fm_waiting_cost
 	struct fm_take_trace_totals trace;

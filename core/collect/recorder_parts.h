@@ -19,6 +19,11 @@ struct image_range {
 	uint32_t image_id;
 };
 
+struct recorded_site {
+	uint32_t stack_id;
+	uint8_t domain;
+};
+
 // What the collector knows of one process image. exec and fork make new ones.
 struct recorded_process {
 	bool is_used;
@@ -37,6 +42,7 @@ struct recorded_process {
 	struct fm_jit *jit;
 	struct fm_levels *levels;
 	struct fm_survivors *survivors;
+	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 };
 
 struct recorded_slot {

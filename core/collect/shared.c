@@ -46,16 +46,15 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 	*shared = (struct fm_shared){ .fd = memfd_create("fathom", MFD_CLOEXEC) };
 	// The trace rings are larger than all the rest, and can be done without.
 	bool has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
-	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_TOTAL_BYTES) != 0))
+	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_EXACT_END) != 0))
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
-				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno),
+				   (unsigned long long)(FM_WIRE_EXACT_END >> 20), strerror(errno),
 				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
-	shared->base =
-		mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
+	shared->base = mmap(NULL, FM_WIRE_EXACT_END, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
 	if (shared->base == MAP_FAILED) {
 		shared->base = NULL;
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",
-				   (unsigned long long)(FM_WIRE_TOTAL_BYTES >> 20), strerror(errno));
+				   (unsigned long long)(FM_WIRE_EXACT_END >> 20), strerror(errno));
 	}
 	shared->header = (void *)shared->base;
 	shared->processes = (void *)(shared->base + FM_WIRE_HEADER_BYTES);
@@ -71,7 +70,7 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 void fm_shared_deinit(struct fm_shared *shared)
 {
 	if (shared->base)
-		munmap(shared->base, FM_WIRE_TOTAL_BYTES);
+		munmap(shared->base, FM_WIRE_EXACT_END);
 	if (shared->fd >= 0)
 		close(shared->fd);
 	*shared = (struct fm_shared){ .fd = -1 };

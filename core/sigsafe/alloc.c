@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
+#include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/python.h"
@@ -35,6 +36,15 @@ static FM_SIGSAFE void bump(_Atomic uint64_t *counter, uint64_t by)
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
 }
 
+// A sample that seems to take longer was put off the CPU meanwhile.
+#define MAX_SAMPLE_CYCLES 65536u
+
+static FM_SIGSAFE void count_cost(struct fm_sig_thread *t, uint64_t start)
+{
+	uint64_t cycles = fm_cycles() - start;
+	bump(&t->slot->alloc_cycles, cycles < MAX_SAMPLE_CYCLES ? cycles : MAX_SAMPLE_CYCLES);
+}
+
 static FM_SIGSAFE bool is_on(void)
 {
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
@@ -57,8 +67,7 @@ static FM_SIGSAFE struct fm_sig_thread *find_thread(void)
 	return t;
 }
 
-// From here to leave() a tick of this thread finds it busy and goes away; so does a hook inside a signal handler of the program.
-static FM_SIGSAFE struct fm_sig_thread *enter(void)
+FM_SIGSAFE struct fm_sig_thread *fm_sig_alloc_enter(void)
 {
 	struct fm_sig_thread *t = find_thread();
 	if (!t || t->is_busy)
@@ -68,7 +77,7 @@ static FM_SIGSAFE struct fm_sig_thread *enter(void)
 	return t;
 }
 
-static FM_SIGSAFE void leave(struct fm_sig_thread *t)
+FM_SIGSAFE void fm_sig_alloc_leave(struct fm_sig_thread *t)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	t->is_busy = false;
@@ -215,15 +224,15 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	if (!sampled.weight)
 		return sampled;
 	uint64_t start = fm_cycles();
-	struct fm_sig_thread *t = enter();
+	struct fm_sig_thread *t = fm_sig_alloc_enter();
 	uint64_t now_ns = fm_now_ns();
 	fm_sig_sampler_next(s, now_ns, domain == FM_ALLOC_COPY ? 0 : fm_sig_live_pressure());
 	if (!t)
 		return sampled; // no slot, or a signal handler of the program inside of this very function
 	t->now_ns = now_ns;
 	sampled.id = take(t, p, n, sampled.weight, domain);
-	bump(&t->slot->alloc_cycles, fm_cycles() - start);
-	leave(t);
+	count_cost(t, start);
+	fm_sig_alloc_leave(t);
 	return sampled;
 }
 
@@ -233,6 +242,12 @@ FM_SIGSAFE struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsign
 	struct fm_sig_sampled sampled = { 0 };
 	if (!p || a->depth)
 		return sampled;
+	if (fm_sig_exact) {
+		if (is_on())
+			sampled =
+				(struct fm_sig_sampled){ fm_sig_exact_alloc(p, n, domain, domain < FM_ALLOC_MMAP), n };
+		return sampled;
+	}
 	if (!is_on()) {
 		a->allocs.left = LOOK_AGAIN_BYTES;
 		return sampled;
@@ -258,19 +273,25 @@ FM_SIGSAFE void fm_sig_copy_sample(uint64_t n)
 FM_SIGSAFE uint64_t fm_sig_alloc_push(const void *p, uint64_t n, uint64_t weight, unsigned domain)
 {
 	uint64_t start = fm_cycles(), id;
-	struct fm_sig_thread *t = is_on() ? enter() : NULL;
+	if (fm_sig_exact)
+		return is_on() ? fm_sig_exact_alloc(p, n, domain, false) : 0;
+	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
 	if (!t)
 		return 0;
 	t->now_ns = fm_now_ns();
 	id = take(t, p, n, weight, domain);
-	bump(&t->slot->alloc_cycles, fm_cycles() - start);
-	leave(t);
+	count_cost(t, start);
+	fm_sig_alloc_leave(t);
 	return id;
 }
 
 FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 {
-	struct fm_sig_thread *t = is_on() ? enter() : NULL;
+	if (fm_sig_exact) {
+		fm_sig_exact_token_freed(id);
+		return;
+	}
+	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
 	if (!t)
 		return;
 	struct fm_wire_free *rec = fm_sig_ring_reserve(t, FM_WIRE_FREED, sizeof(*rec));
@@ -281,15 +302,33 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 	} else {
 		bump(&t->slot->n_free_dropped, 1);
 	}
-	leave(t);
+	fm_sig_alloc_leave(t);
 }
 
 FM_SIGSAFE void fm_sig_alloc_freed(void *p)
 {
+	if (fm_sig_exact) {
+		if (is_on())
+			fm_sig_exact_free(p);
+		return;
+	}
 	uint64_t id = fm_sig_live_remove(p);
 	if (!id)
 		return;
 	int saved_errno = errno;
 	fm_sig_alloc_id_freed(id);
 	errno = saved_errno;
+}
+
+FM_SIGSAFE uint64_t fm_sig_alloc_take(void *p)
+{
+	return fm_sig_exact ? fm_sig_exact_take(p) : fm_sig_live_remove(p);
+}
+
+FM_SIGSAFE void fm_sig_alloc_give_back(void *p, uint64_t id)
+{
+	if (fm_sig_exact)
+		fm_sig_exact_give_back(p, id);
+	else
+		fm_sig_live_add(p, id);
 }

@@ -14,11 +14,14 @@
 
 struct fm_sig_alloc_thread {
 	struct fm_sig_sampler allocs, copies;
+	bool has_lock;  // exact mode: this thread has the lock
 	uint32_t depth; // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
 };
 
 // initial-exec: reading it never allocates, and it is there until the thread's very end.
 extern __thread struct fm_sig_alloc_thread fm_sig_alloc __attribute__((tls_model("initial-exec")));
+
+struct fm_sig_thread;
 
 // The hooks may sample: this process is in the table, and its memory is watched. Off, they look again every MiB.
 extern _Atomic bool fm_sig_alloc_is_on;
@@ -32,11 +35,19 @@ struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsigned domain);
 // The same for n bytes that are about to be copied.
 void fm_sig_copy_sample(uint64_t n);
 
+// For what a hook does with its thread's ring or scratch memory: from enter to leave a tick of this thread finds it busy and goes
+// away; so does a hook inside a signal handler of the program. NULL: no slot, or already inside.
+struct fm_sig_thread *fm_sig_alloc_enter(void);
+void fm_sig_alloc_leave(struct fm_sig_thread *t);
+
 // The block is about to be freed: before, because afterwards another thread may be given the same address. Only for addresses
 // of which fm_sig_live_may_have() says yes.
 void fm_sig_alloc_freed(void *p);
 // A block of which only the id is left.
 void fm_sig_alloc_id_freed(uint64_t id);
+// For a reallocation, which may fail: takes a block out of the table and returns its id (0 = it is not there), puts it back.
+uint64_t fm_sig_alloc_take(void *p);
+void fm_sig_alloc_give_back(void *p, uint64_t id);
 
 // Counts a block that is already there.
 static inline void *fm_sig_alloc_count(void *p, size_t n, unsigned domain)

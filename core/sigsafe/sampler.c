@@ -4,8 +4,8 @@
 
 #include "sigsafe/sigsafe.h"
 
-// Rates are judged over this time.
-#define WINDOW_NS 250000000u
+// Rates are judged over this time: 100 samples at the limit, so that a thread which begins with a burst is slowed down soon.
+#define WINDOW_NS 50000000u
 // No mean grows beyond 2^MAX_SHIFT times what was asked for: 128 KiB then are 128 TiB.
 #define MAX_SHIFT 30u
 
@@ -87,15 +87,17 @@ FM_SIGSAFE void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, ui
 	s->base_certain = s->certain = certain;
 	s->random = seed;
 	s->window_start_ns = 0;
-	s->n_in_window = 0;
-	s->shift = 0;
+	s->n_in_window = s->n_certain = 0;
+	s->shift = s->certain_shift = 0;
 	set_out(s, draw(s));
 }
 
 FM_SIGSAFE uint64_t fm_sig_sampler_take(struct fm_sig_sampler *s, uint64_t size)
 {
-	if (size >= s->certain)
+	if (size >= s->certain) {
+		s->n_certain++;
 		return size;
+	}
 	if (s->is_cut_off) {
 		uint64_t beyond = size - (s->left + 1), at = draw(s);
 		if (at >= beyond) {
@@ -112,16 +114,18 @@ FM_SIGSAFE void fm_sig_sampler_next(struct fm_sig_sampler *s, uint64_t now_ns, u
 	uint32_t most = (uint32_t)((uint64_t)FM_SIG_SAMPLES_PER_SECOND * WINDOW_NS / 1000000000u);
 	s->n_in_window++;
 	if (passed_ns >= WINDOW_NS || s->n_in_window > most) {
-		if (s->n_in_window > most && passed_ns < WINDOW_NS)
-			s->shift += s->shift < MAX_SHIFT;
-		else if (s->shift && s->n_in_window < most / 8)
-			s->shift--;
+		// What is too many gets rarer: large blocks stay certain in a crowd of small ones.
+		uint8_t *too_many = 2 * s->n_certain > s->n_in_window ? &s->certain_shift : &s->shift;
+		if (s->n_in_window > most && passed_ns < WINDOW_NS) {
+			*too_many += *too_many < MAX_SHIFT;
+		} else if (s->n_in_window < most / 8) {
+			s->shift -= s->shift > 0;
+			s->certain_shift -= s->certain_shift > 0;
+		}
 		s->window_start_ns = now_ns;
-		s->n_in_window = 0;
+		s->n_in_window = s->n_certain = 0;
 	}
-	unsigned shift = s->shift + pressure;
-	shift = shift < MAX_SHIFT ? shift : MAX_SHIFT;
-	s->mean = s->base_mean << shift;
-	s->certain = s->base_certain << shift;
+	s->mean = s->base_mean << FM_MIN(s->shift + pressure, MAX_SHIFT);
+	s->certain = s->base_certain << FM_MIN(s->certain_shift + pressure, MAX_SHIFT);
 	set_out(s, draw(s));
 }

@@ -18,9 +18,9 @@ struct fm_sig_sampler {
 	uint64_t base_mean, base_certain;
 	uint64_t random;
 	uint64_t window_start_ns;
-	uint32_t n_in_window;
-	uint8_t shift;   // mean = base_mean << (shift + pressure)
-	bool is_cut_off; // `left` ends at `certain`, before the byte that was drawn
+	uint32_t n_in_window, n_certain; // taken since then, and those of them that are always taken
+	uint8_t shift, certain_shift;    // mean = base_mean << (shift + pressure), and so for certain
+	bool is_cut_off;                 // `left` ends at `certain`, before the byte that was drawn
 };
 
 void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, uint64_t certain, uint64_t seed);

@@ -11,7 +11,7 @@
 // recursion, 20 million events a second, fills it in 13 ms; a full ring makes its writer wait (agent/trace.c).
 #define FM_WIRE_TRACE_EVENTS (1u << 18)
 #define FM_WIRE_TRACE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + (uint64_t)FM_WIRE_TRACE_EVENTS * 16u)
-#define FM_WIRE_TRACE_OFFSET ((FM_WIRE_TOTAL_BYTES + 4095ull) & ~4095ull)
+#define FM_WIRE_TRACE_OFFSET FM_WIRE_EXACT_END
 #define FM_WIRE_TRACE_END (FM_WIRE_TRACE_OFFSET + FM_WIRE_N_SLOTS * FM_WIRE_TRACE_SLOT_BYTES)
 
 enum fm_wire_trace_clock {

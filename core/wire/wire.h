@@ -3,7 +3,7 @@
 // The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
 // exec needs no handshake, and what a killed process wrote last is still there to be drained.
 //
-//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows | frame tables |
+//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows | frame tables | exact sums |
 //
 // The tables are dense, so that looking for a free or a busy entry touches no pages of unused slots.
 //
@@ -15,6 +15,8 @@
 #include <assert.h>
 #include <stdatomic.h>
 #include <stdint.h>
+
+#include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
 #define FM_WIRE_VERSION 3
@@ -38,7 +40,11 @@
 // Unwind tables that programs registered for code of their own making (__register_frame).
 #define FM_WIRE_N_FRAME_TABLES 16384
 #define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
+// What every process maps.
 #define FM_WIRE_TOTAL_BYTES (FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16u)
+// Sums by site (wire/exact.h), which only the collector maps, and processes in exact mode.
+#define FM_WIRE_EXACT_OFFSET ((FM_WIRE_TOTAL_BYTES + 4095ull) & ~4095ull)
+#define FM_WIRE_EXACT_END (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
@@ -67,7 +73,7 @@ enum fm_wire_flags {
 enum fm_wire_memory {
 	FM_WIRE_MEMORY_OFF = 0,
 	FM_WIRE_MEMORY_SAMPLED = 1, // FM_WIRE_ALLOC and FM_WIRE_FREED of blocks drawn by their bytes
-	FM_WIRE_MEMORY_EXACT = 2,
+	FM_WIRE_MEMORY_EXACT = 2,   // every block, summed up by site (wire/exact.h); copies sampled
 };
 
 struct fm_wire_header {
@@ -93,6 +99,7 @@ struct fm_wire_header {
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
 	// What some process's memory hooks do not see; written by any process.
 	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
+	_Atomic uint32_t n_no_exact;                         // processes that found all of wire/exact.h's places taken
 	_Atomic uint32_t own_allocator_state;                // enum fm_wire_state of the name below
 	char own_allocator[128]; // the first library found that brings an allocator of its own
 };
@@ -230,6 +237,7 @@ enum fm_wire_type {
 	FM_WIRE_EXEC_NAME = 4, // who the process is: executable and arguments
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
+	FM_WIRE_SITE = 7,        // exact mode: the stack of a site
 	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
@@ -308,6 +316,17 @@ struct fm_wire_free {
 	struct fm_wire_record rec;
 	uint64_t time_ns;
 	uint64_t id; // of the allocation, which may stand in another thread's ring, and may be read later than this
+};
+
+// The first sight of a site of wire/exact.h. Its stack has Python frames only, and shares with the slot's previous one.
+struct fm_wire_site_stack {
+	struct fm_wire_record rec;
+	uint64_t time_ns;
+	uint32_t site;
+	uint32_t n_frames, n_shared;
+	uint8_t domain; // enum fm_alloc_domain
+	uint8_t reserved[3];
+	uint64_t frames[]; // n_frames - n_shared, innermost first
 };
 
 struct fm_wire_exec_name {

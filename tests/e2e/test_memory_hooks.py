@@ -12,7 +12,7 @@ from typing import Dict, List
 
 import pytest
 from capture import TARGETS, Python
-from guest import LONG, compile_target, pick_python, run, some_pythons, under
+from guest import LONG, clean_env, compile_target, pick_python, report, run, some_pythons, under
 from memory import (
     COPY,
     HOOKS_COPY,
@@ -265,6 +265,7 @@ print("parent", os.getpid())
     parent = int(re.findall(r"parent (\d+)", w.output)[0])
     children = [a for a in w.allocs if a.pid != parent and a.is_from("child") and a.size >= MIB]
     assert len(children) == N_FORKS
+    assert {p["hooks"] for p in w.processes if p["pid"] != parent} == {ALL_HOOKS}
     for pid, ids in w.freed.items():
         known = {a.id for a in w.allocs if a.pid == pid}
         assert set(ids) <= known, pid
@@ -371,6 +372,54 @@ def test_numpy_arrays() -> None:
     assert [a.domain for a in arrays] == [MALLOC] * 5
     copies = [a for a in w.copies if a.is_from("f")]
     assert total(copies) <= MIB  # filled, not copied
+
+
+def test_arrow_buffers() -> None:
+    """Arrow's own mimalloc, by the names it exports."""
+    code = "import pyarrow\ndef f():\n    return [pyarrow.allocate_buffer(1 << 20) for _ in range(8)]\nx = f()\n"
+    code += "y = [b.size for b in x]\nassert y == [1 << 20] * 8\ndel x\n"
+    if subprocess.run([sys.executable, "-c", code], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pyarrow in the environment of the tests")
+    check = "import pyarrow\nprint(pyarrow.__version__, pyarrow.default_memory_pool().backend_name)"
+    version, pool = subprocess.check_output([sys.executable, "-c", check], text=True).split()
+    if int(version.split(".")[0]) < 25 or pool != "mimalloc":
+        pytest.skip(f"pyarrow {version} with {pool} does not export its allocator")
+    w = watch([sys.executable, "-c", code])
+    buffers = [a for a in w.allocs if a.is_from("f") and a.size == MIB]
+    assert [a.domain for a in buffers] == [MALLOC] * 8
+    assert all(a.id in w.freed[a.pid] for a in buffers)
+
+
+def build_library(folder: Path, name: str, text: str) -> Path:
+    (folder / "library.c").write_text(text)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(folder / name), str(folder / "library.c")], check=True)
+    return folder / name
+
+
+def test_what_is_not_seen_is_said(tmp_path: Path) -> None:
+    front = build_library(
+        tmp_path,
+        "front.so",
+        "#include <stddef.h>\n"
+        "extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);\n"
+        "extern void __libc_free(void *);\n"
+        "void *malloc(size_t n) { return __libc_malloc(n); }\n"
+        "void *calloc(size_t n, size_t s) { return __libc_calloc(n, s); }\n"
+        "void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }\n"
+        "void free(void *p) { __libc_free(p); }\n",
+    )
+    own = build_library(tmp_path, "libown.so", "void *mi_malloc(unsigned long n) { return (void *)(n * 0); }\n")
+
+    def said(env: Dict[str, str]) -> str:
+        profile = tmp_path / "p.fathom"
+        code = f"import ctypes; ctypes.CDLL({str(own)!r})"
+        done = run([*under(profile, "--memory"), NEWEST.path, "-c", code], env=clean_env(env))
+        assert done.returncode == 0, done.stderr
+        return " | ".join(c["what"] for c in report(profile)["coverage"])
+
+    assert "single blocks of libown.so" in said({})
+    assert "malloc" not in said({})
+    assert "memory that native code asks of malloc" in said({"LD_PRELOAD": str(front)})
 
 
 def test_options_are_checked(tmp_path: Path) -> None:

@@ -39,6 +39,15 @@ def test_storm(engine: str, storm: Tuple[Path, Path], tmp_path: Path) -> None:
     check(run([*under(profile, *options), storm[0], SECONDS, storm[1]]), profile)
 
 
+@pytest.mark.parametrize("memory", ["--memory", "--memory=exact"] if LONG else ["--memory"])
+def test_storm_with_memory_watched(memory: str, storm: Tuple[Path, Path], tmp_path: Path) -> None:
+    """The same with hooks in front of every allocation and copy."""
+    profile = tmp_path / "storm.fathom"
+    options = ["--engine", "ticker", "-r", "10k", "--max-overhead", "0", memory]
+    check(run([*under(profile, *options), storm[0], SECONDS, storm[1]]), profile)
+    assert report(profile)["memory"]["alloc_bytes"] > 1 << 20
+
+
 def test_storm_with_the_newest_libc(storm: Tuple[Path, Path], tmp_path: Path) -> None:
     """glibc 2.41 makes its system calls in another way, and a call that was cut short is found by how it was made."""
     libs = ROOT / ".tools/pythons/root/usr/lib/x86_64-linux-gnu"

@@ -58,17 +58,17 @@ TEST(levels_follow_the_memory_of_a_process)
 	struct fm_levels *l = fm_levels_create((uint32_t)getpid(), process, w);
 	uint64_t now_ns = fm_now_ns(), step_ns = FM_LEVELS_PERIOD_NS;
 	const size_t size = 64 << 20;
-	fm_levels_look(l, now_ns, 1);
-	fm_levels_look(l, now_ns + 1, 1); // too early
+	fm_levels_look(l, now_ns, 1, NULL);
+	fm_levels_look(l, now_ns + 1, 1, NULL); // too early
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(p != MAP_FAILED);
-	fm_levels_look(l, now_ns + step_ns, 1); // mapped, but not touched
+	fm_levels_look(l, now_ns + step_ns, 1, NULL); // mapped, but not touched
 	memset(p, 1, size);
-	fm_levels_look(l, now_ns + 2 * step_ns, 1);
+	fm_levels_look(l, now_ns + 2 * step_ns, 1, NULL);
 	munmap(p, size);
-	fm_levels_look(l, now_ns + 3 * step_ns, 1);
-	fm_levels_look(l, now_ns + 4 * step_ns, 1);
-	fm_levels_look(l, now_ns + 4 * step_ns + 2000000000u, 1); // quiet, but a while ago
+	fm_levels_look(l, now_ns + 3 * step_ns, 1, NULL);
+	fm_levels_look(l, now_ns + 4 * step_ns, 1, NULL);
+	fm_levels_look(l, now_ns + 4 * step_ns + 2000000000u, 1, NULL); // quiet, but a while ago
 	fm_levels_end(l, SIGKILL);                                // killed, but not for want of memory
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_reader *r;

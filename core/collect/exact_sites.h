@@ -1,0 +1,14 @@
+// Exact mode: what the agents have summed up (wire/exact.h), into the file.
+#pragma once
+
+#include "collect/recorder_parts.h"
+
+// The sums of a process, NULL when it has none.
+struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx);
+
+// The stack of a site, told once.
+void fm_exact_take_site(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			const struct fm_wire_site_stack *rec);
+
+// The process is gone: its sites go into the file, its sums are free for another.
+void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx);
