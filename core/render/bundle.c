@@ -12,6 +12,7 @@
 const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_nodes = 250000,
 	.max_cells = 600000,
+	.max_heap_rows = 200000,
 	.max_samples = 250000,
 	.max_functions = 50000,
 	.max_lines = 50000,
@@ -24,6 +25,7 @@ const struct fm_bundle_limits fm_bundle_for_server = {
 const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_nodes = 80000,
 	.max_cells = 100000,
+	.max_heap_rows = 40000,
 	.max_samples = 80000,
 	.max_functions = 10000,
 	.max_lines = 10000,
@@ -60,9 +62,8 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_u64(j, "max_samples", b->limits->max_samples);
 	fm_json_u64(j, "nodes_left_out", b->tree.n_left_out);
 	fm_json_u64(j, "samples_left_out", b->timeline.n_merged);
-	fm_json_u64(j, "functions_left_out",
-		    b->summary.functions.n - FM_MIN(b->summary.functions.n, b->limits->max_functions));
-	fm_json_u64(j, "lines_left_out", b->summary.lines.n - FM_MIN(b->summary.lines.n, b->limits->max_lines));
+	fm_json_u64(j, "functions_left_out", b->n_functions_left_out);
+	fm_json_u64(j, "lines_left_out", b->n_lines_left_out);
 	fm_json_u64(j, "texts_left_out", b->text.n_left_out);
 	fm_json_end(j);
 	fm_json_newline(j);
@@ -138,6 +139,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
+	fm_bundle_add_memory(&b);
 	if (!is_filtered && !(err = end(&timeline, diag))) {
 		fm_timeline_name(&b.timeline, &counted);
 		fm_bundle_add_samples(&b);
@@ -155,6 +157,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
 	fm_libraries_deinit(&b.libraries);
+	fm_vec_deinit(&b.heap_rows);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);
 	fm_map_deinit(&b.file_index);

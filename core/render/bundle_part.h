@@ -8,6 +8,11 @@
 #include "render/columns.h"
 #include "render/string_table.h"
 
+struct fm_bundle_heap_row {
+	uint32_t node, thread;
+	uint64_t bytes[4]; // allocated, at the peak, leaked, copied
+};
+
 struct fm_bundle {
 	const struct fm_analysis *a; // with the tally that counts
 	const struct fm_bundle_options *options;
@@ -24,6 +29,8 @@ struct fm_bundle {
 	struct fm_map file_index; // file id -> index + 1
 	FM_VEC(uint32_t) files;   // a function id of each
 	struct fm_timeline timeline;
+	FM_VEC(struct fm_bundle_heap_row) heap_rows; // of the kept tree
+	size_t n_functions_left_out, n_lines_left_out;
 };
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);
@@ -33,4 +40,13 @@ void fm_bundle_add_tree(struct fm_bundle *b);    // node, cell, edge: bundle_tre
 void fm_bundle_add_samples(struct fm_bundle *b); // sample, from the timeline
 void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: bundle_people.c
 void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: bundle_rows.c
+void fm_bundle_add_memory(struct fm_bundle *b);  // heap, memory, leak: bundle_memory.c
 void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given
+
+// What memory adds to the tree: its shares to what is pruned by, and its sums over the nodes that stay (their number is
+// returned).
+void fm_bundle_add_heap_shares(const struct fm_bundle *b, double *shares);
+size_t fm_bundle_sum_heap(struct fm_bundle *b);
+// Memory columns of func_row and line; rows[i] is NULL where there is no memory.
+void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n);
+void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_row *const *rows, size_t n);

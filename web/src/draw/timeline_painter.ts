@@ -121,20 +121,23 @@ function paintCurve(
 ): void {
 	const n = curve.time.length;
 	if (n === 0 || !(curve.top > 0)) return;
-	for (let k = 0; k < curve.values.length; k++) {
-		const values = curve.values[k];
-		const colour = colours.curves[k % colours.curves.length];
-		let i = 0;
-		for (let x = 0; x < width; x++) {
-			const t0 = from + ((to - from) * x) / width;
-			const t1 = from + ((to - from) * (x + 1)) / width;
-			while (i + 1 < n && curve.time[i + 1] <= t0) i++;
-			if (curve.time[i] > t1 && i === 0) continue;
+	// In each column the highest first, so that none hides another: the heap may be below the resident memory or above it.
+	const layers = curve.values.map((_, k) => ({ y: 0, colour: colours.curves[k % colours.curves.length] }));
+	let i = 0;
+	for (let x = 0; x < width; x++) {
+		const t0 = from + ((to - from) * x) / width;
+		const t1 = from + ((to - from) * (x + 1)) / width;
+		while (i + 1 < n && curve.time[i + 1] <= t0) i++;
+		if (curve.time[i] > t1 && i === 0) continue;
+		for (let k = 0; k < layers.length; k++) {
 			// The most of what falls into the column: a peak is what memory is looked at for.
-			let v = values[i];
-			for (let j = i + 1; j < n && curve.time[j] < t1; j++) v = Math.max(v, values[j]);
-			const y0 = Math.round(bottom - ((bottom - top) * Math.min(v, curve.top)) / curve.top);
-			for (let y = Math.max(0, y0); y < Math.min(height, bottom); y++) buffer[y * width + x] = colour;
+			let v = curve.values[k][i];
+			for (let j = i + 1; j < n && curve.time[j] < t1; j++) v = Math.max(v, curve.values[k][j]);
+			layers[k].y = Math.round(bottom - ((bottom - top) * Math.min(v, curve.top)) / curve.top);
+			layers[k].colour = colours.curves[k % colours.curves.length];
 		}
+		layers.sort((a, b) => a.y - b.y);
+		for (const { y: y0, colour } of layers)
+			for (let y = Math.max(0, y0); y < Math.min(height, bottom); y++) buffer[y * width + x] = colour;
 	}
 }
