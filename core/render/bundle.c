@@ -13,6 +13,7 @@ const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_nodes = 250000,
 	.max_cells = 600000,
 	.max_heap_rows = 200000,
+	.max_zones = 200000,
 	.max_samples = 250000,
 	.max_functions = 50000,
 	.max_lines = 50000,
@@ -26,6 +27,7 @@ const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_nodes = 80000,
 	.max_cells = 100000,
 	.max_heap_rows = 40000,
+	.max_zones = 40000,
 	.max_samples = 80000,
 	.max_functions = 10000,
 	.max_lines = 10000,
@@ -65,6 +67,9 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_u64(j, "functions_left_out", b->n_functions_left_out);
 	fm_json_u64(j, "lines_left_out", b->n_lines_left_out);
 	fm_json_u64(j, "texts_left_out", b->text.n_left_out);
+	fm_json_u64(j, "zones_left_out", b->zones.n_left_out);
+	fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones.left_out_ns));
+	fm_json_u64(j, "marks_left_out", b->zones.n_marks_left_out);
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
@@ -124,6 +129,11 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
 		return err;
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
+	// Before the threads: it may give names to functions that no sample saw.
+	if (!is_filtered && fm_bundle_has_trace(a) && (err = fm_bundle_read_trace(&b, diag))) {
+		fm_bundle_trace_deinit(&b);
+		return err;
+	}
 	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
 	begin(&summary);
 	if (!is_filtered && o->timeline) {
@@ -140,6 +150,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
 	fm_bundle_add_memory(&b);
+	fm_bundle_add_trace(&b);
 	if (!is_filtered && !(err = end(&timeline, diag))) {
 		fm_timeline_name(&b.timeline, &counted);
 		fm_bundle_add_samples(&b);
@@ -157,6 +168,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
 	fm_libraries_deinit(&b.libraries);
+	fm_bundle_trace_deinit(&b);
 	fm_vec_deinit(&b.heap_rows);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);

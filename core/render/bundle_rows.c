@@ -1,5 +1,6 @@
 // The tables of functions and lines, and the names that all tables refer to.
 #include <stdlib.h>
+#include <string.h>
 
 #include "render/bundle_part.h"
 #include "render/json_memory.h"
@@ -39,7 +40,7 @@ static void fill_classes(const struct classes *c, size_t i, const struct fm_weig
 	c->wait[i] = fm_seconds(w->ns[FM_CLASS_WAIT]);
 }
 
-// Rows with time come first, then those that memory alone has: these get a quarter of the room, or what is left of it.
+// Rows with time come first, then those without: these get a quarter of the room, or what is left of it.
 static size_t share_room(size_t room, size_t n_timed, size_t n_others, size_t *ret_timed, size_t *ret_others)
 {
 	*ret_timed = FM_MIN(n_timed, room - FM_MIN(n_others, room / 4));
@@ -47,21 +48,42 @@ static size_t share_room(size_t room, size_t n_timed, size_t n_others, size_t *r
 	return n_timed + n_others - *ret_timed - *ret_others;
 }
 
-static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
+// The functions that have a row: with time, with memory alone, with calls alone.
+static uint32_t *choose_functions(struct fm_bundle *b, struct fm_json_heap_index *index, size_t *ret_timed,
+				  size_t *ret_n)
 {
 	const struct fm_heap *heap = &b->a->heap;
-	size_t n_timed = b->summary.functions.n, n_others = 0, n_known = n_timed + heap->functions.n;
-	const struct fm_heap_function_row **memory = fm_alloc((n_known + 1) * sizeof(*memory));
-	const struct fm_heap_function_row **others = fm_alloc((heap->functions.n + 1) * sizeof(*others));
-	for (size_t i = 0; i < n_timed; i++)
-		memory[i] = fm_json_heap_function(index, b->summary.functions.items[i].function_id);
+	size_t n_timed = b->summary.functions.n, n_others = 0, kept_timed, kept_others;
+	uint32_t *ids = fm_alloc((n_timed + heap->functions.n + b->calls.n + 1) * sizeof(*ids));
+	bool *has_row = fm_alloc(fm_symbolizer_n_functions(b->a->symbolizer) + 1);
+	for (size_t i = 0; i < n_timed; i++) {
+		ids[i] = b->summary.functions.items[i].function_id;
+		fm_json_heap_function(index, ids[i]);
+		has_row[ids[i]] = true;
+	}
 	for (size_t i = 0; i < heap->functions.n; i++)
-		if (!index->function_is_done[i])
-			others[n_others++] = &heap->functions.items[i];
-	b->n_functions_left_out = share_room(b->limits->max_functions, n_timed, n_others, &n_timed, &n_others);
-	for (size_t i = 0; i < n_others; i++)
-		memory[n_timed + i] = others[i];
-	size_t n = n_timed + n_others;
+		if (!index->function_is_done[i]) {
+			ids[n_timed + n_others++] = heap->functions.items[i].function_id;
+			has_row[heap->functions.items[i].function_id] = true;
+		}
+	for (size_t i = 0; i < b->calls.n; i++)
+		if (!has_row[b->calls.items[i].function_id])
+			ids[n_timed + n_others++] = b->calls.items[i].function_id;
+	free(has_row);
+	b->n_functions_left_out = share_room(b->limits->max_functions, n_timed, n_others, &kept_timed, &kept_others);
+	memmove(ids + kept_timed, ids + n_timed, kept_others * sizeof(*ids));
+	*ret_timed = kept_timed;
+	*ret_n = kept_timed + kept_others;
+	return ids;
+}
+
+static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
+{
+	size_t n_timed, n;
+	uint32_t *ids = choose_functions(b, index, &n_timed, &n);
+	const struct fm_heap_function_row **memory = fm_alloc((n + 1) * sizeof(*memory));
+	for (size_t i = 0; i < n; i++)
+		memory[i] = fm_json_heap_function(index, ids[i]);
 	uint32_t *function = fm_columns_u32(&b->columns, "func_row.function", n);
 	double *self = fm_columns_f64(&b->columns, "func_row.self_s", n);
 	double *total = fm_columns_f64(&b->columns, "func_row.total_s", n);
@@ -76,9 +98,9 @@ static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
 		fm_columns_f64(&b->columns, "func_row.wait_s", n),
 	};
 	for (size_t i = 0; i < n; i++) {
-		struct fm_function_row other = { .function_id = i < n_timed ? 0 : memory[i]->function_id };
-		const struct fm_function_row *row = i < n_timed ? &b->summary.functions.items[i] : &other;
-		function[i] = fm_bundle_function(b, row->function_id);
+		static const struct fm_function_row no_time;
+		const struct fm_function_row *row = i < n_timed ? &b->summary.functions.items[i] : &no_time;
+		function[i] = fm_bundle_function(b, ids[i]);
 		self[i] = fm_seconds(fm_weight_cpu_ns(&row->self));
 		total[i] = fm_seconds(fm_weight_cpu_ns(&row->total));
 		self_plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->self);
@@ -86,8 +108,9 @@ static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
 		fill_classes(&classes, i, &row->charged);
 	}
 	fm_bundle_add_function_memory(b, memory, n);
+	fm_bundle_add_calls(b, ids, n);
 	free(memory);
-	free(others);
+	free(ids);
 }
 
 static void add_lines(struct fm_bundle *b, struct fm_json_heap_index *index)

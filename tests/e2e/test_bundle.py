@@ -1,6 +1,7 @@
 """The viewer's bundle and the viewer in one file: figures equal `report --json`, whatever the capture is made of."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -381,3 +382,43 @@ def test_memory_of_a_real_program(tmp_path):
     assert len(threads["aside"]) == 1 and threads["aside"] != threads["hold"]
     html = page(folder / "profile.fathom")
     assert Bundle.of_page(html).rows("heap") == b.rows("heap") and len(html) < 2e6
+
+
+def test_a_traced_program(tmp_path):
+    """Calls and durations equal the report's; of more zones than the page gets the longest stay, and nothing is lost."""
+    script = tmp_path / "traced.py"
+    script.write_text(
+        "from fathom import counter, mark, zone\n"
+        "def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+        "mark('begin')\nwith zone('work'):\n    fib(22)\n"
+        "for i in range(20000):\n    counter('rows', i)\n"
+    )
+    path = tmp_path / "traced.fathom"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    subprocess.run(
+        [sys.executable, "-m", "fathom", "-o", path, script], env=env, check=True, stdout=subprocess.PIPE, timeout=120
+    )
+    b, r = bundle(path), report(path)
+    traced = {f["name"]: f for f in r["calls"]["functions"]}
+    rows = {b.name(row["function"]): row for row in b.rows("func_row") if row["calls"]}
+    assert rows["fib"]["calls"] == traced["fib"]["calls"] == 57313
+    assert set(rows) == {f["name"] for f in r["calls"]["functions"] if f["kind"] == "python"}
+    for name, row in rows.items():
+        assert [ns(row[k]) for k in ("min_s", "mean_s", "max_s")] == [
+            ns(traced[name][k]) for k in ("min_s", "mean_s", "max_s")
+        ]
+    assert b.n("zone") == sum(f["calls"] for f in traced.values())
+    (work,) = [z for z in b.rows("zone") if b.text(z["name"]) == "work"]
+    assert (work["kind"], work["function"]) == (1, NONE) and ns(work["duration_s"]) == ns(traced["work"]["max_s"])
+    inside = [z for z in b.rows("zone") if z["function"] != NONE and b.name(z["function"]) == "fib"]
+    assert len(inside) == 57313 and min(z["depth"] for z in inside) == work["depth"] + 1
+    assert max(z["depth"] for z in inside) == work["depth"] + 22
+    assert [b.text(m["text"]) for m in b.rows("mark")] == ["begin"]
+    counts = b.rows("counter")  # thinned evenly: every fourth
+    assert [c["value"] for c in counts] == list(range(0, 20000, 4)) and {b.text(c["name"]) for c in counts} == {"rows"}
+    small = Bundle.of_page(page(path))
+    limits = small.head["limits"]
+    assert small.n("zone") == 40000 and limits["zones_left_out"] == b.n("zone") - 40000
+    assert sum(map(ns, small["zone.duration_s"])) + ns(limits["zones_left_out_s"]) == sum(map(ns, b["zone.duration_s"]))
+    assert "work" in [small.text(i) for i in small["zone.name"]]

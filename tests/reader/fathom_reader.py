@@ -140,7 +140,9 @@ class Profile:
         self.stacks: List[Tuple[int, int]] = [(0, 0)]
         self.processes: List[Dict[str, Any]] = []
         self.threads: List[Dict[str, Any]] = []
-        self.events: List[Tuple[Any, ...]] = []  # ("sample", ...), ("alloc", ...), ("free", ...) in the file's order; traces, too
+        self.events: List[
+            Tuple[Any, ...]
+        ] = []  # ("sample", ...), ("alloc", ...), ("free", ...) in the file's order; traces, too
         self.sites: Dict[Tuple[int, int, int], Tuple[int, ...]] = {}
         self.levels: List[Tuple[int, ...]] = []
         self.alloc_types: List[Tuple[int, int, bytes]] = []

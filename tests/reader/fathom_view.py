@@ -90,6 +90,15 @@ class Bundle:
             self.n("heap")
             order = list(zip(self["heap.node"], self["heap.thread"]))
             assert order == sorted(set(order)) and all(node < n_nodes and t < n_threads for node, t in order)
+        for table in ("zone", "mark"):
+            if table + ".thread" in self.columns:
+                self.n(table)
+                assert all(t < n_threads for t in self[table + ".thread"])
+        if "zone.thread" in self.columns:
+            assert all(i == NONE or i < n_functions for i in self["zone.function"])
+            assert all(i < len(self.strings) for i in self["zone.name"])
+            starts = list(zip(self["zone.thread"], self["zone.start_s"], self["zone.depth"]))
+            assert starts == sorted(starts)
         if "memory.time_s" in self.columns:
             self.n("memory")
             assert list(self["memory.time_s"]) == sorted(self["memory.time_s"])
