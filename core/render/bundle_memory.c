@@ -1,5 +1,5 @@
 // The memory tables of the bundle: what was allocated where (heap), the program's memory over time (memory), what looks like
-// a leak (leak), and the memory columns of functions and lines. Absent when the capture has no memory.
+// a leak (leak), and the memory columns of functions and lines. Without memory a capture still knows its resident pages.
 #include <stdlib.h>
 
 #include "render/bundle_part.h"
@@ -132,6 +132,8 @@ void fm_bundle_add_memory(struct fm_bundle *b)
 {
 	if (b->heap_rows.n)
 		write_heap(b);
+	if (b->options->filter && !fm_filter_is_empty(b->options->filter))
+		return; // what follows is of the whole run
 	if (b->a->heap.timeline.n)
 		write_over_time(b);
 	if (b->a->heap.leaks.n)
