@@ -16,10 +16,16 @@ void fm_filter_deinit(struct fm_filter *f);
 void fm_filter_mark(struct fm_filter *f, uint32_t thread_id);
 bool fm_filter_is_empty(const struct fm_filter *f); // nothing is left out
 
+static inline bool fm_filter_takes_thread(const struct fm_filter *f, uint32_t thread_id)
+{
+	bool is_marked = thread_id < f->threads.n && f->threads.items[thread_id];
+	return is_marked == f->has_threads;
+}
+
 static inline bool fm_filter_takes(const struct fm_filter *f, const struct fm_sample *s)
 {
-	bool is_marked = s->thread_id < f->threads.n && f->threads.items[s->thread_id];
-	return s->time_ns >= f->from_ns && (!f->to_ns || s->time_ns < f->to_ns) && is_marked == f->has_threads;
+	return s->time_ns >= f->from_ns && (!f->to_ns || s->time_ns < f->to_ns) &&
+	       fm_filter_takes_thread(f, s->thread_id);
 }
 
 // Counts the samples that pass, by reading the file again; ids mean the same as in `a`, and what a file that grew

@@ -12,6 +12,8 @@
 const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_nodes = 200000,
 	.max_cells = 600000,
+	.max_heap_rows = 200000,
+	.max_zones = 200000,
 	.max_samples = 250000,
 	.max_functions = 50000,
 	.max_lines = 50000,
@@ -24,6 +26,8 @@ const struct fm_bundle_limits fm_bundle_for_server = {
 const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_nodes = 80000,
 	.max_cells = 100000,
+	.max_heap_rows = 40000,
+	.max_zones = 40000,
 	.max_samples = 80000,
 	.max_functions = 10000,
 	.max_lines = 10000,
@@ -60,10 +64,12 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_u64(j, "max_samples", b->limits->max_samples);
 	fm_json_u64(j, "nodes_left_out", b->tree.n_left_out);
 	fm_json_u64(j, "samples_left_out", b->timeline.n_merged);
-	fm_json_u64(j, "functions_left_out",
-		    b->summary.functions.n - FM_MIN(b->summary.functions.n, b->limits->max_functions));
-	fm_json_u64(j, "lines_left_out", b->summary.lines.n - FM_MIN(b->summary.lines.n, b->limits->max_lines));
+	fm_json_u64(j, "functions_left_out", b->n_functions_left_out);
+	fm_json_u64(j, "lines_left_out", b->n_lines_left_out);
 	fm_json_u64(j, "texts_left_out", b->text.n_left_out);
+	fm_json_u64(j, "zones_left_out", b->zones.n_left_out);
+	fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones.left_out_ns));
+	fm_json_u64(j, "marks_left_out", b->zones.n_marks_left_out);
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
@@ -123,6 +129,11 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
 		return err;
 	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
+	// Before the threads: it may give names to functions that no sample saw.
+	if (!is_filtered && fm_bundle_has_trace(a) && (err = fm_bundle_read_trace(&b, diag))) {
+		fm_bundle_trace_deinit(&b);
+		return err;
+	}
 	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
 	begin(&summary);
 	if (!is_filtered && o->timeline) {
@@ -138,6 +149,8 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
+	fm_bundle_add_memory(&b);
+	fm_bundle_add_trace(&b);
 	if (!is_filtered && !(err = end(&timeline, diag))) {
 		fm_timeline_name(&b.timeline, &counted);
 		fm_bundle_add_samples(&b);
@@ -155,6 +168,8 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_pruned_deinit(&b.tree);
 	fm_summary_deinit(&b.summary);
 	fm_libraries_deinit(&b.libraries);
+	fm_bundle_trace_deinit(&b);
+	fm_vec_deinit(&b.heap_rows);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);
 	fm_map_deinit(&b.file_index);

@@ -9,7 +9,7 @@
 #include "aggregate/timeline.h"
 
 struct fm_bundle_limits {
-	size_t max_nodes, max_cells, max_samples, max_functions, max_lines, max_edges;
+	size_t max_nodes, max_cells, max_heap_rows, max_zones, max_samples, max_functions, max_lines, max_edges;
 	size_t text_bytes;   // of all strings
 	size_t source_bytes; // of all source texts, which are among them
 };

@@ -4,9 +4,20 @@
 #include "aggregate/libraries.h"
 #include "aggregate/prune.h"
 #include "aggregate/timeline.h"
+#include "aggregate/zones.h"
 #include "render/bundle.h"
 #include "render/columns.h"
 #include "render/string_table.h"
+
+struct fm_bundle_heap_row {
+	uint32_t node, thread;
+	uint64_t bytes[4]; // allocated, at the peak, leaked, copied
+};
+
+struct fm_bundle_calls {
+	uint32_t function_id;
+	uint64_t n_calls, n_spans, spans_ns, min_ns, max_ns;
+};
 
 struct fm_bundle {
 	const struct fm_analysis *a; // with the tally that counts
@@ -24,6 +35,11 @@ struct fm_bundle {
 	struct fm_map file_index; // file id -> index + 1
 	FM_VEC(uint32_t) files;   // a function id of each
 	struct fm_timeline timeline;
+	FM_VEC(struct fm_bundle_heap_row) heap_rows; // of the kept tree
+	struct fm_zones zones;
+	FM_VEC(struct fm_bundle_calls) calls; // of the trace
+	struct fm_map call_index;             // function id -> calls + 1
+	size_t n_functions_left_out, n_lines_left_out;
 };
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);
@@ -33,4 +49,19 @@ void fm_bundle_add_tree(struct fm_bundle *b);    // node, cell, edge: bundle_tre
 void fm_bundle_add_samples(struct fm_bundle *b); // sample, from the timeline
 void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: bundle_people.c
 void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: bundle_rows.c
+void fm_bundle_add_memory(struct fm_bundle *b);  // heap, memory, leak: bundle_memory.c
+void fm_bundle_add_trace(struct fm_bundle *b);   // zone, mark, counter: bundle_trace.c
 void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given
+
+// What memory adds to the tree: its shares to what is pruned by, and its sums over the nodes that stay (their number is
+// returned).
+void fm_bundle_add_heap_shares(const struct fm_bundle *b, double *shares);
+size_t fm_bundle_sum_heap(struct fm_bundle *b);
+// Memory columns of func_row and line; rows[i] is NULL where there is no memory.
+void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n);
+void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_row *const *rows, size_t n);
+
+bool fm_bundle_has_trace(const struct fm_analysis *a);
+FM_MUST_CHECK enum fm_err fm_bundle_read_trace(struct fm_bundle *b, struct fm_diag *diag);
+void fm_bundle_add_calls(struct fm_bundle *b, const uint32_t *function_ids, size_t n); // columns of func_row
+void fm_bundle_trace_deinit(struct fm_bundle *b);

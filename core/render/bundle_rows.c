@@ -1,7 +1,9 @@
 // The tables of functions and lines, and the names that all tables refer to.
 #include <stdlib.h>
+#include <string.h>
 
 #include "render/bundle_part.h"
+#include "render/json_memory.h"
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id)
 {
@@ -38,9 +40,50 @@ static void fill_classes(const struct classes *c, size_t i, const struct fm_weig
 	c->wait[i] = fm_seconds(w->ns[FM_CLASS_WAIT]);
 }
 
-static void add_functions(struct fm_bundle *b)
+// Rows with time come first, then those without: these get a quarter of the room, or what is left of it.
+static size_t share_room(size_t room, size_t n_timed, size_t n_others, size_t *ret_timed, size_t *ret_others)
 {
-	size_t n = FM_MIN(b->summary.functions.n, b->limits->max_functions);
+	*ret_timed = FM_MIN(n_timed, room - FM_MIN(n_others, room / 4));
+	*ret_others = FM_MIN(n_others, room - *ret_timed);
+	return n_timed + n_others - *ret_timed - *ret_others;
+}
+
+// The functions that have a row: with time, with memory alone, with calls alone.
+static uint32_t *choose_functions(struct fm_bundle *b, struct fm_json_heap_index *index, size_t *ret_timed,
+				  size_t *ret_n)
+{
+	const struct fm_heap *heap = &b->a->heap;
+	size_t n_timed = b->summary.functions.n, n_others = 0, kept_timed, kept_others;
+	uint32_t *ids = fm_alloc((n_timed + heap->functions.n + b->calls.n + 1) * sizeof(*ids));
+	bool *has_row = fm_alloc(fm_symbolizer_n_functions(b->a->symbolizer) + 1);
+	for (size_t i = 0; i < n_timed; i++) {
+		ids[i] = b->summary.functions.items[i].function_id;
+		fm_json_heap_function(index, ids[i]);
+		has_row[ids[i]] = true;
+	}
+	for (size_t i = 0; i < heap->functions.n; i++)
+		if (!index->function_is_done[i]) {
+			ids[n_timed + n_others++] = heap->functions.items[i].function_id;
+			has_row[heap->functions.items[i].function_id] = true;
+		}
+	for (size_t i = 0; i < b->calls.n; i++)
+		if (!has_row[b->calls.items[i].function_id])
+			ids[n_timed + n_others++] = b->calls.items[i].function_id;
+	free(has_row);
+	b->n_functions_left_out = share_room(b->limits->max_functions, n_timed, n_others, &kept_timed, &kept_others);
+	memmove(ids + kept_timed, ids + n_timed, kept_others * sizeof(*ids));
+	*ret_timed = kept_timed;
+	*ret_n = kept_timed + kept_others;
+	return ids;
+}
+
+static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
+{
+	size_t n_timed, n;
+	uint32_t *ids = choose_functions(b, index, &n_timed, &n);
+	const struct fm_heap_function_row **memory = fm_alloc((n + 1) * sizeof(*memory));
+	for (size_t i = 0; i < n; i++)
+		memory[i] = fm_json_heap_function(index, ids[i]);
 	uint32_t *function = fm_columns_u32(&b->columns, "func_row.function", n);
 	double *self = fm_columns_f64(&b->columns, "func_row.self_s", n);
 	double *total = fm_columns_f64(&b->columns, "func_row.total_s", n);
@@ -55,19 +98,36 @@ static void add_functions(struct fm_bundle *b)
 		fm_columns_f64(&b->columns, "func_row.wait_s", n),
 	};
 	for (size_t i = 0; i < n; i++) {
-		const struct fm_function_row *row = &b->summary.functions.items[i];
-		function[i] = fm_bundle_function(b, row->function_id);
+		static const struct fm_function_row no_time;
+		const struct fm_function_row *row = i < n_timed ? &b->summary.functions.items[i] : &no_time;
+		function[i] = fm_bundle_function(b, ids[i]);
 		self[i] = fm_seconds(fm_weight_cpu_ns(&row->self));
 		total[i] = fm_seconds(fm_weight_cpu_ns(&row->total));
 		self_plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->self);
 		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->total);
 		fill_classes(&classes, i, &row->charged);
 	}
+	fm_bundle_add_function_memory(b, memory, n);
+	fm_bundle_add_calls(b, ids, n);
+	free(memory);
+	free(ids);
 }
 
-static void add_lines(struct fm_bundle *b)
+static void add_lines(struct fm_bundle *b, struct fm_json_heap_index *index)
 {
-	size_t n = FM_MIN(b->summary.lines.n, b->limits->max_lines);
+	const struct fm_heap *heap = &b->a->heap;
+	size_t n_timed = b->summary.lines.n, n_others = 0, n_known = n_timed + heap->lines.n;
+	const struct fm_heap_line_row **memory = fm_alloc((n_known + 1) * sizeof(*memory));
+	const struct fm_heap_line_row **others = fm_alloc((heap->lines.n + 1) * sizeof(*others));
+	for (size_t i = 0; i < n_timed; i++)
+		memory[i] = fm_json_heap_line(index, b->summary.lines.items[i].file_id, b->summary.lines.items[i].line);
+	for (size_t i = 0; i < heap->lines.n; i++)
+		if (!index->line_is_done[i])
+			others[n_others++] = &heap->lines.items[i];
+	b->n_lines_left_out = share_room(b->limits->max_lines, n_timed, n_others, &n_timed, &n_others);
+	for (size_t i = 0; i < n_others; i++)
+		memory[n_timed + i] = others[i];
+	size_t n = n_timed + n_others;
 	uint32_t *file = fm_columns_u32(&b->columns, "line.file", n);
 	uint32_t *line = fm_columns_u32(&b->columns, "line.line", n);
 	uint32_t *function = fm_columns_u32(&b->columns, "line.function", n);
@@ -78,19 +138,27 @@ static void add_lines(struct fm_bundle *b)
 		fm_columns_f64(&b->columns, "line.gil_wait_s", n), fm_columns_f64(&b->columns, "line.wait_s", n),
 	};
 	for (size_t i = 0; i < n; i++) {
-		const struct fm_line_row *row = &b->summary.lines.items[i];
+		struct fm_line_row other = { .function_id = i < n_timed ? 0 : memory[i]->function_id,
+					     .line = i < n_timed ? 0 : memory[i]->line };
+		const struct fm_line_row *row = i < n_timed ? &b->summary.lines.items[i] : &other;
 		file[i] = fm_bundle_file(b, row->function_id);
 		line[i] = row->line;
 		function[i] = fm_bundle_function(b, row->function_id);
 		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->weight);
 		fill_classes(&classes, i, &row->weight);
 	}
+	fm_bundle_add_line_memory(b, memory, n);
+	free(memory);
+	free(others);
 }
 
 void fm_bundle_add_rows(struct fm_bundle *b)
 {
-	add_functions(b);
-	add_lines(b);
+	struct fm_json_heap_index index;
+	fm_json_heap_index_init(&index, b->a);
+	add_functions(b, &index);
+	add_lines(b, &index);
+	fm_json_heap_index_deinit(&index);
 }
 
 enum { LIBRARY = 1, PLUMBING = 2, UNKNOWN = 4 };

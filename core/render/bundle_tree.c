@@ -110,15 +110,18 @@ static void write_edges(struct fm_bundle *b, const struct sums *s)
 void fm_bundle_add_tree(struct fm_bundle *b)
 {
 	double *shares = fm_prune_shares(&b->a->tally, &b->a->view);
+	fm_bundle_add_heap_shares(b, shares);
 	struct sums sums;
 	// Many threads in the same nodes make more cells than nodes: then fewer nodes have to do.
 	for (size_t max_nodes = b->limits->max_nodes;;) {
 		fm_prune(&b->tree, &b->a->view, shares, max_nodes);
 		sum_cells(b, &sums);
-		if (sums.items.n <= b->limits->max_cells || max_nodes <= 1)
+		double surplus = FM_MAX((double)sums.items.n / (double)b->limits->max_cells,
+					(double)fm_bundle_sum_heap(b) / (double)b->limits->max_heap_rows);
+		if (surplus <= 1 || max_nodes <= 1)
 			break;
 		// The heaviest nodes are the ones that many threads share: fewer nodes have more cells each.
-		max_nodes = (size_t)((double)max_nodes * 0.7 * (double)b->limits->max_cells / (double)sums.items.n);
+		max_nodes = (size_t)((double)max_nodes * 0.7 / surplus);
 		fm_vec_deinit(&sums.items);
 		fm_pruned_deinit(&b->tree);
 	}

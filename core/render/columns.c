@@ -35,6 +35,11 @@ uint8_t *fm_columns_u8(struct fm_columns *c, const char *name, size_t n)
 	return add(c, name, FM_COLUMN_U8, n);
 }
 
+uint16_t *fm_columns_u16(struct fm_columns *c, const char *name, size_t n)
+{
+	return add(c, name, FM_COLUMN_U16, n);
+}
+
 uint32_t *fm_columns_u32(struct fm_columns *c, const char *name, size_t n)
 {
 	return add(c, name, FM_COLUMN_U32, n);

@@ -33,6 +33,7 @@ void fm_columns_deinit(struct fm_columns *c);
 
 // A new column of n zeroes, lent to be filled.
 uint8_t *fm_columns_u8(struct fm_columns *c, const char *name, size_t n);
+uint16_t *fm_columns_u16(struct fm_columns *c, const char *name, size_t n);
 uint32_t *fm_columns_u32(struct fm_columns *c, const char *name, size_t n);
 int32_t *fm_columns_i32(struct fm_columns *c, const char *name, size_t n);
 float *fm_columns_f32(struct fm_columns *c, const char *name, size_t n);

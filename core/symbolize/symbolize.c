@@ -125,14 +125,10 @@ static struct fm_place error_place(struct fm_symbolizer *s, uint64_t code)
 	return (struct fm_place){ .function_id = function_id(s, &f) };
 }
 
-static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_frame *frame)
+uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id)
 {
-	if (frame->ref >= s->profile->codes.n) {
-		struct fm_function f = { .kind = FM_FRAME_PYTHON, .name = FM_STR_LIT("[unknown Python function]") };
-		return (struct fm_place){ .function_id = function_id(s, &f) };
-	}
-	const struct fm_code_info *code = &s->profile->codes.items[frame->ref];
-	uint32_t *known = &s->code_functions[frame->ref];
+	const struct fm_code_info *code = &s->profile->codes.items[code_id];
+	uint32_t *known = &s->code_functions[code_id];
 	if (!*known) {
 		struct fm_function f = {
 			.kind = FM_FRAME_PYTHON,
@@ -147,13 +143,24 @@ static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_fra
 			f.name = FM_STR_LIT("[unnamed]");
 		*known = function_id(s, &f) + 1;
 	}
+	return *known - 1;
+}
+
+static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_frame *frame)
+{
+	if (frame->ref >= s->profile->codes.n) {
+		struct fm_function f = { .kind = FM_FRAME_PYTHON, .name = FM_STR_LIT("[unknown Python function]") };
+		return (struct fm_place){ .function_id = function_id(s, &f) };
+	}
+	const struct fm_code_info *code = &s->profile->codes.items[frame->ref];
 	uint32_t line = code->first_line; // not started yet: it stands at its def
 	if (frame->value) {
 		uint64_t off = FM_MIN(frame->value - 1, (uint64_t)UINT32_MAX);
 		line = fm_pyabi_line(code->line_table_kind, (const uint8_t *)code->line_table.p, code->line_table.len,
 				     code->first_line, (uint32_t)off);
 	}
-	return (struct fm_place){ .function_id = *known - 1, .line = line ? line : code->first_line };
+	return (struct fm_place){ .function_id = fm_symbolizer_code(s, frame->ref),
+				  .line = line ? line : code->first_line };
 }
 
 // Thousands of addresses share a few hundred symbols, and demangling a template may cost a millisecond.

@@ -43,6 +43,8 @@ void fm_symbolizer_destroy(struct fm_symbolizer *s); // NULL is fine
 // The frame's functions, outermost first; at least one. With fold_inlines exactly one. Valid until the next call.
 const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t frame_id, uint32_t *ret_n);
 const struct fm_function *fm_symbolizer_function(const struct fm_symbolizer *s, uint32_t function_id);
+// The function of a code object of the profile, whether a frame names it or not. May be a new one.
+uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id);
 uint32_t fm_symbolizer_n_functions(const struct fm_symbolizer *s);
 
 // What could not be named, and why; known for the frames asked for so far.

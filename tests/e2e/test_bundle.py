@@ -1,6 +1,7 @@
 """The viewer's bundle and the viewer in one file: figures equal `report --json`, whatever the capture is made of."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import pytest
 from capture import BUILD, ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "reader"))
-from fathom_view import Bundle  # noqa: E402
+from fathom_view import NONE, Bundle  # noqa: E402
 
 FATHOM, TOOLS = BUILD / "fathom", BUILD / "tests"
 CLASSES = ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"]
@@ -86,11 +87,48 @@ def check_tables(b: Bundle, r: dict) -> None:
         assert b.text(b["file.name"][row["file"]]) == line["file"]
         assert (row["line"], b.name(row["function"])) == (line["line"], line["function"])
         assert all(ns(row[key]) == ns(line[key]) for key in CLASSES)
+    check_memory(b, r)
     threads = {(t["tid"], t["name"]): t for t in r["threads"]}
-    for row in b.rows("thread"):
+    sampled = set(b["cell.thread"])
+    for i, row in enumerate(b.rows("thread")):
+        if i not in sampled:  # the report has rows of threads that samples were taken of
+            continue
         t = threads[row["tid"], b.text(row["name"])]
         assert ns(row["cpu_s"]) == ns(t["cpu_s"]) and ns(row["wall_s"]) == ns(t["wall_s"])
     assert [row["pid"] for row in b.rows("process")] == [p["pid"] for p in r["processes"]]
+
+
+def check_memory(b: Bundle, r: dict) -> None:
+    """Every figure of memory that the bundle and the report both have. Without memory there are no such columns."""
+    over_time = r["memory"]["timeline"]  # whose times are the ends of what the bundle has the beginnings of
+    points = b.rows("memory") if over_time else []
+    assert [(p["heap"], p["rss"]) for p in points] == [(p["heap_high_bytes"], p["rss_bytes"]) for p in over_time]
+    if r["memory"]["mode"] == "off":
+        tables = {c.partition(".")[0] for c in b.columns}
+        assert not tables & {"heap", "leak", "line_timeline"}
+        assert not [c for c in b.columns if c.endswith("_bytes")]
+        return
+    assert sum(b["heap.alloc"]) == r["memory"]["alloc_bytes"]
+    assert sum(b["heap.peak"]) == r["memory"]["peak_bytes"]
+    assert sum(b["heap.copy"]) == r["memory"]["copy_bytes"]
+    assert b["memory.time_s"][1:].tolist() == pytest.approx([p["t_s"] for p in over_time[:-1]], abs=1e-6)
+    for row, f in zip(b.rows("func_row"), r["functions"]):
+        assert (row["alloc_bytes"], row["peak_bytes"]) == (f["alloc_bytes"], f["peak_bytes"]), f["name"]
+    for row, line in zip(b.rows("line"), r["lines"]):
+        for key in ("alloc_bytes", "peak_bytes", "avg_bytes", "copy_bytes"):
+            assert row[key] == line[key], (line["file"], line["line"], key)
+        assert row["python_share"] == pytest.approx(line["alloc_python_share"], abs=1e-6)
+        at = row["timeline"]
+        timeline = b["line_timeline.bytes"][at : at + 32] if at != NONE else []
+        assert list(timeline) == pytest.approx(line["timeline_bytes"], rel=1e-6)  # they are f32
+    leaks = b.rows("leak") if r["leaks"] else []
+    assert len(leaks) == len(r["leaks"]) and ("leak.file" in b.columns) == bool(leaks)
+    for row, leak in zip(leaks, r["leaks"]):
+        file = b.text(b["file.name"][row["file"]]) if row["file"] != NONE else None
+        assert (file, row["line"] or None, b.name(row["function"])) == (leak["file"], leak["line"], leak["function"])
+        assert (row["bytes"], b.text(row["types"])) == (leak["bytes"], leak["types"])
+        assert row["likelihood"] == pytest.approx(leak["likelihood"], abs=1e-8)
+        assert row["velocity"] == pytest.approx(leak["velocity_bytes_s"], abs=1e-3)
 
 
 def test_tables_equal_the_report(profile):
@@ -257,3 +295,129 @@ def test_run_leaves_the_viewer_with_its_results(tmp_path):
     b, r = Bundle.of_page((folder / "report.html").read_text()), report(folder / "profile.fathom")
     check_tables(b, r)
     assert "spin" in b.strings and script.read_text() in b.strings  # the source as it was
+
+
+MIB = 1 << 20
+
+
+def test_known_memory(tmp_path):
+    """Blocks whose place, size and life are given: what each metric of the flame graph has to show."""
+    path = tmp_path / "memory.fathom"
+    obj, malloc, copy = 0, 3, 5
+    script = [
+        "run 10", "meta memory sampled", "sample 0 11 1", "sample 1 11 2",
+        f"alloc 0 11 1 1 {400 * MIB} {400 * MIB} {obj}", "free 1 3 1",
+        f"alloc 1 12 5 2 {500 * MIB} {500 * MIB} {malloc}", "free 0 7 2",
+        f"alloc 0 12 6 0 {MIB} {8 * MIB} {copy}",
+        f"level 0 2 {430 * MIB} {420 * MIB} {9 * MIB} {MIB} {425 * MIB} 0 {450 * MIB} {600 * MIB}",
+    ]  # fmt: skip
+    subprocess.run([TOOLS / "memory_profile", path], input="\n".join(script) + "\n", text=True, check=True)
+    b, r = bundle(path), report(path)
+    check_tables(b, r)
+    rows = {(b.name(b["node.function"][h["node"]]), h["thread"]): h for h in b.rows("heap")}
+    assert {k: (h["alloc"], h["peak"], h["copy"]) for k, h in rows.items()} == {
+        ("at_11", 0): (400 * MIB, 0, 0),
+        ("at_12", 1): (500 * MIB, 500 * MIB, 0),
+        ("at_12", 0): (0, 0, 8 * MIB),
+    }
+    lines = {row["line"]: row for row in b.rows("line")}
+    assert lines[12]["python_s"] == 0 and lines[12]["alloc_bytes"] == 500 * MIB  # memory alone gives a line its row
+    assert max(b["memory.heap"]) == 500 * MIB and max(b["memory.rss"]) == 430 * MIB
+    assert Bundle.of_page(page(path)).rows("heap") == b.rows("heap")
+
+
+def test_known_leak(tmp_path):
+    path = tmp_path / "leak.fathom"
+    script = ["run 30", "meta memory sampled", "sample 0 21 1", "sample 1 22 1"]
+    for i in range(280):
+        script.append(f"alloc 0 21 {i / 10} {i + 1} 4000 135000 0")
+        script.append(f"alloc 1 22 {i / 10} {i + 1001} 90000 200000 0")
+        script.append(f"free 0 {i / 10 + 0.02} {i + 1001}")
+    script += [f"type 0 {i} {'dict' if i % 3 else 'Node'}" for i in range(1, 100, 10)]
+    script += [f"free 0 29.99 {i + 1}" for i in range(280)]  # the interpreter ends
+    subprocess.run([TOOLS / "memory_profile", path], input="\n".join(script) + "\n", text=True, check=True)
+    b, r = bundle(path), report(path)
+    check_tables(b, r)
+    (leak,) = b.rows("leak")
+    assert (leak["line"], b.name(leak["function"]), b.text(leak["types"])) == (21, "at_21", "dict, Node")
+    leaked = {b.name(b["node.function"][h["node"]]): h["leak"] for h in b.rows("heap")}
+    assert leaked == {"at_21": leak["bytes"], "at_22": 0}
+
+
+def test_memory_of_a_real_program(tmp_path):
+    """`fathom run` of known allocations: 60 MiB held and given back, 120 MB kept to the end, 40 MiB in another thread."""
+    script = tmp_path / "hungry.py"
+    script.write_text(
+        "import itertools, threading\n"
+        "def spin(n):\n    for _ in itertools.repeat(None, n):\n        pass\n"  # makes no objects
+        "def hold():\n    return [bytes(2 << 20) for _ in range(30)]\n"
+        "def keep(into):\n    for _ in range(600):\n        into.append(bytearray(200000))\n        spin(2000)\n"
+        "def aside():\n    data = bytes(20 << 20)\n    bytearray(data)\n"
+        "held, kept = hold(), []\nspin(1000000)\nheld = None\nkeep(kept)\n"
+        "t = threading.Thread(target=aside)\nt.start()\nt.join()\n"
+    )
+    subprocess.run(
+        [FATHOM, "run", "--quiet", "--python", sys.executable, script], cwd=tmp_path, check=True, timeout=120
+    )
+    (folder,) = (tmp_path / ".fathom" / "hungry").iterdir()
+    b, r = bundle(folder / "profile.fathom"), report(folder / "profile.fathom")
+    check_tables(b, r)
+    inside: Counter = Counter()  # by function and column: bytes at or below any of its nodes
+    threads = {}
+    for h in b.rows("heap"):
+        node, above = h["node"], set()
+        while node:
+            above.add(b.name(b["node.function"][node]))
+            node = b["node.parent"][node]
+        for name in above:
+            threads.setdefault(name, set()).add(h["thread"])
+            inside.update({(name, k): h[k] for k in ("alloc", "peak", "leak", "copy")})
+    # Blocks of 2 MiB and 20 MiB are seen for certain; of those of 200,000 bytes each has the chance 1 - exp(-200 / 131).
+    assert 60 * MIB <= inside["hold", "alloc"] < 61 * MIB and inside["hold", "peak"] < MIB
+    assert 40 * MIB <= inside["aside", "alloc"] < 41 * MIB
+    assert 20 * MIB <= inside["aside", "copy"] < 21 * MIB
+    assert inside["keep", "alloc"] == pytest.approx(600 * 200000, rel=0.15)  # more than six deviations
+    assert inside["keep", "peak"] == pytest.approx(600 * 200000, rel=0.15)
+    assert len(threads["aside"]) == 1 and threads["aside"] != threads["hold"]
+    html = page(folder / "profile.fathom")
+    assert Bundle.of_page(html).rows("heap") == b.rows("heap") and len(html) < 2e6
+
+
+def test_a_traced_program(tmp_path):
+    """Calls and durations equal the report's; of more zones than the page gets the longest stay, and nothing is lost."""
+    script = tmp_path / "traced.py"
+    script.write_text(
+        "from fathom import counter, mark, zone\n"
+        "def fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+        "mark('begin')\nwith zone('work'):\n    fib(22)\n"
+        "for i in range(20000):\n    counter('rows', i)\n"
+    )
+    path = tmp_path / "traced.fathom"
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    subprocess.run(
+        [sys.executable, "-m", "fathom", "-o", path, script], env=env, check=True, stdout=subprocess.PIPE, timeout=120
+    )
+    b, r = bundle(path), report(path)
+    traced = {f["name"]: f for f in r["calls"]["functions"]}
+    rows = {b.name(row["function"]): row for row in b.rows("func_row") if row["calls"]}
+    assert rows["fib"]["calls"] == traced["fib"]["calls"] == 57313
+    assert set(rows) == {f["name"] for f in r["calls"]["functions"] if f["kind"] == "python"}
+    for name, row in rows.items():
+        assert [ns(row[k]) for k in ("min_s", "mean_s", "max_s")] == [
+            ns(traced[name][k]) for k in ("min_s", "mean_s", "max_s")
+        ]
+    assert b.n("zone") == sum(f["calls"] for f in traced.values())
+    (work,) = [z for z in b.rows("zone") if b.text(z["name"]) == "work"]
+    assert (work["kind"], work["function"]) == (1, NONE) and ns(work["duration_s"]) == ns(traced["work"]["max_s"])
+    inside = [z for z in b.rows("zone") if z["function"] != NONE and b.name(z["function"]) == "fib"]
+    assert len(inside) == 57313 and min(z["depth"] for z in inside) == work["depth"] + 1
+    assert max(z["depth"] for z in inside) == work["depth"] + 22
+    assert [b.text(m["text"]) for m in b.rows("mark")] == ["begin"]
+    counts = b.rows("counter")  # thinned evenly: every fourth
+    assert [c["value"] for c in counts] == list(range(0, 20000, 4)) and {b.text(c["name"]) for c in counts} == {"rows"}
+    small = Bundle.of_page(page(path))
+    limits = small.head["limits"]
+    assert small.n("zone") == 40000 and limits["zones_left_out"] == b.n("zone") - 40000
+    assert sum(map(ns, small["zone.duration_s"])) + ns(limits["zones_left_out_s"]) == sum(map(ns, b["zone.duration_s"]))
+    assert "work" in [small.text(i) for i in small["zone.name"]]

@@ -178,6 +178,23 @@ def test_a_range_of_time_and_threads(server):
     assert server.bundle("/api/bundle?from_s=&to_s=&threads=&not_threads=").head["report"]["samples"] == 10300
 
 
+def test_memory_of_threads(tmp_path):
+    """Memory keeps to the threads asked for; it has no clock, so a range is no limit to it."""
+    path, mib = tmp_path / "memory.fathom", 1 << 20
+    script = f"run 10\nmeta memory sampled\nsample 0 11 1\nsample 1 12 2\nalloc 0 11 1 1 {4 * mib} {4 * mib} 0\n"
+    script += f"alloc 1 12 5 2 {5 * mib} {5 * mib} 0\n"
+    subprocess.run([TOOLS / "memory_profile", path], input=script, text=True, check=True)
+    server = Server("--no-open", path)
+    whole = server.bundle()
+    assert dict(zip(whole["heap.thread"], whole["heap.alloc"])) == {0: 4 * mib, 1: 5 * mib}
+    part = server.bundle("/api/bundle?threads=1&to_s=1")
+    assert dict(zip(part["heap.thread"], part["heap.alloc"])) == {1: 5 * mib}
+    assert part.name(part["node.function"][part["heap.node"][0]]) == "at_12"
+    assert "memory.time_s" in whole.columns and "memory.time_s" not in part.columns
+    assert sum(part["cell.n"]) == 0
+    server.end()
+
+
 @pytest.mark.parametrize(
     "query", ["from_s=x", "from_s=-1", "to_s=nan", "to_s=1e999", "threads=a", "threads=1,,2", "threads=-1",
               "threads=99999999999999999999", "threads=1&not_threads=2", "from_s=1x"],

@@ -153,6 +153,20 @@ def test_every_view_of_a_real_capture_in_one_file(root, node, page, fathom, capt
     check(root, node, "views", out, report)
 
 
+def test_memory_in_the_page(root, node, page, fathom, build, tmp_path):
+    """Blocks that are held, leaked and copied: each has its metric, and the page's sums are the report's."""
+    script = ["run 30", "meta memory sampled", "sample 0 21 1"]
+    for i in range(280):
+        script += [f"alloc 0 21 {i / 10} {i + 1} 4000 135000 0", f"alloc 1 22 {i / 10} {i + 1001} 90000 200000 0"]
+        script.append(f"free 0 {i / 10 + 0.02} {i + 1001}")
+    script.append(f"alloc 0 23 6 0 {1 << 20} {8 << 20} 5")
+    profile, report, out = (tmp_path / f"memory.{kind}" for kind in ("fathom", "json", "html"))
+    subprocess.run([build / "tests" / "memory_profile", profile], input="\n".join(script).encode() + b"\n", check=True)
+    report.write_bytes(subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout)
+    run([fathom, "view", "--html", out, profile])
+    check(root, node, "memory", out, report)
+
+
 def test_every_view_of_a_real_capture_from_the_server(root, node, page, fathom, capture):
     profile, report = capture
     with Served(fathom, profile) as url:

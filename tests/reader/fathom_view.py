@@ -86,6 +86,29 @@ class Bundle:
                 assert all(i < n_nodes for i in self[table + ".node"])
                 assert all(i < n_threads for i in self[table + ".thread"])
                 assert all(i < 6 for i in self[table + ".class"])
+        if "heap.node" in self.columns:
+            self.n("heap")
+            order = list(zip(self["heap.node"], self["heap.thread"]))
+            assert order == sorted(set(order)) and all(node < n_nodes and t < n_threads for node, t in order)
+        for table in ("zone", "mark"):
+            if table + ".thread" in self.columns:
+                self.n(table)
+                assert all(t < n_threads for t in self[table + ".thread"])
+        if "zone.thread" in self.columns:
+            assert all(i == NONE or i < n_functions for i in self["zone.function"])
+            assert all(i < len(self.strings) for i in self["zone.name"])
+            starts = list(zip(self["zone.thread"], self["zone.start_s"], self["zone.depth"]))
+            assert starts == sorted(starts)
+        if "memory.time_s" in self.columns:
+            self.n("memory")
+            assert list(self["memory.time_s"]) == sorted(self["memory.time_s"])
+        if "leak.file" in self.columns:
+            self.n("leak")
+            assert all(i == NONE or i < self.n("file") for i in self["leak.file"])
+            assert all(i < n_functions for i in self["leak.function"])
+        if "line.timeline" in self.columns:
+            starts = [i for i in self["line.timeline"] if i != NONE]
+            assert starts == list(range(0, len(self["line_timeline.bytes"]), 32))
         if "edge.caller" in self.columns:
             assert all(i < n_functions for i in (*self["edge.caller"], *self["edge.callee"]))
         for table in ("func_row", "line"):

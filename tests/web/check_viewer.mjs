@@ -1,6 +1,7 @@
 // Opens a page of the viewer and uses it as a person would.
 //   node check_viewer.mjs views PAGE REPORT.json [--shots DIR] [--sizes]
 //       every view, keys, links, filters; numbers against the report; with --sizes also on a small and a large screen
+//   node check_viewer.mjs memory PAGE REPORT.json                a capture with memory
 //   node check_viewer.mjs diff PAGE                              a page with a comparison inside
 //   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
@@ -258,6 +259,36 @@ async function checkRest(page, report) {
 	}
 }
 
+// Bytes wherever the page shows them. Every metric's flame graph is as wide as the report says.
+async function checkMemory(page, report) {
+	await open(page);
+	const tile = async (name) => page.textContent(`.tiles div:has(dt:text-is("${name}")) dd`);
+	same(await tile("Peak of the heap"), report.memory.peak_bytes, "the peak");
+	same(await tile("Allocated in all"), report.memory.alloc_bytes, "what was allocated");
+	const leaks = page.locator("table[aria-label=Leaks] tbody tr");
+	check(await leaks.count() === report.leaks.length, `${await leaks.count()} leaks are listed`);
+	if (report.leaks.length)
+		same(await leaks.first().locator("td").last().textContent(), report.leaks[0].bytes, "the leak");
+	const leaked = report.leaks.reduce((sum, leak) => sum + leak.bytes, 0);
+	for (const [metric, bytes] of [["alloc", report.memory.alloc_bytes], ["peak", report.memory.peak_bytes], ["leak", leaked], ["copy", report.memory.copy_bytes]]) {
+		if (!bytes)
+			continue;
+		await open(page, `view=flame&metric=${metric}`);
+		await settle(page);
+		same(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1], bytes, `the root of ${metric}`);
+		check(await inked(page) > 5000, `the flame graph of ${metric} is empty`);
+	}
+	const largest = [...report.lines].sort((a, b) => b.alloc_bytes - a.alloc_bytes)[0];
+	await open(page);
+	await page.click("button:text-is('Allocated')");
+	const row = page.locator("table[aria-label='Hottest lines'] tbody tr").first();
+	check((await row.textContent()).includes(`:${largest.line}`), `the line that allocates most is ${largest.file}:${largest.line}`);
+	await open(page, "view=timeline");
+	await settle(page);
+	check((await page.textContent(".lane-name.curve")).includes("heap"), "the timeline has no memory");
+	await shot(page, "timeline-memory");
+}
+
 async function checkDiff(page) {
 	await open(page);
 	await tab(page, "Diff");
@@ -363,6 +394,7 @@ async function checkLive(page) {
 }
 
 const modes = {
+	memory: (page) => checkMemory(page, JSON.parse(readFileSync(facts, "utf8"))),
 	views: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
 		await page.setViewportSize({ width: 1280, height: 720 });
@@ -376,8 +408,8 @@ const modes = {
 	scale: checkScale,
 	live: checkLive,
 };
-if (!modes[mode] || !target || (mode === "views" && !facts)) {
-	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | live ADDRESS  [--shots DIR]");
+if (!modes[mode] || !target || (["views", "memory"].includes(mode) && !facts)) {
+	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | live ADDRESS  [--shots DIR]");
 	process.exit(2);
 }
 await withPage(async (page, problems) => {

@@ -11,6 +11,7 @@ export interface Limits {
 	functions_left_out?: number;
 	lines_left_out?: number;
 	texts_left_out?: number;
+	zones_left_out?: number;
 }
 
 export interface Head {

@@ -108,6 +108,8 @@ export function paintTimeline(
 	return { zones: labels };
 }
 
+const LINE_PX = 2;
+
 function paintCurve(
 	buffer: Uint32Array,
 	width: number,
@@ -121,20 +123,25 @@ function paintCurve(
 ): void {
 	const n = curve.time.length;
 	if (n === 0 || !(curve.top > 0)) return;
-	for (let k = 0; k < curve.values.length; k++) {
-		const values = curve.values[k];
-		const colour = colours.curves[k % colours.curves.length];
-		let i = 0;
-		for (let x = 0; x < width; x++) {
-			const t0 = from + ((to - from) * x) / width;
-			const t1 = from + ((to - from) * (x + 1)) / width;
-			while (i + 1 < n && curve.time[i + 1] <= t0) i++;
-			if (curve.time[i] > t1 && i === 0) continue;
+	// The first is an area, any other a line over it: none hides another, whichever is higher.
+	const lastY = new Int32Array(curve.values.length).fill(-1);
+	let i = 0;
+	for (let x = 0; x < width; x++) {
+		const t0 = from + ((to - from) * x) / width;
+		const t1 = from + ((to - from) * (x + 1)) / width;
+		while (i + 1 < n && curve.time[i + 1] <= t0) i++;
+		if (curve.time[i] > t1 && i === 0) continue;
+		for (let k = 0; k < curve.values.length; k++) {
 			// The most of what falls into the column: a peak is what memory is looked at for.
-			let v = values[i];
-			for (let j = i + 1; j < n && curve.time[j] < t1; j++) v = Math.max(v, values[j]);
+			let v = curve.values[k][i];
+			for (let j = i + 1; j < n && curve.time[j] < t1; j++) v = Math.max(v, curve.values[k][j]);
 			const y0 = Math.round(bottom - ((bottom - top) * Math.min(v, curve.top)) / curve.top);
-			for (let y = Math.max(0, y0); y < Math.min(height, bottom); y++) buffer[y * width + x] = colour;
+			const before = lastY[k] < 0 ? y0 : lastY[k];
+			const end = k === 0 ? bottom : Math.min(bottom, Math.max(before, y0) + LINE_PX);
+			const colour = colours.curves[k % colours.curves.length];
+			for (let y = Math.max(0, k === 0 ? y0 : Math.min(before, y0)); y < Math.min(height, end); y++)
+				buffer[y * width + x] = colour;
+			lastY[k] = y0;
 		}
 	}
 }

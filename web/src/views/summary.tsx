@@ -1,6 +1,6 @@
 // Where time and memory went, on one page.
 import { useMemo } from "preact/hooks";
-import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON } from "../data/capture";
+import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, NONE } from "../data/capture";
 import { REPORT_KEYS } from "../data/classes";
 import { bytes, count, seconds, share, shortPath } from "../data/format";
 import { classTotals } from "../data/weights";
@@ -160,10 +160,19 @@ function Leaks({ app }: { app: App }) {
 						return (
 							<tr>
 								<td>
-									<StateLink class="link" patch={{ view: "source", file, line: t.get("line", i) }}>
-										{shortPath(capture.strings.get(file))}:{t.get("line", i)}
-									</StateLink>{" "}
-									<small>{functionName(capture, t.get("function", i))}</small>
+									{t.get("file", i) === NONE ? (
+										<StateLink class="link" patch={{ view: "functions", fn: t.get("function", i) }}>
+											{functionName(capture, t.get("function", i))}
+										</StateLink>
+									) : (
+										<>
+											<StateLink class="link" patch={{ view: "source", file, line: t.get("line", i) }}>
+												{shortPath(capture.strings.get(file))}:{t.get("line", i)}
+											</StateLink>{" "}
+											<small>{functionName(capture, t.get("function", i))}</small>
+										</>
+									)}{" "}
+									<small class="faint">{capture.strings.get(t.get("types", i))}</small>
 								</td>
 								<td class="number">{share(t.get("likelihood", i), 1)}</td>
 								<td class="number">{bytes(t.get("velocity", i))}/s</td>

@@ -203,6 +203,11 @@ export function TimelineView() {
 			<div class="controls">
 				<ClassLegend />
 				<span class="space" />
+				{(capture.head.limits?.zones_left_out ?? 0) > 0 && (
+					<span class="faint">
+						{count(capture.head.limits?.zones_left_out ?? 0)} of the shortest calls are not shown.
+					</span>
+				)}
 				<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
 				{state.zoom && <button onClick={() => set({ zoom: null })}>Show all</button>}
 				{range && (

@@ -20,7 +20,7 @@ export function curvesOf(capture: Capture): Curve[] {
 		const heap = memory.column("heap") ?? [];
 		const rss = memory.column("rss") ?? [];
 		const values = [rss, heap].filter((v) => most(v) > 0);
-		const name = most(rss) > 0 && most(heap) > 0 ? "memory: RSS, heap" : most(rss) > 0 ? "memory (RSS)" : "heap";
+		const name = most(rss) > 0 && most(heap) > 0 ? "RSS (area), heap (line)" : most(rss) > 0 ? "memory (RSS)" : "heap";
 		if (values.length > 0) curves.push({ name, unit: "bytes", time, values, top: Math.max(...values.map(most)) });
 	}
 	const names = counters.column("name");
@@ -78,7 +78,7 @@ export function coloursOf(theme: Theme): TimelineColours {
 		laneBackground: pixel(isLight ? oklch(0.975, 0.003, 250) : oklch(0.24, 0.008, 250)),
 		curves: [
 			pixel(isLight ? oklch(0.87, 0.04, 250) : oklch(0.4, 0.05, 250)),
-			pixel(isLight ? oklch(0.68, 0.11, 175) : oklch(0.6, 0.1, 175)),
+			pixel(isLight ? oklch(0.55, 0.13, 175) : oklch(0.75, 0.12, 175)),
 		],
 	};
 }
