@@ -45,7 +45,7 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
         "fathom/_bin/fathom",
         "fathom/_notebook.py",
     }
-    expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py"}
+    expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py", "fathom/pytest_plugin.py"}
     if list((root / "core" / "agent").glob("*.c")):
         expected.add("fathom/_agent.abi3.so")
     assert expected <= names
