@@ -92,6 +92,8 @@ def test_fixtures_profile_what_they_are_put_around(project: Path) -> None:
     assert calls_of(folder / "test_whole.fathom") == {"step": 40, "work": 1, "test_whole": 1}
     counted = {key[2]: value[1] for key, value in stats_of(folder / "test_block.prof").items()}
     assert counted["step"] == 12 and counted["work"] == 2
+    for path in folder.glob("*.prof"):
+        assert "step" in run(project, "-m", "gprof2dot", "-f", "pstats", str(path), "-n", "0", "-e", "0")
 
 
 @pytest.mark.parametrize("options", [[], ["-p"], ["-p", "-l"]], ids=str)
@@ -185,6 +187,43 @@ def test_bad_use_is_harmless(project: Path) -> None:
     out = run(project, "-m", "pytest", "-q", "-W", "error", "test_x.py", status=1)
     assert "1 failed, 3 passed" in out and "its own" in out
     assert "test_never_entered.prof" not in profiles(project) and "test_after.prof" in profiles(project)
+
+
+def test_a_run_that_is_profiled_as_a_whole_says_so(project: Path) -> None:
+    out = run(project, "-m", "fathom", "-p", "--quiet", "-m", "pytest", "-q", "--fathom", "test_x.py::test_other")
+    assert "1 passed" in out and "profiled as a whole" in out
+    assert calls_of(project / "pytest.fathom") == {"test_other": 1, "work": 1, "step": 1000}
+    assert profiles(project) == []
+
+
+ASYNC = """
+import asyncio
+async def step(): pass
+async def test_async():
+    for _ in range(6): await step()
+def test_doc():
+    \"\"\"
+    >>> asyncio.run(test_async())
+    \"\"\"
+"""
+
+
+def test_other_kinds_of_tests(project: Path) -> None:
+    """A doctest, which is no function; and coroutines, run by a plugin."""
+    (project / "test_x.py").write_text(ASYNC)
+    (project / "conftest.py").write_text(
+        "import asyncio, inspect, pytest\n"
+        "@pytest.hookimpl(tryfirst=True)\n"
+        "def pytest_pyfunc_call(pyfuncitem):\n"
+        "    if inspect.iscoroutinefunction(pyfuncitem.obj):\n"
+        "        asyncio.run(pyfuncitem.obj())\n"
+        "        return True\n"
+    )
+    out = run(project, "-m", "pytest", "-q", "--fathom", "--doctest-modules", "test_x.py")
+    assert "3 passed" in out
+    assert calls_of(project / ".profiles" / "test_async.fathom")["step"] == 6
+    (doctest,) = [name for name in profiles(project) if "test_x" in name]
+    assert calls_of(project / ".profiles" / doctest.replace(".prof", ".fathom"))["step"] == 6
 
 
 def test_what_cannot_be_profiled_is_said_once(project: Path) -> None:
