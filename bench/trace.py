@@ -3,6 +3,7 @@
 
     python3 bench/trace.py                        # every Python found by scripts/find-pythons.py
     python3 bench/trace.py --python PATH --rounds 9
+    python3 bench/trace.py --zones                # what a zone costs C code, recorded and not
 
 Bare recursion, the worst case: a call that does nothing else. Each tool runs the same calls in turn and times them by the thread's
 own CPU clock; the smallest of all rounds counts, because a busy machine only ever adds. The ratio is what we add to what cProfile
@@ -84,13 +85,67 @@ def measure(python: str, n: int, rounds: int, folder: str) -> str:
     return row
 
 
+ZONES = """
+#include <fathom.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#define N %d
+static volatile uint64_t sink;
+static __attribute__((noinline)) void bare(uint64_t i) { sink = i; }
+static __attribute__((noinline)) void zoned(uint64_t i) { FATHOM_ZONE("zone"); sink = i; }
+static double took(void (*work)(uint64_t))
+{
+	struct timespec a, b;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+	for (uint64_t i = 0; i < N; i++)
+		work(i);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+	return ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / N;
+}
+int main(void)
+{
+	double best[2] = { 1e9, 1e9 };
+	for (int i = 0; i < 20; i++) {
+		double without = took(bare), with = took(zoned);
+		best[0] = without < best[0] ? without : best[0];
+		best[1] = with < best[1] ? with : best[1];
+	}
+	printf("bare %%.3f took %%.3f\\n", best[0], best[1]);
+	return 0;
+}
+"""
+
+
+def measure_zones(rounds: int, folder: str) -> str:
+    """Begin and end together. A round fits into the ring, and the collector empties it between rounds."""
+    source, program = os.path.join(folder, "zones.c"), os.path.join(folder, "zones")
+    Path(source).write_text(ZONES % 20000)
+    subprocess.run(["gcc", "-O2", "-I", str(ROOT / "include"), "-o", program, source], check=True)
+    fathom = str(ROOT / "build" / "fathom")
+    record = [fathom, "record", "-o", os.path.join(folder, "z.fathom"), "--"]
+    best: Dict[str, float] = {}
+    bare = 1e9
+    for _ in range(rounds):
+        for name, before in (("not profiled", []), ("recorded", record)):
+            done = subprocess.run([*before, program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+            without, ns = (float(number) for number in re.findall(r"[\d.]+", done.stdout))
+            bare, best[name] = min(bare, without), min(best.get(name, ns), ns)
+    row = "zone of C, begin and end: bare loop %.2f ns" % bare
+    return row + "".join("   %s +%.2f" % (name, ns - bare) for name, ns in best.items())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", action="append", help="an interpreter; may be given several times")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--n", type=int, default=28, help="fib(N) is computed (default 28: a million calls)")
+    parser.add_argument("--zones", action="store_true", help="zones of C code instead of Python calls")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if args.zones:
+            print(measure_zones(args.rounds, folder))
+            return 0
         for python in args.python or pythons():
             print(measure(python, args.n, args.rounds, folder), flush=True)
     return 0

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "agent/trace.h"
+#include "agent/zone_api.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
@@ -23,9 +24,12 @@
 static bool is_quiet_soon(void)
 {
 	struct timespec nap = { .tv_nsec = 1000000 };
-	for (int i = 0; i < QUIET_MS && atomic_load(&fm_sig.n_inside) != 0; i++)
+	for (int i = 0; i < QUIET_MS; i++) {
+		if (atomic_load(&fm_sig.n_inside) == 0 && !fm_zone_api_is_busy())
+			return true;
 		nanosleep(&nap, NULL);
-	return atomic_load(&fm_sig.n_inside) == 0;
+	}
+	return false;
 }
 
 // The clock of any thread of this process, as the kernel numbers them (clock_getcpuclockid(3) does it for processes).

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/trace.h"
+#include "agent/zone_api.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "sigsafe/image.h"
@@ -139,6 +140,7 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr,
 						     info->dlpi_name ? info->dlpi_name : "" };
 	}
+	fm_zone_api_offer(start, end, info->dlpi_addr);
 	bool had_python = fm_sig.has_python;
 	uint64_t tls_helper_size = 0;
 	uintptr_t tls_helper = fm_sig_elf_symbol(start, end, info->dlpi_addr, "__tls_get_addr", &tls_helper_size);

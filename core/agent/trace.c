@@ -51,6 +51,15 @@ void fm_trace_forget(void)
 		}
 }
 
+bool fm_trace_is_writing(void)
+{
+	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
+		// Only rings that were used: the pages of the others do not exist yet. Acquire: pairs with leave() of zone_api.c.
+		if (fm_sig.threads[i].trace && atomic_load_explicit(&threads[i].is_writing, memory_order_acquire))
+			return true;
+	return false;
+}
+
 void fm_trace_forget_codes(void)
 {
 	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)

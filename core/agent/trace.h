@@ -38,6 +38,7 @@ struct fm_trace_thread {
 	uint64_t head, limit;          // events written, and up to where there is room
 	uint64_t n_lost;               // since the last one that fitted
 	int32_t depth, lowest_depth;   // of open zones; lowest: while events were lost
+	_Atomic uint32_t is_writing;   // the owner's (zone_api.c); read by who ends a capture
 	uint32_t armed;                // generation for which this thread has its profile or trace function
 	uintptr_t stack_floor;         // below this the C stack is nearly used up
 	struct fm_trace_code codes[FM_TRACE_CODES];
@@ -62,6 +63,8 @@ extern struct fm_trace_state fm_trace;
 // Called when the process has joined a capture (also after a fork), and before it joins another one.
 void fm_trace_join(void);
 void fm_trace_forget(void);
+// True while a thread is about to write without the GIL (zone_api.c).
+bool fm_trace_is_writing(void);
 // Asks anew which functions are wanted. No trace runs.
 void fm_trace_forget_codes(void);
 

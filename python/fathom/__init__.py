@@ -21,6 +21,7 @@ __all__ = [
     "__version__",
     "agent_path",
     "counter",
+    "include_path",
     "job",
     "mark",
     "program_path",
@@ -103,6 +104,17 @@ def agent_path() -> str:
     if found is None:
         raise FileNotFoundError("the agent %s is not where fathom was installed; reinstall fathom" % _AGENT)
     return found
+
+
+def include_path() -> str:
+    """The folder of fathom.h and TracyCompat.h, for C and C++ code with zones."""
+    bin_dir = os.path.dirname(os.path.realpath(_installed_program() or "/"))
+    folders = [os.path.join(_HERE, "include"), os.path.join(_HERE, os.pardir, os.pardir, "include")]
+    folders.append(os.path.join(bin_dir, os.pardir, "include"))
+    found = _first_file([os.path.join(folder, "fathom.h") for folder in folders])
+    if found is None:
+        raise FileNotFoundError("fathom.h is not where fathom was installed; reinstall fathom")
+    return os.path.dirname(found)
 
 
 def _installed_program() -> Optional[str]:

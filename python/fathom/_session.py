@@ -46,11 +46,11 @@ class Session:
 
 
 def _is_running(pid: int) -> bool:
+    """False for a zombie, too: where the first process of a container reaps late or never, an ended orphan stays one."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
-            # Ended, but not buried yet: in a container nobody may ever do that.
             return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
-    except OSError:
+    except (OSError, IndexError):
         return False
 
 
@@ -72,14 +72,29 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
 
 
 _has_filter = False
+_filter: List[str] = []
 
 
 def set_filter(include: List[str], exclude: List[str]) -> None:
     """Which files' functions are traced: those that match, never our own."""
-    global _has_filter
+    global _has_filter, _filter
     _has_filter = True
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
-    load_agent().trace_filter("-" + ours, *["+" + p for p in include], *["-" + p for p in exclude])
+    _filter = ["-" + ours] + ["+" + p for p in include] + ["-" + p for p in exclude]
+    load_agent().trace_filter(*_filter)
+
+
+def exclude_always(exclude: List[str]) -> None:
+    """Adds to the filter, whatever was set before. Not while calls are traced: then what runs has the filter it began with."""
+    with _lock:
+        if _depth:
+            return
+        if not _has_filter:
+            set_filter([], [])
+        new = ["-" + p for p in exclude if "-" + p not in _filter]
+        if new:
+            _filter.extend(new)
+            load_agent().trace_filter(*_filter)
 
 
 _lock = threading.RLock()

@@ -37,6 +37,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        (entry_points,) = [archive.read(name).decode() for name in names if name.endswith("entry_points.txt")]
         modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
     expected = {
         "fathom/__init__.py",
@@ -45,10 +46,12 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
         "fathom/_bin/fathom",
         "fathom/_notebook.py",
     }
-    expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py"}
+    expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py", "fathom/pytest_plugin.py"}
+    expected |= {"fathom/include/fathom.h", "fathom/include/TracyCompat.h"}
     if list((root / "core" / "agent").glob("*.c")):
         expected.add("fathom/_agent.abi3.so")
     assert expected <= names
+    assert "[pytest11]\nfathom = fathom.pytest_plugin\n" in entry_points, "pytest finds the plugin by it"
     assert modes["fathom/_bin/fathom"] & 0o111, "the program must be executable"
 
 

@@ -1,0 +1,282 @@
+"""Fathom in pytest: `--fathom` profiles every test, the fixtures `profiled` and `tracy_profile` one of them.
+
+    def test(profiled):
+        prepare()
+        with profiled():
+            procedure()
+
+    def test(tracy_profile): ...        # the whole test function
+
+Each profiled test leaves `.profiles/<test>.fathom` and `.prof` (pstats, snakeviz, gprof2dot). Under `python -m fathom` its
+calls go into that profile instead. pytest loads this file in every run, so it imports the rest when it is asked to profile.
+"""
+
+import functools
+import hashlib
+import inspect
+import json
+import os
+import re
+import time
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+
+import pytest
+
+FOLDER = ".profiles"
+_LAST_RUN = "last-run.json"
+_N_SLOWEST = 20
+_LONGEST_NAME = 150  # characters; file systems stop at 255 with what we append
+# Whose frames are no part of a test: pytest, and what carries it.
+_MACHINERY = ("_pytest", "pytest", "pluggy", "xdist", "execnet")
+
+
+def safe_name(text: str) -> str:
+    """As a file name that needs no quoting: shells take the brackets of parametrized tests for wildcards."""
+    safe = re.sub(r"[^A-Za-z0-9_.=+,-]+", "-", text).strip("-.") or "test"
+    if len(safe) > _LONGEST_NAME:
+        safe = "%s-%s" % (safe[:_LONGEST_NAME], _digest(text))
+    return safe
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def _machinery() -> List[str]:
+    import importlib.util
+
+    found = (importlib.util.find_spec(name) for name in _MACHINERY)
+    return [os.path.join(os.path.dirname(spec.origin), "*") for spec in found if spec and spec.origin]
+
+
+class _Capture:
+    """What one test records: a capture of its own, or its part of the one that runs already."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path  # without suffix
+        self.problem: Optional[str] = None  # why it cannot be profiled
+        self.is_written = False
+        self._session: Any = None
+        self._profiler: Any = None
+
+    def __enter__(self) -> None:
+        if self._profiler is None and self.problem is None:
+            try:
+                self._open()
+            except (RuntimeError, OSError) as error:
+                self.problem = str(error)
+        if self._profiler is not None:
+            self._profiler.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        if self._profiler is not None:
+            self._profiler.__exit__()
+
+    def _open(self) -> None:
+        from fathom import Profiler, _session
+        from fathom._agent_module import load_agent
+
+        if _session.current() is None and not load_agent().is_active():
+            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            for suffix in (".fathom", ".prof"):  # what is there afterwards is of this run
+                if os.path.exists(self.path + suffix):
+                    os.unlink(self.path + suffix)
+            also = ["--format", "pstats", "--also-as", self.path + ".prof"]
+            _session.open_session(self.path + ".fathom", also)
+            self._session = _session.current()
+        _session.exclude_always(_machinery())
+        self._profiler = Profiler(self.path + ".fathom")
+
+    def close(self) -> None:
+        """Waits until the files are whole. Not when the test itself has ended the capture, or it is another's."""
+        if self._session is None:
+            return
+        from fathom import _session
+
+        if _session.current() is self._session:
+            _session.close_session()
+        self._session = self._profiler = None
+        self.is_written = os.path.exists(self.path + ".prof")
+
+
+class _Stopwatch:
+    def __init__(self, item: Any) -> None:
+        self.item = item
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self.item.fathom_seconds = time.perf_counter() - self.start
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def _measured(function: Any, capture: _Capture, item: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        with capture, _Stopwatch(item):
+            return function(*args, **kwargs)
+
+    return call
+
+
+class _Result(NamedTuple):
+    seconds: float
+    outcome: str
+    path: Optional[str]
+
+
+class _Plugin:
+    def __init__(self, config: Any) -> None:
+        self.is_for_all: bool = config.getoption("fathom_all")
+        self.is_worker = hasattr(config, "workerinput")  # of xdist: its reports go to the process that prints
+        self.folder = os.path.abspath(FOLDER)  # now: tests may change the folder they are in
+        self.names: Dict[str, str] = {}  # of files, by test
+        self.captures: Dict[str, _Capture] = {}
+        self.wanted: Dict[str, bool] = {}  # tests that use tracy_profile
+        self.results: Dict[str, _Result] = {}
+        self.problems: Dict[str, str] = {}
+
+    def capture_of(self, item: Any) -> _Capture:
+        if item.nodeid not in self.captures:
+            name = self.names.get(item.nodeid) or safe_name(item.name)
+            self.captures[item.nodeid] = _Capture(os.path.join(self.folder, name))
+        return self.captures[item.nodeid]
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: List[Any]) -> None:
+        """A test's file has its plain name, unless another test's would have the same."""
+        by_name: Dict[str, List[str]] = {}
+        for item in items:
+            by_name.setdefault(safe_name(item.name), []).append(item.nodeid)
+        for name, ids in by_name.items():
+            for nodeid in ids:
+                is_alone = len(ids) == 1
+                self.names[nodeid] = name if is_alone else "%s-%s" % (safe_name(nodeid), _digest(nodeid))
+
+    # Innermost of the wrappers, so that other plugins' work is outside.
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
+        if not self.is_for_all and not self.wanted.pop(item.nodeid, False):
+            yield
+            return
+        capture = self.capture_of(item)
+        function = getattr(item, "obj", None)
+        if isinstance(item, pytest.Function) and not _is_async(function):
+            # Only the function: pytest's own preparations call functions of the standard library.
+            item.obj = _measured(function, capture, item)
+            yield
+            item.obj = function
+        else:
+            with capture, _Stopwatch(item):
+                yield
+
+    @pytest.hookimpl(hookwrapper=True, trylast=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
+        outcome: Any = yield
+        capture = self.captures.get(item.nodeid)
+        if call.when == "setup" or capture is None:
+            return
+        report = outcome.get_result()
+        if call.when == "call" and self.is_for_all:
+            capture.close()  # what teardown does is not the test's
+            if hasattr(item, "fathom_seconds"):
+                report.fathom_result = [item.fathom_seconds, report.outcome, capture.is_written and capture.path]
+        elif call.when == "teardown":
+            capture.close()
+            del self.captures[item.nodeid]
+            report.fathom_problem = capture.problem
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Where the table is made: under xdist this is another process than the test's."""
+        if getattr(report, "fathom_result", None):
+            self.results[report.nodeid] = _Result(*report.fathom_result)
+        if getattr(report, "fathom_problem", None):
+            self.problems[report.nodeid] = report.fathom_problem
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.is_worker:
+            return
+        for problem in sorted(set(self.problems.values())):
+            n = list(self.problems.values()).count(problem)
+            terminalreporter.write_line("fathom: %d test%s not profiled: %s" % (n, "s"[n == 1 :], problem))
+        if self.results:
+            last = self._read_last_run()
+            for line in table(self.results, last):
+                terminalreporter.write_line(line)
+            n_written = sum(1 for result in self.results.values() if result.path)
+            if n_written:
+                terminalreporter.write_line("%d profiles in %s" % (n_written, os.path.relpath(self.folder)))
+            elif not self.problems:
+                terminalreporter.write_line(
+                    "fathom: this run is being profiled as a whole; the calls are in that profile"
+                )
+            self._write_last_run(last)
+
+    def _read_last_run(self) -> Dict[str, float]:
+        try:
+            with open(os.path.join(self.folder, _LAST_RUN), encoding="utf-8") as file:
+                seconds = json.load(file)["seconds"]
+            return {str(test): float(value) for test, value in seconds.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return {}  # the first run, or not our file any more
+
+    def _write_last_run(self, last: Dict[str, float]) -> None:
+        """Tests that did not run this time, or failed, keep what they had."""
+        last = dict(last)
+        last.update((test, result.seconds) for test, result in self.results.items() if result.outcome == "passed")
+        path = os.path.join(self.folder, _LAST_RUN)
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                json.dump({"seconds": last}, file, indent=1, sort_keys=True)
+            os.replace(path + ".new", path)
+        except OSError:
+            pass  # a read-only folder: then there is nothing to compare with next time
+
+
+def table(results: Dict[str, _Result], last: Dict[str, float]) -> List[str]:
+    """The slowest tests, and how each differs from the last time it passed."""
+    slowest = sorted(results.items(), key=lambda pair: -pair[1].seconds)[:_N_SLOWEST]
+    lines = ["", "slowest tests (their call, traced)", "%12s  %8s  test" % ("time", "change")]
+    for test, result in slowest:
+        before = last.get(test)
+        if result.outcome != "passed":
+            change = result.outcome
+        elif not before:
+            change = "new"
+        else:
+            change = "%+.0f %%" % ((result.seconds / before - 1) * 100)
+        lines.append("%9.2f ms  %8s  %s" % (result.seconds * 1e3, change, test))
+    return lines
+
+
+def pytest_addoption(parser: Any) -> None:
+    group = parser.getgroup("fathom", "profiling with fathom")
+    group.addoption(
+        "--fathom",
+        action="store_true",
+        dest="fathom_all",
+        help="profile the call of every test into %s/<test>.fathom and .prof, and list the slowest" % FOLDER,
+    )
+
+
+def pytest_configure(config: Any) -> None:
+    config.pluginmanager.register(_Plugin(config), "fathom-tests")
+
+
+@pytest.fixture
+def profiled(request: Any) -> Any:
+    """`with profiled():` profiles that block, as often as it is entered."""
+    capture = request.config.pluginmanager.get_plugin("fathom-tests").capture_of(request.node)
+    return lambda: capture
+
+
+@pytest.fixture
+def tracy_profile(request: Any) -> None:
+    """Profiles the whole test function; with `python -m fathom -p -m pytest` nothing else is."""
+    request.config.pluginmanager.get_plugin("fathom-tests").wanted[request.node.nodeid] = True
