@@ -223,6 +223,8 @@ static void print_method(const struct fm_text *t)
 	}
 	if (f->rate_hz)
 		fm_buf_printf(&line, ", %s for each second of CPU time", fm_style_count(f->rate_hz, count));
+	if (f->engine.len)
+		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
 	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary.n_failed_unwinds, count));
 	if (t->summary.functions.n && t->cpu_s > 0)

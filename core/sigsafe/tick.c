@@ -48,6 +48,9 @@ static FM_SIGSAFE bool is_in_python(uint64_t pc)
 	return fm_sig.has_python && pc >= fm_sig.python.image_start && pc < fm_sig.python.image_end;
 }
 
+// From a system call's instruction out to who made it: the vDSO, libc, and one for luck.
+#define MAX_CALL_FRAMES 3
+
 // How far the kernel's account of system time, which it keeps by its clock tick, may lag behind.
 #define ACCOUNT_LAG_NS 8000000u
 
@@ -65,17 +68,23 @@ static FM_SIGSAFE bool is_kernel_time(struct fm_sig_thread *t, uint64_t now_ns, 
 	return true;
 }
 
-// Takes the system call's own function off the stack: the code before it is what the sample stands for.
+// Takes the system call's own function off the stack: the code before it is what the sample stands for. Where the interpreter
+// made the call, the functions between are off, too (the vDSO's, libc's): most of the time before it was the interpreter's.
 static FM_SIGSAFE void step_back(struct fm_sig_thread *t)
 {
-	if (t->n_native < 2)
+	uint32_t n = 1;
+	while (n < MAX_CALL_FRAMES && n < t->n_native && !is_in_python(t->native[n].pc))
+		n++;
+	if (n >= t->n_native || !is_in_python(t->native[n].pc))
+		n = 1;
+	if (t->n_native <= n)
 		return;
-	t->native_sp = t->native[0].cfa;
-	t->n_native--;
+	t->native_sp = t->native[n - 1].cfa;
+	t->n_native -= n;
 	for (uint32_t i = 0; i < t->n_native; i++)
-		t->native[i] = t->native[i + 1];
+		t->native[i] = t->native[i + n];
 	if (t->exact_native != UINT32_MAX)
-		t->exact_native = t->exact_native > 0 ? t->exact_native - 1 : UINT32_MAX;
+		t->exact_native = t->exact_native >= n ? t->exact_native - n : UINT32_MAX;
 }
 
 // libpython as a shared library asks the loader for its thread state, some million times a second (3.12: a tenth of a loop's

@@ -139,6 +139,7 @@ def test_an_interrupted_program_is_reported_as_such(fathom, some_python, tmp_pat
     child = subprocess.Popen(
         [fathom, "run", "--python", some_python.path, "long.py"],
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in what a shell starts in the background
     )  # fmt: skip
     assert child.stdout and child.stdout.readline() == "on\n"
     time.sleep(0.3)
