@@ -10,6 +10,8 @@ import pytest
 from capture import FRAME_ERROR, FRAME_NATIVE, TARGETS, Capture, Python, fields, find_pythons, record
 from native import compile_libraries, is_error, plain_name
 
+two_pythons = True  # conftest
+
 IMAGE_IS_JIT = 16
 OPTIONS = ["--rate", "2000", "--max-overhead", "0"]
 # How jit_emitter.c tells of its code.

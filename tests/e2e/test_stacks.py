@@ -10,6 +10,8 @@ import pytest
 from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, find_pythons, record
 from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, plain_name
 
+two_pythons = True  # conftest
+
 SECONDS = 0.25  # of CPU, for each library
 WHOLE_SHARE = 0.995
 OPTIONS = ["--rate", "5k", "--max-overhead", "0"]

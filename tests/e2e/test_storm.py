@@ -11,7 +11,7 @@ import pytest
 from capture import ROOT
 from guest import LONG, clean_env, compile_target, engines, report, run, under
 
-SECONDS = "60" if LONG else "4"
+SECONDS = "60" if LONG else "3"
 ENGINES = engines()
 
 
