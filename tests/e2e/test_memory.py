@@ -162,7 +162,9 @@ def test_small_blocks_within_their_interval(remember: Remember) -> None:
     assert floats - doubt < lines[2]["at_peak_bytes"] < floats * 1.15 + doubt
     churned = 20000 * 10033
     assert lines[5]["alloc_bytes"] == pytest.approx(churned, abs=2 * lines[5]["alloc_plus_minus_bytes"])
-    assert lines[5]["live_bytes"] <= MIB and lines[5]["avg_bytes"] < MIB
+    # One block is always alive, and may be one that was sampled: at that pace the mean between samples has grown to some MiB.
+    assert lines[5]["live_bytes"] <= max(MIB, lines[5]["alloc_plus_minus_bytes"])
+    assert lines[5]["avg_bytes"] < max(MIB, lines[5]["alloc_plus_minus_bytes"])
     check_sums(report)
 
 
