@@ -51,8 +51,7 @@ test: ## install what is missing, build, run every check and test
 
 check-unit: all ## unit tests in C, and every fuzz target over its corpus
 	@rm -f $(BUILD)/meson-logs/testlog.json
-	@$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs || { echo "Once more:"; rm -f $(BUILD)/meson-logs/testlog.json; \
-		$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs; }
+	@$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs
 
 # Tests that judge by statistics are wrong one time in some hundred, and there are hundreds: what fails gets one second try, and is
 # named. A fault fails twice.
