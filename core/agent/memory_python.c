@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "sigsafe/alloc.h"
+#include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/state.h"
 
@@ -133,6 +134,39 @@ static void small_free(void *ctx, void *p)
 		pymalloc.free(ctx, p);
 }
 
+// In exact mode every block goes the long way: no countdown to look at, and no filter.
+static void *exact_malloc(void *ctx, size_t size)
+{
+	struct domain *d = ctx;
+	if (FM_UNLIKELY(!fm_sig_exact)) // a later capture of this process is not
+		return small_malloc(ctx, size);
+	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES))
+		return malloc_slowly(ctx, size);
+	void *p = pymalloc.malloc(ctx, size);
+	fm_sig_alloc_sample(p, size, d->domain);
+	return p;
+}
+
+static void *exact_calloc(void *ctx, size_t n, size_t size)
+{
+	struct domain *d = ctx;
+	size_t whole;
+	if (FM_UNLIKELY(!fm_sig_exact))
+		return small_calloc(ctx, n, size);
+	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole) || whole > PYMALLOC_MAX_BYTES))
+		return calloc_slowly(ctx, n, size);
+	void *p = pymalloc.calloc(ctx, n, size);
+	fm_sig_alloc_sample(p, whole, d->domain);
+	return p;
+}
+
+static void exact_free(void *ctx, void *p)
+{
+	if (FM_LIKELY(fm_sig_exact) || fm_sig_live_may_have(p))
+		fm_sig_alloc_freed(p);
+	pymalloc.free(ctx, p);
+}
+
 static void *arena_alloc(void *ctx, size_t size)
 {
 	(void)ctx;
@@ -150,7 +184,7 @@ static void arena_free(void *ctx, void *p, size_t size)
 
 static bool is_ours(const struct py_allocator *a)
 {
-	return a->malloc == any_malloc || a->malloc == small_malloc;
+	return a->malloc == any_malloc || a->malloc == small_malloc || a->malloc == exact_malloc;
 }
 
 // mem and obj have the same functions and no context, and are not malloc: of all allocators that CPython brings (pymalloc, malloc,
@@ -209,9 +243,9 @@ bool fm_agent_python_hook(void)
 	for (int i = PY_RAW; i <= PY_OBJ; i++) {
 		struct py_allocator hook = { &domains[i], any_malloc, any_calloc, any_realloc, any_free };
 		if (is_small && i != PY_RAW) {
-			hook.malloc = small_malloc;
-			hook.calloc = small_calloc;
-			hook.free = small_free;
+			hook.malloc = fm_sig_exact ? exact_malloc : small_malloc;
+			hook.calloc = fm_sig_exact ? exact_calloc : small_calloc;
+			hook.free = fm_sig_exact ? exact_free : small_free;
 		}
 		PyMem_SetAllocator(i, &hook);
 	}
