@@ -151,7 +151,7 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 	if (totals->n_exact_beyond) {
 		snprintf(what, sizeof(what), "the place of %llu allocations",
 			 (unsigned long long)totals->n_exact_beyond);
-		coverage(c, what, "a process allocated from more than 65,535 different stacks");
+		coverage(c, what, "a process allocated from more than 262,143 different stacks");
 	}
 	if (totals->n_free_dropped) {
 		snprintf(what, sizeof(what), "the end of %llu sampled blocks",

@@ -237,7 +237,9 @@ static void read_rings(struct fm_recorder *r)
 		struct recorded_slot *s = &r->slots[i];
 		if (!s->is_used)
 			continue;
-		const struct recorded_process *p = &r->processes[s->process_idx];
+		struct recorded_process *p = &r->processes[s->process_idx];
+		if (!p->is_traced && atomic_load(&fm_shared_slot(r->shared, i)->has_trace))
+			fm_recorded_process_is_traced(r, p);
 		fm_take_trace_read(r->trace, i, s->process_idx, s->thread_id, p->code_ids.items, p->code_ids.n);
 		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
 		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours

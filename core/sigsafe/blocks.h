@@ -36,8 +36,8 @@ uint32_t fm_sig_block_claim(uint64_t addr);
 static inline uint64_t *fm_sig_block_entry(uint64_t addr, uint32_t number)
 {
 	uint64_t half = 1ull << (FM_SIG_STRETCH_ENTRIES_LOG2 - 1);
-	return fm_sig_tokens + ((uint64_t)(number - 1) << FM_SIG_STRETCH_ENTRIES_LOG2) +
-	       (addr >> 4 & (half - 1)) + (addr & 8 ? half : 0);
+	return fm_sig_tokens + ((uint64_t)(number - 1) << FM_SIG_STRETCH_ENTRIES_LOG2) + (addr >> 4 & (half - 1)) +
+	       (addr & 8 ? half : 0);
 }
 
 static inline uint32_t fm_sig_block_stretch(uint64_t addr)

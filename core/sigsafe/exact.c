@@ -117,7 +117,7 @@ static FM_SIGSAFE uint32_t find_site(uint64_t key)
 
 // Tells the stack of a site that was seen first, or whose telling found no room before.
 static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread *t, uint32_t site, unsigned domain,
-							     bool has_native)
+							    bool has_native)
 {
 	t->now_ns = fm_now_ns();
 	fm_sig_stack_refresh(t);

@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 #define FM_SIG_MIRROR_FRAMES 4096 // deeper stacks are told apart by their inner part
-#define FM_SIG_MIRROR_PLACES 1024 // power of two; more frames than these may be looked for in vain, which costs time only
+#define FM_SIG_MIRROR_PLACES \
+	1024 // power of two; more frames than these may be looked for in vain, which costs time only
 
 struct fm_sig_mirror_frame {
 	uint64_t frame;                   // its address; 0 = none
@@ -19,7 +20,7 @@ struct fm_sig_mirror {
 	uint32_t n_hashed;                    // hashes of frames [0, n_hashed) are those of the fields
 	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, plus 1, when it was last seen
 	struct fm_sig_mirror_frame frames[FM_SIG_MIRROR_FRAMES]; // outermost first
-	uint64_t fresh[FM_SIG_MIRROR_FRAMES];                    // addresses of those that are not there, innermost first
+	uint64_t fresh[FM_SIG_MIRROR_FRAMES]; // addresses of those that are not there, innermost first
 };
 
 struct fm_sig_thread;

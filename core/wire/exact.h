@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define FM_WIRE_N_EXACT 64     // processes at one time; more are counted in n_no_exact
-#define FM_WIRE_N_SITES 65536u // of a process; site 0 takes what is beyond
+#define FM_WIRE_N_EXACT 64      // processes at one time; more are counted in n_no_exact
+#define FM_WIRE_N_SITES 262144u // of a process; site 0 takes what is beyond
 #define FM_WIRE_EXACT_HEADER 4096u
 
 struct fm_wire_site {

@@ -205,6 +205,27 @@ def test_children_and_a_killed_one(tmp_path: Path) -> None:
     assert all(s["live"] - 3 * MIB in range(200) for s in found)
 
 
+def test_what_an_import_makes_is_told_with_its_line(tmp_path: Path) -> None:
+    """Tens of thousands of stacks inside libraries are a few in the file; the user's own lines have every byte of theirs."""
+    assert NEWEST
+    script = tmp_path / "imports.py"
+    script.write_text(
+        "def tiny():\n    return bytes(77)\n"
+        "import json, argparse, logging, decimal, asyncio\n"
+        "kept = [tiny() for _ in range(3)]\n"
+        "big = [bytes(10000) for _ in range(10000)]\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, script])
+    assert len(capture.raw["site"]) < 5000
+    assert not any("python3" in line.split("|")[1] for line in capture.raw["source"])
+    lines = {x["line"]: x for x in capture.report["lines"] if x["file"].endswith("imports.py")}
+    assert lines[2]["alloc_bytes"] == 3 * (77 + 33)
+    assert lines[3]["alloc_bytes"] > MIB
+    assert 0 <= lines[5]["alloc_bytes"] - 10000 * 10033 < 2 * MIB  # and the list, as it grows
+    everything = sum(fields(line)["alloc"] for line in capture.raw["site"])
+    assert everything == capture.report["memory"]["alloc_bytes"]
+
+
 def test_other_allocators(tmp_path: Path) -> None:
     assert NEWEST
     for how in ("malloc", "debug"):

@@ -98,7 +98,8 @@ static void call(bool is_generator)
 	for (struct frame *f = (struct frame *)state.current; f; f = (struct frame *)f->previous)
 		if (f == &frames[at])
 			return; // it runs already
-	frames[at] = (struct frame){ .code = (uint64_t)&codes[draw(N_CODES)], .previous = state.current, .lasti = draw(3) };
+	frames[at] =
+		(struct frame){ .code = (uint64_t)&codes[draw(N_CODES)], .previous = state.current, .lasti = draw(3) };
 	state.current = (uint64_t)&frames[at];
 }
 
