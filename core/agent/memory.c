@@ -114,6 +114,9 @@ static bool start_exact(void)
 	struct fm_sig_exact *exact = fm_agent_map_private(sizeof(*exact));
 	if (!fm_sig_tokens || !fm_sig_blocks || !exact || !map_sums())
 		return false;
+	fm_sig_log_ids = NULL;
+	if (atomic_load(&fm_sig.header->memory_log))
+		fm_sig_log_ids = fm_agent_map_private(fm_sig_n_stretches * FM_SIG_STRETCH_BYTES);
 	// A page of entries is touched here and there; two megabytes of them for that would be too much.
 	madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_NOHUGEPAGE);
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed

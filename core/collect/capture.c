@@ -148,6 +148,18 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 		snprintf(what, sizeof(what), "%llu allocations or frees", (unsigned long long)totals->n_exact_lost);
 		coverage(c, what, "made inside a signal handler, or while other threads allocated without pause");
 	}
+	if (totals->n_unlogged) {
+		snprintf(what, sizeof(what), "%llu events of the memory log", (unsigned long long)totals->n_unlogged);
+		coverage(c, what, "the collector got too little CPU to keep up; the sums have them");
+	}
+	if (totals->log_end_ns) {
+		snprintf(what, sizeof(what), "memory over time after the first %.1f s",
+			 (double)(totals->log_end_ns - c->start_ns) * 1e-9);
+		coverage(c, what,
+			 "--memory-log had grown to its limit; a larger one is given as --memory-log=4G. Sums are "
+			 "whole");
+		meta_uint(c->writer, "memory_log_end_ns", totals->log_end_ns);
+	}
 	if (totals->n_exact_beyond) {
 		snprintf(what, sizeof(what), "the place of %llu allocations",
 			 (unsigned long long)totals->n_exact_beyond);
@@ -391,6 +403,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
 	c.shared.header->memory = options->memory;
+	atomic_store(&c.shared.header->memory_log, options->log_bytes != 0);
 	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
@@ -401,6 +414,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	}
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	fm_recorder_limit_log(c.recorder, options->log_bytes);
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

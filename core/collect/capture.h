@@ -22,8 +22,9 @@ struct fm_capture_options {
 	uint32_t rate_hz;
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
 	bool native, children;
-	bool kernel;     // the kernel's functions inside system calls, where permitted
-	uint32_t memory; // enum fm_wire_memory
+	bool kernel;        // the kernel's functions inside system calls, where permitted
+	uint32_t memory;    // enum fm_wire_memory
+	uint64_t log_bytes; // exact mode: every event, too, until the file is so large; 0 = sums only
 	uint64_t alloc_mean_bytes;
 	int precision;
 	double max_overhead; // share, 0 = no limit

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx)
 {
 	if (shared->header->memory != FM_WIRE_MEMORY_EXACT)
@@ -64,6 +66,65 @@ static bool is_own_code(const void *process, uint64_t frame)
 	       !p->late_codes.items[code].is_library;
 }
 
+static struct recorded_site find_site(const struct recorded_process *p, uint32_t site)
+{
+	static const struct recorded_site nowhere = { .domain = FM_ALLOC_MALLOC };
+	return site < p->sites.n && p->sites.items[site].is_told ? p->sites.items[site] : nowhere;
+}
+
+static void write_block(struct fm_recorder *r, struct recorded_process *p, const struct fm_alloc *block)
+{
+	struct fm_alloc alloc = *block;
+	struct recorded_site site = find_site(p, block->stack_id);
+	alloc.stack_id = stack_of(r, p, site.node);
+	alloc.domain = site.domain;
+	fm_writer_alloc(r->writer, &alloc);
+	r->totals.n_memory_events++;
+}
+
+void fm_exact_take_block(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			 const struct fm_wire_block *rec)
+{
+	if (rec->rec.size < sizeof(*rec) || rec->site >= FM_WIRE_N_SITES) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct fm_alloc block = { .thread_id = s->thread_id,
+				  .stack_id = rec->site,
+				  .time_ns = rec->time_ns,
+				  .id = rec->id,
+				  .size = rec->size,
+				  .weight = rec->size };
+	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, for those beyond all sites
+	if (rec->site == 0 || find_site(p, rec->site).is_told)
+		write_block(r, p, &block);
+	else
+		fm_vec_push(&p->unplaced, block);
+}
+
+// Those whose site has come meanwhile; at the end all.
+static void place_blocks(struct fm_recorder *r, struct recorded_process *p, bool is_end)
+{
+	size_t n_left = 0;
+	for (size_t i = 0; i < p->unplaced.n; i++)
+		if (is_end || find_site(p, p->unplaced.items[i].stack_id).is_told)
+			write_block(r, p, &p->unplaced.items[i]);
+		else
+			p->unplaced.items[n_left++] = p->unplaced.items[i];
+	p->unplaced.n = n_left;
+}
+
+void fm_exact_settle(struct fm_recorder *r)
+{
+	if (!r->log_limit_bytes)
+		return;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].unplaced.n)
+			place_blocks(r, &r->processes[i], false);
+	if (fm_writer_bytes(r->writer) >= r->log_limit_bytes && atomic_exchange(&r->shared->header->memory_log, 0))
+		r->totals.log_end_ns = fm_now_ns();
+}
+
 // Several sites are one in the file: those that were cut, and stacks that differ only in what it does not keep.
 static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct fm_wire_site *s)
 {
@@ -73,12 +134,6 @@ static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct 
 	to->live_bytes += s->live_bytes;
 	to->peak_bytes += s->peak_bytes; // at most: their times are not known
 	to->at_peak_bytes += fm_wire_site_at_peak(e, s);
-}
-
-static struct recorded_site find_site(const struct recorded_process *p, uint32_t site)
-{
-	static const struct recorded_site nowhere = { .domain = FM_ALLOC_MALLOC };
-	return site < p->sites.n && p->sites.items[site].is_told ? p->sites.items[site] : nowhere;
 }
 
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx)
@@ -91,6 +146,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	FM_VEC(struct fm_site) sums = { 0 };
 	struct fm_map by_stack = { 0 };
 	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, at least
+	place_blocks(r, p, true);
 	for (uint32_t i = 0; i < n; i++)
 		fm_site_stacks_count(&p->site_stacks, find_site(p, i).node, sites[i].alloc_bytes, sites[i].n_allocs,
 				     sites[i].peak_bytes);
@@ -98,7 +154,10 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 		if (!sites[i].n_allocs)
 			continue;
 		struct recorded_site site = find_site(p, i);
-		uint32_t stack = stack_of(r, p, fm_site_stacks_cut(&p->site_stacks, site.node, is_own_code, p));
+		// With a log, every stack is there already.
+		uint32_t node =
+			r->log_limit_bytes ? site.node : fm_site_stacks_cut(&p->site_stacks, site.node, is_own_code, p);
+		uint32_t stack = stack_of(r, p, node);
 		bool is_new;
 		uint64_t *at = fm_map_at(&by_stack, (uint64_t)stack << 8 | site.domain, &is_new);
 		if (is_new) {
@@ -115,6 +174,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	fm_map_deinit(&by_stack);
 	r->totals.n_exact_lost += atomic_load(&e->n_lost);
 	r->totals.n_exact_beyond += e->n_beyond;
+	r->totals.n_unlogged += atomic_load(&e->n_unlogged);
 	uint64_t offset = (uint64_t)((uint8_t *)e - r->shared->base);
 	fallocate(r->shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, FM_WIRE_EXACT_BYTES);
 }

@@ -51,6 +51,7 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
+	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
 	FM_VEC(struct late_code) late_codes; // by wire id
 	bool is_traced;                      // codes are wanted at once
 };
@@ -85,6 +86,7 @@ struct fm_recorder {
 	struct fm_intern sources; // file names whose text was looked for
 	const char *sources_dir;
 	uint64_t liveness_ns;
+	uint64_t log_limit_bytes; // fm_recorder_limit_log
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;
 };

@@ -14,8 +14,9 @@
 
 struct fm_sig_alloc_thread {
 	struct fm_sig_sampler allocs, copies;
-	bool has_lock;  // exact mode: this thread has the lock
-	uint32_t depth; // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
+	bool has_lock;   // exact mode: this thread has the lock
+	uint64_t log_id; // the number in the log of the block that was last counted or taken out here; 0 = it has none
+	uint32_t depth;  // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
 };
 
 // initial-exec: reading it never allocates, and it is there until the thread's very end.

@@ -3,7 +3,7 @@
 #include "sigsafe/sigsafe.h"
 
 struct fm_sig_blocks *fm_sig_blocks;
-uint64_t *fm_sig_tokens;
+uint64_t *fm_sig_tokens, *fm_sig_log_ids;
 uint32_t fm_sig_n_stretches;
 
 FM_SIGSAFE __attribute__((noinline)) uint32_t fm_sig_block_claim(uint64_t addr)

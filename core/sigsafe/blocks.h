@@ -28,6 +28,7 @@ struct fm_sig_blocks {
 // NULL unless the mode is exact. Private, and wiped in a forked child.
 extern struct fm_sig_blocks *fm_sig_blocks;
 extern uint64_t *fm_sig_tokens;
+extern uint64_t *fm_sig_log_ids;    // with a log: the number of each block, in the same place; else NULL
 extern uint32_t fm_sig_n_stretches; // there is room for so many in fm_sig_tokens
 
 // Gives a stretch its entries. 0 when there is no room.
@@ -52,6 +53,12 @@ static inline uint64_t *fm_sig_block_find(const void *p)
 {
 	uint32_t number = fm_sig_block_stretch((uintptr_t)p);
 	return FM_LIKELY(number != 0) ? fm_sig_block_entry((uintptr_t)p, number) : NULL;
+}
+
+// Where the number of a block in the log is, by where its token is.
+static inline uint64_t *fm_sig_block_log_id(const uint64_t *token)
+{
+	return fm_sig_log_ids + (token - fm_sig_tokens);
 }
 
 // The same for a new block; NULL when there is no room.

@@ -4,6 +4,7 @@
 #include "format/model.h"
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
+#include "sigsafe/exact_log.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
 
@@ -160,6 +161,19 @@ static FM_SIGSAFE struct fm_sig_thread *enter(void)
 	return t;
 }
 
+static FM_SIGSAFE void leave(struct fm_sig_thread *t)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	t->is_busy = false;
+}
+
+// A number and a time for an event; under the lock, so that their order is that of the sums.
+static FM_SIGSAFE uint64_t log_time(void)
+{
+	fm_sig_exact->logged_ns = FM_MAX(fm_now_ns(), fm_sig_exact->logged_ns + 1);
+	return fm_sig_exact->logged_ns;
+}
+
 FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept)
 {
 	if (FM_UNLIKELY(!fm_sig_exact_sums))
@@ -179,42 +193,82 @@ FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned do
 	} else if (lock()) {
 		uint32_t site = find_site(key);
 		token = (uint64_t)site << SIZE_BITS | size;
+		uint64_t lost_id = 0, lost_ns = 0, log_id = 0, log_ns = 0;
 		if (at) {
-			if (FM_UNLIKELY(*at != 0))
-				count_freed(*at); // its end was lost
+			if (FM_UNLIKELY(*at != 0)) { // its end was lost
+				count_freed(*at);
+				lost_id = fm_sig_log_is_on() ? *fm_sig_block_log_id(at) : 0;
+				lost_ns = lost_id ? log_time() : 0;
+			}
 			*at = token;
 		}
 		fm_wire_exact_add(fm_sig_exact_sums, &fm_wire_exact_sites(fm_sig_exact_sums)[site], size);
+		if (FM_UNLIKELY(fm_sig_log_is_on())) {
+			log_ns = log_time();
+			log_id = ++fm_sig_exact->n_logged;
+		}
 		unlock();
 		if (FM_UNLIKELY(!fm_sig_exact->is_told[site]))
 			tell(t, site, domain, has_native);
+		if (FM_UNLIKELY(fm_sig_log_ids != NULL)) {
+			fm_sig_alloc.log_id = log_id;
+			if (at)
+				*fm_sig_block_log_id(at) = log_id;
+			if (lost_id)
+				fm_sig_log_died(t, lost_id, lost_ns);
+			if (log_id)
+				fm_sig_log_born(t, log_id, log_ns, size, site);
+		}
 	}
-	atomic_signal_fence(memory_order_seq_cst);
-	t->is_busy = false;
+	leave(t);
 	return token;
+}
+
+// Counts the end of a block, and tells it.
+static FM_SIGSAFE void freed(uint64_t token, uint64_t log_id)
+{
+	uint64_t log_ns = 0;
+	if (!lock())
+		return;
+	count_freed(token);
+	if (FM_UNLIKELY(log_id != 0) && fm_sig_log_is_on())
+		log_ns = log_time();
+	unlock();
+	if (FM_LIKELY(log_ns == 0))
+		return;
+	struct fm_sig_thread *t = enter();
+	if (t) {
+		fm_sig_log_died(t, log_id, log_ns);
+		leave(t);
+	} else {
+		atomic_fetch_add_explicit(&fm_sig_exact_sums->n_unlogged, 1, memory_order_relaxed);
+	}
 }
 
 FM_SIGSAFE uint64_t fm_sig_exact_take(const void *p)
 {
 	uint64_t *at = fm_sig_block_find(p), token = at ? *at : 0;
-	if (token)
-		*at = 0;
+	if (!token)
+		return 0;
+	*at = 0;
+	if (FM_UNLIKELY(fm_sig_log_ids != NULL))
+		fm_sig_alloc.log_id = *fm_sig_block_log_id(at);
 	return token;
 }
 
 FM_SIGSAFE void fm_sig_exact_give_back(const void *p, uint64_t token)
 {
 	uint64_t *at = fm_sig_block_find(p);
-	if (at)
-		*at = token;
+	if (!at)
+		return;
+	*at = token;
+	if (FM_UNLIKELY(fm_sig_log_ids != NULL))
+		*fm_sig_block_log_id(at) = fm_sig_alloc.log_id;
 }
 
 FM_SIGSAFE void fm_sig_exact_token_freed(uint64_t token)
 {
-	if (!lock())
-		return;
-	count_freed(token);
-	unlock();
+	freed(token, fm_sig_alloc.log_id);
 }
 
 FM_SIGSAFE void fm_sig_exact_free(const void *p)
@@ -223,8 +277,5 @@ FM_SIGSAFE void fm_sig_exact_free(const void *p)
 	if (!token)
 		return;
 	*at = 0; // whatever comes: the block is about to be somebody else's
-	if (!lock())
-		return;
-	count_freed(token);
-	unlock();
+	freed(token, FM_UNLIKELY(fm_sig_log_ids != NULL) ? *fm_sig_block_log_id(at) : 0);
 }
