@@ -1,16 +1,22 @@
 #include "sigsafe/exact.h"
 
+#include <time.h>
+
 #include "base/clock.h"
 #include "format/model.h"
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact_log.h"
+#include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
 
 #include "sigsafe/sigsafe.h"
 
-#define MAX_TRIES (1u << 14) // of the lock; who has it counts one event
+// Of the lock. Who has it counts one event, unless it was put off the CPU meanwhile: then it is some milliseconds.
+#define TRIES 1024u
+#define NAP_NS 20000
+#define MAX_NAPS 1000u
 #define SIZE_BITS 44
 // From so many sites on, stacks are told apart by less: without the height of native code's stack, then without native code.
 #define MANY_SITES (FM_WIRE_N_SITES / 2)
@@ -34,12 +40,13 @@ static FM_SIGSAFE bool is_single_threaded(void)
 
 static FM_SIGSAFE __attribute__((noinline)) bool lock_among_threads(void)
 {
-	for (unsigned i = 0; i < MAX_TRIES; i++) {
-		if (!atomic_exchange_explicit(&fm_sig_exact->is_locked, 1, memory_order_acquire))
-			return true;
-		for (unsigned k = 0; k < 16; k++)
-			if (!atomic_load_explicit(&fm_sig_exact->is_locked, memory_order_relaxed))
-				break;
+	for (unsigned i = 0; i < MAX_NAPS; i++) {
+		for (unsigned k = 0; k < TRIES; k++)
+			if (!atomic_load_explicit(&fm_sig_exact->is_locked, memory_order_relaxed) &&
+			    !atomic_exchange_explicit(&fm_sig_exact->is_locked, 1, memory_order_acquire))
+				return true;
+		struct timespec nap = { .tv_nsec = NAP_NS };
+		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
 	}
 	return false;
 }

@@ -26,46 +26,55 @@ def coverage(capture: Capture) -> List[Any]:
     return [c["what"] for c in capture.report["coverage"]]
 
 
+Event = Tuple[int, int, int, int, int, Key]  # time, 0 = born or 1 = freed, process, id, size, where
+
+
+def all_events(capture: Capture) -> List[Event]:
+    process_of = [fields(line)["process"] for line in capture.raw["thread"]]
+    births: Dict[Tuple[int, int], Event] = {}
+    for e in map(fields, capture.raw["alloc"]):
+        process = process_of[e["thread"]]
+        if e["domain"] != 5:
+            key = (process, e["stack"], e["domain"])
+            births[process, e["id"]] = (e["time"], 0, process, e["id"], e["size"], key)
+    events = list(births.values())
+    for e in map(fields, capture.raw["free"]):
+        process = process_of[e["thread"]]
+        events.append((e["time"], 1, process, e["id"], *births[process, e["id"]][4:]))
+    return sorted(events)
+
+
+def highest_moments(events: List[Event]) -> Dict[int, int]:
+    """By process: how many events had been when it held most. A peak ends when something is freed."""
+    live: Dict[int, int] = {}
+    highest: Dict[int, Tuple[int, int]] = {}
+    for i, (_, is_end, process, _, size, _) in enumerate(events):
+        now = live.get(process, 0)
+        if is_end and now > highest.get(process, (0, 0))[0]:
+            highest[process] = (now, i)
+        live[process] = now - size if is_end else now + size
+    for process, now in live.items():
+        if now > highest.get(process, (0, 0))[0]:
+            highest[process] = (now, len(events))
+    return {process: at for process, (_, at) in highest.items()}
+
+
 def replay(capture: Capture) -> Dict[Key, Dict[str, int]]:
     """What the events come to: the same figures as the agent's sums."""
-    process_of = [fields(line)["process"] for line in capture.raw["thread"]]
-    events: List[Tuple[int, int, Dict[str, int]]] = []
-    for kind, order in (("alloc", 0), ("free", 1)):
-        for line in capture.raw.get(kind, []):
-            event = fields(line)
-            if event.get("domain") != 5:
-                events.append((event["time"], order, event))
-    events.sort(key=lambda e: e[:2])
+    events = all_events(capture)
+    moments = highest_moments(events)
     sums: Dict[Key, Dict[str, int]] = {}
-    blocks: Dict[Tuple[int, int], Tuple[Key, int]] = {}
-    live: Dict[int, int] = {}
-    highest: Dict[int, int] = {}
-    at_peak: Dict[int, Dict[Key, int]] = {}
-    for _, order, event in events:
-        process = process_of[event["thread"]]
-        if order == 0:
-            key = (process, event["stack"], event["domain"])
-            s = sums.setdefault(key, dict.fromkeys(("alloc", "allocs", "frees", "live", "peak", "at_peak"), 0))
-            blocks[process, event["id"]] = key, event["size"]
-            s["alloc"] += event["size"]
-            s["allocs"] += 1
-            s["live"] += event["size"]
-            s["peak"] = max(s["peak"], s["live"])
-            live[process] = live.get(process, 0) + event["size"]
+    for i, (_, is_end, process, _, size, key) in enumerate(events):
+        s = sums.setdefault(key, dict.fromkeys(("alloc", "allocs", "frees", "live", "peak", "at_peak"), 0))
+        s["live"] += -size if is_end else size
+        if is_end:
+            s["frees"] += 1
         else:
-            key, size = blocks.pop((process, event["id"]))
-            # A peak ends here.
-            if live[process] > highest.get(process, 0):
-                highest[process] = live[process]
-                at_peak[process] = {k: v["live"] for k, v in sums.items() if k[0] == process}
-            sums[key]["frees"] += 1
-            sums[key]["live"] -= size
-            live[process] -= size
-    for process, now in live.items():
-        if now > highest.get(process, 0):
-            at_peak[process] = {k: v["live"] for k, v in sums.items() if k[0] == process}
-        for key, held in at_peak[process].items():
-            sums[key]["at_peak"] = held
+            s["alloc"] += size
+            s["allocs"] += 1
+            s["peak"] = max(s["peak"], s["live"])
+        if i < moments[process]:
+            s["at_peak"] = s["live"]
     return sums
 
 
