@@ -143,7 +143,7 @@ static void *exact_malloc(void *ctx, size_t size)
 	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES))
 		return malloc_slowly(ctx, size);
 	void *p = pymalloc.malloc(ctx, size);
-	fm_sig_alloc_sample(p, size, d->domain);
+	fm_sig_exact_python_alloc(p, size, d->domain, (uintptr_t)__builtin_return_address(0));
 	return p;
 }
 
@@ -156,7 +156,7 @@ static void *exact_calloc(void *ctx, size_t n, size_t size)
 	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole) || whole > PYMALLOC_MAX_BYTES))
 		return calloc_slowly(ctx, n, size);
 	void *p = pymalloc.calloc(ctx, n, size);
-	fm_sig_alloc_sample(p, whole, d->domain);
+	fm_sig_exact_python_alloc(p, whole, d->domain, (uintptr_t)__builtin_return_address(0));
 	return p;
 }
 

@@ -158,6 +158,12 @@ static FM_SIGSAFE void count_freed(uint64_t token)
 	fm_wire_exact_remove(fm_sig_exact_sums, &sites[token >> SIZE_BITS], token & ((1ull << SIZE_BITS) - 1));
 }
 
+static FM_SIGSAFE bool is_on(void)
+{
+	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
+	       !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed);
+}
+
 static FM_SIGSAFE struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
@@ -181,7 +187,8 @@ static FM_SIGSAFE uint64_t log_time(void)
 	return fm_sig_exact->logged_ns;
 }
 
-FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept)
+static inline __attribute__((always_inline)) uint64_t count(const void *p, uint64_t size, unsigned domain,
+							    uintptr_t caller, bool is_kept)
 {
 	if (FM_UNLIKELY(!fm_sig_exact_sums))
 		return 0;
@@ -229,6 +236,17 @@ FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned do
 	}
 	leave(t);
 	return token;
+}
+
+FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept)
+{
+	return count(p, size, domain, caller, is_kept);
+}
+
+FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller)
+{
+	if (FM_LIKELY(p && !fm_sig_alloc.depth && is_on()))
+		count(p, size, domain, caller, true);
 }
 
 // Counts the end of a block, and tells it.

@@ -26,6 +26,8 @@ extern struct fm_wire_exact *fm_sig_exact_sums;
 // Counts a block that `caller` (a return address) asked for. With is_kept it is found again by its address. Returns its token, 0
 // when it was lost.
 uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept);
+// The same for a block of Python's, when memory is watched; p may be NULL. Nothing is inside: it is not a part of another one.
+void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller);
 // The end of a block by its address, or by its token alone.
 void fm_sig_exact_free(const void *p);
 void fm_sig_exact_token_freed(uint64_t token);

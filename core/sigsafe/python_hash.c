@@ -24,29 +24,53 @@ static FM_SIGSAFE uint64_t mix(uint64_t h, uint64_t v)
 	return h ^ h >> 32;
 }
 
-// The innermost frame of this thread; 0 = no Python here.
-static FM_SIGSAFE uint64_t first_frame(struct fm_sig_thread *t)
+// Where an attached thread state has the frame that runs: it is at rest, and what it points to is there.
+static FM_SIGSAFE uint64_t current_frame(uint64_t ts)
 {
-	const struct fm_sig_python *py = &fm_sig.python;
-	const struct fm_py_row *row = &py->row;
-	uint64_t owner, frame = 0, ts;
-	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
-		return 0;
-	ts = (uintptr_t)py->current_thread_state();
-	if (!ts || !fm_sig_read_u64(t, ts + row->ts_thread_id, &owner) || owner != (uint64_t)pthread_self())
-		ts = (uintptr_t)py->gilstate_thread_state();
+	const struct fm_py_row *row = &fm_sig.python.row;
+	if (row->frames == FM_PY_FRAMES_SHIM)
+		return word_at(ts + row->ts_current_frame);
+	if (row->frames >= FM_PY_FRAMES_ENTRY_FLAG)
+		return word_at(word_at(ts + row->ts_cframe) + row->cframe_current_frame);
+	return word_at(ts + row->ts_frame);
+}
+
+// The same of a thread that does not hold the GIL: at the interpreter's end its state may have been freed behind its back.
+static FM_SIGSAFE __attribute__((noinline)) uint64_t detached_frame(struct fm_sig_thread *t)
+{
+	const struct fm_py_row *row = &fm_sig.python.row;
+	uint64_t ts = (uintptr_t)fm_sig.python.gilstate_thread_state(), frame = 0, cframe;
 	if (!ts)
 		return 0;
 	if (row->frames == FM_PY_FRAMES_SHIM) {
 		fm_sig_read_u64(t, ts + row->ts_current_frame, &frame);
 	} else if (row->frames >= FM_PY_FRAMES_ENTRY_FLAG) {
-		uint64_t cframe;
 		if (fm_sig_read_u64(t, ts + row->ts_cframe, &cframe))
 			fm_sig_read_u64(t, cframe + row->cframe_current_frame, &frame);
 	} else {
 		fm_sig_read_u64(t, ts + row->ts_frame, &frame);
 	}
-	return frame;
+	return fm_sig_readable(t, frame, 8) ? frame : 0;
+}
+
+// The innermost frame of this thread; 0 = no Python here.
+static FM_SIGSAFE uint64_t first_frame(struct fm_sig_thread *t)
+{
+	const struct fm_sig_python *py = &fm_sig.python;
+	struct fm_sig_mirror *m = &t->mirror;
+	uint64_t owner;
+	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
+		return 0;
+	uint64_t ts = (uintptr_t)py->current_thread_state(), us = (uint64_t)pthread_self();
+	// One that was ours, and is somebody's now, can be read without asking.
+	if (FM_LIKELY(ts && ts == m->thread_state))
+		owner = word_at(ts + py->row.ts_thread_id);
+	else if (!ts || !fm_sig_read_u64(t, ts + py->row.ts_thread_id, &owner))
+		owner = ~us;
+	if (FM_UNLIKELY(owner != us))
+		return detached_frame(t);
+	m->thread_state = ts;
+	return current_frame(ts);
 }
 
 static FM_SIGSAFE uint16_t *place_of(struct fm_sig_mirror *m, uint64_t frame)
@@ -61,11 +85,10 @@ static FM_SIGSAFE uint32_t find(struct fm_sig_mirror *m, uint64_t frame)
 	return at && m->frames[at - 1].frame == frame ? at : 0;
 }
 
-static FM_SIGSAFE void set_own(struct fm_sig_mirror_frame *f)
+// A code object's address may be used again, so its line table's goes in, too.
+static FM_SIGSAFE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 {
-	// A code object's address may be used again, so its line table's goes in, too.
-	bool is_function = word_at(f->code + fm_sig.python.row.object_type) == fm_sig.python.code_type;
-	f->own = is_function ? (f->code ^ f->line_table << 16 ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63 : 0;
+	return (f->code ^ f->line_table << 16 ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63;
 }
 
 // Reads what a frame is about. False: that is nothing we can believe in.
@@ -78,7 +101,7 @@ static FM_SIGSAFE bool load(struct fm_sig_thread *t, const struct layout *l, str
 	if (!fm_sig_readable(t, f->code, FM_MAX(row->object_type, row->code_line_table) + 8u))
 		return false;
 	f->line_table = word_at(f->code + l->line_table);
-	set_own(f);
+	f->own = word_at(f->code + row->object_type) == fm_sig.python.code_type ? hash_frame(f) : 0;
 	return true;
 }
 
@@ -91,8 +114,8 @@ static FM_SIGSAFE uint32_t compare(struct fm_sig_thread *t, const struct layout 
 	for (uint32_t i = n; i > 0; i--) {
 		struct fm_sig_mirror_frame *f = &m->frames[i - 1];
 		// The one before named this frame as its caller: it is there to be read, and so is its code when that is the same.
+		uint64_t lasti = word_at(f->frame + l->frame_lasti) & l->lasti_mask;
 		if (FM_UNLIKELY((word_at(f->frame + l->frame_code) & l->code_mask) != f->code ||
-				(word_at(f->frame + l->frame_lasti) & l->lasti_mask) != f->lasti ||
 				word_at(f->code + l->line_table) != f->line_table)) {
 			changed = i - 1;
 			if (!load(t, l, f)) {
@@ -100,6 +123,10 @@ static FM_SIGSAFE uint32_t compare(struct fm_sig_thread *t, const struct layout 
 				m->n_hashed = FM_MIN(m->n_hashed, changed);
 				return i;
 			}
+		} else if (lasti != f->lasti) { // the same function has gone on
+			changed = i - 1;
+			f->lasti = lasti;
+			f->own = f->own ? hash_frame(f) : 0;
 		}
 		if (FM_UNLIKELY(word_at(f->frame + l->frame_previous) != (i > 1 ? f[-1].frame : 0))) {
 			m->n_hashed = FM_MIN(m->n_hashed, changed);

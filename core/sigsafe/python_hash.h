@@ -17,6 +17,7 @@ struct fm_sig_mirror_frame {
 };
 
 struct fm_sig_mirror {
+	uint64_t thread_state;                // that was this thread's when it was last looked at
 	uint32_t n_hashed;                    // hashes of frames [0, n_hashed) are those of the fields
 	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, plus 1, when it was last seen
 	struct fm_sig_mirror_frame frames[FM_SIG_MIRROR_FRAMES]; // outermost first
