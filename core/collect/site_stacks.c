@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 // What is less than this part of a process's memory is told with its caller.
-#define WORTH_PARTS 2000
+#define WORTH_PARTS 1000
 
 void fm_site_stacks_deinit(struct fm_site_stacks *s)
 {

@@ -31,6 +31,6 @@ uint32_t fm_site_stacks_add(struct fm_site_stacks *s, const uint64_t *frames, si
 void fm_site_stacks_count(struct fm_site_stacks *s, uint32_t node, uint64_t bytes, uint64_t n_allocs,
 			  uint64_t peak_bytes);
 // Where a site is to stand in the file: its own node, or the innermost on the way to it that is worth it: below which there is a
-// 2000th part of all (by bytes, number or peak), or a frame for which is_always() says so.
+// 1000th part of all (by bytes, number or peak), or a frame for which is_always() says so.
 uint32_t fm_site_stacks_cut(const struct fm_site_stacks *s, uint32_t node,
 			    bool (*is_always)(const void *arg, uint64_t frame), const void *arg);
