@@ -31,7 +31,7 @@
 // A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
 #define FLUSH_NS 100000000u
 // A traced program may write 20 million events a second.
-#define BESIDE_DRAIN_NS 2000000
+#define TRACE_DRAIN_NS 2000000
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
@@ -292,7 +292,7 @@ static void follow_beside(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS;
 	for (bool is_over = false; !is_over;) {
-		struct timespec nap = { .tv_nsec = BESIDE_DRAIN_NS };
+		struct timespec nap = { .tv_nsec = TRACE_DRAIN_NS };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		fm_recorder_drain(c->recorder);
@@ -312,7 +312,7 @@ static void follow(struct capture *c)
 	if (c->options->duration_s > 0)
 		stop_ns = c->start_ns + (uint64_t)(c->options->duration_s * 1e9);
 	for (;;) {
-		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		struct timespec nap = { .tv_nsec = c->options->has_calls ? TRACE_DRAIN_NS : DRAIN_NS };
 		nanosleep(&nap, NULL);
 		if (caught_signal) {
 			kill(c->launch.pid, caught_signal);

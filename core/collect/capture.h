@@ -29,6 +29,7 @@ struct fm_capture_options {
 	double max_overhead; // share, 0 = no limit
 	double duration_s;   // 0 = until the target ends
 	struct fm_trace_limits trace;
+	bool has_calls; // of a launched target: every call is going to be traced, so the rings fill fast
 	// Called when the target has ended, before the file is closed; may add to it. NULL = nothing to add.
 	void (*at_end)(struct fm_writer *w, void *arg);
 	void *at_end_arg;
