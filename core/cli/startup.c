@@ -51,7 +51,7 @@ enum fm_err fm_startup_init(struct fm_startup *s, const struct fm_startup_option
 	char agent[PATH_MAX];
 	if (options->trace && !(err = fm_agent_path_find(agent, sizeof(agent), diag))) {
 		settings.len = 0;
-		fm_buf_printf(&settings, "FATHOM_TRACE=%s", agent);
+		fm_buf_printf(&settings, "FATHOM_STARTUP_TRACE=%s", agent);
 		*next++ = fm_strdup_n((char *)settings.data, settings.len);
 	}
 	fm_buf_deinit(&path);

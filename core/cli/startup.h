@@ -1,7 +1,7 @@
 // What a Python that is run by `fathom run` does before the program (python/fathom/_startup): keep logs.log, open no windows, trace
 // its calls.
 //
-// It travels by variables: PYTHONPATH with the hook's folder in front, FATHOM_STARTUP with the wishes, and FATHOM_TRACE with the
+// It travels by variables: PYTHONPATH with the hook's folder in front, FATHOM_STARTUP with the wishes, and FATHOM_STARTUP_TRACE with the
 // agent's path when calls are to be traced. The hook takes them back before the program sees them. A Python that ignores its environment (-I, -E) or skips site (-S) runs without.
 #pragma once
 

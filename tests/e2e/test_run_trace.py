@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import Python, find_pythons
-from guest import FATHOM, run
+from guest import FATHOM, clean_env, run
 from runs import BURN, Results, fathom_run
 from tracing import ALL, FEW, LONG, TRUTH, check_truth, pythons, source
 
@@ -95,7 +95,7 @@ def test_every_python_of_the_program_is_traced(python: Python, tmp_path: Path) -
     Path(program).write_text(textwrap.dedent(Path(program).read_text()))
     results = traced(tmp_path, [program], python, "--cpu")
     # FATHOM_RING is how children are followed at all; the rest is taken back.
-    assert "FATHOM_TRACE" not in results.done.stdout and "PYTHONPATH" not in results.done.stdout
+    assert "FATHOM_STARTUP" not in results.done.stdout and "PYTHONPATH" not in results.done.stdout
     calls = python_calls(results, program)
     assert (calls["step"], calls["work"]) == (60, 3)
     assert python_calls(results, "<string>")["child"] == 7
@@ -157,6 +157,13 @@ def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
     if free:
         results = fathom_run(tmp_path, [program], ["--trace", "--cpu"], python=free.path)
         assert "free-threaded" in json.dumps(results.report["coverage"])
+
+
+def test_a_project_may_want_it_always(tmp_path: Path) -> None:
+    """By a variable, which stays the user's: a fathom that the program starts has it, too."""
+    program = source(tmp_path, "import os\ndef f(): pass\nf()\nprint(os.environ['FATHOM_TRACE'])")
+    results = fathom_run(tmp_path, [program], ["--cpu"], python=ALL[-1].path, env=clean_env({"FATHOM_TRACE": "1"}))
+    assert results.done.stdout == "1\n" and python_calls(results, program)["f"] == 1
 
 
 def test_trace_is_in_the_help() -> None:

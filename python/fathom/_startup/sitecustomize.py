@@ -29,12 +29,12 @@ def _leave(here, settings):
     else:
         view.pop(key("PYTHONPATH"), None)
     view.pop(key("FATHOM_STARTUP"), None)
-    view.pop(key("FATHOM_TRACE"), None)
+    view.pop(key("FATHOM_STARTUP_TRACE"), None)
 
 
 def _start():
     settings = os.environ.get("FATHOM_STARTUP")
-    agent_path = os.environ.get("FATHOM_TRACE")
+    agent_path = os.environ.get("FATHOM_STARTUP_TRACE")
     begin_trace = None
     try:
         if settings and agent_path:
