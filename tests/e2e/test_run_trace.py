@@ -144,6 +144,29 @@ def test_profilers_of_the_program_have_nothing_to_do(python: Python, tmp_path: P
     assert python_calls(results, program)["step"] == 4
 
 
+SUBINTERPRETER = """
+try: import _interpreters as interpreters
+except ImportError: import _xxsubinterpreters as interpreters
+def f(): pass
+f()
+second = interpreters.create()
+run = interpreters.exec if hasattr(interpreters, "exec") else interpreters.run_string
+run(second, "def g(): pass\\ng(); print('ran')")
+interpreters.destroy(second)
+f()
+"""
+
+
+@pythons(SOME)
+def test_a_second_interpreter_is_harmless_and_said(python: Python, tmp_path: Path) -> None:
+    program = source(tmp_path, SUBINTERPRETER)
+    results = traced(tmp_path, [program], python, "--cpu")
+    assert (results.done.stdout, results.done.stderr) == ("ran\n", "")
+    assert python_calls(results, program)["f"] == 2
+    if python.minor >= 11:  # 3.8 gives the second one the first one's environment as it is by then
+        assert [c for c in results.report["coverage"] if c["what"] == "the calls of 1 of 2 Pythons"]
+
+
 def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
     python = ALL[-1]
     program = source(tmp_path, "print(sum(range(1000)))")

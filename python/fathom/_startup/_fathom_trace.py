@@ -34,7 +34,7 @@ def prepare(agent_path, results):
             raise RuntimeError("free-threaded builds of Python cannot be traced yet; use a build with the GIL")
         agent = _load(agent_path)
         if agent.is_tracing():
-            return None  # a second interpreter of the process
+            raise RuntimeError("sub-interpreters are not traced")
         agent.trace_filter("-" + os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "*"))
         # The first to be registered is the last to run. What destructors do after it is the interpreter's end, not the program.
         atexit.register(agent.trace_stop)
