@@ -98,6 +98,22 @@ def test_names_may_be_anything(tmp_path: Path) -> None:
     assert "<script>alert(1)</script>" in {s.name for s in parsed.slices}
 
 
+def test_a_capture_that_was_cut_off_is_still_a_whole_trace(tmp_path: Path) -> None:
+    trace(FEW[-1], tmp_path / "t.fathom", [], [source(tmp_path, ZONES)])
+    data = (tmp_path / "t.fathom").read_bytes()
+    found = []
+    for share in (0.3, 0.6, 0.9):
+        (tmp_path / "cut.fathom").write_bytes(data[: int(share * len(data))])
+        parsed = Trace(export(tmp_path / "cut.fathom").read_bytes())  # which wants every slice to end
+        check_nesting(parsed.slices)
+        found.append(len(parsed.slices))
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 0xFF
+    (tmp_path / "damaged.fathom").write_bytes(damaged)
+    check_nesting(Trace(export(tmp_path / "damaged.fathom").read_bytes()).slices)
+    assert found == sorted(found)
+
+
 def test_the_format_is_what_perfettos_own_description_says(tmp_path: Path) -> None:
     """Decoded by Google's protobuf with Perfetto's schema, both from PyPI."""
     if importlib.util.find_spec("perfetto") is None or importlib.util.find_spec("google.protobuf") is None:
