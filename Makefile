@@ -53,12 +53,8 @@ check-unit: all ## unit tests in C, and every fuzz target over its corpus
 	@rm -f $(BUILD)/meson-logs/testlog.json
 	@$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs
 
-# Tests that judge by statistics are wrong one time in some hundred, and there are hundreds: what fails gets one second try, and is
-# named. A fault fails twice.
 check-e2e: all ## tests of the built program, with pytest
-	@rm -f $(BUILD)/e2e.xml $(BUILD)/e2e-again.xml
-	@$(VENV_PYTHON) -m pytest tests/e2e --junitxml=$(BUILD)/e2e.xml $(PYTEST_ARGS) || { echo "Once more, what failed:"; \
-		$(VENV_PYTHON) -m pytest tests/e2e --last-failed --junitxml=$(BUILD)/e2e-again.xml $(PYTEST_ARGS); }
+	@scripts/e2e.sh $(VENV_PYTHON) $(BUILD) $(PYTEST_ARGS)
 
 check-includes: ## no room includes what it may not
 	@python3 scripts/check_includes.py
