@@ -36,6 +36,8 @@
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
 #define STRAGGLERS_NS 200000000u
+// Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
+#define MANY_DISPLACED 0.03
 
 static volatile sig_atomic_t caught_signal;
 
@@ -218,6 +220,14 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
 			 "its own code; "
 			 "--engine ticker tells it apart");
+	if (totals->n_displaced > MANY_DISPLACED * (double)totals->n_samples) {
+		snprintf(what, sizeof(what), "the very place of %.0f%% of the samples",
+			 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+		coverage(c, what,
+			 "they stand for code that ran some microseconds before the system call at which they are "
+			 "shown; "
+			 "docs/sampling-math.md says why");
+	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
 			 ticks->n_blocked_threads == 1 ? "" : "s");
