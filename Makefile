@@ -62,12 +62,13 @@ check-includes: ## no room includes what it may not
 check-sigsafe: all ## signal-time code calls nothing that is not listed with a reason
 	@scripts/check_sigsafe.sh $(BUILD)
 
-lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
+lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck; for aarch64, too, where its compiler is there
 	@scripts/bootstrap.sh lint
 	@clang-format --dry-run -Werror $(C_FILES)
 	@mkdir -p $(BUILD)/tidy # the commands without the one flag that only gcc knows
 	@sed 's/ -fno-tree-loop-distribute-patterns//' $(BUILD)/compile_commands.json >$(BUILD)/tidy/compile_commands.json
 	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
+	@scripts/check_aarch64.py $(BUILD)
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy
