@@ -25,10 +25,10 @@ static void name_worst(struct fm_buf *b, const struct fm_diff *d)
 {
 	const struct fm_diff_row *worst = NULL;
 	for (size_t i = 0; i < d->lines.n && !worst; i++)
-		if (d->lines.items[i].seconds.delta > 0 && d->lines.items[i].seconds.is_significant)
+		if (d->lines.items[i].change.delta > 0 && d->lines.items[i].change.is_significant)
 			worst = &d->lines.items[i];
 	for (size_t i = 0; i < d->functions.n && !worst; i++)
-		if (d->functions.items[i].seconds.delta > 0 && d->functions.items[i].seconds.is_significant)
+		if (d->functions.items[i].change.delta > 0 && d->functions.items[i].change.is_significant)
 			worst = &d->functions.items[i];
 	if (!worst)
 		return;
@@ -36,7 +36,7 @@ static void name_worst(struct fm_buf *b, const struct fm_diff *d)
 	fm_label_clean(b, worst->row->name);
 	fm_buf_str(b, " (");
 	fm_label_clean(b, worst->row->file);
-	fm_buf_printf(b, ":%u), +%.3f s", worst->row->line, worst->seconds.delta);
+	fm_buf_printf(b, ":%u), +%.3f s", worst->row->line, worst->change.delta);
 }
 
 static void print_passed(const char *what, const struct fm_change *c, double max_pct)
