@@ -24,6 +24,7 @@
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
+#include "collect/waiting.h"
 #include "format/writer.h"
 
 // The rings are read this often; a killed target loses nothing, but a killed collector loses what it had not read.
@@ -411,6 +412,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	}
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	if (options->beside_pid)
+		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

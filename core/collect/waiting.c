@@ -170,8 +170,8 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 		return;
 	fm_wait_write_share(w, t, t->looked_ns);
 	// A program that was started under us is known from its beginning, one that we came to is not.
-	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid,
-			       t->cpu_ns - (w->options.samples_running ? t->first_cpu_ns : 0));
+	bool is_known = !w->options.samples_running && !w->options.came_late;
+	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid, t->cpu_ns - (is_known ? 0 : t->first_cpu_ns));
 }
 
 static void close_process(struct wait_process *p)
