@@ -85,7 +85,7 @@ int fm_cmd_run(int argc, char **argv)
 		  "least level of log records and warnings kept in logs.log (default WARNING)" },
 		{ "no-plots", 0, FM_OPT_FLAG, &no_plots, NULL, "plots open no windows and wait for nobody" },
 		{ "repeat", 0, FM_OPT_UINT, &n_runs, "N",
-		  "run it N times and print mean, spread and 95% interval of every function" },
+		  "run it N times and print mean, spread and 95% interval of functions and lines" },
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },

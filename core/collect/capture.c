@@ -24,6 +24,7 @@
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
+#include "collect/waiting.h"
 #include "format/writer.h"
 
 // The rings are read this often; a killed target loses nothing, but a killed collector loses what it had not read.
@@ -36,6 +37,8 @@
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
 #define STRAGGLERS_NS 200000000u
+// Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
+#define MANY_DISPLACED 0.03
 
 static volatile sig_atomic_t caught_signal;
 
@@ -218,6 +221,14 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
 			 "its own code; "
 			 "--engine ticker tells it apart");
+	if (totals->n_displaced > MANY_DISPLACED * (double)totals->n_samples) {
+		snprintf(what, sizeof(what), "the very place of %.0f%% of the samples",
+			 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+		coverage(c, what,
+			 "they stand for code that ran some microseconds before the system call at which they are "
+			 "shown; "
+			 "docs/sampling-math.md says why");
+	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
 			 ticks->n_blocked_threads == 1 ? "" : "s");
@@ -403,6 +414,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		options->on_open(options->output_path, options->on_open_arg);
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	if (options->beside_pid)
+		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

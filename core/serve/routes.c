@@ -9,6 +9,7 @@
 #include "serve/live.h"
 
 #define MAX_THREADS_ASKED 100000u
+#define MAX_PIXELS_ASKED 16384 // two screens of 8K
 
 struct request {
 	struct fm_session *session;
@@ -100,16 +101,20 @@ static bool parse_threads(const char *text, struct fm_question *q)
 	return true;
 }
 
+static bool parse_question(const struct request *r, struct fm_question *q)
+{
+	const char *threads = argument(r, "threads"), *not_threads = argument(r, "not_threads");
+	q->has_threads = threads && *threads;
+	return parse_seconds(argument(r, "from_s"), &q->from_s) && parse_seconds(argument(r, "to_s"), &q->to_s) &&
+	       !(q->has_threads && not_threads && *not_threads) &&
+	       parse_threads(q->has_threads ? threads : not_threads, q);
+}
+
 static enum MHD_Result answer_bundle(const struct request *r)
 {
 	struct fm_question q = { 0 };
-	const char *threads = argument(r, "threads"), *not_threads = argument(r, "not_threads");
-	q.has_threads = threads && *threads;
-	bool is_fine = parse_seconds(argument(r, "from_s"), &q.from_s) && parse_seconds(argument(r, "to_s"), &q.to_s) &&
-		       !(q.has_threads && not_threads && *not_threads) &&
-		       parse_threads(q.has_threads ? threads : not_threads, &q);
 	enum MHD_Result result;
-	if (!is_fine) {
+	if (!parse_question(r, &q)) {
 		result = say(r, MHD_HTTP_BAD_REQUEST,
 			     "from_s and to_s want seconds, threads or not_threads (one of them) numbers with commas "
 			     "between");
@@ -118,6 +123,28 @@ static enum MHD_Result answer_bundle(const struct request *r)
 		struct fm_diag diag;
 		bool is_gzip = takes_gzip(r);
 		enum fm_err err = fm_served_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
+		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+	}
+	fm_vec_deinit(&q.threads);
+	return result;
+}
+
+static enum MHD_Result answer_zones(const struct request *r)
+{
+	struct fm_question q = { 0 };
+	double pixels = 0;
+	enum MHD_Result result;
+	if (!parse_question(r, &q) || !parse_seconds(argument(r, "pixels"), &pixels) || pixels < 1 ||
+	    pixels > MAX_PIXELS_ASKED) {
+		result =
+			say(r, MHD_HTTP_BAD_REQUEST,
+			    "pixels wants a number from 1 to 16384; from_s and to_s want seconds, threads numbers with "
+			    "commas between");
+	} else {
+		struct fm_answer answer;
+		struct fm_diag diag;
+		bool is_gzip = takes_gzip(r);
+		enum fm_err err = fm_served_zones(r->session->captures, &q, (uint32_t)pixels, is_gzip, &answer, &diag);
 		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
 	}
 	fm_vec_deinit(&q.threads);
@@ -177,10 +204,10 @@ static const struct {
 	enum MHD_Result (*answer)(const struct request *r);
 	bool wants_token; // the page itself holds nothing of the capture, and learns the token from its own address
 } routes[] = {
-	{ "/", "GET", answer_page, false },        { "/api/bundle", "GET", answer_bundle, true },
-	{ "/api/diff", "GET", answer_diff, true }, { "/api/source", "GET", answer_source, true },
-	{ "/api/live", "GET", answer_live, true }, { "/api/now", "GET", answer_now, true },
-	{ "/api/bye", "POST", answer_bye, true },
+	{ "/", "GET", answer_page, false },          { "/api/bundle", "GET", answer_bundle, true },
+	{ "/api/diff", "GET", answer_diff, true },   { "/api/source", "GET", answer_source, true },
+	{ "/api/live", "GET", answer_live, true },   { "/api/bye", "POST", answer_bye, true },
+	{ "/api/zones", "GET", answer_zones, true }, { "/api/now", "GET", answer_now, true },
 };
 
 // It was addressed to us, not to a name that somebody made point here, and no page of another site asks.

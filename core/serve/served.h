@@ -36,6 +36,9 @@ void fm_served_prepare(struct fm_served *c);
 // All below may be called from any thread, one works at a time. is_gzip: as the browser may have it.
 FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip,
 					   struct fm_answer *ret, struct fm_diag *diag);
+// Zones of a trace as a bundle of their own, at a width of so many pixels. FM_E_NOT_FOUND without a trace.
+FM_MUST_CHECK enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels,
+					  bool is_gzip, struct fm_answer *ret, struct fm_diag *diag);
 // FM_E_NOT_FOUND without a second capture.
 FM_MUST_CHECK enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret,
 					 struct fm_diag *diag);

@@ -95,12 +95,13 @@ function showsSamples(state: State): boolean {
 	return state.view === "timeline" || (state.view === "flame" && state.mode === "time");
 }
 
-// Where samples had to be merged to fit, a range counted from them is only near. The server counts it from the capture itself;
-// until it has answered, and in a file, the near one is shown.
+// Where samples had to be merged to fit, a range counted from them is only near, and so is the memory of a range. The server counts
+// it from the capture itself; until it has answered, and in a file, the near one is shown.
 function useExact(source: Source, first: Capture, state: State): Capture | null {
 	const [answer, setAnswer] = useState<{ question: string; first: Capture; capture: Capture } | null>(null);
 	const range = rangeOf(state.steps);
-	const isNeeded = source.isServed && range !== null && (first.head.limits?.samples_left_out ?? 0) > 0;
+	const isNear = (first.head.limits?.samples_left_out ?? 0) > 0 || metricById(first, state.metric).column !== null;
+	const isNeeded = source.isServed && range !== null && isNear;
 	const mask = threadMask(first, stepsOf(first, state));
 	const threads = mask ? Array.from(mask.keys()).filter((t) => mask[t]) : null;
 	const question =

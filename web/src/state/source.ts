@@ -1,6 +1,6 @@
 // Where the bundle comes from: the page itself, or the server that gave the page.
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
-import { readCapture, type Capture } from "../data/capture";
+import { readCapture, readZones, type Capture, type Zones } from "../data/capture";
 import type { LiveNow } from "../data/live";
 
 const TOKEN_KEY = "fathom-token";
@@ -63,6 +63,13 @@ export class Source {
 		if (!answer.ok)
 			throw new BundleError(`The server of this page answered ${answer.status}; start it again with fathom view.`);
 		return readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
+	}
+
+	// Part of a trace at the width that it is looked at; null when the server cannot say.
+	async zones(question: string, capture: Capture): Promise<Zones | null> {
+		const answer = this.isServed ? await this.ask(`zones?${question}`).catch(() => null) : null;
+		if (!answer?.ok) return null;
+		return readZones(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))), capture);
 	}
 
 	// What `fathom view BASE NEW` compares, or null.

@@ -79,7 +79,7 @@ const list: Codec<number[]> = {
 	read: (t) => (/^\d+(,\d+)*$/.test(t) ? t.split(",").map(Number) : undefined),
 };
 const span: Codec<[number, number] | null> = {
-	write: (v) => (v ? v.map((x) => +x.toPrecision(9)).join("~") : ""),
+	write: (v) => (v ? v.map((x) => +x.toPrecision(12)).join("~") : ""),
 	read: (t) => {
 		const parts = t.split("~").map(Number);
 		return parts.length === 2 && parts.every(Number.isFinite) && parts[1] > parts[0] ? [parts[0], parts[1]] : undefined;

@@ -89,10 +89,11 @@ function ThreadPicker() {
 }
 
 function Chips() {
-	const { capture, state, set, isExact } = useApp();
+	const { capture, state, set, isExact, metric } = useApp();
 	if (state.steps.length === 0) return null;
-	const isRough =
-		!isExact && state.steps.some((s) => s.kind === "range") && (capture.head.limits?.samples_left_out ?? 0) > 0;
+	const hasRange = state.steps.some((s) => s.kind === "range");
+	const isRough = !isExact && hasRange && (capture.head.limits?.samples_left_out ?? 0) > 0;
+	const isUnlimited = !isExact && hasRange && metric.column !== null && capture.blocks === null;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>
@@ -106,6 +107,7 @@ function Chips() {
 				</button>
 			))}
 			{isRough && <span class="faint">≈ short samples were merged to fit; a range is near, not exact</span>}
+			{isUnlimited && <span class="faint">memory is that of the whole run: this capture has no times for it</span>}
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>
 				Undo last
 			</button>
