@@ -410,6 +410,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
+	if (options->on_open)
+		options->on_open(options->output_path, options->on_open_arg);
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
 	if (options->beside_pid)
