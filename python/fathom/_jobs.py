@@ -231,7 +231,7 @@ def _make_folder(output_dir: Any, name: str) -> str:
 class Job:
     """One capture of this process, from __enter__ to __exit__: all threads, and children that it forks meanwhile.
 
-    A collector is started beside this process; the agent joins it. CPU time only: memory needs `fathom run` or run_job().
+    A collector is started beside this process; the agent joins it. Time, and the memory that is asked for from here on.
     """
 
     def __init__(self, output_dir: Any, name: str, options: Optional[Dict[str, Any]] = None) -> None:
@@ -255,8 +255,6 @@ class Job:
             self._unwatch.pop()()
 
     def __enter__(self) -> "Job":
-        if self._options.get("memory"):
-            raise JobError("a block of a running process is measured in CPU time only; run_job() measures memory")
         try:
             if load_agent().is_active():
                 raise JobError("this process is being profiled already; one capture at a time")
@@ -302,6 +300,6 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, no_native=True, log_level="INFO". One at a time in a process, and not in one that `fathom run` started.
+    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, no_native=True, log_level="INFO". One at a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

@@ -210,7 +210,7 @@ def test_wrong_options(tmp_path: Path) -> None:
     """Said in one line, before or by the collector; nothing is left running."""
     code = """
     said = []
-    for options in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": True}):
+    for options in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": "all"}):
         try:
             with fathom.job(output_dir="runs", **options): pass
         except fathom.JobError as error: said.append(str(error))
