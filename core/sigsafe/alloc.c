@@ -21,6 +21,8 @@
 #define CERTAIN_ALLOC_BYTES (256u << 10)
 #define CERTAIN_COPY_BYTES (1u << 20)
 #define COPY_MEAN_BYTES (8u << 20)
+// A thread that allocates little is sampled at up to 1/8 of the mean.
+#define N_FINER 3u
 // While nothing may be sampled. Late hooks are taken away then, and the next capture wants every byte.
 #define LOOK_AGAIN_BYTES (fm_sig.is_late ? 0u : 1u << 20)
 // Allocations leave so much of the ring to what must not be lost: a block whose freeing is not told of seems to live on.
@@ -253,8 +255,9 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 					     uint64_t n, unsigned domain)
 {
 	struct fm_sig_sampled sampled = { 0 };
+	unsigned n_finer = domain == FM_ALLOC_COPY ? 0 : N_FINER;
 	if (FM_UNLIKELY(s->mean == 0)) {
-		fm_sig_sampler_start(s, mean, certain, new_seed());
+		fm_sig_sampler_start(s, mean, certain, n_finer, new_seed());
 		if (n <= s->left) {
 			s->left -= n;
 			return sampled;
@@ -267,9 +270,9 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	struct fm_sig_thread *t = fm_sig_alloc_enter();
 	uint64_t now_ns = fm_now_ns();
 	fm_sig_sampler_next(s, now_ns, domain == FM_ALLOC_COPY ? 0 : fm_sig_live_pressure());
-	if (FM_UNLIKELY(s->base_mean !=
-			mean)) // drawn for another capture of this process; so was this sample, with its weight
-		fm_sig_sampler_start(s, mean, certain, new_seed());
+	// Drawn for another capture of this process; so was this sample, with its weight.
+	if (FM_UNLIKELY(s->base_mean != mean >> n_finer))
+		fm_sig_sampler_start(s, mean, certain, n_finer, new_seed());
 	if (!t)
 		return sampled; // no slot, or a signal handler of the program inside of this very function
 	t->now_ns = now_ns;
