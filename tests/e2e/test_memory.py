@@ -326,3 +326,41 @@ def test_many_kinds_of_leaks_and_none(remember: Remember) -> None:
     leaks = {leak["line"] for leak in report["leaks"]}
     assert leaks >= {6, 7, 9, 10} and not leaks & {11, 12, 14, 16, 17}, report["leaks"]
     check_sums(report)
+
+
+CYCLE = """
+#include <memory>
+struct node { std::shared_ptr<node> self; char payload[600]; };
+extern "C" void leak_cycle(void) { auto n = std::make_shared<node>(); n->self = n; }
+extern "C" void no_cycle(void) { auto n = std::make_shared<node>(); }
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
+def test_slow_leaks_at_the_default_precision(remember: Remember, tmp_path: Path) -> None:
+    """1 MB a minute each, for a minute, in a program that does little else: all are found, and nothing else is."""
+    (tmp_path / "cycle.cc").write_text(CYCLE)
+    library = tmp_path / "cycle.so"
+    subprocess.run(["g++", "-shared", "-fPIC", "-O1", "-o", str(library), str(tmp_path / "cycle.cc")], check=True)
+    script = (
+        "import ctypes, functools, sys, time\n"
+        f"lib = ctypes.CDLL({str(library)!r})\n"
+        "kept, ring, cache, wave = [], [None] * 200, {}, []\n"
+        "def leak_list(i): kept.append(bytes(700))\n"  # 4
+        "def leak_cycle(i): lib.leak_cycle()\n"  # 5
+        "@functools.lru_cache(maxsize=None)\n"
+        "def leak_lru(i): return bytes(700)\n"  # 7
+        "def no_cycle(i): lib.no_cycle()\n"  # 8
+        "def hold_ring(i): ring[i % 200] = bytes(5000)\n"  # 9
+        "def hold_cache(i): cache.setdefault(i % 300, bytes(3000))\n"  # 10
+        "def hold_wave(i):\n    wave.append(bytes(2000))\n    if len(wave) > 150: wave.clear()\n"  # 12
+        "def churn(i): return [str(k) for k in range(20)]\n"  # 14
+        "begin, i = time.monotonic(), 0\n"
+        "while time.monotonic() - begin < 60:\n"
+        "    for f in (leak_list, leak_cycle, leak_lru, no_cycle, hold_ring, hold_cache, hold_wave, churn): f(i)\n"
+        "    i += 1\n    time.sleep(max(0, begin + i * 0.04 - time.monotonic()))\n"
+    )
+    report = remember(script)
+    leaks = {leak["line"] for leak in report["leaks"]}
+    assert leaks >= {4, 5, 7} and not leaks & {8, 9, 10, 12, 14}, report["leaks"]
+    check_sums(report)
