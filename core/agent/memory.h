@@ -37,7 +37,7 @@ struct fm_agent_hook {
 	void *ours;
 };
 extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[], fm_agent_copy_hooks[],
-	fm_agent_library_hooks[];
+	fm_agent_library_hooks[], fm_agent_arrow_hooks[];
 // For their files: a function under a name that is ours alone, and its line in such a table.
 #if __has_attribute(copy)
 #define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn), copy(fn)))

@@ -33,13 +33,15 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BINDINGS 40u // names that we stand in front of: 26
+#define MAX_BINDINGS 40u // names that we stand in front of: 29
 
 static struct binding {
 	const char *name;
 	uintptr_t ours, theirs; // theirs: what ours calls
 } bindings[MAX_BINDINGS];
 static unsigned n_bindings;
+static unsigned
+	n_of_libc; // so many of them; behind these, what libraries define themselves and may have more than one of (Arrow)
 static uintptr_t libc_address, loader_start, page_bytes;
 
 // Under the loader's lock: which libraries were looked at. New ones stand behind those that were there before.
@@ -215,7 +217,7 @@ struct look {
 
 static const struct binding *find_binding(const char *name)
 {
-	for (unsigned i = 0; i < n_bindings; i++)
+	for (unsigned i = 0; i < n_of_libc; i++)
 		if (!strcmp(bindings[i].name, name))
 			return &bindings[i];
 	return NULL;
@@ -268,6 +270,12 @@ static int count_malloc(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+static void find_own(const struct image *m)
+{
+	for (unsigned i = n_of_libc; i < n_bindings; i++)
+		bindings[i].theirs = fm_sig_elf_symbol(m->start, m->end, m->bias, bindings[i].name, NULL);
+}
+
 static int bind_image(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct look *look = arg;
@@ -275,6 +283,7 @@ static int bind_image(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	if (look->n_images++ < n_images_seen || !describe(info, &m) || is_left_alone(&m))
 		return 0;
+	find_own(&m);
 	for (unsigned i = 0; i < 2; i++)
 		for (size_t at = 0; at + sizeof(ElfW(Rela)) <= m.sizes[i]; at += sizeof(ElfW(Rela)))
 			bind_slot(look, &m, (const void *)(m.tables[i] + at));
@@ -334,6 +343,9 @@ void fm_agent_bind_prepare(void)
 	add(fm_agent_map_hooks);
 	add(fm_agent_copy_hooks);
 	add(fm_agent_library_hooks);
+	n_of_libc = n_bindings;
+	for (const struct fm_agent_hook *hook = fm_agent_arrow_hooks; hook->name && n_bindings < MAX_BINDINGS; hook++)
+		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0 };
 }
 
 bool fm_agent_bind_all(void)

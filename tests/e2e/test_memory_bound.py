@@ -216,6 +216,32 @@ def test_numpy_in_a_block(tmp_path: Path) -> None:
     assert out["copied"][4] - 7 * MIB in range(MIB)
 
 
+def test_arrow_in_a_block(tmp_path: Path) -> None:
+    """Arrow is bound to its own allocator, by names that can be taken; what it got before goes back unseen."""
+    if subprocess.run([sys.executable, "-c", "import pyarrow"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no pyarrow in the environment of the tests")
+    code = """
+    import pyarrow
+    if int(pyarrow.__version__.split(".")[0]) < 25 or pyarrow.default_memory_pool().backend_name != "mimalloc":
+        print(json.dumps(None)); sys.exit()
+    before = [pyarrow.allocate_buffer(MIB) for _ in range(10)]
+    def work():
+        global kept
+        kept = [pyarrow.allocate_buffer(MIB) for _ in range(8)]      # kept
+        before.clear()
+        for _ in range(5): pyarrow.allocate_buffer(MIB)              # churned
+    with fathom.job(output_dir="runs", name="arrow") as job: work()
+    kept.clear()
+    more = [pyarrow.allocate_buffer(MIB) for _ in range(8)]
+    print(json.dumps({mark: figures(job.report, mark) for mark in ("kept", "churned")}))
+    """
+    out = run_code(sys.executable, tmp_path, code)
+    if out is None:
+        pytest.skip("this pyarrow does not export its allocator")
+    assert out["kept"][0] - 8 * MIB in range(MIB) and out["kept"][3] - 8 * MIB in range(MIB), out
+    assert out["churned"][0] - 5 * MIB in range(MIB) and out["churned"][3] < MIB, out
+
+
 NATIVE = """
 lib = ctypes.CDLL(sys.argv[1])
 n = 24
