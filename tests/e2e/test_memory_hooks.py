@@ -469,6 +469,55 @@ def test_arrow_buffers() -> None:
     assert all(a.id in w.freed[a.pid] for a in buffers)
 
 
+def test_greenlets(tmp_path: Path) -> None:
+    """Stacks that are switched under the interpreter: each block is charged to the line that asked, in whichever greenlet."""
+    if subprocess.run([sys.executable, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no greenlet in the environment of the tests")
+    text = """
+from greenlet import greenlet
+def work(n):
+    kept = []
+    for _ in range(n):
+        kept.append(bytearray(1 << 20))
+        main.switch()
+main = greenlet.getcurrent()
+all_of = [greenlet(work) for _ in range(20)]
+for one in all_of: one.switch(5)
+while any(all_of):
+    for one in all_of:
+        if one: one.switch()
+print("done")
+"""
+    w = watch([sys.executable, script(tmp_path, text)])
+    made = [a for a in w.allocs if a.is_from("work") and a.size >= MIB]
+    assert (len(made), w.output) == (100, "done\n")
+    assert all(is_on(a, "work:6") for a in made) and all(a.id in w.freed[a.pid] for a in made)
+
+
+def test_a_copy_of_more_than_two_gigabytes(tmp_path: Path) -> None:
+    """Counts need more than 32 bits. The same few pages are mapped again and again, so that it takes no memory."""
+    text = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None)
+libc.mmap.restype = libc.memmove.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.memmove.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+part, n = 32 << 20, 68
+fd = os.memfd_create("part")
+os.ftruncate(fd, part)
+def area():
+    start = libc.mmap(None, part * n, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)
+    for i in range(n): assert libc.mmap(start + i * part, part, 3, mmap.MAP_SHARED | 0x10, fd, 0) == start + i * part
+    return start
+def copy(): libc.memmove(to, start, part * n - 5)
+start, to = area(), area()
+copy()
+"""
+    w = watch([NEWEST.path, script(tmp_path, text)])
+    copies = [a for a in w.copies if a.is_from("copy") and a.size >= MIB]
+    assert [(a.size, a.weight) for a in copies] == [((68 << 25) - 5, (68 << 25) - 5)]
+
+
 def build_library(folder: Path, name: str, text: str) -> Path:
     (folder / "library.c").write_text(text)
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(folder / name), str(folder / "library.c")], check=True)
