@@ -34,6 +34,26 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const str
 	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
 }
 
+double fm_facts_no_cpu_s(const struct fm_analysis *a)
+{
+	const struct fm_profile *p = a->profile;
+	if (!p->processes.n || !fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len)
+		return 0;
+	uint32_t id = 0;
+	while (id < p->threads.n && p->threads.items[id].tid != p->processes.items[0].info.pid)
+		id++;
+	if (id == p->threads.n || !p->threads.items[id].cpu_ns)
+		return 0;
+	// The kernel's own sums of what it ran and what it waited; the rest of its life it was ready.
+	double ready_s = fm_facts_thread_wall_s(a, id) - fm_seconds(p->threads.items[id].cpu_ns);
+	for (size_t i = 0; i < a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &a->tally.cells.items[i];
+		if (cell->thread_id == id && !fm_class_is_cpu(cell->class))
+			ready_s -= fm_seconds(cell->weight_ns);
+	}
+	return FM_MAX(ready_s, 0.0);
+}
+
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 {
 	const struct fm_profile *p = a->profile;

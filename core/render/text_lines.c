@@ -349,8 +349,9 @@ static void print_leak(const struct lines *l, const struct fm_heap_leak_row *lea
 	fm_buf_bytes(&b, place.p, place.len);
 	if (leak->line)
 		fm_buf_printf(&b, "%sline %u", place.len ? " " : "", leak->line);
-	fm_buf_printf(&b, " (estimated likelihood: %3.0f%%, velocity: %3.0f MB/s)", 100 * leak->likelihood,
-		      leak->velocity_bytes_s / 1e6);
+	bool is_slow = leak->velocity_bytes_s < 1e6;
+	fm_buf_printf(&b, " (estimated likelihood: %3.0f%%, velocity: %3.0f %s/s)", 100 * leak->likelihood,
+		      leak->velocity_bytes_s / (is_slow ? 1e3 : 1e6), is_slow ? "kB" : "MB");
 	if (leak->types.len) {
 		fm_buf_str(&b, ", of ");
 		fm_buf_bytes(&b, leak->types.p, FM_MIN(leak->types.len, 60u));
