@@ -61,7 +61,7 @@ static const struct entry {
 	{ "Top Functions by Waiting", NULL },
 	{ "seconds", "How long threads slept or waited in a line of this function, or in a library that it called, "
 		     "added up over all "
-		     "threads. The list is there when waiting is at least a tenth of the run." },
+		     "threads. The list is there when that is at least a tenth of the run in all." },
 
 	{ "Time by Kind", NULL },
 	{ "Python", "The interpreter was executing bytecode, or its own helpers (dictionaries, attributes, calls)." },

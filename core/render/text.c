@@ -78,27 +78,44 @@ static void wrap(const struct fm_text *t, struct fm_buf *sentence, unsigned inde
 	fm_buf_deinit(sentence);
 }
 
+// exec gives a process another record, but makes it no other process.
+static unsigned count_processes(const struct fm_profile *p)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < p->processes.n; i++) {
+		size_t before = 0;
+		while (before < i && p->processes.items[before].info.pid != p->processes.items[i].info.pid)
+			before++;
+		n += before == i;
+	}
+	return n;
+}
+
 static void print_ending(const struct fm_text *t)
 {
 	const struct fm_facts *f = &t->facts;
-	FILE *out = t->style.out;
+	struct fm_buf b = { 0 };
 	if (f->exit_signal == 2)
-		fprintf(out, "Interrupted after %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Interrupted after %.3f seconds", f->wall_s);
 	else if (f->exit_signal)
-		fprintf(out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal),
-			f->wall_s);
+		fm_buf_printf(&b, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal,
+			      strsignal(f->exit_signal), f->wall_s);
 	else if (f->exit_code > 0)
-		fprintf(out, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
+		fm_buf_printf(&b, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
 	else if (f->exit_code == 0)
-		fprintf(out, "Finished in %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Finished in %.3f seconds", f->wall_s);
 	else
-		fprintf(out, "Watched for %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Watched for %.3f seconds", f->wall_s);
 	if (f->wall_s >= 120)
-		fprintf(out, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
-			(unsigned)f->wall_s % 60);
+		fm_buf_printf(&b, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
+			      (unsigned)f->wall_s % 60);
 	if (f->max_rss_bytes)
-		fprintf(out, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
-	fputs(".\n", out);
+		fm_buf_printf(&b, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
+	unsigned n_processes = count_processes(t->a->profile);
+	if (f->max_rss_bytes && n_processes > 1)
+		fm_buf_printf(&b, " in the first of %u processes", n_processes);
+	fm_buf_u8(&b, '.');
+	wrap(t, &b, 0);
 }
 
 static void print_logs(const struct fm_text *t)

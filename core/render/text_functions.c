@@ -219,7 +219,8 @@ void fm_text_functions(struct fm_text *t)
 		print_rows(t, &by_time, &c);
 		if (has_left_out) {
 			fm_style_paint(s, FM_PAINT_DIM);
-			fputs("(without functions that do little but call the next one; --detailed has them)\n", s->out);
+			fputs("(without functions that do little but call the next one; --detailed has them)\n",
+			      s->out);
 			fm_style_paint(s, FM_PAINT_NONE);
 		}
 	}
@@ -238,21 +239,23 @@ static int compare_waiting(const void *pa, const void *pb)
 					: (a->function_id > b->function_id) - (a->function_id < b->function_id);
 }
 
-// Only where waiting is much of the run: in most programs it is the end of a thread that nobody waits for.
+// Only where waiting is much of the run: in most programs it is the end of a thread that nobody waits for, or an idle one of a library.
 void fm_text_waiting(const struct fm_text *t)
 {
-	const uint64_t *total = t->summary.total.ns;
-	double least_s = MIN_WAITING_SHARE * t->facts.wall_s;
-	if (least_s <= 0 || fm_seconds(total[FM_CLASS_WAIT] + total[FM_CLASS_GIL_WAIT]) < least_s)
-		return;
+	double least_s = MIN_WAITING_SHARE * t->facts.wall_s, all_s = 0;
 	struct rows rows = { 0 };
 	for (size_t i = 0; i < t->summary.functions.n; i++) {
 		const struct fm_function_row *row = &t->summary.functions.items[i];
 		const uint64_t *ns = fm_text_share(t, row)->ns;
 		uint64_t wait_ns = ns[FM_CLASS_WAIT] + ns[FM_CLASS_GIL_WAIT];
-		if (fm_text_shows(t, row->function_id) && fm_seconds(wait_ns) >= least_s / 10)
+		if (!wait_ns || !fm_text_shows(t, row->function_id))
+			continue;
+		all_s += fm_seconds(wait_ns);
+		if (fm_seconds(wait_ns) >= least_s / 10)
 			fm_vec_push(&rows.v, (struct row){ row->function_id, NULL, NULL, false, wait_ns });
 	}
+	if (all_s < least_s)
+		rows.v.n = 0;
 	if (rows.v.n) {
 		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_waiting);
 		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, OWN_TOP));
