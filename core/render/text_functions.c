@@ -190,8 +190,8 @@ static void select_by_memory(const struct fm_text *t, struct rows *ret)
 {
 	for (size_t i = 0; i < t->heap->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
 		const struct fm_heap_function_row *row = &t->heap->functions.items[i];
-		bool is_sure = (double)row->self.peak_bytes > 1.96 * sqrt(fmax(row->self.peak_var, 0));
-		if (fm_text_shows(t, row->function_id) && row->self.peak_bytes >= t->heap->peak_bytes / 100 && is_sure)
+		uint64_t peak_bytes = fm_text_sure_peak(&row->self);
+		if (fm_text_shows(t, row->function_id) && peak_bytes && peak_bytes >= t->heap->peak_bytes / 100)
 			fm_vec_push(&ret->v, (struct row){ row->function_id, NULL, &row->self, false, 0 });
 	}
 }
