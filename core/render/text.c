@@ -374,6 +374,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_summary_build(&t.summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_facts_gather(&t.facts, a);
 	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary.total));
+	t.is_short = t.facts.cpu_s < SHORT_CPU_S && a->options.summary_only && !a->options.detailed;
 	t.is_all_code = a->options.detailed || !has_user_code(&t);
 
 	if (a->options.first_line) {
@@ -388,9 +389,11 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fputs("Profile Summary\n", out);
 	fm_style_paint(&t.style, FM_PAINT_NONE);
 	fm_text_functions(&t);
-	fm_text_tree(&t);
+	if (!t.is_short)
+		fm_text_tree(&t);
 	if (t.facts.n_samples) {
-		fm_text_own_time(&t);
+		if (!t.is_short)
+			fm_text_own_time(&t);
 		fm_text_waiting(&t);
 		print_classes(&t);
 	} else {

@@ -15,6 +15,7 @@ struct fm_text {
 	struct fm_summary summary;
 	struct fm_facts facts;
 	double cpu_s;     // what percentages are of: the CPU time of all samples
+	bool is_short;    // too little CPU time for tables: the summary has what is certain
 	bool is_all_code; // libraries and native code are listed beside the user's own
 };
 

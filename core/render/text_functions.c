@@ -175,7 +175,9 @@ static bool select_by_time(const struct fm_text *t, struct rows *ret)
 	bool has_left_out = false;
 	for (size_t i = 0; i < t->summary.functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
 		const struct fm_function_row *row = &t->summary.functions.items[i];
-		if (!fm_text_shows(t, row->function_id) || fm_text_percent(t, &row->total) < MIN_PERCENT)
+		double percent = fm_text_percent(t, &row->total);
+		if (!fm_text_shows(t, row->function_id) || percent < MIN_PERCENT ||
+		    (t->is_short && percent < 2 * fm_text_plus_minus(t, &row->total)))
 			continue;
 		if (only_passes_on(t, i))
 			has_left_out = true;
