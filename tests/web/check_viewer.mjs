@@ -316,7 +316,8 @@ async function checkTrace(page) {
 		const box = await page.locator("canvas").boundingBox();
 		await page.mouse.move(box.x + 5, box.y + 5);
 		await page.mouse.move(box.x + box.width * share, box.y + 24 + 14 * depth + 7);
-		return (await page.locator(".tip").count()) ? page.textContent(".tip") : "";
+		await settle(page);
+		return page.evaluate(() => document.querySelector(".tip")?.textContent ?? "");
 	};
 	check((await tip(0)).startsWith("serve"), `the outermost zone: ${await tip(0)}`);
 	check(/^[\d,]+ calls in .* the longest of leaf_/.test(await tip(3)), `the innermost zones of the whole run: ${await tip(3)}`);
@@ -324,7 +325,7 @@ async function checkTrace(page) {
 	await shot(page, "trace");
 	const isServed = url.startsWith("http");
 	if (!isServed) {
-		check(/calls are too short for this file/.test(await page.textContent(".controls")), "the file does not say what is merged");
+		check(/calls are drawn together in this file/.test(await page.textContent(".controls")), "the file does not say what is merged");
 		return;
 	}
 	for (let i = 0; i < 40 && !/^leaf_/.test(await tip(3)); i++) {
