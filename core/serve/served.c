@@ -44,16 +44,6 @@ uint64_t fm_served_version(const struct fm_served *c)
 	return file_version(c->path, &changed);
 }
 
-// The timeline is read beside the analysis: the one needs nothing of the other.
-static void *read_timeline(void *ctx)
-{
-	struct fm_served *c = ctx;
-	struct fm_diag diag; // what cannot be read here, cannot be read by the analysis either, which says so
-	fm_zones_deinit(&c->zones);
-	c->has_timeline = !fm_timeline_read(&c->timeline, &c->zones, c->path, fm_bundle_for_server.max_samples, &diag);
-	return NULL;
-}
-
 static void drop_timeline(struct fm_served *c)
 {
 	if (c->has_timeline)
@@ -69,14 +59,13 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	if (c->a && version == c->version)
 		return FM_OK;
 	struct fm_analysis *fresh;
-	pthread_t thread;
 	drop_timeline(c);
-	bool has_thread = pthread_create(&thread, NULL, read_timeline, c) == 0;
-	if (!has_thread)
-		read_timeline(c);
-	enum fm_err err = fm_analysis_open(c->path, &c->options, &fresh, diag);
-	if (has_thread)
-		pthread_join(thread, NULL);
+	fm_zones_deinit(&c->zones);
+	struct fm_timeline_seeing seeing = { &c->timeline, &c->zones, fm_bundle_for_server.max_samples };
+	const struct fm_witness witness = { fm_timeline_see, &seeing };
+	enum fm_err err = fm_analysis_open_seen(c->path, &c->options, &witness, &fresh, diag);
+	fm_timeline_seen(&seeing);
+	c->has_timeline = true;
 	if (err)
 		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
 	fm_analysis_close(c->a);
