@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <zstd.h>
 
 #include "aggregate/timeline.h"
 #include "base/hash.h"
@@ -23,6 +22,7 @@ struct fm_served {
 	struct fm_analysis *a, *base;
 	uint64_t version;
 	bool is_live;
+	bool is_growing;             // whatever the file's age says
 	struct fm_timeline timeline; // of a file just read, until the bundle takes it
 	bool has_timeline;
 	struct fm_zones zones;  // of a trace; asked for part by part
@@ -71,7 +71,7 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	fm_analysis_close(c->a);
 	c->a = fresh;
 	c->version = version;
-	c->is_live = fresh->profile->is_truncated && time(NULL) - changed < LIVE_SECONDS;
+	c->is_live = fresh->profile->is_truncated && (c->is_growing || time(NULL) - changed < LIVE_SECONDS);
 	free(c->whole.data);
 	c->whole = (struct fm_answer){ 0 };
 	return FM_OK;
@@ -101,6 +101,13 @@ enum fm_err fm_served_open(const char *path, const char *base_path, const struct
 	pthread_mutex_init(&c->lock, NULL);
 	*ret = c;
 	return FM_OK;
+}
+
+void fm_served_set_growing(struct fm_served *c, bool is_growing)
+{
+	pthread_mutex_lock(&c->lock);
+	c->is_growing = is_growing;
+	pthread_mutex_unlock(&c->lock);
 }
 
 void fm_served_close(struct fm_served *c)
@@ -144,11 +151,8 @@ static enum fm_err memory_close(struct memory *m, enum fm_err err, struct fm_ans
 
 static struct fm_answer zstd(const struct fm_answer *plain)
 {
-	struct fm_answer packed = { malloc(ZSTD_compressBound(plain->len)), 0 };
-	size_t len =
-		packed.data ? ZSTD_compress(packed.data, ZSTD_compressBound(plain->len), plain->data, plain->len, LEVEL)
-			    : 0;
-	packed.len = ZSTD_isError(len) ? 0 : len;
+	struct fm_answer packed = { 0 };
+	packed.data = fm_packed_zstd(plain->data, plain->len, LEVEL, &packed.len);
 	return packed;
 }
 
