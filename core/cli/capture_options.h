@@ -17,6 +17,7 @@ struct fm_capture_flags {
 	const char *memory;     // --memory[=exact]; "" = sampled, NULL = not given
 	const char *memory_log; // --memory-log[=BYTES]; NULL = not given
 	int64_t precision;
+	const char *listen, *token; // --listen [HOST:]PORT, --token; NULL = not given
 };
 
 #define FM_CAPTURE_FLAGS_DEFAULT                                                                            \
