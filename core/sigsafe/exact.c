@@ -167,7 +167,7 @@ static FM_SIGSAFE bool is_on(void)
 static FM_SIGSAFE struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
-	if (FM_UNLIKELY(!t || !t->slot || t->is_busy))
+	if (FM_UNLIKELY(fm_sig.is_late || !t || !t->slot || t->is_busy))
 		return fm_sig_alloc_enter(); // which may find a slot
 	t->is_busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -176,6 +176,10 @@ static FM_SIGSAFE struct fm_sig_thread *enter(void)
 
 static FM_SIGSAFE void leave(struct fm_sig_thread *t)
 {
+	if (FM_UNLIKELY(fm_sig.is_late)) {
+		fm_sig_alloc_leave(t);
+		return;
+	}
 	atomic_signal_fence(memory_order_seq_cst);
 	t->is_busy = false;
 }
