@@ -103,7 +103,7 @@ def rows(folder, python):
         "null": ([*record, "--"], [], file),
         "time and memory": ([*record, "--memory", "--"], [], file),
         "exact": ([*record, "--memory=exact", "--"], [], file),
-        "exact, log": ([*record, "--memory-log", "--"], [], file),
+        "exact+log": ([*record, "--memory-log", "--"], [], file),
     }
     if subprocess.run([python, "-c", "import memray"], stderr=subprocess.DEVNULL).returncode == 0:
         memray = ["-m", "memray", "run", "-q", "-f", "-o", str(peer)]
