@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -109,17 +110,24 @@ static void forget_last(void)
 
 static bool start_exact(void)
 {
-	// Address space for blocks, used as far as it is needed. Where there is a limit on it, less.
-	if (fm_sig_tokens) // of an earlier capture
-		madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_DONTNEED);
-	for (uint32_t n = FM_SIG_MAX_STRETCHES; n >= MIN_STRETCHES && !fm_sig_tokens; n /= 2) {
-		fm_sig_tokens = fm_agent_map_private(n * FM_SIG_STRETCH_BYTES);
-		fm_sig_n_stretches = n;
-	}
 	static struct fm_sig_exact *exact; // fm_sig_exact is NULL in a capture that samples
 	exact = fm_agent_map_or_clear(exact, sizeof(*exact));
 	fm_sig_blocks = fm_agent_map_or_clear(fm_sig_blocks, sizeof(*fm_sig_blocks));
-	if (!fm_sig_tokens || !fm_sig_blocks || !exact || !map_sums())
+	if (!fm_sig_blocks || !exact || !map_sums())
+		return false;
+	// Address space for blocks, used as far as it is needed. Where there is a limit on it, most is the program's.
+	struct rlimit limit;
+	uint64_t most =
+		getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur / 8;
+	if (fm_sig_tokens) // of an earlier capture
+		madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_DONTNEED);
+	for (uint32_t n = FM_SIG_MAX_STRETCHES; n >= MIN_STRETCHES && !fm_sig_tokens; n /= 2) {
+		if (n > MIN_STRETCHES && n * FM_SIG_STRETCH_BYTES > most)
+			continue;
+		fm_sig_tokens = fm_agent_map_private(n * FM_SIG_STRETCH_BYTES);
+		fm_sig_n_stretches = n;
+	}
+	if (!fm_sig_tokens)
 		return false;
 	static uint64_t *log_ids; // fm_sig_log_ids is NULL in a capture without a log
 	if (atomic_load(&fm_sig.header->memory_log))
@@ -144,8 +152,10 @@ void fm_agent_memory_start(void)
 	if (!fm_sig_live || !fm_sig_maps)
 		return;
 	forget_last();
-	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact())
+	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact()) {
+		atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
 		return;
+	}
 	is_malloc_ours = fm_agent_malloc_resolve();
 	fm_agent_maps_resolve();
 	bool is_copy_ours = fm_agent_copy_resolve();

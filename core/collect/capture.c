@@ -158,7 +158,10 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 	}
 	if (atomic_load(&header->n_no_exact)) {
 		snprintf(what, sizeof(what), "memory of %u processes", atomic_load(&header->n_no_exact));
-		coverage(c, what, "more than 64 ran at one time; --memory without =exact has no such limit");
+		coverage(c, what,
+			 "more than 64 ran at one time, or 'ulimit -v' leaves no room for tables; --memory without "
+			 "=exact "
+			 "needs neither");
 	}
 	if (totals->n_exact_lost) {
 		snprintf(what, sizeof(what), "%llu allocations or frees", (unsigned long long)totals->n_exact_lost);

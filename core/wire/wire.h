@@ -98,7 +98,7 @@ struct fm_wire_header {
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
 	// What some process's memory hooks do not see; written by any process.
 	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
-	_Atomic uint32_t n_no_exact;                         // processes that found all of wire/exact.h's places taken
+	_Atomic uint32_t n_no_exact; // processes without a place in wire/exact.h, or room for tables
 	_Atomic uint32_t memory_log; // exact mode: 1 = every event is told, too; 0 from the collector's limit on
 	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
 	char own_allocator[128];              // the first library found that brings an allocator of its own

@@ -237,6 +237,18 @@ def test_other_allocators(tmp_path: Path) -> None:
         assert [(s["allocs"], s["frees"]) for s in strings] == [(200000, 200000)]
 
 
+def test_little_address_space(tmp_path: Path) -> None:
+    """Tables take what there is of it, and leave most to the program."""
+    assert NEWEST
+    profile = tmp_path / "limited.fathom"
+    script = "keep = [bytes(1000) for _ in range(1000)]"
+    command = [*under(profile, "--memory=exact"), NEWEST.path, "-c", script]
+    done = run(["sh", "-c", 'ulimit -v 6000000; exec "$@"', "sh", *command], env=clean_env())
+    assert done.returncode == 0, done.stderr
+    capture = Capture(profile, done)
+    assert summed(sites(capture, "<module>") + sites(capture, "<listcomp>"), OBJ, "alloc") >= 1000 * 1033
+
+
 def test_small_file(tmp_path: Path) -> None:
     """Millions of events, one file of some hundred kilobytes."""
     assert NEWEST
