@@ -23,20 +23,9 @@ static void *hooked_interp;
 
 static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw);
 
-static inline struct fm_trace_thread *thread_when_on(void)
-{
-	return atomic_load_explicit(&fm_trace.is_on, memory_order_relaxed) ? fm_trace_self() : NULL;
-}
-
 static inline uintptr_t code_of(const uint8_t *frame)
 {
 	return *(const uintptr_t *)(frame + fm_sig.python.row.frame_code);
-}
-
-static inline void arm(struct fm_trace_thread *t)
-{
-	if (FM_UNLIKELY(fm_trace.flags && t->armed != fm_trace.generation))
-		fm_trace_profile_arm(t);
 }
 
 // f_lasti is -1 until a frame has run; one that has is a generator that goes on.
@@ -46,79 +35,96 @@ static inline uint32_t kind_by_lasti(const uint8_t *frame, int is_throw)
 											  : FM_WIRE_ENTER;
 }
 
-static inline void leave(struct fm_trace_thread *t, uint32_t generation, uint32_t id)
-{
-	uint64_t stamp = fm_trace_stamp();
-	if (FM_LIKELY(generation == atomic_load_explicit(&fm_trace.generation, memory_order_relaxed)))
-		fm_trace_leave(t, stamp, FM_WIRE_LEAVE, id);
-}
-
-static struct py_object *on_eval_39(void *tstate, uint8_t *frame, int is_throw)
-{
-	struct fm_trace_thread *t = thread_when_on();
-	uint32_t id;
-	if (!t || !(id = fm_trace_code(t, code_of(frame))->id))
-		return next_eval(tstate, frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind_by_lasti(frame, is_throw), id);
-	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	leave(t, generation, id);
-	return ret;
-}
-
-static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
-{
-	struct fm_trace_thread *t = thread_when_on();
-	uint32_t id;
-	if (!t || !(id = fm_trace_code(t, code_of(frame))->id))
-		return next_eval_38(frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind_by_lasti(frame, is_throw), id);
-	struct py_object *ret = next_eval_38(frame, is_throw);
-	leave(t, generation, id);
-	return ret;
-}
-
 // Too deep to go on call by call in C: lets the interpreter recurse by itself until this frame is done.
 static __attribute__((noinline)) struct py_object *eval_without_hook(struct fm_trace_thread *t, void *tstate,
 								     uint8_t *frame, int is_throw)
 {
-	uint32_t generation = fm_trace.generation;
+	uint32_t generation = fm_trace.calls_generation;
 	atomic_fetch_add_explicit(&t->control->n_unseen, 1, memory_order_relaxed);
 	_PyInterpreterState_SetEvalFrameFunc(hooked_interp, next_eval);
 	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	if (generation == fm_trace.generation)
+	if (generation == fm_trace.calls_generation)
 		_PyInterpreterState_SetEvalFrameFunc(hooked_interp, on_eval_311);
 	return ret;
 }
 
-static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw)
+static FM_ALWAYS_INLINE struct py_object *go_on(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	return minor == 8 ? next_eval_38(frame, is_throw) : next_eval(tstate, frame, is_throw);
+}
+
+// One function for all versions, of which the compiler makes one for each: minor and has_cycles are constants where it matters.
+static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, const struct fm_trace_code *code,
+						 uint32_t generation, void *tstate, uint8_t *frame, int is_throw,
+						 unsigned minor, bool has_cycles)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
-	struct fm_trace_thread *t = thread_when_on();
-	if (!t)
-		return next_eval(tstate, frame, is_throw);
-	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame));
 	uint32_t id = code->id, kind = FM_WIRE_ENTER;
 	if (FM_UNLIKELY(!id))
-		return next_eval(tstate, frame, is_throw);
-	if (code->is_generator) {
+		return go_on(tstate, frame, is_throw, minor);
+	if (minor <= 10) {
+		kind = kind_by_lasti(frame, is_throw);
+	} else if (code->is_generator) {
 		if (frame[row->frame_owner] != row->generator_owner)
 			return next_eval(tstate, frame, is_throw); // makes the generator, runs nothing of it
 		const uint8_t *instr = *(const uint8_t *const *)(frame + row->frame_lasti);
 		if (is_throw || *instr != RETURN_GENERATOR_311)
 			kind = FM_WIRE_RESUME;
 	}
-	if (FM_UNLIKELY((uintptr_t)__builtin_frame_address(0) < t->stack_floor))
+	if (minor > 10 && FM_UNLIKELY((uintptr_t)__builtin_frame_address(0) < t->stack_floor))
 		return eval_without_hook(t, tstate, frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind, id);
-	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	leave(t, generation, id);
+	fm_trace_push(t, has_cycles ? fm_cycles() : fm_now_ns(), kind, id);
+	struct py_object *ret = go_on(tstate, frame, is_throw, minor);
+	uint64_t stamp = has_cycles ? fm_cycles() : fm_now_ns();
+	if (FM_LIKELY(generation == atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed)))
+		fm_trace_push(t, stamp, FM_WIRE_LEAVE, id);
 	return ret;
+}
+
+// With C calls, lines or a slow clock: the thread's profile function is set once, its trace function while lines of the running function are wanted.
+// That may run Python code, which may take the entry's place: code is a copy.
+static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_thread *t, struct fm_trace_code code,
+							       uint32_t generation, void *tstate, uint8_t *frame,
+							       int is_throw)
+{
+	if (t->armed != generation)
+		fm_trace_profile_arm(t);
+	if (!(fm_trace.flags & FM_TRACE_LINES) || t->is_setting)
+		return record(t, &code, generation, tstate, frame, is_throw, fm_sig.python.row.minor,
+			      fm_trace.has_cycles);
+	bool before = fm_trace_profile_set_lines(t, code.has_lines);
+	struct py_object *ret =
+		record(t, &code, generation, tstate, frame, is_throw, fm_sig.python.row.minor, fm_trace.has_cycles);
+	if (generation == atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed))
+		fm_trace_profile_set_lines(t, before);
+	return ret;
+}
+
+static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	uint32_t generation;
+	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
+	if (FM_UNLIKELY(!t))
+		return go_on(tstate, frame, is_throw, minor);
+	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame));
+	if (FM_UNLIKELY(fm_trace.flags != 0))
+		return record_more(t, *code, generation, tstate, frame, is_throw);
+	return record(t, code, generation, tstate, frame, is_throw, minor, true);
+}
+
+static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
+{
+	return on_eval(NULL, frame, is_throw, 8);
+}
+
+static struct py_object *on_eval_39(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_eval(tstate, frame, is_throw, 9);
+}
+
+static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_eval(tstate, frame, is_throw, 11);
 }
 
 static void *current_interp(void)

@@ -36,8 +36,7 @@ enum fm_wire_event_kind {
 
 struct fm_wire_event {
 	uint64_t stamp;
-	uint32_t id;
-	uint32_t kind; // enum fm_wire_event_kind
+	uint64_t what; // enum fm_wire_event_kind << 32 | id: one store
 };
 static_assert(sizeof(struct fm_wire_event) == 16, "events are many");
 
@@ -48,6 +47,12 @@ struct fm_wire_trace {
 	_Atomic uint64_t n_unseen;          // times the hook was taken off for want of C stack
 	_Alignas(64) _Atomic uint64_t tail; // events read; the collector's (release), read by the owner (acquire)
 };
+
+static inline struct fm_wire_event *fm_wire_trace_event(struct fm_wire_trace *control, uint64_t number)
+{
+	return (struct fm_wire_event *)((uint8_t *)control + FM_WIRE_CONTROL_BYTES) +
+	       (number & (FM_WIRE_TRACE_EVENTS - 1));
+}
 
 enum fm_wire_name_kind {
 	FM_WIRE_NAME_FUNCTION = 1, // a callable that is not Python code
