@@ -8,10 +8,11 @@ import functools
 import os
 import subprocess
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, TypeVar, Union
 
-from fathom import _session, program_path
+from fathom import _lines, _session, program_path
 from fathom._agent_module import load_agent
+from fathom._lines import Choice
 
 __all__ = ["Profiler", "counter", "mark", "zone"]
 
@@ -101,9 +102,13 @@ class Profiler:
     It is a context manager and a decorator as well. Profilers nest: calls are traced while any of them is enabled.
     """
 
-    def __init__(self, output: str = "trace.fathom", *, c_calls: bool = False, lines: bool = False) -> None:
+    def __init__(
+        self, output: str = "trace.fathom", *, c_calls: bool = False, lines: Union[bool, Iterable[Choice]] = False
+    ) -> None:
+        """lines: True for all, or a list of functions, as such or as "package.module:function"."""
         self.output = output
-        self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines else 0)
+        self._lines = [] if isinstance(lines, bool) else _lines.patterns(lines)
+        self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines is True or self._lines else 0)
         self._n_enabled = 0
 
     def enable(self) -> None:
@@ -120,7 +125,7 @@ class Profiler:
 
     def _enter(self) -> None:
         _session.open_session(self.output)
-        _session.begin_calls(self._flags | _default_flags)
+        _session.begin_calls(self._flags | _default_flags, self._lines)
         self._n_enabled += 1
 
     def _leave(self) -> None:

@@ -1,6 +1,7 @@
-"""Runs when a Python under `fathom run` starts: Python's `site` imports it, because fathom puts this folder first on PYTHONPATH.
+"""Runs when a Python starts under `fathom run`, or below a traced program: Python's `site` imports it, because fathom puts this folder
+first on PYTHONPATH.
 
-It takes every trace of itself away, sets up what was asked for (_fathom_hooks), and lets the user's own sitecustomize run. Nothing here
+It takes every trace of itself away, sets up what was asked for (_fathom_hooks, _fathom_trace), and lets the user's own sitecustomize run. Nothing here
 may keep the program from starting, whatever Python it is: plain syntax, no imports but what every start has loaded.
 """
 
@@ -8,18 +9,17 @@ import os
 import sys
 
 
-def _leave(here, settings):
+def _leave(here, flags):
     """sys.path and os.environ as the program would have them without us.
 
     Only Python's view of the environment changes: children inherit the real one, and with it this file.
     """
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
-    for name in ("_fathom_hooks", "_fathom_plots"):
+    for name in ("_fathom_hooks", "_fathom_plots", "_fathom_trace"):
         sys.modules.pop(name, None)
-    if not settings:
+    if not flags:
         return
-    flags = settings.split(" ", 3)[2]
     view = getattr(os.environ, "_data", os.environ) if "c" in flags else os.environ
     key = str if view is os.environ else os.environ.encodekey
     value = str if view is os.environ else os.environ.encodevalue
@@ -28,18 +28,26 @@ def _leave(here, settings):
         view[key("PYTHONPATH")] = value(theirs)
     else:
         view.pop(key("PYTHONPATH"), None)
-    view.pop(key("FATHOM_STARTUP"), None)
+    for name in ("FATHOM_STARTUP", "FATHOM_TRACE"):
+        view.pop(key(name), None)
 
 
 def _start():
-    settings = os.environ.get("FATHOM_STARTUP")
+    settings, trace = os.environ.get("FATHOM_STARTUP"), os.environ.get("FATHOM_TRACE")
+    flags = settings.split(" ", 3)[2] if settings else "c" + trace.split("\x1f", 5)[4] if trace else ""
     try:
         if settings:
             import _fathom_hooks
 
             _fathom_hooks.install(settings)
+        if trace:
+            import _fathom_trace
+
+            _leave(os.path.dirname(os.path.abspath(__file__)), flags)
+            flags = ""  # nothing of ours comes after the start of the trace
+            _fathom_trace.install(trace)
     finally:
-        _leave(os.path.dirname(os.path.abspath(__file__)), settings)
+        _leave(os.path.dirname(os.path.abspath(__file__)), flags)
 
 
 try:  # noqa: SIM105 (contextlib is no import for a start)
