@@ -113,14 +113,14 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 	if (fm_trace.flags != new_flags)
 		fm_trace_forget_codes();
 	fm_trace.flags = new_flags;
-	bool has_monitoring = fm_sig.python.row.minor >= 12;
-	const char *problem = has_monitoring ? fm_trace_monitor_start() : fm_trace_eval_start();
+	bool is_hooked = fm_trace_eval_is_for(new_flags);
+	const char *problem = is_hooked ? fm_trace_eval_start() : fm_trace_monitor_start();
 	if (problem)
 		return PyErr_Format(PyExc_RuntimeError, "%s", problem);
 	fm_trace_renew(true);
 	struct fm_trace_thread *t = fm_trace_self();
 	if (t) {
-		if (flags && !has_monitoring)
+		if (flags && is_hooked)
 			fm_trace_profile_arm(t);
 		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
 	}

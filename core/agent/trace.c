@@ -30,7 +30,8 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator.
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on.
+#define CODE_FLAGS_311 48
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
 struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS };
@@ -114,7 +115,9 @@ static uintptr_t find_stack_floor(void)
 		return 0;
 	pthread_attr_getstack(&attr, &lowest, &size);
 	pthread_attr_destroy(&attr);
-	return (uintptr_t)lowest + FM_MIN((size_t)STACK_RESERVE_BYTES, size / 4);
+	// From 3.12 on there is another way to go on, and the program may have its half untouched.
+	size_t reserve = fm_sig.python.row.minor >= 12 ? size / 2 : FM_MIN((size_t)STACK_RESERVE_BYTES, size / 4);
+	return (uintptr_t)lowest + reserve;
 }
 
 struct fm_trace_thread *fm_trace_open(void)
@@ -283,7 +286,7 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
 	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
-	entry->is_generator = row->code_flags && *(const uint32_t *)(code + row->code_flags) & CO_GENERATOR_KINDS;
+	entry->is_generator = row->minor >= 11 && *(const uint32_t *)(code + CODE_FLAGS_311) & CO_GENERATOR_KINDS;
 	if (entry->id)
 		choose(entry);
 	if (id == FM_WIRE_NO_CODE)

@@ -161,10 +161,12 @@ static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *
 
 // ---- the hooks: each says with a text why it could not be set, NULL = it is ----
 
-// trace_eval.c: CPython up to 3.11, by the frame-evaluation hook of PEP 523.
+// trace_eval.c: by the frame-evaluation hook of PEP 523. Up to 3.11 always; on 3.12 and 3.14 calls alone, unless the program recurses
+// deeply.
+bool fm_trace_eval_is_for(uint32_t flags);
 const char *fm_trace_eval_start(void);
 void fm_trace_eval_stop(void);
-// trace_monitor.c: from 3.12 on, by sys.monitoring.
+// trace_monitor.c: from 3.12 on, by sys.monitoring, where the hook is not for it.
 const char *fm_trace_monitor_start(void);
 void fm_trace_monitor_stop(void);
 // trace_profile.c: C calls and lines up to 3.11, thread by thread.

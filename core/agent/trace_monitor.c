@@ -1,4 +1,4 @@
-// Calls from CPython 3.12 on, by sys.monitoring: the interpreter calls back at the start and end of every function, on all
+// Calls from CPython 3.12 on, where trace_eval.c does not see them all: by sys.monitoring. The interpreter calls back at the start and end of every function, on all
 // threads. The callbacks are C functions of our module (fast-call convention); they get the code object, no frame is made.
 //
 // Tool 3, or 4 when that is taken: debuggers, coverage tools and cProfile have 0, 1 and 2 to themselves.

@@ -146,7 +146,7 @@ def refuse(event, args):
     if event.startswith("sys.monitoring"):
         raise PermissionError(event)
 sys.addaudithook(refuse)
-profiler = fathom.Profiler()
+profiler = fathom.Profiler(lines=True)
 try:
     profiler.enable()
 except RuntimeError as error:
