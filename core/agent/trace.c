@@ -163,7 +163,7 @@ static uint64_t room(const struct fm_trace_thread *t)
 	return FM_WIRE_TRACE_EVENTS - (t->head - atomic_load_explicit(&t->control->tail, memory_order_acquire));
 }
 
-// A killed one may stay in the table of processes for long: nobody has to wait for an orphan.
+// A killed one may stay in the table of processes for long: nobody has to wait for an orphan. One that was stopped must not stop us.
 static bool is_collector_there(void)
 {
 	char path[32], text[512];
@@ -173,7 +173,7 @@ static bool is_collector_there(void)
 	if (fd >= 0)
 		close(fd);
 	const char *name_end = len > 0 ? memrchr(text, ')', (size_t)len) : NULL;
-	return name_end && name_end + 2 < text + len && !strchr("ZXx", name_end[2]);
+	return name_end && name_end + 2 < text + len && !strchr("ZXxTt", name_end[2]);
 }
 
 // Counts an event as lost, and what it would have done to the stack of what is open.

@@ -225,3 +225,52 @@ def test_deep_recursion_loses_nothing(python: Python, tmp_path: Path, args: List
         [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
     ).stdout
     assert "deepest points" not in total
+
+
+STOPPED = """
+import os, signal, subprocess, time
+def leaf(): pass
+def deep(n):
+    for _ in range(200): leaf()
+    if n: deep(n - 1)
+def work(n):
+    for _ in range(n): leaf()
+def up():
+    work(400000)        # more than fits: the rest is lost, and so is the end of up()
+    for _ in range(100): deep(10)
+    return again
+def again():
+    work(1000)
+(pid,) = subprocess.run(["pgrep", "-f", "collect-for .* %d " % os.getpid()], stdout=subprocess.PIPE).stdout.split()
+work(1000)
+os.kill(int(pid), signal.SIGSTOP)
+begin = time.monotonic()
+function = up()
+took = time.monotonic() - begin
+os.kill(int(pid), signal.SIGCONT)
+time.sleep(0.5)
+function()
+print(took)
+"""
+
+
+@pythons(FEW[-1:])
+def test_what_is_lost_is_counted_and_the_rest_fits(python: Python, tmp_path: Path) -> None:
+    """A collector that was stopped: the program goes on, and the stack is right again when it reads on."""
+    run = trace(python, tmp_path / "t.fathom", ["--quiet"], [source(tmp_path, STOPPED)])
+    assert float(run.stdout) < 20, "it did not wait for a reader that does not read"
+    report = json.loads(
+        subprocess.run(
+            [BUILD / "fathom", "report", "--json", tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True
+        ).stdout
+    )
+    missing = [entry for entry in report["coverage"] if "events of the trace" in entry["what"]]
+    n_lost = int(missing[0]["what"].split()[0])
+    rows = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom") if row["file"].endswith("program.py")}
+    n_calls = 1000 + 400000 + 100 * 11 * 200 + 1000 + 100 * 11 + 3 + 2  # of leaf, deep, work, up and again
+    seen = sum(rows[name] for name in ("leaf", "work", "up", "again")) + rows.get("deep", 0)
+    # Calls whose beginning was lost but not their end, or the other way round, are at most as deep as the stack.
+    assert abs(seen + n_lost / 2 - n_calls) <= 12
+    assert rows["again"] == 1 and rows["<module>"] == 1
+    stats = {row["name"]: row for row in rows_of(tmp_path / "t.fathom")}
+    assert stats["<module>"]["total_ns"] >= 0.5e9, "it is open to the end"
