@@ -138,7 +138,8 @@ static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint
 	struct fm_wire_event *e = fm_wire_trace_event(t->control, t->head);
 	fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
-	e->what = (uint64_t)kind << 32 | id;
+	e->id = id;
+	e->kind = kind;
 	// Publishes the event: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
 	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
 }

@@ -259,33 +259,33 @@ void fm_take_trace_read(struct fm_take_trace *t, uint32_t slot_idx, uint32_t pro
 		tail = thread->noted_head; // not what our agent does
 	for (; tail != thread->noted_head; tail++) {
 		struct fm_wire_event e = events[tail & (FM_WIRE_TRACE_EVENTS - 1)];
-		uint32_t name, code, kind = (uint32_t)(e.what >> 32), id = (uint32_t)e.what;
-		switch (kind) {
+		uint32_t name, code;
+		switch (e.kind) {
 		case FM_WIRE_ENTER:
 		case FM_WIRE_RESUME:
-			code = lookup(code_ids, n_codes, id);
-			put(t, thread, kind == FM_WIRE_ENTER ? FM_ZONE_ENTER : FM_ZONE_RESUME, code, ns_of(t, e.stamp),
-			    0);
+			code = lookup(code_ids, n_codes, e.id);
+			put(t, thread, e.kind == FM_WIRE_ENTER ? FM_ZONE_ENTER : FM_ZONE_RESUME, code,
+			    ns_of(t, e.stamp), 0);
 			break;
 		case FM_WIRE_LEAVE:
-			code = lookup(code_ids, n_codes, id);
+			code = lookup(code_ids, n_codes, e.id);
 			leave(t, thread, fm_zone_ref_of(FM_ZONE_ENTER, code), ns_of(t, e.stamp));
 			break;
 		case FM_WIRE_LINE:
-			put(t, thread, FM_ZONE_LINE, id, ns_of(t, e.stamp), 0);
+			put(t, thread, FM_ZONE_LINE, e.id, ns_of(t, e.stamp), 0);
 			break;
 		case FM_WIRE_BEGIN:
 		case FM_WIRE_END:
 		case FM_WIRE_MARK:
 		case FM_WIRE_COUNTER:
-			name = lookup(process->names.items, process->names.n, id);
+			name = lookup(process->names.items, process->names.n, e.id);
 			if (name == FM_NO_ID)
 				break;
-			if (kind == FM_WIRE_BEGIN) {
+			if (e.kind == FM_WIRE_BEGIN) {
 				put(t, thread, FM_ZONE_BEGIN, name, ns_of(t, e.stamp), 0);
-			} else if (kind == FM_WIRE_END) {
+			} else if (e.kind == FM_WIRE_END) {
 				leave(t, thread, fm_zone_ref_of(FM_ZONE_BEGIN, name), ns_of(t, e.stamp));
-			} else if (kind == FM_WIRE_MARK) {
+			} else if (e.kind == FM_WIRE_MARK) {
 				put(t, thread, FM_ZONE_MARK, name, ns_of(t, e.stamp), 0);
 			} else {
 				thread->counter_ref = name;
@@ -297,7 +297,7 @@ void fm_take_trace_read(struct fm_take_trace *t, uint32_t slot_idx, uint32_t pro
 			break;
 		case FM_WIRE_LOST:
 			thread->lost_ns = ns_of(t, e.stamp);
-			thread->n_lost = FM_MAX(id, 1u);
+			thread->n_lost = FM_MAX(e.id, 1u);
 			break;
 		case FM_WIRE_TRACE_ON:
 			put(t, thread, FM_ZONE_NOTE, FM_ZONE_ON, ns_of(t, e.stamp), 0);

@@ -36,7 +36,8 @@ enum fm_wire_event_kind {
 
 struct fm_wire_event {
 	uint64_t stamp;
-	uint64_t what; // enum fm_wire_event_kind << 32 | id: one store
+	uint32_t id;
+	uint32_t kind; // enum fm_wire_event_kind
 };
 static_assert(sizeof(struct fm_wire_event) == 16, "events are many");
 

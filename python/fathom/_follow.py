@@ -1,6 +1,6 @@
 """Python programs that a traced program starts are traced, too: by multiprocessing (spawn, forkserver), subprocess, os.exec...
 
-Two variables lead them to _startup/_fathom_trace.py: PYTHONPATH with its folder in front, and FATHOM_TRACE with what to join. Only the real
+Two variables lead them to _startup/_fathom_join.py: PYTHONPATH with its folder in front, and FATHOM_STARTUP_JOIN with what to join. Only the real
 environment has them, which children inherit; os.environ stays as the program knows it. A child that is given an environment made
 from os.environ is therefore not followed, nor one that ignores its environment (-I, -E) or skips site (-S).
 """
@@ -10,7 +10,7 @@ from typing import Callable, Optional
 
 from fathom import _session, agent_path
 
-VARIABLE = "FATHOM_TRACE"
+VARIABLE = "FATHOM_STARTUP_JOIN"
 SEPARATOR = "\x1f"  # between fields: paths and patterns may hold anything else
 
 

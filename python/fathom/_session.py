@@ -87,7 +87,7 @@ def exclude_always(exclude: List[str]) -> None:
     """Adds to the filter, whatever was set before. Not while calls are traced: then what runs has the filter it began with."""
     global _filter
     with _lock:
-        if _depth:
+        if _depth or load_agent().is_tracing():
             return
         known = filter_patterns()
         _filter = known + ["-" + p for p in exclude if "-" + p not in known]
@@ -105,7 +105,8 @@ def apply_filter(lines: Sequence[str] = ()) -> None:
     """Tells the agent. RuntimeError says what is wrong with a pattern."""
     global _applied
     wanted = filter_patterns() + list(lines)
-    if wanted != _applied:
+    # By `fathom run --trace`, or by a profiler that is enabled: what runs keeps the filter it began with.
+    if wanted != _applied and not load_agent().is_tracing():
         load_agent().trace_filter(*wanted)
         _applied = wanted
 
@@ -113,6 +114,7 @@ def apply_filter(lines: Sequence[str] = ()) -> None:
 _lock = threading.RLock()
 _session: Optional[Session] = None
 _depth = 0  # how many profilers are enabled
+_is_ours = False  # the trace that runs was begun by one of them; else by `fathom run --trace`, and is not ours to end
 
 
 def current() -> Optional[Session]:
@@ -145,11 +147,14 @@ def close_session() -> Optional[str]:
 
 def begin_calls(flags: int, lines: Sequence[str] = ()) -> None:
     """Calls are traced until as many end_calls(). lines: of these functions, too, and no others (_lines.patterns())."""
-    global _depth
+    global _depth, _is_ours
     with _lock:
         if _depth == 0:
-            apply_filter(lines)
-            load_agent().trace_start(flags)
+            agent = load_agent()
+            _is_ours = not agent.is_tracing()
+            if _is_ours:
+                apply_filter(lines)
+                agent.trace_start(flags)
         _depth += 1
 
 
@@ -159,5 +164,5 @@ def end_calls() -> None:
         if _depth == 0:
             return  # the capture was closed in between
         _depth -= 1
-        if _depth == 0:
+        if _depth == 0 and _is_ours:
             load_agent().trace_stop()

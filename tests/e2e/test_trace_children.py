@@ -37,7 +37,7 @@ SUBPROCESS = """
 import os, subprocess, sys
 import work
 before = dict(os.environ)
-command = "import os, sys, work; work.work(300); print('FATHOM_TRACE' in os.environ, os.environ.get('PYTHONPATH'), sys.path[0] == '')"
+command = "import os, sys, work; work.work(300); print('FATHOM_STARTUP_JOIN' in os.environ, os.environ.get('PYTHONPATH'), sys.path[0] == '')"
 out = subprocess.run([sys.executable, "-c", command], stdout=subprocess.PIPE, check=True).stdout.decode().split()
 assert out == ["False", str(os.environ.get("PYTHONPATH")), "True"], out
 subprocess.run([sys.executable, "-c", "import work; work.work(700)"], check=True)
@@ -97,5 +97,5 @@ def test_children_after_the_trace_are_left_alone(python: Python, tmp_path: Path)
         "atexit.register(late)\n",
     )
     run = trace(python, tmp_path / "t.fathom", [], [program], cwd=tmp_path)
-    assert "PATH=" in run.stdout and "FATHOM_TRACE" not in run.stdout
+    assert "PATH=" in run.stdout and "FATHOM_STARTUP_JOIN" not in run.stdout
     assert "_startup" not in run.stdout, (os.environ.get("PYTHONPATH"), sys.path)
