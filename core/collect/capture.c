@@ -218,7 +218,11 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
 	if (c->options->beside_pid && c->is_left)
 		fm_writer_meta(c->writer, "goes_on", FM_STR_LIT("yes"));
-	if (c->options->beside_pid)
+	if (c->options->beside_pid && c->options->children_join)
+		coverage(c,
+			 "programs that this one started and that are not Python, or got an environment of their own",
+			 "a trace is joined by Pythons that inherit the environment; 'fathom run' follows everything");
+	else if (c->options->beside_pid)
 		coverage(c, "programs that this one started meanwhile",
 			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
 	if (totals->trace.n_events) {
