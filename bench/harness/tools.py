@@ -93,7 +93,7 @@ def fathom_samples(job, rate_hz, run):
     report = fathom_report(job)
     if "error" in report:
         return {"note": report["error"]}
-    got, dropped = report.get("samples", 0), report.get("dropped", 0)
+    got, dropped = report.get("samples", 0) - report.get("wait_samples", 0), report.get("dropped", 0)
     return {
         "got": got,
         "asked": rate_hz * run["process_cpu_s"],
@@ -162,6 +162,11 @@ def fathom_argv(*options):
         return run + list(options) + [job.script] + job.args
 
     return argv
+
+
+def fathom_default_argv(job):
+    """As it comes: time, memory and waiting."""
+    return fathom_argv(*(["--memory"] if job.fathom_via == "record" else []))(job)
 
 
 def empty_argv(engine, rate_hz):
@@ -239,6 +244,15 @@ def all_tools():
             about="empty handler, 1 kHz, perf_event sigtrap",
         ),
         fathom_tool("fathom", 1000, about="Python and native stacks, 1 kHz of CPU time"),
+        Tool(
+            "fathom_default",
+            fathom_default_argv,
+            "fathom",
+            fathom_samples,
+            rate_hz=1000,
+            clock="cpu",
+            about="as `fathom run` comes: time, memory and waiting",
+        ),
         fathom_tool("fathom_no_native", 1000, "--no-native", about="Python stacks only, 1 kHz"),
         fathom_tool("fathom_10k", 10000, about="Python and native stacks, 10 kHz"),
         fathom_tool("fathom_ticker", 1000, "--engine", "ticker", about="as fathom, engine forced"),

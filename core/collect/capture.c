@@ -25,6 +25,7 @@
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
+#include "collect/waiting.h"
 #include "format/writer.h"
 
 // The rings are read this often; a killed target loses nothing, but a killed collector loses what it had not read.
@@ -32,11 +33,13 @@
 // A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
 #define FLUSH_NS 100000000u
 // A traced program may write 20 million events a second.
-#define BESIDE_DRAIN_NS 2000000
+#define TRACE_DRAIN_NS 2000000
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
 #define STRAGGLERS_NS 200000000u
+// Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
+#define MANY_DISPLACED 0.03
 
 static volatile sig_atomic_t caught_signal;
 
@@ -235,6 +238,14 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
 			 "its own code; "
 			 "--engine ticker tells it apart");
+	if (totals->n_displaced > MANY_DISPLACED * (double)totals->n_samples) {
+		snprintf(what, sizeof(what), "the very place of %.0f%% of the samples",
+			 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+		coverage(c, what,
+			 "they stand for code that ran some microseconds before the system call at which they are "
+			 "shown; "
+			 "docs/sampling-math.md says why");
+	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
 			 ticks->n_blocked_threads == 1 ? "" : "s");
@@ -309,7 +320,7 @@ static void follow_beside(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS;
 	for (bool is_over = false; !is_over;) {
-		struct timespec nap = { .tv_nsec = BESIDE_DRAIN_NS };
+		struct timespec nap = { .tv_nsec = TRACE_DRAIN_NS };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		c->is_left = atomic_load(&c->shared.header->is_over) != 0;
@@ -330,7 +341,7 @@ static void follow(struct capture *c)
 	if (c->options->duration_s > 0)
 		stop_ns = c->start_ns + (uint64_t)(c->options->duration_s * 1e9);
 	for (;;) {
-		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		struct timespec nap = { .tv_nsec = c->options->has_calls ? TRACE_DRAIN_NS : DRAIN_NS };
 		nanosleep(&nap, NULL);
 		if (caught_signal) {
 			kill(c->launch.pid, caught_signal);
@@ -417,8 +428,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
+	if (options->on_open)
+		options->on_open(options->output_path, options->on_open_arg);
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	if (options->beside_pid)
+		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);

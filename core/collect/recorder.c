@@ -191,6 +191,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
+	r->totals.n_displaced += atomic_load(&slot->n_displaced);
 	r->totals.n_alloc_samples += atomic_load(&slot->n_alloc_samples);
 	r->totals.n_alloc_dropped += atomic_load(&slot->n_alloc_dropped);
 	r->totals.n_free_dropped += atomic_load(&slot->n_free_dropped);
@@ -216,6 +217,8 @@ static void read_rings(struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 			continue;
+		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
+			continue; // not what an agent writes
 		if (!r->slots[i].is_used)
 			open_slot(r, i);
 		fm_take_trace_note(r->trace, i);

@@ -81,14 +81,13 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine;            // enum fm_engine asked for
-	uint32_t flags;             // enum fm_wire_flags
-	uint32_t memory;            // enum fm_wire_memory
-	uint64_t alloc_mean_bytes;  // one allocated byte in so many is sampled
-	uint32_t trace_clock;       // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
-	_Atomic uint32_t is_over;   // collector: no more samples wanted; a process that joined late: no more from here
-	_Atomic uint32_t slot_hint; // any process: where to look for a free slot first
-	_Atomic uint32_t process_hint;        // the same for processes
+	uint32_t engine;           // enum fm_engine asked for
+	uint32_t flags;            // enum fm_wire_flags
+	uint32_t memory;           // enum fm_wire_memory
+	uint64_t alloc_mean_bytes; // one allocated byte in so many is sampled
+	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
+	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
 	_Atomic uint64_t n_no_process;        // processes that found the table full
@@ -211,6 +210,7 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_dropped;   // ring full
 	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
+	_Atomic uint64_t n_displaced; // samples of code just before a system call, met at the call's end
 	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
 	_Atomic uint64_t n_alloc_samples;
 	_Atomic uint64_t n_alloc_dropped; // ring or live table full: these blocks are not counted at all

@@ -5,10 +5,11 @@ capture runs (`python -m fathom`, `fathom run`, a Profiler); without one they do
 """
 
 import functools
+import marshal
 import os
 import subprocess
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar
 
 from fathom import _session, program_path
 from fathom._agent_module import load_agent
@@ -159,6 +160,16 @@ class Profiler:
                 "there is no capture of our own to write; under another profiler its own file has the calls"
             )
         subprocess.run([program_path(), "export", "-f", "pstats", "-o", os.fspath(path), profile], check=True)
+
+    def create_stats(self) -> None:
+        """For pstats.Stats(profiler), which cProfile's users write: ends the capture and keeps what it counted in `stats`."""
+        import tempfile  # slow to import, and zones need it not
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "calls.prof")
+            self.dump_stats(path)
+            with open(path, "rb") as file:
+                self.stats: Dict[Any, Any] = marshal.load(file)
 
 
 _default_flags = 0

@@ -187,6 +187,67 @@ def test_waiting_has_a_list_of_its_own(run, fathom):
     assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[4-8]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
 
 
+def test_waiting_of_libraries_is_told_from_ones_own(run):
+    """A timer of the standard library waits all the time; the user's code never does."""
+    r = run(
+        """
+        import threading, time
+        timer = threading.Timer(1000, print)
+        timer.daemon = True
+        timer.start()
+        end = time.process_time() + 0.5
+        while time.process_time() < end: pass
+        """
+    )
+    (row,) = re.findall(r"^  . waiting +([0-9.]+) s(.*)$", r.text, re.M)
+    assert float(row[0]) >= 0.45 and row[1] == ", none of it in your code", r.text
+    assert "Functions by Waiting" not in r.text
+
+
+def test_time_without_a_cpu_is_told(run):
+    """Two busy processes on one CPU: the rest of the clock is neither work nor waiting."""
+    r = run(
+        """
+        import os, signal, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        rival = os.fork()
+        while rival == 0: pass
+        end = time.process_time() + 0.6
+        while time.process_time() < end: pass
+        os.kill(rival, signal.SIGKILL)
+        os.waitpid(rival, 0)
+        """,
+        "--no-children",
+    )
+    wall, cpu, no_cpu = (
+        float(re.search(pattern, r.text, re.M)[1])
+        for pattern in (
+            r"^Finished in ([0-9.]+)",
+            r"CPU time sampled +([0-9.]+) s",
+            r"no CPU was free +([0-9.]+) s of the main",
+        )
+    )
+    assert no_cpu >= 0.2 and cpu + no_cpu == pytest.approx(wall, abs=0.1), r.text
+
+
+def test_libraries_alone_are_listed_without_the_way_into_them(run, fathom, some_python):
+    """No code is the user's: the list of functions is not that of runpy's and argparse's wrappers."""
+    folder = run("pass", "-q").folder
+    (folder / "big.json").write_text(json.dumps([{"number": i, "text": "x" * 20} for i in range(150_000)]))
+    done = subprocess.run(
+        [fathom, "run", "--python", some_python.path, "-m", "json.tool", "big.json", "out.json"],
+        cwd=folder, stdout=subprocess.PIPE, text=True, timeout=120, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    block = done.stdout[done.stdout.index("Functions by Total Runtime: (all code") :].split("\n\n")[0]
+    assert "_run_code" not in block and "_iterencode" in block, block
+    assert block.endswith("(without functions that do little but call the next one; --detailed has them)"), block
+    (profile,) = folder.glob(".fathom/json.tool/*/profile.fathom")
+    told = subprocess.run(
+        [fathom, "report", "--detailed", profile], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert "_run_code" in told[told.index("Functions by Total Runtime") :].split("\n\n")[0]
+
+
 def test_quiet_prints_nothing_of_its_own(run):
     r = run("print('hello')", "--quiet")
     assert (r.text, r.errors) == ("hello\n", "")
@@ -239,6 +300,20 @@ def test_repeat_gives_means_and_intervals(run, fathom):
     ]
     known = [sum(f["total_s"] for f in x["functions"] if f["name"] == "three_quarters") for x in runs]
     assert mean == pytest.approx(sum(known) / 3, abs=0.0006)
+    # Lines are told by their place and text, and what is in no run is in no mean.
+    lines = r.text[r.text.index("CPU time of lines") :]
+    rows = re.findall(r"^ +([0-9.]+) +([0-9.]+) +±([0-9.]+) s   app\.py:(\d+)  (\S.*)$", lines, re.M)
+    told = {int(line): (float(mean), float(pm), text) for mean, _, pm, line, text in rows}
+    for number, text in ((6, "while time.process_time() < end:"), (7, "pass")):
+        known = [
+            sum(x["total_s"] for x in run["lines"] if x["line"] == number and "app.py" in x["file"]) for run in runs
+        ]
+        if number in told or sum(known) > 0.005:
+            mean, pm, shown = told[number]
+            assert mean == pytest.approx(sum(known) / 3, abs=0.0006) and shown == text
+            # Never surer than three runs of so many samples of a millisecond: one standard error is sqrt(seconds / 1000).
+            assert pm > 0.5 * 1.96 * (mean * 3 / 1000) ** 0.5 / 3 * (1 - mean / 0.2)
+    assert 6 in told
 
 
 def test_repeat_stops_when_a_run_fails(run):
@@ -322,6 +397,45 @@ def test_diff_check_and_history(run, fathom):
     assert nobody.stderr.count("\n") == 1
     one = tool("diff", str(base / "profile_1.fathom"), str(new / "profile_1.fathom")).stdout
     assert "one run on each side" in " ".join(one.split())
+
+
+BIGGER = """
+    def hold(n):
+        kept = []
+        for _ in range(n):
+            kept.append(bytearray(1_000_000))
+        return kept
+    def steady():
+        return bytearray(30_000_000)
+    a, b = hold(20), steady()
+    sum(range(3_000_000))
+"""
+
+
+def test_diff_tells_what_got_bigger(run, fathom):
+    """40 MB more in one line of two, and not a byte in the other."""
+    first = run(BIGGER, "-q").results
+    time.sleep(1.1)
+    r = run(BIGGER.replace("hold(20)", "hold(60)"), "-q")
+    told = subprocess.run(
+        [fathom, "diff", "--json", first, r.results], stdout=subprocess.PIPE, check=True, text=True, timeout=60
+    )
+    diff = json.loads(told.stdout)
+    for rows, key in ((diff["memory_functions"], "name"), (diff["memory_lines"], "function")):
+        changes = {row[key]: row["peak_bytes"] for row in rows}
+        assert changes["hold"]["change"] == pytest.approx(40e6, rel=0.02) and changes["hold"]["significant"], changes
+        assert abs(changes["steady"]["change"]) < 1e6 and not changes["steady"]["significant"], changes
+        assert rows[0][key] == "hold"
+    text = subprocess.run(
+        [fathom, "diff", "app.py"], stdout=subprocess.PIPE, check=True, text=True, cwd=r.folder
+    ).stdout
+    block = text[text.index("Lines whose memory changed most") :]
+    assert re.search(r"^ +20\.0\d\d +60\.\d{3} +\+[34]\d\.\d{3} .* \* app\.py:\d+  kept\.append", block, re.M), text
+    # Without memory on one side there is nothing to compare.
+    time.sleep(1.1)
+    run(BIGGER, "-q", "--cpu")
+    told = subprocess.run([fathom, "diff", "--json", first, r.results], stdout=subprocess.PIPE, check=True, text=True)
+    assert json.loads(told.stdout)["memory_functions"] == []
 
 
 # ---- finding the target, and defaults ----

@@ -2,8 +2,8 @@
 import { useMemo } from "preact/hooks";
 import { FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
 import { amount, bytes, count, seconds, share } from "../data/format";
-import { functionSums, type FunctionSums } from "../data/functions";
-import { selfWeights } from "../data/weights";
+import { chargedByFunction, functionSums, type FunctionSums } from "../data/functions";
+import { heapWeights, selfWeights } from "../data/weights";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, Meter } from "../ui/bars";
@@ -48,6 +48,11 @@ export function useFunctionRows(app: App): FunctionTable {
 		const at = new Int32Array(capture.functions.n).fill(-1);
 		const which = t.column("function");
 		for (let i = 0; i < t.n; i++) if (which && which[i] < at.length) at[which[i]] = i;
+		// Under a filter memory is counted as time is; what a table of the whole run says is then not it.
+		const isLimited = capture.heap !== null && (steps.length > 0 || capture.isPart);
+		const [alloc, peak] = (["alloc", "peak"] as const).map((column) =>
+			isLimited ? chargedByFunction(capture, heapWeights(capture, column, steps)) : null,
+		);
 		const rows: FunctionRow[] = [];
 		for (let fn = 0; fn < capture.functions.n; fn++) {
 			const r = at[fn];
@@ -65,8 +70,8 @@ export function useFunctionRows(app: App): FunctionTable {
 					isExact && r >= 0
 						? ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"].map((c) => t.get(c, r))
 						: null,
-				alloc: r >= 0 ? t.get("alloc_bytes", r) : 0,
-				peak: r >= 0 ? t.get("peak_bytes", r) : 0,
+				alloc: alloc ? alloc[fn] : r >= 0 ? t.get("alloc_bytes", r) : 0,
+				peak: peak ? peak[fn] : r >= 0 ? t.get("peak_bytes", r) : 0,
 				calls,
 				mean: r >= 0 ? t.get("mean_s", r) : 0,
 				min: r >= 0 ? t.get("min_s", r) : 0,
@@ -83,7 +88,16 @@ export function useFunctionRows(app: App): FunctionTable {
 	}, [capture, metric.id, JSON.stringify(steps)]);
 }
 
-export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: number }) {
+// isBeside: the chosen function stands to the right and takes part of the room.
+export function FunctionList({
+	isNarrow,
+	isBeside,
+	limit,
+}: {
+	isNarrow?: boolean;
+	isBeside?: boolean;
+	limit?: number;
+}) {
 	const app = useApp();
 	const { capture, state, set, metric } = app;
 	const table = useFunctionRows(app);
@@ -149,15 +163,16 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 				hint: "95 in 100 runs lie within this much of the self time",
 				isNumber: true,
 				value: (r) => r.plusMinus,
-				cell: (r) => seconds(r.plusMinus),
+				cell: (r) => (r.plusMinus > 0 ? seconds(r.plusMinus) : ""),
 			});
-			columns.push({
-				id: "kind",
-				title: "Kind of time",
-				hint: "Python, native, system, waiting",
-				value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
-				cell: (r) => r.classes && <ClassBar values={r.classes} />,
-			});
+			if (!isBeside)
+				columns.push({
+					id: "kind",
+					title: "Kind of time",
+					hint: "Python, native, system, waiting",
+					value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
+					cell: (r) => r.classes?.some((v) => v > 0) && <ClassBar values={r.classes} />,
+				});
 		}
 		if (table.hasCalls)
 			columns.push(
@@ -201,7 +216,7 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 				},
 				{ id: "peak", title: "Peak", isNumber: true, value: (r) => r.peak, cell: (r) => (r.peak ? bytes(r.peak) : "") },
 			);
-		columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });
+		if (!isBeside) columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });
 	}
 	return (
 		<Table
