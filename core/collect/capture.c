@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "collect/agent_path.h"
+#include "collect/copies_unseen.h"
 #include "collect/kernel_stacks.h"
 #include "collect/launch.h"
 #include "collect/punctual.h"
@@ -151,6 +152,7 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 			 header->own_allocator);
 		coverage(c, what, "it brings an allocator of its own; what that maps is seen as a whole");
 	}
+	fm_copies_unseen_tell(c->writer);
 	if (totals->n_alloc_dropped) {
 		snprintf(what, sizeof(what), "%llu sampled allocations", (unsigned long long)totals->n_alloc_dropped);
 		coverage(c, what,
