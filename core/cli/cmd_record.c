@@ -14,6 +14,7 @@
 #include "cli/defaults.h"
 #include "cli/options.h"
 #include "cli/pid.h"
+#include "cli/traced.h"
 #include "collect/attach.h"
 #include "render/render.h"
 
@@ -45,7 +46,7 @@ int fm_cmd_record(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
-	bool native = false, nonblocking = false;
+	bool native = false, nonblocking = false, is_traced = false;
 	flags.rate_hz = 0; // the default depends on how the program is watched
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
@@ -84,6 +85,8 @@ int fm_cmd_record(int argc, char **argv)
 		  "memory, too: sampled, or =exact, every allocation (default: time only)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
+		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
+		  "every Python call with its times as well; costs time by the call" },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
 	};
@@ -98,6 +101,7 @@ int fm_cmd_record(int argc, char **argv)
 			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
 			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n"
 			    "  fathom record --memory -o app.fathom -- python app.py\n"
+			    "  fathom record --trace -f perfetto -o app.pftrace -- python app.py\n"
 			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,
@@ -126,6 +130,10 @@ int fm_cmd_record(int argc, char **argv)
 	if (pid && (ops.n || !fm_pid_parse(pid, &attach_pid))) {
 		fm_say(ops.n ? "either --pid or a program to run, not both" : "--pid wants a process id, not '%s'",
 		       pid);
+		return FM_EXIT_USAGE;
+	}
+	if (pid && is_traced) {
+		fm_say("--trace is for a program that is started here; in one that runs, fathom.Profiler can trace");
 		return FM_EXIT_USAGE;
 	}
 	if (!pid && ops.n == 0) {
@@ -167,8 +175,11 @@ int fm_cmd_record(int argc, char **argv)
 		}
 		capture.output_path = profile;
 	}
-	enum fm_err err;
-	if (pid) {
+	struct fm_traced traced = { 0 };
+	enum fm_err err = is_traced ? fm_traced_begin(&traced, &capture, &diag) : FM_OK;
+	if (err) {
+		exit_code = FM_EXIT_FAILED;
+	} else if (pid) {
 		struct fm_attach_options attach = {
 			.pid = attach_pid,
 			.output_path = capture.output_path,
@@ -195,5 +206,6 @@ int fm_cmd_record(int argc, char **argv)
 	}
 	if (foreign)
 		unlink(profile);
+	fm_traced_end(&traced);
 	return exit_code;
 }
