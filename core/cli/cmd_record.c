@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
+#include "cli/listen.h"
 #include "cli/options.h"
 #include "cli/pid.h"
 #include "cli/traced.h"
@@ -87,6 +88,10 @@ int fm_cmd_record(int argc, char **argv)
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
 		  "every Python call with its times as well; costs time by the call" },
+		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
+		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
+		  "what other machines must know to watch (default: a random one, printed)" },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
 	};
@@ -102,6 +107,8 @@ int fm_cmd_record(int argc, char **argv)
 			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n"
 			    "  fathom record --memory -o app.fathom -- python app.py\n"
 			    "  fathom record --trace -f perfetto -o app.pftrace -- python app.py\n"
+			    "  fathom record --listen 8086 -o app.fathom -- python app.py    # then, elsewhere: fathom "
+			    "live\n"
 			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,
@@ -160,7 +167,8 @@ int fm_cmd_record(int argc, char **argv)
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
 	output = output ? output : default_output;
 	struct fm_capture_options capture = { .argv = ops.v, .output_path = output };
-	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+	struct fm_listener listener;
+	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
@@ -176,6 +184,7 @@ int fm_cmd_record(int argc, char **argv)
 		capture.output_path = profile;
 	}
 	struct fm_traced traced = { 0 };
+	fm_listener_open(&listener, &flags, &capture);
 	enum fm_err err = is_traced ? fm_traced_begin(&traced, &capture, &diag) : FM_OK;
 	if (err) {
 		exit_code = FM_EXIT_FAILED;
@@ -189,6 +198,8 @@ int fm_cmd_record(int argc, char **argv)
 			.duration_s = capture.duration_s,
 			.cpu_percent = flags.max_overhead_pct > 0 ? (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0) : 100,
 			.at_end = capture.at_end,
+			.on_open = capture.on_open,
+			.on_open_arg = capture.on_open_arg,
 		};
 		struct fm_attach_result result;
 		err = fm_attach_run(&attach, &result, &diag);

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
+#include "cli/listen.h"
 #include "cli/logs.h"
 #include "cli/name_frames.h"
 #include "cli/options.h"
@@ -96,6 +97,10 @@ int fm_cmd_run(int argc, char **argv)
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
+		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
+		  "what other machines must know to watch (default: a random one, printed)" },
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -116,6 +121,7 @@ int fm_cmd_run(int argc, char **argv)
 			    "  fathom run --cpu script.py\n"
 			    "  fathom run --precision 3 script.py\n"
 			    "  fathom run --trace script.py\n"
+			    "  fathom run --listen 8086 server.py    # then, elsewhere: fathom live\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
 		.last_option = 'm',
@@ -144,10 +150,15 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
 		return FM_EXIT_USAGE;
 	}
+	if (flags.listen && n_runs > 1) {
+		fm_say("--listen is for watching one run; leave --repeat out");
+		return FM_EXIT_USAGE;
+	}
 	struct fm_capture_options capture = { 0 };
+	struct fm_listener listener;
 	struct fm_target target;
 	struct fm_startup startup = { 0 };
-	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
@@ -167,6 +178,7 @@ int fm_cmd_run(int argc, char **argv)
 		fm_results_folder_copy(dir, target.script);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;
+	fm_listener_open(&listener, &flags, &capture);
 	struct fm_startup_options wishes = {
 		.results_dir = dir,
 		.log_level = log_level,

@@ -22,6 +22,7 @@ struct fm_served {
 	struct fm_analysis *a, *base;
 	uint64_t version;
 	bool is_live;
+	bool is_growing;             // whatever the file's age says
 	struct fm_timeline timeline; // of a file just read, until the bundle takes it
 	bool has_timeline;
 	struct fm_zones zones;  // of a trace; asked for part by part
@@ -81,7 +82,7 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	fm_analysis_close(c->a);
 	c->a = fresh;
 	c->version = version;
-	c->is_live = fresh->profile->is_truncated && time(NULL) - changed < LIVE_SECONDS;
+	c->is_live = fresh->profile->is_truncated && (c->is_growing || time(NULL) - changed < LIVE_SECONDS);
 	free(c->whole.data);
 	c->whole = (struct fm_answer){ 0 };
 	return FM_OK;
@@ -111,6 +112,13 @@ enum fm_err fm_served_open(const char *path, const char *base_path, const struct
 	pthread_mutex_init(&c->lock, NULL);
 	*ret = c;
 	return FM_OK;
+}
+
+void fm_served_set_growing(struct fm_served *c, bool is_growing)
+{
+	pthread_mutex_lock(&c->lock);
+	c->is_growing = is_growing;
+	pthread_mutex_unlock(&c->lock);
 }
 
 void fm_served_close(struct fm_served *c)

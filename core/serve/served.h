@@ -19,6 +19,8 @@ struct fm_served;
 FM_MUST_CHECK enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
 					 struct fm_served **ret, struct fm_diag *diag);
 void fm_served_close(struct fm_served *c); // NULL is fine
+// The file is being written by somebody whom the caller knows. (Otherwise that is told by its last change.)
+void fm_served_set_growing(struct fm_served *c, bool is_growing);
 
 // What a question limits its answer to, as the page says it: seconds since the start, thread numbers.
 struct fm_question {

@@ -100,10 +100,19 @@ class Profiler:
         profiler.disable()
 
     It is a context manager and a decorator as well. Profilers nest: calls are traced while any of them is enabled.
+    memory=True (or "exact") watches allocations as well, in a capture that it starts itself.
     """
 
-    def __init__(self, output: str = "trace.fathom", *, c_calls: bool = False, lines: bool = False) -> None:
+    def __init__(
+        self,
+        output: str = "trace.fathom",
+        *,
+        c_calls: bool = False,
+        lines: bool = False,
+        memory: "bool | str" = False,
+    ) -> None:
         self.output = output
+        self._options = ["--memory" if memory is True else "--memory=%s" % memory] if memory else []
         self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines else 0)
         self._n_enabled = 0
 
@@ -120,7 +129,7 @@ class Profiler:
         self._leave()
 
     def _enter(self) -> None:
-        _session.open_session(self.output)
+        _session.open_session(self.output, self._options)
         _session.begin_calls(self._flags | _default_flags)
         self._n_enabled += 1
 

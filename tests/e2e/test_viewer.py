@@ -220,6 +220,17 @@ def test_a_page_of_a_growing_capture_grows(root, node, page, fathom, capture, tm
         recording.wait(timeout=20)
 
 
+def test_the_live_view_of_a_program_that_listens(root, node, page, capture, tmp_path):
+    from test_live import Watched
+
+    watched = Watched(tmp_path, 120)
+    assert watched.port, watched.stderr.read_text()
+    try:
+        check(root, node, "watch", f"http://127.0.0.1:{watched.port}/#token={watched.token}&view=live")
+    finally:
+        watched.end()
+
+
 class Served:
     """The address that `fathom view` prints, while it runs."""
 

@@ -7,6 +7,7 @@
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
 //   node check_viewer.mjs trace PAGE                             a trace of tests/tools/gen_trace.c, larger than the page holds
+//   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -450,6 +451,47 @@ async function checkLive(page) {
 	check(await samples() > before, `after 20 s there are still ${before} samples`);
 }
 
+// A program that listens, with functions heavy and light, a zone step and a counter steps: the picture moves, stands still when held, and goes on.
+async function checkWatch(page) {
+	await page.goto(url);
+	await page.waitForSelector(".live-view", { timeout: 30000 });
+	const text = (selector) => page.locator(selector).innerText();
+	const elapsed = async () => number((await text(".live-view [role=status]")).replace("running for", ""));
+	const cells = (label) => page.locator(`table[aria-label="${label}"] tbody tr`).allInnerTexts();
+	check(await until(page, () => (document.querySelector('table[aria-label="Hot functions now"]')?.innerText ?? "").includes("heavy")), "the hot list has no heavy");
+	check(await until(page, () => (document.querySelector('table[aria-label="Zones now"]')?.innerText ?? "").includes("step")), "there is no zone step");
+	check((await cells("Counters now")).some((r) => r.includes("steps")), "there is no counter steps");
+	check((await cells("Threads now")).some((r) => r.startsWith("main")), "there is no main thread");
+	check(await inked(page, ".live-picture canvas") > 500, "nothing is drawn");
+	const before = await elapsed();
+	await page.waitForTimeout(1500);
+	check(await elapsed() > before, "time stands still");
+	await page.keyboard.press("Space");
+	check(await page.getByRole("button", { name: "Follow" }).count() === 1, "Space does not hold it");
+	const held = await elapsed();
+	const hot = (await cells("Hot functions now")).join();
+	await page.waitForTimeout(1500);
+	check(await elapsed() === held && (await cells("Hot functions now")).join() === hot, "what is held moves");
+	await shot(page, "live-held");
+	await page.getByRole("button", { name: "Follow" }).click();
+	check(await elapsed() > held, "it does not follow again");
+	// Dragging the picture holds it, too.
+	const box = await page.locator(".live-picture canvas").boundingBox();
+	await page.mouse.move(box.x + 600, box.y + 30);
+	await page.mouse.down();
+	await page.mouse.move(box.x + 700, box.y + 30, { steps: 4 });
+	await page.mouse.up();
+	check(await page.getByRole("button", { name: "Follow" }).count() === 1, "dragging does not hold it");
+	await page.getByRole("button", { name: "Follow" }).click();
+	await shot(page, "live");
+	// The other views of the same page are there, and Back returns.
+	await page.getByRole("link", { name: "Flame graph" }).click();
+	await page.waitForSelector(".view.flame");
+	await page.goBack();
+	await page.waitForSelector(".live-view");
+	check(!page.url().includes("token"), "the token stays in the address");
+}
+
 const modes = {
 	memory: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
@@ -469,9 +511,10 @@ const modes = {
 	hostile: checkHostile,
 	scale: checkScale,
 	live: checkLive,
+	watch: checkWatch,
 };
 if (!modes[mode] || !target || (["views", "memory"].includes(mode) && !facts)) {
-	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | trace PAGE | live ADDRESS  [--shots DIR]");
+	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | trace PAGE | live ADDRESS | watch ADDRESS  [--shots DIR]");
 	process.exit(2);
 }
 await withPage(async (page, problems) => {

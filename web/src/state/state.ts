@@ -1,7 +1,7 @@
 // All that a link to a view says. One flat record, written into the address after `#`; what is at its default is left out.
 import { readSteps, writeSteps, type Step } from "../data/filter";
 
-export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff"] as const;
+export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff", "live"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES = ["left", "time", "sandwich"] as const;
 export type Mode = (typeof MODES)[number];
