@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import pytest
 from capture import BUILD, ROOT, Python
@@ -153,7 +153,13 @@ def test_the_format_is_what_perfettos_own_description_says(tmp_path: Path) -> No
     kinds = Counter(p.track_event.type for p in parsed.packet if p.HasField("track_event"))
     assert kinds[schema.TrackEvent.TYPE_SLICE_BEGIN] == kinds[schema.TrackEvent.TYPE_SLICE_END] == len(ours.slices)
     assert kinds[schema.TrackEvent.TYPE_INSTANT] == 4 and kinds[schema.TrackEvent.TYPE_COUNTER] == len(ours.counts)
-    assert not any(len(UnknownFieldSet(part)) for packet in parsed.packet for part in (packet, packet.track_event))
+
+    def count_unknown(message: Any) -> int:
+        inside = [value for field, value in message.ListFields() if field.message_type]
+        parts = [part for value in inside for part in ([value] if hasattr(value, "ListFields") else value)]
+        return len(UnknownFieldSet(message)) + sum(count_unknown(part) for part in parts)
+
+    assert count_unknown(parsed) == 0
     names = {n.name for p in parsed.packet for n in p.interned_data.event_names}
     assert {"load", "parse", "whole", "done", "region"} <= names
     places = {(l.file_name, l.function_name) for p in parsed.packet for l in p.interned_data.source_locations}  # noqa: E741
