@@ -68,7 +68,10 @@ class Watched:
         self.stderr = self.profile.with_suffix(".err")
         interpreter = python.path if python else sys.executable
         head = [str(FATHOM), "record", "-o", str(self.profile), "--listen", listen, *options, "--", interpreter]
-        if how == "trace":
+        if how == "run":
+            head = [str(FATHOM), "run", "--quiet", "--cpu", "--output-dir", str(folder / "results"), "--listen", listen]
+            head += [*options, "--python", interpreter]
+        elif how == "trace":
             head = [interpreter, "-m", "fathom", "-q", "-o", str(self.profile), "--listen", listen, *options]
         with self.stderr.open("w") as err:
             self.process = subprocess.Popen([*head, str(script), str(seconds)], stderr=err, env=environment())
@@ -259,8 +262,9 @@ def test_viewers_that_never_read_change_nothing(watched):
         s.close()
 
 
-def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(tmp_path):
-    w = Watched(tmp_path, 300)
+@pytest.mark.parametrize("how", ["record", "run"])
+def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(tmp_path, how):
+    w = Watched(tmp_path, 300, how=how)
     mute = socket.create_connection(("127.0.0.1", w.port))
     mute.sendall(f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{w.port}\r\n\r\n".encode())
     viewer = subprocess.Popen([str(FATHOM), "live", "--json", str(w.port)], stdout=subprocess.PIPE, text=True)
@@ -276,8 +280,9 @@ def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(t
     assert [line["state"] for line in lines[:-1]] == ["running"] * (len(lines) - 1)
     assert lines[-1]["state"] == "ended" and lines[-1]["exit"] == {"code": 3, "signal": None}
     # What was told last is what the file has.
+    profile = w.profile if how == "record" else next((tmp_path / "results").rglob("profile.fathom"))
     report = json.loads(
-        subprocess.run([FATHOM, "report", "--json", w.profile], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run([FATHOM, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
     )
     assert report["samples"] == lines[-1]["samples"]
     mute.close()
