@@ -18,11 +18,12 @@
 #include "serve/daemon.h"
 
 // A server that just ended may hold its port for a moment, for those who watched its program's end.
-#define PATIENCE_NS 1000000000u
+#define PATIENCE_NS 1500000000u
 #define TRY_NS 50000000l
 #define LOOK_MS 100
-// Those who were told of the end come back for the last figures within this.
+// Those who were told of the end come back for the last figures within this. Who did not read it by then, will not.
 #define LINGER_NS 700000000u
+#define STREAMS_NS 1000000000u
 // However busy a page is: nothing keeps the port longer.
 #define LONGEST_LINGER_NS 30000000000u
 // The program that is watched comes first.
@@ -132,8 +133,10 @@ static void wait_for_end(struct fm_session *s, int collector)
 	for (;;) {
 		uint64_t now_ns = fm_now_ns();
 		uint64_t quiet_since_ns = FM_MAX(atomic_load(&s->asked_ns), since_ns);
-		bool is_quiet = !atomic_load(&s->n_asking) && now_ns - FM_MIN(quiet_since_ns, now_ns) > LINGER_NS;
-		if (is_quiet || now_ns - since_ns > LONGEST_LINGER_NS)
+		uint32_t n_streams = atomic_load(&s->n_live), n_asking = atomic_load(&s->n_asking);
+		bool is_quiet = n_asking <= n_streams && now_ns - FM_MIN(quiet_since_ns, now_ns) > LINGER_NS;
+		bool is_told = !n_streams || now_ns - since_ns > STREAMS_NS;
+		if ((is_quiet && is_told) || now_ns - since_ns > LONGEST_LINGER_NS)
 			return;
 		nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
 	}

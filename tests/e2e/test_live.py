@@ -270,10 +270,12 @@ def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(t
     viewer = subprocess.Popen([str(FATHOM), "live", "--json", str(w.port)], stdout=subprocess.PIPE, text=True)
     assert viewer.stdout
     lines: List[Dict[str, Any]] = []
+    is_told = False
     for text in viewer.stdout:
         lines += [json.loads(text)] if '"starting"' not in text else []
-        if len(lines) == 3:
-            w.process.send_signal(signal.SIGTERM)  # which the program takes for its end
+        if len(lines) > 2 and lines[-1]["marks"] and not is_told:
+            w.process.send_signal(signal.SIGTERM)  # which the program, once it has begun, takes for its end
+            is_told = True
     viewer.stdout.close()
     assert viewer.wait(timeout=30) == 0 and w.process.wait(timeout=30) == 3
     assert len(lines) > 3 and all(a["elapsed_s"] <= b["elapsed_s"] for a, b in zip(lines, lines[1:]))
@@ -285,6 +287,14 @@ def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(t
         subprocess.run([FATHOM, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
     )
     assert report["samples"] == lines[-1]["samples"]
+    # One who does not read keeps neither the server nor the port: the next run can have it.
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", w.port)):
+                break
+        time.sleep(0.1)
+    assert time.monotonic() < until
     mute.close()
 
 
