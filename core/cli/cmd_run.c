@@ -20,6 +20,7 @@
 #include "cli/results_folder.h"
 #include "cli/startup.h"
 #include "cli/target.h"
+#include "cli/traced.h"
 #include "render/label.h"
 
 #define MAX_RUNS 1000
@@ -35,7 +36,8 @@ static bool is_python(const char *program)
 struct leftovers {
 	const char *dir;
 	bool is_notebook, did_run; // did_run: it was one, and could be read
-	const char *no_logs;       // why there may be none; NULL = not a Python program
+	bool is_traced;
+	const char *no_logs; // why there may be none; NULL = not a Python program
 };
 
 static void tell_leftovers(struct fm_writer *w, void *arg)
@@ -46,6 +48,9 @@ static void tell_leftovers(struct fm_writer *w, void *arg)
 		left->did_run = fm_cells_tell(w, left->dir);
 	if (left->no_logs)
 		fm_logs_tell(w, left->dir, left->no_logs);
+	if (left->is_traced)
+		fm_traced_tell(w, left->dir,
+			       left->no_logs ? left->no_logs : "no Python ran in it that could be told to");
 }
 
 int fm_cmd_run(int argc, char **argv)
@@ -54,7 +59,7 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
-	bool is_quiet = false, no_plots = false, is_open = false;
+	bool is_quiet = false, no_plots = false, is_open = false, is_traced = false;
 	uint64_t n_runs = 1;
 	flags.is_memory_wanted = true;
 	const struct fm_option options[] = {
@@ -78,6 +83,9 @@ int fm_cmd_run(int argc, char **argv)
 		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
 		  "what triggers samples (default: the cheaper one here)" },
+		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
+		  "every Python call with its times as well, as python -m fathom records them; costs time by the "
+		  "call" },
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
 		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
@@ -112,6 +120,7 @@ int fm_cmd_run(int argc, char **argv)
 			    "  fathom run --repeat 5 script.py\n"
 			    "  fathom run --cpu script.py\n"
 			    "  fathom run --precision 3 script.py\n"
+			    "  fathom run --trace script.py\n"
 			    "  fathom run --listen 8086 server.py    # then, elsewhere: fathom live\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
@@ -176,8 +185,9 @@ int fm_cmd_run(int argc, char **argv)
 		.no_plots = no_plots || target.is_notebook, // in a notebook a plot is a picture, not a window
 		.children = capture.children,
 		.is_notebook = target.is_notebook,
+		.trace = is_traced,
 	};
-	struct leftovers left = { .dir = dir, .is_notebook = target.is_notebook };
+	struct leftovers left = { .dir = dir, .is_notebook = target.is_notebook, .is_traced = is_traced };
 	struct fm_diag no_startup;
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
@@ -187,6 +197,7 @@ int fm_cmd_run(int argc, char **argv)
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;
+	capture.has_calls = is_traced;
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
 	struct fm_capture_result result;

@@ -81,14 +81,13 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine;            // enum fm_engine asked for
-	uint32_t flags;             // enum fm_wire_flags
-	uint32_t memory;            // enum fm_wire_memory
-	uint64_t alloc_mean_bytes;  // one allocated byte in so many is sampled
-	uint32_t trace_clock;       // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
-	_Atomic uint32_t is_over;   // collector: no more samples wanted; a process that joined late: no more from here
-	_Atomic uint32_t slot_hint; // any process: where to look for a free slot first
-	_Atomic uint32_t process_hint;        // the same for processes
+	uint32_t engine;           // enum fm_engine asked for
+	uint32_t flags;            // enum fm_wire_flags
+	uint32_t memory;           // enum fm_wire_memory
+	uint64_t alloc_mean_bytes; // one allocated byte in so many is sampled
+	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
+	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
 	_Atomic uint64_t n_no_process;        // processes that found the table full
