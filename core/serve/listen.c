@@ -21,6 +21,8 @@
 #define PATIENCE_NS 1500000000u
 #define TRY_NS 50000000l
 #define LOOK_MS 100
+// What the system may hold for one viewer that does not read: some ten messages. It would take megabytes.
+#define SEND_BYTES (128 << 10)
 // Those who were told of the end come back for the last figures within this. Who did not read it by then, will not.
 #define LINGER_NS 700000000u
 #define STREAMS_NS 1000000000u
@@ -68,10 +70,11 @@ void fm_listen_name(const struct fm_listen_place *place, char *ret, size_t cap)
 
 static int try_once(const struct addrinfo *at)
 {
-	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, room = SEND_BYTES;
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); // connections inherit it
 	if (!bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, SOMAXCONN))
 		return fd;
 	int why = errno;
