@@ -99,8 +99,9 @@ struct fm_wire_header {
 	// What some process's memory hooks do not see; written by any process.
 	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
 	_Atomic uint32_t n_no_exact;                         // processes that found all of wire/exact.h's places taken
-	_Atomic uint32_t own_allocator_state;                // enum fm_wire_state of the name below
-	char own_allocator[128]; // the first library found that brings an allocator of its own
+	_Atomic uint32_t memory_log; // exact mode: 1 = every event is told, too; 0 from the collector's limit on
+	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
+	char own_allocator[128];              // the first library found that brings an allocator of its own
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -238,6 +239,7 @@ enum fm_wire_type {
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
 	FM_WIRE_SITE = 7,        // exact mode: the stack of a site
+	FM_WIRE_BLOCK = 8,       // the same with a log: one block; its end is FM_WIRE_FREED
 	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
@@ -327,6 +329,16 @@ struct fm_wire_site_stack {
 	uint8_t domain; // enum fm_alloc_domain
 	uint8_t reserved[3];
 	uint64_t frames[]; // n_frames - n_shared, innermost first
+};
+
+// A block of a site, which may be told in another thread's ring, and later.
+struct fm_wire_block {
+	struct fm_wire_record rec;
+	uint64_t time_ns; // no two events of a process have the same
+	uint64_t id;      // one of its own in this process, never 0
+	uint64_t size;
+	uint32_t site;
+	uint32_t reserved;
 };
 
 struct fm_wire_exec_name {
