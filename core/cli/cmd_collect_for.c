@@ -71,6 +71,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 	bool has_table = false, children_join = false;
 	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
+	flags.token = getenv("FATHOM_TOKEN");
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },

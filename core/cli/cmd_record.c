@@ -124,6 +124,7 @@ int fm_cmd_record(int argc, char **argv)
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, NULL },
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, NULL, NULL },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", NULL },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, NULL, NULL },
 		{ 0 },
 	};
 	struct fm_diag diag;
