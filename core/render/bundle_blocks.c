@@ -95,7 +95,8 @@ static void write(struct fm_bundle *b, const struct fm_map *rows, const struct s
 	for (size_t i = 0; i < rows->cap; i++)
 		if (rows->entries[i].used)
 			fm_vec_push(&list, rows->entries[i]);
-	qsort(list.items, list.n, sizeof(*list.items), by_key); // in order of nodes they pack best
+	if (list.n)
+		qsort(list.items, list.n, sizeof(*list.items), by_key); // in order of nodes they pack best
 	uint32_t *node = fm_columns_u32(&b->columns, "block.node", list.n);
 	uint32_t *thread = fm_columns_u32(&b->columns, "block.thread", list.n);
 	uint16_t *born = fm_columns_u16(&b->columns, "block.born", list.n);
