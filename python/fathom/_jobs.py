@@ -30,19 +30,21 @@ __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
 _NO_VALUE = object()
 # Options of the command line, with underscores: those that a block of this process takes, and those of `fathom run` beside them.
-_BLOCK_OPTIONS = ("cpu", "log_level", "memory", "no_children", "no_native", "rate")
+_BLOCK_OPTIONS = ("cpu", "log_level", "memory", "no_children", "no_native", "precision", "rate")
 _RUN_OPTIONS = (
     *_BLOCK_OPTIONS,
     "detailed",
     "duration",
     "engine",
     "kernel",
+    "listen",
     "max_overhead",
     "no_inlines",
     "no_plots",
     "open",
-    "precision",
     "repeat",
+    "token",
+    "trace",
 )
 _LOG_LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 
@@ -259,7 +261,7 @@ def _make_folder(output_dir: Any, name: str) -> str:
 class Job:
     """One capture of this process, from __enter__ to __exit__: all threads, and children that it forks meanwhile.
 
-    A collector is started beside this process; the agent joins it. CPU time and waiting: memory needs `fathom run` or run_job().
+    A collector is started beside this process; the agent joins it. Time, waiting, and the memory that is asked for from here on.
     """
 
     def __init__(self, output_dir: Any, name: str, options: Optional[Dict[str, Any]] = None) -> None:
@@ -267,7 +269,6 @@ class Job:
         """There after the block."""
         self._output_dir, self._name, self._options = output_dir, name, dict(options or {})
         _check("job", self._options, _BLOCK_OPTIONS)
-        self._options.pop("cpu", None)  # as it is
         level = self._options.pop("log_level", "WARNING")
         if level not in _LOG_LEVELS:
             raise JobError("log_level is one of %s, not %r" % (", ".join(_LOG_LEVELS), level))
@@ -285,10 +286,6 @@ class Job:
             self._unwatch.pop()()
 
     def __enter__(self) -> "Job":
-        if self._options.get("memory"):
-            raise JobError(
-                "the memory of a running process cannot be followed from its middle on; run_job() measures it"
-            )
         folder = ""
         try:
             if load_agent().is_active():
@@ -336,7 +333,7 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at a time in a process, and not in one that
-    `fathom run` started.
+    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
+    a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

@@ -258,7 +258,7 @@ def test_wrong_options(tmp_path: Path) -> None:
         except Exception as error: return [type(error).__name__, str(error)]
     def block(**options):
         with fathom.job(output_dir="runs", **options): pass
-    said = [wrong(lambda: block(**o)) for o in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": True})]
+    said = [wrong(lambda: block(**o)) for o in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": "all"})]
     said.append(wrong(lambda: fathom.run_job("s.py", nonsense=1)))
     said.append(wrong(lambda: fathom.run_job(lambda: 0, no_plots=True)))
     with fathom.job(output_dir="runs", cpu=True) as job: burn(0.05)
