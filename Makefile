@@ -91,11 +91,11 @@ tsan: ## unit tests under the thread sanitizer
 	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
 	@$(MESON) test -C build-tsan --print-errorlogs
 
-fuzz: ## run every fuzz target for FUZZ_SECONDS (30) each
+fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
 	@$(call ninja,build-fuzz)
-	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS)
+	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
 bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)

@@ -9,9 +9,11 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import line_bytes  # noqa: E402
 from harness import measure, prepare, setup, tables, tools  # noqa: E402
 from harness.prepare import BENCH, say  # noqa: E402
 
+MEMORY_ROWS = {"fathom_default", "scalene_memory", "memray"}  # one of them chosen: bytes per line are shown, too
 QUICK = ("calls", "loop", "native_ext", "threads")
 
 
@@ -211,6 +213,13 @@ def main(argv=None):
     facts["took_s"] = time.monotonic() - start
     facts["steal_share"] = (stolen_now - stolen) / max(1, ticks_now - ticks)
     table = print_tables(facts, runs, chosen_tools, context.unavailable)
+    facts["line_bytes"] = []
+    if MEMORY_ROWS & {tool.name for tool in chosen_tools} and not context.lacks("native"):
+        facts["line_bytes"] = line_bytes.measure_all(
+            context, context.available(line_bytes.all_tools()), 1.0 if options.quick else 4.0, options.timeout
+        )
+        print("## Bytes per line: what is true by construction, and what each tool says\n")
+        print(line_bytes.table(facts["line_bytes"]))
     if options.json:
         setup.write_json(options.json, dict(facts, runs=runs, summary=table))
     return 0

@@ -7,6 +7,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import line_bytes  # noqa: E402
 from harness import measure, prepare, splits, stats, tables, tools  # noqa: E402
 
 WORKLOAD = os.path.join(prepare.BENCH, "workloads", "loop.py")
@@ -160,6 +161,31 @@ class SplitsTest(unittest.TestCase):
         )
         split = splits.read_austin(self.job, self.functions)
         self.assertEqual((split.weights, split.n_samples), ({"a": 1100, "b": 900}, 2))
+
+
+class LineBytesTest(unittest.TestCase):
+    def test_table_has_the_error_of_each_line_and_of_all(self):
+        true = {"lists": 10e6, "nothing": 0}
+        told = {"lists": 9e6, "nothing": 1e6}
+        results = [
+            {"tool": "a", "true": true, "told": told, "wall_s": 1.0, "output_bytes": 2e6},
+            {"tool": "b", "error": "exit 1: no"},
+        ]
+        text = line_bytes.table(results)
+        self.assertIn("9.0 (-10.0 %)", text)
+        self.assertIn("20.0 %", text)  # one megabyte missing, one on a wrong line
+        self.assertIn("failed: b: exit 1: no", text)
+
+    def test_scalene_is_read_by_line(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        job = FakeJob(folder.name)
+        job.script = "/x/prog.py"
+        job.write(
+            "profile.json",
+            '{"files": {"prog.py": {"lines": [{"lineno": 7, "n_malloc_mb": 2.0}]}, "/y/o.py": {"lines": []}}}',
+        )
+        self.assertEqual(line_bytes.scalene_lines(job), {7: 2 << 20})
 
 
 if __name__ == "__main__":

@@ -164,6 +164,11 @@ def fathom_argv(*options):
     return argv
 
 
+def fathom_default_argv(job):
+    """As it comes: time, memory and waiting."""
+    return fathom_argv(*(["--memory"] if job.fathom_via == "record" else []))(job)
+
+
 def empty_argv(engine, rate_hz):
     def argv(job):
         parts = [job.built["empty_program"], engine, str(rate_hz), job.built["empty_library"], job.path("empty.txt")]
@@ -239,6 +244,15 @@ def all_tools():
             about="empty handler, 1 kHz, perf_event sigtrap",
         ),
         fathom_tool("fathom", 1000, about="Python and native stacks, 1 kHz of CPU time"),
+        Tool(
+            "fathom_default",
+            fathom_default_argv,
+            "fathom",
+            fathom_samples,
+            rate_hz=1000,
+            clock="cpu",
+            about="as `fathom run` comes: time, memory and waiting",
+        ),
         fathom_tool("fathom_no_native", 1000, "--no-native", about="Python stacks only, 1 kHz"),
         fathom_tool("fathom_10k", 10000, about="Python and native stacks, 10 kHz"),
         fathom_tool("fathom_ticker", 1000, "--engine", "ticker", about="as fathom, engine forced"),

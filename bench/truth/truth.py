@@ -30,6 +30,7 @@ def native_library():
         library.bench_spin_for.restype = ctypes.c_int64
         library.bench_spin.argtypes = [ctypes.c_uint64]
         library.bench_spin.restype = ctypes.c_uint64
+        library.bench_allocate.argtypes = [ctypes.c_uint64, ctypes.c_uint64]
     return libraries
 
 
@@ -41,6 +42,19 @@ def marked_lines(path):
         }
 
 
+def line_marks(path):
+    """{mark: line number} of the lines marked "(line MARK)"."""
+    marks = {}
+    with open(path) as source:
+        for number, line in enumerate(source, 1):
+            if "# " in line and "(line " in line:
+                marks[line.split("(line ")[1].split(")")[0]] = number
+    return marks
+
+
 def tell(kind, spent, also=None):
-    """kind: "functions" or "lines"; spent: {name or line number: ns}; also: {callee: the function it belongs to}."""
+    """kind: "functions" or "lines"; spent: {name or line number: ns}; also: {callee: the function it belongs to}.
+
+    "bytes": {mark: bytes}, and also: {mark: line number}.
+    """
     print("TRUTH " + json.dumps({"kind": kind, "ns": spent, "also": also or {}}), flush=True)

@@ -1,11 +1,13 @@
 // C work for the workloads and truth programs: loops that hold or release the GIL (by ctypes.PyDLL or ctypes.CDLL), and
 // loops that call back into Python.
 #include <stdint.h>
+#include <stdlib.h>
 #include <time.h>
 
 uint64_t bench_spin(uint64_t n);
 int64_t bench_spin_for(int64_t cpu_ns);
 uint64_t bench_each(uint64_t n, uint64_t inner, uint64_t (*callback)(uint64_t));
+void bench_allocate(uint64_t n, uint64_t size);
 
 // n rounds of arithmetic that the compiler cannot fold: each round needs the last one's result.
 uint64_t bench_spin(uint64_t n)
@@ -44,4 +46,16 @@ uint64_t bench_each(uint64_t n, uint64_t inner, uint64_t (*callback)(uint64_t))
 	for (uint64_t i = 0; i < n; i++)
 		sum += callback(bench_spin(inner) & 0xff);
 	return sum;
+}
+
+// n blocks one after the other.
+void bench_allocate(uint64_t n, uint64_t size)
+{
+	while (n--) {
+		char *volatile block = malloc(size);
+
+		if (block)
+			block[0] = 1;
+		free(block);
+	}
 }

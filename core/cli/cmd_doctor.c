@@ -19,6 +19,7 @@
 #include "collect/capture.h"
 #include "collect/kernel_stacks.h"
 #include "image/debuginfod.h"
+#include "image/lines.h"
 #include "symbolize/cache.h"
 
 enum verdict { GOOD, NOTE, BAD };
@@ -152,6 +153,9 @@ static void check_names(void)
 		     "none in /usr/lib/debug: system libraries have function names but no lines; install libc6-dbg and "
 		     "the -dbgsym "
 		     "packages, or name a folder in FATHOM_DEBUG_PATH");
+	snprintf(text, sizeof(text), "elfutils %s%s", fm_lines_libdw_version(),
+		 fm_lines_reads_packages() ? "" : ": cannot read packed debug information (.dwp); 0.191 and newer can");
+	line(fm_lines_reads_packages() ? GOOD : NOTE, "debug reader", text);
 	bool is_there = fm_debuginfod_is_there();
 	if (fm_debuginfod_is_wanted() && is_there)
 		snprintf(text, sizeof(text), "debug files are fetched from %.256s", getenv("DEBUGINFOD_URLS"));

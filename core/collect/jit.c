@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "collect/jit_code.h"
+#include "collect/jit_debug.h"
 #include "collect/jit_files.h"
 #include "collect/jit_gdb.h"
 #include "collect/process_memory.h"
@@ -43,6 +44,7 @@ struct fm_jit {
 	uint64_t n_told;
 
 	struct fm_jit_code code;
+	struct fm_jit_debugs debugs; // of by_gdb
 	struct fm_code_ranges by_gdb, by_jitdump, by_perf_map;
 	FM_VEC(struct fm_jit_gdb) descriptors;
 	struct fm_intern searched; // paths in which a descriptor was looked for
@@ -66,7 +68,7 @@ struct fm_jit *fm_jit_create(uint32_t pid, uint32_t parent_pid, uint32_t process
 	jit->process_id = process_id;
 	jit->shared = shared;
 	jit->rows = rows;
-	jit->writer = writer;
+	jit->writer = jit->debugs.writer = writer;
 	jit->image_id = FM_NO_ID;
 	jit->next_owner = FIRST_FREE_OWNER;
 	fm_jit_files_init(&jit->files, pid, parent_pid);
@@ -258,6 +260,9 @@ static bool name_one(struct fm_jit *jit, const struct unnamed *u)
 		const struct fm_code_range *range = fm_code_ranges_find(sources[i], u->pc);
 		if (!range)
 			continue;
+		if (sources[i] == &jit->by_gdb &&
+		    fm_jit_debugs_want(&jit->debugs, range->owner, u->pc, u->image_id, range->name))
+			return true;
 		struct fm_symbol_link link = { .name = range->name };
 		link.line = fm_code_ranges_line(sources[i], range, u->pc, &link.file);
 		fm_writer_symbol(jit->writer, u->image_id, u->pc, &link, 1);
@@ -311,8 +316,8 @@ bool fm_jit_look(struct fm_jit *jit)
 	name_all(jit); // before what they are named by goes
 	struct fm_jit_gdb_result result = { 0 };
 	for (size_t i = 0; i < jit->descriptors.n; i++)
-		fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->code,
-				&result);
+		fm_jit_gdb_look(&jit->descriptors.items[i], jit->pid, &jit->next_owner, &jit->by_gdb, &jit->debugs,
+				&jit->code, &result);
 	jit->n_damaged += result.n_damaged;
 	is_replaced = result.is_removed;
 	name_all(jit);
@@ -324,6 +329,7 @@ bool fm_jit_look(struct fm_jit *jit)
 		is_replaced |= read_files(jit);
 		name_all(jit);
 	}
+	fm_jit_debugs_name(&jit->debugs, false);
 	if (is_replaced && jit->image_id != FM_NO_ID)
 		open_generation(jit);
 	fm_jit_code_publish(&jit->code, jit->rows, jit->process_idx);
@@ -343,7 +349,7 @@ static void say_coverage(const struct fm_jit *jit)
 					 : "GDB's JIT interface, jitdump, perf map");
 		fm_writer_coverage(jit->writer, fm_str_of(what), fm_str_of(why));
 	}
-	uint32_t n_damaged = jit->n_damaged + jit->files.n_damaged;
+	uint32_t n_damaged = jit->n_damaged + jit->files.n_damaged + jit->debugs.n_left_out;
 	if (n_damaged || jit->by_perf_map.n_left_out) {
 		snprintf(what, sizeof(what), "parts of what process %u told of its run-time code", jit->pid);
 		snprintf(why, sizeof(why), "damaged or too large: %u of its objects, records or lines",
@@ -362,9 +368,11 @@ void fm_jit_end(struct fm_jit *jit)
 		read_files(jit);
 		name_all(jit);
 	}
+	fm_jit_debugs_name(&jit->debugs, true);
 	say_coverage(jit);
 	forget_frame_tables(jit);
 	fm_jit_code_deinit(&jit->code);
+	fm_jit_debugs_deinit(&jit->debugs);
 	fm_code_ranges_deinit(&jit->by_gdb);
 	fm_code_ranges_deinit(&jit->by_jitdump);
 	fm_code_ranges_deinit(&jit->by_perf_map);

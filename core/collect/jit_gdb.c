@@ -37,19 +37,24 @@ static uint64_t key_of(uint32_t owner)
 }
 
 // True when the object was read; it may be damaged, which counts as read.
-static bool read_object(uint32_t pid, struct fm_jit_object *o, struct fm_code_ranges *ranges, struct fm_jit_code *code,
-			uint32_t *n_damaged)
+static bool read_object(uint32_t pid, struct fm_jit_object *o, struct fm_code_ranges *ranges,
+			struct fm_jit_debugs *debugs, struct fm_jit_code *code, uint32_t *n_damaged)
 {
 	uint8_t *bytes = malloc(o->size);
 	bool is_read = bytes && fm_process_read(pid, o->addr, bytes, o->size, NULL);
 	struct fm_jit_rows rows = { 0 };
-	if (is_read) {
-		if (fm_jit_elf_read(bytes, o->size, o->owner, ranges, &rows) != FM_OK)
-			++*n_damaged;
-		fm_jit_code_add(code, key_of(o->owner), &rows);
+	if (!is_read) {
+		free(bytes);
+		return false;
 	}
-	free(bytes);
-	return is_read;
+	if (fm_jit_elf_read(bytes, o->size, o->owner, ranges, &rows) == FM_OK) {
+		fm_jit_debugs_add(debugs, o->owner, bytes, o->size);
+	} else {
+		++*n_damaged;
+		free(bytes);
+	}
+	fm_jit_code_add(code, key_of(o->owner), &rows);
+	return true;
 }
 
 static struct fm_jit_object *find(struct fm_jit_gdb *g, uint64_t entry, uint64_t addr, uint64_t size, uint64_t hash)
@@ -67,7 +72,7 @@ struct seen {
 };
 
 void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges,
-		     struct fm_jit_code *code, struct fm_jit_gdb_result *ret)
+		     struct fm_jit_debugs *debugs, struct fm_jit_code *code, struct fm_jit_gdb_result *ret)
 {
 	struct descriptor before, after;
 	// A walk reads every entry: with thousands of them not every few milliseconds.
@@ -108,7 +113,7 @@ void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, s
 			continue;
 		}
 		struct fm_jit_object o = { s->entry, s->addr, s->size, s->hash, ++*next_owner, true };
-		if (read_object(pid, &o, ranges, code, &ret->n_damaged))
+		if (read_object(pid, &o, ranges, debugs, code, &ret->n_damaged))
 			fm_vec_push(&g->objects, o);
 		else
 			is_whole = false;
@@ -117,6 +122,7 @@ void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, s
 		if (g->objects.items[i].is_there)
 			continue;
 		fm_code_ranges_remove(ranges, g->objects.items[i].owner);
+		fm_jit_debugs_remove(debugs, g->objects.items[i].owner);
 		fm_jit_code_remove(code, key_of(g->objects.items[i].owner));
 		g->objects.items[i] = g->objects.items[--g->objects.n];
 		ret->is_removed = true;

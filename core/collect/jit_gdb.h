@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "collect/jit_code.h"
+#include "collect/jit_debug.h"
 #include "image/code_ranges.h"
 
 struct fm_jit_object {
@@ -28,4 +29,4 @@ struct fm_jit_gdb_result {
 };
 // Walks the list if it has changed. *next_owner numbers objects.
 void fm_jit_gdb_look(struct fm_jit_gdb *g, uint32_t pid, uint32_t *next_owner, struct fm_code_ranges *ranges,
-		     struct fm_jit_code *code, struct fm_jit_gdb_result *ret);
+		     struct fm_jit_debugs *debugs, struct fm_jit_code *code, struct fm_jit_gdb_result *ret);

@@ -217,6 +217,8 @@ static void read_rings(struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 			continue;
+		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
+			continue; // not what an agent writes
 		if (!r->slots[i].is_used)
 			open_slot(r, i);
 		fm_take_trace_note(r->trace, i);

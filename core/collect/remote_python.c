@@ -238,8 +238,9 @@ static bool walk_objects(struct fm_remote *r, uint64_t state)
 	uint64_t frame, cframe;
 	if (!fm_remote_u64(r->memory, state + row->ts_frame, &frame))
 		return false;
-	while (frame) {
-		if (!push_frame(r, frame) || !fm_remote_u64(r->memory, frame + row->frame_previous, &frame))
+	for (uint32_t n = 0; frame; n++) { // a chain may bite its tail
+		if (n == FM_REMOTE_MAX_FRAMES || !push_frame(r, frame) ||
+		    !fm_remote_u64(r->memory, frame + row->frame_previous, &frame))
 			return false;
 		end_run(r, 0);
 	}

@@ -9,6 +9,8 @@
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
+// Agents number code objects from 1 on; no program has so many.
+#define MAX_CODES (1u << 24)
 
 static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
 {
@@ -38,7 +40,7 @@ static void keep_source(struct fm_recorder *r, const struct recorded_process *p,
 static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
 {
 	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
-	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= FM_WIRE_NO_CODE) {
+	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= MAX_CODES) {
 		r->totals.n_bad_records++;
 		return;
 	}

@@ -1,21 +1,18 @@
 #include "image/jit_elf.h"
 
-#include <dwarf.h>
 #include <elf.h>
-#include <elfutils/libdw.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/elf_file.h"
 #include "image/jit_elf_part.h"
 
 #ifndef SHT_X86_64_UNWIND
 #define SHT_X86_64_UNWIND 0x70000001
 #endif
 
-// One function's source lines; more is damage.
-#define MAX_LINES_OF_FUNCTION 20000u
 #define MAX_SYMBOLS (1u << 20)
 
 void fm_jit_rows_deinit(struct fm_jit_rows *r)
@@ -66,7 +63,8 @@ static void apply(const struct object *o, const Elf64_Shdr *target, const Elf64_
 	if (sym.st_shndx != SHN_ABS) {
 		if (sym.st_shndx == SHN_UNDEF || !get_section(o, sym.st_shndx, &home))
 			return;
-		value += home.sh_addr;
+		// What refers to debug sections counts from their beginning, wherever the compiler has put them.
+		value += home.sh_flags & SHF_ALLOC ? home.sh_addr : 0;
 	}
 	if (type == R_X86_64_PC32 || type == R_X86_64_PC64)
 		value -= target->sh_addr + rela->r_offset;
@@ -124,70 +122,10 @@ static bool open_object(uint8_t *bytes, size_t len, struct object *ret)
 	       is_within(ret, h->e_shoff, (uint64_t)h->e_shnum * sizeof(Elf64_Shdr));
 }
 
-// ---- functions and lines ----
-
-struct line {
-	uint64_t addr;
-	uint32_t line;
-	const char *file; // NULL: code without a line begins here
-};
-
-struct lines {
-	struct line *items;
-	size_t n, cap;
-};
-
-static int compare_lines(const void *pa, const void *pb)
-{
-	const struct line *a = pa, *b = pb;
-	return (a->addr > b->addr) - (a->addr < b->addr);
-}
-
-static void gather_lines(Dwarf *dwarf, struct lines *ret)
-{
-	Dwarf_Off off = 0, next;
-	size_t header_size;
-	for (; dwarf_nextcu(dwarf, off, &next, &header_size, NULL, NULL, NULL) == 0 && next > off; off = next) {
-		Dwarf_Die cu;
-		Dwarf_Lines *lines;
-		size_t n;
-		if (!dwarf_offdie(dwarf, off + header_size, &cu) || dwarf_getsrclines(&cu, &lines, &n) != 0)
-			continue;
-		for (size_t i = 0; i < n && ret->n < MAX_SYMBOLS; i++) {
-			Dwarf_Line *line = dwarf_onesrcline(lines, i);
-			Dwarf_Addr addr;
-			int number = 0;
-			bool is_end = false;
-			if (!line || dwarf_lineaddr(line, &addr) != 0)
-				continue;
-			dwarf_lineendsequence(line, &is_end);
-			dwarf_lineno(line, &number);
-			fm_vec_push(ret, (struct line){ addr, (uint32_t)FM_MAX(number, 0),
-							is_end ? NULL : dwarf_linesrc(line, NULL, NULL) });
-		}
-	}
-	if (ret->n)
-		qsort(ret->items, ret->n, sizeof(*ret->items), compare_lines);
-}
-
-static void add_lines(const struct lines *lines, uint64_t start, uint64_t end, struct fm_code_ranges *ranges)
-{
-	size_t low = 0, high = lines->n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (lines->items[mid].addr < start)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	for (unsigned n = 0; low < lines->n && lines->items[low].addr < end && n < MAX_LINES_OF_FUNCTION; low++, n++)
-		if (lines->items[low].file)
-			fm_code_ranges_add_line(ranges, lines->items[low].addr, lines->items[low].line,
-						fm_str_of(lines->items[low].file));
-}
+// ---- functions ----
 
 static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_relocatable, uint32_t owner,
-			const struct lines *lines, struct fm_code_ranges *ranges)
+			struct fm_code_ranges *ranges)
 {
 	Elf_Data *data = elf_getdata(scn, NULL);
 	if (!data || !data->d_buf || !table->sh_entsize)
@@ -207,8 +145,8 @@ static void add_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *table, bool is_
 		if (!size && has_home && start >= home.sh_addr && start - home.sh_addr < home.sh_size)
 			size = home.sh_addr + home.sh_size - start; // assembled by hand
 		// Below the first pages nothing is mapped: the section was never loaded.
-		if (start >= 4096 && fm_code_ranges_add(ranges, start, size, fm_str_of(name), owner))
-			add_lines(lines, start, start + size, ranges);
+		if (start >= 4096)
+			fm_code_ranges_add(ranges, start, size, fm_str_of(name), owner);
 	}
 }
 
@@ -225,20 +163,49 @@ enum fm_err fm_jit_elf_read(uint8_t *bytes, size_t len, uint32_t owner, struct f
 	Elf *elf = elf_memory((char *)bytes, len);
 	if (!elf)
 		return FM_E_CORRUPT;
-	struct lines lines = { 0 };
-	Dwarf *dwarf = ranges ? dwarf_begin_elf(elf, DWARF_C_READ, NULL) : NULL;
-	if (dwarf)
-		gather_lines(dwarf, &lines);
 	for (Elf_Scn *scn = ranges ? elf_nextscn(elf, NULL) : NULL; scn; scn = elf_nextscn(elf, scn)) {
 		GElf_Shdr header;
 		if (gelf_getshdr(scn, &header) && header.sh_type == SHT_SYMTAB)
-			add_symbols(elf, scn, &header, object.header.e_type == ET_REL, owner, &lines, ranges);
+			add_symbols(elf, scn, &header, object.header.e_type == ET_REL, owner, ranges);
 	}
-	fm_vec_deinit(&lines);
-	dwarf_end(dwarf);
 	fm_unwind_rows_of_elf(elf, &ret->rows, &ret->base, &ret->end);
 	elf_end(elf);
 	return FM_OK;
+}
+
+// ---- lines and inlined calls ----
+
+struct fm_jit_debug {
+	struct fm_elf file;
+	struct fm_lines *lines;
+};
+
+struct fm_jit_debug *fm_jit_debug_open(uint8_t *bytes, size_t len)
+{
+	struct fm_jit_debug d = { FM_ELF_NONE, NULL };
+	if (fm_elf_open_memory(bytes, len, false, &d.file))
+		return NULL;
+	if (!fm_elf_has_section(&d.file, ".debug_info") || fm_lines_open_elf(&d.file, &d.lines)) {
+		fm_elf_close(&d.file);
+		return NULL;
+	}
+	struct fm_jit_debug *ret = fm_alloc(sizeof(*ret));
+	*ret = d;
+	return ret;
+}
+
+void fm_jit_debug_close(struct fm_jit_debug *d)
+{
+	if (!d)
+		return;
+	fm_lines_close(d->lines);
+	fm_elf_close(&d->file);
+	free(d);
+}
+
+void fm_jit_debug_resolve(struct fm_jit_debug *d, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx)
+{
+	fm_lines_resolve(d->lines, addrs, n, each, ctx);
 }
 
 // ---- bare tables ----

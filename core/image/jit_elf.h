@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "image/code_ranges.h"
+#include "image/lines.h"
 #include "image/unwind_rows.h"
 
 // Unwind rows of run-time code: row addresses count from base.
@@ -14,10 +15,17 @@ struct fm_jit_rows {
 };
 void fm_jit_rows_deinit(struct fm_jit_rows *r);
 
-// Adds the object's functions, with lines where it has DWARF, to ranges, and its unwind rows to ret (zeroed). Objects as compilers leave them
-// (ET_REL) are relocated in place: their section headers say where the sections lie. ranges may be NULL.
+// Adds the object's functions to ranges, and its unwind rows to ret (zeroed). Objects as compilers leave them (ET_REL) are relocated in place:
+// their section headers say where the sections lie. ranges may be NULL.
 FM_MUST_CHECK enum fm_err fm_jit_elf_read(uint8_t *elf, size_t len, uint32_t owner, struct fm_code_ranges *ranges,
 					  struct fm_jit_rows *ret);
+
+// The debug information of an object, once fm_jit_elf_read() has relocated it. Takes over elf (malloc). NULL: it has none.
+struct fm_jit_debug;
+struct fm_jit_debug *fm_jit_debug_open(uint8_t *elf, size_t len);
+void fm_jit_debug_close(struct fm_jit_debug *d); // NULL is fine
+// Lines and inlined calls of addresses of the process, as fm_lines_resolve() tells them.
+void fm_jit_debug_resolve(struct fm_jit_debug *d, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx);
 
 // Unwind rows of a bare .eh_frame that lies at addr.
 void fm_jit_eh_frame_read(const uint8_t *eh_frame, size_t len, uint64_t addr, struct fm_jit_rows *ret);

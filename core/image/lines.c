@@ -2,6 +2,8 @@
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +15,8 @@
 // Deeper chains come from damaged files: compilers give up inlining long before.
 #define MAX_CHAIN 128
 #define MAX_DIE_DEPTH 256 // of nested scopes; each takes a few hundred bytes of our stack
+// Entries looked at in one unit. The largest have a million; a damaged one may lead in circles.
+#define MAX_DIES 50000000u
 
 // libdw keeps every line table that it has read, and mapped pages count as ours once touched. So after this many units
 // both are let go: a library of 500 MB of DWARF then takes a tenth of that.
@@ -21,14 +25,36 @@
 struct fm_lines {
 	const struct fm_elf *file;
 	Dwarf *dwarf;
+	char *missing_split; // NULL: nothing is missing
 };
 
 enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret)
 {
-	const struct fm_elf *file = o->place.origin == FM_DEBUG_OWN ? &o->main : &o->debug;
+	return fm_lines_open_elf(o->place.origin == FM_DEBUG_OWN ? &o->main : &o->debug, ret);
+}
+
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+static bool is_zstd(const struct fm_elf *file)
+{
+	GElf_Shdr section;
+	Elf64_Chdr header;
+	Elf_Data *data = fm_elf_section(file, ".debug_info", &section);
+	if (!data || !(section.sh_flags & SHF_COMPRESSED) || data->d_size < sizeof(header))
+		return false;
+	memcpy(&header, data->d_buf, sizeof(header));
+	return header.ch_type == ELFCOMPRESS_ZSTD;
+}
+
+enum fm_err fm_lines_open_elf(const struct fm_elf *file, struct fm_lines **ret)
+{
 	if (!file->elf)
 		return FM_E_NOT_FOUND;
 	Dwarf *dwarf = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
+	if (!dwarf && is_zstd(file))
+		return FM_E_UNSUPPORTED;
 	if (!dwarf)
 		return dwarf_errno() ? FM_E_CORRUPT : FM_E_NOT_FOUND;
 	struct fm_lines *l = fm_alloc(sizeof(*l));
@@ -55,7 +81,24 @@ void fm_lines_close(struct fm_lines *l)
 	if (!l)
 		return;
 	dwarf_end(l->dwarf);
+	free(l->missing_split);
 	free(l);
+}
+
+const char *fm_lines_missing_split(const struct fm_lines *l)
+{
+	return l->missing_split;
+}
+
+const char *fm_lines_libdw_version(void)
+{
+	return dwfl_version(NULL);
+}
+
+bool fm_lines_reads_packages(void)
+{
+	unsigned major = 0, minor = 0;
+	return sscanf(fm_lines_libdw_version(), "%u.%u", &major, &minor) == 2 && (major > 0 || minor >= 191);
 }
 
 // Which unit holds each address.
@@ -141,6 +184,7 @@ struct walk {
 	} * chains;
 	size_t n;
 	bool into_every_function;
+	uint32_t n_dies;
 };
 
 static size_t first_at_or_after(const struct walk *w, uint64_t addr)
@@ -201,6 +245,8 @@ static void walk_scope(struct walk *w, Dwarf_Die *scope, uint32_t depth, unsigne
 	if (nesting > MAX_DIE_DEPTH || dwarf_child(scope, &die))
 		return;
 	do {
+		if (++w->n_dies > MAX_DIES)
+			return;
 		switch (dwarf_tag(&die)) {
 		case DW_TAG_subprogram:
 			if (take(w, &die, 0))
@@ -312,6 +358,25 @@ static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_
 	each(ctx, addr_idx, frames, n);
 }
 
+static const char *string_of(Dwarf_Die *die, unsigned name, unsigned gnu_name)
+{
+	Dwarf_Attribute attr;
+	if (!dwarf_attr(die, name, &attr) && (!gnu_name || !dwarf_attr(die, gnu_name, &attr)))
+		return NULL;
+	return dwarf_formstring(&attr);
+}
+
+static void miss_split(struct fm_lines *l, Dwarf_Die *skeleton)
+{
+	const char *name = string_of(skeleton, DW_AT_dwo_name, DW_AT_GNU_dwo_name);
+	const char *folder = string_of(skeleton, DW_AT_comp_dir, 0);
+	if (l->missing_split || !name)
+		return;
+	if (asprintf(&l->missing_split, "%s%s%s", name[0] != '/' && folder ? folder : "",
+		     name[0] != '/' && folder ? "/" : "", name) < 0)
+		l->missing_split = NULL;
+}
+
 static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *wants, size_t n, const uint64_t *addrs,
 			 fm_lines_fn each, void *ctx)
 {
@@ -320,13 +385,16 @@ static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *w
 		return;
 	uint8_t type = 0;
 	unit = skeleton;
-	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton &&
-	    split.cu)
-		unit = split;
+	if (!dwarf_cu_info(skeleton.cu, NULL, &type, NULL, &split, NULL, NULL, NULL) && type == DW_UT_skeleton) {
+		if (split.cu)
+			unit = split;
+		else
+			miss_split(l, &skeleton);
+	}
 	uint64_t *own = fm_alloc(n * sizeof(*own));
 	for (size_t i = 0; i < n; i++)
 		own[i] = addrs[wants[i].addr_idx];
-	struct walk w = { own, fm_alloc(n * sizeof(*w.chains)), n, false };
+	struct walk w = { own, fm_alloc(n * sizeof(*w.chains)), n, false, 0 };
 	walk_scope(&w, &unit, 0, 0);
 	size_t n_missing = 0;
 	for (size_t i = 0; i < n; i++)

@@ -10,13 +10,23 @@
 
 #include "base/err.h"
 
+struct fm_elf;
 struct fm_object;
 struct fm_lines;
 
-// FM_E_NOT_FOUND: the image has no debug information; FM_E_CORRUPT: what it has cannot be read. The object must outlive
-// it.
+// FM_E_NOT_FOUND: the image has no debug information; FM_E_UNSUPPORTED: it is compressed with zstd, and this libdw knows zlib only; FM_E_CORRUPT: it
+// cannot be read. The object must outlive it.
 FM_MUST_CHECK enum fm_err fm_lines_open(const struct fm_object *o, struct fm_lines **ret);
+// The same of one file, for this room only; it must outlive the lines.
+FM_MUST_CHECK enum fm_err fm_lines_open_elf(const struct fm_elf *file, struct fm_lines **ret);
 void fm_lines_close(struct fm_lines *l); // NULL is fine
+
+// -gsplit-dwarf leaves functions and inlined calls in files of their own (.dwo), which may be packed into one beside the image (IMAGE.dwp). The first
+// such file that resolving wanted and did not find; NULL: none is missing. Lines are known without them.
+const char *fm_lines_missing_split(const struct fm_lines *l);
+// Whether this libdw looks into packages (elfutils does from 0.191 on), and which one it is.
+bool fm_lines_reads_packages(void);
+const char *fm_lines_libdw_version(void);
 
 // One function of a chain. Strings live as long as the call; NULL = unknown.
 struct fm_line_frame {

@@ -13,12 +13,16 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/cursor.h"
+#include "image/cfa_program.h"
 #include "image/jit_elf_part.h"
 #include "image/prologue.h"
 
 // A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
 #define MAX_ROWS_OF_FUNCTION 100000u
 #define MAX_ROWS (4u << 20)
+// libdw runs a function's program from its beginning for every row: rows by bytes of program, half a second of it.
+#define MAX_WORK 200000000u
 // The end of the addresses that a program can have.
 #define MAX_ADDRESS (1ull << 56)
 
@@ -36,6 +40,7 @@ struct function {
 	uint64_t start, end;
 	enum source source;
 	const uint8_t *code; // FROM_CODE
+	uint32_t n_program;  // bytes of its program, if it is described
 };
 
 struct functions {
@@ -99,15 +104,21 @@ static bool read_pointer(const struct section *s, const uint8_t **pos, const uin
 	return true;
 }
 
-// The encoding of addresses in the FDEs of a CIE ('R' in its augmentation). -1: not understood.
-static int fde_encoding(const unsigned char *e_ident, const struct section *s, uint64_t cie_off)
+static bool find_cie(const unsigned char *e_ident, const struct section *s, bool is_eh, uint64_t off, Dwarf_CIE *ret)
 {
-	Dwarf_CFI_Entry cie;
+	Dwarf_CFI_Entry entry;
 	Dwarf_Off next;
-	if (dwarf_next_cfi(e_ident, s->data, true, cie_off, &next, &cie) != 0 || !dwarf_cfi_cie_p(&cie))
-		return -1;
-	const uint8_t *at = cie.cie.augmentation_data, *end = at + cie.cie.augmentation_data_size;
-	for (const char *a = cie.cie.augmentation; *a; a++) {
+	if (dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry) != 0 || !dwarf_cfi_cie_p(&entry))
+		return false;
+	*ret = entry.cie;
+	return true;
+}
+
+// The encoding of addresses in the FDEs of a CIE ('R' in its augmentation). -1: not understood.
+static int fde_encoding(const struct section *s, const Dwarf_CIE *cie)
+{
+	const uint8_t *at = cie->augmentation_data, *end = at + cie->augmentation_data_size;
+	for (const char *a = cie->augmentation; *a; a++) {
 		if (*a == 'R')
 			return at < end ? *at : -1;
 		if (*a == 'L')
@@ -124,7 +135,16 @@ static int fde_encoding(const unsigned char *e_ident, const struct section *s, u
 	return 0;
 }
 
-static void list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr,
+static void skip_augmentation(const Dwarf_CIE *cie, const uint8_t **pos, const uint8_t *end)
+{
+	struct fm_cursor c = fm_cursor_over(*pos, (size_t)(end - *pos));
+	if (cie->augmentation[0] == 'z')
+		fm_cursor_bytes(&c, fm_cursor_varint(&c));
+	*pos = c.pos;
+}
+
+// Adds the functions that the section describes. False: it is damaged, and nothing of it can be believed.
+static bool list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr,
 			   struct functions *ret)
 {
 	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
@@ -133,17 +153,24 @@ static void list_described(Elf *elf, const struct section *s, enum source source
 		Dwarf_CFI_Entry entry;
 		int status = dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry);
 		if (status > 0 || next <= off)
-			return;
-		if (status < 0 || dwarf_cfi_cie_p(&entry))
+			return true;
+		Dwarf_CIE cie;
+		if (status < 0 || dwarf_cfi_cie_p(&entry) || !find_cie(e_ident, s, is_eh, entry.fde.CIE_pointer, &cie))
 			continue;
 		const uint8_t *pos = entry.fde.start, *end = entry.fde.end;
-		int enc = is_eh ? fde_encoding(e_ident, s, entry.fde.CIE_pointer) : 0;
+		int enc = is_eh ? fde_encoding(s, &cie) : 0;
 		struct function f = { .source = source };
 		uint64_t size;
 		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) ||
 		    !read_pointer(s, &pos, end, enc & 0x0f, &size))
 			continue;
 		f.end = f.start + size;
+		skip_augmentation(&cie, &pos, end);
+		// One function's program, run by mistake for another's addresses, would do the harm as well.
+		if (!fm_cfa_program_is_sane(cie.initial_instructions, cie.initial_instructions_end) ||
+		    !fm_cfa_program_is_sane(pos, end))
+			return false;
+		f.n_program = (uint32_t)(end - pos);
 		// Address 0: the linker dropped the function and left its entry.
 		if (f.start && f.start < f.end && f.end <= max_addr)
 			fm_vec_push(ret, f);
@@ -210,7 +237,9 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 static void add_described(Dwarf_CFI *cfi, const struct function *f, uint64_t base, struct fm_unwind_rows *ret)
 {
 	uint64_t addr = f->start;
-	for (unsigned i = 0; addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS; i++) {
+	for (unsigned i = 0;
+	     addr < f->end && i < MAX_ROWS_OF_FUNCTION && ret->n < MAX_ROWS && (uint64_t)i * f->n_program < MAX_WORK;
+	     i++) {
 		Dwarf_Frame *frame;
 		Dwarf_Addr start, end;
 		bool is_signal = false;
@@ -316,15 +345,18 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		struct section section;
 		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
 		Dwarf *dwarf = NULL;
+		bool is_sane = true;
 		if (eh_cfi && find_section(elf, ".eh_frame", &section))
-			list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX,
-				       &functions);
+			is_sane = list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX,
+						 &functions);
 		if (find_section(elf, ".debug_frame", &section)) {
 			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
-			if (debug_cfi)
-				list_described(elf, &section, FROM_DEBUG_FRAME, UINT32_MAX, &functions);
+			if (debug_cfi && is_sane)
+				is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, UINT32_MAX, &functions);
 		}
+		if (!is_sane)
+			functions.n = 0;
 		list_named(elf, &functions);
 		add_functions(&functions, eh_cfi, debug_cfi, 0, ret);
 		fm_vec_deinit(&functions);
@@ -359,16 +391,17 @@ void fm_unwind_rows_of_elf(Elf *elf, struct fm_unwind_rows *ret, uint64_t *ret_b
 	struct section section;
 	Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
 	Dwarf *dwarf = NULL;
+	bool is_sane = true;
 	*ret_base = *ret_end = 0;
 	if (eh_cfi && find_section(elf, ".eh_frame", &section))
-		list_described(elf, &section, FROM_EH_FRAME, MAX_ADDRESS, &functions);
+		is_sane = list_described(elf, &section, FROM_EH_FRAME, MAX_ADDRESS, &functions);
 	if (find_section(elf, ".debug_frame", &section)) {
 		dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 		debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
-		if (debug_cfi)
-			list_described(elf, &section, FROM_DEBUG_FRAME, MAX_ADDRESS, &functions);
+		if (debug_cfi && is_sane)
+			is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, MAX_ADDRESS, &functions);
 	}
-	if (functions.n) {
+	if (functions.n && is_sane) {
 		keep_near(&functions, ret_base, ret_end);
 		add_functions(&functions, eh_cfi, debug_cfi, *ret_base, ret);
 	}

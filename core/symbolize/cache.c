@@ -14,7 +14,7 @@
 
 // magic, version of the content, checksum of what follows
 #define MAGIC "FATHSYM\n"
-#define VERSION 2u
+#define VERSION 3u
 #define HEAD_BYTES 24
 
 bool fm_cache_folder(char *ret, size_t cap)

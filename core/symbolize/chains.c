@@ -4,7 +4,10 @@
 
 void fm_chains_init(struct fm_chains *c)
 {
-	*c = (struct fm_chains){ .facts.debug_path = FM_STR_LIT(""), .facts.debug_link = FM_STR_LIT("") };
+	*c = (struct fm_chains){ .facts.debug_path = FM_STR_LIT(""),
+				 .facts.debug_link = FM_STR_LIT(""),
+				 .facts.unread_path = FM_STR_LIT(""),
+				 .facts.package_path = FM_STR_LIT("") };
 	fm_intern_id(&c->strings, FM_STR_LIT(""), NULL);
 }
 
@@ -83,8 +86,11 @@ void fm_chains_pack(const struct fm_chains *c, struct fm_buf *out)
 	fm_buf_u8(out, c->facts.is_damaged);
 	fm_buf_u8(out, c->facts.did_ask_server);
 	fm_buf_u8(out, c->facts.is_server_silent);
+	fm_buf_u8(out, c->facts.unread);
 	pack_str(out, c->facts.debug_path);
 	pack_str(out, c->facts.debug_link);
+	pack_str(out, c->facts.unread_path);
+	pack_str(out, c->facts.package_path);
 	fm_buf_varint(out, c->strings.strings.n);
 	for (uint32_t i = 1; i < c->strings.strings.n; i++)
 		pack_str(out, fm_chains_str(c, i));
@@ -124,7 +130,9 @@ static void unpack(struct fm_chains *c, struct fm_cursor *in)
 	c->facts.is_damaged = fm_cursor_u8(in);
 	c->facts.did_ask_server = fm_cursor_u8(in);
 	c->facts.is_server_silent = fm_cursor_u8(in);
+	c->facts.unread = fm_cursor_u8(in);
 	struct fm_str path = fm_cursor_str(in), link_name = fm_cursor_str(in);
+	struct fm_str unread_path = fm_cursor_str(in), package_path = fm_cursor_str(in);
 	uint32_t n_strings = unpack_u32(in, UINT32_MAX);
 	// A string that comes twice would shift the numbers of all that follow: no packer writes one.
 	for (uint32_t i = 1; i < n_strings && !in->err; i++)
@@ -151,6 +159,8 @@ static void unpack(struct fm_chains *c, struct fm_cursor *in)
 	}
 	c->facts.debug_path = keep(c, path);
 	c->facts.debug_link = keep(c, link_name);
+	c->facts.unread_path = keep(c, unread_path);
+	c->facts.package_path = keep(c, package_path);
 }
 
 enum fm_err fm_chains_unpack(struct fm_chains *c, struct fm_cursor *in)

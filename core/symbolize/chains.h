@@ -23,6 +23,15 @@ struct fm_chain {
 	uint32_t first_link, n; // outermost first; n = 0: no name is known
 };
 
+// Debug information that is known to be somewhere and was not read.
+enum fm_unread {
+	FM_UNREAD_NOTHING = 0,
+	FM_UNREAD_SPLIT =
+		1, // functions and inlined calls were split off into a file that is not where the compiler put it
+	FM_UNREAD_PACKED = 2,     // they are in a package, which this libdw cannot read
+	FM_UNREAD_COMPRESSED = 3, // all of it is compressed in a way that this libdw cannot undo
+};
+
 // What was found about the image as a whole.
 struct fm_image_facts {
 	uint8_t state;                        // enum fm_object_state
@@ -30,7 +39,10 @@ struct fm_image_facts {
 	bool is_damaged;                      // debug information is there but could not be read
 	bool did_ask_server;                  // and it answered
 	bool is_server_silent;                // it did not: worth asking again
+	uint8_t unread;                       // enum fm_unread
 	struct fm_str debug_path, debug_link; // "" = none. Live as long as the chains
+	struct fm_str unread_path;            // the split-off file that is gone
+	struct fm_str package_path;           // and the package that has it
 };
 
 struct fm_chains {

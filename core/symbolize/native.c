@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "image/lines.h"
 #include "image/object.h"
 #include "symbolize/resolve.h"
 
@@ -103,6 +104,32 @@ static size_t add_recorded(struct fm_native *n, uint32_t image_id, struct fm_cha
 	return n_recorded;
 }
 
+static void tell_unread(struct fm_native *n, const struct fm_image *info, const struct fm_image_facts *facts)
+{
+	char why[1024];
+	struct fm_str path = facts->unread == FM_UNREAD_PACKED ? facts->package_path : facts->unread_path;
+	int len = (int)FM_MIN(path.len, 600u);
+	if (facts->unread == FM_UNREAD_PACKED)
+		snprintf(why, sizeof(why),
+			 "its debug information is in %.*s, which libdw %s cannot read, so inlined calls are part of "
+			 "their callers; "
+			 "update elfutils to 0.191 or newer, or keep the .dwo files",
+			 len, path.p, fm_lines_libdw_version());
+	else if (facts->unread == FM_UNREAD_COMPRESSED)
+		snprintf(why, sizeof(why),
+			 "its debug information is compressed with zstd, which libdw %s cannot read, so its lines and "
+			 "inlined calls are "
+			 "not known; update elfutils to 0.189 or newer, or compile with -gz=zlib",
+			 fm_lines_libdw_version());
+	else
+		snprintf(why, sizeof(why),
+			 "its debug information was split off and %.*s is gone, so inlined calls are part of their "
+			 "callers; restore "
+			 "the .dwo files, or pack them with dwp while they are there",
+			 len, path.p);
+	cover(n, info->path, fm_arena_strdup(&n->arena, why, strlen(why)));
+}
+
 static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resolve_failure failure,
 		 const struct fm_chains *chains, size_t n_recorded, size_t n_unnamed)
 {
@@ -131,6 +158,8 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 		      is_vdso ? "another kernel runs now; report under the kernel that was profiled"
 			      : "the file was replaced since the capture (its build id differs); restore that build "
 				"and report again");
+	else if (chains->facts.unread != FM_UNREAD_NOTHING)
+		tell_unread(n, info, &chains->facts);
 }
 
 static void resolve(struct fm_native *n, uint32_t image_id)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -55,6 +56,33 @@ static void take_lines(void *ctx, size_t i, const struct fm_line_frame *frames, 
 	c->is_done[i] = true;
 }
 
+static struct fm_str keep(struct fm_chains *c, struct fm_str s)
+{
+	return fm_chains_str(c, fm_intern_id(&c->strings, s, NULL));
+}
+
+// gdb's and libdw's rule: the package lies beside the file that has the rest.
+static bool package_path(const char *file, char *ret, size_t cap)
+{
+	int n = snprintf(ret, cap, "%s.dwp", file);
+	return n > 0 && (size_t)n < cap && access(ret, R_OK) == 0;
+}
+
+static void note_split(const char *image_path, const struct fm_object *object, const struct fm_lines *lines,
+		       struct fm_chains *ret)
+{
+	const char *missing = fm_lines_missing_split(lines);
+	char package[4200];
+	if (!missing)
+		return;
+	bool is_packed = !fm_lines_reads_packages() &&
+			 (package_path(image_path, package, sizeof(package)) ||
+			  (object->place.path[0] && package_path(object->place.path, package, sizeof(package))));
+	ret->facts.unread = is_packed ? FM_UNREAD_PACKED : FM_UNREAD_SPLIT;
+	ret->facts.unread_path = keep(ret, fm_str_of(missing));
+	ret->facts.package_path = keep(ret, fm_str_of(is_packed ? package : ""));
+}
+
 void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n, struct fm_chains *ret)
 {
 	fm_chains_init(ret);
@@ -74,9 +102,12 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 		ret->facts.did_ask_server = fm_debuginfod_is_wanted() && !object->place.is_server_silent;
 		enum fm_err err = fm_lines_open(object, &lines);
 		ret->facts.is_damaged = err == FM_E_CORRUPT;
+		if (err == FM_E_UNSUPPORTED)
+			ret->facts.unread = FM_UNREAD_COMPRESSED;
 		if (!err) {
 			ret->facts.origin = (uint8_t)object->place.origin;
 			fm_lines_resolve(lines, addrs, n, take_lines, &c);
+			note_split(request->path, object, lines, ret);
 		}
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -87,8 +118,8 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 		if (symbol.name)
 			fm_chains_link(ret, fm_str_of(symbol.name), FM_STR_LIT(""), 0, 0, false);
 	}
-	ret->facts.debug_path = fm_chains_str(ret, fm_intern_id(&ret->strings, fm_str_of(object->place.path), NULL));
-	ret->facts.debug_link = fm_chains_str(ret, fm_intern_id(&ret->strings, fm_str_of(object->place.link), NULL));
+	ret->facts.debug_path = keep(ret, fm_str_of(object->place.path));
+	ret->facts.debug_link = keep(ret, fm_str_of(object->place.link));
 	free(c.is_done);
 	fm_lines_close(lines);
 	fm_symbols_close(symbols);
@@ -176,10 +207,26 @@ static enum fm_resolve_failure resolve_in_child(const struct fm_resolve_request 
 	return failure;
 }
 
+// What was not read may have come, or the libdw that can read it.
+static bool is_unread_as_before(const struct fm_resolve_request *request, const struct fm_image_facts *facts)
+{
+	char path[4200];
+	if (facts->unread == FM_UNREAD_NOTHING)
+		return true;
+	if (facts->unread == FM_UNREAD_COMPRESSED)
+		return false;
+	snprintf(path, sizeof(path), "%.*s", (int)facts->unread_path.len, facts->unread_path.p);
+	bool has_package = facts->unread == FM_UNREAD_PACKED;
+	return access(path, R_OK) != 0 && !(has_package && fm_lines_reads_packages()) &&
+	       package_path(request->path, path, sizeof(path)) == has_package;
+}
+
 // A cache that knows of no lines is out of date once debug information may have come.
 static bool is_still_right(const struct fm_resolve_request *request, const struct fm_chains *cached)
 {
 	const struct fm_image_facts *facts = &cached->facts;
+	if (!is_unread_as_before(request, facts))
+		return false;
 	if (facts->origin != FM_DEBUG_NONE)
 		return true;
 	if (fm_debuginfod_is_wanted() && !facts->did_ask_server)
@@ -228,6 +275,11 @@ enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, con
 		if (has_cache) {
 			fm_chains_merge(ret, &fresh);
 			ret->facts.state = fresh.facts.state;
+			if (fresh.facts.unread != FM_UNREAD_NOTHING) {
+				ret->facts.unread = fresh.facts.unread;
+				ret->facts.unread_path = keep(ret, fresh.facts.unread_path);
+				ret->facts.package_path = keep(ret, fresh.facts.package_path);
+			}
 			fm_chains_deinit(&fresh);
 		} else {
 			fm_chains_deinit(ret);

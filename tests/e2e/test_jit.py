@@ -90,6 +90,44 @@ def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path,
         assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)
 
 
+def line_of(mark: str) -> int:
+    lines = (TARGETS / "jit_object.c").read_text().splitlines()
+    return next(i for i, line in enumerate(lines, 1) if line.endswith("// LINE " + mark))
+
+
+@pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
+def test_inlined_calls_of_an_object_in_memory(emitter: Path, tmp_path: Path, dwarf: str) -> None:
+    """As for files: each inlined call is a frame of its own, with its line; calls around it have the line of the call."""
+    built = tmp_path / "jit_object.o"
+    subprocess.run(["cc", "-O2", dwarf, "-c", str(TARGETS / "jit_object.c"), "-o", str(built)], check=True)
+    capture = record(
+        tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.7, "object", built], OPTIONS, pick(8, 15)
+    )
+    lines = {mark: line_of(mark) for mark in ("mix", "first", "second", "callback", "outer")}
+    counts: "Counter[str]" = Counter()
+    for labels, n in stacks_with(capture, "object_outer"):
+        start = names_of(labels).index("object_outer")
+        if "py_back" in names_of(labels):
+            assert labels[start] == f"object_outer (jit_object.c:{lines['callback']})", labels
+            counts["callback"] += n
+        elif "object_mix (inlined)" in names_of(labels):
+            assert labels[start] == f"object_outer (jit_object.c:{lines['outer']})", labels
+            call = next(mark for mark in ("first", "second") if f":{lines[mark]})" in labels[start + 1])
+            assert labels[start + 1].startswith("object_twice (inlined) (jit_object.c:"), labels
+            counts[call] += n
+            # The loop's head is a line of its own.
+            assert labels[start + 2] in (
+                f"object_mix (inlined) (jit_object.c:{lines['mix']})",
+                f"object_mix (inlined) (jit_object.c:{lines['mix'] - 1})",
+            ), labels
+    print(counts)
+    assert counts["callback"] > 5 and counts["first"] > 100, counts
+    assert 1.5 < counts["second"] / counts["first"] < 2.7, counts  # twice the work
+    functions = {f["name"]: f for f in capture.report["functions"]}
+    assert functions["object_mix"]["inlined"] and not functions["object_outer"]["inlined"]
+    check_whole(capture, 100)
+
+
 def test_code_that_nobody_tells_of_is_said_so(emitter: Path, tmp_path: Path) -> None:
     capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.3, 4, "secret"], OPTIONS, pick(8, 15))
     assert any("run-time code" in line for line in capture.raw["coverage"]), capture.raw["coverage"]
@@ -212,18 +250,21 @@ def hot_outer(n):
     return total
 
 def main(seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         hot_outer(200000)
 
 hot_outer(10)
+time.sleep(0.5)  # until the new code was noticed
 main(1.5)
 """
 
 
-def test_numba(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def numba(tmp_path_factory: Any) -> Python:
+    """A Python that has it."""
     python = pick(10, 13)
-    venv = tmp_path / "venv"
+    venv = tmp_path_factory.mktemp("numba") / "venv"
     subprocess.run([python.path, "-m", "venv", str(venv)], check=True)
     pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "numba"]
     try:
@@ -231,9 +272,13 @@ def test_numba(tmp_path: Path) -> None:
             pytest.skip("numba could not be installed")
     except subprocess.TimeoutExpired:
         pytest.skip("numba could not be installed in time")
+    return python._replace(path=str(venv / "bin" / "python"))
+
+
+def test_numba(numba: Python, tmp_path: Path) -> None:
     script = tmp_path / "hot.py"
     script.write_text(NUMBA)
-    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, python._replace(path=str(venv / "bin" / "python")))
+    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, numba)
     ends: "Counter[str]" = Counter()
     n_broken = 0
     for labels, n in capture.collapsed():
@@ -247,6 +292,47 @@ def test_numba(tmp_path: Path) -> None:
     print(dict(ends), n_broken)
     assert ends["hot"] > 500 and ends["py_back"] > 500, ends
     assert n_broken <= 0.005 * sum(ends.values()), n_broken
+
+
+NUMBA_DEBUG = """
+import time
+from numba import njit
+
+@njit(debug=True, forceinline=True)
+def churn(x, n):
+    for i in range(n):  # LINE head
+        x = (x * 5 + i) % 1000003  # LINE churn
+    return x
+
+@njit(debug=True)
+def outer(n):
+    return churn(7, n) + 1  # LINE outer
+
+outer(10)
+time.sleep(0.5)  # until the new code was noticed
+end = time.process_time() + 1
+while time.process_time() < end:
+    outer(2_000_000)
+"""
+
+
+def test_numba_with_debug_information(numba: Python, tmp_path: Path) -> None:
+    """What LLVM inlined is a frame of its own, at the line of the Python source."""
+    script = tmp_path / "hot.py"
+    script.write_text(NUMBA_DEBUG)
+    marks = {}
+    for number, text in enumerate(NUMBA_DEBUG.splitlines(), 1):
+        if "# LINE " in text:
+            marks[text.split("# LINE ")[1]] = number
+    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, numba)
+    chain = f"__main__::outer (hot.py:{marks['outer']})", f"__main__::churn (inlined) (hot.py:{marks['churn']})"
+    head = f"__main__::churn (inlined) (hot.py:{marks['head']})"
+    hot: "Counter[bool]" = Counter()
+    for labels, n in capture.collapsed():
+        if any("churn (inlined)" in label for label in labels):
+            hot[tuple(labels[-2:]) in (chain, (chain[0], head))] += n
+    print(hot)
+    assert hot[True] > 500 and hot[False] <= 0.02 * hot[True], hot
 
 
 SYSTEM = """

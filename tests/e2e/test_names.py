@@ -6,8 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Dict, List
+from typing import Dict, Iterator, List, Tuple
 
 import pytest
 
@@ -112,6 +116,48 @@ def test_cpp_templates_and_inlines(fathom, env, tmp_path, flags):
     assert has_run(folded, frames[0], frames[1])
 
 
+def test_split_debug_information_that_is_gone_or_packed(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.cpp", "-O2", "-g", "-gsplit-dwarf")
+    got = capture(fathom, env, program)
+    lines = {m: line_of("names.cpp", m) for m in ("mix", "count", "main")}
+    whole = (
+        f"shop::Shelf<...>::count (names.cpp:{lines['count']})",
+        f"shop::Shelf<...>::mix (inlined) (names.cpp:{lines['mix']})",
+    )
+    assert has_run(got.stacks(), *whole) and not got.why("/names")
+
+    apart = list(tmp_path.glob("*.dwo"))
+    assert apart
+    # binutils' own crashes over DWARF 5 in some versions.
+    is_packed = any(
+        shutil.which(packer)
+        and subprocess.run([packer, "-e", program, "-o", tmp_path / "packed"], capture_output=True).returncode == 0
+        for packer in ("llvm-dwp", "dwp")
+    )
+    for path in apart:
+        path.rename(path.with_suffix(".away"))
+    shutil.rmtree(env["XDG_CACHE_HOME"])
+
+    # Lines are in the program itself; what is inlined where is not.
+    stacks = got.stacks()
+    assert not any("(inlined)" in frame for s in stacks for frame in s)
+    assert any(f.startswith("shop::Shelf<...>::count (names.cpp:") for s in stacks for f in s)
+    assert apart[0].name + " is gone" in got.why("/names") and "restore" in got.why("/names")
+
+    if is_packed:
+        (tmp_path / "packed").rename(tmp_path / "names.dwp")
+        if "cannot read" in got.why("/names"):  # elfutils before 0.191
+            assert re.search(r"/names\.dwp, which libdw 0\.1\d\d cannot read", got.why("/names"))
+            assert "update elfutils" in got.why("/names")
+        else:
+            assert has_run(got.stacks(), *whole) and not got.why("/names")
+        (tmp_path / "names.dwp").unlink()
+
+    for path in apart:  # back again: what is cached is out of date
+        path.with_suffix(".away").rename(path)
+    assert has_run(got.stacks(), *whole) and not got.why("/names")
+
+
 @pytest.mark.parametrize("mangling", ["legacy", "v0"])
 def test_rust_inlined_iterators(fathom, env, tmp_path, mangling):
     rustc = shutil.which("rustc") or os.path.expanduser("~/.cargo/bin/rustc")
@@ -179,6 +225,63 @@ def test_a_module_made_with_pyo3(fathom, env, tmp_path):
     walking = [s for s in stacks if "called_back" in s]
     assert walking and all(s.index("deep::Walker::walk (PyO3)") < s.index("called_back") for s in walking)
     assert got.report()["failed_unwinds"] == 0
+
+
+CYTHON_MODULE = """
+cdef unsigned long churn(unsigned long n):
+    cdef unsigned long x = 1, i
+    for i in range(n):
+        x = x * 69069 + i
+    return x
+
+def crunch(n):
+    return churn(n)
+
+class Walker:
+    def walk(self, callback, n):
+        for i in range(n):
+            callback(i)
+
+cdef class Native:
+    def count(self, n):
+        return churn(n)
+"""
+CYTHON_SCRIPT = """
+import deeper
+def called_back(i):
+    return sum(range(40)) & i
+for _ in range(40):
+    deeper.crunch(6_000_000)
+    deeper.Native().count(6_000_000)
+deeper.Walker().walk(called_back, 300_000)
+"""
+
+
+def test_a_module_made_with_cython(fathom, env, tmp_path):
+    """Functions, methods and classes by their Python names, a call back into Python inside."""
+    cython = Path(sys.executable).parent / "cython"
+    include = sysconfig.get_paths()["include"]
+    if not cython.exists() or not Path(include, "Python.h").exists():
+        pytest.skip("no Cython, or no headers of this Python")
+    (tmp_path / "deeper.pyx").write_text(CYTHON_MODULE)
+    sh(cython, "-3", "deeper.pyx", cwd=tmp_path)
+    sh("gcc", "-O1", "-g", "-shared", "-fPIC", "-I" + include, "deeper.c", "-o", "deeper.so", cwd=tmp_path)
+    script = tmp_path / "t.py"
+    script.write_text(f"#!{sys.executable}\n{CYTHON_SCRIPT}")
+    script.chmod(0o755)
+    got = capture(fathom, env, script)
+    stacks = [[re.sub(r" \([^()]*\)$", "", frame) for frame in s] for s in got.stacks()]
+    ways = {
+        "deeper.crunch (Cython)": "deeper.churn (Cython)",
+        "deeper.Native.count (Cython)": "deeper.churn (Cython)",
+        "deeper.Walker.walk (Cython)": "called_back",
+    }
+    for outer, inner in ways.items():
+        through = [s for s in stacks if outer in s and any(frame.startswith(inner) for frame in s)]
+        assert through, (outer, stacks[:5])
+        for stack in through:
+            assert stack.index(outer) < next(i for i, frame in enumerate(stack) if frame.startswith(inner)), stack
+    assert not any("__pyx_pw_" in frame or "__pyx_pf_" in frame for s in stacks for frame in s)
 
 
 C_FRAMES = ("main", "exported_work", "hidden_work")
@@ -299,6 +402,69 @@ def test_debug_file_from_a_server(fathom, env, tmp_path):
     if "not there" in sh(fathom, "doctor", env=env).stdout:
         pytest.skip("libdebuginfod is not installed")
     assert has_run(got.stacks(), *c_frames())
+
+
+def test_debug_information_compressed_with_zstd(fathom, env, tmp_path):
+    """elfutils before 0.189 cannot undo that, which is not damage."""
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    done = subprocess.run(["objcopy", "--compress-debug-sections=zstd", program], capture_output=True)
+    if done.returncode:
+        pytest.skip("this objcopy does not know zstd")
+    got = capture(fathom, env, program)
+    if has_run(got.stacks(), *c_frames()):
+        assert not got.why("/names")
+    else:
+        assert "compressed with zstd, which libdw" in got.why("/names") and "-gz=zlib" in got.why("/names")
+        assert any("hidden_work (names)" in s for s in got.stacks())  # the symbols are not compressed
+
+
+@contextmanager
+def debug_server(answers: Dict[str, bytes]) -> Iterator[Tuple[str, List[str]]]:
+    """What debuginfod is to its clients, with a list of what was asked."""
+    asked: List[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):  # noqa: N802 (its name)
+            asked.append(self.path)
+            body = answers.get(self.path)
+            self.send_response(200 if body else 404)
+            self.send_header("Content-Length", str(len(body or b"")))
+            self.end_headers()
+            self.wfile.write(body or b"")
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
+
+
+def test_debug_file_from_a_server_on_the_network(fathom, env, tmp_path):
+    program = compiled(tmp_path, "names.c", *FLAGS)
+    debug = split_debug(program)
+    got = capture(fathom, env, program)
+    env.update(DEBUGINFOD_URLS="http://127.0.0.1:9", DEBUGINFOD_CACHE_PATH=str(tmp_path / "client"))  # nobody is there
+    if "not there" in sh(fathom, "doctor", env=env).stdout:
+        pytest.skip("libdebuginfod is not installed")
+    assert not has_run(got.stacks(), *c_frames())
+    assert "did not answer" in got.why(str(program))
+
+    address = f"/buildid/{build_id(program)}/debuginfo"
+    with debug_server({}) as (url, asked):
+        env["DEBUGINFOD_URLS"] = url
+        assert not has_run(got.stacks(), *c_frames())
+        assert address in asked and not got.why(str(program))
+    shutil.rmtree(tmp_path / "client", ignore_errors=True)  # it remembers what a server has not
+    shutil.rmtree(env["XDG_CACHE_HOME"])
+    with debug_server({address: debug.read_bytes()}) as (url, asked):
+        env["DEBUGINFOD_URLS"] = url
+        assert url in sh(fathom, "doctor", env=env).stdout
+        assert has_run(got.stacks(), *c_frames())
+        assert asked.count(address) == 1
+    assert has_run(got.stacks(), *c_frames())  # from the cache, the server is gone
 
 
 def test_names_outlive_their_files(fathom, env, tmp_path):

@@ -3,7 +3,7 @@
 //   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
 // Whatever the bytes: no crash, and every id that comes out is a valid index.
 //
-// Built with -DFM_FUZZ_BUNDLE, the file is also made into the viewer's bundle.
+// Built with -DFM_FUZZ_BUNDLE, the file is also made into the viewer's bundle; with -DFM_FUZZ_FORMATS, written in every format that there is.
 //
 // With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target. Otherwise main() runs it over the files given;
 // --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs N fixed variations of that
@@ -22,6 +22,9 @@
 #include "read/reader.h"
 #ifdef FM_FUZZ_BUNDLE
 #include "render/bundle.h"
+#endif
+#ifdef FM_FUZZ_FORMATS
+#include "render/render.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -104,6 +107,16 @@ static void make_bundle(const char *path)
 }
 #endif
 
+#ifdef FM_FUZZ_FORMATS
+static void write_all(const char *path)
+{
+	struct fm_diag diag;
+	for (const struct fm_format *f = fm_formats; f->name; f++)
+		if (fm_render_write(f->name, path, "/dev/null", &FM_VIEW_OPTIONS_DEFAULT, &diag))
+			MUST(diag.text[0] && !strchr(diag.text, '\n'));
+}
+#endif
+
 static void check_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
 {
 	struct fm_zone_event ev;
@@ -153,6 +166,9 @@ static void read_file(int fd)
 	fm_reader_close(r);
 #ifdef FM_FUZZ_BUNDLE
 	make_bundle(path);
+#endif
+#ifdef FM_FUZZ_FORMATS
+	write_all(path);
 #endif
 	struct fm_trace_stats *stats;
 	MUST(fm_trace_stats_read(path, &stats, &diag) == FM_OK);

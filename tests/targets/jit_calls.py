@@ -1,5 +1,6 @@
 """Calls through code that jit_emitter.c makes: Python, machine code, Python ...
 
+jit_calls.py EMITTER SECONDS object PATH: an object file, loaded as a compiler would.
 jit_calls.py EMITTER SECONDS HOW NAME [HOW NAME]...: py_main calls each in turn, which calls py_back, which spins for a moment.
 """
 
@@ -15,6 +16,8 @@ emitter.jit_make.restype = JIT
 emitter.jit_make.argtypes = [ctypes.c_int, ctypes.c_char_p]
 emitter.jit_remake.restype = JIT
 emitter.jit_remake.argtypes = [JIT, ctypes.c_char_p]
+emitter.jit_load.restype = JIT
+emitter.jit_load.argtypes = [ctypes.c_char_p, ctypes.c_char_p]
 
 
 def py_back(arg):
@@ -25,8 +28,8 @@ def py_back(arg):
 
 
 def py_call(code, seconds):
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    end = time.process_time() + seconds
+    while time.process_time() < end:
         code(back, None)
 
 
@@ -56,6 +59,8 @@ def py_fork(seconds):
 back = CALLBACK(py_back)
 if sys.argv[3] == "remake":
     py_remake(float(sys.argv[2]))
+elif sys.argv[3] == "object":
+    py_call(emitter.jit_load(sys.argv[4].encode(), b"object_outer"), float(sys.argv[2]))
 elif sys.argv[3] == "fork":
     py_fork(float(sys.argv[2]))
 else:

@@ -79,6 +79,19 @@ EXPORT __attribute__((noinline)) void __jit_debug_register_code(void)
 	__asm__ volatile("");
 }
 
+static void register_object(const uint8_t *file, size_t size)
+{
+	struct jit_code_entry *entry = calloc(1, sizeof(*entry));
+	entry->symfile_addr = (const char *)file;
+	entry->symfile_size = size;
+	entry->next_entry = __jit_debug_descriptor.first_entry;
+	if (entry->next_entry)
+		entry->next_entry->prev_entry = entry;
+	__jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = entry;
+	__jit_debug_descriptor.action_flag = 1;
+	__jit_debug_register_code();
+}
+
 static void tell_gdb(const uint8_t *at, const char *name, const uint8_t *eh_frame, size_t eh_len)
 {
 	// An object as a compiler leaves it: ET_REL, with the addresses filled into the section headers.
@@ -135,15 +148,7 @@ static void tell_gdb(const uint8_t *at, const char *name, const uint8_t *eh_fram
 			      .e_shnum = N,
 			      .e_shstrndx = SHSTRTAB };
 	memcpy(file, &header, sizeof(header));
-	struct jit_code_entry *entry = calloc(1, sizeof(*entry));
-	entry->symfile_addr = (const char *)file;
-	entry->symfile_size = off + sizeof(s);
-	entry->next_entry = __jit_debug_descriptor.first_entry;
-	if (entry->next_entry)
-		entry->next_entry->prev_entry = entry;
-	__jit_debug_descriptor.first_entry = __jit_debug_descriptor.relevant_entry = entry;
-	__jit_debug_descriptor.action_flag = 1;
-	__jit_debug_register_code();
+	register_object(file, off + sizeof(s));
 }
 
 static void untell_gdb(void)
@@ -271,6 +276,39 @@ EXPORT jit_fn jit_make(int how, const char *name)
 	if (how == BY_JITDUMP)
 		write_dump(at, name, eh_frame, eh_len);
 	return (jit_fn)at;
+}
+
+// A compiled object (ET_REL without relocations in its code) as a JIT compiler has it: its sections in fresh memory, their addresses in the section
+// headers of the copy that debuggers see.
+EXPORT jit_fn jit_load(const char *path, const char *symbol)
+{
+	FILE *f = fopen(path, "rb");
+	uint8_t *file = calloc(1, 1 << 20);
+	size_t size = f ? fread(file, 1, 1 << 20, f) : 0;
+	if (f)
+		fclose(f);
+	uint8_t *to = mmap(NULL, 65536, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	Elf64_Ehdr *header = (Elf64_Ehdr *)file;
+	Elf64_Shdr *s = (Elf64_Shdr *)(file + header->e_shoff);
+	for (unsigned i = 0; i < header->e_shnum; i++) {
+		if (!(s[i].sh_flags & SHF_ALLOC) || s[i].sh_type == SHT_NOBITS)
+			continue;
+		memcpy(to, file + s[i].sh_offset, s[i].sh_size);
+		s[i].sh_addr = (uintptr_t)to;
+		to += (s[i].sh_size + 63) & ~63ul;
+	}
+	jit_fn found = NULL;
+	for (unsigned i = 0; i < header->e_shnum; i++) {
+		if (s[i].sh_type != SHT_SYMTAB)
+			continue;
+		const Elf64_Sym *symbols = (const Elf64_Sym *)(file + s[i].sh_offset);
+		const char *names = (const char *)file + s[s[i].sh_link].sh_offset;
+		for (size_t k = 0; k < s[i].sh_size / sizeof(*symbols); k++)
+			if (!strcmp(names + symbols[k].st_name, symbol))
+				found = (jit_fn)(s[symbols[k].st_shndx].sh_addr + symbols[k].st_value);
+	}
+	register_object(file, size);
+	return found;
 }
 
 // Code at the same address under another name: the first is taken back.
