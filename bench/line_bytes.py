@@ -166,7 +166,7 @@ def main(argv=None):
     from run import Context  # which imports this file for the last table of `make bench`
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="how much work: 4 is 700 MB in 240,000 blocks")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how much work: 4 is 2 GB in 260,000 blocks")
     parser.add_argument("--python", default=sys.executable, help="the Python to run with (default: this one)")
     parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
     parser.add_argument(
