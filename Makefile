@@ -53,12 +53,8 @@ check-unit: all ## unit tests in C, and every fuzz target over its corpus
 	@rm -f $(BUILD)/meson-logs/testlog.json
 	@$(MESON) test -C $(BUILD) --no-rebuild --print-errorlogs
 
-# Tests that judge by statistics are wrong one time in some hundred, and there are hundreds: what fails gets one second try, and is
-# named. A fault fails twice.
 check-e2e: all ## tests of the built program, with pytest
-	@rm -f $(BUILD)/e2e.xml $(BUILD)/e2e-again.xml
-	@$(VENV_PYTHON) -m pytest tests/e2e --junitxml=$(BUILD)/e2e.xml $(PYTEST_ARGS) || { echo "Once more, what failed:"; \
-		$(VENV_PYTHON) -m pytest tests/e2e --last-failed --junitxml=$(BUILD)/e2e-again.xml $(PYTEST_ARGS); }
+	@scripts/e2e.sh $(VENV_PYTHON) $(BUILD) $(PYTEST_ARGS)
 
 check-includes: ## no room includes what it may not
 	@python3 scripts/check_includes.py
@@ -66,12 +62,13 @@ check-includes: ## no room includes what it may not
 check-sigsafe: all ## signal-time code calls nothing that is not listed with a reason
 	@scripts/check_sigsafe.sh $(BUILD)
 
-lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck
+lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck; for aarch64, too, where its compiler is there
 	@scripts/bootstrap.sh lint
 	@clang-format --dry-run -Werror $(C_FILES)
 	@mkdir -p $(BUILD)/tidy # the commands without the one flag that only gcc knows
 	@sed 's/ -fno-tree-loop-distribute-patterns//' $(BUILD)/compile_commands.json >$(BUILD)/tidy/compile_commands.json
 	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
+	@scripts/check_aarch64.py $(BUILD)
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
 	@$(VENV_PYTHON) -m mypy

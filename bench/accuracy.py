@@ -8,13 +8,11 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from harness import measure, prepare, splits, tables, tools  # noqa: E402
+from harness import measure, prepare, setup, splits, tables, tools  # noqa: E402
 from harness.prepare import BENCH, say  # noqa: E402
-from run import Context, pick  # noqa: E402
 
 PROGRAMS = ("mixed", "calls_native", "lines_python", "lines_native", "four_threads", "lockstep")
 
@@ -134,67 +132,35 @@ def main(argv=None):
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each run (default 8)")
     parser.add_argument("--rounds", type=int, default=1, help="how often each pair runs (default 1)")
     parser.add_argument("--programs", help="comma-separated; default all: " + ",".join(PROGRAMS))
-    parser.add_argument("--profilers", help="comma-separated; default all: " + ",".join(tool.name for tool in every))
-    parser.add_argument("--engines", action="store_true", help="also fathom with each engine forced")
-    parser.add_argument("--python", default=sys.executable, help="the Python to run with (default: this one)")
-    parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
-    parser.add_argument(
-        "--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)"
-    )
-    parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is ended (default 180)")
-    parser.add_argument("--json", metavar="OUT", help="write all results there")
-    parser.add_argument("--refresh", action="store_true", help="make the venv anew")
-    parser.add_argument("--keep", metavar="DIR", help="keep what the profilers wrote below DIR")
+    setup.add_options(parser, "comma-separated; default all: " + ",".join(tool.name for tool in every))
     options = parser.parse_args(argv)
     if options.rounds < 1 or options.seconds <= 0:
         parser.error("--rounds and --seconds must be above 0")
-    default = [tool.name for tool in every if options.engines or tool.name not in tools.EXTRA_ENGINES]
-    names = pick(parser, "profiler", options.profilers, [tool.name for tool in every], default)
-    programs = pick(parser, "program", options.programs, list(PROGRAMS), list(PROGRAMS))
-    wanted = [tool for tool in every if tool.name in names]
+    programs = setup.pick(parser, "program", options.programs, list(PROGRAMS), list(PROGRAMS))
+    wanted = setup.pick_tools(parser, options, every)
 
-    context = Context(options, [package for package in prepare.PACKAGES if package in {tool.needs for tool in wanted}])
+    context = setup.Context(options, wanted)
     if "native" in context.missing:
         sys.exit("accuracy: the truth programs need their C part: " + context.missing["native"])
-    for tool in wanted:
-        if context.lacks(tool.needs):
-            say("accuracy: not available: %s: %s" % (tool.name, context.lacks(tool.needs)))
-    chosen = [tool for tool in wanted if not context.lacks(tool.needs)]
+    for name, why in context.unavailable:
+        say("accuracy: not available: %s: %s" % (name, why))
+    chosen = context.available(wanted)
 
-    measure.become_subreaper()
-    folder = options.keep or tempfile.mkdtemp(prefix="fathom-accuracy-")
     results = []
-    try:
+    with setup.folder_for_output(options, "fathom-accuracy-") as folder:
         for number in range(options.rounds):
             for name in programs:
                 for tool in chosen:
                     if name == "lockstep" and not tool.rate_hz:
                         continue  # nothing to be in step with
-                    results.append(run_once(context, options, tool, name, os.path.abspath(folder), number))
-    finally:
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+                    results.append(run_once(context, options, tool, name, folder, number))
     print_table(results, chosen, programs)
     if options.json:
-        facts = {
-            "schema": "fathom.accuracy/1",
-            "machine": prepare.machine_facts(),
-            "python": context.venv.version,
-            "versions": context.venv.versions,
-            "seconds": options.seconds,
-            "results": results,
-        }
-        with open(options.json, "w") as file:
-            json.dump(facts, file, indent=1)
-            file.write("\n")
+        setup.write_json(
+            options.json, dict(context.facts("fathom.accuracy/1"), seconds=options.seconds, results=results)
+        )
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our tables left; nothing to say, and nobody to say it to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+    setup.end(main)

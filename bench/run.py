@@ -2,17 +2,15 @@
 """Runs workloads bare, under fathom and under its peers, by turns, and prints what each costs. See README.md."""
 
 import argparse
-import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import line_bytes  # noqa: E402
-from harness import measure, prepare, tables, tools  # noqa: E402
+from harness import measure, prepare, setup, tables, tools  # noqa: E402
 from harness.prepare import BENCH, say  # noqa: E402
 
 MEMORY_ROWS = {"fathom_default", "scalene_memory", "memray"}  # one of them chosen: bytes per line are shown, too
@@ -78,19 +76,7 @@ def parse_arguments(argv):
     parser.add_argument("--rounds", type=int, help="how often each pair runs (default 5; with --quick 3)")
     parser.add_argument("--scale", type=float, help="part of the full work (default 0.5; with --quick 0.2)")
     parser.add_argument("--workloads", help="comma-separated; default all: " + ",".join(w.name for w in WORKLOADS))
-    parser.add_argument(
-        "--profilers", help="comma-separated rows; the baseline, null and the empty handlers always run"
-    )
-    parser.add_argument("--engines", action="store_true", help="also fathom with each engine forced")
-    parser.add_argument("--python", default=sys.executable, help="the Python to run workloads with (default: this one)")
-    parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
-    parser.add_argument(
-        "--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)"
-    )
-    parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is ended (default 180)")
-    parser.add_argument("--json", metavar="OUT", help="write all raw numbers there")
-    parser.add_argument("--refresh", action="store_true", help="make the venv anew")
-    parser.add_argument("--keep", metavar="DIR", help="keep what the profilers wrote below DIR")
+    setup.add_options(parser, "comma-separated rows; the baseline, null and the empty handlers always run")
     parser.add_argument("--list", action="store_true", help="name workloads and profilers, and end")
     options = parser.parse_args(argv)
     if options.rounds is not None and options.rounds < 1:
@@ -100,37 +86,6 @@ def parse_arguments(argv):
     options.rounds = options.rounds or (3 if options.quick else 5)
     options.scale = options.scale or (0.2 if options.quick else 0.5)
     return parser, options
-
-
-def pick(parser, kind, given, known, default):
-    """The named ones among known, in known's order."""
-    if not given:
-        return default
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    for name in names:
-        if name not in known:
-            parser.error("no %s named %s; there are: %s" % (kind, name, ", ".join(known)))
-    return [name for name in known if name in names]
-
-
-class Context:
-    """What is there to run with, and what is not."""
-
-    def __init__(self, options, wanted):
-        self.venv = prepare.Venv(os.path.abspath(shutil.which(options.python) or options.python))
-        self.venv.prepare(wanted, options.refresh)
-        self.built, self.missing = prepare.compile_parts()
-        self.fathom, why = prepare.find_fathom(options.fathom)
-        self.fathom_via = options.fathom_via
-        self.missing.update(self.venv.missing)
-        if not self.fathom:
-            self.missing["fathom"] = why
-
-    def lacks(self, needs):
-        """Why a row or workload cannot run here, or ""."""
-        if needs == "empty":
-            return self.missing.get("empty_program", "") or self.missing.get("empty_library", "")
-        return self.missing.get(needs, "")
 
 
 def run_once(context, options, tool, workload, number, folder):
@@ -221,74 +176,52 @@ def print_tables(facts, runs, chosen_tools, unavailable):
 def main(argv=None):
     parser, options = parse_arguments(argv)
     every = tools.all_tools()
-    names = [tool.name for tool in every]
     if options.list:
         print("workloads: " + " ".join(w.name for w in WORKLOADS))
         for tool in every:
             print("%-18s %s" % (tool.name, tool.about))
         return 0
-    default = [name for name in names if options.engines or name not in tools.EXTRA_ENGINES]
-    wanted_names = set(pick(parser, "profiler", options.profilers, names, default))
-    wanted_names |= {"baseline", "null", "empty_ticker", "empty_perf"}
-    wanted_tools = [tool for tool in every if tool.name in wanted_names]
+    wanted_tools = setup.pick_tools(parser, options, every, ("baseline", "null", "empty_ticker", "empty_perf"))
     known = {w.name: w for w in WORKLOADS}
     quick = [name for name in known if not options.quick or name in QUICK]
-    wanted_workloads = [known[name] for name in pick(parser, "workload", options.workloads, list(known), quick)]
+    wanted_workloads = [known[name] for name in setup.pick(parser, "workload", options.workloads, list(known), quick)]
 
-    needed = {thing.needs for thing in wanted_tools + wanted_workloads}
-    context = Context(options, [package for package in prepare.PACKAGES if package in needed])
-    unavailable = [(t.name, context.lacks(t.needs)) for t in wanted_tools + wanted_workloads if context.lacks(t.needs)]
-    for name, why in unavailable:
+    context = setup.Context(options, wanted_tools + wanted_workloads)
+    for name, why in context.unavailable:
         say("bench: not available: %s: %s" % (name, why))
-    chosen_tools = [tool for tool in wanted_tools if not context.lacks(tool.needs)]
-    chosen_workloads = [workload for workload in wanted_workloads if not context.lacks(workload.needs)]
+    chosen_tools = context.available(wanted_tools)
+    chosen_workloads = context.available(wanted_workloads)
     if not chosen_workloads:
         sys.exit("bench: none of the workloads can run here")
 
-    measure.become_subreaper()
-    facts = {
-        "schema": "fathom.bench/1",
-        "machine": prepare.machine_facts(),
-        "python": context.venv.version,
-        "versions": context.venv.versions,
-        "rounds": options.rounds,
-        "scale": options.scale,
-        "unavailable": [{"name": name, "why": why} for name, why in unavailable],
-    }
+    facts = dict(
+        context.facts("fathom.bench/1"),
+        rounds=options.rounds,
+        scale=options.scale,
+        unavailable=[{"name": name, "why": why} for name, why in context.unavailable],
+    )
     if facts["machine"]["load_average_at_start"] > facts["machine"]["cores"] / 2:
         say(
             "bench: the machine is busy (load %.1f): the figures will be noise"
             % facts["machine"]["load_average_at_start"]
         )
-    folder = options.keep or tempfile.mkdtemp(prefix="fathom-bench-")
     stolen, ticks = prepare.steal_ticks()
     start = time.monotonic()
-    try:
-        runs = run_all(context, options, chosen_tools, chosen_workloads, os.path.abspath(folder))
-    finally:
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
+    with setup.folder_for_output(options, "fathom-bench-") as folder:
+        runs = run_all(context, options, chosen_tools, chosen_workloads, folder)
     stolen_now, ticks_now = prepare.steal_ticks()
     facts["took_s"] = time.monotonic() - start
     facts["steal_share"] = (stolen_now - stolen) / max(1, ticks_now - ticks)
-    table = print_tables(facts, runs, chosen_tools, unavailable)
+    table = print_tables(facts, runs, chosen_tools, context.unavailable)
     facts["line_bytes"] = []
     if MEMORY_ROWS & {tool.name for tool in chosen_tools} and not context.lacks("native"):
         facts["line_bytes"] = line_bytes.measure_all(context, 1.0 if options.quick else 4.0, options.timeout)
         print("## Bytes per line: what is true by construction, and what each tool says\n")
         print(line_bytes.table(facts["line_bytes"]))
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(dict(facts, runs=runs, summary=table), file, indent=1)
-            file.write("\n")
+        setup.write_json(options.json, dict(facts, runs=runs, summary=table))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our tables left; nothing to say, and nobody to say it to
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+    setup.end(main)

@@ -13,6 +13,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one in .venv
 PYTHON_TOOLS="scripts/python-tools.txt"
 PYTHON_PROGRAMS="scripts/python-programs.txt"
+PYTHON_VIEWERS="scripts/python-viewers.txt"
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -81,6 +82,9 @@ missing_optional_packages() {
 	has node || optional nodejs
 	has npm || optional npm
 	has chromium || has chromium-browser || has google-chrome || optional chromium
+	[ -n "${FATHOM_TEST_LONG:-}" ] || return 0
+	has callgrind_annotate || optional valgrind
+	has dot || optional graphviz
 }
 optional() { [ -e ".tools/unavailable-$1" ] || echo "$1"; }
 
@@ -177,16 +181,16 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
-# Libraries that real programs use: numpy, Flask, IPython, ... (tests/e2e/test_real_programs.py and its like).
-prepare_programs() {
-	if [ "$1" != test ] || cmp -s "$PYTHON_PROGRAMS" .venv/.programs; then
+# prepare_packages TIER LIST STAMP WHAT: Python packages that single tests need and others do without.
+prepare_packages() {
+	if [ "$1" != test ] || cmp -s "$2" "$3"; then
 		return 0
 	fi
-	say "installing libraries that test programs use into .venv"
-	if ! .venv/bin/python -m pip install -q -r "$PYTHON_PROGRAMS" </dev/null >"$log" 2>&1; then
-		say "pip could not install $PYTHON_PROGRAMS; the tests that need them are skipped"
+	say "installing $4 into .venv"
+	if ! .venv/bin/python -m pip install -q -r "$2" </dev/null >"$log" 2>&1; then
+		say "pip could not install $2; the tests that need them are skipped"
 	fi
-	cp "$PYTHON_PROGRAMS" .venv/.programs # not asked for again on every run
+	cp "$2" "$3" # not asked for again on every run
 }
 
 # The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
@@ -219,7 +223,8 @@ case ${1:-} in
 demo | test | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
-	prepare_programs "$1"
+	prepare_packages "$1" "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
+	prepare_packages "$1" "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
 	prepare_viewer_tools "$1"
 	prepare_pythons "$1"
 	;;

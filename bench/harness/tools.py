@@ -93,7 +93,7 @@ def fathom_samples(job, rate_hz, run):
     report = fathom_report(job)
     if "error" in report:
         return {"note": report["error"]}
-    got, dropped = report.get("samples", 0), report.get("dropped", 0)
+    got, dropped = report.get("samples", 0) - report.get("wait_samples", 0), report.get("dropped", 0)
     return {
         "got": got,
         "asked": rate_hz * run["process_cpu_s"],

@@ -15,8 +15,12 @@ bool fm_agent_start(const char *ring_path);
 const char *fm_agent_late_start(const char *ring_path);
 void fm_agent_late_stop(void);  // no sample begins after this; what was taken is in the rings
 void fm_agent_late_leave(void); // the collector has ended: signals are the program's again
+// start.c: says where this library lies; known from its constructor on.
+void fm_agent_find_self(void);
 // start.c: private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
 void *fm_agent_map_private(size_t size);
+// The same memory for the next capture of this process, back to zeros; new memory when have is NULL.
+void *fm_agent_map_or_clear(void *have, size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);

@@ -5,6 +5,7 @@
 //   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
+//   dlsym               (memory_bind.c) a library that was opened past us is bound to our hooks before it is used
 #include "agent/agent.h"
 #include "agent/memory.h"
 
@@ -272,3 +273,11 @@ EXPORT int dlclose(void *handle)
 	}
 	return ret;
 }
+
+extern void *fm_agent_dlsym(void *handle, const char *name); // memory_bind.c
+OURS(dlclose);
+const struct fm_agent_hook fm_agent_library_hooks[] = {
+	{ "dlsym", (void *)fm_agent_dlsym },
+	HOOK(dlclose),
+	{ NULL, NULL },
+};

@@ -1,5 +1,6 @@
-// A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded, so
-// what it interposes otherwise it does not see: a handler for SIGURG that the program sets meanwhile, a library that is unloaded.
+// A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded. To allocators
+// and copies it is bound slot by slot (memory_bind.c), where memory is watched; what else it interposes it does not see: a handler for
+// SIGURG that the program sets meanwhile.
 //
 // Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
 // still look at is taken away: the end of a capture is a mark in its shared memory; that memory is unmapped two captures later; and
@@ -13,6 +14,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "agent/memory.h"
 #include "agent/trace.h"
 #include "agent/zone_api.h"
 #include "sigsafe/ring.h"
@@ -78,6 +80,7 @@ const char *fm_agent_late_start(const char *ring_path)
 		munmap(retired, FM_WIRE_TOTAL_BYTES);
 	retired = last;
 	fm_agent_wrap_handlers(true);
+	fm_agent_memory_start();
 	return NULL;
 }
 
@@ -87,6 +90,7 @@ void fm_agent_late_stop(void)
 		return;
 	atomic_store(&fm_trace.is_recording, 0);
 	atomic_store(&fm_sig.header->is_over, 1);
+	fm_agent_memory_stop();
 	is_quiet_soon();
 }
 

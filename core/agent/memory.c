@@ -15,6 +15,7 @@
 #include "sigsafe/state.h"
 
 static bool is_malloc_ours;
+static bool is_watched;
 static uint32_t hooks; // enum fm_wire_hooks
 
 static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
@@ -34,16 +35,9 @@ static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 	static const char *const names[] = { "mi_malloc", "je_malloc", "_rjem_malloc", "tc_malloc", "scalable_malloc" };
 	(void)size;
 	(void)arg;
-	uintptr_t start = UINTPTR_MAX, end = 0;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		if (ph->p_type != PT_LOAD)
-			continue;
-		start = FM_MIN(start, (info->dlpi_addr + ph->p_vaddr) & ~4095ul);
-		end = FM_MAX(end, info->dlpi_addr + ph->p_vaddr + ph->p_memsz);
-	}
+	uintptr_t start, end;
 	// One that is the program's malloc, too, is behind ours.
-	if (start >= end || fm_sig_elf_symbol(start, end, info->dlpi_addr, "malloc", NULL))
+	if (!fm_agent_image_range(info, &start, &end) || fm_sig_elf_symbol(start, end, info->dlpi_addr, "malloc", NULL))
 		return 0;
 	for (unsigned i = 0; i < FM_ARRAY_LEN(names); i++) {
 		uint32_t nobody = FM_WIRE_FREE;
@@ -73,7 +67,9 @@ static bool map_sums(void)
 	int fd = open(fm_sig.ring_path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, (off_t)FM_WIRE_EXACT_OFFSET);
+	// In place of the last capture's.
+	void *p = mmap(all_sums, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | (all_sums ? MAP_FIXED : 0),
+		       fd, (off_t)FM_WIRE_EXACT_OFFSET);
 	close(fd);
 	if (p == MAP_FAILED)
 		return false;
@@ -97,15 +93,29 @@ static void claim_sums(void)
 	atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
 }
 
+// What a capture before this one left.
+static void forget_last(void)
+{
+	if (fm_sig_exact)
+		for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++)
+			atomic_store_explicit(&fm_sig_live_filter[i], 0, memory_order_relaxed);
+	fm_sig_exact = NULL;
+	fm_sig_live_forget_all();
+}
+
 static bool start_exact(void)
 {
+	if (fm_sig_exact_blocks)
+		madvise(fm_sig_exact_blocks, sizeof(*fm_sig_exact_blocks) << (fm_sig_exact_max_log2 + 1),
+			MADV_DONTNEED);
 	// Address space for blocks, used as far as it is needed. Where there is a limit on it, less.
 	uint32_t log2 = FM_SIG_EXACT_MAX_LOG2;
 	for (; log2 >= FM_SIG_EXACT_MIN_LOG2 && !fm_sig_exact_blocks; log2 -= 2) {
 		fm_sig_exact_blocks = fm_agent_map_private(sizeof(*fm_sig_exact_blocks) << (log2 + 1));
 		fm_sig_exact_max_log2 = log2;
 	}
-	struct fm_sig_exact *exact = fm_agent_map_private(sizeof(*exact));
+	static struct fm_sig_exact *exact; // fm_sig_exact is NULL in a capture that samples
+	exact = fm_agent_map_or_clear(exact, sizeof(*exact));
 	if (!fm_sig_exact_blocks || !exact || !map_sums())
 		return false;
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
@@ -117,19 +127,37 @@ static bool start_exact(void)
 
 void fm_agent_memory_start(void)
 {
+	is_watched = false;
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_OFF)
 		return;
-	fm_sig_live = fm_agent_map_private(sizeof(*fm_sig_live));
-	fm_sig_maps = fm_agent_map_private(sizeof(*fm_sig_maps));
+	fm_sig_live = fm_agent_map_or_clear(fm_sig_live, sizeof(*fm_sig_live));
+	fm_sig_maps = fm_agent_map_or_clear(fm_sig_maps, sizeof(*fm_sig_maps));
 	if (!fm_sig_live || !fm_sig_maps)
 		return;
+	forget_last();
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact())
 		return;
 	is_malloc_ours = fm_agent_malloc_resolve();
 	fm_agent_maps_resolve();
-	publish_hooks(fm_agent_python_hook(), fm_agent_copy_resolve());
+	bool is_copy_ours = fm_agent_copy_resolve();
+	fm_agent_bind_prepare();
+	is_watched = true;
+	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release); // before threads come to the hooks
+	bool is_python_ours = fm_agent_python_hook();
+	if (fm_sig.is_late)
+		is_malloc_ours = is_copy_ours = fm_agent_bind_all();
+	publish_hooks(is_python_ours, is_copy_ours);
 	fm_sig_alloc.allocs.left = fm_sig_alloc.copies.left = 0; // what was counted before is not the program's doing
-	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release);
+}
+
+void fm_agent_memory_stop(void)
+{
+	if (!is_watched)
+		return;
+	look_for_allocators();
+	atomic_store(&fm_sig_alloc_is_on, false);
+	fm_agent_python_unhook();
+	fm_agent_unbind_all();
 }
 
 void fm_agent_memory_check_python(void)
@@ -154,5 +182,5 @@ void fm_agent_memory_fork(bool is_followed)
 		claim_sums();
 	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own
 	a->allocs.left = a->copies.left = 0;
-	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && fm_sig_live, memory_order_release);
+	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && is_watched, memory_order_release);
 }

@@ -5,8 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// memory.c: maps the tables and installs what has to be installed. Called once, with the process in the table.
+struct dl_phdr_info;
+
+// memory.c: maps the tables and installs what has to be installed. Called once for each capture, with the process in the table; for a
+// late one with the GIL held.
 void fm_agent_memory_start(void);
+// The end of a late capture, with the GIL held: allocators and slots are the program's again.
+void fm_agent_memory_stop(void);
 // From where a program sets its signals up, which Python does once it has chosen its allocators: PYTHONMALLOC, -X dev and the
 // like replace all of them, our hooks too.
 void fm_agent_memory_check_python(void);
@@ -22,6 +27,35 @@ bool fm_agent_copy_resolve(void);
 // memory_python.c: puts our hooks in front of Python's allocators, unless they are there already. False without Python. Called
 // before the interpreter starts, or when it is known that no other thread runs.
 bool fm_agent_python_hook(void);
+// Takes them away, where nobody has put another allocator on top meanwhile. With the GIL held.
+void fm_agent_python_unhook(void);
+
+// Our functions by the names that programs know them by, the last one NULL. Their addresses are had from here: where the agent was not
+// preloaded, the names themselves are bound to libc's.
+struct fm_agent_hook {
+	const char *name;
+	void *ours;
+};
+extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[], fm_agent_copy_hooks[],
+	fm_agent_library_hooks[], fm_agent_arrow_hooks[];
+// For their files: a function under a name that is ours alone, and its line in such a table.
+#if __has_attribute(copy)
+#define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn), copy(fn)))
+#else
+#define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn)))
+#endif
+#define HOOK(fn)                          \
+	{                                 \
+#fn, (void *)fm_ours_##fn \
+	}
+
+// memory_bind.c: points the slots of libraries that the loader bound past us at our functions, and back. prepare finds what ours stand in
+// front of. True when calls of malloc come to us by it that did not before.
+void fm_agent_bind_prepare(void);
+bool fm_agent_bind_all(void);
+void fm_agent_unbind_all(void);
+// False for an image that has nothing mapped.
+bool fm_agent_image_range(const struct dl_phdr_info *info, uintptr_t *ret_start, uintptr_t *ret_end);
 
 // The next definition of a function after ours; NULL when there is none.
 void *fm_agent_next_symbol(const char *name);

@@ -78,3 +78,13 @@ EXPORT void arrow_mi_free(void *p)
 		fm_sig_alloc_freed(p);
 	real.free(p);
 }
+
+OURS(arrow_mi_malloc_aligned);
+OURS(arrow_mi_realloc_aligned);
+OURS(arrow_mi_free);
+const struct fm_agent_hook fm_agent_arrow_hooks[] = {
+	HOOK(arrow_mi_malloc_aligned),
+	HOOK(arrow_mi_realloc_aligned),
+	HOOK(arrow_mi_free),
+	{ NULL, NULL },
+};

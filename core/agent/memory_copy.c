@@ -101,3 +101,15 @@ EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t 
 {
 	return (char *)checked("__mempcpy_chk", to, from, n, room) + n;
 }
+
+OURS(memcpy);
+OURS(memmove);
+OURS(mempcpy);
+OURS(bcopy);
+OURS(__memcpy_chk);
+OURS(__memmove_chk);
+OURS(__mempcpy_chk);
+const struct fm_agent_hook fm_agent_copy_hooks[] = {
+	HOOK(memcpy),       HOOK(memmove),       HOOK(mempcpy),       HOOK(bcopy),
+	HOOK(__memcpy_chk), HOOK(__memmove_chk), HOOK(__mempcpy_chk), { NULL, NULL },
+};

@@ -208,11 +208,16 @@ static SLOW bool free_slowly(void *p)
 	return is_early(p);
 }
 
-EXPORT void free(void *p)
+static inline void release(void *p)
 {
 	if (FM_UNLIKELY(fm_sig_live_may_have(p)) && free_slowly(p))
 		return;
 	real.free(p);
+}
+
+EXPORT void free(void *p)
+{
+	release(p);
 }
 
 // C23; what is known of the size helps nobody here.
@@ -220,7 +225,7 @@ EXPORT void free_sized(void *p, size_t size);
 EXPORT void free_sized(void *p, size_t size)
 {
 	(void)size;
-	free(p);
+	release(p);
 }
 
 EXPORT void free_aligned_sized(void *p, size_t align, size_t size);
@@ -228,7 +233,7 @@ EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
 	(void)align;
 	(void)size;
-	free(p);
+	release(p);
 }
 
 static SLOW void *move_early(void *p, size_t size)
@@ -255,17 +260,22 @@ static SLOW void *realloc_slowly(void *p, size_t size)
 	return size ? fm_sig_alloc_count(moved, size, FM_ALLOC_MALLOC) : moved;
 }
 
-EXPORT void *realloc(void *p, size_t size)
+static inline void *resize(void *p, size_t size)
 {
 	if (FM_LIKELY(!fm_sig_live_may_have(p) && pass(size)))
 		return real.realloc(p, size);
 	return realloc_slowly(p, size);
 }
 
+EXPORT void *realloc(void *p, size_t size)
+{
+	return resize(p, size);
+}
+
 EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t whole;
-	return __builtin_mul_overflow(n, size, &whole) ? fail() : realloc(p, whole);
+	return __builtin_mul_overflow(n, size, &whole) ? fail() : resize(p, whole);
 }
 
 EXPORT void *memalign(size_t align, size_t size);
@@ -297,6 +307,34 @@ EXPORT void *pvalloc(size_t size)
 {
 	return fm_sig_alloc_count(real.pvalloc(size), size, FM_ALLOC_MALLOC);
 }
+
+OURS(malloc);
+OURS(calloc);
+OURS(realloc);
+OURS(reallocarray);
+OURS(free);
+OURS(free_sized);
+OURS(free_aligned_sized);
+OURS(memalign);
+OURS(aligned_alloc);
+OURS(posix_memalign);
+OURS(valloc);
+OURS(pvalloc);
+const struct fm_agent_hook fm_agent_malloc_hooks[] = {
+	HOOK(malloc),
+	HOOK(calloc),
+	HOOK(realloc),
+	HOOK(reallocarray),
+	HOOK(free),
+	HOOK(free_sized),
+	HOOK(free_aligned_sized),
+	HOOK(memalign),
+	HOOK(aligned_alloc),
+	HOOK(posix_memalign),
+	HOOK(valloc),
+	HOOK(pvalloc),
+	{ NULL, NULL },
+};
 
 // Whether a program's call of malloc comes to us. Addresses do not tell: in an executable at a fixed place, malloc's is that of a
 // jump to it. So one call is made as everybody makes it, and the countdown says who took it.

@@ -102,3 +102,12 @@ EXPORT void *sbrk(intptr_t by)
 		fm_sig_map_removed((uintptr_t)before - (uintptr_t)-by, (uint64_t)-by);
 	return before;
 }
+
+OURS(mmap);
+OURS(mmap64);
+OURS(munmap);
+OURS(mremap);
+OURS(sbrk);
+const struct fm_agent_hook fm_agent_map_hooks[] = {
+	HOOK(mmap), HOOK(mmap64), HOOK(munmap), HOOK(mremap), HOOK(sbrk), { NULL, NULL },
+};

@@ -68,9 +68,8 @@ static SLOW void *calloc_slowly(struct domain *d, size_t n, size_t size)
 }
 
 // As in memory_malloc.c: the old block leaves the table first.
-static void *any_realloc(void *ctx, void *p, size_t size)
+static void *any_realloc(struct domain *d, void *p, size_t size)
 {
-	struct domain *d = ctx;
 	uint64_t id = FM_UNLIKELY(fm_sig_live_may_have(p)) ? fm_sig_alloc_take(p) : 0;
 	fm_sig_alloc.depth++;
 	void *moved = d->real.realloc(d->real.ctx, p, size);
@@ -84,38 +83,26 @@ static void *any_realloc(void *ctx, void *p, size_t size)
 	return fm_sig_alloc_count(moved, size, d->domain);
 }
 
-static void *any_malloc(void *ctx, size_t size)
+static inline void any_free(struct domain *d, void *p)
 {
-	return malloc_slowly(ctx, size);
-}
-
-static void *any_calloc(void *ctx, size_t n, size_t size)
-{
-	return calloc_slowly(ctx, n, size);
-}
-
-static void any_free(void *ctx, void *p)
-{
-	struct domain *d = ctx;
 	if (FM_UNLIKELY(fm_sig_live_may_have(p)))
 		fm_sig_alloc_freed(p);
 	d->real.free(d->real.ctx, p);
 }
 
-// pymalloc takes no notice of its context, so ours can stay in its register all the way.
-static void *small_malloc(void *ctx, size_t size)
+static inline void *small_malloc(struct domain *d, void *ctx, size_t size)
 {
 	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES || !fm_sig_alloc_pass(size)))
-		return malloc_slowly(ctx, size);
+		return malloc_slowly(d, size);
 	return pymalloc.malloc(ctx, size);
 }
 
-static void *small_calloc(void *ctx, size_t n, size_t size)
+static inline void *small_calloc(struct domain *d, void *ctx, size_t n, size_t size)
 {
 	size_t whole;
 	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole) || whole > PYMALLOC_MAX_BYTES ||
 			!fm_sig_alloc_pass(whole)))
-		return calloc_slowly(ctx, n, size);
+		return calloc_slowly(d, n, size);
 	return pymalloc.calloc(ctx, n, size);
 }
 
@@ -133,6 +120,55 @@ static void small_free(void *ctx, void *p)
 		pymalloc.free(ctx, p);
 }
 
+// Functions of its own for each domain, and the context stays what it was: while a hook is put in front of allocators in use, a thread
+// without the GIL, or with another interpreter's, may see one word of the change before the other.
+#define ANY_HOOKS(of, nth)                                         \
+	static void *of##_malloc(void *ctx, size_t size)           \
+	{                                                          \
+		(void)ctx;                                         \
+		return malloc_slowly(&domains[nth], size);         \
+	}                                                          \
+	static void *of##_calloc(void *ctx, size_t n, size_t size) \
+	{                                                          \
+		(void)ctx;                                         \
+		return calloc_slowly(&domains[nth], n, size);      \
+	}                                                          \
+	static void *of##_realloc(void *ctx, void *p, size_t size) \
+	{                                                          \
+		(void)ctx;                                         \
+		return any_realloc(&domains[nth], p, size);        \
+	}                                                          \
+	static void of##_free(void *ctx, void *p)                  \
+	{                                                          \
+		(void)ctx;                                         \
+		any_free(&domains[nth], p);                        \
+	}
+#define SMALL_HOOKS(of, nth)                                       \
+	static void *of##_malloc(void *ctx, size_t size)           \
+	{                                                          \
+		return small_malloc(&domains[nth], ctx, size);     \
+	}                                                          \
+	static void *of##_calloc(void *ctx, size_t n, size_t size) \
+	{                                                          \
+		return small_calloc(&domains[nth], ctx, n, size);  \
+	}
+ANY_HOOKS(raw, PY_RAW)
+ANY_HOOKS(mem, PY_MEM)
+ANY_HOOKS(obj, PY_OBJ)
+SMALL_HOOKS(small_mem, PY_MEM)
+SMALL_HOOKS(small_obj, PY_OBJ)
+
+static const struct py_allocator any_hooks[3] = {
+	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
+	[PY_MEM] = { NULL, mem_malloc, mem_calloc, mem_realloc, mem_free },
+	[PY_OBJ] = { NULL, obj_malloc, obj_calloc, obj_realloc, obj_free },
+};
+static const struct py_allocator small_hooks[3] = {
+	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
+	[PY_MEM] = { NULL, small_mem_malloc, small_mem_calloc, mem_realloc, small_free },
+	[PY_OBJ] = { NULL, small_obj_malloc, small_obj_calloc, obj_realloc, small_free },
+};
+
 static void *arena_alloc(void *ctx, size_t size)
 {
 	(void)ctx;
@@ -148,9 +184,9 @@ static void arena_free(void *ctx, void *p, size_t size)
 	real_arena.free(real_arena.ctx, p, size);
 }
 
-static bool is_ours(const struct py_allocator *a)
+static bool is_ours(int nth, const struct py_allocator *a)
 {
-	return a->malloc == any_malloc || a->malloc == small_malloc;
+	return a->malloc == any_hooks[nth].malloc || a->malloc == small_hooks[nth].malloc;
 }
 
 // mem and obj have the same functions and no context, and are not malloc: of all allocators that CPython brings (pymalloc, malloc,
@@ -183,6 +219,21 @@ static void find_raw_functions(void)
 	}
 }
 
+// Somebody put an allocator of his own on top of ours and still had it there when we went: he calls us, and we must not call him.
+static bool is_below[3];
+
+static void hook_arenas(void)
+{
+	struct py_arena_allocator arena;
+	PyObject_GetArenaAllocator(&arena);
+	if (arena.alloc == arena_alloc)
+		return;
+	real_arena = arena;
+	arena.alloc = arena_alloc;
+	arena.free = arena_free;
+	PyObject_SetArenaAllocator(&arena);
+}
+
 bool fm_agent_python_hook(void)
 {
 	if (!PyMem_GetAllocator || !PyMem_SetAllocator)
@@ -190,30 +241,40 @@ bool fm_agent_python_hook(void)
 	struct py_allocator now[3];
 	for (int i = PY_RAW; i <= PY_OBJ; i++)
 		PyMem_GetAllocator(i, &now[i]);
-	if (is_ours(&now[PY_OBJ]))
+	if (is_ours(PY_OBJ, &now[PY_OBJ]) || is_below[PY_OBJ])
 		return true;
 	for (int i = PY_RAW; i <= PY_OBJ; i++)
-		if (!is_ours(&now[i]))
+		if (!is_ours(i, &now[i]) && !is_below[i])
 			domains[i].real = now[i];
 	bool is_small = is_pymalloc();
 	if (is_small) {
 		pymalloc = domains[PY_OBJ].real;
-		struct py_arena_allocator arena = { .alloc = arena_alloc, .free = arena_free }, before;
-		PyObject_GetArenaAllocator(&before);
-		if (before.alloc != arena_alloc) {
-			real_arena = before;
-			PyObject_SetArenaAllocator(&arena);
-		}
+		hook_arenas();
 	}
 	find_raw_functions();
 	for (int i = PY_RAW; i <= PY_OBJ; i++) {
-		struct py_allocator hook = { &domains[i], any_malloc, any_calloc, any_realloc, any_free };
-		if (is_small && i != PY_RAW) {
-			hook.malloc = small_malloc;
-			hook.calloc = small_calloc;
-			hook.free = small_free;
-		}
-		PyMem_SetAllocator(i, &hook);
+		struct py_allocator hook = is_small ? small_hooks[i] : any_hooks[i];
+		hook.ctx = domains[i].real.ctx;
+		if (!is_below[i])
+			PyMem_SetAllocator(i, &hook);
 	}
 	return true;
+}
+
+void fm_agent_python_unhook(void)
+{
+	if (!PyMem_GetAllocator || !PyMem_SetAllocator)
+		return;
+	for (int i = PY_RAW; i <= PY_OBJ; i++) {
+		struct py_allocator now;
+		PyMem_GetAllocator(i, &now);
+		is_below[i] = domains[i].real.malloc && !is_ours(i, &now);
+		if (is_ours(i, &now))
+			PyMem_SetAllocator(i, &domains[i].real);
+	}
+	struct py_arena_allocator arena = { 0 };
+	if (PyObject_GetArenaAllocator && PyObject_SetArenaAllocator)
+		PyObject_GetArenaAllocator(&arena);
+	if (arena.alloc == arena_alloc)
+		PyObject_SetArenaAllocator(&real_arena);
 }

@@ -54,6 +54,13 @@ static struct py_object *can_trace(struct py_object *self, struct py_object *unu
 	return PyBool_FromLong(is_joined() && atomic_load(&fm_trace.is_recording));
 }
 
+static struct py_object *is_tracing(struct py_object *self, struct py_object *unused)
+{
+	(void)self;
+	(void)unused;
+	return PyBool_FromLong(atomic_load(&fm_trace.is_on));
+}
+
 static struct py_object *start(struct py_object *self, struct py_object *path_object)
 {
 	(void)self;
@@ -135,6 +142,7 @@ static struct py_object *trace_stop(struct py_object *self, struct py_object *un
 static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
 	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
+	{ "is_tracing", is_tracing, METH_NOARGS, "True between trace_start() and trace_stop()." },
 	{ "start", start, METH_O, "Joins the capture whose shared memory lies at this path." },
 	{ "stop", stop, METH_NOARGS, "Takes no more part in the capture." },
 	{ "leave", leave, METH_NOARGS, "Gives the program its signals back, when the collector has ended." },

@@ -47,8 +47,7 @@ void *fm_agent_map_private(size_t size)
 	return p;
 }
 
-// The same memory for the next capture of this process: back to zeros.
-static void *map_or_clear(void *have, size_t size)
+void *fm_agent_map_or_clear(void *have, size_t size)
 {
 	if (!have)
 		return fm_agent_map_private(size);
@@ -77,9 +76,9 @@ static bool map_shared(const char *path)
 	}
 	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
 	fm_sig.shared = p;
-	fm_sig.threads = map_or_clear(fm_sig.threads, sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
-	fm_sig.codes = map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
-	fm_sig.images = map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	fm_sig.threads = fm_agent_map_or_clear(fm_sig.threads, sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
+	fm_sig.codes = fm_agent_map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
+	fm_sig.images = fm_agent_map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
 	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
 		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
 		munmap(p, FM_WIRE_TOTAL_BYTES);
@@ -264,13 +263,18 @@ static void leave_environment(void)
 		unsetenv("LD_PRELOAD");
 }
 
+void fm_agent_find_self(void)
+{
+	fm_sig.own_start = (uintptr_t)__ehdr_start;
+	fm_sig.own_end = (uintptr_t)_end;
+}
+
 __attribute__((constructor)) static void start(void)
 {
 	// Always: programs call these through us, whether they are profiled or not.
 	fm_agent_malloc_resolve();
 	fm_agent_copy_resolve();
-	fm_sig.own_start = (uintptr_t)__ehdr_start;
-	fm_sig.own_end = (uintptr_t)_end;
+	fm_agent_find_self();
 	const char *path = getenv(FM_WIRE_ENV);
 	if (!path || !*path || fm_sig.header || !fm_agent_start(path))
 		return;

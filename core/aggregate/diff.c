@@ -41,53 +41,61 @@ static struct fm_change compare_totals(const struct fm_figure *base, unsigned n_
 	return compare(&b, &n);
 }
 
-static struct fm_change compare_seconds(const struct fm_run_row *base, const struct fm_runs *base_runs,
-					const struct fm_run_row *new, const struct fm_runs *new_runs)
+struct rows {
+	FM_VEC(struct fm_diff_row) v;
+};
+
+// One of the four lists.
+struct list {
+	const struct fm_runs *base, *new;
+	bool is_line, is_memory, is_all;
+};
+
+static struct fm_mean mean_of(const struct list *l, const struct fm_runs *runs, const struct fm_run_row *row)
 {
 	static const struct fm_figure nothing = { 0 };
-	struct fm_mean b = fm_figure_mean(base ? &base->seconds : &nothing, base_runs->n),
-		       n = fm_figure_mean(new ? &new->seconds : &nothing, new_runs->n);
-	floor_variance(&b, base_runs->sample_sq, base_runs->n);
-	floor_variance(&n, new_runs->sample_sq, new_runs->n);
-	return compare(&b, &n);
+	const struct fm_figure *figure = !row ? &nothing : l->is_memory ? &row->peak_bytes : &row->seconds;
+	struct fm_mean m = fm_figure_mean(figure, runs->n);
+	floor_variance(&m, l->is_memory ? runs->block_sq : runs->sample_sq, runs->n);
+	return m;
+}
+
+static double least_of(const struct list *l, const struct fm_runs *runs)
+{
+	return l->is_memory ? FM_DIFF_MIN_MEMORY_SHARE * fm_figure_mean(&runs->max_rss_bytes, runs->n).mean
+			    : FM_DIFF_MIN_SHARE * fm_figure_mean(&runs->cpu_s, runs->n).mean;
 }
 
 static int compare_rows(const void *pa, const void *pb)
 {
 	const struct fm_diff_row *a = pa, *b = pb;
-	double da = fabs(a->seconds.delta), db = fabs(b->seconds.delta);
+	double da = fabs(a->change.delta), db = fabs(b->change.delta);
 	return (db > da) - (db < da);
 }
 
-struct rows {
-	FM_VEC(struct fm_diff_row) v;
-};
-
-static void build_rows(struct rows *ret, const struct fm_runs *base, const struct fm_runs *new, bool is_line,
-		       bool is_all)
+static void build_rows(struct rows *ret, const struct list *l)
 {
-	double least_base = FM_DIFF_MIN_SHARE * fm_figure_mean(&base->cpu_s, base->n).mean,
-	       least_new = FM_DIFF_MIN_SHARE * fm_figure_mean(&new->cpu_s, new->n).mean;
+	*ret = (struct rows){ 0 };
 	for (int side = 0; side < 2; side++) {
-		const struct fm_runs *own = side ? base : new, *other = side ? new : base;
-		const struct fm_run_row *rows = is_line ? own->lines.items : own->functions.items;
-		size_t n = is_line ? own->lines.n : own->functions.n;
+		const struct fm_runs *own = side ? l->base : l->new, *other = side ? l->new : l->base;
+		const struct fm_run_row *rows = l->is_line ? own->lines.items : own->functions.items;
+		size_t n = l->is_line ? own->lines.n : own->functions.n;
 		for (size_t i = 0; i < n; i++) {
-			const struct fm_run_row *match = fm_runs_find(other, &rows[i], is_line);
+			const struct fm_run_row *match = fm_runs_find(other, &rows[i], l->is_line);
 			if (side && match) // met from the other side
 				continue;
-			if (!is_all && !rows[i].is_users && !(match && match->is_users))
+			if (!l->is_all && !rows[i].is_users && !(match && match->is_users))
 				continue;
 			const struct fm_run_row *in_base = side ? &rows[i] : match, *in_new = side ? match : &rows[i];
-			struct fm_diff_row row = { in_new ? in_new : in_base, in_base, in_new,
-						   compare_seconds(in_base, base, in_new, new) };
-			if (row.seconds.base.mean >= least_base || row.seconds.new.mean >= least_new)
+			struct fm_mean base = mean_of(l, l->base, in_base), new = mean_of(l, l->new, in_new);
+			struct fm_diff_row row = { in_new ? in_new : in_base, in_base, in_new, compare(&base, &new) };
+			if (base.mean >= least_of(l, l->base) || new.mean >= least_of(l, l->new))
 				fm_vec_push(&ret->v, row);
 		}
 	}
 	// Among many comparisons some look significant by chance: each has to hold against all of them (Bonferroni).
 	for (size_t i = 0; i < ret->v.n; i++)
-		ret->v.items[i].seconds.is_significant = ret->v.items[i].seconds.p * (double)ret->v.n < ALPHA;
+		ret->v.items[i].change.is_significant = ret->v.items[i].change.p * (double)ret->v.n < ALPHA;
 	if (ret->v.n)
 		qsort(ret->v.items, ret->v.n, sizeof(*ret->v.items), compare_rows);
 }
@@ -99,16 +107,28 @@ void fm_diff_build(struct fm_diff *d, const struct fm_runs *base, const struct f
 			       .max_rss_bytes =
 				       compare_totals(&base->max_rss_bytes, base->n, &new->max_rss_bytes, new->n),
 			       .is_sampling_only = base->n < 2 || new->n < 2 };
-	struct rows rows = { 0 };
-	build_rows(&rows, base, new, false, is_all);
+	bool has_memory = base->n_with_memory == base->n && new->n_with_memory == new->n;
+	struct list list = { base, new, false, false, is_all };
+	struct rows rows;
+	build_rows(&rows, &list);
 	memcpy(&d->functions, &rows.v, sizeof(rows.v));
-	rows = (struct rows){ 0 };
-	build_rows(&rows, base, new, true, is_all);
+	list.is_line = true;
+	build_rows(&rows, &list);
 	memcpy(&d->lines, &rows.v, sizeof(rows.v));
+	if (!has_memory)
+		return;
+	list.is_memory = true;
+	build_rows(&rows, &list);
+	memcpy(&d->memory_lines, &rows.v, sizeof(rows.v));
+	list.is_line = false;
+	build_rows(&rows, &list);
+	memcpy(&d->memory_functions, &rows.v, sizeof(rows.v));
 }
 
 void fm_diff_deinit(struct fm_diff *d)
 {
 	fm_vec_deinit(&d->functions);
 	fm_vec_deinit(&d->lines);
+	fm_vec_deinit(&d->memory_functions);
+	fm_vec_deinit(&d->memory_lines);
 }

@@ -45,8 +45,11 @@ static bool has_python(const struct fm_view *view, uint32_t stack_id)
 }
 
 // An interpreter that ends gives everything back, in its first thread, and runs next to no Python code while it does.
-static void settle(struct fm_heap *h, const struct fm_tally *tally, const struct fm_view *view)
+static void settle(struct fm_heap *h, const struct fm_tally *tally, const struct fm_view *view, bool goes_on)
 {
+	h->settled_ns = h->end_ns;
+	if (goes_on)
+		return;
 	const struct fm_heap_log *log = &tally->memory;
 	uint64_t last_ns = log->last_side_free_ns, length_ns = h->end_ns - h->begin_ns;
 	for (size_t i = 0; i < tally->cells.n; i++) {
@@ -76,7 +79,7 @@ void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_pr
 	h->begin_ns = log->begin_ns;
 	h->end_ns = log->end_ns;
 	h->thinning = log->thinning;
-	settle(h, tally, view);
+	settle(h, tally, view, fm_profile_meta(profile, "goes_on", (struct fm_str){ "", 0 }).len > 0);
 
 	for (size_t i = 0; i < log->blocks.n; i++)
 		log->blocks.items[i].node = fm_view_node(view, log->blocks.items[i].stack_id);

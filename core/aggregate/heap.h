@@ -44,6 +44,11 @@ struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with 
 	uint64_t alloc_bytes, at_peak_bytes, leaked_bytes, copy_bytes;
 };
 
+struct fm_heap_stack_rows {
+	struct fm_heap_stack_row *items;
+	size_t n, cap;
+};
+
 struct fm_heap_leak_row {
 	uint32_t function_id, file_id,
 		line;      // file_id FM_NO_ID: native code that no Python called; the function is always known
@@ -95,7 +100,7 @@ struct fm_heap {
 	struct fm_heap_figures no_python;              // blocks whose stack has no Python frame
 	FM_VEC(struct fm_heap_line_row) lines;         // most peak bytes first
 	FM_VEC(struct fm_heap_function_row) functions; // most peak bytes (self) first
-	FM_VEC(struct fm_heap_stack_row) stacks;
+	struct fm_heap_stack_rows stacks;
 	FM_VEC(struct fm_heap_leak_row) leaks; // most likely first
 	FM_VEC(struct fm_heap_point) timeline; // at most FM_HEAP_BUCKETS
 	FM_VEC(struct fm_heap_peak) peaks;     // distinct ones, highest first; at most 8
@@ -121,6 +126,11 @@ struct fm_heap_input {
 void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_profile *profile,
 		   const struct fm_view *view, const struct fm_symbolizer *symbolizer,
 		   const struct fm_view_options *options);
+
+// The same sums as fm_heap.stacks for a range of time: what was allocated, copied and leaked of what was allocated from from_ns
+// on and before to_ns, and what was held when the program held most within it. fm_vec_deinit() ends it.
+void fm_heap_stacks_within(struct fm_heap_stack_rows *ret, const struct fm_heap_log *log, uint64_t from_ns,
+			   uint64_t to_ns);
 
 // Half the 95 % interval.
 double fm_heap_plus_minus(double variance);

@@ -70,11 +70,11 @@ static struct fm_str keep(struct fm_runs *r, struct fm_str s)
 
 struct gather {
 	struct fm_runs *runs;
-	bool is_line;
-	FM_VEC(double) seconds, squares; // by row
+	bool is_line, is_memory;
+	FM_VEC(double) values, squares; // by row
 };
 
-static void gather_add(struct gather *g, const struct fm_run_row *like, double seconds, double plus_minus)
+static void gather_add(struct gather *g, const struct fm_run_row *like, double value, double plus_minus)
 {
 	struct fm_runs *r = g->runs;
 	struct fm_buf key = { 0 };
@@ -97,18 +97,20 @@ static void gather_add(struct gather *g, const struct fm_run_row *like, double s
 	struct fm_run_row *row = g->is_line ? &r->lines.items[at] : &r->functions.items[at];
 	row->line = like->line;
 	row->is_users |= like->is_users;
-	fm_vec_grow_to(&g->seconds, (size_t)at + 1);
+	fm_vec_grow_to(&g->values, (size_t)at + 1);
 	fm_vec_grow_to(&g->squares, (size_t)at + 1);
-	g->seconds.items[at] += seconds;
+	g->values.items[at] += value;
 	g->squares.items[at] += plus_minus * plus_minus;
 }
 
 static void gather_end(struct gather *g)
 {
-	for (size_t i = 0; i < g->seconds.n; i++)
-		figure_add(g->is_line ? &g->runs->lines.items[i].seconds : &g->runs->functions.items[i].seconds,
-			   g->seconds.items[i], sqrt(g->squares.items[i]));
-	fm_vec_deinit(&g->seconds);
+	for (size_t i = 0; i < g->values.n; i++) {
+		struct fm_run_row *row = g->is_line ? &g->runs->lines.items[i] : &g->runs->functions.items[i];
+		figure_add(g->is_memory ? &row->peak_bytes : &row->seconds, g->values.items[i],
+			   sqrt(g->squares.items[i]));
+	}
+	fm_vec_deinit(&g->values);
 	fm_vec_deinit(&g->squares);
 }
 
@@ -156,41 +158,80 @@ static struct fm_str source_of(struct sources *s, const struct fm_function *f, u
 	return (struct fm_str){ p, (uint32_t)(end - p) };
 }
 
-void fm_runs_add(struct fm_runs *r, const struct fm_analysis *a, const struct fm_summary *t,
-		 const struct fm_run_totals *totals)
+static struct fm_run_row like_function(const struct fm_analysis *a, const struct fm_summary *t, uint32_t function_id)
 {
-	r->n++;
-	r->sample_sq += t->total.n ? t->total.cpu_sq / (double)t->total.n : 0;
-	figure_add(&r->wall_s, totals->wall_s, 0);
-	figure_add(&r->cpu_s, totals->cpu_s, 0);
-	figure_add(&r->max_rss_bytes, totals->max_rss_bytes, 0);
+	const struct fm_function *f = fm_analysis_function(a, function_id);
+	return (struct fm_run_row){ .name = f->name,
+				    .file = last_part(f->file.len ? f->file : f->path),
+				    .text = FM_STR_LIT(""),
+				    .line = f->line,
+				    .is_users = fm_summary_is_users(t, function_id) };
+}
+
+static struct fm_run_row like_line(const struct fm_analysis *a, const struct fm_summary *t, struct sources *sources,
+				   uint32_t function_id, uint32_t line)
+{
+	const struct fm_function *f = fm_analysis_function(a, function_id);
+	return (struct fm_run_row){ .name = f->name,
+				    .file = last_part(f->file),
+				    .text = source_of(sources, f, line),
+				    .line = line,
+				    .is_users = fm_summary_is_users(t, function_id) };
+}
+
+static void add_time(struct fm_runs *r, const struct fm_analysis *a, const struct fm_summary *t,
+		     struct sources *sources)
+{
 	struct gather g = { .runs = r };
 	for (size_t i = 0; i < t->functions.n; i++) {
 		const struct fm_function_row *row = &t->functions.items[i];
-		const struct fm_function *f = fm_analysis_function(a, row->function_id);
-		struct fm_run_row like = { .name = f->name,
-					   .file = last_part(f->file.len ? f->file : f->path),
-					   .text = FM_STR_LIT(""),
-					   .line = f->line,
-					   .is_users = fm_summary_is_users(t, row->function_id) };
+		struct fm_run_row like = like_function(a, t, row->function_id);
 		gather_add(&g, &like, fm_seconds(fm_weight_cpu_ns(&row->total)),
 			   fm_summary_plus_minus_s(t, &row->total));
 	}
 	gather_end(&g);
 	g = (struct gather){ .runs = r, .is_line = true };
-	struct sources sources = { .profile = a->profile };
 	for (size_t i = 0; i < t->lines.n; i++) {
 		const struct fm_line_row *row = &t->lines.items[i];
-		const struct fm_function *f = fm_analysis_function(a, row->function_id);
-		struct fm_run_row like = { .name = f->name,
-					   .file = last_part(f->file),
-					   .text = source_of(&sources, f, row->line),
-					   .line = row->line,
-					   .is_users = fm_summary_is_users(t, row->function_id) };
+		struct fm_run_row like = like_line(a, t, sources, row->function_id, row->line);
 		gather_add(&g, &like, fm_seconds(fm_weight_cpu_ns(&row->weight)),
 			   fm_summary_plus_minus_s(t, &row->weight));
 	}
 	gather_end(&g);
+}
+
+static void add_memory(struct fm_runs *r, const struct fm_analysis *a, const struct fm_summary *t,
+		       struct sources *sources)
+{
+	struct gather g = { .runs = r, .is_memory = true };
+	for (size_t i = 0; i < a->heap.functions.n; i++) {
+		const struct fm_heap_function_row *row = &a->heap.functions.items[i];
+		struct fm_run_row like = like_function(a, t, row->function_id);
+		gather_add(&g, &like, (double)row->self.peak_bytes, fm_heap_plus_minus(row->self.peak_var));
+	}
+	gather_end(&g);
+	g = (struct gather){ .runs = r, .is_line = true, .is_memory = true };
+	for (size_t i = 0; i < a->heap.lines.n; i++) {
+		const struct fm_heap_line_row *row = &a->heap.lines.items[i];
+		struct fm_run_row like = like_line(a, t, sources, row->function_id, row->line);
+		gather_add(&g, &like, (double)row->f.peak_bytes, fm_heap_plus_minus(row->f.peak_var));
+	}
+	gather_end(&g);
+	r->n_with_memory += a->heap.is_there;
+}
+
+void fm_runs_add(struct fm_runs *r, const struct fm_analysis *a, const struct fm_summary *t,
+		 const struct fm_run_totals *totals)
+{
+	r->n++;
+	r->sample_sq += t->total.n ? t->total.cpu_sq / (double)t->total.n : 0;
+	r->block_sq += totals->block_bytes * totals->block_bytes;
+	figure_add(&r->wall_s, totals->wall_s, 0);
+	figure_add(&r->cpu_s, totals->cpu_s, 0);
+	figure_add(&r->max_rss_bytes, totals->max_rss_bytes, 0);
+	struct sources sources = { .profile = a->profile };
+	add_time(r, a, t, &sources);
+	add_memory(r, a, t, &sources);
 	for (size_t i = 0; i < sources.starts.n; i++)
 		free(sources.starts.items[i]);
 	fm_vec_deinit(&sources.starts);

@@ -1,4 +1,4 @@
-// Several captures of the same program added up: what each function and line took in every run, so that means, spreads
+// Several captures of the same program added up: what each function and line took and held in every run, so that means, spreads
 // and differences between two sets of runs can be told. Pure functions; the captures may be closed afterwards.
 #pragma once
 
@@ -22,17 +22,21 @@ struct fm_run_row {
 	struct fm_str text;       // lines: the source, without indentation; "" when it is not known
 	uint32_t line;            // where it is in the latest run
 	bool is_users;
-	struct fm_figure seconds; // functions: on the stack. Lines: charged to them
+	struct fm_figure seconds;    // functions: on the stack. Lines: charged to them
+	struct fm_figure peak_bytes; // the most that was alive at one time of what it allocated
 };
 
 struct fm_run_totals {
 	double wall_s, cpu_s, max_rss_bytes;
+	double block_bytes; // what one sampled block stands for; 0 = every one was counted
 };
 
 struct fm_runs {
 	unsigned n;
+	unsigned n_with_memory; // of them
 	struct fm_figure wall_s, cpu_s, max_rss_bytes;
 	double sample_sq; // sum over the runs of a sample's mean square, s^2
+	double block_sq;  // the same of a sampled block, bytes^2
 	FM_VEC(struct fm_run_row) functions, lines;
 	struct fm_intern keys; // functions and lines by name and place
 	FM_VEC(uint32_t) rows; // by key: the row's index; keys begin with 'f' or 'l'

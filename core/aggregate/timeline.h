@@ -6,6 +6,7 @@
 #pragma once
 
 #include "aggregate/analysis.h"
+#include "aggregate/zones.h"
 
 struct fm_timeline_run {
 	uint64_t start_ns, end_ns; // on the clock of the samples
@@ -26,10 +27,10 @@ struct fm_timeline {
 	uint64_t grain_ns; // runs shorter than this were merged; 0 = none
 };
 
-// Reads the file, in memory for some max_runs; needs nothing else, so that it can be read beside the analysis. One line
-// in diag on failure.
-FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, const char *path, size_t max_runs,
-					   struct fm_diag *diag);
+// Reads the file, samples in memory for some max_runs, and its trace, if it has one; needs nothing else, so that it can be read
+// beside the analysis. Ids mean the same as in any other reading of the file. One line in diag on failure.
+FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, const char *path,
+					   size_t max_runs, struct fm_diag *diag);
 // Gives the runs their nodes, and drops threads that the analysis does not know: the file has grown since.
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a);
 void fm_timeline_deinit(struct fm_timeline *t);

@@ -12,23 +12,6 @@ struct fm_trace_span {
 	uint64_t line_begin_ns, line_inner_ns;
 };
 
-static unsigned bucket_of(uint64_t ns)
-{
-	if (ns < 8)
-		return (unsigned)ns;
-	unsigned log2 = 63 - (unsigned)__builtin_clzll(ns);
-	return (log2 - 2) * 8 + (unsigned)(ns >> (log2 - 3) & 7);
-}
-
-// The middle of a bucket.
-static uint64_t bucket_ns(unsigned bucket)
-{
-	if (bucket < 8)
-		return bucket;
-	unsigned shift = bucket / 8 - 1;
-	return ((uint64_t)(8 + bucket % 8) << shift) + ((1ull << shift) >> 1);
-}
-
 static uint32_t add_function(struct fm_trace_stats *s, uint8_t kind, struct fm_str name, struct fm_str plain_name,
 			     struct fm_str file, uint32_t line)
 {
@@ -193,8 +176,8 @@ static void end(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns
 	f->min_ns = FM_MIN(f->min_ns, total_ns);
 	f->max_ns = FM_MAX(f->max_ns, total_ns);
 	if (FM_UNLIKELY(!f->buckets))
-		f->buckets = fm_alloc(FM_TRACE_BUCKETS * sizeof(*f->buckets));
-	f->buckets[bucket_of(total_ns)]++;
+		f->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*f->buckets));
+	f->buckets[fm_duration_bucket(total_ns)]++;
 	if (t->stack.n)
 		t->stack.items[t->stack.n - 1].inner_ns += total_ns;
 	else
@@ -334,10 +317,10 @@ uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share)
 		return 0;
 	uint64_t want = (uint64_t)(share * (double)f->n_spans), seen = 0;
 	want = FM_MAX(want, (uint64_t)1);
-	for (unsigned i = 0; i < FM_TRACE_BUCKETS; i++) {
+	for (unsigned i = 0; i < FM_DURATION_BUCKETS; i++) {
 		seen += f->buckets[i];
 		if (seen >= want) // a bucket's middle may lie beyond all its spans
-			return FM_MIN(FM_MAX(bucket_ns(i), f->min_ns), f->max_ns);
+			return FM_MIN(FM_MAX(fm_duration_bucket_middle(i), f->min_ns), f->max_ns);
 	}
 	return f->max_ns;
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/duration_buckets.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "read/reader.h"
@@ -22,9 +23,6 @@ enum fm_trace_kind {
 	FM_TRACE_ZONE = 2,
 	FM_TRACE_UNKNOWN = 3, // events were lost here
 };
-
-// Spans by duration, eight buckets an octave: a percentile is right to 7 %.
-#define FM_TRACE_BUCKETS 496
 
 struct fm_trace_function {
 	uint8_t kind;             // enum fm_trace_kind
@@ -37,7 +35,7 @@ struct fm_trace_function {
 	uint64_t own_ns, total_ns;
 	uint64_t min_ns, max_ns;         // of a span
 	uint64_t spans_ns;               // of all spans: their mean is spans_ns / n_spans
-	uint64_t *buckets;               // FM_TRACE_BUCKETS of spans
+	uint64_t *buckets;               // FM_DURATION_BUCKETS of spans
 	uint32_t last_caller, last_edge; // while adding up
 };
 

@@ -1,73 +1,118 @@
 #include "aggregate/zones.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#define MAX_ZONES ((size_t)32 << 20) // half a GiB
+#define FIRST_GRAIN_NS 1000u
+#define MAX_DEPTH 4096 // a recursion deeper than this is a colour, not a picture
+#define MAX_TIME_NS (((uint64_t)1 << 48) - 1)
 #define MAX_MARKS 10000
 #define MAX_POINTS 8192 // of one counter
 #define MAX_COUNTERS 64
-#define MAX_DEPTH UINT16_MAX
 
-struct open_zone {
-	fm_zone_ref ref;
+struct fm_zone_open {
+	uint32_t what;
 	uint64_t begin_ns;
 };
 
-struct track {
-	FM_VEC(struct open_zone) open;
-	uint64_t last_ns;
-};
-
-struct reading {
-	struct fm_zones *z;
-	size_t max_zones;
-	FM_VEC(struct track) tracks; // by thread id
-};
-
-static int longest_first(const void *a, const void *b)
+static uint32_t add_what(struct fm_zones *z, fm_zone_ref ref)
 {
-	const struct fm_zone *x = a, *y = b;
-	if (x->duration_ns != y->duration_ns)
-		return x->duration_ns < y->duration_ns ? 1 : -1;
-	return x->begin_ns < y->begin_ns ? -1 : x->begin_ns > y->begin_ns;
+	fm_vec_push(&z->whats, (struct fm_zone_what){ .ref = ref, .min_ns = UINT64_MAX });
+	return (uint32_t)z->whats.n - 1;
 }
 
-static int in_order(const void *a, const void *b)
+static uint32_t what_of(struct fm_zones *z, fm_zone_ref ref)
 {
-	const struct fm_zone *x = a, *y = b;
-	if (x->thread_id != y->thread_id)
-		return x->thread_id < y->thread_id ? -1 : 1;
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
-	return x->depth < y->depth ? -1 : x->depth > y->depth;
+	if (!z->whats.n)
+		add_what(z, 0);
+	if (!ref)
+		return 0;
+	uint32_t id = fm_zone_ref_id(ref);
+	uint32_t *known;
+	if (fm_zone_ref_is_name(ref)) {
+		fm_vec_grow_to(&z->of_name, (size_t)id + 1);
+		known = &z->of_name.items[id];
+	} else {
+		fm_vec_grow_to(&z->of_code, (size_t)id + 1);
+		known = &z->of_code.items[id];
+	}
+	if (FM_UNLIKELY(!*known))
+		*known = add_what(z, ref) + 1;
+	return *known - 1;
 }
 
-static void keep_longest(struct fm_zones *z, size_t max)
+static uint64_t within(uint64_t ns)
 {
-	if (z->items.n <= max)
-		return;
-	qsort(z->items.items, z->items.n, sizeof(*z->items.items), longest_first);
-	for (size_t i = max; i < z->items.n; i++)
-		z->left_out_ns += z->items.items[i].duration_ns;
-	z->n_left_out += z->items.n - max;
-	z->items.n = max;
+	return FM_MIN(ns, MAX_TIME_NS);
 }
 
-static void begin(struct track *t, fm_zone_ref ref, uint64_t ns)
+static void leave_out(struct fm_zones *z, uint64_t duration_ns)
 {
-	fm_vec_push(&t->open, (struct open_zone){ ref, ns });
+	z->n_left_out++;
+	z->left_out_ns += duration_ns;
 }
 
-static void end(struct reading *r, uint32_t thread_id, uint64_t ns)
+// Too many for memory: the shortest go, as no picture but the closest would show them.
+static void thin(struct fm_zones *z)
 {
-	struct track *t = &r->tracks.items[thread_id];
+	while (z->n > z->max / 2) {
+		z->grain_ns = z->grain_ns ? z->grain_ns * 2 : FIRST_GRAIN_NS;
+		z->n = 0;
+		for (size_t i = 0; i < z->threads.n; i++)
+			for (size_t d = 0; d < z->threads.items[i].rows.n; d++) {
+				struct fm_zone_row *row = &z->threads.items[i].rows.items[d];
+				size_t kept = 0;
+				for (size_t k = 0; k < row->zones.n; k++)
+					if (row->zones.items[k].duration_ns >= z->grain_ns)
+						row->zones.items[kept++] = row->zones.items[k];
+					else
+						leave_out(z, row->zones.items[k].duration_ns);
+				row->zones.n = kept;
+				z->n += kept;
+			}
+	}
+}
+
+static void count(struct fm_zone_what *w, uint64_t duration_ns)
+{
+	w->n_spans++;
+	w->spans_ns += duration_ns;
+	w->min_ns = FM_MIN(w->min_ns, duration_ns);
+	w->max_ns = FM_MAX(w->max_ns, duration_ns);
+	if (FM_UNLIKELY(!w->buckets))
+		w->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*w->buckets));
+	w->buckets[fm_duration_bucket(duration_ns)]++;
+}
+
+static void begin(struct fm_zones *z, struct fm_zone_thread *t, uint32_t what, bool is_call, uint64_t ns)
+{
+	z->whats.items[what].n_calls += is_call;
+	fm_vec_push(&t->open, (struct fm_zone_open){ what, ns });
+}
+
+static void end(struct fm_zones *z, struct fm_zone_thread *t, uint64_t ns)
+{
 	if (!t->open.n)
 		return;
-	const struct open_zone *zone = &t->open.items[--t->open.n];
-	struct fm_zone done = { zone->ref, thread_id, (uint16_t)FM_MIN(t->open.n, (size_t)MAX_DEPTH), zone->begin_ns,
-				ns - zone->begin_ns };
-	fm_vec_push(&r->z->items, done);
-	if (r->z->items.n >= 2 * r->max_zones + 1024) // sorted once for that many: cheap
-		keep_longest(r->z, r->max_zones);
+	const struct fm_zone_open *open = &t->open.items[--t->open.n];
+	size_t depth = t->open.n;
+	uint64_t duration_ns = ns - open->begin_ns;
+	count(&z->whats.items[open->what], duration_ns);
+	if (FM_UNLIKELY(depth >= MAX_DEPTH || duration_ns < z->grain_ns)) {
+		leave_out(z, duration_ns);
+		return;
+	}
+	if (FM_UNLIKELY(depth >= t->rows.n))
+		fm_vec_grow_to(&t->rows, depth + 1);
+	uint64_t begin_ns = within(open->begin_ns - z->origin_ns);
+	fm_vec_push(&t->rows.items[depth].zones,
+		    (struct fm_zone){ .begin_ns = begin_ns,
+				      .what_low = open->what & 0xffff,
+				      .duration_ns = FM_MIN(duration_ns, MAX_TIME_NS - begin_ns),
+				      .what_high = open->what >> 16 });
+	if (FM_UNLIKELY(++z->n >= z->max))
+		thin(z);
 }
 
 static void add_mark(struct fm_zones *z, const struct fm_zone_event *ev, uint32_t thread_id, uint64_t ns)
@@ -99,77 +144,119 @@ static void add_point(struct fm_zones *z, const struct fm_zone_event *ev, uint64
 	fm_vec_push(&c->points, (struct fm_zone_point){ ns, ev->value });
 }
 
-static void add_batch(struct reading *r, const struct fm_profile *p, struct fm_zone_batch *batch)
+// Parts of the file may be missing: what is open where a batch begins is what counts. It begins there, and is no call.
+static void match_open(struct fm_zones *z, struct fm_zone_thread *t, const struct fm_profile *p,
+		       const struct fm_zone_batch *batch)
 {
-	uint32_t id = batch->thread_id;
-	fm_vec_grow_to(&r->tracks, (size_t)id + 1);
-	struct track *t = &r->tracks.items[id];
-	t->last_ns = FM_MAX(t->last_ns, batch->time_ns);
-	while (t->open.n > batch->depth) // parts of the file are missing
-		end(r, id, t->last_ns);
-	for (uint32_t i = 0; t->open.n < batch->depth && i < batch->n_listed; i++)
-		begin(t, 0, t->last_ns);
+	if (t->open.n == batch->depth)
+		return;
+	while (t->open.n && t->open.n > batch->depth - FM_MIN(batch->depth, (uint64_t)batch->n_listed))
+		end(z, t, t->last_ns);
+	struct fm_cursor listed = batch->listed;
+	for (uint32_t i = 0; i < batch->n_listed; i++) {
+		fm_zone_ref ref = fm_cursor_varint(&listed);
+		size_t n = fm_zone_ref_is_name(ref) ? p->trace_names.n : p->codes.n;
+		bool is_known = ref >> 33 == 0 && fm_zone_ref_id(ref) < n;
+		begin(z, t, what_of(z, is_known ? ref : 0), false, t->last_ns);
+	}
+}
+
+static struct fm_zone_thread *thread_of(struct fm_zones *z, const struct fm_zone_batch *batch)
+{
+	if (!z->max)
+		z->max = MAX_ZONES;
+	if (!z->end_ns) { // another thread's first part may come later in the file, and have begun hours before
+		z->origin_ns = batch->time_ns - FM_MIN(batch->time_ns, (MAX_TIME_NS + 1) / 4);
+		z->begin_ns = UINT64_MAX;
+	}
+	fm_vec_grow_to(&z->threads, (size_t)batch->thread_id + 1);
+	struct fm_zone_thread *t = &z->threads.items[batch->thread_id];
+	t->last_ns = FM_MAX(t->last_ns, FM_MAX(batch->time_ns, z->origin_ns));
+	z->begin_ns = FM_MIN(z->begin_ns, t->last_ns);
+	return t;
+}
+
+void fm_zones_add(struct fm_zones *z, const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	struct fm_zone_thread *t = thread_of(z, batch);
+	match_open(z, t, p, batch);
 	struct fm_zone_event ev;
 	while (fm_trace_next(p, batch, &ev) == FM_OK) {
 		t->last_ns = FM_MAX(t->last_ns, ev.time_ns);
 		switch (ev.op) {
 		case FM_ZONE_ENTER:
 		case FM_ZONE_RESUME:
-		case FM_ZONE_BEGIN:
-			begin(t, ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref), t->last_ns);
+		case FM_ZONE_BEGIN: {
+			uint32_t what = what_of(z, ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref));
+			begin(z, t, what, what && ev.op != FM_ZONE_RESUME, t->last_ns);
 			break;
+		}
 		case FM_ZONE_LEAVE:
-			end(r, id, t->last_ns);
+			end(z, t, t->last_ns);
 			break;
 		case FM_ZONE_MARK:
-			add_mark(r->z, &ev, id, t->last_ns);
+			add_mark(z, &ev, batch->thread_id, t->last_ns);
 			break;
 		case FM_ZONE_COUNTER:
-			add_point(r->z, &ev, t->last_ns);
+			add_point(z, &ev, t->last_ns);
 			break;
 		case FM_ZONE_NOTE:
 			while (ev.ref == FM_ZONE_OFF && t->open.n)
-				end(r, id, t->last_ns);
+				end(z, t, t->last_ns);
 			break;
 		}
 	}
+	z->end_ns = FM_MAX(z->end_ns, t->last_ns);
 }
 
-enum fm_err fm_zones_read(struct fm_zones *z, const char *path, size_t max_zones, struct fm_diag *diag)
+static void sum_blocks(struct fm_zone_row *row)
 {
-	*z = (struct fm_zones){ 0 };
-	struct fm_reader *reader;
-	enum fm_err err = fm_reader_open(path, &reader, diag);
-	if (err)
-		return err;
-	struct reading r = { .z = z, .max_zones = max_zones };
-	struct fm_event event;
-	while (!(err = fm_reader_next(reader, &event)))
-		if (event.type == FM_EVENT_TRACE)
-			add_batch(&r, fm_reader_profile(reader), event.trace);
-	for (uint32_t i = 0; i < r.tracks.n; i++) {
-		while (r.tracks.items[i].open.n)
-			end(&r, i, r.tracks.items[i].last_ns);
-		fm_vec_deinit(&r.tracks.items[i].open);
+	row->blocks.n = 0;
+	fm_vec_grow_to(&row->blocks, (row->zones.n + FM_ZONES_IN_BLOCK - 1) / FM_ZONES_IN_BLOCK);
+	for (uint32_t i = 0; i < row->zones.n; i++) {
+		struct fm_zone_block *block = &row->blocks.items[i / FM_ZONES_IN_BLOCK];
+		if (i % FM_ZONES_IN_BLOCK == 0 ||
+		    row->zones.items[i].duration_ns > row->zones.items[block->longest].duration_ns)
+			block->longest = i;
+		block->busy_ns += row->zones.items[i].duration_ns;
 	}
-	fm_vec_deinit(&r.tracks);
-	fm_reader_close(reader);
-	if (err != FM_E_END) {
-		fm_zones_deinit(z);
-		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
+}
+
+void fm_zones_finish(struct fm_zones *z)
+{
+	for (size_t i = 0; i < z->threads.n; i++) {
+		struct fm_zone_thread *t = &z->threads.items[i];
+		while (t->open.n)
+			end(z, t, t->last_ns);
+		fm_vec_deinit(&t->open);
 	}
-	keep_longest(z, max_zones);
-	if (z->items.n)
-		qsort(z->items.items, z->items.n, sizeof(*z->items.items), in_order);
-	return FM_OK;
+	for (size_t i = 0; i < z->threads.n; i++) // after all of them: the last zone may have thinned every row
+		for (size_t d = 0; d < z->threads.items[i].rows.n; d++)
+			sum_blocks(&z->threads.items[i].rows.items[d]);
+	fm_vec_deinit(&z->of_code);
+	fm_vec_deinit(&z->of_name);
 }
 
 void fm_zones_deinit(struct fm_zones *z)
 {
+	for (size_t i = 0; i < z->threads.n; i++) {
+		struct fm_zone_thread *t = &z->threads.items[i];
+		for (size_t d = 0; d < t->rows.n; d++) {
+			fm_vec_deinit(&t->rows.items[d].zones);
+			fm_vec_deinit(&t->rows.items[d].blocks);
+		}
+		fm_vec_deinit(&t->rows);
+		fm_vec_deinit(&t->open);
+	}
+	for (size_t i = 0; i < z->whats.n; i++)
+		free(z->whats.items[i].buckets);
 	for (size_t i = 0; i < z->counters.n; i++)
 		fm_vec_deinit(&z->counters.items[i].points);
-	fm_vec_deinit(&z->items);
+	fm_vec_deinit(&z->threads);
+	fm_vec_deinit(&z->whats);
 	fm_vec_deinit(&z->marks);
 	fm_vec_deinit(&z->counters);
+	fm_vec_deinit(&z->of_code);
+	fm_vec_deinit(&z->of_name);
 	*z = (struct fm_zones){ 0 };
 }

@@ -16,6 +16,7 @@ struct fm_capture_flags {
 	bool is_memory_wanted; // when neither --cpu nor --memory says
 	const char *memory;    // --memory[=exact]; "" = sampled, NULL = not given
 	int64_t precision;
+	const char *listen, *token; // --listen [HOST:]PORT, --token; NULL = not given
 };
 
 #define FM_CAPTURE_FLAGS_DEFAULT                                                                            \

@@ -15,6 +15,7 @@
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "cli/listen.h"
 #include "cli/logs.h"
 #include "cli/options.h"
 #include "render/calls.h"
@@ -78,8 +79,13 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "last", 0, FM_OPT_REAL, &last_s, "SECONDS", "keep only the end of the trace" },
 		{ "min-duration-us", 0, FM_OPT_REAL, &min_us, "US", "leave shorter calls out" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ", "samples per second of CPU time" },
+		{ "cpu", 0, FM_OPT_FLAG, &flags.is_cpu, NULL, "time only" },
+		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW", "memory, too" },
+		{ "precision", 0, FM_OPT_INT, &flags.precision, "N", "of memory" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
+		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT", "let others watch" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "what other machines must know" },
 		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",
 		  "has logs.log, and in cells/ sources that are no files" },
 		{ 0 },
@@ -102,7 +108,9 @@ int fm_cmd_collect_for(int argc, char **argv)
 	char sources_dir[4096];
 	snprintf(sources_dir, sizeof(sources_dir), "%s/cells", results_dir ? results_dir : "");
 	struct fm_capture_options capture = { .argv = ops.v + 1, .output_path = output };
-	if (fm_capture_flags_apply(&flags, &capture, &diag))
+	struct fm_listener listener;
+	flags.is_memory_wanted = results_dir != NULL; // a job, which is what `fathom run` is for a block
+	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag))
 		return refuse(&diag);
 	capture.at_end = NULL; // names are looked up when they are asked for: the program waits for us
 	if (results_dir) {
@@ -117,6 +125,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);
 		return refuse(&diag);
 	}
+	fm_listener_open(&listener, &flags, &capture);
 	pid_t child = fork();
 	if (child < 0) {
 		fm_diag_set(&diag, FM_E_REFUSED, "cannot start a process: %m");

@@ -10,7 +10,7 @@
 static int list_formats(void)
 {
 	for (const struct fm_format *f = fm_formats; f->name; f++)
-		printf("%-12s %s\n", f->name, f->description);
+		printf("%-13s %s\n", f->name, f->description);
 	return FM_EXIT_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
+#include "cli/listen.h"
 #include "cli/options.h"
 #include "cli/pid.h"
 #include "collect/attach.h"
@@ -84,6 +85,10 @@ int fm_cmd_record(int argc, char **argv)
 		  "memory, too: sampled, or =exact, every allocation (default: time only)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
+		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
+		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
+		  "what other machines must know to watch (default: a random one, printed)" },
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
 	};
@@ -98,6 +103,8 @@ int fm_cmd_record(int argc, char **argv)
 			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
 			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n"
 			    "  fathom record --memory -o app.fathom -- python app.py\n"
+			    "  fathom record --listen 8086 -o app.fathom -- python app.py    # then, elsewhere: fathom "
+			    "live\n"
 			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,
@@ -152,7 +159,8 @@ int fm_cmd_record(int argc, char **argv)
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
 	output = output ? output : default_output;
 	struct fm_capture_options capture = { .argv = ops.v, .output_path = output };
-	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+	struct fm_listener listener;
+	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
@@ -167,6 +175,7 @@ int fm_cmd_record(int argc, char **argv)
 		}
 		capture.output_path = profile;
 	}
+	fm_listener_open(&listener, &flags, &capture);
 	enum fm_err err;
 	if (pid) {
 		struct fm_attach_options attach = {
@@ -178,6 +187,8 @@ int fm_cmd_record(int argc, char **argv)
 			.duration_s = capture.duration_s,
 			.cpu_percent = flags.max_overhead_pct > 0 ? (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0) : 100,
 			.at_end = capture.at_end,
+			.on_open = capture.on_open,
+			.on_open_arg = capture.on_open_arg,
 		};
 		struct fm_attach_result result;
 		err = fm_attach_run(&attach, &result, &diag);

@@ -6,6 +6,7 @@
 #include "cli/history.h"
 #include "cli/load_runs.h"
 #include "cli/options.h"
+#include "cli/text_options.h"
 #include "render/calls.h"
 #include "render/explain.h"
 #include "render/render.h"
@@ -14,8 +15,8 @@ int fm_cmd_report(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	bool is_json = false, is_explain = false;
-	const char *out = NULL, *color = "auto", *history = NULL, *function = NULL, *output_dir = ".fathom";
-	uint64_t n_top = 0, width = 0;
+	const char *out = NULL, *history = NULL, *function = NULL, *output_dir = ".fathom";
+	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
 		  "the same as JSON, schema fathom.report/1, with every function and line" },
@@ -27,7 +28,6 @@ int fm_cmd_report(int argc, char **argv)
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there instead of to standard output" },
 		{ "function", 0, FM_OPT_TEXT, &function, "NAME",
 		  "of a trace: one function's calls, how long they took, callers and callees" },
-		{ "top", 0, FM_OPT_UINT, &n_top, "N", "rows in the tables of functions (default 10)" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL,
 		  "libraries and files below 1%, too; without it the time of libraries goes to the line of your code "
 		  "that "
@@ -38,9 +38,7 @@ int fm_cmd_report(int argc, char **argv)
 		  "leave inlined calls inside the function that the compiler put them into" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL,
 		  "whole paths in the tables of functions" },
-		{ "width", 0, FM_OPT_UINT, &width, "COLUMNS", "of the text (default: the terminal's, else 100)" },
-		{ "color", 0, FM_OPT_CHOICE, &color, "auto|never|always",
-		  "auto colours a terminal unless NO_COLOR is set" },
+		FM_TEXT_OPTIONS(&flags, "rows in the tables of functions (default 10)"),
 		{ 0 },
 	};
 	const struct fm_usage usage = {
@@ -62,9 +60,7 @@ int fm_cmd_report(int argc, char **argv)
 	int exit_code;
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
-	view.n_top = (unsigned)FM_MIN(n_top, (uint64_t)1000000);
-	view.width = (unsigned)FM_MIN(width, (uint64_t)1000);
-	view.color = color[1] == 'u' ? -1 : color[0] == 'a'; // auto, always, never
+	fm_text_flags_apply(&flags, &view);
 	struct fm_diag diag;
 	if (history) {
 		if (!fm_history_print(output_dir, history, &diag))

@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/defaults.h"
+#include "cli/listen.h"
 #include "cli/logs.h"
 #include "cli/name_frames.h"
 #include "cli/options.h"
@@ -19,6 +20,7 @@
 #include "cli/results_folder.h"
 #include "cli/startup.h"
 #include "cli/target.h"
+#include "cli/traced.h"
 #include "render/label.h"
 
 #define MAX_RUNS 1000
@@ -34,7 +36,8 @@ static bool is_python(const char *program)
 struct leftovers {
 	const char *dir;
 	bool is_notebook, did_run; // did_run: it was one, and could be read
-	const char *no_logs;       // why there may be none; NULL = not a Python program
+	bool is_traced;
+	const char *no_logs; // why there may be none; NULL = not a Python program
 };
 
 static void tell_leftovers(struct fm_writer *w, void *arg)
@@ -45,6 +48,9 @@ static void tell_leftovers(struct fm_writer *w, void *arg)
 		left->did_run = fm_cells_tell(w, left->dir);
 	if (left->no_logs)
 		fm_logs_tell(w, left->dir, left->no_logs);
+	if (left->is_traced)
+		fm_traced_tell(w, left->dir,
+			       left->no_logs ? left->no_logs : "no Python ran in it that could be told to");
 }
 
 int fm_cmd_run(int argc, char **argv)
@@ -53,7 +59,7 @@ int fm_cmd_run(int argc, char **argv)
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
-	bool is_quiet = false, no_plots = false, is_open = false;
+	bool is_quiet = false, no_plots = false, is_open = false, is_traced = false;
 	uint64_t n_runs = 1;
 	flags.is_memory_wanted = true;
 	const struct fm_option options[] = {
@@ -77,6 +83,9 @@ int fm_cmd_run(int argc, char **argv)
 		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
 		  "what triggers samples (default: the cheaper one here)" },
+		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
+		  "every Python call with its times as well, as python -m fathom records them; costs time by the "
+		  "call" },
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
 		  "leave inlined calls inside the function around them" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "report the lines of libraries too" },
@@ -84,10 +93,14 @@ int fm_cmd_run(int argc, char **argv)
 		  "least level of log records and warnings kept in logs.log (default WARNING)" },
 		{ "no-plots", 0, FM_OPT_FLAG, &no_plots, NULL, "plots open no windows and wait for nobody" },
 		{ "repeat", 0, FM_OPT_UINT, &n_runs, "N",
-		  "run it N times and print mean, spread and 95% interval of every function" },
+		  "run it N times and print mean, spread and 95% interval of functions and lines" },
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
+		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
+		  "what other machines must know to watch (default: a random one, printed)" },
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -107,6 +120,8 @@ int fm_cmd_run(int argc, char **argv)
 			    "  fathom run --repeat 5 script.py\n"
 			    "  fathom run --cpu script.py\n"
 			    "  fathom run --precision 3 script.py\n"
+			    "  fathom run --trace script.py\n"
+			    "  fathom run --listen 8086 server.py    # then, elsewhere: fathom live\n"
 			    "  fathom run ./simulation input.dat\n",
 		.stop_at_first_operand = true,
 		.last_option = 'm',
@@ -135,10 +150,15 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
 		return FM_EXIT_USAGE;
 	}
+	if (flags.listen && n_runs > 1) {
+		fm_say("--listen is for watching one run; leave --repeat out");
+		return FM_EXIT_USAGE;
+	}
 	struct fm_capture_options capture = { 0 };
+	struct fm_listener listener;
 	struct fm_target target;
 	struct fm_startup startup = { 0 };
-	if (fm_capture_flags_apply(&flags, &capture, &diag)) {
+	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
@@ -158,14 +178,16 @@ int fm_cmd_run(int argc, char **argv)
 		fm_results_folder_copy(dir, target.script);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;
+	fm_listener_open(&listener, &flags, &capture);
 	struct fm_startup_options wishes = {
 		.results_dir = dir,
 		.log_level = log_level,
 		.no_plots = no_plots || target.is_notebook, // in a notebook a plot is a picture, not a window
 		.children = capture.children,
 		.is_notebook = target.is_notebook,
+		.trace = is_traced,
 	};
-	struct leftovers left = { .dir = dir, .is_notebook = target.is_notebook };
+	struct leftovers left = { .dir = dir, .is_notebook = target.is_notebook, .is_traced = is_traced };
 	struct fm_diag no_startup;
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
@@ -175,6 +197,7 @@ int fm_cmd_run(int argc, char **argv)
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;
+	capture.has_calls = is_traced;
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
 	struct fm_capture_result result;

@@ -21,7 +21,8 @@ enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures
 		struct fm_facts f;
 		fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, options);
 		fm_facts_gather(&f, a);
-		struct fm_run_totals totals = { f.wall_s, f.cpu_s, (double)f.max_rss_bytes };
+		uint64_t block = a->heap.is_exact ? 0 : fm_facts_meta_u64(a->profile, "alloc_mean_bytes");
+		struct fm_run_totals totals = { f.wall_s, f.cpu_s, (double)f.max_rss_bytes, (double)block };
 		fm_runs_add(ret, a, &t, &totals);
 		fm_summary_deinit(&t);
 		fm_analysis_close(a);

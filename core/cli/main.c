@@ -12,11 +12,13 @@ static const struct fm_command commands[] = {
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
 	{ "view", fm_cmd_view, "look at a capture in the browser: flame graph, timeline, source" },
+	{ "live", fm_cmd_live, "watch a program that was started with --listen" },
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
 	{ "dump", fm_cmd_dump, "print the stacks of all threads of a running process, now" },
 	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people
+	{ "serve-live", fm_cmd_serve_live, NULL },   // nor this
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },
 };

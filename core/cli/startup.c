@@ -42,14 +42,23 @@ enum fm_err fm_startup_init(struct fm_startup *s, const struct fm_startup_option
 		      results);
 	s->env[0] = fm_strdup_n((char *)path.data, path.len);
 	s->env[1] = fm_strdup_n((char *)settings.data, settings.len);
+	char **next = &s->env[2];
 	if (options->is_notebook) {
 		settings.len = 0;
 		fm_buf_printf(&settings, "FATHOM_NOTEBOOK=%s", results);
-		s->env[2] = fm_strdup_n((char *)settings.data, settings.len);
+		*next++ = fm_strdup_n((char *)settings.data, settings.len);
+	}
+	char agent[PATH_MAX];
+	if (options->trace && !(err = fm_agent_path_find(agent, sizeof(agent), diag))) {
+		settings.len = 0;
+		fm_buf_printf(&settings, "FATHOM_STARTUP_TRACE=%s", agent);
+		*next++ = fm_strdup_n((char *)settings.data, settings.len);
 	}
 	fm_buf_deinit(&path);
 	fm_buf_deinit(&settings);
-	return FM_OK;
+	if (err)
+		fm_startup_deinit(s);
+	return err;
 }
 
 void fm_startup_deinit(struct fm_startup *s)

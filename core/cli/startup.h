@@ -1,7 +1,8 @@
-// What a Python that is run by `fathom run` does before the program (python/fathom/_startup): keep logs.log, open no windows.
+// What a Python that is run by `fathom run` does before the program (python/fathom/_startup): keep logs.log, open no windows, trace
+// its calls.
 //
-// It travels by two variables: PYTHONPATH with the hook's folder in front, and FATHOM_STARTUP with the wishes. The hook takes
-// both back before the program sees them. A Python that ignores its environment (-I, -E) or skips site (-S) runs without.
+// It travels by variables: PYTHONPATH with the hook's folder in front, FATHOM_STARTUP with the wishes, and FATHOM_STARTUP_TRACE with the
+// agent's path when calls are to be traced. The hook takes them back before the program sees them. A Python that ignores its environment (-I, -E) or skips site (-S) runs without.
 #pragma once
 
 #include <stdbool.h>
@@ -13,10 +14,11 @@ struct fm_startup_options {
 	const char *log_level; // DEBUG, INFO, WARNING, ERROR or CRITICAL
 	bool no_plots, children;
 	bool is_notebook; // tells _notebook.py where to leave its cells
+	bool trace;       // every call
 };
 
 struct fm_startup {
-	char *env[4]; // "NAME=value", NULL-terminated: for fm_capture_options.env
+	char *env[5]; // "NAME=value", NULL-terminated: for fm_capture_options.env
 };
 
 // When the hook cannot be used diag says why, env is empty, and the program can run without it.

@@ -167,6 +167,10 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 	a->shared.header->flags = a->options->native ? 0 : FM_WIRE_NO_NATIVE;
 	a->start_ns = fm_now_ns();
 	write_opening(a);
+	if (a->options->on_open) {
+		fm_writer_flush(a->writer);
+		a->options->on_open(a->options->output_path, a->options->on_open_arg);
+	}
 	a->recorder = fm_recorder_create(&a->shared, a->writer, &(struct fm_trace_limits){ 0 });
 	fm_waiting_set(fm_recorder_waiting(a->recorder), looks);
 	enter_process(a);

@@ -17,8 +17,10 @@ struct fm_attach_options {
 	bool may_stop;        // threads that run are sampled, too
 	double duration_s;    // 0 = until the process ends, or SIGINT or SIGTERM
 	uint32_t cpu_percent; // of one CPU that looking may take, and of the time for which threads may be held
+	void (*on_open)(const char *path, void *arg);
+	void *on_open_arg; // these four as in fm_capture_options
 	void (*at_end)(struct fm_writer *w, void *arg);
-	void *at_end_arg; // as in fm_capture_options
+	void *at_end_arg;
 };
 
 struct fm_attach_result {

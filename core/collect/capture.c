@@ -24,6 +24,7 @@
 #include "collect/recorder.h"
 #include "collect/shared.h"
 #include "collect/ticker.h"
+#include "collect/waiting.h"
 #include "format/writer.h"
 
 // The rings are read this often; a killed target loses nothing, but a killed collector loses what it had not read.
@@ -31,11 +32,13 @@
 // A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
 #define FLUSH_NS 100000000u
 // A traced program may write 20 million events a second.
-#define BESIDE_DRAIN_NS 2000000
+#define TRACE_DRAIN_NS 2000000
 // A target that was asked to stop at the end of --duration gets so long before it is killed.
 #define STOP_GRACE_NS 5000000000u
 // How long children that outlive the program are waited for.
 #define STRAGGLERS_NS 200000000u
+// Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
+#define MANY_DISPLACED 0.03
 
 static volatile sig_atomic_t caught_signal;
 
@@ -56,8 +59,10 @@ struct capture {
 	uint64_t start_cycles;
 	struct rusage usage; // the target's
 	int status;
-	int beside_fd; // of the process that joins by itself
+	int beside_fd;             // of the process that joins by itself
+	uint64_t beside_rss_bytes; // what it held before
 	bool did_say_write_error;
+	bool is_left; // the process beside us wanted no more, and goes on
 };
 
 static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
@@ -99,16 +104,16 @@ static void write_opening(struct capture *c)
 	meta_uint(c->writer, "alloc_mean_bytes", c->options->alloc_mean_bytes);
 }
 
-// A process that goes on: its peak so far.
-static void read_peak_memory(struct capture *c)
+// Of the process beside us; 0 when it is gone. format: one line of its status.
+static unsigned long read_status_kib(const struct capture *c, const char *format)
 {
 	char path[32], line[128];
-	unsigned long kib;
+	unsigned long kib = 0;
 	snprintf(path, sizeof(path), "/proc/%u/status", c->options->beside_pid);
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %lu", &kib) == 1)
-			c->usage.ru_maxrss = (long)kib;
+	while (f && fgets(line, sizeof(line), f) && sscanf(line, format, &kib) != 1)
+		;
+	return kib;
 }
 
 static void coverage(struct capture *c, const char *what, const char *why)
@@ -123,9 +128,20 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 	char what[256];
 	if (c->options->memory == FM_WIRE_MEMORY_OFF)
 		return;
+	if (c->options->beside_pid) {
+		snprintf(what, sizeof(what), "memory asked for before the capture began (%.1f MiB were resident)",
+			 (double)c->beside_rss_bytes / (1 << 20));
+		coverage(c, what,
+			 "inside a running process only what comes later is seen, and when it is freed; "
+			 "'fathom run' sees all of it");
+	}
 	if (atomic_load(&header->n_without_malloc))
 		coverage(c, "memory that native code asks of malloc",
-			 "another allocator is preloaded before Fathom's hooks; start the program without LD_PRELOAD");
+			 c->options->beside_pid
+				 ? "the program's malloc is not libc's, and is bound already; 'fathom run' "
+				   "stands before it"
+				 : "another allocator is preloaded before Fathom's hooks; start the "
+				   "program without LD_PRELOAD");
 	if (atomic_load(&header->n_without_python))
 		coverage(c, "Python's memory by object",
 			 "the interpreter was loaded after the program's start; its blocks are seen as malloc's or "
@@ -167,7 +183,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	char what[160];
 	meta_uint(c->writer, "wall_ns", wall_ns);
 	if (c->options->beside_pid)
-		read_peak_memory(c); // how it ends, only its parent knows
+		c->usage.ru_maxrss = (long)read_status_kib(c, "VmHWM: %lu"); // how it ends, only its parent knows
 	else if (WIFEXITED(c->status))
 		meta_uint(c->writer, "exit_code", (uint64_t)WEXITSTATUS(c->status));
 	else
@@ -188,6 +204,8 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_failed_unwinds", totals->n_failed);
 	meta_uint(c->writer, "n_restarted_calls", totals->n_restarted);
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
+	if (c->options->beside_pid && c->is_left)
+		fm_writer_meta(c->writer, "goes_on", FM_STR_LIT("yes"));
 	if (c->options->beside_pid)
 		coverage(c, "programs that this one started meanwhile",
 			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
@@ -218,6 +236,14 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
 			 "its own code; "
 			 "--engine ticker tells it apart");
+	if (totals->n_displaced > MANY_DISPLACED * (double)totals->n_samples) {
+		snprintf(what, sizeof(what), "the very place of %.0f%% of the samples",
+			 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+		coverage(c, what,
+			 "they stand for code that ran some microseconds before the system call at which they are "
+			 "shown; "
+			 "docs/sampling-math.md says why");
+	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
 			 ticks->n_blocked_threads == 1 ? "" : "s");
@@ -292,9 +318,10 @@ static void follow_beside(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS;
 	for (bool is_over = false; !is_over;) {
-		struct timespec nap = { .tv_nsec = BESIDE_DRAIN_NS };
+		struct timespec nap = { .tv_nsec = TRACE_DRAIN_NS };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
+		c->is_left = atomic_load(&c->shared.header->is_over) != 0;
 		fm_recorder_drain(c->recorder);
 		uint64_t now_ns = fm_now_ns();
 		if (now_ns >= flush_ns) {
@@ -312,7 +339,7 @@ static void follow(struct capture *c)
 	if (c->options->duration_s > 0)
 		stop_ns = c->start_ns + (uint64_t)(c->options->duration_s * 1e9);
 	for (;;) {
-		struct timespec nap = { .tv_nsec = DRAIN_NS };
+		struct timespec nap = { .tv_nsec = c->options->has_calls ? TRACE_DRAIN_NS : DRAIN_NS };
 		nanosleep(&nap, NULL);
 		if (caught_signal) {
 			kill(c->launch.pid, caught_signal);
@@ -399,8 +426,12 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;
 	}
+	if (options->on_open)
+		options->on_open(options->output_path, options->on_open_arg);
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	if (options->beside_pid)
+		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
 	c.start_ns = fm_now_ns();
 	c.start_cycles = fm_cycles();
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
@@ -422,6 +453,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if (options->kernel && !options->beside_pid)
 		watch_kernel(&c);
 	if (options->beside_pid) {
+		c.beside_rss_bytes = read_status_kib(&c, "VmRSS: %lu") * 1024ull;
 		options->on_ready(c.shared.env_value); // all is ready: not a millisecond of a short block is missed
 		c.start_ns = fm_now_ns();
 		c.start_cycles = fm_cycles();

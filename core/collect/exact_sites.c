@@ -23,17 +23,8 @@ void fm_exact_take_site(struct fm_recorder *r, struct recorded_process *p, struc
 		r->totals.n_bad_records++;
 		return;
 	}
-	struct wire_stack from = { .time_ns = rec->time_ns,
-				   .n_frames = rec->n_frames,
-				   .n_shared = rec->n_shared,
-				   .leaf_idx = UINT32_MAX,
-				   .exact_idx = UINT32_MAX,
-				   .frames = rec->frames,
-				   .n_room = (rec->rec.size - sizeof(*rec)) / sizeof(uint64_t) };
-	if (!fm_take_stack(r, p, s, &from, &stack)) {
-		r->totals.n_bad_records++;
+	if (!fm_take_memory_stack(r, p, s, &rec->rec, sizeof(*rec), rec->time_ns, rec->n_frames, rec->n_shared, &stack))
 		return;
-	}
 	while (p->sites.n <= rec->site)
 		fm_vec_push(&p->sites, ((struct recorded_site){ FM_ROOT_STACK, FM_ALLOC_MALLOC }));
 	p->sites.items[rec->site] = (struct recorded_site){ stack, rec->domain };

@@ -23,12 +23,14 @@
 
 struct fm_levels {
 	uint32_t pid;
+	char root[128]; // where /proc and /sys lie: "" but in tests
 	struct fm_writer *writer;
 	int status_fd;
 	uint64_t next_ns, next_pss_ns, written_ns;
 	struct fm_memory_level last; // as written
 	enum fm_cgroup_version version;
-	char cgroup[640]; // folder
+	char cgroup[768];    // folder
+	char hierarchy[192]; // the folder of all groups
 	char cgroup_line[512];
 	uint64_t n_oom_kills; // when the group was first seen
 };
@@ -112,8 +114,8 @@ enum fm_cgroup_version fm_cgroup_of(char *text, const char **ret_folder)
 // Processes may be moved from group to group while they run.
 static void find_cgroup(struct fm_levels *l)
 {
-	char path[64], text[4096];
-	snprintf(path, sizeof(path), "/proc/%u/cgroup", l->pid);
+	char path[192], text[4096];
+	snprintf(path, sizeof(path), "%s/proc/%u/cgroup", l->root, l->pid);
 	if (read_text(path, text, sizeof(text)) <= 0)
 		return;
 	const char *found;
@@ -122,36 +124,42 @@ static void find_cgroup(struct fm_levels *l)
 		return;
 	l->version = version;
 	snprintf(l->cgroup_line, sizeof(l->cgroup_line), "%s", found);
-	const char *base = version == FM_CGROUP_V1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+	snprintf(l->hierarchy, sizeof(l->hierarchy), "%s/sys/fs/cgroup%s", l->root,
+		 version == FM_CGROUP_V1 ? "/memory" : "");
 	const char *probe = version == FM_CGROUP_V1 ? "memory.usage_in_bytes" : "memory.current";
-	snprintf(l->cgroup, sizeof(l->cgroup), "%s%s", base, strcmp(found, "/") ? l->cgroup_line : "");
+	snprintf(l->cgroup, sizeof(l->cgroup), "%s%s", l->hierarchy, strcmp(found, "/") ? l->cgroup_line : "");
 	char number[64];
 	if (strstr(found, "/..") || !cgroup_file(l, l->cgroup, probe, number, sizeof(number))) {
 		// The group lies outside of what this container shows; its own root is what limits us all the same.
-		snprintf(l->cgroup, sizeof(l->cgroup), "%s", base);
+		snprintf(l->cgroup, sizeof(l->cgroup), "%s", l->hierarchy);
 		if (!cgroup_file(l, l->cgroup, probe, number, sizeof(number)))
 			l->version = FM_CGROUP_NONE;
 	}
 	l->n_oom_kills = cgroup_oom_kills(l);
 }
 
-// The group's own use, and the lowest limit of it and the groups around it.
+// Use and limit of the group that leaves least room, of its own and those around it; without any limit, its own use.
 static void read_cgroup(struct fm_levels *l, struct fm_memory_level *level)
 {
 	find_cgroup(l);
 	if (l->version == FM_CGROUP_NONE)
 		return;
 	bool is_v1 = l->version == FM_CGROUP_V1;
-	level->cgroup_bytes = cgroup_number(l, l->cgroup, is_v1 ? "memory.usage_in_bytes" : "memory.current");
-	size_t base_len = strlen(is_v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup");
+	const char *use_name = is_v1 ? "memory.usage_in_bytes" : "memory.current";
+	level->cgroup_bytes = cgroup_number(l, l->cgroup, use_name);
+	uint64_t least_room = UINT64_MAX;
 	char folder[sizeof(l->cgroup)];
 	memcpy(folder, l->cgroup, sizeof(folder));
 	for (;;) {
 		uint64_t limit = cgroup_number(l, folder, is_v1 ? "memory.limit_in_bytes" : "memory.max");
-		if (limit && (!level->cgroup_limit_bytes || limit < level->cgroup_limit_bytes))
+		uint64_t use = limit ? cgroup_number(l, folder, use_name) : 0, room = limit - FM_MIN(use, limit);
+		if (limit && room < least_room) {
+			least_room = room;
+			level->cgroup_bytes = use;
 			level->cgroup_limit_bytes = limit;
+		}
 		char *slash = strrchr(folder, '/');
-		if (!slash || strlen(folder) <= base_len)
+		if (!slash || strlen(folder) <= strlen(l->hierarchy))
 			break;
 		*slash = 0;
 	}
@@ -162,8 +170,8 @@ static uint64_t read_pss(struct fm_levels *l, uint64_t now_ns)
 {
 	if (now_ns < l->next_pss_ns)
 		return 0;
-	char path[64], text[2048];
-	snprintf(path, sizeof(path), "/proc/%u/smaps_rollup", l->pid);
+	char path[192], text[2048];
+	snprintf(path, sizeof(path), "%s/proc/%u/smaps_rollup", l->root, l->pid);
 	uint64_t begin_ns = fm_now_ns();
 	uint64_t pss_bytes = read_text(path, text, sizeof(text)) > 0 ? field_bytes(text, "\nPss:") : 0;
 	uint64_t cost_ns = fm_now_ns() - begin_ns;
@@ -173,12 +181,18 @@ static uint64_t read_pss(struct fm_levels *l, uint64_t now_ns)
 
 struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer)
 {
+	return fm_levels_create_below("", pid, process_id, writer);
+}
+
+struct fm_levels *fm_levels_create_below(const char *root, uint32_t pid, uint32_t process_id, struct fm_writer *writer)
+{
 	struct fm_levels *l = fm_alloc(sizeof(*l));
+	snprintf(l->root, sizeof(l->root), "%s", root);
 	l->pid = pid;
 	l->last.process_id = process_id;
 	l->writer = writer;
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	char path[192];
+	snprintf(path, sizeof(path), "%s/proc/%u/status", l->root, pid);
 	l->status_fd = open(path, O_RDONLY | O_CLOEXEC);
 	find_cgroup(l);
 	return l;

@@ -18,6 +18,8 @@ enum fm_cgroup_version fm_cgroup_of(char *text, const char **ret_folder);
 
 struct fm_levels;
 struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer);
+// The same with /proc and /sys below another folder, for machines that are not at hand.
+struct fm_levels *fm_levels_create_below(const char *root, uint32_t pid, uint32_t process_id, struct fm_writer *writer);
 // Reads and writes a level when it is time. n_processes is how many are looked at in turn. exact: the process's own sums, or NULL.
 void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, struct fm_wire_exact *exact);
 // Says in the profile when the kernel killed the process for want of memory. Frees; NULL is fine.

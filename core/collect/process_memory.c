@@ -1,5 +1,6 @@
 #include "collect/process_memory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,6 +44,38 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 	}
 	free(line);
 	return has_any;
+}
+
+bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx)
+{
+	int fd = openat(task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	for (struct dirent *e; (e = readdir(dir));) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		if (tid)
+			each(ctx, tid);
+	}
+	closedir(dir);
+	return true;
+}
+
+size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t at = (*next + i) % n;
+		uint32_t has;
+		memcpy(&has, (const char *)threads + at * size, sizeof(has));
+		if (has == tid) {
+			*next = at + 1;
+			return at;
+		}
+	}
+	return n;
 }
 
 uint32_t fm_process_own_pid(uint32_t pid)

@@ -1,4 +1,4 @@
-// Looking into a process of ours from outside: its memory, its maps, its files. It runs meanwhile: whatever is read may be torn.
+// Looking into a process of ours from outside: its memory, its maps, its threads, its files. It runs meanwhile: whatever is read may be torn.
 #pragma once
 
 #include <stdbool.h>
@@ -17,6 +17,12 @@ struct fm_process_map {
 typedef void (*fm_process_map_fn)(void *ctx, const struct fm_process_map *map);
 // Calls each() for the process's mappings. False: it is gone.
 bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx);
+
+// Calls each() for the threads in a process's task folder. False: it is gone.
+bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx);
+// For each(): the index of a thread in an array of structs that begin with the tid, n when it is not there. The kernel lists threads in
+// the order in which they were found the last time, so the search begins at *next, which moves on.
+size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next);
 
 // The pid by which the process knows itself, which differs in a container.
 uint32_t fm_process_own_pid(uint32_t pid);

@@ -193,6 +193,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
+	r->totals.n_displaced += atomic_load(&slot->n_displaced);
 	r->totals.n_alloc_samples += atomic_load(&slot->n_alloc_samples);
 	r->totals.n_alloc_dropped += atomic_load(&slot->n_alloc_dropped);
 	r->totals.n_free_dropped += atomic_load(&slot->n_free_dropped);

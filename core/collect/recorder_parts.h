@@ -104,6 +104,11 @@ struct wire_stack {
 // The stack's id; remembers it as the slot's last. False: the record is damaged.
 bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 		   const struct wire_stack *stack, uint32_t *ret_stack);
+// The same for records of memory, which no signal interrupted. rec is the whole record, of which head_size bytes come before its frames; a damaged one is
+// counted.
+bool fm_take_memory_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			  const struct fm_wire_record *rec, size_t head_size, uint64_t time_ns, uint32_t n_frames,
+			  uint32_t n_shared, uint32_t *ret_stack);
 void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 		   const struct fm_wire_alloc *rec);
 void fm_take_free(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,

@@ -9,17 +9,8 @@ void fm_take_alloc(struct fm_recorder *r, struct recorded_process *p, struct rec
 		r->totals.n_bad_records++;
 		return;
 	}
-	struct wire_stack from = { .time_ns = rec->time_ns,
-				   .n_frames = rec->n_frames,
-				   .n_shared = rec->n_shared,
-				   .leaf_idx = UINT32_MAX,
-				   .exact_idx = UINT32_MAX,
-				   .frames = rec->frames,
-				   .n_room = (rec->rec.size - sizeof(*rec)) / sizeof(uint64_t) };
-	if (!fm_take_stack(r, p, s, &from, &stack)) {
-		r->totals.n_bad_records++;
+	if (!fm_take_memory_stack(r, p, s, &rec->rec, sizeof(*rec), rec->time_ns, rec->n_frames, rec->n_shared, &stack))
 		return;
-	}
 	struct fm_alloc alloc = {
 		.thread_id = s->thread_id,
 		.stack_id = stack,

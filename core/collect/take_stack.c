@@ -115,3 +115,19 @@ bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct rec
 	*ret_stack = stack;
 	return true;
 }
+
+bool fm_take_memory_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			  const struct fm_wire_record *rec, size_t head_size, uint64_t time_ns, uint32_t n_frames,
+			  uint32_t n_shared, uint32_t *ret_stack)
+{
+	struct wire_stack from = { .time_ns = time_ns,
+				   .n_frames = n_frames,
+				   .n_shared = n_shared,
+				   .leaf_idx = UINT32_MAX,
+				   .exact_idx = UINT32_MAX,
+				   .frames = (const void *)((const uint8_t *)rec + head_size),
+				   .n_room = (rec->size - head_size) / sizeof(uint64_t) };
+	bool is_whole = fm_take_stack(r, p, s, &from, ret_stack);
+	r->totals.n_bad_records += !is_whole;
+	return is_whole;
+}

@@ -1,6 +1,5 @@
 #include "collect/ticker.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,10 +16,13 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/cost.h"
+#include "collect/process_memory.h"
 #include "collect/punctual.h"
 
-// New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others.
+// New threads show in the link count of /proc/PID/task; a full scan now and then finds those that replaced others. The more threads, the
+// more it costs, and the rarer it is.
 #define RESCAN_NS 20000000u
+#define RESCAN_PER_THREAD_NS 500000u
 // A signal not answered for so long: the thread blocks it, or lost it over an exec.
 #define UNANSWERED_NS 100000000u
 // How often a thread that blocks the signal is looked at again.
@@ -45,7 +47,7 @@
 #define TICKER_NICE (-10)
 
 struct tick_thread {
-	uint32_t tid;
+	uint32_t tid;     // first: fm_process_find_thread()
 	int fd;           // of .../syscall or .../stat; -1: could not be opened
 	int schedstat_fd; // -1: not opened yet, or cannot be
 	bool fd_is_stat;
@@ -127,46 +129,40 @@ static void open_thread(const struct tick_process *p, struct tick_thread *t)
 	}
 }
 
-static void scan_threads(struct fm_ticker *k, struct tick_process *p, uint64_t now_ns)
+struct scan {
+	struct tick_process *process;
+	uint64_t now_ns;
+	size_t next;
+};
+
+static void note_thread(void *ctx, uint32_t tid)
 {
-	p->scanned_ns = now_ns;
-	int fd = openat(p->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+	struct scan *scan = ctx;
+	struct tick_process *p = scan->process;
+	size_t i = fm_process_find_thread(p->threads.items, p->threads.n, sizeof(*p->threads.items), tid, &scan->next);
+	if (i < p->threads.n) {
+		p->threads.items[i].was_seen = true;
 		return;
 	}
+	struct tick_thread t = { .tid = tid, .schedstat_fd = -1, .slot = -1, .ran_ns = scan->now_ns, .was_seen = true };
+	open_thread(p, &t);
+	fm_vec_push(&p->threads, t);
+}
+
+static void scan_threads(struct tick_process *p, uint64_t now_ns)
+{
+	p->scanned_ns = now_ns;
 	for (size_t i = 0; i < p->threads.n; i++)
 		p->threads.items[i].was_seen = false;
-	for (struct dirent *e; (e = readdir(dir));) {
-		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
-		if (tid == 0)
-			continue;
-		struct tick_thread *found = NULL;
-		for (size_t i = 0; i < p->threads.n && !found; i++)
-			if (p->threads.items[i].tid == tid)
-				found = &p->threads.items[i];
-		if (!found) {
-			struct tick_thread t = {
-				.tid = tid, .fd = -1, .schedstat_fd = -1, .slot = -1, .ran_ns = now_ns
-			};
-			open_thread(p, &t);
-			fm_vec_push(&p->threads, t);
-			found = &p->threads.items[p->threads.n - 1];
-		}
-		found->was_seen = true;
-	}
-	closedir(dir);
-	for (size_t i = 0; i < p->threads.n;) {
-		if (p->threads.items[i].was_seen) {
-			i++;
-		} else {
+	if (!fm_process_threads(p->task_fd, note_thread, &(struct scan){ .process = p, .now_ns = now_ns }))
+		return;
+	size_t kept = 0;
+	for (size_t i = 0; i < p->threads.n; i++)
+		if (p->threads.items[i].was_seen)
+			p->threads.items[kept++] = p->threads.items[i];
+		else
 			close_thread(&p->threads.items[i]);
-			p->threads.items[i] = p->threads.items[--p->threads.n];
-		}
-	}
-	(void)k;
+	p->threads.n = kept;
 }
 
 // Takes up processes that joined and drops those whose entry was freed or taken by another.
@@ -340,9 +336,10 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 			i--;
 			continue;
 		}
-		if (st.st_nlink != p->n_links || now_ns - p->scanned_ns > RESCAN_NS) {
+		if (st.st_nlink != p->n_links ||
+		    now_ns - p->scanned_ns > RESCAN_NS + p->threads.n * RESCAN_PER_THREAD_NS) {
 			p->n_links = st.st_nlink;
-			scan_threads(k, p, now_ns);
+			scan_threads(p, now_ns);
 		}
 		for (size_t j = 0; j < p->threads.n; j++) {
 			tick_thread(k, p, &p->threads.items[j], now_ns);

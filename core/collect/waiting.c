@@ -14,7 +14,6 @@
 // samples before it have been read, and the end of a sleep at the time of the last look at which it lasted, which is before any sample after it.
 #include "collect/waiting.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -171,8 +170,8 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 		return;
 	fm_wait_write_share(w, t, t->looked_ns);
 	// A program that was started under us is known from its beginning, one that we came to is not.
-	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid,
-			       t->cpu_ns - (w->options.samples_running ? t->first_cpu_ns : 0));
+	bool is_known = !w->options.samples_running && !w->options.came_late;
+	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid, t->cpu_ns - (is_known ? 0 : t->first_cpu_ns));
 }
 
 static void close_process(struct wait_process *p)
@@ -196,6 +195,24 @@ static void drop_process(struct fm_waiting *w, size_t i)
 	*p = w->processes.items[--w->processes.n];
 }
 
+struct scan {
+	struct fm_waiting *waiting;
+	struct wait_process *process;
+	uint64_t now_ns;
+	size_t next;
+};
+
+static void note_thread(void *ctx, uint32_t tid)
+{
+	struct scan *scan = ctx;
+	struct wait_process *p = scan->process;
+	size_t i = fm_process_find_thread(p->threads.items, p->threads.n, sizeof(*p->threads.items), tid, &scan->next);
+	if (i < p->threads.n)
+		p->threads.items[i].was_seen = true;
+	else
+		open_thread(scan->waiting, p, tid, scan->now_ns);
+}
+
 static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)
 {
 	struct stat st;
@@ -205,31 +222,11 @@ static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t 
 	p->n_links = st.st_nlink;
 	p->has_lost = false;
 	p->scanned_ns = now_ns;
-	int fd = openat(p->task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		return;
-	}
 	for (size_t i = 0; i < p->threads.n; i++)
 		p->threads.items[i].was_seen = false;
-	size_t guess = 0; // the kernel lists threads in the order in which they were found the last time
-	for (struct dirent *e; (e = readdir(dir));) {
-		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
-		if (tid == 0)
-			continue;
-		size_t n = p->threads.n, i = 0;
-		while (i < n && p->threads.items[(guess + i) % n].tid != tid)
-			i++;
-		if (i < n) {
-			p->threads.items[(guess + i) % n].was_seen = true;
-			guess = (guess + i + 1) % n;
-		} else {
-			open_thread(w, p, tid, now_ns);
-		}
-	}
-	closedir(dir);
+	if (!fm_process_threads(p->task_fd, note_thread,
+				&(struct scan){ .waiting = w, .process = p, .now_ns = now_ns }))
+		return;
 	size_t kept = 0;
 	for (size_t i = 0; i < p->threads.n; i++) {
 		struct schedule s;

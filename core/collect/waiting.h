@@ -16,7 +16,8 @@ void fm_waiting_destroy(struct fm_waiting *w);
 
 struct fm_waiting_options {
 	bool samples_running; // threads that run, too, held for the moment of the look: where no agent is in the process
-	bool tells_all;       // every thread, also one that waited no time yet
+	bool came_late; // the program ran before the capture: the CPU time that threads had used by then is not its own
+	bool tells_all; // every thread, also one that waited no time yet
 	uint32_t cpu_percent; // of one CPU that looking may take; 0 = 2
 };
 void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *options);

@@ -11,7 +11,7 @@
 #include "format/writer.h"
 
 struct wait_thread {
-	uint32_t tid;                           // 0 = gone
+	uint32_t tid;                           // 0 = gone; first: fm_process_find_thread()
 	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
 	int schedstat_fd, syscall_fd;
 	bool was_seen;         // by the last scan

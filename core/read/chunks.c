@@ -18,7 +18,7 @@ static bool fill(struct fm_chunks *s, size_t want)
 {
 	if (s->len - s->pos >= want)
 		return true;
-	if (s->at_eof)
+	if (s->at_eof && !s->is_followed)
 		return false;
 	if (s->pos) {
 		memmove(s->window, s->window + s->pos, s->len - s->pos);
@@ -106,6 +106,8 @@ void fm_chunks_close(struct fm_chunks *s)
 
 static enum fm_err cut_off(struct fm_chunks *s)
 {
+	if (s->is_followed)
+		return FM_E_END; // the rest of the chunk comes with the next look
 	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is
 	// lost.
 	s->n_damaged += s->in_garbage;

@@ -21,9 +21,10 @@ struct fm_chunks {
 	uint8_t *window; // bytes read and not yet used: window[pos..len)
 	size_t pos, len, cap;
 	bool at_eof;
-	int read_errno;  // why reading stopped before the end, or 0
-	uint64_t offset; // of window[pos] in the file
-	uint64_t size;   // of the file when it was opened; 0 for pipes
+	bool is_followed; // the file still grows: its end is only where it ends so far
+	int read_errno;   // why reading stopped before the end, or 0
+	uint64_t offset;  // of window[pos] in the file
+	uint64_t size;    // of the file when it was opened; 0 for pipes
 	ZSTD_DCtx *zstd;
 	uint8_t *raw;
 	size_t raw_cap;

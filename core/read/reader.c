@@ -202,7 +202,7 @@ static enum fm_err next_record(struct fm_reader *r)
 	if (err == FM_E_END) {
 		struct fm_chunk chunk;
 		if (fm_chunks_next(&r->chunks, &chunk))
-			return finish(r);
+			return r->chunks.is_followed && !r->chunks.has_end ? FM_E_END : finish(r);
 		struct fm_cursor c = fm_cursor_over(chunk.raw, chunk.len);
 		if (chunk.type == FM_CHUNK_RECORDS)
 			r->records = c;
@@ -252,6 +252,16 @@ enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
 	else
 		ret->free = r->frees[r->run_pos++];
 	return FM_OK;
+}
+
+void fm_reader_follow(struct fm_reader *r)
+{
+	r->chunks.is_followed = true;
+}
+
+bool fm_reader_has_end(const struct fm_reader *r)
+{
+	return r->chunks.has_end;
 }
 
 const struct fm_profile *fm_reader_profile(const struct fm_reader *r)

@@ -141,6 +141,10 @@ struct fm_reader;
 FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag);
 void fm_reader_close(struct fm_reader *r); // NULL is fine
 FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
+// For a file that is still written, before its first event is asked for: FM_E_END then means "no more so far", and asking again
+// later goes on from there. Tables grow meanwhile; what points into them is old after the next call.
+void fm_reader_follow(struct fm_reader *r);
+bool fm_reader_has_end(const struct fm_reader *r); // the end mark was read: nothing will follow
 // The next event of a part of a trace; FM_E_END after its last. Its references are valid (FM_NO_ID: not known), the batch's
 // are whatever the file says.
 FM_MUST_CHECK enum fm_err fm_trace_next(const struct fm_profile *p, struct fm_zone_batch *batch,

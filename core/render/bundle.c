@@ -13,7 +13,9 @@ const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_nodes = 200000,
 	.max_cells = 600000,
 	.max_heap_rows = 200000,
+	.max_blocks = 200000,
 	.max_zones = 200000,
+	.max_zone_spans = 50000, // the page asks for the rest as it is looked at
 	.max_samples = 250000,
 	.max_functions = 50000,
 	.max_lines = 50000,
@@ -27,7 +29,9 @@ const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_nodes = 80000,
 	.max_cells = 100000,
 	.max_heap_rows = 40000,
+	.max_blocks = 50000,
 	.max_zones = 40000,
+	.max_zone_spans = 40000,
 	.max_samples = 80000,
 	.max_functions = 10000,
 	.max_lines = 10000,
@@ -67,9 +71,16 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_u64(j, "functions_left_out", b->n_functions_left_out);
 	fm_json_u64(j, "lines_left_out", b->n_lines_left_out);
 	fm_json_u64(j, "texts_left_out", b->text.n_left_out);
-	fm_json_u64(j, "zones_left_out", b->zones.n_left_out);
-	fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones.left_out_ns));
-	fm_json_u64(j, "marks_left_out", b->zones.n_marks_left_out);
+	if (b->zones) {
+		fm_json_u64(j, "zones", b->zones->n + b->zones->n_left_out);
+		fm_json_u64(j, "zones_merged", b->spans.n_merged);
+		fm_json_u64(j, "zone_pixels", b->zone_pixels);
+		fm_json_u64(j, "zones_left_out", b->zones->n_left_out + b->spans.n_deeper);
+		fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones->left_out_ns + b->spans.deeper_ns));
+		fm_json_u64(j, "marks_left_out", b->zones->n_marks_left_out);
+	}
+	if (b->block_grain_s > 0)
+		fm_json_real(j, "block_grain_s", b->block_grain_s);
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
@@ -106,12 +117,14 @@ static enum fm_err end(struct job *job, struct fm_diag *diag)
 {
 	if (job->has_thread)
 		pthread_join(job->thread, NULL);
+	job->has_thread = false;
 	return job->err ? fm_diag_set(diag, job->err, "%s", job->diag.text) : FM_OK;
 }
 
 static void read_timeline(struct job *job)
 {
-	job->err = fm_timeline_read(&job->b->timeline, job->b->a->path, job->b->limits->max_samples, &job->diag);
+	job->err = fm_timeline_read(&job->b->timeline, &job->b->own_zones, job->b->a->path, job->b->limits->max_samples,
+				    &job->diag);
 }
 
 static void build_summary(struct job *job)
@@ -128,20 +141,33 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	enum fm_err err = FM_OK;
 	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
 		return err;
-	struct fm_bundle b = { .a = &counted, .options = o, .limits = o->limits, .start_ns = fm_bundle_start_ns(a) };
-	// Before the threads: it may give names to functions that no sample saw.
-	if (!is_filtered && fm_bundle_has_trace(a) && (err = fm_bundle_read_trace(&b, diag))) {
-		fm_bundle_trace_deinit(&b);
-		return err;
+	struct fm_bundle b = { .a = &counted,
+			       .options = o,
+			       .limits = o->limits,
+			       .start_ns = fm_bundle_start_ns(a),
+			       .memory = &a->tally.memory,
+			       .heap_stacks = &a->heap.stacks };
+	struct fm_heap_stack_rows in_range = { 0 };
+	if (is_filtered && (o->filter->from_ns || o->filter->to_ns)) {
+		fm_heap_stacks_within(&in_range, b.memory, o->filter->from_ns,
+				      o->filter->to_ns ? o->filter->to_ns : UINT64_MAX);
+		b.heap_stacks = &in_range;
 	}
 	struct job summary = { .run = build_summary, .b = &b }, timeline = { .run = read_timeline, .b = &b };
-	begin(&summary);
 	if (!is_filtered && o->timeline) {
 		b.timeline = *o->timeline;
 		*o->timeline = (struct fm_timeline){ 0 };
+		b.zones = o->zones;
 	} else if (!is_filtered) {
 		begin(&timeline);
+		if (fm_bundle_may_have_trace(a) && !(err = end(&timeline, diag)))
+			b.zones = &b.own_zones;
 	}
+	if (b.zones && !b.zones->end_ns)
+		b.zones = NULL; // no trace after all
+	if (b.zones)
+		fm_bundle_name_trace(&b);
+	begin(&summary);
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
@@ -170,6 +196,7 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_libraries_deinit(&b.libraries);
 	fm_bundle_trace_deinit(&b);
 	fm_vec_deinit(&b.heap_rows);
+	fm_vec_deinit(&in_range);
 	fm_vec_deinit(&b.functions);
 	fm_vec_deinit(&b.files);
 	fm_map_deinit(&b.file_index);

@@ -7,11 +7,13 @@
 #include "aggregate/analysis.h"
 #include "aggregate/filter.h"
 #include "aggregate/timeline.h"
+#include "aggregate/zone_spans.h"
 
 struct fm_bundle_limits {
-	size_t max_nodes, max_cells, max_heap_rows, max_zones, max_samples, max_functions, max_lines, max_edges;
-	size_t text_bytes;   // of all strings
-	size_t source_bytes; // of all source texts, which are among them
+	size_t max_nodes, max_cells, max_heap_rows, max_blocks, max_samples, max_functions, max_lines, max_edges;
+	size_t max_zones, max_zone_spans; // so many one by one; of more, a picture of so many spans
+	size_t text_bytes;                // of all strings
+	size_t source_bytes;              // of all source texts, which are among them
 };
 
 // What a browser takes in at once from a server on its own machine; what makes a file small enough to send.
@@ -21,6 +23,7 @@ struct fm_bundle_options {
 	const struct fm_bundle_limits *limits;
 	const struct fm_filter *filter; // NULL = everything. With one, the tables of the timeline are left out
 	struct fm_timeline *timeline;   // read before (fm_timeline_read), emptied here; NULL = read it here
+	const struct fm_zones *zones;   // with the timeline: read before and lent
 	bool is_live;                   // the capture still grows
 	bool can_diff;                  // the server has a second capture to compare with
 };
@@ -28,6 +31,12 @@ struct fm_bundle_options {
 // Writes the bytes, uncompressed. One line in diag on failure; write errors stay in the FILE.
 FM_MUST_CHECK enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct fm_bundle_options *o,
 					  struct fm_diag *diag);
+
+// Rows of zones of each thread that a picture of a large trace has: deeper ones are counted.
+#define FM_BUNDLE_ZONE_DEPTH 64
+// A part of a trace as a bundle with the table zone only, at the width that is asked for.
+void fm_bundle_write_zones(FILE *out, const struct fm_analysis *a, const struct fm_zones *z,
+			   const struct fm_zone_look *look);
 
 // The difference between two captures as a bundle: function, node, cell, func_row, file and line, each with what it was
 // in `base`. Frames are compared by function: lines move between versions.

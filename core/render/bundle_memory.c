@@ -6,7 +6,6 @@
 
 static const uint32_t no_timeline = UINT32_MAX;
 
-// Memory has no clock in these sums: of a filter, the threads count here and the range does not.
 static bool takes(const struct fm_bundle *b, const struct fm_heap_stack_row *row)
 {
 	const struct fm_filter *f = b->options->filter;
@@ -15,11 +14,10 @@ static bool takes(const struct fm_bundle *b, const struct fm_heap_stack_row *row
 
 void fm_bundle_add_heap_shares(const struct fm_bundle *b, double *shares)
 {
-	const struct fm_heap *h = &b->a->heap;
 	double whole[4] = { 0, 0, 0, 0 };
 	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < h->stacks.n; i++) {
-			const struct fm_heap_stack_row *row = &h->stacks.items[i];
+		for (size_t i = 0; i < b->heap_stacks->n; i++) {
+			const struct fm_heap_stack_row *row = &b->heap_stacks->items[i];
 			const double bytes[4] = { (double)row->alloc_bytes, (double)row->at_peak_bytes,
 						  (double)row->leaked_bytes, (double)row->copy_bytes };
 			double *share = &shares[fm_view_node(&b->a->view, row->stack_id)];
@@ -42,10 +40,9 @@ static int by_node(const void *a, const void *b)
 
 size_t fm_bundle_sum_heap(struct fm_bundle *b)
 {
-	const struct fm_heap *h = &b->a->heap;
 	b->heap_rows.n = 0;
-	for (size_t i = 0; i < h->stacks.n; i++) {
-		const struct fm_heap_stack_row *row = &h->stacks.items[i];
+	for (size_t i = 0; i < b->heap_stacks->n; i++) {
+		const struct fm_heap_stack_row *row = &b->heap_stacks->items[i];
 		if (takes(b, row))
 			fm_vec_push(&b->heap_rows,
 				    (struct fm_bundle_heap_row){
@@ -134,6 +131,7 @@ void fm_bundle_add_memory(struct fm_bundle *b)
 		write_heap(b);
 	if (b->options->filter && !fm_filter_is_empty(b->options->filter))
 		return; // what follows is of the whole run
+	fm_bundle_add_blocks(b);
 	if (b->a->heap.timeline.n)
 		write_over_time(b);
 	if (b->a->heap.leaks.n)

@@ -4,7 +4,7 @@
 #include "aggregate/libraries.h"
 #include "aggregate/prune.h"
 #include "aggregate/timeline.h"
-#include "aggregate/zones.h"
+#include "aggregate/zone_spans.h"
 #include "render/bundle.h"
 #include "render/columns.h"
 #include "render/string_table.h"
@@ -35,11 +35,18 @@ struct fm_bundle {
 	struct fm_map file_index; // file id -> index + 1
 	FM_VEC(uint32_t) files;   // a function id of each
 	struct fm_timeline timeline;
-	FM_VEC(struct fm_bundle_heap_row) heap_rows; // of the kept tree
-	struct fm_zones zones;
+	const struct fm_heap_log *memory;             // of the whole capture
+	const struct fm_heap_stack_rows *heap_stacks; // under the filter
+	FM_VEC(struct fm_bundle_heap_row) heap_rows;  // of the kept tree
+	const struct fm_zones *zones;                 // NULL = none
+	struct fm_zones own_zones;                    // when nobody lent them
+	struct fm_zone_spans spans;
+	uint32_t zone_pixels;                 // that the spans are made for; 0 = every zone is one
+	uint32_t *what_functions;             // by what of the zones: function id, or FM_NO_ID
 	FM_VEC(struct fm_bundle_calls) calls; // of the trace
 	struct fm_map call_index;             // function id -> calls + 1
 	size_t n_functions_left_out, n_lines_left_out;
+	double block_grain_s; // of the times of blocks; 0 = there are none
 };
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);
@@ -50,7 +57,8 @@ void fm_bundle_add_samples(struct fm_bundle *b); // sample, from the timeline
 void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: bundle_people.c
 void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: bundle_rows.c
 void fm_bundle_add_memory(struct fm_bundle *b);  // heap, memory, leak: bundle_memory.c
-void fm_bundle_add_trace(struct fm_bundle *b);   // zone, mark, counter: bundle_trace.c
+void fm_bundle_add_blocks(struct fm_bundle *b);  // block: bundle_blocks.c
+void fm_bundle_add_trace(struct fm_bundle *b);   // zone, what, duration, mark, counter: bundle_trace.c
 void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given
 
 // What memory adds to the tree: its shares to what is pruned by, and its sums over the nodes that stay (their number is
@@ -61,7 +69,7 @@ size_t fm_bundle_sum_heap(struct fm_bundle *b);
 void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n);
 void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_row *const *rows, size_t n);
 
-bool fm_bundle_has_trace(const struct fm_analysis *a);
-FM_MUST_CHECK enum fm_err fm_bundle_read_trace(struct fm_bundle *b, struct fm_diag *diag);
+bool fm_bundle_may_have_trace(const struct fm_analysis *a);
+void fm_bundle_name_trace(struct fm_bundle *b); // may give names to functions that no sample saw: before anything else
 void fm_bundle_add_calls(struct fm_bundle *b, const uint32_t *function_ids, size_t n); // columns of func_row
 void fm_bundle_trace_deinit(struct fm_bundle *b);

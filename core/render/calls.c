@@ -11,7 +11,8 @@
 #include "render/style.h"
 
 #define DEFAULT_ROWS 15
-#define NUMBER_COLUMNS 58 // all columns but the name
+#define CALLS_COLUMNS 12
+#define TIME_COLUMNS 11 // a time and the blank before it
 #define LINE_COLUMNS 36
 
 void fm_calls_put_time(FILE *out, uint64_t ns)
@@ -57,18 +58,61 @@ void fm_calls_put_name(const struct fm_style *s, const struct fm_trace_function 
 	fm_buf_deinit(&name);
 }
 
+static uint64_t mean_ns(const struct fm_trace_function *f)
+{
+	return f->n_spans ? f->spans_ns / f->n_spans : 0;
+}
+
+// The times of a row, and from which width of the page on there is room for them beside a name.
+static const struct time_column {
+	const char *title;
+	unsigned least_width;
+} time_columns[] = {
+	{ "total", 0 },  { "own", 0 },    { "mean", 120 }, { "shortest", 142 },
+	{ "median", 0 }, { "90 %", 142 }, { "99 %", 120 }, { "longest", 0 },
+};
+#define N_TIMES FM_ARRAY_LEN(time_columns)
+
+static void times_of(const struct fm_trace_function *f, uint64_t ret[static N_TIMES])
+{
+	const uint64_t times[] = {
+		f->total_ns,
+		f->own_ns,
+		mean_ns(f),
+		f->n_spans ? f->min_ns : 0,
+		fm_trace_percentile(f, 0.5),
+		fm_trace_percentile(f, 0.9),
+		fm_trace_percentile(f, 0.99),
+		f->max_ns,
+	};
+	memcpy(ret, times, sizeof(times));
+}
+
+// Every column is a number of cells wide; what is left of the line is the name's.
+static void put_heading(const struct fm_style *s)
+{
+	fprintf(s->out, "\n%*s", CALLS_COLUMNS, "calls");
+	for (size_t i = 0; i < N_TIMES; i++)
+		if (s->width >= time_columns[i].least_width)
+			fprintf(s->out, "%*s", TIME_COLUMNS, time_columns[i].title);
+	fputs("  function\n", s->out);
+}
+
 static void put_row(const struct fm_style *s, const struct fm_trace_function *f, bool has_full_names)
 {
-	fprintf(s->out, "%12" PRIu64 " ", f->n_calls);
-	fm_calls_put_time(s->out, f->total_ns);
-	fputc(' ', s->out);
-	fm_calls_put_time(s->out, f->own_ns);
-	fputc(' ', s->out);
-	fm_calls_put_time(s->out, f->n_spans ? fm_trace_percentile(f, 0.5) : 0);
-	fputc(' ', s->out);
-	fm_calls_put_time(s->out, f->max_ns);
+	unsigned at = CALLS_COLUMNS + 2;
+	uint64_t times[N_TIMES];
+	times_of(f, times);
+	fprintf(s->out, "%*" PRIu64, CALLS_COLUMNS, f->n_calls);
+	for (size_t i = 0; i < N_TIMES; i++) {
+		if (s->width < time_columns[i].least_width)
+			continue;
+		fputc(' ', s->out);
+		fm_calls_put_time(s->out, times[i]);
+		at += TIME_COLUMNS;
+	}
 	fputs("  ", s->out);
-	fm_calls_put_name(s, f, NUMBER_COLUMNS, has_full_names);
+	fm_calls_put_name(s, f, at, has_full_names);
 	fputc('\n', s->out);
 }
 
@@ -156,7 +200,7 @@ void fm_calls_print(const struct fm_style *s, const struct fm_trace_stats *stats
 			fm_style_count(stats->n_lost, count));
 	if (!stats->functions.n)
 		return;
-	fputs("\n       calls      total        own     median    longest  function\n", s->out);
+	put_heading(s);
 	uint32_t *order = fm_trace_sorted(stats, FM_TRACE_BY_OWN);
 	size_t n_rows = FM_MIN(stats->functions.n, options->n_top ? options->n_top : (size_t)DEFAULT_ROWS);
 	for (size_t i = 0; i < n_rows; i++)

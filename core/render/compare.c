@@ -76,6 +76,29 @@ static void put_mean(const struct fm_style *s, const struct fm_mean *m, double s
 	fprintf(s->out, "%10.3f %10.3f %*s", scale * m->mean, scale * m->spread, s->has_utf8 ? 11 : 10, interval);
 }
 
+// Functions or lines, largest mean first.
+static void put_means(const struct fm_style *s, const char *title, const struct fm_run_row *rows, size_t n_rows,
+		      bool is_line, const struct fm_runs *runs, const struct fm_view_options *options, bool is_all)
+{
+	double least_s = FM_DIFF_MIN_SHARE * runs->cpu_s.sum;
+	FM_VEC(const struct fm_run_row *) chosen = { 0 };
+	for (size_t i = 0; i < n_rows; i++)
+		if ((is_all || rows[i].is_users) && rows[i].seconds.sum >= least_s)
+			fm_vec_push(&chosen, &rows[i]);
+	if (chosen.n) {
+		qsort(chosen.items, chosen.n, sizeof(*chosen.items), compare_mean);
+		fprintf(s->out, "%s\n", title);
+	}
+	size_t n = FM_MIN(chosen.n, (size_t)(options->n_top ? options->n_top : DEFAULT_TOP));
+	for (size_t i = 0; i < n; i++) {
+		struct fm_mean m = fm_figure_mean(&chosen.items[i]->seconds, runs->n);
+		put_mean(s, &m, 1);
+		fputs(" s   ", s->out);
+		put_place(s, chosen.items[i], is_line, s->width - 36);
+	}
+	fm_vec_deinit(&chosen);
+}
+
 void fm_compare_repeat(FILE *out, const struct fm_runs *runs, const struct fm_view_options *options)
 {
 	struct fm_style s;
@@ -95,22 +118,12 @@ void fm_compare_repeat(FILE *out, const struct fm_runs *runs, const struct fm_vi
 	bool has_users = false;
 	for (size_t i = 0; i < runs->functions.n; i++)
 		has_users |= runs->functions.items[i].is_users;
-	FM_VEC(const struct fm_run_row *) rows = { 0 };
-	for (size_t i = 0; i < runs->functions.n; i++)
-		if (runs->functions.items[i].is_users || options->detailed || !has_users)
-			fm_vec_push(&rows, &runs->functions.items[i]);
-	if (rows.n)
-		qsort(rows.items, rows.n, sizeof(*rows.items), compare_mean);
-	size_t n = FM_MIN(rows.n, (size_t)(options->n_top ? options->n_top : DEFAULT_TOP));
-	if (n)
-		fprintf(out, "CPU time of functions, with everything they call:\n");
-	for (size_t i = 0; i < n; i++) {
-		struct fm_mean m = fm_figure_mean(&rows.items[i]->seconds, runs->n);
-		put_mean(&s, &m, 1);
-		fputs(" s   ", out);
-		put_place(&s, rows.items[i], false, s.width - 36);
-	}
-	fm_vec_deinit(&rows);
+	bool is_all = options->detailed || !has_users;
+	put_means(&s, "CPU time of functions, with everything they call:", runs->functions.items, runs->functions.n,
+		  false, runs, options, is_all);
+	put_means(&s,
+		  is_all ? "CPU time of lines:" : "CPU time of lines, with the libraries they call:", runs->lines.items,
+		  runs->lines.n, true, runs, options, is_all);
 }
 
 static void put_change(const struct fm_style *s, const struct fm_change *c, double scale)
@@ -137,11 +150,14 @@ static void put_mark(const struct fm_style *s, const struct fm_change *c)
 		fm_style_paint(s, FM_PAINT_NONE);
 }
 
-static void put_rows(const struct fm_style *s, const struct fm_diff_row *rows, size_t n, bool is_line, size_t top)
+static void put_rows(const struct fm_style *s, const char *title, const struct fm_diff_row *rows, size_t n,
+		     bool is_line, size_t top, double scale)
 {
+	if (n)
+		heading(s, title);
 	for (size_t i = 0; i < FM_MIN(n, top); i++) {
-		put_change(s, &rows[i].seconds, 1);
-		put_mark(s, &rows[i].seconds);
+		put_change(s, &rows[i].change, scale);
+		put_mark(s, &rows[i].change);
 		put_place(s, rows[i].row, is_line, s->width > 75 ? s->width - 55 : 20);
 	}
 }
@@ -166,11 +182,13 @@ void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_ru
 			put_mark(&s, totals[i].change);
 		fprintf(out, "%s\n", totals[i].name);
 	}
-	heading(&s, "Functions that changed most (CPU seconds, with everything they call):");
-	put_rows(&s, d->functions.items, d->functions.n, false, top);
-	if (d->lines.n)
-		heading(&s, "Lines that changed most (CPU seconds):");
-	put_rows(&s, d->lines.items, d->lines.n, true, top);
+	put_rows(&s, "Functions that changed most (CPU seconds, with everything they call):", d->functions.items,
+		 d->functions.n, false, top, 1);
+	put_rows(&s, "Lines that changed most (CPU seconds):", d->lines.items, d->lines.n, true, top, 1);
+	put_rows(&s, "Functions whose memory changed most (MB, each at its own peak):", d->memory_functions.items,
+		 d->memory_functions.n, false, top, 1e-6);
+	put_rows(&s, "Lines whose memory changed most (MB, each at its own peak):", d->memory_lines.items,
+		 d->memory_lines.n, true, top, 1e-6);
 	struct fm_buf b = { 0 };
 	fm_buf_printf(
 		&b,

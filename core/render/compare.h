@@ -5,7 +5,7 @@
 
 #include "aggregate/diff.h"
 
-// "Over 5 Runs": totals and the top functions, each with mean, spread and interval.
+// "Over 5 Runs": totals, the top functions and lines, each with mean, spread and interval.
 void fm_compare_repeat(FILE *out, const struct fm_runs *runs, const struct fm_view_options *options);
 
 void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_runs *base, const struct fm_runs *new,

@@ -16,7 +16,8 @@ static void write_change(struct fm_json *j, const char *key, const struct fm_cha
 	fm_json_end(j);
 }
 
-static void write_rows(struct fm_json *j, const char *key, const struct fm_diff_row *rows, size_t n, bool is_line)
+static void write_rows(struct fm_json *j, const char *key, const struct fm_diff_row *rows, size_t n, bool is_line,
+		       const char *unit)
 {
 	fm_json_array(j, key);
 	for (size_t i = 0; i < n; i++) {
@@ -29,7 +30,7 @@ static void write_rows(struct fm_json *j, const char *key, const struct fm_diff_
 			fm_json_str(j, "source", rows[i].row->text);
 		fm_json_bool(j, "in_base", rows[i].is_in_base);
 		fm_json_bool(j, "in_new", rows[i].is_in_new);
-		write_change(j, "seconds", &rows[i].seconds);
+		write_change(j, unit, &rows[i].change);
 		fm_json_end(j);
 	}
 	fm_json_end(j);
@@ -51,9 +52,13 @@ void fm_compare_diff_json(FILE *out, const struct fm_diff *d, const struct fm_ru
 	fm_json_newline(&j);
 	write_change(&j, "max_rss_bytes", &d->max_rss_bytes);
 	fm_json_newline(&j);
-	write_rows(&j, "functions", d->functions.items, d->functions.n, false);
+	write_rows(&j, "functions", d->functions.items, d->functions.n, false, "seconds");
 	fm_json_newline(&j);
-	write_rows(&j, "lines", d->lines.items, d->lines.n, true);
+	write_rows(&j, "lines", d->lines.items, d->lines.n, true, "seconds");
+	fm_json_newline(&j);
+	write_rows(&j, "memory_functions", d->memory_functions.items, d->memory_functions.n, false, "peak_bytes");
+	fm_json_newline(&j);
+	write_rows(&j, "memory_lines", d->memory_lines.items, d->memory_lines.n, true, "peak_bytes");
 	fm_json_end(&j);
 	fm_json_newline(&j);
 }

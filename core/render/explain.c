@@ -120,8 +120,9 @@ static const struct entry {
 	{ "Repeated runs", NULL },
 	{ "mean", "The average over the runs of --repeat." },
 	{ "spread", "How much single runs differ: the standard deviation." },
-	{ "interval",
-	  "Half of the 95% interval of the mean, from the spread (Student's t). More runs make it smaller." },
+	{ "interval", "Half of the 95% interval of the mean: from the spread (Student's t), or from the sampling where "
+		      "that is less "
+		      "sure. More runs make it smaller." },
 };
 
 void fm_explain_write(FILE *out, const struct fm_view_options *options)

@@ -50,6 +50,9 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = fm_facts_meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(fm_facts_meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
+	for (size_t i = 0; i < a->tally.cells.n; i++)
+		if (!fm_class_is_cpu(a->tally.cells.items[i].class))
+			f->n_waits += a->tally.cells.items[i].n;
 	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
 	// pid later has another parent.
 	const struct fm_process *last_exec = root;

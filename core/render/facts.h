@@ -8,8 +8,9 @@ struct fm_facts {
 	struct fm_str python, started, engine;
 	double wall_s, cpu_s, overhead_s;
 	uint64_t rate_hz, max_rss_bytes, n_samples, n_dropped;
-	int exit_code;   // -1 = unknown
-	int exit_signal; // 0 = none
+	uint64_t n_waits; // of the samples: looks at threads that waited
+	int exit_code;    // -1 = unknown
+	int exit_signal;  // 0 = none
 };
 
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a);

@@ -11,6 +11,7 @@
 #include "render/facts.h"
 #include "render/formats.h"
 #include "render/label.h"
+#include "render/xml.h"
 
 #define MIN_SHARE 5e-5
 #define CHAR_PX 7.25
@@ -30,34 +31,6 @@ struct flame {
 	double whole;
 	uint32_t max_depth;
 };
-
-static void put_xml(FILE *out, struct fm_str s)
-{
-	struct fm_buf clean = { 0 };
-	fm_label_clean(&clean, s);
-	for (size_t i = 0; i < clean.len; i++) {
-		switch (clean.data[i]) {
-		case '<':
-			fputs("&lt;", out);
-			break;
-		case '>':
-			fputs("&gt;", out);
-			break;
-		case '&':
-			fputs("&amp;", out);
-			break;
-		case '"':
-			fputs("&quot;", out);
-			break;
-		case '\'':
-			fputs("&#39;", out);
-			break;
-		default:
-			putc_unlocked(clean.data[i], out);
-		}
-	}
-	fm_buf_deinit(&clean);
-}
 
 static uint32_t add_branch(struct flame *f, uint32_t parent, struct branch branch)
 {
@@ -194,7 +167,7 @@ static void put_text(FILE *out, struct fm_str label, double px)
 			fm_utf8_put(&cut, c);
 		}
 	if (cut.len)
-		put_xml(out, (struct fm_str){ (const char *)cut.data, (uint32_t)cut.len });
+		fm_xml_put(out, (struct fm_str){ (const char *)cut.data, (uint32_t)cut.len });
 	fm_buf_deinit(&cut);
 }
 
@@ -231,7 +204,7 @@ static void put_frame(struct flame *f, const struct branch *b, double x, uint32_
 	double px = share * FM_FLAME_WIDTH, left = f->whole > 0 ? x / f->whole * FM_FLAME_WIDTH : 0;
 	unsigned y = FM_FLAME_TOP + depth * FM_FLAME_ROW;
 	fputs("<g><title>", f->out);
-	put_xml(f->out, text);
+	fm_xml_put(f->out, text);
 	fputc('\n', f->out);
 	put_amount(f, b, share);
 	fputs("</title>", f->out);
@@ -306,7 +279,7 @@ static void put_head(struct flame *f, uint64_t n_narrow)
 	struct fm_buf command = { 0 };
 	fm_label_command(&command, facts.command);
 	if (command.len)
-		put_xml(f->out, (struct fm_str){ (const char *)command.data, (uint32_t)command.len });
+		fm_xml_put(f->out, (struct fm_str){ (const char *)command.data, (uint32_t)command.len });
 	else
 		fputs("fathom", f->out);
 	fm_buf_deinit(&command);

@@ -9,6 +9,7 @@ enum fm_err fm_write_collapsed(FILE *out, struct fm_analysis *a, struct fm_diag 
 enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_flamegraph(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_perfetto(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_html(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_bundle(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
@@ -16,4 +17,5 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_dot(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+enum fm_err fm_write_callgraph_svg(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);

@@ -60,6 +60,7 @@ static void write_head(struct fm_json *j, const struct fm_analysis *a, const str
 	fm_json_u64(j, "rate_hz", f.rate_hz);
 	fm_json_str(j, "engine", f.engine);
 	fm_json_u64(j, "samples", f.n_samples);
+	fm_json_u64(j, "wait_samples", f.n_waits);
 	fm_json_u64(j, "dropped", f.n_dropped);
 	fm_json_u64(j, "failed_unwinds", t->n_failed_unwinds);
 	fm_json_real(j, "overhead_s", f.overhead_s);

@@ -27,7 +27,7 @@ static void print_histogram(const struct fm_style *s, const struct fm_trace_func
 {
 	uint64_t octaves[64] = { 0 }, most = 1;
 	unsigned first = 63, last = 0;
-	for (unsigned i = 0; i < FM_TRACE_BUCKETS && f->buckets; i++) {
+	for (unsigned i = 0; i < FM_DURATION_BUCKETS && f->buckets; i++) {
 		unsigned octave = i / 8;
 		octaves[octave] += f->buckets[i];
 		most = FM_MAX(most, octaves[octave]);

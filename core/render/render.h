@@ -12,7 +12,7 @@ struct fm_format {
 	const char *extension; // for suggested file names, with its dot
 	// Writes to out, streaming. Write errors stay in the FILE. An error of its own comes with a line in diag.
 	enum fm_err (*write)(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
-	bool is_of_trace; // shows calls, not samples: gets the path and options only, and reads the file itself
+	bool is_of_trace; // shows calls where there are any: gets the path and options only, and reads the file itself
 };
 
 // Ends with a row whose name is NULL.

@@ -131,11 +131,11 @@ static void print_too_little(const struct fm_text *t)
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
 			      "'fathom run --repeat 20' averages over many runs, and --rate 10k looks more often.",
 			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
-	else if (f->n_samples < FEW_SAMPLES)
+	else if (f->n_samples - f->n_waits < FEW_SAMPLES)
 		fm_buf_printf(&b,
 			      "Only %s samples were taken of %.3f seconds of CPU time: the shares below are rough. A "
 			      "higher --rate, or --repeat, makes them sharper.",
-			      fm_style_count(f->n_samples, count), f->cpu_s);
+			      fm_style_count(f->n_samples - f->n_waits, count), f->cpu_s);
 	if (!b.len)
 		return;
 	fputc('\n', t->style.out);
@@ -216,7 +216,7 @@ static void print_method(const struct fm_text *t)
 	char count[32];
 	struct fm_buf line = { 0 };
 	fm_text_heading(t, "", "How Sure, and at What Cost:");
-	fm_buf_printf(&line, "%s samples", fm_style_count(f->n_samples, count));
+	fm_buf_printf(&line, "%s samples", fm_style_count(f->n_samples - f->n_waits, count));
 	if (f->python.len) {
 		fm_buf_str(&line, " of Python ");
 		fm_buf_bytes(&line, f->python.p, f->python.len);
@@ -225,6 +225,8 @@ static void print_method(const struct fm_text *t)
 		fm_buf_printf(&line, ", %s for each second of CPU time", fm_style_count(f->rate_hz, count));
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
+	if (f->n_waits)
+		fm_buf_printf(&line, ", and %s looks at threads that waited", fm_style_count(f->n_waits, count));
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
 	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary.n_failed_unwinds, count));
 	if (t->summary.functions.n && t->cpu_s > 0)

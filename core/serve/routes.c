@@ -9,6 +9,7 @@
 #include "serve/live.h"
 
 #define MAX_THREADS_ASKED 100000u
+#define MAX_PIXELS_ASKED 16384 // two screens of 8K
 
 struct request {
 	struct fm_session *session;
@@ -100,16 +101,20 @@ static bool parse_threads(const char *text, struct fm_question *q)
 	return true;
 }
 
+static bool parse_question(const struct request *r, struct fm_question *q)
+{
+	const char *threads = argument(r, "threads"), *not_threads = argument(r, "not_threads");
+	q->has_threads = threads && *threads;
+	return parse_seconds(argument(r, "from_s"), &q->from_s) && parse_seconds(argument(r, "to_s"), &q->to_s) &&
+	       !(q->has_threads && not_threads && *not_threads) &&
+	       parse_threads(q->has_threads ? threads : not_threads, q);
+}
+
 static enum MHD_Result answer_bundle(const struct request *r)
 {
 	struct fm_question q = { 0 };
-	const char *threads = argument(r, "threads"), *not_threads = argument(r, "not_threads");
-	q.has_threads = threads && *threads;
-	bool is_fine = parse_seconds(argument(r, "from_s"), &q.from_s) && parse_seconds(argument(r, "to_s"), &q.to_s) &&
-		       !(q.has_threads && not_threads && *not_threads) &&
-		       parse_threads(q.has_threads ? threads : not_threads, &q);
 	enum MHD_Result result;
-	if (!is_fine) {
+	if (!parse_question(r, &q)) {
 		result = say(r, MHD_HTTP_BAD_REQUEST,
 			     "from_s and to_s want seconds, threads or not_threads (one of them) numbers with commas "
 			     "between");
@@ -118,6 +123,28 @@ static enum MHD_Result answer_bundle(const struct request *r)
 		struct fm_diag diag;
 		bool is_gzip = takes_gzip(r);
 		enum fm_err err = fm_served_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
+		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+	}
+	fm_vec_deinit(&q.threads);
+	return result;
+}
+
+static enum MHD_Result answer_zones(const struct request *r)
+{
+	struct fm_question q = { 0 };
+	double pixels = 0;
+	enum MHD_Result result;
+	if (!parse_question(r, &q) || !parse_seconds(argument(r, "pixels"), &pixels) || pixels < 1 ||
+	    pixels > MAX_PIXELS_ASKED) {
+		result =
+			say(r, MHD_HTTP_BAD_REQUEST,
+			    "pixels wants a number from 1 to 16384; from_s and to_s want seconds, threads numbers with "
+			    "commas between");
+	} else {
+		struct fm_answer answer;
+		struct fm_diag diag;
+		bool is_gzip = takes_gzip(r);
+		enum fm_err err = fm_served_zones(r->session->captures, &q, (uint32_t)pixels, is_gzip, &answer, &diag);
 		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
 	}
 	fm_vec_deinit(&q.threads);
@@ -144,9 +171,26 @@ static enum MHD_Result answer_source(const struct request *r)
 	return err ? refuse(r, err, &diag) : hand_over(r, answer, false, "text/plain; charset=utf-8");
 }
 
+static enum MHD_Result say_over(const struct request *r)
+{
+	return say(r, MHD_HTTP_SERVICE_UNAVAILABLE, "the program has ended");
+}
+
 static enum MHD_Result answer_live(const struct request *r)
 {
+	if (atomic_load(&r->session->is_over))
+		return say_over(r);
 	return finish(r, MHD_HTTP_OK, fm_live_response(r->session), "text/event-stream");
+}
+
+static enum MHD_Result answer_now(const struct request *r)
+{
+	if (!r->session->tail)
+		return say(r, MHD_HTTP_NOT_FOUND,
+			   "no program is watched here; start one with 'fathom run --listen 8086'");
+	if (atomic_load(&r->session->is_over))
+		return say_over(r);
+	return hand_over(r, fm_tail_now(r->session->tail), false, "application/json; charset=utf-8");
 }
 
 static enum MHD_Result answer_bye(const struct request *r)
@@ -160,10 +204,36 @@ static const struct {
 	enum MHD_Result (*answer)(const struct request *r);
 	bool wants_token; // the page itself holds nothing of the capture, and learns the token from its own address
 } routes[] = {
-	{ "/", "GET", answer_page, false },        { "/api/bundle", "GET", answer_bundle, true },
-	{ "/api/diff", "GET", answer_diff, true }, { "/api/source", "GET", answer_source, true },
-	{ "/api/live", "GET", answer_live, true }, { "/api/bye", "POST", answer_bye, true },
+	{ "/", "GET", answer_page, false },          { "/api/bundle", "GET", answer_bundle, true },
+	{ "/api/diff", "GET", answer_diff, true },   { "/api/source", "GET", answer_source, true },
+	{ "/api/live", "GET", answer_live, true },   { "/api/bye", "POST", answer_bye, true },
+	{ "/api/zones", "GET", answer_zones, true }, { "/api/now", "GET", answer_now, true },
 };
+
+// It was addressed to us, not to a name that somebody made point here, and no page of another site asks.
+static bool is_for_us(const struct request *r)
+{
+	const struct fm_session *s = r->session;
+	const char *host = header(r, MHD_HTTP_HEADER_HOST), *origin = header(r, "Origin");
+	if (!s->host)
+		return fm_guard_host_is_ours(host, s->port) && fm_guard_origin_is_ours(origin, s->port);
+	return fm_guard_host_is_known(host, s->host, s->port) && fm_guard_origin_is_host(origin, host);
+}
+
+// A running program that is watched on its own machine is open to its own user: whoever owns the other end of the connection could
+// read its memory, too. A browser that asks because of another site's page says so, and is not meant.
+static bool is_permitted(const struct request *r)
+{
+	const struct fm_session *s = r->session;
+	if (fm_guard_token_is_right(header(r, "X-Fathom-Token"), s->token))
+		return true;
+	const char *site = header(r, "Sec-Fetch-Site");
+	if (!s->tail || s->host || (site && strcmp(site, "same-origin")))
+		return false;
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(r->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	return info && fm_guard_peer_is_us(info->client_addr, s->port);
+}
 
 enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
 				 const char *version, const char *upload_data, size_t *upload_data_size,
@@ -173,26 +243,41 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 	const struct request r = { cls, connection };
 	if (!*request_state) {
 		*request_state = &seen;
+		atomic_fetch_add(&r.session->n_asking, 1);
 		return MHD_YES; // the body, if there is one, comes next
 	}
 	if (*upload_data_size) { // nobody has anything to tell us
 		*upload_data_size = 0;
 		return MHD_YES;
 	}
-	if (!fm_guard_host_is_ours(header(&r, MHD_HTTP_HEADER_HOST), r.session->port) ||
-	    !fm_guard_origin_is_ours(header(&r, "Origin"), r.session->port))
-		return say(&r, MHD_HTTP_FORBIDDEN, "this server answers to 127.0.0.1 and localhost only");
+	if (!is_for_us(&r))
+		return say(&r, MHD_HTTP_FORBIDDEN,
+			   r.session->host ? "this server does not go by that name; use its address in numbers"
+					   : "this server answers to 127.0.0.1 and localhost only");
 	for (size_t i = 0; i < FM_ARRAY_LEN(routes); i++) {
 		if (strcmp(url, routes[i].url) != 0)
 			continue;
 		if (strcmp(method, routes[i].method) != 0)
 			return say(&r, MHD_HTTP_METHOD_NOT_ALLOWED, "not this way");
-		if (routes[i].wants_token && !fm_guard_token_is_right(header(&r, "X-Fathom-Token"), r.session->token))
+		if (routes[i].wants_token && !is_permitted(&r))
 			return say(&r, MHD_HTTP_UNAUTHORIZED,
-				   "the token is missing or wrong; open the address that fathom view printed");
+				   r.session->tail
+					   ? "the token is missing or wrong; the program that listens printed it"
+					   : "the token is missing or wrong; open the address that fathom view "
+					     "printed");
 		if (routes[i].answer != answer_bye && routes[i].wants_token)
 			atomic_store(&r.session->bye_ns, 0); // a reloaded page says bye, and then asks again
 		return routes[i].answer(&r);
 	}
 	return say(&r, MHD_HTTP_NOT_FOUND, "there is nothing at this address");
+}
+
+void fm_routes_finished(void *cls, struct MHD_Connection *connection, void **request_state,
+			enum MHD_RequestTerminationCode why)
+{
+	struct fm_session *s = cls;
+	if (!*request_state)
+		return;
+	atomic_store(&s->asked_ns, fm_now_ns());
+	atomic_fetch_sub(&s->n_asking, 1);
 }

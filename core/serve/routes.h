@@ -9,3 +9,6 @@
 enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
 				 const char *version, const char *upload_data, size_t *upload_data_size,
 				 void **request_state);
+// The same for MHD_OPTION_NOTIFY_COMPLETED.
+void fm_routes_finished(void *cls, struct MHD_Connection *connection, void **request_state,
+			enum MHD_RequestTerminationCode why);

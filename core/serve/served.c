@@ -22,8 +22,10 @@ struct fm_served {
 	struct fm_analysis *a, *base;
 	uint64_t version;
 	bool is_live;
+	bool is_growing;             // whatever the file's age says
 	struct fm_timeline timeline; // of a file just read, until the bundle takes it
 	bool has_timeline;
+	struct fm_zones zones;  // of a trace; asked for part by part
 	struct fm_answer whole; // the packed bundle of everything, which every page begins with
 };
 
@@ -47,7 +49,8 @@ static void *read_timeline(void *ctx)
 {
 	struct fm_served *c = ctx;
 	struct fm_diag diag; // what cannot be read here, cannot be read by the analysis either, which says so
-	c->has_timeline = !fm_timeline_read(&c->timeline, c->path, fm_bundle_for_server.max_samples, &diag);
+	fm_zones_deinit(&c->zones);
+	c->has_timeline = !fm_timeline_read(&c->timeline, &c->zones, c->path, fm_bundle_for_server.max_samples, &diag);
 	return NULL;
 }
 
@@ -69,6 +72,8 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	pthread_t thread;
 	drop_timeline(c);
 	bool has_thread = pthread_create(&thread, NULL, read_timeline, c) == 0;
+	if (!has_thread)
+		read_timeline(c);
 	enum fm_err err = fm_analysis_open(c->path, &c->options, &fresh, diag);
 	if (has_thread)
 		pthread_join(thread, NULL);
@@ -77,7 +82,7 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	fm_analysis_close(c->a);
 	c->a = fresh;
 	c->version = version;
-	c->is_live = fresh->profile->is_truncated && time(NULL) - changed < LIVE_SECONDS;
+	c->is_live = fresh->profile->is_truncated && (c->is_growing || time(NULL) - changed < LIVE_SECONDS);
 	free(c->whole.data);
 	c->whole = (struct fm_answer){ 0 };
 	return FM_OK;
@@ -109,6 +114,13 @@ enum fm_err fm_served_open(const char *path, const char *base_path, const struct
 	return FM_OK;
 }
 
+void fm_served_set_growing(struct fm_served *c, bool is_growing)
+{
+	pthread_mutex_lock(&c->lock);
+	c->is_growing = is_growing;
+	pthread_mutex_unlock(&c->lock);
+}
+
 void fm_served_close(struct fm_served *c)
 {
 	if (!c)
@@ -116,6 +128,7 @@ void fm_served_close(struct fm_served *c)
 	fm_analysis_close(c->a);
 	fm_analysis_close(c->base);
 	drop_timeline(c);
+	fm_zones_deinit(&c->zones);
 	pthread_mutex_destroy(&c->lock);
 	free(c->whole.data);
 	free(c->path);
@@ -163,7 +176,7 @@ static void to_filter(const struct fm_served *c, const struct fm_question *q, st
 	if (q->to_s > 0)
 		ret->to_ns = start_ns + (uint64_t)(FM_MIN(q->to_s, 1e9) * 1e9);
 	for (size_t i = 0; i < q->threads.n; i++)
-		if (q->threads.items[i] < c->a->tally.threads.n)
+		if (q->threads.items[i] < FM_MAX(c->a->tally.threads.n, c->a->profile->threads.n))
 			fm_filter_mark(ret, q->threads.items[i]);
 }
 
@@ -174,6 +187,7 @@ static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q,
 	to_filter(c, q, &filter);
 	bool takes_timeline = c->has_timeline && fm_filter_is_empty(&filter);
 	const struct fm_bundle_options options = { .timeline = takes_timeline ? &c->timeline : NULL,
+						   .zones = &c->zones,
 						   .limits = &fm_bundle_for_server,
 						   .filter = &filter,
 						   .is_live = c->is_live,
@@ -197,6 +211,32 @@ enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, b
 		err = make_bundle(c, q, is_gzip, is_whole ? &c->whole : ret, diag);
 	if (!err && is_whole)
 		*ret = (struct fm_answer){ fm_strdup_n(c->whole.data, c->whole.len), c->whole.len };
+	pthread_mutex_unlock(&c->lock);
+	return err;
+}
+
+enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels, bool is_gzip,
+			    struct fm_answer *ret, struct fm_diag *diag)
+{
+	pthread_mutex_lock(&c->lock);
+	enum fm_err err = c->a ? FM_OK : refresh(c, diag); // of the file as the page's bundle knows it
+	if (!err && !c->zones.n)
+		err = fm_diag_set(diag, FM_E_NOT_FOUND, "the capture has no trace; make one with python -m fathom");
+	if (!err) {
+		struct fm_filter filter;
+		to_filter(c, q, &filter);
+		const struct fm_zone_look look = { .from_ns = filter.from_ns,
+						   .to_ns = filter.to_ns ? filter.to_ns : UINT64_MAX,
+						   .pixels = pixels,
+						   .max_depth = FM_BUNDLE_ZONE_DEPTH,
+						   .threads = &filter };
+		struct memory m;
+		FILE *out = memory_open(&m, is_gzip);
+		if (out)
+			fm_bundle_write_zones(out, c->a, &c->zones, &look);
+		fm_filter_deinit(&filter);
+		err = memory_close(&m, FM_OK, ret, diag);
+	}
 	pthread_mutex_unlock(&c->lock);
 	return err;
 }

@@ -19,6 +19,8 @@ struct fm_served;
 FM_MUST_CHECK enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
 					 struct fm_served **ret, struct fm_diag *diag);
 void fm_served_close(struct fm_served *c); // NULL is fine
+// The file is being written by somebody whom the caller knows. (Otherwise that is told by its last change.)
+void fm_served_set_growing(struct fm_served *c, bool is_growing);
 
 // What a question limits its answer to, as the page says it: seconds since the start, thread numbers.
 struct fm_question {
@@ -34,6 +36,9 @@ void fm_served_prepare(struct fm_served *c);
 // All below may be called from any thread, one works at a time. is_gzip: as the browser may have it.
 FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip,
 					   struct fm_answer *ret, struct fm_diag *diag);
+// Zones of a trace as a bundle of their own, at a width of so many pixels. FM_E_NOT_FOUND without a trace.
+FM_MUST_CHECK enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels,
+					  bool is_gzip, struct fm_answer *ret, struct fm_diag *diag);
 // FM_E_NOT_FOUND without a second capture.
 FM_MUST_CHECK enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret,
 					 struct fm_diag *diag);

@@ -7,15 +7,21 @@
 #include <stdint.h>
 
 #include "serve/served.h"
+#include "serve/tail.h"
 #include "serve/guard.h"
 
 struct fm_session {
 	struct fm_served *captures; // locks itself
+	struct fm_tail *tail;       // of a program that runs, locks itself; NULL when a file is looked at
+	const char *host;           // that it listens at, for others than this machine; NULL = loopback
 	uint16_t port;
 	char token[FM_TOKEN_CHARS + 1];
 	const char *policy;       // Content-Security-Policy; made before the first request
 	_Atomic bool is_prepared; // written by the thread that makes the first answer
-	_Atomic bool is_stopping; // written by the main thread, read by the streams of /api/live
-	_Atomic uint32_t n_live;  // open streams
-	_Atomic uint64_t bye_ns;  // when a page said that it closes; 0 = it did not, or another question came since
+	_Atomic bool is_over; // the program has ended and who watched was told: whoever comes now means the next one
+	_Atomic bool is_stopping;  // written by the main thread, read by the streams of /api/live
+	_Atomic uint32_t n_live;   // open streams
+	_Atomic uint32_t n_asking; // questions whose answers are not all sent yet
+	_Atomic uint64_t asked_ns; // when the last one was
+	_Atomic uint64_t bye_ns;   // when a page said that it closes; 0 = it did not, or another question came since
 };

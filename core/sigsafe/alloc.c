@@ -21,8 +21,10 @@
 #define CERTAIN_ALLOC_BYTES (256u << 10)
 #define CERTAIN_COPY_BYTES (1u << 20)
 #define COPY_MEAN_BYTES (8u << 20)
-// While nothing may be sampled.
-#define LOOK_AGAIN_BYTES (1u << 20)
+// A thread that allocates little is sampled at up to 1/8 of the mean.
+#define N_FINER 3u
+// While nothing may be sampled. Late hooks are taken away then, and the next capture wants every byte.
+#define LOOK_AGAIN_BYTES (fm_sig.is_late ? 0u : 1u << 20)
 // Allocations leave so much of the ring to what must not be lost: a block whose freeing is not told of seems to live on.
 #define RING_KEPT_FOR_FREES (256u << 10)
 
@@ -54,8 +56,9 @@ static FM_SIGSAFE bool is_on(void)
 // The thread's slot. It is claimed with signals blocked: a tick in the middle of that would claim another one.
 static FM_SIGSAFE struct fm_sig_thread *find_thread(void)
 {
-	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL))
-		return fm_sig_self;
+	struct fm_sig_thread *self = fm_sig_self;
+	if (FM_LIKELY(self != NULL && self->slot != NULL && self->owner == &fm_sig_self))
+		return self;
 	// In a child made by a bare clone(), which did not enter itself into the table, there is nothing to claim.
 	if ((uint32_t)fm_sig_syscall(SYS_getpid, 0, 0, 0, 0) != fm_sig.pid)
 		return NULL;
@@ -67,11 +70,33 @@ static FM_SIGSAFE struct fm_sig_thread *find_thread(void)
 	return t;
 }
 
+// A late capture follows others and is followed by others: who is inside is counted, as ticks are (agent/late.c).
+static FM_SIGSAFE bool come_in(void)
+{
+	if (FM_LIKELY(!fm_sig.is_late))
+		return true;
+	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read
+	if (!atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		return true;
+	atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
+	return false;
+}
+
+static FM_SIGSAFE void go_out(void)
+{
+	if (FM_UNLIKELY(fm_sig.is_late))
+		atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
+}
+
 FM_SIGSAFE struct fm_sig_thread *fm_sig_alloc_enter(void)
 {
-	struct fm_sig_thread *t = find_thread();
-	if (!t || t->is_busy)
+	if (!come_in())
 		return NULL;
+	struct fm_sig_thread *t = find_thread();
+	if (!t || t->is_busy) {
+		go_out();
+		return NULL;
+	}
 	t->is_busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	return t;
@@ -81,6 +106,7 @@ FM_SIGSAFE void fm_sig_alloc_leave(struct fm_sig_thread *t)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	t->is_busy = false;
+	go_out();
 }
 
 // The registers at this place, as far as unwinding wants them: what a called function keeps.
@@ -179,6 +205,18 @@ static FM_SIGSAFE bool push(struct fm_sig_thread *t, const void *p, uint64_t id,
 	return true;
 }
 
+static FM_SIGSAFE void push_freed(struct fm_sig_thread *t, uint64_t id)
+{
+	struct fm_wire_free *rec = fm_sig_ring_reserve(t, FM_WIRE_FREED, sizeof(*rec));
+	if (rec) {
+		rec->time_ns = fm_now_ns();
+		rec->id = id;
+		fm_sig_ring_commit(t, &rec->rec);
+	} else {
+		bump(&t->slot->n_free_dropped, 1);
+	}
+}
+
 // Samples a block, or a copy (p is NULL). Blocks but mappings enter the live table. Returns the id, 0 when it was dropped.
 static FM_SIGSAFE uint64_t take(struct fm_sig_thread *t, const void *p, uint64_t n, uint64_t weight, unsigned domain)
 {
@@ -186,6 +224,10 @@ static FM_SIGSAFE uint64_t take(struct fm_sig_thread *t, const void *p, uint64_t
 	bool is_in_table = domain < FM_ALLOC_MMAP;
 	if (domain != FM_ALLOC_COPY)
 		id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+	// Freed where no hook is (by libc itself, by a pointer to free that was taken before a late capture): the address is used anew.
+	uint64_t stale = is_in_table && fm_sig_live_may_have(p) ? fm_sig_live_remove(p) : 0;
+	if (FM_UNLIKELY(stale != 0))
+		push_freed(t, stale);
 	if (is_in_table && !fm_sig_live_add(p, id)) {
 		bump(&t->slot->n_alloc_dropped, 1);
 		return 0;
@@ -213,8 +255,9 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 					     uint64_t n, unsigned domain)
 {
 	struct fm_sig_sampled sampled = { 0 };
+	unsigned n_finer = domain == FM_ALLOC_COPY ? 0 : N_FINER;
 	if (FM_UNLIKELY(s->mean == 0)) {
-		fm_sig_sampler_start(s, mean, certain, new_seed());
+		fm_sig_sampler_start(s, mean, certain, n_finer, new_seed());
 		if (n <= s->left) {
 			s->left -= n;
 			return sampled;
@@ -227,6 +270,9 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	struct fm_sig_thread *t = fm_sig_alloc_enter();
 	uint64_t now_ns = fm_now_ns();
 	fm_sig_sampler_next(s, now_ns, domain == FM_ALLOC_COPY ? 0 : fm_sig_live_pressure());
+	// Drawn for another capture of this process; so was this sample, with its weight.
+	if (FM_UNLIKELY(s->base_mean != mean >> n_finer))
+		fm_sig_sampler_start(s, mean, certain, n_finer, new_seed());
 	if (!t)
 		return sampled; // no slot, or a signal handler of the program inside of this very function
 	t->now_ns = now_ns;
@@ -294,14 +340,7 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
 	if (!t)
 		return;
-	struct fm_wire_free *rec = fm_sig_ring_reserve(t, FM_WIRE_FREED, sizeof(*rec));
-	if (rec) {
-		rec->time_ns = fm_now_ns();
-		rec->id = id;
-		fm_sig_ring_commit(t, &rec->rec);
-	} else {
-		bump(&t->slot->n_free_dropped, 1);
-	}
+	push_freed(t, id);
 	fm_sig_alloc_leave(t);
 }
 

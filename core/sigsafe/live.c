@@ -76,9 +76,11 @@ FM_SIGSAFE uint64_t fm_sig_live_remove(const void *p)
 
 FM_SIGSAFE unsigned fm_sig_live_pressure(void)
 {
-	uint32_t n = atomic_load_explicit(&fm_sig_live->n, memory_order_relaxed), half = FM_SIG_LIVE_ENTRIES / 4;
+	// A thread of the last capture that was put off the CPU in the middle may count down what was cleared.
+	int32_t n = (int32_t)atomic_load_explicit(&fm_sig_live->n, memory_order_relaxed);
+	int32_t half = FM_SIG_LIVE_ENTRIES / 4;
 	// "Full" is half of the entries: beyond that, some address would find both its places taken.
-	return n < half ? 0 : (n - half) / (half / 16) + 1;
+	return n < half ? 0 : (unsigned)((n - half) / (half / 16)) + 1;
 }
 
 FM_SIGSAFE void fm_sig_live_mark(const void *p)

@@ -246,6 +246,27 @@ static FM_SIGSAFE bool is_entering_evaluator(const struct walk *w)
 	return start && pc >= start && pc - start < EVALUATOR_PROLOGUE_BYTES;
 }
 
+// Where the evaluator's loop begins, as far as is known: its prologue ends with it, but every call of one Python function by another goes
+// through its first instructions again. The lowest pc of all that were surely there.
+static _Atomic uint64_t loop_start = UINT64_MAX;
+
+// True when the evaluator's cframe is its own, false when it may hold what an earlier call left there, in part or whole. With a second
+// function in its run it has been through the loop.
+static FM_SIGSAFE bool is_filled_in(const struct walk *w, uint64_t cframe)
+{
+	const struct fm_py_row *row = w->row;
+	uint64_t pc = fm_sig_context_pc(w->uc), frame, outer_cframe, outer_frame;
+	if (pc >= atomic_load_explicit(&loop_start, memory_order_relaxed))
+		return true;
+	if (!fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &frame) ||
+	    !fm_sig_read_u64(w->t, cframe + row->cframe_previous, &outer_cframe) ||
+	    !fm_sig_read_u64(w->t, outer_cframe + row->cframe_current_frame, &outer_frame) ||
+	    measure_run(w, frame, outer_frame) < (row->frame_is_entry ? 2 : 3)) // 3.12: with the shim
+		return false;
+	atomic_store_explicit(&loop_start, pc, memory_order_relaxed); // a race of two loses one of them for now
+	return true;
+}
+
 // The evaluator links its cframe into the thread state first and fills it in some instructions later, both fields in one
 // store. Until then the cframe holds whatever was on the stack, often what an earlier call left there, which looks right and is
 // not. The outer cframe is in a register meanwhile, general or vector: it is the innermost one of all that lead to the root.
@@ -301,7 +322,8 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 	uint64_t cframe, outer_cframe, frame, outer_frame, last = 0;
 	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &cframe))
 		return;
-	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe)) {
+	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe) &&
+	    !is_filled_in(w, cframe)) {
 		cframe = find_outer_cframe(w, cframe);
 		if (!cframe) {
 			torn(t);

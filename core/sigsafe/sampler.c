@@ -81,9 +81,11 @@ static FM_SIGSAFE void set_out(struct fm_sig_sampler *s, uint64_t at)
 	s->left = s->is_cut_off ? s->certain - 1 : at;
 }
 
-FM_SIGSAFE void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, uint64_t certain, uint64_t seed)
+FM_SIGSAFE void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, uint64_t certain, unsigned n_finer,
+				     uint64_t seed)
 {
-	s->base_mean = s->mean = mean;
+	s->base_mean = s->mean = mean >> n_finer; // the finest first: a busy thread is slowed down within some samples
+	s->n_finer = (uint8_t)n_finer;
 	s->base_certain = s->certain = certain;
 	s->random = seed;
 	s->window_start_ns = 0;
@@ -113,13 +115,17 @@ FM_SIGSAFE void fm_sig_sampler_next(struct fm_sig_sampler *s, uint64_t now_ns, u
 	uint64_t passed_ns = now_ns - s->window_start_ns;
 	uint32_t most = (uint32_t)((uint64_t)FM_SIG_SAMPLES_PER_SECOND * WINDOW_NS / 1000000000u);
 	s->n_in_window++;
-	if (passed_ns >= WINDOW_NS || s->n_in_window > most) {
+	uint32_t n_small = s->n_in_window - s->n_certain;
+	uint32_t most_free = (uint32_t)((uint64_t)FM_SIG_FREE_PER_SECOND * WINDOW_NS / 1000000000u);
+	bool is_too_many = s->n_in_window > most, is_too_fine = s->shift < s->n_finer && n_small > most_free;
+	if (passed_ns >= WINDOW_NS || is_too_many || is_too_fine) {
 		// What is too many gets rarer: large blocks stay certain in a crowd of small ones.
-		uint8_t *too_many = 2 * s->n_certain > s->n_in_window ? &s->certain_shift : &s->shift;
-		if (s->n_in_window > most && passed_ns < WINDOW_NS) {
+		uint8_t *too_many = !is_too_fine && 2 * s->n_certain > s->n_in_window ? &s->certain_shift : &s->shift;
+		if ((is_too_many || is_too_fine) && passed_ns < WINDOW_NS) {
 			*too_many += *too_many < MAX_SHIFT;
 		} else if (s->n_in_window < most / 8) {
-			s->shift -= s->shift > 0;
+			// Below what was asked for only where hardly any sample comes: the next step doubles them.
+			s->shift -= s->shift > s->n_finer || (s->shift > 0 && n_small < 2);
 			s->certain_shift -= s->certain_shift > 0;
 		}
 		s->window_start_ns = now_ns;

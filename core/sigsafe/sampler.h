@@ -10,6 +10,8 @@
 
 // Above this many samples per second a thread draws half as often, below an eighth of it again twice as often.
 #define FM_SIG_SAMPLES_PER_SECOND 2000u
+// Up to this many, small blocks are drawn more often than was asked for: they cost next to nothing, and slow growth is seen sooner.
+#define FM_SIG_FREE_PER_SECOND (FM_SIG_SAMPLES_PER_SECOND / 8)
 
 struct fm_sig_sampler {
 	uint64_t left; // bytes until the next look; a size above it leaves the fast path. Smaller than `certain`
@@ -20,10 +22,12 @@ struct fm_sig_sampler {
 	uint64_t window_start_ns;
 	uint32_t n_in_window, n_certain; // taken since then, and those of them that are always taken
 	uint8_t shift, certain_shift;    // mean = base_mean << (shift + pressure), and so for certain
+	uint8_t n_finer;                 // shift at the mean that was asked for
 	bool is_cut_off;                 // `left` ends at `certain`, before the byte that was drawn
 };
 
-void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, uint64_t certain, uint64_t seed);
+// n_finer: how often the mean may be halved below what is asked for, while few samples come of it.
+void fm_sig_sampler_start(struct fm_sig_sampler *s, uint64_t mean, uint64_t certain, unsigned n_finer, uint64_t seed);
 
 // For a size above s->left: the weight of a block that is taken, 0 for one that is not. After a taken block
 // fm_sig_sampler_next() has to follow.

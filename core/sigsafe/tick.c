@@ -211,8 +211,10 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 			class = FM_CLASS_PYTHON; // the caller is not known: Python code is never far
 	} else {
 		fm_sig_unwind(t, uc);
-		if (is_after_syscall && !is_system)
+		if (is_after_syscall && !is_system) {
 			step_back(t);
+			bump(&t->slot->n_displaced);
+		}
 		if (class == FM_CLASS_NATIVE &&
 		    (is_after_syscall ? t->n_native && is_in_python(t->native[0].pc) : is_interpreter_at_tls(t)))
 			class = FM_CLASS_PYTHON;

@@ -17,6 +17,7 @@ struct fm_native {
 	const struct fm_profile *profile;
 	struct fm_arena arena;
 	struct image *images;
+	size_t n_images; // when it was made: a profile that is followed grows
 	// Frames sorted by image, so that an image's addresses are one run.
 	struct sampled {
 		uint32_t image_id;
@@ -39,7 +40,8 @@ struct fm_native *fm_native_create(const struct fm_profile *profile)
 	struct fm_native *n = fm_alloc(sizeof(*n));
 	n->profile = profile;
 	fm_arena_init(&n->arena);
-	n->images = fm_alloc((profile->images.n + 1) * sizeof(*n->images));
+	n->n_images = profile->images.n;
+	n->images = fm_alloc((n->n_images + 1) * sizeof(*n->images));
 	n->sampled = fm_alloc((profile->frames.n + 1) * sizeof(*n->sampled));
 	for (size_t i = 0; i < profile->frames.n; i++) {
 		const struct fm_frame *f = &profile->frames.items[i];
@@ -55,7 +57,7 @@ void fm_native_destroy(struct fm_native *n)
 {
 	if (!n)
 		return;
-	for (size_t i = 0; i < n->profile->images.n; i++)
+	for (size_t i = 0; i < n->n_images; i++)
 		if (n->images[i].is_resolved)
 			fm_chains_deinit(&n->images[i].chains);
 	free(n->images);

@@ -211,6 +211,7 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_dropped;   // ring full
 	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
+	_Atomic uint64_t n_displaced; // samples of code just before a system call, met at the call's end
 	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
 	_Atomic uint64_t n_alloc_samples;
 	_Atomic uint64_t n_alloc_dropped; // ring or live table full: these blocks are not counted at all

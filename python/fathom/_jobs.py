@@ -14,12 +14,13 @@ import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Type, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from fathom import _session, program_path
 from fathom._agent_module import load_agent
@@ -28,6 +29,23 @@ __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
 Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
 _NO_VALUE = object()
+# Options of the command line, with underscores: those that a block of this process takes, and those of `fathom run` beside them.
+_BLOCK_OPTIONS = ("cpu", "log_level", "memory", "no_children", "no_native", "precision", "rate")
+_RUN_OPTIONS = (
+    *_BLOCK_OPTIONS,
+    "detailed",
+    "duration",
+    "engine",
+    "kernel",
+    "listen",
+    "max_overhead",
+    "no_inlines",
+    "no_plots",
+    "open",
+    "repeat",
+    "token",
+    "trace",
+)
 _LOG_LEVELS = {"DEBUG": 10, "INFO": 20, "WARNING": 30, "ERROR": 40, "CRITICAL": 50}
 
 
@@ -116,6 +134,13 @@ def _options(options: Dict[str, Any]) -> List[str]:
     return args
 
 
+def _check(function: str, options: Dict[str, Any], known: Sequence[str]) -> None:
+    for key in options:
+        if key not in known:
+            text = "%s() got an unexpected keyword argument %r; its options are %s"
+            raise TypeError(text % (function, key, ", ".join(sorted(known))))
+
+
 def _wants(name: Optional[str], target: Any) -> str:
     """The name of a job: the one given, else the function's."""
     target = getattr(target, "func", target)  # of a functools.partial
@@ -142,8 +167,9 @@ def run_job(
     name: of the results folder below output_dir (default: the script's or the function's). quiet=False prints the report. Other options are
     those of `fathom run`: rate=2000, log_level="INFO", no_plots=True, detailed=True.
 
-    A job that fails is no exception here: look at exit_code. Report.value is what the function returned, and raises JobError if it did not.
+    An option that there is not is a TypeError. A job that fails is no exception here: look at exit_code. Report.value is what the function returned, and raises JobError if it did not.
     """
+    _check("run_job", options, _RUN_OPTIONS)
     if os.environ.get("FATHOM_JOB"):
         raise JobError(
             "run_job was called while a job's own script was being imported; put the call under if __name__ == '__main__':"
@@ -192,6 +218,10 @@ def _launch(command: List[str], target: List[str], value_path: Optional[str]) ->
 
 
 def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Optional[str], options: Any) -> Report:
+    for key in options:
+        if key not in _BLOCK_OPTIONS:
+            text = "%s=... needs a process of the job's own, and this function cannot be sent to one: define it at the top of a module"
+            raise JobError(text % key)
     with Job(output_dir, _wants(name, target), options) as here:
         value = target(*args)
     assert here.report is not None
@@ -231,13 +261,14 @@ def _make_folder(output_dir: Any, name: str) -> str:
 class Job:
     """One capture of this process, from __enter__ to __exit__: all threads, and children that it forks meanwhile.
 
-    A collector is started beside this process; the agent joins it. CPU time only: memory needs `fathom run` or run_job().
+    A collector is started beside this process; the agent joins it. Time, waiting, and the memory that is asked for from here on.
     """
 
     def __init__(self, output_dir: Any, name: str, options: Optional[Dict[str, Any]] = None) -> None:
         self.report: Optional[Report] = None
         """There after the block."""
         self._output_dir, self._name, self._options = output_dir, name, dict(options or {})
+        _check("job", self._options, _BLOCK_OPTIONS)
         level = self._options.pop("log_level", "WARNING")
         if level not in _LOG_LEVELS:
             raise JobError("log_level is one of %s, not %r" % (", ".join(_LOG_LEVELS), level))
@@ -255,12 +286,11 @@ class Job:
             self._unwatch.pop()()
 
     def __enter__(self) -> "Job":
-        if self._options.get("memory"):
-            raise JobError("a block of a running process is measured in CPU time only; run_job() measures memory")
+        folder = ""
         try:
             if load_agent().is_active():
                 raise JobError("this process is being profiled already; one capture at a time")
-            self._folder = _make_folder(self._output_dir, self._name)
+            self._folder = folder = _make_folder(self._output_dir, self._name)
             sources = os.path.join(self._folder, "cells")
             if self._sources:
                 os.mkdir(sources)
@@ -272,6 +302,7 @@ class Job:
             self._session = _session.start(os.path.join(self._folder, "profile.fathom"), options)
         except RuntimeError as error:
             self._stop_watching()
+            shutil.rmtree(folder, ignore_errors=True)
             raise error if isinstance(error, JobError) else JobError(str(error)) from None
         self._pid = os.getpid()
         return self
@@ -302,6 +333,7 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, no_native=True, log_level="INFO". One at a time in a process, and not in one that `fathom run` started.
+    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
+    a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

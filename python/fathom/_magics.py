@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from IPython.core.error import UsageError
 
-from fathom._jobs import Job, Report
+from fathom._jobs import Job, JobError, Report
 from fathom._notebook import execute
 
 _USAGE = "options of %fathom look like --rate=2000 and stand before the statement"
@@ -59,7 +59,7 @@ def _split(line: str) -> Tuple[Dict[str, Any], str]:
 def _fathom(shell: Any, line: str, cell: Optional[str]) -> None:
     """Profile a statement (%fathom stmt) or a cell (%%fathom) and show the report.
 
-    --name=N names the results folder, --output-dir=D says where it goes; the rest are options of `fathom record`: %%fathom --rate=5000
+    --name=N names the results folder, --output-dir=D says where it goes; the rest are those of fathom.job(): %%fathom --rate=5000
     """
     __tracebackhide__ = True
     options, statement = _split(line.strip())
@@ -74,7 +74,10 @@ def _fathom(shell: Any, line: str, cell: Optional[str]) -> None:
         text = str(shell.transform_cell(statement))
         where = "%fathom"
         _remember(where, statement)
-    job = Job(output_dir, name, options)
+    try:
+        job = Job(output_dir, name, options)
+    except (JobError, TypeError) as error:
+        raise UsageError(str(error).replace("job()", "%fathom", 1)) from None
     for file, entry in list(linecache.cache.items()):
         if file.startswith("In [") or file == "%fathom":
             job.add_source(file, "".join(entry[2]) if len(entry) > 2 else "")

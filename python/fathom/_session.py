@@ -78,6 +78,8 @@ _filter: List[str] = []
 def set_filter(include: List[str], exclude: List[str]) -> None:
     """Which files' functions are traced: those that match, never our own."""
     global _has_filter, _filter
+    if load_agent().is_tracing():
+        return  # by `fathom run --trace`, or by a profiler that is enabled: what runs keeps the filter it began with
     _has_filter = True
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
     _filter = ["-" + ours] + ["+" + p for p in include] + ["-" + p for p in exclude]
@@ -87,7 +89,7 @@ def set_filter(include: List[str], exclude: List[str]) -> None:
 def exclude_always(exclude: List[str]) -> None:
     """Adds to the filter, whatever was set before. Not while calls are traced: then what runs has the filter it began with."""
     with _lock:
-        if _depth:
+        if _depth or load_agent().is_tracing():
             return
         if not _has_filter:
             set_filter([], [])
@@ -100,6 +102,7 @@ def exclude_always(exclude: List[str]) -> None:
 _lock = threading.RLock()
 _session: Optional[Session] = None
 _depth = 0  # how many profilers are enabled
+_is_ours = False  # the trace that runs was begun by one of them; else by `fathom run --trace`, and is not ours to end
 
 
 def current() -> Optional[Session]:
@@ -132,12 +135,15 @@ def close_session() -> Optional[str]:
 
 def begin_calls(flags: int) -> None:
     """Calls are traced until as many end_calls()."""
-    global _depth
+    global _depth, _is_ours
     with _lock:
         if _depth == 0:
-            if not _has_filter:
-                set_filter([], [])
-            load_agent().trace_start(flags)
+            agent = load_agent()
+            _is_ours = not agent.is_tracing()
+            if _is_ours:
+                if not _has_filter:
+                    set_filter([], [])
+                agent.trace_start(flags)
         _depth += 1
 
 
@@ -147,5 +153,5 @@ def end_calls() -> None:
         if _depth == 0:
             return  # the capture was closed in between
         _depth -= 1
-        if _depth == 0:
+        if _depth == 0 and _is_ours:
             load_agent().trace_stop()

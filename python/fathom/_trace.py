@@ -5,10 +5,11 @@ capture runs (`python -m fathom`, `fathom run`, a Profiler); without one they do
 """
 
 import functools
+import marshal
 import os
 import subprocess
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar
 
 from fathom import _session, program_path
 from fathom._agent_module import load_agent
@@ -99,10 +100,19 @@ class Profiler:
         profiler.disable()
 
     It is a context manager and a decorator as well. Profilers nest: calls are traced while any of them is enabled.
+    memory=True (or "exact") watches allocations as well, in a capture that it starts itself.
     """
 
-    def __init__(self, output: str = "trace.fathom", *, c_calls: bool = False, lines: bool = False) -> None:
+    def __init__(
+        self,
+        output: str = "trace.fathom",
+        *,
+        c_calls: bool = False,
+        lines: bool = False,
+        memory: "bool | str" = False,
+    ) -> None:
         self.output = output
+        self._options = ["--memory" if memory is True else "--memory=%s" % memory] if memory else []
         self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines else 0)
         self._n_enabled = 0
 
@@ -119,7 +129,7 @@ class Profiler:
         self._leave()
 
     def _enter(self) -> None:
-        _session.open_session(self.output)
+        _session.open_session(self.output, self._options)
         _session.begin_calls(self._flags | _default_flags)
         self._n_enabled += 1
 
@@ -150,6 +160,16 @@ class Profiler:
                 "there is no capture of our own to write; under another profiler its own file has the calls"
             )
         subprocess.run([program_path(), "export", "-f", "pstats", "-o", os.fspath(path), profile], check=True)
+
+    def create_stats(self) -> None:
+        """For pstats.Stats(profiler), which cProfile's users write: ends the capture and keeps what it counted in `stats`."""
+        import tempfile  # slow to import, and zones need it not
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "calls.prof")
+            self.dump_stats(path)
+            with open(path, "rb") as file:
+                self.stats: Dict[Any, Any] = marshal.load(file)
 
 
 _default_flags = 0

@@ -26,6 +26,9 @@ Runs a script or module and records every Python call with its times, on all thr
                 leave out calls that took less (and called nothing that took longer)
   --last 30s    only the end of the trace, however long the program runs
   --rate HZ     samples per second of CPU time (default 1000)
+  --listen [HOST:]PORT
+                let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)
+  --token TOKEN what other machines must know to watch (default: a random one, printed)
   --quiet       no table at the end
   -m MODULE     run a module, as python -m does
   -h, --help    this text
@@ -34,6 +37,7 @@ Examples:
   python -m fathom script.py --its-own-option
   python -m fathom -o run.prof -m package.module && snakeviz run.prof
   python -m fathom -p -l -m pytest tests/test_x.py::test_y
+  python -m fathom --listen 8086 server.py            (then, in another terminal: fathom live)
 """
 
 
@@ -42,6 +46,8 @@ class _Options:
     rate: Optional[str] = None
     last: Optional[str] = None
     min_us: Optional[float] = None
+    listen: Optional[str] = None
+    token: Optional[str] = None
     is_partial = False
     has_lines = False
     has_c_calls = False
@@ -96,6 +102,13 @@ def _parse(args: List[str]) -> _Options:
                 _fail("--last wants seconds, not '%s'" % options.last)
         elif name == "--min-duration":
             options.min_us = _microseconds(value(name, attached))
+        elif name == "--listen":
+            options.listen = value(name, attached)
+            port = options.listen.rpartition(":")[2]
+            if not port.isdigit() or int(port) > 65535:
+                _fail("--listen wants PORT or HOST:PORT, as 8086, not '%s'" % options.listen)
+        elif name == "--token":
+            options.token = value(name, attached)
         elif name == "--calls":
             if value(name, attached) not in ("c", "C"):
                 _fail("--calls takes 'c'")
@@ -206,12 +219,19 @@ def main(args: List[str]) -> int:
         collector += ["--min-duration-us", "%.3f" % options.min_us]
     if options.last:
         collector += ["--last", options.last]
+    if options.listen:
+        collector += ["--listen", options.listen]
+    if options.token:
+        collector += ["--token", options.token]
     if not options.is_quiet:
         collector.append("--table")
     flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)
     try:
-        if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args) and options.output:
-            print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
+        if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args):
+            if options.output:
+                print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
+            if options.listen:
+                print("fathom: this process is being profiled already; give --listen to that profiler", file=sys.stderr)
     except (RuntimeError, FileNotFoundError) as error:
         print("fathom: %s" % error, file=sys.stderr)
         return 1

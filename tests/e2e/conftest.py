@@ -25,10 +25,13 @@ def pytest_generate_tests(metafunc: Any) -> None:
             metafunc.config.fathom_pythons = find_pythons()
         pythons = metafunc.config.fathom_pythons
         if len(pythons) > 3 and not os.environ.get("FATHOM_TEST_LONG"):
+            layouts = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
             one_more = 1 + zlib.crc32(metafunc.function.__name__.encode()) % (len(pythons) - 2)
             pythons = [pythons[0], pythons[one_more], pythons[-1]]
             if hasattr(metafunc.module, "two_pythons"):  # its tests take long
                 pythons = pythons[1:]
+            elif hasattr(metafunc.module, "each_frame_layout"):  # it is about how Python keeps its frames
+                pythons = layouts
         metafunc.parametrize("python", pythons, ids=str, scope="session")
 
 

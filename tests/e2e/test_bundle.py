@@ -384,7 +384,7 @@ def test_memory_of_a_real_program(tmp_path):
 
 
 def test_a_traced_program(tmp_path):
-    """Calls and durations equal the report's; of more zones than the page gets the longest stay, and nothing is lost."""
+    """Calls and durations equal the report's; of more zones than the page gets the short ones are merged, and none is lost."""
     script = tmp_path / "traced.py"
     script.write_text(
         "from fathom import counter, mark, zone\n"
@@ -407,17 +407,29 @@ def test_a_traced_program(tmp_path):
         assert [ns(row[k]) for k in ("min_s", "mean_s", "max_s")] == [
             ns(traced[name][k]) for k in ("min_s", "mean_s", "max_s")
         ]
-    assert b.n("zone") == sum(f["calls"] for f in traced.values())
-    (work,) = [z for z in b.rows("zone") if b.text(z["name"]) == "work"]
-    assert (work["kind"], work["function"]) == (1, NONE) and ns(work["duration_s"]) == ns(traced["work"]["max_s"])
-    inside = [z for z in b.rows("zone") if z["function"] != NONE and b.name(z["function"]) == "fib"]
+    assert b.n("zone") == sum(f["calls"] for f in traced.values()) == b.head["limits"]["zones"]
+    assert "zone.n" not in b.columns and b.head["limits"]["zone_pixels"] == 0
+    whats = b.rows("what")
+    name_of = [b.text(w["name"]) if w["name"] else b.name(w["function"]) for w in whats]
+    zones = [dict(z, name=name_of[z["what"]]) for z in b.rows("zone")]
+    (work,) = [z for z in zones if z["name"] == "work"]
+    assert (whats[work["what"]]["kind"], whats[work["what"]]["function"]) == (1, NONE)
+    assert ns(work["duration_s"]) == ns(traced["work"]["max_s"])
+    inside = [z for z in zones if z["name"] == "fib"]
     assert len(inside) == 57313 and min(z["depth"] for z in inside) == work["depth"] + 1
     assert max(z["depth"] for z in inside) == work["depth"] + 22
+    counted = [d for d in b.rows("duration") if name_of[d["what"]] == "fib"]
+    assert sum(d["n"] for d in counted) == 57313
+    for d in counted:  # each bucket has the zones of that length
+        assert d["n"] == sum(ns(d["from_s"]) <= ns(z["duration_s"]) < ns(d["to_s"]) for z in inside)
     assert [b.text(m["text"]) for m in b.rows("mark")] == ["begin"]
     counts = b.rows("counter")  # thinned evenly: every fourth
     assert [c["value"] for c in counts] == list(range(0, 20000, 4)) and {b.text(c["name"]) for c in counts} == {"rows"}
     small = Bundle.of_page(page(path))
     limits = small.head["limits"]
-    assert small.n("zone") == 40000 and limits["zones_left_out"] == b.n("zone") - 40000
-    assert sum(map(ns, small["zone.duration_s"])) + ns(limits["zones_left_out_s"]) == sum(map(ns, b["zone.duration_s"]))
-    assert "work" in [small.text(i) for i in small["zone.name"]]
+    assert 1000 < small.n("zone") <= 40000 and limits["zones"] == b.n("zone") == sum(small["zone.n"])
+    assert limits["zones_merged"] == sum(n for n in small["zone.n"] if n > 1) and limits["zones_left_out"] == 0
+    assert sum(map(ns, small["zone.busy_s"])) == sum(map(ns, b["zone.duration_s"]))
+    assert small.rows("duration") == b.rows("duration")
+    shown = {small.text(small["what.name"][w]) for w, n in zip(small["zone.what"], small["zone.n"]) if n == 1}
+    assert "work" in shown

@@ -13,6 +13,7 @@ from capture import Python, find_pythons
 from guest import FATHOM, LONG, run
 
 SHORT = ["test_fork1", "test_gc", "test_mmap"]
+EXACT = ["test_gc", "test_mmap", "test_capi", "test_threading"]  # with every allocation counted, too
 LONGER = [
     "test_faulthandler",
     "test_signal",
@@ -42,6 +43,12 @@ def names(python: Python, name: str) -> List[str]:
     return ["test." + name]
 
 
+def cases() -> List[Tuple[str, str]]:
+    """(name, how memory is watched)"""
+    sampled = [(name, "sampled") for name in SHORT + (LONGER if LONG else [])]
+    return sampled + [(name, "exact") for name in (EXACT if LONG else EXACT[:1])]
+
+
 def suite(command: List[str], python: Python, name: str, folder: Path) -> Tuple[Set[str], int]:
     """Failures and errors by name, and how many tests ran."""
     folder.mkdir()
@@ -52,23 +59,26 @@ def suite(command: List[str], python: Python, name: str, folder: Path) -> Tuple[
     return set(re.findall(r"^(?:FAIL|ERROR): (\S+(?: \(\S+\))?)", text, re.M)), ran
 
 
-@pytest.mark.parametrize("name", SHORT + (LONGER if LONG else []))
+@pytest.mark.parametrize("name,memory", cases())
 @pytest.mark.parametrize("python", pythons(), ids=str)
-def test_suite(python: Python, name: str, tmp_path: Path) -> None:
+def test_suite(python: Python, name: str, memory: str, tmp_path: Path) -> None:
     bare, n_bare = suite([python.path, "-m"], python, name, tmp_path / "bare")
     if any("_FailedTest" in failed for failed in bare):
         pytest.skip(f"{name} cannot be loaded on {python} without Fathom either")
-    command = [str(FATHOM), "run", "--quiet", "--python", python.path, "--output-dir", str(tmp_path / "results"), "-m"]
+    command = [str(FATHOM), "run", "--quiet", "--memory=" + memory, "--python", python.path]
+    command += ["--output-dir", str(tmp_path / "results"), "-m"]
     ours, n_ours = suite(command, python, name, tmp_path / "ours")
     if ours - bare:  # some of these tests fail now and then on a busy machine; what is ours fails again
         again, n_ours = suite(command, python, name, tmp_path / "again")
         ours &= again
     print(
-        f"{python} {name}: {n_bare} tests bare, {len(bare)} failed; under Fathom {n_ours} and {len(ours)} {sorted(ours)}"
+        f"{python} {name} {memory}: {n_bare} tests bare, {len(bare)} failed; under Fathom {n_ours} and {len(ours)} {sorted(ours)}"
     )
     if os.environ.get("FATHOM_TEST_LOG"):
         with open(os.environ["FATHOM_TEST_LOG"], "a") as log:
-            log.write(f"{python} {name}: bare {n_bare} tests {sorted(bare)}; under Fathom {n_ours} {sorted(ours)}\n")
+            log.write(
+                f"{python} {name} {memory}: bare {n_bare} tests {sorted(bare)}; under Fathom {n_ours} {sorted(ours)}\n"
+            )
     assert n_bare > 0
     assert ours <= bare
     assert n_ours == n_bare

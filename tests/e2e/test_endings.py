@@ -12,7 +12,7 @@ import pytest
 from guest import FATHOM, clean_env, default_signals, pick_python, report, run, sample_times, under
 
 PYTHON = pick_python()
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
+pytestmark = [pytest.mark.alone, pytest.mark.skipif(PYTHON is None, reason="no Python to run")]
 
 # Works until the end comes, and writes its clock into shared memory all the time, so that even a SIGKILL leaves its last moment.
 PREAMBLE = """

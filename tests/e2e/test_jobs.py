@@ -1,6 +1,8 @@
 """Profiling from code: run_job(), job(), and IPython's %fathom. What each function burns is known."""
 
 import json
+import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Dict, Tuple
@@ -175,6 +177,48 @@ def test_job(python: Python, tmp_path: Path) -> None:
     assert not int(out["blocked"][0], 16) & sigurg  # given back
 
 
+WAITS = """
+import threading
+def nap(): time.sleep(0.8)
+def lock_up(): gate.acquire()
+def long_asleep():
+    burn(0.4)  # before the block, so no business of the capture
+    ready.set(); bell.wait()
+def before(): time.sleep(0.4)
+gate, bell, ready = threading.Lock(), threading.Event(), threading.Event()
+sleeper = threading.Thread(target=long_asleep, name="sleeper"); sleeper.start(); ready.wait()
+before()
+gate.acquire()
+with fathom.job(output_dir="runs", name="waits") as job:
+    other = threading.Thread(target=lock_up); other.start()
+    nap()
+    gate.release(); other.join()
+    burn(0.2)
+bell.set(); sleeper.join()
+before()
+found = {f["name"]: f["wait_s"] for f in job.report.json["functions"]}
+lines = {row["line"]: row["wait_s"] for row in job.report.json["lines"]}
+print(json.dumps({"waits": {n: found.get(n, 0) for n in ("nap", "lock_up", "before", "burn")}, "wall": job.report.json["wall_s"],
+    "line": lines.get(nap.__code__.co_firstlineno, 0), "asleep": lines.get(long_asleep.__code__.co_firstlineno + 2, 0), "cpu": job.report.json["cpu_s"], "text": job.report.summary,
+    "threads": sorted(t["cpu_s"] for t in job.report.json["threads"]), "why": [c["what"] for c in job.report.json["coverage"]]}))
+"""
+
+
+@pytest.mark.parametrize("python", one_python(), ids=str)
+def test_a_block_waits_where_it_waits(python: Python, tmp_path: Path) -> None:
+    """Sleeping and locked threads of a block are charged to their lines, from the block's beginning to its end and no longer."""
+    out, _ = run_code(python.path, tmp_path, WAITS)
+    waits, wall = out["waits"], out["wall"]
+    assert waits["nap"] == pytest.approx(0.8, abs=0.05) and out["line"] == pytest.approx(0.8, abs=0.05), out
+    # On a loaded machine a thread starts late and wakes late; it cannot wait for less than the nap it began before.
+    assert waits["lock_up"] == pytest.approx(0.8, abs=0.1), out
+    assert wall - 0.1 <= out["asleep"] <= wall + 0.02, out  # asleep before and after, too
+    assert waits["before"] == 0 and waits["burn"] < 0.1, out
+    # Nothing of what the sleeper used before.
+    assert out["cpu"] == pytest.approx(0.2, abs=0.1) and out["threads"][-1] < 0.3, out
+    assert "Functions by Waiting" in out["text"] and " nap " in out["text"].partition("by Waiting")[2]
+
+
 STORM = """
 import threading
 stop = False
@@ -207,20 +251,39 @@ def test_many_captures(tmp_path: Path) -> None:
 
 
 def test_wrong_options(tmp_path: Path) -> None:
-    """Said in one line, before or by the collector; nothing is left running."""
+    """An exception that says it, before anything runs; nothing is left running, and nothing else is said."""
     code = """
-    said = []
-    for options in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": True}):
-        try:
-            with fathom.job(output_dir="runs", **options): pass
-        except fathom.JobError as error: said.append(str(error))
-    with fathom.job(output_dir="runs") as job: burn(0.05)
+    def wrong(call):
+        try: call()
+        except Exception as error: return [type(error).__name__, str(error)]
+    def block(**options):
+        with fathom.job(output_dir="runs", **options): pass
+    said = [wrong(lambda: block(**o)) for o in ({"log_level": "LOUD"}, {"rate": 0}, {"nonsense": 1}, {"memory": "all"})]
+    said.append(wrong(lambda: fathom.run_job("s.py", nonsense=1)))
+    said.append(wrong(lambda: fathom.run_job(lambda: 0, no_plots=True)))
+    with fathom.job(output_dir="runs", cpu=True) as job: burn(0.05)
     print(json.dumps(said))
     """
     said, done = run_code(one_python()[0].path, tmp_path, code)
-    assert len(said) == 4 and all(text and "\n" not in text for text in said), said
-    assert "LOUD" in said[0] and "rate" in said[1] and "memory" in said[3]
-    assert "nonsense" in done.stderr and done.stderr.count("\n") == 1  # the collector's own line
+    assert all(text and "\n" not in text for _, text in said) and done.stderr == "", (said, done.stderr)
+    kinds = ["JobError", "JobError", "TypeError", "JobError", "TypeError", "JobError"]
+    assert [kind for kind, _ in said] == kinds
+    parts = ["LOUD", "rate", "'nonsense'", "memory", "'nonsense'", "no_plots"]
+    assert all(part in text for part, (_, text) in zip(parts, said)), said
+    assert len(list(tmp_path.glob("runs/*/*"))) == 1  # of the one that ran
+
+
+def test_options_of_run_job_are_those_of_the_command_line() -> None:
+    known = set(
+        re.findall(r"--([a-z-]+)", run([ROOT / "build" / "fathom", "run", "--help"]).stdout.partition("Examples")[0])
+    )
+    own = {"name", "output-dir", "python", "quiet"}  # parameters of their own
+    sys.path.insert(0, str(ROOT / "python"))
+    try:
+        from fathom import _jobs
+    finally:
+        sys.path.pop(0)
+    assert {o.replace("_", "-") for o in _jobs._RUN_OPTIONS} == known - own - {"help", "its-own-option"}
 
 
 def test_not_under_fathom_run(tmp_path: Path) -> None:
@@ -248,6 +311,7 @@ cell("%fathom --name=a_line burn(0.1)")
 cell("print(x)")
 cell("%%fathom --name=bad\\nburn(0.05)\\n1 / 0")
 cell("%%fathom nonsense\\n1")
+cell("%%fathom --nonsense=1\\n1")
 cell("%unload_ext fathom")
 """
 
@@ -267,6 +331,7 @@ def test_ipython_magics(tmp_path: Path) -> None:
         "\n5\n" in out
         and "ERROR division by zero" in out
         and "options of %fathom look like" in done.stdout + done.stderr
+        and "%fathom got an unexpected keyword argument 'nonsense'" in done.stdout + done.stderr
     ), out
     # Cells by the names they have on the screen, with their text.
     (text,) = (tmp_path / ".fathom" / "a_cell").glob("*/profile_results.txt")

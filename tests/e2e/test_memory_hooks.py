@@ -271,21 +271,14 @@ print("parent", os.getpid())
         assert set(ids) <= known, pid
 
 
-def test_signals_libraries_and_threads_at_once(tmp_path: Path, calls: Path) -> None:
-    """5,000 signals a second, libraries that come and go, threads that allocate and end; the program's sums are right."""
-    w = watch(
-        [
-            NEWEST.path,
-            script(
-                tmp_path,
-                f"""
-import _ctypes, signal, threading, time
+AT_ONCE = """
+import _ctypes, signal, sys, threading, time
 n = [0]
 def on_alarm(*_):
     n[0] += len(bytes(5000)) - 4999
 signal.signal(signal.SIGALRM, on_alarm)
 signal.setitimer(signal.ITIMER_REAL, 0.0002, 0.0002)
-until = time.monotonic() + {20 if LONG else 2}
+until = time.monotonic() + %d
 def churn():
     kept = []
     while time.monotonic() < until:
@@ -293,7 +286,7 @@ def churn():
         assert sum(len(k["a"]) for k in kept) == 50000
 def load():
     while time.monotonic() < until:
-        _ctypes.dlclose(_ctypes.dlopen({str(calls)!r}, 2))
+        _ctypes.dlclose(_ctypes.dlopen(sys.argv[1], 2))
 def spawn():
     while time.monotonic() < until:
         t = threading.Thread(target=bytearray, args=(1 << 20,))
@@ -304,14 +297,100 @@ for t in threads: t.start()
 for t in threads: t.join()
 signal.setitimer(signal.ITIMER_REAL, 0)
 print("alarms", n[0])
-""",
-            ),
-        ]
-    )
+"""
+
+
+def test_signals_libraries_and_threads_at_once(tmp_path: Path, calls: Path) -> None:
+    """5,000 signals a second, libraries that come and go, threads that allocate and end; the program's sums are right."""
+    w = watch([NEWEST.path, script(tmp_path, AT_ONCE % (20 if LONG else 2)), calls])
     assert int(re.findall(r"alarms (\d+)", w.output)[0]) > 10  # as many as the main thread gets to
     assert len(w.allocs) > 500
     errors = [a for a in w.allocs if any(f.startswith("error") for f in a.frames)]
     assert len(errors) <= 0.01 * len(w.allocs)
+
+
+def test_the_same_with_every_block_counted(tmp_path: Path, calls: Path) -> None:
+    profile = tmp_path / "p.fathom"
+    command = [
+        *under(profile, "--memory=exact", "-r", "5k"),
+        NEWEST.path,
+        script(tmp_path, AT_ONCE % (20 if LONG else 2)),
+    ]
+    done = run([*command, calls])
+    assert done.returncode == 0 and int(done.stdout.split()[1]) > 10, done.stderr
+    lines = {r["line"]: r for r in report(profile)["lines"] if r["file"].endswith("script.py")}
+    made = next(i for i, text in enumerate(AT_ONCE.splitlines(), 1) if "dict(a=" in text)
+    assert lines[made]["allocs"] > 10000
+    assert lines[made]["live_bytes"] < 4 * MIB
+
+
+SUBINTERPRETERS = """
+import sys, threading
+try: import _interpreters as interpreters
+except ImportError: import _xxsubinterpreters as interpreters
+code = "def inner():\\n    return [bytearray(1 << 20) for _ in range(5)]\\nfor _ in range(3): x = inner()\\nx = None\\n"
+def work():
+    for _ in range(4):
+        one = interpreters.create()
+        interpreters.run_string(one, code)
+        interpreters.destroy(one)
+work()
+threads = [threading.Thread(target=work) for _ in range(3)]  # from 3.13 on each interpreter has a GIL of its own
+for t in threads: t.start()
+for t in threads: t.join()
+print("done")
+"""
+
+
+@pythons
+def test_subinterpreters(python: Python, tmp_path: Path) -> None:
+    """Four at a time, each with fifteen blocks of 1 MiB in turn: all of them are seen, and all of them end."""
+    target = script(tmp_path, SUBINTERPRETERS)
+    if run([python.path, target]).returncode:
+        pytest.skip(f"{python} cannot run this without Fathom either")
+    w = watch([python.path, target])
+    made = [a for a in w.allocs if a.is_from("inner") and a.size >= MIB]
+    assert len(made) == 16 * 15 and w.output == "done\n"
+    assert all(a.id in w.freed[a.pid] for a in made)
+    profile = tmp_path / "p.fathom"
+    done = run([*under(profile, "--memory=exact"), python.path, target])
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    told = report(profile)
+    rows = [f for f in told["functions"] if f["name"] == "inner" and f["kind"] == "python"]
+    # Interpreters that do not share a GIL wait for each other to count, and not for ever.
+    lost = sum(int(c["what"].split()[0]) for c in told["coverage"] if "allocations or frees" in c["what"])
+    assert sum(f["total_alloc_bytes"] for f in rows) - 16 * 15 * MIB in range(-lost * MIB, MIB), lost
+
+
+def test_children_started_in_other_ways(tmp_path: Path) -> None:
+    """vfork and posix_spawn: a child that borrows its parent's memory leaves its parent's blocks alone."""
+    w = watch(
+        [
+            NEWEST.path,
+            script(
+                tmp_path,
+                f"""
+import os, subprocess
+kept = [bytearray(1 << 20) for _ in range(8)]
+def start():
+    for i in range({300 if LONG else 30}):
+        assert subprocess.call(["/bin/true"]) == 0          # vfork, where Python has it
+        assert os.waitstatus_to_exitcode(os.waitpid(os.posix_spawn("/bin/true", ["true"], os.environ), 0)[1]) == 0
+start()
+def still(): return [bytearray(1 << 20) for _ in range(8)]
+kept += still()
+print("parent", os.getpid(), sum(map(len, kept)))
+""",
+            ),
+        ],
+        timeout=300,
+    )
+    parent, whole = map(int, re.findall(r"parent (\d+) (\d+)", w.output)[0])
+    assert whole == 16 * MIB
+    blocks = [a for a in w.allocs if a.pid == parent and a.size >= MIB and a.frames[-1]]
+    assert len([a for a in blocks if a.is_from("still")]) == 8
+    for pid, ids in w.freed.items():
+        assert set(ids) <= {a.id for a in w.allocs if a.pid == pid}
 
 
 def test_a_busy_thread_is_sampled_less(tmp_path: Path) -> None:
@@ -388,6 +467,55 @@ def test_arrow_buffers() -> None:
     buffers = [a for a in w.allocs if a.is_from("f") and a.size == MIB]
     assert [a.domain for a in buffers] == [MALLOC] * 8
     assert all(a.id in w.freed[a.pid] for a in buffers)
+
+
+def test_greenlets(tmp_path: Path) -> None:
+    """Stacks that are switched under the interpreter: each block is charged to the line that asked, in whichever greenlet."""
+    if subprocess.run([sys.executable, "-c", "import greenlet"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("no greenlet in the environment of the tests")
+    text = """
+from greenlet import greenlet
+def work(n):
+    kept = []
+    for _ in range(n):
+        kept.append(bytearray(1 << 20))
+        main.switch()
+main = greenlet.getcurrent()
+all_of = [greenlet(work) for _ in range(20)]
+for one in all_of: one.switch(5)
+while any(all_of):
+    for one in all_of:
+        if one: one.switch()
+print("done")
+"""
+    w = watch([sys.executable, script(tmp_path, text)])
+    made = [a for a in w.allocs if a.is_from("work") and a.size >= MIB]
+    assert (len(made), w.output) == (100, "done\n")
+    assert all(is_on(a, "work:6") for a in made) and all(a.id in w.freed[a.pid] for a in made)
+
+
+def test_a_copy_of_more_than_two_gigabytes(tmp_path: Path) -> None:
+    """Counts need more than 32 bits. The same few pages are mapped again and again, so that it takes no memory."""
+    text = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None)
+libc.mmap.restype = libc.memmove.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.memmove.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+part, n = 32 << 20, 68
+fd = os.memfd_create("part")
+os.ftruncate(fd, part)
+def area():
+    start = libc.mmap(None, part * n, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)
+    for i in range(n): assert libc.mmap(start + i * part, part, 3, mmap.MAP_SHARED | 0x10, fd, 0) == start + i * part
+    return start
+def copy(): libc.memmove(to, start, part * n - 5)
+start, to = area(), area()
+copy()
+"""
+    w = watch([NEWEST.path, script(tmp_path, text)])
+    copies = [a for a in w.copies if a.is_from("copy") and a.size >= MIB]
+    assert [(a.size, a.weight) for a in copies] == [((68 << 25) - 5, (68 << 25) - 5)]
 
 
 def build_library(folder: Path, name: str, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""Not one impossible stack: in every sample every function stands under one that calls it, at a line that does.
+"""Not one impossible stack: in every sample every function stands under one that calls it, at a line that does, and none has lost them.
 
 The programs (tests/targets/oracle_*.py) say in comments which line calls what; see tests/targets/oracle.py. FATHOM_TEST_SAMPLES is
 how many samples are looked at over all Pythons and programs (100,000 unless told).
@@ -15,6 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Set
 import pytest
 from capture import FRAME_ERROR, FRAME_PYTHON, TARGETS, Capture, Frame, Python
 
+each_frame_layout = True
 PROGRAMS = sorted(p.name for p in TARGETS.glob("oracle_*.py"))
 N_SAMPLES = int(os.environ.get("FATHOM_TEST_SAMPLES", 100000))
 RATE_HZ = 10000
@@ -40,6 +41,7 @@ class Oracle:
     def __init__(self, program: str, tables: Path) -> None:
         self.path = TARGETS / program
         self.calls: Dict[int, Set[str]] = {}
+        self.has_other_interpreters = "subinterpreters" in program  # while they are made, none of our frames is current
         self.from_library: Set[str] = set()
         for n, line in enumerate(self.path.read_text().splitlines(), 1):
             found = re.search(r"# (calls|from library): (.*)$", line)
@@ -112,11 +114,20 @@ def check(capture: Capture, oracle: Oracle, wrong: "Counter[str]") -> int:
         faults.append(fault)
         is_own.append(own)
     n = 0
+    stray: "Counter[int]" = Counter()  # by thread: outside of the program's code since it was last in it
+    begun: Set[int] = set()
     for sample in capture.samples:
-        n += is_own[sample.stack]
         fault = faults[sample.stack]
         if fault:
             wrong[fault] += 1
+        if is_own[sample.stack]:
+            n += 1
+            begun.add(sample.thread)
+            if stray[sample.thread]:  # a thread comes into its code once, and leaves it once
+                wrong["none of the program's frames"] += stray[sample.thread]
+            stray[sample.thread] = 0
+        elif sample.thread in begun and not oracle.has_other_interpreters:
+            stray[sample.thread] += 1
     return n
 
 

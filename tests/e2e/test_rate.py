@@ -9,6 +9,7 @@ import pytest
 from capture import Capture, Python
 
 # The ticker lives in the collector and must get a CPU of its own, which other programs may hold: the best of five counts.
+pytestmark = pytest.mark.alone
 N_TRIES = 5
 
 

@@ -40,8 +40,8 @@ def report(fathom: Path, known: Path) -> dict:
 
 def test_json_follows_the_schema(report):
     assert list(report) == [
-        "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "rate_hz", "engine", "samples", "dropped",
-        "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions",
+        "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "rate_hz", "engine", "samples",
+        "wait_samples", "dropped", "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions",
         "lines", "libraries", "memory", "leaks",
     ]  # fmt: skip
     assert report["schema"] == "fathom.report/1"

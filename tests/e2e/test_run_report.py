@@ -239,6 +239,20 @@ def test_repeat_gives_means_and_intervals(run, fathom):
     ]
     known = [sum(f["total_s"] for f in x["functions"] if f["name"] == "three_quarters") for x in runs]
     assert mean == pytest.approx(sum(known) / 3, abs=0.0006)
+    # Lines are told by their place and text, and what is in no run is in no mean.
+    lines = r.text[r.text.index("CPU time of lines") :]
+    rows = re.findall(r"^ +([0-9.]+) +([0-9.]+) +±([0-9.]+) s   app\.py:(\d+)  (\S.*)$", lines, re.M)
+    told = {int(line): (float(mean), float(pm), text) for mean, _, pm, line, text in rows}
+    for number, text in ((6, "while time.process_time() < end:"), (7, "pass")):
+        known = [
+            sum(x["total_s"] for x in run["lines"] if x["line"] == number and "app.py" in x["file"]) for run in runs
+        ]
+        if number in told or sum(known) > 0.005:
+            mean, pm, shown = told[number]
+            assert mean == pytest.approx(sum(known) / 3, abs=0.0006) and shown == text
+            # Never surer than three runs of so many samples of a millisecond: one standard error is sqrt(seconds / 1000).
+            assert pm > 0.5 * 1.96 * (mean * 3 / 1000) ** 0.5 / 3 * (1 - mean / 0.2)
+    assert 6 in told
 
 
 def test_repeat_stops_when_a_run_fails(run):
@@ -322,6 +336,45 @@ def test_diff_check_and_history(run, fathom):
     assert nobody.stderr.count("\n") == 1
     one = tool("diff", str(base / "profile_1.fathom"), str(new / "profile_1.fathom")).stdout
     assert "one run on each side" in " ".join(one.split())
+
+
+BIGGER = """
+    def hold(n):
+        kept = []
+        for _ in range(n):
+            kept.append(bytearray(1_000_000))
+        return kept
+    def steady():
+        return bytearray(30_000_000)
+    a, b = hold(20), steady()
+    sum(range(3_000_000))
+"""
+
+
+def test_diff_tells_what_got_bigger(run, fathom):
+    """40 MB more in one line of two, and not a byte in the other."""
+    first = run(BIGGER, "-q").results
+    time.sleep(1.1)
+    r = run(BIGGER.replace("hold(20)", "hold(60)"), "-q")
+    told = subprocess.run(
+        [fathom, "diff", "--json", first, r.results], stdout=subprocess.PIPE, check=True, text=True, timeout=60
+    )
+    diff = json.loads(told.stdout)
+    for rows, key in ((diff["memory_functions"], "name"), (diff["memory_lines"], "function")):
+        changes = {row[key]: row["peak_bytes"] for row in rows}
+        assert changes["hold"]["change"] == pytest.approx(40e6, rel=0.02) and changes["hold"]["significant"], changes
+        assert abs(changes["steady"]["change"]) < 1e6 and not changes["steady"]["significant"], changes
+        assert rows[0][key] == "hold"
+    text = subprocess.run(
+        [fathom, "diff", "app.py"], stdout=subprocess.PIPE, check=True, text=True, cwd=r.folder
+    ).stdout
+    block = text[text.index("Lines whose memory changed most") :]
+    assert re.search(r"^ +20\.0\d\d +60\.\d{3} +\+[34]\d\.\d{3} .* \* app\.py:\d+  kept\.append", block, re.M), text
+    # Without memory on one side there is nothing to compare.
+    time.sleep(1.1)
+    run(BIGGER, "-q", "--cpu")
+    told = subprocess.run([fathom, "diff", "--json", first, r.results], stdout=subprocess.PIPE, check=True, text=True)
+    assert json.loads(told.stdout)["memory_functions"] == []
 
 
 # ---- finding the target, and defaults ----

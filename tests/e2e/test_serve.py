@@ -178,21 +178,108 @@ def test_a_range_of_time_and_threads(server):
     assert server.bundle("/api/bundle?from_s=&to_s=&threads=&not_threads=").head["report"]["samples"] == 10300
 
 
-def test_memory_of_threads(tmp_path):
-    """Memory keeps to the threads asked for; it has no clock, so a range is no limit to it."""
+def test_memory_of_threads_and_ranges(tmp_path):
+    """Memory keeps to the threads and to the time asked for."""
     path, mib = tmp_path / "memory.fathom", 1 << 20
     script = f"run 10\nmeta memory sampled\nsample 0 11 1\nsample 1 12 2\nalloc 0 11 1 1 {4 * mib} {4 * mib} 0\n"
-    script += f"alloc 1 12 5 2 {5 * mib} {5 * mib} 0\n"
+    script += f"alloc 1 12 5 2 {5 * mib} {5 * mib} 0\nfree 0 6 1\nalloc 0 13 7 3 {2 * mib} {2 * mib} 0\n"
     subprocess.run([TOOLS / "memory_profile", path], input=script, text=True, check=True)
     server = Server("--no-open", path)
     whole = server.bundle()
-    assert dict(zip(whole["heap.thread"], whole["heap.alloc"])) == {0: 4 * mib, 1: 5 * mib}
+
+    def heap(b: Bundle, column: str) -> dict:
+        if "heap.node" not in b.columns:
+            return {}
+        names = [b.name(b["node.function"][n]) for n in b["heap.node"]]
+        return {name: v / mib for name, v in zip(names, b[f"heap.{column}"]) if v}
+
+    assert heap(whole, "alloc") == {"at_11": 4, "at_12": 5, "at_13": 2}
+    assert heap(whole, "peak") == {"at_11": 4, "at_12": 5}
+    assert heap(server.bundle("/api/bundle?threads=1"), "alloc") == {"at_12": 5}
     part = server.bundle("/api/bundle?threads=1&to_s=1")
-    assert dict(zip(part["heap.thread"], part["heap.alloc"])) == {1: 5 * mib}
-    assert part.name(part["node.function"][part["heap.node"][0]]) == "at_12"
+    assert heap(part, "alloc") == {} and sum(part["cell.n"]) == 0
     assert "memory.time_s" in whole.columns and "memory.time_s" not in part.columns
-    assert sum(part["cell.n"]) == 0
+    # What was allocated in the range; what was held when most was: the first block is freed after 6 s.
+    for query, alloc, peak in (
+        ("from_s=0.5&to_s=2", {"at_11": 4}, {"at_11": 4}),
+        ("from_s=2&to_s=4", {}, {"at_11": 4}),
+        ("from_s=4&to_s=6.5", {"at_12": 5}, {"at_11": 4, "at_12": 5}),
+        ("from_s=6.5&to_s=9", {"at_13": 2}, {"at_12": 5, "at_13": 2}),
+    ):
+        b = server.bundle("/api/bundle?" + query)
+        assert (heap(b, "alloc"), heap(b, "peak")) == (alloc, peak), query
+    # The page has the same as sums by time.
+    grain = whole.head["limits"]["block_grain_s"]
+    assert 0 < grain < 0.02
+    rows = {whole.name(whole["node.function"][r["node"]]): r for r in whole.rows("block")}
+    born = {"at_11": 1, "at_12": 5, "at_13": 7}
+    assert {n: r["bytes"] / mib for n, r in rows.items()} == heap(whole, "alloc")
+    for name, row in rows.items():
+        assert row["born"] * grain <= born[name] < (row["born"] + 1) * grain
+    assert rows["at_11"]["died"] * grain <= 6 < (rows["at_11"]["died"] + 1) * grain
+    assert rows["at_12"]["died"] == 65535
     server.end()
+
+
+def zone_truth(request_count: int, from_ns: int, to_ns: int) -> dict:
+    """tests/tools/gen_trace.c, by its formula: how many zones of each depth overlap a range, and their durations."""
+    found: dict = {depth: [0, 0] for depth in range(4)}
+
+    def add(depth: int, begin: int, length: int) -> None:
+        if begin < to_ns and (begin + length > from_ns or begin >= from_ns):
+            found[depth][0] += 1
+            found[depth][1] += length
+
+    end = 0
+    for r in range(request_count):
+        at = r * 110000 + r // 1000 * 1000000
+        end = at + 110000
+        if at >= to_ns or end <= from_ns:
+            continue
+        add(1, at, 109000)
+        for s in range(10):
+            add(2, at + s * 10900, 10000)
+            for k in range(9):
+                jitter = (r * 73856093 ^ s * 19349663 ^ k * 83492791) % 97
+                add(3, at + s * 10900 + 100 + k * 1100, 1000 + jitter)
+    add(0, 0, end)
+    return {d: tuple(v) for d, v in found.items() if v[0]}
+
+
+def test_zones_of_a_range_are_counted_whatever_the_width(tmp_path):
+    """Every zone of a range is in exactly one row of the answer, at any width; close up each has its own."""
+    path, n_requests = tmp_path / "trace.fathom", 3000
+    subprocess.run([TOOLS / "gen_trace", path, str(2 * 101 * n_requests), "--threads", "2"], check=True)
+    server = Server("--no-open", path)
+    whole = server.bundle()
+    limits = whole.head["limits"]
+    assert limits["zones"] == 2 * (101 * n_requests + 1) == sum(whole["zone.n"])
+    assert whole.n("zone") <= 50000 and limits["zone_pixels"] >= 512 and limits["zones_left_out"] == 0
+    for from_ns, to_ns, pixels in (
+        (0, 10**9, 1000), (10**6, 30 * 10**6, 300), (50 * 10**6, 51 * 10**6, 1500), (109 * 10**6, 112 * 10**6, 1),
+        (12345678, 12345679, 100), (200 * 10**6, 200 * 10**6 + 50000, 2000),
+    ):  # fmt: skip
+        b = server.bundle(f"/api/zones?from_s={from_ns / 1e9!r}&to_s={to_ns / 1e9!r}&pixels={pixels}")
+        n = b["zone.n"] if "zone.n" in b.columns else [1] * b.n("zone")
+        busy = b["zone.busy_s"] if "zone.n" in b.columns else b["zone.duration_s"]
+        for thread in (0, 1):
+            seen: dict = {}
+            for t, d, count, s in zip(b["zone.thread"], b["zone.depth"], n, busy):
+                if t == thread:
+                    was = seen.get(d, (0, 0))
+                    seen[d] = (was[0] + count, was[1] + round(s * 1e9))
+            assert seen == zone_truth(n_requests, from_ns, to_ns), (from_ns, to_ns, pixels)
+        assert b.head["limits"]["zones_merged"] == sum(c for c in n if c > 1)
+        assert b.n("zone") <= 2 * 4 * (2 * pixels + 2)
+    close = server.bundle("/api/zones?from_s=0.0001&to_s=0.0002&pixels=1000&threads=1")
+    assert "zone.n" not in close.columns and set(close["zone.thread"]) == {1}
+    for query in ("", "pixels=0", "pixels=x", "pixels=1e9", "pixels=10&from_s=x"):
+        assert server.ask("/api/zones?" + query).status == 400
+    server.end()
+
+
+def test_no_trace_no_zones(server):
+    assert server.ask("/api/zones?pixels=100").status == 404
 
 
 @pytest.mark.parametrize(

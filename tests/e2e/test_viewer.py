@@ -162,9 +162,25 @@ def test_memory_in_the_page(root, node, page, fathom, build, tmp_path):
     script.append(f"alloc 0 23 6 0 {1 << 20} {8 << 20} 5")
     profile, report, out = (tmp_path / f"memory.{kind}" for kind in ("fathom", "json", "html"))
     subprocess.run([build / "tests" / "memory_profile", profile], input="\n".join(script).encode() + b"\n", check=True)
-    report.write_bytes(subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout)
+    said = subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
+    # Until 9.95 s: a hundred blocks of each kind; of the second at most one at a time.
+    in_range = {"from": 0, "to": 9.95, "alloc": 100 * 335000, "peak": 100 * 135000 + 200000, "lines": 2}
+    report.write_text(json.dumps(dict(json.loads(said), range=in_range)))
     run([fathom, "view", "--html", out, profile])
     check(root, node, "memory", out, report)
+    with Served(fathom, profile) as url:
+        check(root, node, "memory", url, report)
+
+
+def test_a_trace_larger_than_the_page(root, node, page, fathom, build, tmp_path):
+    """Half a million calls: drawn together in the whole picture, one by one close up."""
+    profile, out = tmp_path / "trace.fathom", tmp_path / "trace.html"
+    run([build / "tests" / "gen_trace", profile, "500000"])
+    run([fathom, "view", "--html", out, profile])
+    assert out.stat().st_size < 5e6
+    check(root, node, "trace", out)
+    with Served(fathom, profile) as url:
+        check(root, node, "trace", url)
 
 
 def test_every_view_of_a_real_capture_from_the_server(root, node, page, fathom, capture):
@@ -202,6 +218,17 @@ def test_a_page_of_a_growing_capture_grows(root, node, page, fathom, capture, tm
     finally:
         recording.terminate()
         recording.wait(timeout=20)
+
+
+def test_the_live_view_of_a_program_that_listens(root, node, page, capture, tmp_path):
+    from test_live import Watched
+
+    watched = Watched(tmp_path, 120)
+    assert watched.port, watched.stderr.read_text()
+    try:
+        check(root, node, "watch", f"http://127.0.0.1:{watched.port}/#token={watched.token}&view=live")
+    finally:
+        watched.end()
 
 
 class Served:

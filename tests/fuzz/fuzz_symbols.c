@@ -1,46 +1,12 @@
-// Damaged ELF and DWARF. The input says how to damage a whole file: pairs of a place and a byte. The file is this program
-// itself, or the one named by FUZZ_ELF, whose own functions are what is asked for.
+// Damaged ELF and DWARF, of this program itself or of the file named by FUZZ_ELF, whose own functions are what is asked for.
 //
 // Resolving happens as in a report: in a child, within a time limit. What is tested is that the answer always comes, that it
 // is consistent, and that it names functions when the damage is elsewhere.
-#include "fuzz.h"
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include "damaged_elf.h"
 
 #include "base/clock.h"
 #include "symbolize/demangle.h"
 #include "symbolize/resolve.h"
-
-static uint8_t *whole;
-static size_t whole_len;
-static uint64_t section_table;
-
-static void read_whole(void)
-{
-	const char *path = getenv("FUZZ_ELF");
-	int fd = open(path ? path : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	FUZZ_CHECK(fd >= 0 && !fstat(fd, &st));
-	whole_len = (size_t)st.st_size;
-	whole = mmap(NULL, whole_len, PROT_READ, MAP_PRIVATE, fd, 0);
-	FUZZ_CHECK(whole != MAP_FAILED);
-	memcpy(&section_table, whole + 40, 8);
-	close(fd);
-	setenv("XDG_CACHE_HOME", "/dev/null", 1); // nothing is remembered from input to input
-	unsetenv("DEBUGINFOD_URLS");
-}
-
-// Half of the places are among the section headers and their neighbours, where lies do most harm.
-static size_t place_of(const uint8_t *p)
-{
-	uint32_t at = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
-	if (p[0] & 1 && section_table < whole_len)
-		return (size_t)section_table + at % (whole_len - (size_t)section_table);
-	return at % whole_len;
-}
 
 static void check(const struct fm_chains *c)
 {
@@ -61,15 +27,9 @@ static void check(const struct fm_chains *c)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (!whole)
-		read_whole();
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	FUZZ_CHECK(fd >= 0 && write(fd, whole, whole_len) == (ssize_t)whole_len);
-	for (size_t i = 0; i + 4 <= size && i < 64; i += 4) {
-		size_t at = place_of(data + i);
-		if (at >= 5) // the magic stays, or nothing is tested
-			FUZZ_CHECK(pwrite(fd, data + i + 3, 1, (off_t)at) == 1);
-	}
+	setenv("XDG_CACHE_HOME", "/dev/null", 1); // nothing is remembered from input to input
+	unsetenv("DEBUGINFOD_URLS");
+	int fd = damaged_elf(getenv("FUZZ_ELF"), data, size);
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	uint64_t addrs[64], start_ns = fm_now_ns();

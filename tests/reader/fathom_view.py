@@ -70,6 +70,9 @@ class Bundle:
         return self.text(self["function.name"][function])
 
     def check(self) -> None:
+        if "string.bytes" not in self.columns:  # a part of a trace has zones only
+            self.check_zones()
+            return
         raw, offsets = self["string.bytes"].tobytes(), self["string.offset"]
         assert offsets[0] == 0 and offsets[-1] == len(raw)
         self.strings = [raw[a:b].decode("utf-8") for a, b in zip(offsets, offsets[1:])]  # strict: must be valid
@@ -90,15 +93,26 @@ class Bundle:
             self.n("heap")
             order = list(zip(self["heap.node"], self["heap.thread"]))
             assert order == sorted(set(order)) and all(node < n_nodes and t < n_threads for node, t in order)
-        for table in ("zone", "mark"):
+        for table in ("zone", "mark", "block"):
             if table + ".thread" in self.columns:
                 self.n(table)
                 assert all(t < n_threads for t in self[table + ".thread"])
         if "zone.thread" in self.columns:
-            assert all(i == NONE or i < n_functions for i in self["zone.function"])
-            assert all(i < len(self.strings) for i in self["zone.name"])
-            starts = list(zip(self["zone.thread"], self["zone.start_s"], self["zone.depth"]))
-            assert starts == sorted(starts)
+            assert all(i == NONE or i < n_functions for i in self["what.function"])
+            assert all(i < len(self.strings) for i in self["what.name"])
+            assert all(i < self.n("what") for i in (*self["zone.what"], *self["duration.what"]))
+            self.check_zones()
+        if "block.node" in self.columns:
+            assert all(i < n_nodes for i in self["block.node"])
+            sums: Dict[Any, float] = {}
+            for row in self.rows("block"):
+                assert row["kind"] == 2 or row["born"] <= row["died"]
+                key = row["node"], row["thread"], row["kind"] == 2
+                sums[key] = sums.get(key, 0) + row["bytes"]
+            for row in self.rows("heap"):
+                place = row["node"], row["thread"]
+                assert (sums.pop((*place, False), 0), sums.pop((*place, True), 0)) == (row["alloc"], row["copy"])
+            assert not sums
         if "memory.time_s" in self.columns:
             self.n("memory")
             assert list(self["memory.time_s"]) == sorted(self["memory.time_s"])
@@ -122,6 +136,14 @@ class Bundle:
         if "sample.time_s" in self.columns:
             order = list(zip(self["sample.thread"], self["sample.time_s"]))
             assert order == sorted(order)
+
+    def check_zones(self) -> None:
+        self.n("zone")
+        starts = list(zip(self["zone.thread"], self["zone.depth"], self["zone.start_s"]))
+        assert starts == sorted(starts)
+        if "zone.n" in self.columns:
+            assert all(n > 0 for n in self["zone.n"])
+            assert all(b <= d + 1e-12 for b, d in zip(self["zone.busy_s"], self["zone.duration_s"]))
 
     def totals_ns(self) -> List[int]:
         """By node: CPU time that ends there or above, in whole nanoseconds."""

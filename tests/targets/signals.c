@@ -256,13 +256,36 @@ static void blocked(void)
 
 #define PATTERN 0xa5
 
-// How far down a stack has been written to.
-static size_t used_of(const uint8_t *stack, size_t size)
+// A stack of whole pages with a guard page below it, so that it can be seen afterwards how far down it was written to.
+struct marked_stack {
+	uint8_t *base;
+	size_t size;
+};
+
+static struct marked_stack marked_stack(size_t least)
+{
+	struct marked_stack s = { .size = (least + 4095) & ~(size_t)4095 };
+	uint8_t *memory = mmap(NULL, s.size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(memory, 4096, PROT_NONE);
+	s.base = memory + 4096;
+	memset(s.base, PATTERN, s.size);
+	return s;
+}
+
+static size_t used_of(const struct marked_stack *s)
 {
 	size_t untouched = 0;
-	while (untouched < size && stack[untouched] == PATTERN)
+	while (untouched < s->size && s->base[untouched] == PATTERN)
 		untouched++;
-	return size - untouched;
+	return s->size - untouched;
+}
+
+static struct marked_stack marked_alt_stack(size_t least)
+{
+	struct marked_stack s = marked_stack(least);
+	stack_t stack = { .ss_sp = s.base, .ss_size = s.size };
+	sigaltstack(&stack, NULL);
+	return s;
 }
 
 static void *burn_thread(void *arg)
@@ -274,21 +297,16 @@ static void *burn_thread(void *arg)
 static size_t small_stack(void)
 {
 	size_t size = (size_t)sysconf(_SC_THREAD_STACK_MIN);
-	if (size < 16384)
-		size = 16384;
-	size = (size + 4095) & ~(size_t)4095;
-	uint8_t *memory = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	mprotect(memory, 4096, PROT_NONE);
-	memset(memory + 4096, PATTERN, size);
+	struct marked_stack s = marked_stack(size < 16384 ? 16384 : size);
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
-	pthread_attr_setstack(&attr, memory + 4096, size);
+	pthread_attr_setstack(&attr, s.base, s.size);
 	pthread_t thread;
 	if (pthread_create(&thread, &attr, burn_thread, NULL) != 0)
 		abort();
 	pthread_join(thread, NULL);
 	printf("done\n");
-	return used_of(memory + 4096, size);
+	return used_of(&s);
 }
 
 static size_t alt_stack(void)
@@ -296,14 +314,9 @@ static size_t alt_stack(void)
 	size_t size = 8192; // what SIGSTKSZ was for decades, and what programs still pass
 	if (size < (size_t)sysconf(_SC_MINSIGSTKSZ) * 2)
 		size = (size_t)sysconf(_SC_MINSIGSTKSZ) * 2;
-	size = (size + 4095) & ~(size_t)4095;
-	uint8_t *memory = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	mprotect(memory, 4096, PROT_NONE);
-	memset(memory + 4096, PATTERN, size);
-	stack_t stack = { .ss_sp = memory + 4096, .ss_size = size };
-	sigaltstack(&stack, NULL);
+	struct marked_stack s = marked_alt_stack(size);
 	burn(0.3);
-	size_t used = used_of(memory + 4096, size);
+	size_t used = used_of(&s);
 	printf("done\n");
 	return used;
 }
@@ -311,19 +324,13 @@ static size_t alt_stack(void)
 // The program's own handler on its alternate stack, and a tick on top of it.
 static size_t alt_stack_nested(void)
 {
-	size_t size = (size_t)sysconf(_SC_SIGSTKSZ);
-	size = (size + 4095) & ~(size_t)4095;
-	uint8_t *memory = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	mprotect(memory, 4096, PROT_NONE);
-	memset(memory + 4096, PATTERN, size);
-	stack_t stack = { .ss_sp = memory + 4096, .ss_size = size };
-	sigaltstack(&stack, NULL);
+	struct marked_stack s = marked_alt_stack((size_t)sysconf(_SC_SIGSTKSZ));
 	struct sigaction act = { .sa_handler = burn_in_handler, .sa_flags = SA_ONSTACK };
 	sigaction(SIGUSR1, &act, NULL);
 	for (int i = 0; i < 3; i++)
 		raise(SIGUSR1);
 	printf("caught=%d\n", n_caught);
-	return used_of(memory + 4096, size);
+	return used_of(&s);
 }
 
 static void close_all(void)
@@ -349,45 +356,53 @@ static void daemonize(const char *path)
 	fclose(f);
 }
 
+static const struct program {
+	const char *name;
+	void (*run)(void);
+	size_t (*run_on_stack)(void); // tells how much of the stack was used
+} programs[] = {
+	{ "urg_sigaction", urg_sigaction, NULL },
+	{ "urg_signal", urg_signal, NULL },
+	{ "urg_restart", urg_restart, NULL },
+	{ "other_handlers", other_handlers, NULL },
+	{ "trap_handler", trap_handler, NULL },
+	{ "trap_default", trap_default, NULL },
+	{ "signalfd", read_signalfd, NULL },
+	{ "sigwait_all", sigwait_all, NULL },
+	{ "blocked", blocked, NULL },
+	{ "small_stack", NULL, small_stack },
+	{ "alt_stack", NULL, alt_stack },
+	{ "alt_stack_nested", NULL, alt_stack_nested },
+	{ "close_all", close_all, NULL },
+};
+
+// Differs from run to run, so it goes where a test can ask for it.
+static void tell_stack_use(size_t used)
+{
+	if (!getenv("STACK_USE_FILE"))
+		return;
+	FILE *f = fopen(getenv("STACK_USE_FILE"), "w");
+	fprintf(f, "%zu\n", used);
+	fclose(f);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
-	size_t used = 0;
-	if (!strcmp(what, "urg_sigaction"))
-		urg_sigaction();
-	else if (!strcmp(what, "urg_signal"))
-		urg_signal();
-	else if (!strcmp(what, "urg_restart"))
-		urg_restart();
-	else if (!strcmp(what, "other_handlers"))
-		other_handlers();
-	else if (!strcmp(what, "trap_handler"))
-		trap_handler();
-	else if (!strcmp(what, "trap_default"))
-		trap_default();
-	else if (!strcmp(what, "signalfd"))
-		read_signalfd();
-	else if (!strcmp(what, "sigwait_all"))
-		sigwait_all();
-	else if (!strcmp(what, "blocked"))
-		blocked();
-	else if (!strcmp(what, "small_stack"))
-		used = small_stack();
-	else if (!strcmp(what, "alt_stack"))
-		used = alt_stack();
-	else if (!strcmp(what, "alt_stack_nested"))
-		used = alt_stack_nested();
-	else if (!strcmp(what, "close_all"))
-		close_all();
-	else if (!strcmp(what, "daemon") && argc > 2)
+	if (!strcmp(what, "daemon") && argc > 2) {
 		daemonize(argv[2]);
-	else
-		return 2;
-	// Differs from run to run, so it goes where a test can ask for it.
-	if (getenv("STACK_USE_FILE")) {
-		FILE *f = fopen(getenv("STACK_USE_FILE"), "w");
-		fprintf(f, "%zu\n", used);
-		fclose(f);
+		return 0;
 	}
-	return 0;
+	for (size_t i = 0; i < sizeof(programs) / sizeof(*programs); i++) {
+		if (strcmp(what, programs[i].name))
+			continue;
+		size_t used = 0;
+		if (programs[i].run)
+			programs[i].run();
+		else
+			used = programs[i].run_on_stack();
+		tell_stack_use(used);
+		return 0;
+	}
+	return 2;
 }

@@ -31,7 +31,7 @@ static void fill(struct fm_runs *r, unsigned n)
 	struct fm_analysis *a = open_known();
 	struct fm_summary t;
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
-	struct fm_run_totals totals = { 11.847, 10, 150e6 };
+	struct fm_run_totals totals = { 11.847, 10, 150e6, 131072 };
 	*r = (struct fm_runs){ 0 };
 	for (unsigned i = 0; i < n; i++)
 		fm_runs_add(r, a, &t, &totals);
@@ -91,8 +91,8 @@ TEST(equal_runs_do_not_differ)
 	fm_diff_build(&d, &base, &new, true);
 	CHECK(d.functions.n == 6 && d.lines.n == 4);
 	for (size_t i = 0; i < d.functions.n; i++) {
-		CHECK(is_near(d.functions.items[i].seconds.delta, 0, 1e-9));
-		CHECK(!d.functions.items[i].seconds.is_significant);
+		CHECK(is_near(d.functions.items[i].change.delta, 0, 1e-9));
+		CHECK(!d.functions.items[i].change.is_significant);
 	}
 	fm_diff_deinit(&d);
 	fm_diff_build(&d, &base, &new, false); // the user's own: main and App.work
@@ -119,7 +119,8 @@ TEST(a_function_that_is_new_is_significant_unless_it_is_a_sample_or_two)
 					    1,
 					    true,
 					    { cases[i].seconds, cases[i].seconds * cases[i].seconds,
-					      cases[i].seconds * 0.005 } };
+					      cases[i].seconds * 0.005 },
+					    { 0 } };
 		fm_vec_push(&new.functions, fresh);
 		struct fm_diff d;
 		fm_diff_build(&d, &base, &new, true);
@@ -128,7 +129,7 @@ TEST(a_function_that_is_new_is_significant_unless_it_is_a_sample_or_two)
 			if (fm_str_eq(d.functions.items[k].row->name, FM_STR_LIT("fresh")))
 				found = &d.functions.items[k];
 		CHECK(found && !found->is_in_base && found->is_in_new);
-		CHECK(found->seconds.is_significant == cases[i].expected);
+		CHECK(found->change.is_significant == cases[i].expected);
 		fm_diff_deinit(&d);
 		new.functions.n--;
 	}
@@ -177,7 +178,7 @@ TEST(chance_is_taken_for_a_change_as_seldom_as_is_said)
 		fm_diff_build(&d, &base, &new, true);
 		unsigned n_marked = 0;
 		for (size_t k = 0; k < d.functions.n; k++)
-			n_marked += d.functions.items[k].seconds.is_significant;
+			n_marked += d.functions.items[k].change.is_significant;
 		if (i < n)
 			n_false += n_marked > 0;
 		else

@@ -62,7 +62,7 @@ TEST(a_filling_table_stays_unbiased)
 		double bytes = 0, weight = 0, variance = 0;
 		unsigned highest = 0;
 		begin();
-		fm_sig_sampler_start(&s, 64, 128, seed);
+		fm_sig_sampler_start(&s, 64, 128, 0, seed);
 		for (uint64_t n = 1; n <= 1000000; n++) {
 			uint64_t size = 16 + n * 2654435761u % 96, w;
 			double p = -expm1(-(double)size / (double)s.mean);

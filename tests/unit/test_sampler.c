@@ -54,7 +54,7 @@ TEST(estimates_are_unbiased_for_every_size)
 		for (uint64_t seed = 0; seed < 400; seed++) {
 			struct fm_sig_sampler s;
 			struct sum sum = { 0 };
-			fm_sig_sampler_start(&s, MEAN, CERTAIN, seed);
+			fm_sig_sampler_start(&s, MEAN, CERTAIN, 0, seed);
 			for (uint64_t n = 0; n < (4u << 20) / sizes[i]; n++)
 				add(&s, sizes[i], 0, 0, &sum);
 			sigma = sqrt(sum.variance);
@@ -74,7 +74,7 @@ TEST(mixed_sizes_and_changing_means_stay_unbiased)
 		struct fm_sig_sampler s;
 		struct sum sum = { 0 };
 		uint64_t x = seed * 77 + 1;
-		fm_sig_sampler_start(&s, MEAN / 8, CERTAIN / 8, seed);
+		fm_sig_sampler_start(&s, MEAN / 8, CERTAIN / 8, 0, seed);
 		for (unsigned n = 0; n < 20000; n++) {
 			x = x * 6364136223846793005u + 1442695040888963407u;
 			// Sizes over five decades; pressure goes up and down with the past, as a filling table has it.
@@ -92,7 +92,7 @@ TEST(sizes_from_certain_on_are_always_taken)
 {
 	for (uint64_t seed = 0; seed < 50; seed++) {
 		struct fm_sig_sampler s;
-		fm_sig_sampler_start(&s, MEAN, CERTAIN, seed);
+		fm_sig_sampler_start(&s, MEAN, CERTAIN, 0, seed);
 		for (unsigned n = 0; n < 1000; n++) {
 			CHECK(s.left < s.certain);
 			if (n % 3 == 0) {
@@ -111,7 +111,7 @@ TEST(a_busy_thread_draws_less_often_and_a_quiet_one_again)
 	struct fm_sig_sampler s;
 	struct sum sum = { 0 };
 	uint64_t now_ns = 1000000000, n_before = 0, x = 1;
-	fm_sig_sampler_start(&s, 1024, 2048, 9);
+	fm_sig_sampler_start(&s, 1024, 2048, 0, 9);
 	for (unsigned n = 0; n < 200000; n++, now_ns += 50000) { // 10 s
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		if (n == 100000)
@@ -126,6 +126,51 @@ TEST(a_busy_thread_draws_less_often_and_a_quiet_one_again)
 		add(&s, 1ull << 40, 0, now_ns, &sum); // some a second
 	CHECK_EQ(s.shift + s.certain_shift, 0);
 	CHECK_EQ(s.mean, 1024);
+}
+
+// Slow growth alone is drawn at an eighth of the mean; with others beside it, as many as are free; in a crowd at the mean and above.
+// Whatever happens, the sums stay unbiased.
+TEST(a_quiet_thread_draws_more_often_than_asked_for)
+{
+	const double rates[] = { 16667, 1e6, 1e7, 1e9 }; // bytes a second, for 60 s
+	for (unsigned i = 0; i < 4; i++) {
+		double sum_of_errors = 0, sum_of_variances = 0;
+		for (uint64_t seed = 0; seed < 40; seed++) {
+			struct fm_sig_sampler s;
+			struct sum sum = { 0 };
+			uint64_t now_ns = 1000000000, size = i < 2 ? 200 : i < 3 ? 2000 : 200000;
+			double span_s = i < 3 ? 60 : 2;
+			fm_sig_sampler_start(&s, MEAN, CERTAIN, 3, seed);
+			for (double at = 0; at < span_s; at += (double)size / rates[i])
+				add(&s, size, 0, now_ns + (uint64_t)(at * 1e9), &sum);
+			double asked_for = sum.bytes / MEAN, n = (double)sum.n_taken;
+			if (i < 2) // 1 MB and 60 MB a minute: 8 times what was asked for
+				CHECK(fabs(n - 8 * asked_for) <= 4 * sqrt(8 * asked_for) + 1);
+			else if (i == 2) // 76 a second are asked for
+				CHECK(n > asked_for && n / span_s <= 1.2 * FM_SIG_FREE_PER_SECOND);
+			else
+				CHECK(n / span_s <= 1.5 * FM_SIG_SAMPLES_PER_SECOND && s.shift >= 3);
+			sum_of_errors += sum.weight - sum.bytes;
+			sum_of_variances += sum.variance;
+		}
+		CHECK(fabs(sum_of_errors) <= 3.5 * sqrt(sum_of_variances));
+	}
+}
+
+// A burst does not make a thread coarse for ever.
+TEST(a_thread_that_was_busy_is_fine_again)
+{
+	struct fm_sig_sampler s;
+	struct sum sum = { 0 };
+	uint64_t now_ns = 1000000000;
+	fm_sig_sampler_start(&s, MEAN, CERTAIN, 3, 7);
+	for (unsigned n = 0; n < 2000000; n++, now_ns += 200) // 0.4 s at 5 GB/s
+		add(&s, 1000, 0, now_ns, &sum);
+	CHECK(s.shift > 3);
+	for (unsigned n = 0; n < 60 * 1000; n++, now_ns += 1000000) // a minute at 1 MB/s
+		add(&s, 1000, 0, now_ns, &sum);
+	CHECK_EQ(s.shift, 0);
+	CHECK(fabs(sum.weight - sum.bytes) <= 4 * sqrt(sum.variance));
 }
 
 TEST_MAIN()

@@ -6,6 +6,8 @@
 //   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
+//   node check_viewer.mjs trace PAGE                             a trace of tests/tools/gen_trace.c, larger than the page holds
+//   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -289,6 +291,62 @@ async function checkMemory(page, report) {
 	await shot(page, "timeline-memory");
 }
 
+// report.range has what a range of time allocated and held; without it there is nothing to check.
+async function checkMemoryOfRange(page, { range }) {
+	for (const metric of range ? ["alloc", "peak"] : []) {
+		await open(page, `view=flame&metric=${metric}&steps=r${range.from}~${range.to}`);
+		await settle(page);
+		same(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1], range[metric], `the root of ${metric} in a range`);
+	}
+	if (!range)
+		return;
+	await open(page, `view=summary&steps=r${range.from}~${range.to}`);
+	await page.click("button:text-is('Allocated')");
+	const cells = await page.locator("table[aria-label='Hottest lines'] tbody tr").allTextContents();
+	check(cells.length === range.lines, `${cells.length} lines allocate in the range: ${cells.join("; ")}`);
+}
+
+// Calls that are drawn together say how many they are. From a server, zooming in shows each; a file says that it cannot.
+async function checkTrace(page) {
+	const questions = [];
+	page.on("request", (r) => /api\/zones/.test(r.url()) && questions.push(r.url()));
+	await page.setViewportSize({ width: 1280, height: 720 });
+	await open(page, "view=timeline");
+	await until(page, () => window.fathom.stats.frames > 0);
+	const tip = async (depth, share = 0.501) => {
+		const box = await page.locator("canvas").boundingBox();
+		await page.mouse.move(box.x + 5, box.y + 5);
+		await page.mouse.move(box.x + box.width * share, box.y + 24 + 14 * depth + 7);
+		return (await page.locator(".tip").count()) ? page.textContent(".tip") : "";
+	};
+	check((await tip(0)).startsWith("serve"), `the outermost zone: ${await tip(0)}`);
+	check(/^[\d,]+ calls in .* the longest of leaf_/.test(await tip(3)), `the innermost zones of the whole run: ${await tip(3)}`);
+	check(questions.length === 0, "the first picture asks for nothing more");
+	await shot(page, "trace");
+	const isServed = url.startsWith("http");
+	if (!isServed) {
+		check(/calls are too short for this file/.test(await page.textContent(".controls")), "the file does not say what is merged");
+		return;
+	}
+	for (let i = 0; i < 40 && !/^leaf_/.test(await tip(3)); i++) {
+		const box = await page.locator("canvas").boundingBox();
+		await page.mouse.move(box.x + box.width / 2, box.y + 100);
+		await page.keyboard.down("Control");
+		await page.mouse.wheel(0, -150);
+		await page.keyboard.up("Control");
+		await page.waitForTimeout(60);
+	}
+	check(questions.length > 0, "zooming in asks for nothing");
+	check(/^leaf_\d+(1000 ns|1\.0\d* µs)at/.test(await tip(3)), `close up: ${await tip(3)}`);
+	check(/^step10(\.0+)? µs/.test(await tip(2)), `its caller: ${await tip(2)}`);
+	await shot(page, "trace-close");
+	const before = questions.length;
+	await page.keyboard.press("d");
+	await page.keyboard.press("a");
+	await page.waitForTimeout(300);
+	check(questions.length - before <= 2, `moving to and fro asks ${questions.length - before} times`);
+}
+
 async function checkDiff(page) {
 	await open(page);
 	await tab(page, "Diff");
@@ -393,8 +451,54 @@ async function checkLive(page) {
 	check(await samples() > before, `after 20 s there are still ${before} samples`);
 }
 
+// A program that listens, with functions heavy and light, a zone step and a counter steps: the picture moves, stands still when held, and goes on.
+async function checkWatch(page) {
+	await page.goto(url);
+	await page.waitForSelector(".live-view", { timeout: 30000 });
+	const text = (selector) => page.locator(selector).innerText();
+	const elapsed = async () => number((await text(".live-view [role=status]")).replace("running for", ""));
+	const cells = (label) => page.locator(`table[aria-label="${label}"] tbody tr`).allInnerTexts();
+	check(await until(page, () => (document.querySelector('table[aria-label="Hot functions now"]')?.innerText ?? "").includes("heavy")), "the hot list has no heavy");
+	check(await until(page, () => (document.querySelector('table[aria-label="Zones now"]')?.innerText ?? "").includes("step")), "there is no zone step");
+	check((await cells("Counters now")).some((r) => r.includes("steps")), "there is no counter steps");
+	check((await cells("Threads now")).some((r) => r.startsWith("main")), "there is no main thread");
+	check(await inked(page, ".live-picture canvas") > 500, "nothing is drawn");
+	const before = await elapsed();
+	await page.waitForTimeout(1500);
+	check(await elapsed() > before, "time stands still");
+	await page.keyboard.press("Space");
+	check(await page.getByRole("button", { name: "Follow" }).count() === 1, "Space does not hold it");
+	const held = await elapsed();
+	const hot = (await cells("Hot functions now")).join();
+	await page.waitForTimeout(1500);
+	check(await elapsed() === held && (await cells("Hot functions now")).join() === hot, "what is held moves");
+	await shot(page, "live-held");
+	await page.getByRole("button", { name: "Follow" }).click();
+	check(await elapsed() > held, "it does not follow again");
+	// Dragging the picture holds it, too.
+	const box = await page.locator(".live-picture canvas").boundingBox();
+	await page.mouse.move(box.x + 600, box.y + 30);
+	await page.mouse.down();
+	await page.mouse.move(box.x + 700, box.y + 30, { steps: 4 });
+	await page.mouse.up();
+	check(await page.getByRole("button", { name: "Follow" }).count() === 1, "dragging does not hold it");
+	await page.getByRole("button", { name: "Follow" }).click();
+	await shot(page, "live");
+	// The other views of the same page are there, and Back returns.
+	await page.getByRole("link", { name: "Flame graph" }).click();
+	await page.waitForSelector(".view.flame");
+	await page.goBack();
+	await page.waitForSelector(".live-view");
+	check(!page.url().includes("token"), "the token stays in the address");
+}
+
 const modes = {
-	memory: (page) => checkMemory(page, JSON.parse(readFileSync(facts, "utf8"))),
+	memory: async (page) => {
+		const report = JSON.parse(readFileSync(facts, "utf8"));
+		await checkMemory(page, report);
+		await checkMemoryOfRange(page, report);
+	},
+	trace: checkTrace,
 	views: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
 		await page.setViewportSize({ width: 1280, height: 720 });
@@ -407,9 +511,10 @@ const modes = {
 	hostile: checkHostile,
 	scale: checkScale,
 	live: checkLive,
+	watch: checkWatch,
 };
 if (!modes[mode] || !target || (["views", "memory"].includes(mode) && !facts)) {
-	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | live ADDRESS  [--shots DIR]");
+	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | trace PAGE | live ADDRESS | watch ADDRESS  [--shots DIR]");
 	process.exit(2);
 }
 await withPage(async (page, problems) => {

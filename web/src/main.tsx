@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Capture } from "./data/capture";
 import { adopt } from "./data/adopt";
 import { rangeOf, threadMask, type Step } from "./data/filter";
+import { LiveFeed, type LiveNow } from "./data/live";
 import { metricById, metricsOf } from "./data/metrics";
 import type { Theme } from "./draw/colour";
 import { stats } from "./draw/stats";
@@ -18,6 +19,7 @@ import { DiffView } from "./views/diff";
 import { FlameView } from "./views/flame";
 import { FunctionsView } from "./views/functions";
 import { GraphView } from "./views/graph";
+import { LiveView } from "./views/live";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
@@ -31,8 +33,10 @@ const VIEWS = {
 	functions: FunctionsView,
 	graph: GraphView,
 	diff: DiffView,
+	live: LiveView,
 };
 const THEME_KEY = "fathom-theme";
+const REST = 4; // of a capture that grows: times what reading it anew took
 
 function remembered(): string | null {
 	try {
@@ -91,12 +95,13 @@ function showsSamples(state: State): boolean {
 	return state.view === "timeline" || (state.view === "flame" && state.mode === "time");
 }
 
-// Where samples had to be merged to fit, a range counted from them is only near. The server counts it from the capture itself;
-// until it has answered, and in a file, the near one is shown.
+// Where samples had to be merged to fit, a range counted from them is only near, and so is the memory of a range. The server counts
+// it from the capture itself; until it has answered, and in a file, the near one is shown.
 function useExact(source: Source, first: Capture, state: State): Capture | null {
 	const [answer, setAnswer] = useState<{ question: string; first: Capture; capture: Capture } | null>(null);
 	const range = rangeOf(state.steps);
-	const isNeeded = source.isServed && range !== null && (first.head.limits?.samples_left_out ?? 0) > 0;
+	const isNear = (first.head.limits?.samples_left_out ?? 0) > 0 || metricById(first, state.metric).column !== null;
+	const isNeeded = source.isServed && range !== null && isNear;
 	const mask = threadMask(first, stepsOf(first, state));
 	const threads = mask ? Array.from(mask.keys()).filter((t) => mask[t]) : null;
 	const question =
@@ -129,11 +134,12 @@ interface PageProps {
 	diff: Capture | null;
 	store: Store;
 	source: Source;
+	live: LiveFeed | null;
 	isLive: boolean;
 	isStale: boolean;
 }
 
-function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
+function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) {
 	const [state, setState] = useState(store.state);
 	const captureOf = (s: State) => (diff && isAboutDiff(s) ? diff : first);
 	const chosen = captureOf(state);
@@ -160,6 +166,7 @@ function Page({ first, diff, store, source, isLive, isStale }: PageProps) {
 	const app: App = {
 		capture,
 		hasDiff: diff !== null,
+		live,
 		isExact: hasExact,
 		state,
 		link,
@@ -203,6 +210,7 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 	const [diff, setDiff] = useState<Capture | null>(null);
 	const [problem, setProblem] = useState("");
 	const [isStale, setStale] = useState(false);
+	const [live, setLive] = useState<LiveFeed | null>(null);
 	useEffect(() => {
 		const fail = (e: unknown) => setProblem(e instanceof Error ? e.message : String(e));
 		source.load().then(async (first) => {
@@ -211,16 +219,36 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 			setCapture(first);
 			if (!first.head.live) return;
 			let isAsking = false;
+			let isDue = 0;
 			let shown = first;
 			const update = async () => {
-				if (isAsking) return; // the next announcement brings what this one misses
 				isAsking = true;
+				const asked = performance.now();
 				const next = await source.loadFrom("bundle").finally(() => (isAsking = false));
+				isDue = performance.now() + REST * (performance.now() - asked);
 				store.set(translate(store.state, shown, next, true), true);
 				setCapture((shown = next));
 			};
-			await source.follow(() => void update().catch(() => undefined)); // an end of the server leaves the last picture
-			setStale(true);
+			const announced = () => {
+				// The next announcement brings what this one misses. The Live view has figures of its own.
+				if (!isAsking && performance.now() >= isDue && store.state.view !== "live")
+					void update().catch(() => undefined);
+			};
+			const feed = new LiveFeed();
+			const tell = (now: LiveNow) => {
+				if (feed.now && feed.now.pid !== now.pid) location.reload(); // another program listens there by now
+				feed.take(now);
+				setStale(false);
+				if (feed.now) setLive(feed);
+			};
+			do {
+				feed.isEnded = await source.follow(announced, tell);
+				setStale(true); // an end of the server leaves the last picture
+				feed.isLost = true;
+				feed.tell();
+				if (feed.now && !feed.isEnded) await new Promise((done) => setTimeout(done, 1000));
+			} while (feed.now && !feed.isEnded);
+			if (feed.isEnded) await update().catch(() => undefined);
 		}, fail);
 		addEventListener("pagehide", () => source.sayBye());
 	}, []);
@@ -231,6 +259,7 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 				diff={diff}
 				store={store}
 				source={source}
+				live={live}
 				isLive={Boolean(capture.head.live)}
 				isStale={isStale}
 			/>

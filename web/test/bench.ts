@@ -8,7 +8,7 @@ import { buildTree, PLAIN } from "../src/data/tree";
 import { selfWeights } from "../src/data/weights";
 import { functionSums } from "../src/data/functions";
 import { modulePixels } from "../src/draw/colour";
-import { big } from "./captures";
+import { big } from "./big";
 
 const raw = big(1_000_000, 1_000_000).bytes();
 const text = gzipSync(raw).toString("base64");

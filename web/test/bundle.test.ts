@@ -3,7 +3,9 @@ import { test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../src/data/bundle";
 import { readCapture } from "../src/data/capture";
-import { dice, hostile, shop } from "./captures";
+import { hostile } from "./captures";
+import { dice } from "./dice";
+import { shop } from "./shop";
 
 const copy = (bytes: Uint8Array) => bytes.slice().buffer as ArrayBuffer;
 

@@ -3,14 +3,18 @@ import { gzipSync } from "node:zlib";
 
 type Numbers = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float32Array | Float64Array;
 
-const TYPE_NAMES = new Map<unknown, string>([
-	[Uint8Array, "u8"],
-	[Uint16Array, "u16"],
-	[Uint32Array, "u32"],
-	[Int32Array, "i32"],
-	[Float32Array, "f32"],
-	[Float64Array, "f64"],
-]);
+const TYPES = {
+	u8: Uint8Array,
+	u16: Uint16Array,
+	u32: Uint32Array,
+	i32: Int32Array,
+	f32: Float32Array,
+	f64: Float64Array,
+};
+const TYPE_NAMES = new Map<unknown, string>(Object.entries(TYPES).map(([name, type]) => [type, name]));
+
+// How a column is made from the rows of its table.
+type Cell<T> = [type: keyof typeof TYPES, value: (row: T, i: number) => number];
 
 export class BundleWriter {
 	private readonly columns: { name: string; values: Numbers }[] = [];
@@ -31,6 +35,13 @@ export class BundleWriter {
 
 	column(name: string, values: Numbers): void {
 		this.columns.push({ name, values });
+	}
+	table<T>(name: string, rows: ArrayLike<T>, columns: Record<string, Cell<T>>): void {
+		for (const [column, [type, value]] of Object.entries(columns)) {
+			const values = new TYPES[type](rows.length);
+			for (let i = 0; i < rows.length; i++) values[i] = value(rows[i], i);
+			this.column(`${name}.${column}`, values);
+		}
 	}
 	u32 = (name: string, values: ArrayLike<number>) => this.column(name, Uint32Array.from(values));
 	u8 = (name: string, values: ArrayLike<number>) => this.column(name, Uint8Array.from(values));

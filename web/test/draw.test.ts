@@ -13,7 +13,8 @@ import { classColour, oklch } from "../src/draw/colour";
 import { paint } from "../src/draw/flame_painter";
 import { layered } from "../src/draw/layered";
 import { DEFAULTS, readHash, writeHash, type State } from "../src/state/state";
-import { big, shop } from "./captures";
+import { big } from "./big";
+import { shop } from "./shop";
 
 const open = (b: Uint8Array) => readCapture(decodeBundle(b.slice().buffer as ArrayBuffer));
 

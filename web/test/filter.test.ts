@@ -11,7 +11,8 @@ import { METRICS, metricsOf } from "../src/data/metrics";
 import { classTotals, selfWeights } from "../src/data/weights";
 import { filesOf, mergeByLine } from "../src/data/source_lines";
 import { histogramOf } from "../src/data/histogram";
-import { comparison, manyThreads, shop } from "./captures";
+import { comparison, manyThreads } from "./captures";
+import { shop } from "./shop";
 
 const open = (bytes: Uint8Array) => readCapture(decodeBundle(bytes.slice().buffer as ArrayBuffer));
 const capture = open(shop().bytes());
@@ -117,14 +118,14 @@ test("fifty threads each keep their own activity", () => {
 
 test("a histogram has every call once, shortest first", () => {
 	assert.ok(capture.zones);
-	const h = histogramOf(capture.zones, parse, null);
+	const h = histogramOf(capture, parse, null);
 	assert.ok(h);
 	assert.equal(
 		h.counts.reduce((a, b) => a + b, 0),
 		h.calls.length,
 	);
 	assert.ok(h.calls.length > 300 && h.median <= h.p95 && h.p95 <= h.p99);
-	assert.equal(histogramOf(capture.zones, 1, null), null);
+	assert.equal(histogramOf(capture, 1, null), null);
 });
 
 test("a part counted elsewhere keeps its figures in the numbering of the whole", () => {

@@ -1,6 +1,8 @@
 // node make.js KIND TEMPLATE OUT: writes a page with a made-up capture inside; with `-` as template the bare bundle.
 import { readFileSync, writeFileSync } from "node:fs";
-import { big, comparison, hostile, manyThreads, shop, zones } from "./captures";
+import { big, zones } from "./big";
+import { comparison, hostile, manyThreads } from "./captures";
+import { shop } from "./shop";
 
 const KINDS = {
 	shop: () => shop(),

@@ -8,7 +8,9 @@ import { METRICS } from "../src/data/metrics";
 import { matcherOf, matchingFunctions, matchTree } from "../src/data/search";
 import { buildCallers, buildTree, PLAIN, type Tree } from "../src/data/tree";
 import { selfWeights } from "../src/data/weights";
-import { big, comparison, hostile, shop } from "./captures";
+import { big } from "./big";
+import { comparison, hostile } from "./captures";
+import { shop } from "./shop";
 
 const CPU = METRICS[0];
 const open = (bytes: Uint8Array): Capture => readCapture(decodeBundle(bytes.slice().buffer as ArrayBuffer));

@@ -15,7 +15,7 @@ def _leave(here, settings):
     """
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
-    for name in ("_fathom_hooks", "_fathom_plots"):
+    for name in ("_fathom_hooks", "_fathom_plots", "_fathom_trace"):
         sys.modules.pop(name, None)
     if not settings:
         return
@@ -29,17 +29,26 @@ def _leave(here, settings):
     else:
         view.pop(key("PYTHONPATH"), None)
     view.pop(key("FATHOM_STARTUP"), None)
+    view.pop(key("FATHOM_STARTUP_TRACE"), None)
 
 
 def _start():
     settings = os.environ.get("FATHOM_STARTUP")
+    agent_path = os.environ.get("FATHOM_STARTUP_TRACE")
+    begin_trace = None
     try:
+        if settings and agent_path:
+            import _fathom_trace
+
+            begin_trace = _fathom_trace.prepare(agent_path, settings.split(" ", 3)[3])
         if settings:
             import _fathom_hooks
 
             _fathom_hooks.install(settings)
     finally:
         _leave(os.path.dirname(os.path.abspath(__file__)), settings)
+        if begin_trace:
+            begin_trace()  # the last thing: nothing of the above is the program's
 
 
 try:  # noqa: SIM105 (contextlib is no import for a start)

@@ -81,6 +81,8 @@ export function adopt(part: Capture, whole: Capture): Capture {
 		nodes: { ...part.nodes, fn },
 		cells: part.cells,
 		heap: part.heap,
+		blocks: null,
+		isPart: true,
 		functionRows: renumbered(part.functionRows, "func_row"),
 		lines: renumbered(part.lines, "line"),
 	};

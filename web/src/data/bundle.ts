@@ -11,7 +11,11 @@ export interface Limits {
 	functions_left_out?: number;
 	lines_left_out?: number;
 	texts_left_out?: number;
-	zones_left_out?: number;
+	block_grain_s?: number; // the width of a slot of `block`
+	zones?: number; // of the trace
+	zones_merged?: number; // of these, those that have no row of their own here
+	zone_pixels?: number; // the width that the rows are made for; 0 when each zone has its own
+	zones_left_out?: number; // too deep, or too many for the program's memory
 }
 
 export interface Head {

@@ -52,6 +52,21 @@ export interface Heap {
 	copy: Float64Array;
 }
 
+// What was allocated when: for the memory of a range.
+export interface Blocks {
+	n: number;
+	node: Uint32Array;
+	thread: Uint32Array;
+	born: Uint16Array; // slots of time, grain seconds each
+	died: Uint16Array; // NEVER_DIED: it was not freed
+	kind: Uint8Array; // BLOCK_...
+	bytes: Float64Array;
+	grain: number;
+}
+export const BLOCK_LEAKED = 1;
+export const BLOCK_COPIED = 2;
+export const NEVER_DIED = 0xffff;
+
 export interface Threads {
 	n: number;
 	process: Uint32Array;
@@ -73,15 +88,24 @@ export interface Samples {
 	first: Uint32Array; // of each thread, and one more
 }
 
+// What zones are of.
+export interface Whats {
+	n: number;
+	name: Uint32Array;
+	fn: Uint32Array; // NONE where the name is all there is
+	kind: Uint8Array;
+}
+
+// Each a zone, or several that are too narrow for a picture of this width: then `what` is the longest of them.
 export interface Zones {
 	n: number;
 	thread: Uint32Array;
 	start: Float64Array;
-	duration: Float64Array;
-	name: Uint32Array;
-	fn: Uint32Array;
+	duration: Float64Array; // from the first to the end of the last
+	what: Uint32Array;
 	depth: Uint16Array;
-	kind: Uint8Array;
+	count: Uint32Array | null; // zones in each; null = one
+	busy: Float64Array | null; // the sum of their durations
 }
 
 // Tables whose columns are only read by name: rows for people, not for loops over millions.
@@ -119,6 +143,8 @@ export interface Capture {
 	nodes: Nodes;
 	cells: Cells;
 	heap: Heap | null;
+	blocks: Blocks | null;
+	isPart: boolean; // counted by the server for a range of time: tables of rows have the whole run's memory
 	threads: Threads;
 	processes: Table;
 	files: Table;
@@ -127,7 +153,9 @@ export interface Capture {
 	edges: Table;
 	samples: Samples | null;
 	memory: Table;
+	whats: Whats;
 	zones: Zones | null;
+	durations: Table; // of all zones by what they are of, whatever of them is here
 	marks: Table;
 	counters: Table;
 	leaks: Table;
@@ -201,20 +229,47 @@ function readSamples(r: Reader, nThreads: number, nNodes: number): Samples | nul
 	};
 }
 
-function readZones(r: Reader, nThreads: number): Zones | null {
+function readBlocks(r: Reader, nNodes: number, nThreads: number, grain: number | undefined): Blocks | null {
+	if (!r.has("block.node") || !grain || !(grain > 0)) return null;
+	const node = r.index("block.node", undefined, nNodes);
+	const n = node.length;
+	return {
+		n,
+		node,
+		thread: r.index("block.thread", n, nThreads),
+		born: r.u16("block.born", n),
+		died: r.u16("block.died", n),
+		kind: r.u8("block.kind", n),
+		bytes: r.f64("block.bytes", n),
+		grain,
+	};
+}
+
+function readWhats(r: Reader): Whats {
+	const name = r.u32("what.name");
+	return { n: name.length, name, fn: r.u32("what.function", name.length), kind: r.u8("what.kind", name.length) };
+}
+
+function zonesIn(r: Reader, nWhats: number, nThreads: number): Zones | null {
 	if (!r.has("zone.start_s")) return null;
 	const start = r.f64("zone.start_s");
 	const n = start.length;
+	const hasCounts = r.has("zone.n");
 	return {
 		n,
 		thread: r.index("zone.thread", n, nThreads),
 		start,
 		duration: r.f64("zone.duration_s", n),
-		name: r.u32("zone.name", n),
-		fn: r.u32("zone.function", n),
+		what: r.index("zone.what", n, nWhats),
 		depth: r.u16("zone.depth", n),
-		kind: r.u8("zone.kind", n),
+		count: hasCounts ? r.u32("zone.n", n) : null,
+		busy: hasCounts ? r.f64("zone.busy_s", n) : null,
 	};
+}
+
+// A part of the trace that was asked for later, in the numbering of the capture.
+export function readZones(bundle: Bundle, capture: Capture): Zones | null {
+	return zonesIn(new Reader(bundle.columns), capture.whats.n, capture.threads.n);
 }
 
 export function readCapture(bundle: Bundle): Capture {
@@ -269,7 +324,8 @@ export function readCapture(bundle: Bundle): Capture {
 			}
 		: null;
 	const samples = readSamples(r, nt, nodes.n);
-	const zones = readZones(r, nt);
+	const whats = readWhats(r);
+	const zones = zonesIn(r, whats.n, nt);
 	let end = head.report.wall_s ?? 0;
 	for (let t = 0; t < nt; t++) end = Math.max(end, threads.end[t]);
 	if (samples)
@@ -286,6 +342,8 @@ export function readCapture(bundle: Bundle): Capture {
 		nodes,
 		cells,
 		heap,
+		blocks: readBlocks(r, nodes.n, nt, head.limits?.block_grain_s),
+		isPart: false,
 		threads,
 		processes: table("process"),
 		files: table("file"),
@@ -294,7 +352,9 @@ export function readCapture(bundle: Bundle): Capture {
 		edges: table("edge"),
 		samples,
 		memory: table("memory"),
+		whats,
 		zones,
+		durations: table("duration"),
 		marks: table("mark"),
 		counters: table("counter"),
 		leaks: table("leak"),

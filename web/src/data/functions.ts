@@ -1,6 +1,6 @@
 // Numbers per function under a filter, and who calls whom. Without a filter the program's own tables are used: they are
 // what `fathom report` prints, pruned nothing.
-import { FLAG_PLUMBING, type Capture } from "./capture";
+import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, type Capture } from "./capture";
 import type { Step } from "./filter";
 import type { Metric } from "./metrics";
 import { selfWeights, totalsOf } from "./weights";
@@ -40,6 +40,31 @@ export function outermost(capture: Capture): Uint8Array {
 	}
 	outermostOf.set(capture, flags);
 	return flags;
+}
+
+// The nearest node at or above each that is the user's own Python code, 0 for none: who pays for what native code and libraries do.
+export function ownersOf(capture: Capture): Uint32Array {
+	const { nodes, functions } = capture;
+	const owner = new Uint32Array(nodes.n);
+	for (let i = 1; i < nodes.n; i++) {
+		const f = nodes.fn[i];
+		const isOwn = functions.kind[f] === KIND_PYTHON && !(functions.flags[f] & FLAG_LIBRARY) && nodes.line[i] > 0;
+		owner[i] = isOwn ? i : owner[nodes.parent[i]];
+	}
+	return owner;
+}
+
+// Memory as the table of functions has it: of native code what it asked for itself, of Python what its lines pay for.
+export function chargedByFunction(capture: Capture, nodeSelf: Float64Array): Float64Array {
+	const charged = new Float64Array(capture.functions.n);
+	const { n, fn } = capture.nodes;
+	const owner = ownersOf(capture);
+	for (let i = 1; i < n; i++) {
+		if (!(nodeSelf[i] > 0)) continue;
+		if (capture.functions.kind[fn[i]] !== KIND_PYTHON) charged[fn[i]] += nodeSelf[i];
+		if (owner[i] > 0) charged[fn[owner[i]]] += nodeSelf[i];
+	}
+	return charged;
 }
 
 export function functionSums(capture: Capture, metric: Metric, steps: readonly Step[]): FunctionSums {

@@ -1,9 +1,10 @@
 // Numbers per source line. Time that ends in native code or in a library belongs to the nearest line of the user's own
 // code above it: that is the line one can change.
-import { FLAG_LIBRARY, KIND_PYTHON, type Capture } from "./capture";
+import type { Capture } from "./capture";
 import { CLASS_GC, CLASS_GIL_WAIT, CLASS_NATIVE, CLASS_PYTHON, CLASS_SYSTEM, CLASS_WAIT } from "./classes";
-import type { Step } from "./filter";
-import { eachTime } from "./weights";
+import { rangeOf, type Step } from "./filter";
+import { ownersOf } from "./functions";
+import { eachTime, heapWeights } from "./weights";
 
 export interface LineRow {
 	file: number; // string index
@@ -75,42 +76,59 @@ export function fileName(capture: Capture, file: number): number {
 	return capture.files.get("name", file);
 }
 
-// Under a filter the times are counted anew from the tree; memory has no clock per line and stays that of the whole run.
+// Under a filter all is counted anew from the tree.
 export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 	const exact = exactLines(capture);
-	if (steps.length === 0 && exact.length > 0) return exact;
+	const isWhole = steps.length === 0 && exact.length > 0;
+	if (isWhole && !capture.isPart) return exact;
 	const { nodes, functions } = capture;
-	const owner = new Uint32Array(nodes.n); // the nearest node of the user's own Python code, 0 for none
-	for (let i = 1; i < nodes.n; i++) {
-		const f = nodes.fn[i];
-		const isOwn = functions.kind[f] === KIND_PYTHON && !(functions.flags[f] & FLAG_LIBRARY) && nodes.line[i] > 0;
-		owner[i] = isOwn ? i : owner[nodes.parent[i]];
-	}
+	const owner = ownersOf(capture);
 	const found = new Map<string, LineRow>();
 	const key = (file: number, line: number, fn: number) => `${file}:${line}:${fn}`;
-	for (const row of exact) {
-		row.python = row.native = row.system = row.gc = row.wait = row.gilWait = row.plusMinus = 0;
-		found.set(key(row.file, row.line, row.fn), row);
-	}
-	eachTime(capture, steps, false, (node, cls, seconds) => {
+	const rowOf = (node: number): LineRow | null => {
 		const at = owner[node];
-		if (at === 0) return;
+		if (at === 0) return null;
 		const fn = nodes.fn[at];
 		const file = functions.file[fn];
 		const k = key(file, nodes.line[at], fn);
 		let row = found.get(k);
-		if (!row) {
-			row = emptyRow(file, nodes.line[at], fn);
-			found.set(k, row);
+		if (!row) found.set(k, (row = emptyRow(file, nodes.line[at], fn)));
+		return row;
+	};
+	for (const row of exact) {
+		if (!isWhole) row.python = row.native = row.system = row.gc = row.wait = row.gilWait = row.plusMinus = 0;
+		if (hasMemoryOf(capture, steps)) {
+			row.alloc = row.peak = row.copy = row.average = row.pythonShare = 0;
+			row.timeline = null;
 		}
-		if (cls === CLASS_PYTHON) row.python += seconds;
-		else if (cls === CLASS_NATIVE) row.native += seconds;
-		else if (cls === CLASS_SYSTEM) row.system += seconds;
-		else if (cls === CLASS_GC) row.gc += seconds;
-		else if (cls === CLASS_WAIT || cls === CLASS_GIL_WAIT) row.wait += seconds;
-		if (cls === CLASS_GIL_WAIT) row.gilWait += seconds;
-	});
+		found.set(key(row.file, row.line, row.fn), row);
+	}
+	if (!isWhole)
+		eachTime(capture, steps, false, (node, cls, seconds) => {
+			const row = rowOf(node);
+			if (!row) return;
+			if (cls === CLASS_PYTHON) row.python += seconds;
+			else if (cls === CLASS_NATIVE) row.native += seconds;
+			else if (cls === CLASS_SYSTEM) row.system += seconds;
+			else if (cls === CLASS_GC) row.gc += seconds;
+			else if (cls === CLASS_WAIT || cls === CLASS_GIL_WAIT) row.wait += seconds;
+			if (cls === CLASS_GIL_WAIT) row.gilWait += seconds;
+		});
+	if (hasMemoryOf(capture, steps)) {
+		for (const column of ["alloc", "peak", "copy"] as const) {
+			const self = heapWeights(capture, column, steps);
+			for (let node = 1; node < nodes.n; node++) {
+				const row = self[node] > 0 ? rowOf(node) : null;
+				if (row) row[column] += self[node];
+			}
+		}
+	}
 	return [...found.values()];
+}
+
+// Whether the memory of what the filter leaves is known: that of a range is when the capture has its blocks, or was counted for it.
+function hasMemoryOf(capture: Capture, steps: readonly Step[]): boolean {
+	return capture.heap !== null && (capture.isPart || capture.blocks !== null || rangeOf(steps) === null);
 }
 
 function emptyRow(file: number, line: number, fn: number): LineRow {

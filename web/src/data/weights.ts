@@ -2,7 +2,8 @@
 import type { Capture } from "./capture";
 import { N_CLASSES } from "./classes";
 import { nodeMask, rangeOf, threadMask, type Step } from "./filter";
-import type { Metric } from "./metrics";
+import { heapOf } from "./heap_range";
+import type { HeapColumn, Metric } from "./metrics";
 
 // Calls visit(node, class, seconds) for all time that the filter leaves. With a range it comes from the samples (each
 // counts for the part of it inside the range), else from the cells, which are exact.
@@ -32,18 +33,23 @@ export function eachTime(
 			visit(cells.node[i], cells.class[i], weights[i]);
 }
 
+// How many bytes end in each node.
+export function heapWeights(capture: Capture, column: HeapColumn, steps: readonly Step[]): Float64Array {
+	const self = new Float64Array(capture.nodes.n);
+	const heap = heapOf(capture, steps);
+	if (!heap) return self;
+	const { n, node, thread } = heap;
+	const values = heap[column];
+	const threads = threadMask(capture, steps);
+	const nodes = nodeMask(capture, steps);
+	for (let i = 0; i < n; i++)
+		if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) self[node[i]] += values[i];
+	return self;
+}
+
 export function selfWeights(capture: Capture, metric: Metric, steps: readonly Step[], useBase = false): Float64Array {
 	const self = new Float64Array(capture.nodes.n);
-	if (metric.column) {
-		if (!capture.heap || useBase) return self;
-		const { n, node, thread } = capture.heap;
-		const values = capture.heap[metric.column];
-		const threads = threadMask(capture, steps);
-		const nodes = nodeMask(capture, steps);
-		for (let i = 0; i < n; i++)
-			if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) self[node[i]] += values[i];
-		return self;
-	}
+	if (metric.column) return useBase ? self : heapWeights(capture, metric.column, steps);
 	const wanted = new Uint8Array(256);
 	for (const c of metric.classes) wanted[c] = 1;
 	eachTime(capture, steps, useBase, (node, cls, seconds) => {

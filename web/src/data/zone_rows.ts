@@ -2,9 +2,10 @@
 import type { Zones } from "./capture";
 import type { Layout } from "./layout";
 
-export const SHOWN_DEPTH = 12;
+export const SHOWN_DEPTH = 24;
 
 export interface ZoneRows {
+	zones: Zones;
 	layout: Layout; // layout.node is a zone
 	first: Int32Array; // of each thread: its first row, -1 without zones
 	depth: Int32Array; // of each thread: rows
@@ -35,5 +36,5 @@ export function zoneRows(zones: Zones, nThreads: number, end: number): ZoneRows 
 	}
 	const x0 = Float64Array.from(node, (z) => zones.start[z]);
 	const x1 = Float64Array.from(node, (z) => zones.start[z] + zones.duration[z]);
-	return { layout: { rows, rowStart, node, x0, x1, from: 0, to: end, leftOut: 0 }, first, depth };
+	return { zones, layout: { rows, rowStart, node, x0, x1, from: 0, to: end, leftOut: 0 }, first, depth };
 }

@@ -2,10 +2,15 @@
 // pixels, whether the row has ten spans or ten million.
 import { firstAfter, type Layout } from "../data/layout";
 
-export function fade(colour: number, background: number): number {
-	const mix = (shift: number) => ((((colour >>> shift) & 255) + 3 * ((background >>> shift) & 255)) >> 2) << shift;
-	return ((255 << 24) | mix(16) | mix(8) | mix(0)) >>> 0;
+export function mix(colour: number, background: number, share: number): number {
+	const part = (shift: number) => {
+		const from = (background >>> shift) & 255;
+		return Math.round(from + share * (((colour >>> shift) & 255) - from)) << shift;
+	};
+	return ((255 << 24) | part(16) | part(8) | part(0)) >>> 0;
 }
+
+export const fade = (colour: number, background: number) => mix(colour, background, 0.25);
 
 // Fills `line` and calls wide(span, left, right) for each span of two pixels or more. Returns how many spans were drawn.
 export function fillRow(

@@ -3,7 +3,8 @@ import { activityIn, type Activity } from "../data/activity";
 import type { Samples } from "../data/capture";
 import { N_CLASSES } from "../data/classes";
 import type { ZoneRows } from "../data/zone_rows";
-import { fillRow } from "./row_painter";
+import type { ZoneLayer } from "../data/zone_tiles";
+import { fillRow, mix } from "./row_painter";
 
 export interface Lane {
 	kind: "process" | "thread" | "curve";
@@ -30,7 +31,8 @@ export interface Scene {
 	samples: Samples | null;
 	nodes: Uint8Array | null;
 	zones: ZoneRows | null;
-	zoneColour: (zone: number) => number;
+	layers: ZoneLayer[]; // closer looks, in place of what zones has there
+	colourOfWhat: (what: number) => number;
 	curves: Curve[];
 }
 
@@ -39,6 +41,14 @@ export interface TimelineColours {
 	background: number;
 	laneBackground: number;
 	curves: number[];
+}
+
+export interface ZoneLabel {
+	x: number;
+	y: number;
+	width: number;
+	what: number;
+	count: number; // zones that it stands for
 }
 
 export function paintTimeline(
@@ -51,10 +61,10 @@ export function paintTimeline(
 	to: number,
 	scroll: number,
 	colours: TimelineColours,
-): { zones: { x: number; y: number; width: number; zone: number }[] } {
+): ZoneLabel[] {
 	buffer.fill(colours.background);
 	const columns = new Float32Array(width * N_CLASSES);
-	const labels: { x: number; y: number; width: number; zone: number }[] = [];
+	const labels: ZoneLabel[] = [];
 	const column = (to - from) / width;
 	for (const lane of scene.lanes) {
 		const top = Math.round((lane.top - scroll) * ratio);
@@ -88,24 +98,62 @@ export function paintTimeline(
 				const y1 = Math.min(height, Math.round((lane.top + lane.zoneTop + (d + 1) * ZONE_PX - scroll) * ratio) - 1);
 				const start = Math.max(0, y0);
 				if (y1 <= start) continue;
-				const { layout, first } = scene.zones;
-				fillRow(
-					buffer.subarray(start * width, (start + 1) * width),
-					layout,
-					first[lane.index] + d,
-					from,
-					to,
-					colours.background,
-					scene.zoneColour,
-					(span, left, right) => {
-						if (right - left > 30 * ratio)
-							labels.push({ x: left, y: y0, width: right - left, zone: layout.node[span] });
-					},
-				);
+				const line = buffer.subarray(start * width, (start + 1) * width);
+				paintZones(line, scene, lane.index, d, from, to, colours.background, (x, right, what, count) => {
+					if (right - x > 30 * ratio) labels.push({ x, y: y0, width: right - x, what, count });
+				});
 				for (let y = start + 1; y < y1; y++) buffer.copyWithin(y * width, start * width, (start + 1) * width);
 			}
 	}
-	return { zones: labels };
+	return labels;
+}
+
+// One row of one thread: the coarse picture, and closer ones where they are known.
+function paintZones(
+	line: Uint32Array,
+	scene: Scene,
+	thread: number,
+	depth: number,
+	from: number,
+	to: number,
+	background: number,
+	wide: (left: number, right: number, what: number, count: number) => void,
+): void {
+	const column = (t: number) =>
+		Math.min(line.length, Math.max(0, Math.round(((t - from) / (to - from)) * line.length)));
+	const timeOf = (x: number) => from + ((to - from) * x) / line.length;
+	const paint = (rows: ZoneRows, left: number, right: number) => {
+		if (right <= left || rows.first[thread] < 0 || depth >= rows.depth[thread]) return;
+		const { what, count, busy, duration } = rows.zones;
+		const colourOf = (zone: number) => {
+			const colour = scene.colourOfWhat(what[zone]);
+			if (!count || !busy || count[zone] < 2) return colour;
+			// Several that are too narrow: the fuller, the stronger.
+			return mix(colour, background, Math.min(1, 0.35 + (0.65 * busy[zone]) / duration[zone]));
+		};
+		fillRow(
+			line.subarray(left, right),
+			rows.layout,
+			rows.first[thread] + depth,
+			timeOf(left),
+			timeOf(right),
+			background,
+			colourOf,
+			(span, x0, x1) => {
+				const zone = rows.layout.node[span];
+				wide(left + x0, left + x1, what[zone], count?.[zone] ?? 1);
+			},
+		);
+	};
+	let done = 0;
+	for (const layer of scene.layers) {
+		if (!layer.has(thread) || layer.to <= from || layer.from >= to) continue;
+		const [left, right] = [column(layer.from), column(layer.to)];
+		if (scene.zones && left > done) paint(scene.zones, done, left);
+		paint(layer.rows, left, right);
+		done = Math.max(done, right);
+	}
+	if (scene.zones && done < line.length) paint(scene.zones, done, line.length);
 }
 
 const LINE_PX = 2;

@@ -1,6 +1,7 @@
 // Where the bundle comes from: the page itself, or the server that gave the page.
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
-import { readCapture, type Capture } from "../data/capture";
+import { readCapture, readZones, type Capture, type Zones } from "../data/capture";
+import type { LiveNow } from "../data/live";
 
 const TOKEN_KEY = "fathom-token";
 
@@ -64,6 +65,13 @@ export class Source {
 		return readCapture(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))));
 	}
 
+	// Part of a trace at the width that it is looked at; null when the server cannot say.
+	async zones(question: string, capture: Capture): Promise<Zones | null> {
+		const answer = this.isServed ? await this.ask(`zones?${question}`).catch(() => null) : null;
+		if (!answer?.ok) return null;
+		return readZones(decodeBundle(await gunzip(new Uint8Array(await answer.arrayBuffer()))), capture);
+	}
+
 	// What `fathom view BASE NEW` compares, or null.
 	async loadDiff(capture: Capture): Promise<Capture | null> {
 		if (capture.isDiff) return capture;
@@ -84,20 +92,24 @@ export class Source {
 		return answer?.ok ? answer.text() : null;
 	}
 
-	// Calls back for each `update` the server announces. By fetch, because EventSource cannot send the token.
-	async follow(onUpdate: () => void): Promise<void> {
+	// Calls back for each `update` the server announces, and for each `now` that it tells. True: the program has ended.
+	// By fetch, because EventSource cannot send the token.
+	async follow(onUpdate: () => void, onNow: (now: LiveNow) => void): Promise<boolean> {
 		const answer = await this.ask("live").catch(() => null);
 		if (!answer?.ok || !answer.body || !(answer.headers.get("content-type") ?? "").startsWith("text/event-stream"))
-			return;
+			return false;
 		const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 		let rest = "";
 		for (;;) {
 			const { value, done } = await reader.read().catch(() => ({ value: undefined, done: true }));
-			if (done) return;
+			if (done) return false;
 			rest += value;
 			const messages = rest.split(/\r?\n\r?\n/);
 			rest = messages.pop() ?? "";
 			if (messages.some((m) => /^event: ?update$/m.test(m))) onUpdate();
+			const now = messages.filter((m) => /^event: ?now$/m.test(m)).pop();
+			if (now) onNow(JSON.parse(/^data: ?(.*)$/m.exec(now)?.[1] ?? "{}") as LiveNow);
+			if (messages.some((m) => /^event: ?end$/m.test(m))) return true;
 		}
 	}
 

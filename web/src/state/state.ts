@@ -1,7 +1,7 @@
 // All that a link to a view says. One flat record, written into the address after `#`; what is at its default is left out.
 import { readSteps, writeSteps, type Step } from "../data/filter";
 
-export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff"] as const;
+export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff", "live"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES = ["left", "time", "sandwich"] as const;
 export type Mode = (typeof MODES)[number];
@@ -79,7 +79,7 @@ const list: Codec<number[]> = {
 	read: (t) => (/^\d+(,\d+)*$/.test(t) ? t.split(",").map(Number) : undefined),
 };
 const span: Codec<[number, number] | null> = {
-	write: (v) => (v ? v.map((x) => +x.toPrecision(9)).join("~") : ""),
+	write: (v) => (v ? v.map((x) => +x.toPrecision(12)).join("~") : ""),
 	read: (t) => {
 		const parts = t.split("~").map(Number);
 		return parts.length === 2 && parts.every(Number.isFinite) && parts[1] > parts[0] ? [parts[0], parts[1]] : undefined;

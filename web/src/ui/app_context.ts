@@ -3,6 +3,7 @@ import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Capture } from "../data/capture";
 import type { Step } from "../data/filter";
+import type { LiveFeed } from "../data/live";
 import type { Metric } from "../data/metrics";
 import type { Theme } from "../draw/colour";
 import type { Source } from "../state/source";
@@ -11,6 +12,7 @@ import type { State } from "../state/state";
 export interface App {
 	capture: Capture; // the one that the view is about
 	hasDiff: boolean;
+	live: LiveFeed | null; // of a program that runs and lets itself be watched
 	isExact: boolean; // counted by the server for the filter's range and threads
 	state: State;
 	link: (patch: Partial<State>) => State; // the state that a change leads to

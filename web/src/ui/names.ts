@@ -57,8 +57,7 @@ export function stepName(capture: Capture, step: Step): string {
 	}
 }
 
-export function zoneName(capture: Capture, zone: number): string {
-	const { zones } = capture;
-	if (!zones) return "";
-	return (zones.name[zone] ? capture.strings.get(zones.name[zone]) : "") || functionName(capture, zones.fn[zone]);
+export function whatName(capture: Capture, what: number): string {
+	const { name, fn } = capture.whats;
+	return (name[what] ? capture.strings.get(name[what]) : "") || functionName(capture, fn[what]);
 }

@@ -15,6 +15,7 @@ export const VIEW_NAMES: Record<ViewName, string> = {
 	functions: "Functions",
 	graph: "Call graph",
 	diff: "Diff",
+	live: "Live",
 };
 
 export function availableViews(app: App): ViewName[] {
@@ -27,6 +28,7 @@ export function availableViews(app: App): ViewName[] {
 		functions: true,
 		graph: true,
 		diff: app.hasDiff,
+		live: app.live !== null,
 	};
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
 }
@@ -87,10 +89,11 @@ function ThreadPicker() {
 }
 
 function Chips() {
-	const { capture, state, set, isExact } = useApp();
+	const { capture, state, set, isExact, metric } = useApp();
 	if (state.steps.length === 0) return null;
-	const isRough =
-		!isExact && state.steps.some((s) => s.kind === "range") && (capture.head.limits?.samples_left_out ?? 0) > 0;
+	const hasRange = state.steps.some((s) => s.kind === "range");
+	const isRough = !isExact && hasRange && (capture.head.limits?.samples_left_out ?? 0) > 0;
+	const isUnlimited = !isExact && hasRange && metric.column !== null && capture.blocks === null;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>
@@ -104,6 +107,7 @@ function Chips() {
 				</button>
 			))}
 			{isRough && <span class="faint">≈ short samples were merged to fit; a range is near, not exact</span>}
+			{isUnlimited && <span class="faint">memory is that of the whole run: this capture has no times for it</span>}
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>
 				Undo last
 			</button>
@@ -131,9 +135,10 @@ export function Shell({
 }) {
 	const app = useApp();
 	const { state, set, metrics, metric, theme } = app;
+	const isAboutTotals = state.view !== "live" || app.live === null; // what runs now is not filtered
 	return (
 		<>
-			<header class="top">
+			<header class={isLive ? "top is-live" : "top"}>
 				<span class="brand" aria-hidden="true">
 					fathom
 				</span>
@@ -150,8 +155,8 @@ export function Shell({
 						live
 					</span>
 				)}
-				<ThreadPicker />
-				{metrics.length > 1 && (
+				{isAboutTotals && <ThreadPicker />}
+				{isAboutTotals && metrics.length > 1 && (
 					<select
 						aria-label="Metric"
 						title="What is counted"
@@ -163,7 +168,7 @@ export function Shell({
 						))}
 					</select>
 				)}
-				<Search />
+				{isAboutTotals && <Search />}
 				<button
 					class="icon"
 					onClick={onTheme}
@@ -206,7 +211,8 @@ const KEYS: [string, string][] = [
 	["t", "choose a thread"],
 	["Ctrl-F  or  /", "search; Enter and Shift-Enter go to the next and previous match"],
 	["u", "undo the last filter"],
-	["g then s f t o n c d", "go to Summary, Flame graph, Timeline, sOurce, fuNctions, Call graph, Diff"],
+	["g then s f t o n c d l", "go to Summary, Flame graph, Timeline, sOurce, fuNctions, Call graph, Diff, Live"],
+	["Space", "in Live: hold the picture, follow again"],
 	["Esc", "close"],
 	["?", "this list"],
 ];
@@ -260,6 +266,7 @@ const GO: Record<string, ViewName> = {
 	n: "functions",
 	c: "graph",
 	d: "diff",
+	l: "live",
 };
 
 // Keys that work wherever the focus is, unless it is where one types.

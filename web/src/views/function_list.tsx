@@ -2,8 +2,8 @@
 import { useMemo } from "preact/hooks";
 import { FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
 import { amount, bytes, count, seconds, share } from "../data/format";
-import { functionSums, type FunctionSums } from "../data/functions";
-import { selfWeights } from "../data/weights";
+import { chargedByFunction, functionSums, type FunctionSums } from "../data/functions";
+import { heapWeights, selfWeights } from "../data/weights";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, Meter } from "../ui/bars";
@@ -48,6 +48,11 @@ export function useFunctionRows(app: App): FunctionTable {
 		const at = new Int32Array(capture.functions.n).fill(-1);
 		const which = t.column("function");
 		for (let i = 0; i < t.n; i++) if (which && which[i] < at.length) at[which[i]] = i;
+		// Under a filter memory is counted as time is; what a table of the whole run says is then not it.
+		const isLimited = capture.heap !== null && (steps.length > 0 || capture.isPart);
+		const [alloc, peak] = (["alloc", "peak"] as const).map((column) =>
+			isLimited ? chargedByFunction(capture, heapWeights(capture, column, steps)) : null,
+		);
 		const rows: FunctionRow[] = [];
 		for (let fn = 0; fn < capture.functions.n; fn++) {
 			const r = at[fn];
@@ -65,8 +70,8 @@ export function useFunctionRows(app: App): FunctionTable {
 					isExact && r >= 0
 						? ["python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"].map((c) => t.get(c, r))
 						: null,
-				alloc: r >= 0 ? t.get("alloc_bytes", r) : 0,
-				peak: r >= 0 ? t.get("peak_bytes", r) : 0,
+				alloc: alloc ? alloc[fn] : r >= 0 ? t.get("alloc_bytes", r) : 0,
+				peak: peak ? peak[fn] : r >= 0 ? t.get("peak_bytes", r) : 0,
 				calls,
 				mean: r >= 0 ? t.get("mean_s", r) : 0,
 				min: r >= 0 ? t.get("min_s", r) : 0,

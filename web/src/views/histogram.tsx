@@ -13,7 +13,8 @@ const LISTED = 30;
 export function CallHistogram({ fn }: { fn: number }) {
 	const { capture, steps, set, state } = useApp();
 	const zones = capture.zones;
-	const h = useMemo(() => (zones ? histogramOf(zones, fn, rangeOf(steps)) : null), [zones, fn, JSON.stringify(steps)]);
+	const range = rangeOf(steps);
+	const h = useMemo(() => histogramOf(capture, fn, range), [zones, fn, JSON.stringify(range)]);
 	const [drag, setDrag] = useState<[number, number] | null>(null);
 	const [isDown, setDown] = useState(false);
 	if (!h || !zones) return null;
@@ -39,14 +40,14 @@ export function CallHistogram({ fn }: { fn: number }) {
 		<section>
 			<h3>How long a call takes</h3>
 			<p class="faint">
-				{count(h.calls.length)} calls · median {seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below{" "}
-				{seconds(h.p99)}
+				{count(h.n)} calls{range && (capture.head.limits?.zones_merged ?? 0) > 0 ? " that the page has one by one" : ""}{" "}
+				· median {seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below {seconds(h.p99)}
 			</p>
 			<svg
 				class="histogram"
 				viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
 				role="img"
-				aria-label={`Histogram of ${h.calls.length} calls from ${seconds(h.edges[0])} to ${seconds(h.edges[n])}`}
+				aria-label={`Histogram of ${h.n} calls from ${seconds(h.edges[0])} to ${seconds(h.edges[n])}`}
 				onPointerDown={(e) => {
 					setDown(true);
 					(e.currentTarget as SVGElement).setPointerCapture(e.pointerId);
@@ -73,6 +74,9 @@ export function CallHistogram({ fn }: { fn: number }) {
 				<span>{seconds(h.edges[n])}</span>
 			</div>
 			{!chosen && <p class="faint">Drag over the bars to list those calls.</p>}
+			{chosen && listed.length === 0 && (
+				<p class="faint">None of these is in the page one by one; zoom in on them in the timeline.</p>
+			)}
 			{chosen && (
 				<table class="table slim" aria-label="Calls of that length">
 					<tbody>

@@ -1,22 +1,36 @@
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { activityOf } from "../data/activity";
+import type { Capture } from "../data/capture";
 import { nodeMask, rangeOf, threadMask } from "../data/filter";
 import { bytes, count, niceStep, seconds } from "../data/format";
-import { spanAt } from "../data/layout";
 import { zoneRows } from "../data/zone_rows";
+import { ZoneTiles, type ZoneLayer } from "../data/zone_tiles";
 import { drawMarks } from "../draw/marks";
 import { recordFrame } from "../draw/stats";
-import { ACTIVITY_PX, paintTimeline, ZONE_PX, type Lane, type Scene } from "../draw/timeline_painter";
+import { paintTimeline, ZONE_PX, type Lane, type Scene } from "../draw/timeline_painter";
 import { useApp } from "../ui/app_context";
 import { ClassLegend } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
-import { functionName, processName, threadName, zoneName } from "../ui/names";
+import { functionName, processName, threadName, whatName } from "../ui/names";
 import { threadMenu } from "../ui/thread_menu";
-import { coloursOf, curvesOf, lanesOf, zoneColours } from "./timeline_scene";
+import { coloursOf, curvesOf, lanesOf, whatColours, zoneAt } from "./timeline_scene";
 import { describe } from "./timeline_tip";
 
 const AXIS_PX = 24;
+const NO_LAYERS: ZoneLayer[] = [];
+
+// One sentence on calls that the picture does not have one by one; "" when it has all.
+function leftOut(capture: Capture, isServed: boolean): string {
+	const { zones_merged: merged = 0, zones_left_out: missing = 0, zones = 0 } = capture.head.limits ?? {};
+	const parts = [];
+	if (merged > 0 && !isServed)
+		parts.push(
+			`${count(merged)} of ${count(zones)} calls are too short for this file and drawn together; fathom view of the profile shows each.`,
+		);
+	if (missing > 0) parts.push(`${count(missing)} more calls are too deep or too short to be shown.`);
+	return parts.join(" ");
+}
 
 interface Tip {
 	x: number;
@@ -48,22 +62,35 @@ export function TimelineView() {
 	const colours = useMemo(() => coloursOf(theme), [theme]);
 	const kept = useMemo(() => threadMask(capture, steps), [capture, JSON.stringify(steps)]);
 	const range = rangeOf(state.steps);
-	const scene: Scene = useMemo(
-		() => ({
-			lanes,
-			activity,
-			samples: capture.samples,
-			nodes,
-			zones,
-			curves,
-			zoneColour: zoneColours(capture, theme),
-		}),
-		[lanes, activity, zones, curves, theme],
-	);
+	const colourOfWhat = useMemo(() => whatColours(capture, theme), [capture, theme]);
 
 	const view = state.zoom ?? [0, 1];
 	const from = view[0] * capture.end;
 	const to = view[1] * capture.end;
+	const visible = lanes.filter((l) => l.top + l.height > scroll - 40 && l.top < scroll + size.height + 40);
+	const [, setArrivals] = useState(0);
+	const tiles = useMemo(
+		() =>
+			new ZoneTiles(
+				capture,
+				(question) => app.source.zones(question, capture),
+				() => setArrivals((n) => n + 1),
+			),
+		[capture],
+	);
+	useEffect(() => () => tiles.end(), [tiles]);
+	const groups = [
+		...new Set(
+			visible.filter((l) => l.kind === "thread" && zones?.depth[l.index]).map((l) => ZoneTiles.groupOf(l.index)),
+		),
+	];
+	const layers =
+		zones && groups.length > 0 ? tiles.look(from, to, size.width * (devicePixelRatio || 1), groups) : NO_LAYERS;
+	const layerKey = layers.map((l) => `${l.from}~${l.to}:${l.rows.zones.n}`).join(" ");
+	const scene: Scene = useMemo(
+		() => ({ lanes, activity, samples: capture.samples, nodes, zones, layers, curves, colourOfWhat }),
+		[lanes, activity, zones, layerKey, curves, colourOfWhat],
+	);
 	const look = useRef({ from, to });
 	look.current = { from, to };
 	const change = (a: number, b: number) => {
@@ -119,7 +146,7 @@ export function TimelineView() {
 			element.height = tall;
 		}
 		const image = context.createImageData(width, tall);
-		const { zones: labels } = paintTimeline(
+		const labels = paintTimeline(
 			new Uint32Array(image.data.buffer),
 			width,
 			tall,
@@ -136,7 +163,7 @@ export function TimelineView() {
 		context.textBaseline = "middle";
 		context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
 		for (const l of labels.slice(0, 800)) {
-			const text = zoneName(capture, l.zone);
+			const text = l.count > 1 ? `${count(l.count)} calls` : whatName(capture, l.what);
 			const room = l.width - 6 * ratio;
 			const chars = Math.floor(room / (6 * ratio));
 			if (chars >= 3)
@@ -196,18 +223,13 @@ export function TimelineView() {
 	const step = niceStep(to - from, size.width / 110);
 	for (let t = Math.ceil(from / step) * step; t <= to && ticks.length < 60; t += step) ticks.push(t);
 	const x = (t: number) => ((t - from) / (to - from)) * 100;
-	const visible = lanes.filter((l) => l.top + l.height > scroll - 40 && l.top < scroll + size.height + 40);
 	const shown = drag ?? null;
 	return (
 		<section class="view timeline" aria-label="Timeline">
 			<div class="controls">
 				<ClassLegend />
 				<span class="space" />
-				{(capture.head.limits?.zones_left_out ?? 0) > 0 && (
-					<span class="faint">
-						{count(capture.head.limits?.zones_left_out ?? 0)} of the shortest calls are not shown.
-					</span>
-				)}
+				<span class="faint">{leftOut(capture, app.source.isServed)}</span>
 				<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
 				{state.zoom && <button onClick={() => set({ zoom: null })}>Show all</button>}
 				{range && (
@@ -300,7 +322,10 @@ export function TimelineView() {
 									if (!d) {
 										const found = laneAt(e);
 										const pixel = (to - from) / size.width;
-										const lines = found ? describe(capture, curves, zones, found.lane, found.y, timeAt(e), pixel) : [];
+										const t = timeAt(e);
+										const zone = found && zoneAt(zones, layers, found.lane.index, found.y, t);
+										const isThread = found?.lane.kind === "thread";
+										const lines = found ? describe(capture, curves, isThread ? zone : null, found.lane, t, pixel) : [];
 										setTip(lines.length > 0 ? { x: e.clientX, y: e.clientY, lines } : null);
 										return;
 									}
@@ -336,15 +361,8 @@ export function TimelineView() {
 									const found = laneAt(e);
 									e.preventDefault();
 									if (found?.lane.kind !== "thread") return;
-									const zone =
-										zones && found.y >= ACTIVITY_PX && zones.first[found.lane.index] >= 0
-											? spanAt(
-													zones.layout,
-													zones.first[found.lane.index] + Math.floor((found.y - ACTIVITY_PX) / ZONE_PX),
-													timeAt(e),
-												)
-											: -1;
-									const fn = zone >= 0 && zones && capture.zones ? capture.zones.fn[zones.layout.node[zone]] : -1;
+									const at = zoneAt(zones, layers, found.lane.index, found.y, timeAt(e));
+									const fn = at ? capture.whats.fn[at.zones.what[at.zone]] : -1;
 									app.openMenu(
 										fn >= 0 && fn < capture.functions.n
 											? { x: e.clientX, y: e.clientY, title: functionName(capture, fn), items: functionMenu(app, fn) }

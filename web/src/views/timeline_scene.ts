@@ -1,9 +1,11 @@
 // Which lanes the timeline has, and where.
-import { NONE, type Capture } from "../data/capture";
+import { NONE, type Capture, type Zones } from "../data/capture";
 import { CLASS_NAMES } from "../data/classes";
 import { classColour, HUES, oklch, pixel, type Theme } from "../draw/colour";
 import { ACTIVITY_PX, ZONE_PX, type Curve, type Lane, type TimelineColours } from "../draw/timeline_painter";
+import { spanAt } from "../data/layout";
 import type { ZoneRows } from "../data/zone_rows";
+import type { ZoneLayer } from "../data/zone_tiles";
 
 const PROCESS_PX = 22;
 const CURVE_PX = 52;
@@ -84,16 +86,29 @@ export function coloursOf(theme: Theme): TimelineColours {
 }
 
 // A zone has the colour of its function, and of its name where it has one of its own.
-export function zoneColours(capture: Capture, theme: Theme): (zone: number) => number {
-	const { zones } = capture;
-	const known = new Map<number, number>();
-	return (zone) => {
-		const key = zones ? zones.fn[zone] + 7 * zones.name[zone] : 0;
-		let colour = known.get(key);
-		if (colour === undefined) {
-			const lightness = (theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01;
-			known.set(key, (colour = pixel(oklch(lightness, 0.08, HUES[(Math.imul(key, 0x9e3779b1) >>> 8) % HUES.length]))));
-		}
-		return colour;
-	};
+export function whatColours(capture: Capture, theme: Theme): (what: number) => number {
+	const { n, fn, name } = capture.whats;
+	const colours = Uint32Array.from({ length: n }, (_, i) => {
+		const key = fn[i] + 7 * name[i];
+		const lightness = (theme === "light" ? 0.82 : 0.46) + (key % 5) * 0.01;
+		return pixel(oklch(lightness, 0.08, HUES[(Math.imul(key, 0x9e3779b1) >>> 8) % HUES.length]));
+	});
+	return (what) => colours[what];
+}
+
+// The zone at a place of a lane: of the closest picture there.
+export function zoneAt(
+	zones: ZoneRows | null,
+	layers: readonly ZoneLayer[],
+	thread: number,
+	y: number,
+	t: number,
+): { zones: Zones; zone: number } | null {
+	if (!zones || y < ACTIVITY_PX) return null;
+	const layer = layers.find((l) => l.has(thread) && t >= l.from && t < l.to);
+	const rows = layer?.rows ?? zones;
+	const depth = Math.floor((y - ACTIVITY_PX) / ZONE_PX);
+	if (rows.first[thread] < 0 || depth >= rows.depth[thread]) return null;
+	const span = spanAt(rows.layout, rows.first[thread] + depth, t);
+	return span < 0 ? null : { zones: rows.zones, zone: rows.layout.node[span] };
 }

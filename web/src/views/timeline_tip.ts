@@ -1,20 +1,17 @@
 // What the pointer is on, in words.
 import { lowerBound, sampleAt } from "../data/activity";
-import { FLAG_PLUMBING, type Capture } from "../data/capture";
+import { FLAG_PLUMBING, type Capture, type Zones } from "../data/capture";
 import { CLASS_NAMES } from "../data/classes";
-import { bytes, seconds } from "../data/format";
-import { spanAt } from "../data/layout";
-import type { ZoneRows } from "../data/zone_rows";
-import { ACTIVITY_PX, ZONE_PX, type Curve, type Lane } from "../draw/timeline_painter";
-import { functionName, processName, threadName, zoneName } from "../ui/names";
+import { bytes, count, seconds } from "../data/format";
+import type { Curve, Lane } from "../draw/timeline_painter";
+import { functionName, processName, threadName, whatName } from "../ui/names";
 
-// y is below the lane's top, pixel how much time one is.
+// found is the zone there, pixel how much time one is.
 export function describe(
 	capture: Capture,
 	curves: Curve[],
-	zones: ZoneRows | null,
+	found: { zones: Zones; zone: number } | null,
 	lane: Lane,
-	y: number,
 	t: number,
 	pixel: number,
 ): string[] {
@@ -29,17 +26,18 @@ export function describe(
 		];
 	}
 	const lines = [threadName(capture, lane.index)];
-	if (zones && y >= ACTIVITY_PX && zones.first[lane.index] >= 0) {
-		const span = spanAt(zones.layout, zones.first[lane.index] + Math.floor((y - ACTIVITY_PX) / ZONE_PX), t);
-		if (span >= 0 && capture.zones) {
-			const zone = zones.layout.node[span];
-			return [
-				zoneName(capture, zone),
-				seconds(capture.zones.duration[zone]),
-				`at ${capture.zones.start[zone].toFixed(6)} s`,
-				lines[0],
-			];
-		}
+	if (found) {
+		const { zones, zone } = found;
+		const many = zones.count?.[zone] ?? 1;
+		const name = whatName(capture, zones.what[zone]);
+		const at = `at ${zones.start[zone].toFixed(6)} s`;
+		if (many === 1) return [name, seconds(zones.duration[zone]), at, lines[0]];
+		return [
+			`${count(many)} calls in ${seconds(zones.duration[zone])}`,
+			`${seconds(zones.busy?.[zone] ?? 0)} in all, the longest of ${name}`,
+			at,
+			lines[0],
+		];
 	}
 	const s = capture.samples;
 	if (s) {

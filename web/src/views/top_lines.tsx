@@ -1,11 +1,12 @@
 // The lines that one would change first: by CPU time, by waiting, by memory.
 import { useMemo, useState } from "preact/hooks";
-import { bytes, seconds, shortPath } from "../data/format";
-import { classesOf, cpuOf, linesOf, type LineRow } from "../data/lines";
+import { seconds, shortPath } from "../data/format";
+import { cpuOf, linesOf, type LineRow } from "../data/lines";
 import type { App } from "../ui/app_context";
-import { ClassBar, Meter, Sparkline } from "../ui/bars";
+import { Meter } from "../ui/bars";
 import { functionName } from "../ui/names";
 import { StateLink } from "../ui/state_link";
+import { LINE_COLUMNS, LineCells, LineHeads, usedColumns, type LineColumn } from "./line_columns";
 
 const SHOWN = 10;
 
@@ -31,8 +32,18 @@ export function TopLines({ app }: { app: App }) {
 		.sort((a, b) => value(b) - value(a))
 		.slice(0, SHOWN);
 	const most = rows.reduce((sum, r) => sum + cpuOf(r), 0);
-	const has = (f: (r: LineRow) => number) => shown.some((r) => f(r) > 0);
-	const columns = { wait: has((r) => r.wait), memory: has((r) => r.alloc + r.peak), copy: has((r) => r.copy) };
+	const cpu: LineColumn = {
+		title: "CPU",
+		kind: "number",
+		has: () => true,
+		cell: (r) => (
+			<Meter value={cpuOf(r)} whole={most}>
+				{seconds(cpuOf(r))}
+			</Meter>
+		),
+	};
+	const { plusMinus, kinds, wait, alloc, peak, timeline, copy } = LINE_COLUMNS;
+	const columns = usedColumns([cpu, plusMinus, kinds, wait, alloc, peak, timeline, copy], shown);
 	return (
 		<section class="card wide">
 			<div class="card-head">
@@ -51,34 +62,7 @@ export function TopLines({ app }: { app: App }) {
 				<thead>
 					<tr>
 						<th scope="col">Line</th>
-						<th scope="col" class="number">
-							CPU
-						</th>
-						<th scope="col" class="number">
-							±
-						</th>
-						<th scope="col">Kinds</th>
-						{columns.wait && (
-							<th scope="col" class="number">
-								Waiting
-							</th>
-						)}
-						{columns.memory && (
-							<>
-								<th scope="col" class="number">
-									Allocated
-								</th>
-								<th scope="col" class="number">
-									Peak
-								</th>
-								<th scope="col">Over time</th>
-							</>
-						)}
-						{columns.copy && (
-							<th scope="col" class="number">
-								Copied
-							</th>
-						)}
+						<LineHeads columns={columns} />
 					</tr>
 				</thead>
 				<tbody>
@@ -90,24 +74,7 @@ export function TopLines({ app }: { app: App }) {
 								</StateLink>{" "}
 								<small>{functionName(capture, r.fn)}</small>
 							</td>
-							<td class="number">
-								<Meter value={cpuOf(r)} whole={most}>
-									{seconds(cpuOf(r))}
-								</Meter>
-							</td>
-							<td class="number faint">{r.plusMinus > 0 ? seconds(r.plusMinus) : ""}</td>
-							<td class="bar">
-								<ClassBar values={classesOf(r)} />
-							</td>
-							{columns.wait && <td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>}
-							{columns.memory && (
-								<>
-									<td class="number">{r.alloc > 0 ? bytes(r.alloc) : ""}</td>
-									<td class="number">{r.peak > 0 ? bytes(r.peak) : ""}</td>
-									<td>{r.timeline && <Sparkline values={r.timeline} label="memory over time" />}</td>
-								</>
-							)}
-							{columns.copy && <td class="number">{r.copy > 0 ? bytes(r.copy) : ""}</td>}
+							<LineCells columns={columns} row={r} />
 						</tr>
 					))}
 				</tbody>

@@ -1,0 +1,13 @@
+// What `fathom live` shows: one screen of fathom.live/1.
+#pragma once
+
+#include "base/json_read.h"
+#include "render/style.h"
+
+struct fm_live_screen {
+	const struct fm_style *style; // .out is where it goes
+	unsigned rows;                // that fit; 0 = as many as there are
+	const char *status;           // the last line: keys, or what is wrong; NULL = none
+};
+
+void fm_live_screen_draw(const struct fm_live_screen *screen, const struct fm_json_value *now);

@@ -1,0 +1,137 @@
+// What was allocated when, for the memory of a range of time: blocks of one node and thread that came and went in the same slots of
+// the run are one row. The slots are made wider until the rows are few enough.
+#include <stdlib.h>
+
+#include "render/bundle_part.h"
+
+#define SLOT_BITS 10
+#define NEVER ((1u << SLOT_BITS) - 1) // the slot in which what stays is freed
+#define THREAD_BITS 24
+#define NODE_BITS 18
+
+enum { HELD = 0, LEAKED = 1, COPIED = 2 };
+
+// The parts of a key: they fit, so that equal keys are equal rows.
+struct place {
+	uint32_t node, thread, born, died;
+	uint8_t kind;
+};
+
+static uint64_t to_key(const struct place *p)
+{
+	uint64_t key = p->node;
+	key = key << THREAD_BITS | p->thread;
+	key = key << SLOT_BITS | p->born;
+	key = key << SLOT_BITS | p->died;
+	return key << 2 | p->kind;
+}
+
+static struct place of_key(uint64_t key)
+{
+	struct place p = { .kind = key & 3 };
+	p.died = (uint32_t)(key >> 2) & NEVER;
+	p.born = (uint32_t)(key >> (2 + SLOT_BITS)) & NEVER;
+	p.thread = (uint32_t)(key >> (2 + 2 * SLOT_BITS)) & ((1u << THREAD_BITS) - 1);
+	p.node = (uint32_t)(key >> (2 + 2 * SLOT_BITS + THREAD_BITS));
+	return p;
+}
+
+struct slots {
+	uint64_t begin_ns, width_ns;
+};
+
+static uint32_t slot_of(const struct slots *s, uint64_t time_ns)
+{
+	uint64_t slot = time_ns > s->begin_ns ? (time_ns - s->begin_ns) / s->width_ns : 0;
+	return (uint32_t)FM_MIN(slot, (uint64_t)NEVER - 1);
+}
+
+static void add_all(const struct fm_bundle *b, struct fm_map *rows, const struct slots *s)
+{
+	const struct fm_heap_log *log = b->memory;
+	for (size_t i = 0; i < log->blocks.n + log->copies.n; i++) {
+		bool is_copy = i >= log->blocks.n;
+		const struct fm_block *block = is_copy ? &log->copies.items[i - log->blocks.n] : &log->blocks.items[i];
+		bool stays = block->died == FM_NEVER;
+		uint64_t died_ns = stays || is_copy ? 0 : log->steps.items[block->died].time_ns;
+		struct place p = { .node = b->tree.kept[fm_view_node(&b->a->view, block->stack_id)],
+				   .thread = block->thread_id,
+				   .born = slot_of(s, block->born_ns),
+				   .died = is_copy ? 0
+					   : stays ? NEVER
+						   : slot_of(s, died_ns),
+				   .kind = is_copy            ? COPIED
+					   : block->is_leaked ? LEAKED
+							      : HELD };
+		*fm_map_at(rows, to_key(&p), NULL) += block->weight;
+	}
+}
+
+// Two slots become one.
+static void coarsen(struct fm_map *rows)
+{
+	struct fm_map fewer = { 0 };
+	for (size_t i = 0; i < rows->cap; i++) {
+		if (!rows->entries[i].used)
+			continue;
+		struct place p = of_key(rows->entries[i].key);
+		p.born /= 2;
+		p.died = p.died == NEVER ? NEVER : p.died / 2;
+		*fm_map_at(&fewer, to_key(&p), NULL) += rows->entries[i].value;
+	}
+	fm_map_deinit(rows);
+	*rows = fewer;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct fm_map_entry *x = a, *y = b;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+static void write(struct fm_bundle *b, const struct fm_map *rows, const struct slots *s)
+{
+	FM_VEC(struct fm_map_entry) list = { 0 };
+	for (size_t i = 0; i < rows->cap; i++)
+		if (rows->entries[i].used)
+			fm_vec_push(&list, rows->entries[i]);
+	qsort(list.items, list.n, sizeof(*list.items), by_key); // in order of nodes they pack best
+	uint32_t *node = fm_columns_u32(&b->columns, "block.node", list.n);
+	uint32_t *thread = fm_columns_u32(&b->columns, "block.thread", list.n);
+	uint16_t *born = fm_columns_u16(&b->columns, "block.born", list.n);
+	uint16_t *died = fm_columns_u16(&b->columns, "block.died", list.n);
+	uint8_t *kind = fm_columns_u8(&b->columns, "block.kind", list.n);
+	double *bytes = fm_columns_f64(&b->columns, "block.bytes", list.n);
+	for (size_t i = 0; i < list.n; i++) {
+		struct place p = of_key(list.items[i].key);
+		node[i] = p.node;
+		thread[i] = p.thread;
+		born[i] = (uint16_t)p.born;
+		died[i] = (uint16_t)(p.died == NEVER ? UINT16_MAX : p.died);
+		kind[i] = p.kind;
+		bytes[i] = (double)list.items[i].value;
+	}
+	b->block_grain_s = fm_seconds(s->width_ns);
+	fm_vec_deinit(&list);
+}
+
+void fm_bundle_add_blocks(struct fm_bundle *b)
+{
+	const struct fm_heap_log *log = b->memory;
+	if (!log->blocks.n && !log->copies.n)
+		return;
+	// The slots begin with the capture, as all times do that the page knows.
+	uint64_t length_ns = log->end_ns > b->start_ns ? log->end_ns - b->start_ns : 0;
+	struct slots s = { b->start_ns, length_ns / (NEVER - 1) + 1 };
+	struct fm_map rows = { 0 };
+	bool has_room = b->tree.nodes.n <= 1u << NODE_BITS && b->a->profile->threads.n <= 1u << THREAD_BITS;
+	if (has_room)
+		add_all(b, &rows, &s);
+	for (unsigned i = 0; i < SLOT_BITS && rows.n > b->limits->max_blocks; i++) {
+		coarsen(&rows);
+		s.width_ns *= 2;
+	}
+	if (has_room && rows.n <= 2 * b->limits->max_blocks)
+		write(b, &rows, &s);
+	fm_map_deinit(&rows);
+}

@@ -1,0 +1,31 @@
+#include "render/xml.h"
+
+#include "render/label.h"
+
+void fm_xml_put(FILE *out, struct fm_str text)
+{
+	struct fm_buf clean = { 0 };
+	fm_label_clean(&clean, text);
+	for (size_t i = 0; i < clean.len; i++) {
+		switch (clean.data[i]) {
+		case '<':
+			fputs("&lt;", out);
+			break;
+		case '>':
+			fputs("&gt;", out);
+			break;
+		case '&':
+			fputs("&amp;", out);
+			break;
+		case '"':
+			fputs("&quot;", out);
+			break;
+		case '\'':
+			fputs("&#39;", out);
+			break;
+		default:
+			putc_unlocked(clean.data[i], out);
+		}
+	}
+	fm_buf_deinit(&clean);
+}

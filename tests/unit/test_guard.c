@@ -1,0 +1,65 @@
+#include "test.h"
+
+#include "serve/guard.h"
+#include "serve/listen.h"
+
+TEST(only_our_own_names_pass_on_loopback)
+{
+	CHECK(fm_guard_host_is_ours("127.0.0.1:80", 80) && fm_guard_host_is_ours("LocalHost:80", 80));
+	CHECK(!fm_guard_host_is_ours("127.0.0.1:81", 80) && !fm_guard_host_is_ours("evil.example:80", 80));
+	CHECK(!fm_guard_host_is_ours(NULL, 80) && !fm_guard_host_is_ours("127.0.0.1", 80));
+}
+
+TEST(other_machines_may_say_the_name_or_a_number)
+{
+	static const char *const fine[] = { "box:8086", "BOX:8086", "10.0.0.7:8086", "[fe80::1]:8086",
+					    "localhost:8086" };
+	static const char *const wrong[] = { "box",
+					     "box:8087",
+					     "evil.example:8086",
+					     "box.evil.example:8086",
+					     "10.0.0.7.a:8086",
+					     "[fe80::1:8086",
+					     ":8086",
+					     "8086",
+					     "" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(fine); i++)
+		CHECK(fm_guard_host_is_known(fine[i], "box", 8086));
+	for (size_t i = 0; i < FM_ARRAY_LEN(wrong); i++)
+		CHECK(!fm_guard_host_is_known(wrong[i], "box", 8086));
+	CHECK(!fm_guard_host_is_known(NULL, "box", 8086));
+	CHECK(fm_guard_origin_is_host(NULL, "box:1") && fm_guard_origin_is_host("http://box:1", "box:1"));
+	CHECK(!fm_guard_origin_is_host("https://box:1", "box:1") && !fm_guard_origin_is_host("null", "box:1"));
+	CHECK(!fm_guard_origin_is_host("http://evil.example", "box:1"));
+}
+
+TEST(a_token_is_right_or_wrong_as_a_whole)
+{
+	char token[FM_TOKEN_CHARS + 1] = "", chosen[FM_TOKEN_CHARS + 1] = "long-enough";
+	CHECK(!fm_guard_token_is_right("", token) && !fm_guard_token_is_right(NULL, token)); // none was made
+	CHECK(fm_guard_make_token(token) && strlen(token) == FM_TOKEN_CHARS && fm_guard_token_is_right(token, token));
+	CHECK(!fm_guard_token_is_right("", token) && !fm_guard_token_is_right("long-enough", token));
+	CHECK(fm_guard_token_is_right("long-enough", chosen) && !fm_guard_token_is_right("long-enougH", chosen));
+	CHECK(!fm_guard_token_is_right("long-enough-", chosen) && !fm_guard_token_is_right("long", chosen));
+	CHECK(fm_guard_token_is_fit("long-enough") && fm_guard_token_is_fit(token));
+	CHECK(!fm_guard_token_is_fit("short") && !fm_guard_token_is_fit("with a space") &&
+	      !fm_guard_token_is_fit("a\r\nb: c12"));
+}
+
+TEST(a_place_is_a_port_or_a_host_and_a_port)
+{
+	struct fm_listen_place p;
+	CHECK_EQ(fm_listen_parse("8086", &p, NULL), FM_OK);
+	CHECK(p.port == 8086 && p.is_loopback && !strcmp(p.host, "127.0.0.1"));
+	CHECK_EQ(fm_listen_parse("localhost:1", &p, NULL), FM_OK);
+	CHECK(p.port == 1 && p.is_loopback);
+	CHECK_EQ(fm_listen_parse("0.0.0.0:65535", &p, NULL), FM_OK);
+	CHECK(p.port == 65535 && !p.is_loopback);
+	CHECK_EQ(fm_listen_parse("[::1]:5", &p, NULL), FM_OK);
+	CHECK(p.port == 5 && !strcmp(p.host, "::1"));
+	static const char *const wrong[] = { "", "x", "65536", "-1", "host:", "host:1x", ":", "1:2:x", " 8086" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(wrong); i++)
+		CHECK_EQ(fm_listen_parse(wrong[i], &p, NULL), FM_E_USAGE);
+}
+
+TEST_MAIN()
