@@ -52,6 +52,7 @@ await withPage(async (page, problems) => {
 	const cpu = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value;
 	for (let round = 0; round < Number(rounds); round++) {
 		await page.goto("about:blank");
+		const blank = await cpu();
 		const { server, address, began } = await serve();
 		await page.goto(`${address}&view=${view}`);
 		await until(page, () => window.fathom.stats.frames > 0);
@@ -59,7 +60,7 @@ await withPage(async (page, problems) => {
 		const before = await cpu();
 		const figures = await move(page, FRAMES);
 		const moving = await cpu() - before;
-		console.log(JSON.stringify({ first_s: (first - began) / 1000, ...figures, cpu_ms: (1000 * moving) / FRAMES }));
+		console.log(JSON.stringify({ first_s: (first - began) / 1000, page_cpu_s: before - blank, ...figures, cpu_ms: (1000 * moving) / FRAMES }));
 		await page.goto("about:blank");
 		server.kill("SIGINT");
 		await new Promise((done) => server.once("exit", done));

@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from harness import measure, prepare, tables, tools  # noqa: E402
+from harness import measure, prepare, setup, tables, tools  # noqa: E402
 from harness.prepare import BENCH, say  # noqa: E402
 
 PROGRAM = "bytes_lines"
@@ -153,50 +153,33 @@ def table(results):
     return text
 
 
-def measure_all(context, seconds, timeout):
-    chosen = [tool for tool in all_tools() if not context.lacks(tool.needs)]
+def measure_all(context, wanted, seconds, timeout):
     folder = tempfile.mkdtemp(prefix="fathom-bytes-")
     try:
-        return [run_once(context, tool, seconds, folder, timeout) for tool in chosen]
+        return [run_once(context, tool, seconds, folder, timeout) for tool in wanted]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(argv=None):
-    from run import Context  # which imports this file for the last table of `make bench`
-
+    every = all_tools()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="how much work: 4 is 2 GB in 260,000 blocks")
-    parser.add_argument("--python", default=sys.executable, help="the Python to run with (default: this one)")
-    parser.add_argument("--fathom", help="the fathom program (default: build/fathom, then PATH)")
-    parser.add_argument(
-        "--fathom-via", choices=("run", "record"), default="run", help="which command captures (default run)"
-    )
-    parser.add_argument("--timeout", type=float, default=180, help="seconds after which a run is ended (default 180)")
-    parser.add_argument("--json", metavar="OUT", help="write all results there")
-    parser.add_argument("--refresh", action="store_true", help="make the venv anew")
+    setup.add_options(parser, "comma-separated; default all: " + ",".join(tool.name for tool in every))
     options = parser.parse_args(argv)
-    context = Context(options, ["scalene", "memray", "numpy"])
+    wanted = setup.pick_tools(parser, options, every)
+    context = setup.Context(options, wanted, also=["numpy"])
     if "native" in context.missing:
         sys.exit("line_bytes: the program needs its C part: " + context.missing["native"])
-    for tool in all_tools():
-        if context.lacks(tool.needs):
-            say("line_bytes: not available: %s: %s" % (tool.name, context.lacks(tool.needs)))
+    for name, why in context.unavailable:
+        say("line_bytes: not available: %s: %s" % (name, why))
     measure.become_subreaper()
-    results = measure_all(context, options.seconds, options.timeout)
+    results = measure_all(context, context.available(wanted), options.seconds, options.timeout)
     print(table(results))
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"schema": "fathom.line_bytes/1", "versions": context.venv.versions, "results": results}, file)
-            file.write("\n")
+        setup.write_json(options.json, dict(context.facts("fathom.line_bytes/1"), results=results))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:  # the reader of our table left
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(1)
+    setup.end(main)

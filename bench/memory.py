@@ -1,15 +1,22 @@
 #!/usr/bin/env python3
 """What watching memory costs: time only against time and memory, by turns in one run, and the nanoseconds of a single call.
 
-    bench/memory.py [--rounds 9] [--python PATH] [--share 0.3] [--only alloc,loop,numpy_mix,calls]
+    bench/memory.py [--rounds 9] [--python PATH] [--share 0.3] [--only alloc,loop,buffers,numpy_mix,calls] [--rows exact,memray]
 
 alloc, numpy_mix: the workloads of bench/workloads. loop: nothing but small objects, the worst case for hooks on Python's allocators.
-Shown is the CPU time of the body itself; ratios are medians over rounds, each against the same round's time-only run. `null` is
-time only once more: no difference below its spread is a finding. calls: malloc and free by turns, and memcpy, in ns per call.
+buffers: each object has a block of malloc's, which memray sees without being asked for more.
+Shown is the CPU time of the body itself; ratios are medians over rounds, each against the same round's bare run. `null` is time only
+once more: no difference below its spread is a finding. calls: malloc and free by turns, and memcpy, in ns per call.
+
+`memray` is memray as it comes, `memray all` with --trace-python-allocators, which is what exact mode counts; both where --python has
+memray. Sizes of files and the number of events (allocations and frees) in each say how far the rows are alike: memray as it comes does
+not see objects of up to 512 bytes, which is nearly all that alloc and loop make, and says nothing of time. In short runs our file is
+mostly what the program is: names and line tables of the functions that were sampled.
 """
 
 import argparse
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +34,23 @@ def work(n):
     for i in range(n):
         x = [i, i + 1, i + 2]; y = (i, x); z = {"a": x}; s = "k%d" % i; out = [x, y, z, s]
 n = int(1500000 * float(sys.argv[1]))
+start = time.process_time()
+work(n)
+print(time.process_time() - start)
+"""
+
+BUFFERS = """
+import sys, time
+def make(n):
+    return [bytearray(600 + i % 3000) for i in range(n)]
+def work(n):
+    kept = []
+    for i in range(n):
+        kept.append(make(200))
+        if i % 16 == 15:
+            kept.clear()
+n = int(8000 * float(sys.argv[1]))
+work(n // 20)
 start = time.process_time()
 work(n)
 print(time.process_time() - start)
@@ -69,34 +93,64 @@ int main(void)
 """
 
 
-def rows(folder):
-    record = [str(FATHOM), "record", "-o", str(folder / "p.fathom")]
-    return {
-        "bare": [],
-        "time only": [*record, "--"],
-        "null": [*record, "--"],
-        "time and memory": [*record, "--memory", "--"],
-        "exact": [*record, "--memory=exact", "--"],
+def rows(folder, python):
+    """Of each row what comes before the program, what comes between Python and the script, and the file it writes."""
+    file, peer = folder / "p.fathom", folder / "p.bin"
+    record = [str(FATHOM), "record", "-o", str(file)]
+    all_rows = {
+        "bare": ([], [], None),
+        "time only": ([*record, "--"], [], file),
+        "null": ([*record, "--"], [], file),
+        "time and memory": ([*record, "--memory", "--"], [], file),
+        "exact": ([*record, "--memory=exact", "--"], [], file),
+        "exact, log": ([*record, "--memory-log", "--"], [], file),
     }
+    if subprocess.run([python, "-c", "import memray"], stderr=subprocess.DEVNULL).returncode == 0:
+        memray = ["-m", "memray", "run", "-q", "-f", "-o", str(peer)]
+        all_rows["memray"] = ([], memray, peer)
+        all_rows["memray all"] = ([], [*memray, "--trace-python-allocators"], peer)
+    return all_rows
 
 
 def output(command, env):
     return subprocess.run(command, env=env, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
-def compare(name, command, folder, rounds, env):
-    """Prints the median ratio of each row to the same round's time-only run."""
-    results = {row: [] for row in rows(folder)}
+# total_allocations counts frees, too.
+COUNT_MEMRAY = "import memray, sys; print(memray.FileReader(sys.argv[1]).metadata.total_allocations)"
+
+
+def n_events(row, file, python):
+    """How many allocations and frees the tool saw, where it saw each."""
+    if file.suffix == ".bin":
+        return int(output([python, "-c", COUNT_MEMRAY, str(file)], None))
+    if not row.startswith("exact"):
+        return None
+    dumped = output([str(FATHOM.parent / "tests" / "dump_profile"), str(file)], None)
+    return sum(int(a) + int(b) for a, b in re.findall(r"^site .* allocs=(\d+) frees=(\d+)", dumped, re.M))
+
+
+def compare(name, script, args, chosen, folder, env):
+    """Prints the median ratio of each row to the same round's bare run, and what was written."""
+    all_rows = {k: v for k, v in rows(folder, args.python).items() if not chosen or k in chosen or k == "bare"}
+    results = {row: [] for row in all_rows}
+    written = {}
     order = list(results)
-    for number in range(rounds):
+    for number in range(args.rounds):
         for row in order[number % len(order) :] + order[: number % len(order)]:
-            results[row].append(float(output(rows(folder)[row] + command, env)))
-    base = results["time only"]
+            before, between, file = all_rows[row]
+            results[row].append(float(output([*before, args.python, *between, str(script), args.share], env)))
+            if file and number == args.rounds - 1:
+                written[row] = file.stat().st_size, n_events(row, file, args.python)
+    base = results["bare"]
     for row, values in results.items():
         ratios = sorted(v / b for v, b in zip(values, base))
+        size, n = written.get(row, (0, None))
+        told = f"   {size / 1024:9.1f} KiB" if size else ""
+        told += f" for {n:,} events" if n is not None else ""
         print(
             f"{name:10} {row:16} median {statistics.median(values):7.3f} s   x {statistics.median(ratios):.3f}"
-            f"   ({ratios[0]:.3f} to {ratios[-1]:.3f})   best/best {min(values) / min(base):.3f}",
+            f"   ({ratios[0]:.3f} to {ratios[-1]:.3f})   best/best {min(values) / min(base):.3f}{told}",
             flush=True,
         )
 
@@ -107,8 +161,10 @@ def compare_calls(folder, rounds, env):
     subprocess.run(["cc", "-O2", "-fno-builtin", "-o", str(program), str(source)], check=True)
     results = {}
     for _ in range(rounds):
-        for row, prefix in rows(folder).items():
-            for line in output([*prefix, str(program)], env).splitlines():
+        for row, (before, between, _) in rows(folder, sys.executable).items():
+            if between:
+                continue  # memray wants a script
+            for line in output([*before, str(program)], env).splitlines():
                 what, ns = line.split()
                 results.setdefault(what, {}).setdefault(row, []).append(float(ns))
     for what, of_row in results.items():
@@ -121,7 +177,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--share", default="0.3", help="of the whole work (default 0.3)")
-    parser.add_argument("--only", default="alloc,loop,numpy_mix,calls")
+    parser.add_argument("--only", default="alloc,loop,buffers,numpy_mix,calls")
+    parser.add_argument("--rows", default="", help="only these, by commas (default: all there are)")
     args = parser.parse_args()
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     env.update(PINNED, OPENBLAS_NUM_THREADS="1")
@@ -132,12 +189,14 @@ def main():
                 compare_calls(folder, args.rounds, env)
                 continue
             units = {"alloc": 11000, "numpy_mix": 2000}.get(name)
-            text = LOOP if name == "loop" else WORKLOAD.format(folder=str(BENCH / "workloads"), name=name, units=units)
+            text = {"loop": LOOP, "buffers": BUFFERS}.get(name)
+            text = text or WORKLOAD.format(folder=str(BENCH / "workloads"), name=name, units=units)
             if name == "numpy_mix" and subprocess.run([args.python, "-c", "import numpy"], stderr=-3).returncode:
                 print("numpy_mix: not available, this Python has no numpy")
                 continue
-            (folder / f"{name}_run.py").write_text(text)
-            compare(name, [args.python, str(folder / f"{name}_run.py"), args.share], folder, args.rounds, env)
+            script = folder / f"{name}_run.py"
+            script.write_text(text)
+            compare(name, script, args, args.rows.split(",") if args.rows else [], folder, env)
 
 
 if __name__ == "__main__":

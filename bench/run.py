@@ -215,7 +215,9 @@ def main(argv=None):
     table = print_tables(facts, runs, chosen_tools, context.unavailable)
     facts["line_bytes"] = []
     if MEMORY_ROWS & {tool.name for tool in chosen_tools} and not context.lacks("native"):
-        facts["line_bytes"] = line_bytes.measure_all(context, 1.0 if options.quick else 4.0, options.timeout)
+        facts["line_bytes"] = line_bytes.measure_all(
+            context, context.available(line_bytes.all_tools()), 1.0 if options.quick else 4.0, options.timeout
+        )
         print("## Bytes per line: what is true by construction, and what each tool says\n")
         print(line_bytes.table(facts["line_bytes"]))
     if options.json:

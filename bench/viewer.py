@@ -94,7 +94,9 @@ def in_browser(fathom: Path, profile: Path, view: str, rounds: int) -> None:
         return
     lines: List[Dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
     first = [line["first_s"] for line in lines]
+    own = min(line["page_cpu_s"] for line in lines)
     print(f"  first picture in an open browser: best {min(first):.2f} s, median {statistics.median(first):.2f} s")
+    print(f"  of it {own:.2f} s of the page's own CPU at best")
     best = max(lines, key=lambda line: line["fps"])
     print(
         f"  zooming and moving: {best['fps']:.0f} frames a second at best, {statistics.median(x['fps'] for x in lines):.0f} in the"

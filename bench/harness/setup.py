@@ -1,4 +1,4 @@
-"""How run.py and accuracy.py begin and end: their common options, what is there to run with, where output goes."""
+"""How run.py, accuracy.py and line_bytes.py begin and end: their common options, what is there to run with, where output goes."""
 
 import contextlib
 import json
@@ -45,8 +45,9 @@ def pick_tools(parser, options, every, always=()):
 class Context:
     """What is there to run with, and what is not."""
 
-    def __init__(self, options, wanted):
-        needed = {thing.needs for thing in wanted}
+    def __init__(self, options, wanted, also=()):
+        """also: packages that what is run needs beside the rows' own."""
+        needed = {thing.needs for thing in wanted} | set(also)
         self.venv = prepare.Venv(os.path.abspath(shutil.which(options.python) or options.python))
         self.venv.prepare([package for package in prepare.PACKAGES if package in needed], options.refresh)
         self.built, self.missing = prepare.compile_parts()

@@ -9,10 +9,14 @@
 
 #include "agent/agent.h"
 #include "sigsafe/alloc.h"
+#include "sigsafe/blocks.h"
 #include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/maps.h"
 #include "sigsafe/state.h"
+
+// Fewer are not worth a start: a program has blocks in three or four.
+#define MIN_STRETCHES 8u
 
 static bool is_malloc_ours;
 static bool is_watched;
@@ -105,19 +109,24 @@ static void forget_last(void)
 
 static bool start_exact(void)
 {
-	if (fm_sig_exact_blocks)
-		madvise(fm_sig_exact_blocks, sizeof(*fm_sig_exact_blocks) << (fm_sig_exact_max_log2 + 1),
-			MADV_DONTNEED);
 	// Address space for blocks, used as far as it is needed. Where there is a limit on it, less.
-	uint32_t log2 = FM_SIG_EXACT_MAX_LOG2;
-	for (; log2 >= FM_SIG_EXACT_MIN_LOG2 && !fm_sig_exact_blocks; log2 -= 2) {
-		fm_sig_exact_blocks = fm_agent_map_private(sizeof(*fm_sig_exact_blocks) << (log2 + 1));
-		fm_sig_exact_max_log2 = log2;
+	if (fm_sig_tokens) // of an earlier capture
+		madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_DONTNEED);
+	for (uint32_t n = FM_SIG_MAX_STRETCHES; n >= MIN_STRETCHES && !fm_sig_tokens; n /= 2) {
+		fm_sig_tokens = fm_agent_map_private(n * FM_SIG_STRETCH_BYTES);
+		fm_sig_n_stretches = n;
 	}
 	static struct fm_sig_exact *exact; // fm_sig_exact is NULL in a capture that samples
 	exact = fm_agent_map_or_clear(exact, sizeof(*exact));
-	if (!fm_sig_exact_blocks || !exact || !map_sums())
+	fm_sig_blocks = fm_agent_map_or_clear(fm_sig_blocks, sizeof(*fm_sig_blocks));
+	if (!fm_sig_tokens || !fm_sig_blocks || !exact || !map_sums())
 		return false;
+	static uint64_t *log_ids; // fm_sig_log_ids is NULL in a capture without a log
+	if (atomic_load(&fm_sig.header->memory_log))
+		log_ids = fm_agent_map_or_clear(log_ids, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES);
+	fm_sig_log_ids = atomic_load(&fm_sig.header->memory_log) ? log_ids : NULL;
+	// A page of entries is touched here and there; two megabytes of them for that would be too much.
+	madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_NOHUGEPAGE);
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
 		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);
 	claim_sums();

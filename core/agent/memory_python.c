@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "sigsafe/alloc.h"
+#include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/state.h"
 
@@ -120,6 +121,37 @@ static void small_free(void *ctx, void *p)
 		pymalloc.free(ctx, p);
 }
 
+// In exact mode every block goes the long way: no countdown to look at, and no filter.
+static inline __attribute__((always_inline)) void *exact_malloc(struct domain *d, void *ctx, size_t size)
+{
+	if (FM_UNLIKELY(!fm_sig_exact)) // a later capture of this process is not
+		return small_malloc(d, ctx, size);
+	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES))
+		return malloc_slowly(d, size);
+	void *p = pymalloc.malloc(ctx, size);
+	fm_sig_exact_python_alloc(p, size, d->domain, (uintptr_t)__builtin_return_address(0));
+	return p;
+}
+
+static inline __attribute__((always_inline)) void *exact_calloc(struct domain *d, void *ctx, size_t n, size_t size)
+{
+	size_t whole;
+	if (FM_UNLIKELY(!fm_sig_exact))
+		return small_calloc(d, ctx, n, size);
+	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole) || whole > PYMALLOC_MAX_BYTES))
+		return calloc_slowly(d, n, size);
+	void *p = pymalloc.calloc(ctx, n, size);
+	fm_sig_exact_python_alloc(p, whole, d->domain, (uintptr_t)__builtin_return_address(0));
+	return p;
+}
+
+static void exact_free(void *ctx, void *p)
+{
+	if (FM_LIKELY(fm_sig_exact) || fm_sig_live_may_have(p))
+		fm_sig_alloc_freed(p);
+	pymalloc.free(ctx, p);
+}
+
 // Functions of its own for each domain, and the context stays what it was: while a hook is put in front of allocators in use, a thread
 // without the GIL, or with another interpreter's, may see one word of the change before the other.
 #define ANY_HOOKS(of, nth)                                         \
@@ -143,20 +175,22 @@ static void small_free(void *ctx, void *p)
 		(void)ctx;                                         \
 		any_free(&domains[nth], p);                        \
 	}
-#define SMALL_HOOKS(of, nth)                                       \
+#define SMALL_HOOKS(of, nth, how)                                  \
 	static void *of##_malloc(void *ctx, size_t size)           \
 	{                                                          \
-		return small_malloc(&domains[nth], ctx, size);     \
+		return how##_malloc(&domains[nth], ctx, size);     \
 	}                                                          \
 	static void *of##_calloc(void *ctx, size_t n, size_t size) \
 	{                                                          \
-		return small_calloc(&domains[nth], ctx, n, size);  \
+		return how##_calloc(&domains[nth], ctx, n, size);  \
 	}
 ANY_HOOKS(raw, PY_RAW)
 ANY_HOOKS(mem, PY_MEM)
 ANY_HOOKS(obj, PY_OBJ)
-SMALL_HOOKS(small_mem, PY_MEM)
-SMALL_HOOKS(small_obj, PY_OBJ)
+SMALL_HOOKS(small_mem, PY_MEM, small)
+SMALL_HOOKS(small_obj, PY_OBJ, small)
+SMALL_HOOKS(exact_mem, PY_MEM, exact)
+SMALL_HOOKS(exact_obj, PY_OBJ, exact)
 
 static const struct py_allocator any_hooks[3] = {
 	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
@@ -167,6 +201,11 @@ static const struct py_allocator small_hooks[3] = {
 	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
 	[PY_MEM] = { NULL, small_mem_malloc, small_mem_calloc, mem_realloc, small_free },
 	[PY_OBJ] = { NULL, small_obj_malloc, small_obj_calloc, obj_realloc, small_free },
+};
+static const struct py_allocator exact_hooks[3] = {
+	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
+	[PY_MEM] = { NULL, exact_mem_malloc, exact_mem_calloc, mem_realloc, exact_free },
+	[PY_OBJ] = { NULL, exact_obj_malloc, exact_obj_calloc, obj_realloc, exact_free },
 };
 
 static void *arena_alloc(void *ctx, size_t size)
@@ -186,7 +225,8 @@ static void arena_free(void *ctx, void *p, size_t size)
 
 static bool is_ours(int nth, const struct py_allocator *a)
 {
-	return a->malloc == any_hooks[nth].malloc || a->malloc == small_hooks[nth].malloc;
+	return a->malloc == any_hooks[nth].malloc || a->malloc == small_hooks[nth].malloc ||
+	       a->malloc == exact_hooks[nth].malloc;
 }
 
 // mem and obj have the same functions and no context, and are not malloc: of all allocators that CPython brings (pymalloc, malloc,
@@ -253,7 +293,7 @@ bool fm_agent_python_hook(void)
 	}
 	find_raw_functions();
 	for (int i = PY_RAW; i <= PY_OBJ; i++) {
-		struct py_allocator hook = is_small ? small_hooks[i] : any_hooks[i];
+		struct py_allocator hook = !is_small ? any_hooks[i] : fm_sig_exact ? exact_hooks[i] : small_hooks[i];
 		hook.ctx = domains[i].real.ctx;
 		if (!is_below[i])
 			PyMem_SetAllocator(i, &hook);

@@ -14,6 +14,12 @@ struct fm_analysis *fm_analysis_of_path(const char *path, const struct fm_view_o
 enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options, struct fm_analysis **ret,
 			     struct fm_diag *diag)
 {
+	return fm_analysis_open_seen(path, options, NULL, ret, diag);
+}
+
+enum fm_err fm_analysis_open_seen(const char *path, const struct fm_view_options *options,
+				  const struct fm_witness *witness, struct fm_analysis **ret, struct fm_diag *diag)
+{
 	struct fm_analysis *a = fm_analysis_of_path(path, options);
 	enum fm_err err = fm_reader_open(path, &a->reader, diag);
 	if (err) {
@@ -21,7 +27,7 @@ enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *opt
 		fm_analysis_close(a);
 		return err;
 	}
-	err = fm_tally_read(&a->tally, a->reader);
+	err = fm_tally_read(&a->tally, a->reader, witness);
 	if (err) {
 		fm_analysis_close(a);
 		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));

@@ -20,6 +20,10 @@ struct fm_analysis {
 // Reads the whole file once. One line in diag on failure; a damaged or cut-off file is no failure (profile->damage).
 FM_MUST_CHECK enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options,
 					   struct fm_analysis **ret, struct fm_diag *diag);
+// The same, and the witness sees every event on the way.
+FM_MUST_CHECK enum fm_err fm_analysis_open_seen(const char *path, const struct fm_view_options *options,
+						const struct fm_witness *witness, struct fm_analysis **ret,
+						struct fm_diag *diag);
 // The path and options alone, for who reads the file by itself. Nothing else in it is there.
 struct fm_analysis *fm_analysis_of_path(const char *path, const struct fm_view_options *options);
 void fm_analysis_close(struct fm_analysis *a); // NULL is fine

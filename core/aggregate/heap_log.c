@@ -237,6 +237,9 @@ static void sort_steps(struct fm_heap_log *log)
 
 void fm_heap_log_sort(struct fm_heap_log *log, const struct fm_profile *profile)
 {
+	struct fm_str cut = fm_profile_meta(profile, "memory_log_end_ns", (struct fm_str){ "", 0 });
+	for (uint32_t i = 0; i < cut.len && cut.p[i] >= '0' && cut.p[i] <= '9'; i++)
+		log->cut_ns = log->cut_ns * 10 + (uint64_t)(cut.p[i] - '0');
 	match(log, profile);
 	find_run(log, profile);
 	fm_vec_reserve(&log->steps, log->blocks.n * 2);
@@ -247,6 +250,8 @@ void fm_heap_log_sort(struct fm_heap_log *log, const struct fm_profile *profile)
 		uint64_t gone_ns = b->freed_ns;
 		uint64_t process_end_ns =
 			b->process_id < profile->processes.n ? profile->processes.items[b->process_id].end_ns : 0;
+		if (log->cut_ns)
+			gone_ns = FM_MIN(gone_ns, FM_MAX(log->cut_ns, b->born_ns)); // what became of it, nobody saw
 		if (process_end_ns && process_end_ns < log->end_ns)
 			gone_ns = FM_MIN(gone_ns, FM_MAX(process_end_ns, b->born_ns));
 		if (gone_ns != UINT64_MAX)

@@ -52,6 +52,7 @@ struct fm_heap_log {
 	FM_VEC(struct fm_step) steps;      // every birth and death in order of time
 	uint64_t last_side_free_ns;        // by any thread but a process's first
 	uint64_t begin_ns, end_ns;         // of the run
+	uint64_t cut_ns;                   // events end here, though the program went on; 0 = they do not
 };
 
 // A zeroed log is empty.

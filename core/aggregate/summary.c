@@ -32,8 +32,24 @@ struct build {
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;
 	const struct fm_view_options *options;
-	struct fm_weight *self; // by node: samples that end there
+	// Samples end in few of the nodes: those have a sum each, and the others share an empty one.
+	uint32_t *sum_of;              // by node: into sums
+	FM_VEC(struct fm_weight) sums; // [0] is empty
 };
+
+static const struct fm_weight *self_of(const struct build *b, uint32_t node)
+{
+	return &b->sums.items[b->sum_of[node]];
+}
+
+static struct fm_weight *sum_at(struct build *b, uint32_t node)
+{
+	if (!b->sum_of[node]) {
+		b->sum_of[node] = (uint32_t)b->sums.n;
+		fm_vec_push(&b->sums, (struct fm_weight){ { 0 } });
+	}
+	return &b->sums.items[b->sum_of[node]];
+}
 
 static void add_cells(struct build *b, const struct fm_profile *profile, const struct fm_tally *tally)
 {
@@ -45,7 +61,7 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 		struct fm_weight w = weight_of_cell(cell);
 		fm_weight_add(&t->total, &w);
 		t->class_sq[cell->class] += cell->weight_sq;
-		fm_weight_add(&b->self[fm_view_node(b->view, cell->stack_id)], &w);
+		fm_weight_add(sum_at(b, fm_view_node(b->view, cell->stack_id)), &w);
 		struct fm_thread_row *thread = &t->threads.items[cell->thread_id];
 		thread->n += cell->n;
 		fm_weight_add(&thread->weight, &w);
@@ -96,26 +112,26 @@ static void add_functions(struct build *b, const struct fm_payer *payers)
 		row->is_always_inlined =
 			v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
 		seen[row - t->functions.items] = true;
-		if (is_empty(&b->self[i])) // most nodes: samples end in leaves
+		const struct fm_weight *self = self_of(b, i);
+		if (is_empty(self)) // most nodes: samples end in leaves
 			continue;
-		fm_weight_add(&row->self, &b->self[i]);
+		fm_weight_add(&row->self, self);
 		bool is_python =
 			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
 		if (!is_python)
-			fm_weight_add(&row->charged, &b->self[i]);
+			fm_weight_add(&row->charged, self);
 		if (payers[i].own)
-			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged,
-				      &b->self[i]);
+			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged, self);
 		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
 		if (payer)
-			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, &b->self[i]);
+			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, self);
 	}
 	// One sum for each depth instead of each node: what ends in the node now at that depth or above it.
 	FM_VEC(struct fm_weight) sums = { 0 };
 	for (uint32_t node = first_child[0]; node;) {
 		n_on_path[v->nodes.items[node].function_id]++;
 		fm_vec_grow_to(&sums, (size_t)v->nodes.items[node].depth + 1);
-		sums.items[v->nodes.items[node].depth] = b->self[node];
+		sums.items[v->nodes.items[node].depth] = *self_of(b, node);
 		uint32_t next = first_child[node];
 		while (!next && node) { // up, until there is a way to the side
 			uint32_t function_id = v->nodes.items[node].function_id, depth = v->nodes.items[node].depth;
@@ -143,8 +159,9 @@ static void add_lines(struct build *b, const struct fm_payer *payers)
 		0
 	}; // by row: the largest single (function, line) share so far, to name the row after
 	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
-		uint64_t cpu_ns = fm_weight_cpu_ns(&b->self[i]);
-		if (!cpu_ns && !b->self[i].ns[FM_CLASS_WAIT] && !b->self[i].ns[FM_CLASS_GIL_WAIT] && !b->self[i].n)
+		const struct fm_weight *self = self_of(b, i);
+		uint64_t cpu_ns = fm_weight_cpu_ns(self);
+		if (!cpu_ns && !self->ns[FM_CLASS_WAIT] && !self->ns[FM_CLASS_GIL_WAIT] && !self->n)
 			continue;
 		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
 		if (!payer)
@@ -160,7 +177,7 @@ static void add_lines(struct build *b, const struct fm_payer *payers)
 			fm_vec_push(&most, 0);
 		}
 		struct fm_line_row *row = &b->t->lines.items[*slot];
-		fm_weight_add(&row->weight, &b->self[i]);
+		fm_weight_add(&row->weight, self);
 		if (cpu_ns > most.items[*slot]) {
 			most.items[*slot] = cpu_ns;
 			row->function_id = node->function_id;
@@ -201,14 +218,17 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 		      const struct fm_view_options *options)
 {
 	*t = (struct fm_summary){ 0 };
-	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(struct fm_weight)) };
+	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(uint32_t)), { 0 } };
+	fm_vec_reserve(&b.sums, FM_MIN(tally->cells.n, view->nodes.n) + 1);
+	fm_vec_push(&b.sums, (struct fm_weight){ { 0 } });
 	add_cells(&b, profile, tally);
 	struct fm_payer *payers = fm_payers_find(view, symbolizer);
 	mark_users(&b, payers);
 	add_functions(&b, payers);
 	add_lines(&b, payers);
 	free(payers);
-	free(b.self);
+	free(b.sum_of);
+	fm_vec_deinit(&b.sums);
 
 	size_t kept = 0; // folded frames left functions without a single sample
 	for (size_t i = 0; i < t->functions.n; i++)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/sample_queue.h"
+
 // Ids beyond these come from damaged files; growing dense arrays to them would eat the machine.
 #define MAX_THREADS (1u << 24)
 #define MAX_STACKS (1u << 29)
@@ -86,39 +88,21 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
 	t->n_samples++;
 }
 
-// Of a large capture neither last_cell nor cells fit the cache: samples wait in a queue while what they need is fetched.
-#define QUEUE 16 // a power of two
-
-struct queue {
-	struct fm_sample samples[QUEUE];
-	uint32_t n; // ever put in
-};
-
-static void add_later(struct fm_tally *t, struct queue *q, const struct fm_sample *s)
-{
-	if (q->n >= QUEUE)
-		fm_tally_add(t, &q->samples[q->n % QUEUE]);
-	q->samples[q->n++ % QUEUE] = *s;
-	if (s->stack_id < t->last_cell.n)
-		__builtin_prefetch(&t->last_cell.items[s->stack_id]);
-	const struct fm_sample *halfway = &q->samples[(q->n + QUEUE / 2) % QUEUE];
-	if (q->n >= QUEUE && halfway->stack_id < t->last_cell.n && t->last_cell.items[halfway->stack_id])
-		__builtin_prefetch(&t->cells.items[t->last_cell.items[halfway->stack_id] - 1], 1);
-}
-
-enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r)
+enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r, const struct fm_witness *witness)
 {
 	struct fm_event event;
-	struct queue queue = { .n = 0 };
+	struct fm_sample_queue *queue = fm_sample_queue_begin(t);
 	enum fm_err err;
-	while (!(err = fm_reader_next(r, &event)))
+	while (!(err = fm_reader_next(r, &event))) {
 		if (event.type == FM_EVENT_SAMPLE)
-			add_later(t, &queue, &event.sample);
+			fm_sample_queue_put(queue, &event.sample);
 		else if (event.type == FM_EVENT_ALLOC)
 			fm_heap_log_alloc(&t->memory, &event.alloc);
 		else if (event.type == FM_EVENT_FREE)
 			fm_heap_log_free(&t->memory, &event.free);
-	for (uint32_t i = queue.n - FM_MIN(queue.n, (uint32_t)QUEUE); i != queue.n; i++)
-		fm_tally_add(t, &queue.samples[i % QUEUE]);
+		if (witness)
+			witness->see(witness->ctx, fm_reader_profile(r), &event);
+	}
+	fm_sample_queue_end(queue);
 	return err == FM_E_END ? FM_OK : err;
 }

@@ -37,5 +37,10 @@ struct fm_tally {
 // A zeroed tally is empty.
 void fm_tally_deinit(struct fm_tally *t);
 void fm_tally_add(struct fm_tally *t, const struct fm_sample *sample);
-// Adds everything the reader still has. FM_OK at its end.
-FM_MUST_CHECK enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r);
+// Who sees every event beside the tally, so that the file is read once.
+struct fm_witness {
+	void (*see)(void *ctx, const struct fm_profile *profile, struct fm_event *event);
+	void *ctx;
+};
+// Adds everything the reader still has. FM_OK at its end. witness may be NULL.
+FM_MUST_CHECK enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r, const struct fm_witness *witness);

@@ -111,33 +111,45 @@ void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
 	}
 }
 
+void fm_timeline_see(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	struct fm_timeline_seeing *seeing = ctx;
+	struct fm_timeline *t = seeing->timeline;
+	const struct fm_sample *s = &event->sample;
+	if (event->type == FM_EVENT_TRACE)
+		fm_zones_add(seeing->zones, profile, event->trace);
+	if (event->type != FM_EVENT_SAMPLE || s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES)
+		return;
+	fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
+	if (FM_UNLIKELY(t->n_runs > seeing->max_runs * ROOM))
+		fm_timeline_thin(t, seeing->max_runs * ROOM / 2);
+}
+
+void fm_timeline_seen(struct fm_timeline_seeing *seeing)
+{
+	fm_timeline_thin(seeing->timeline, seeing->max_runs);
+	fm_zones_finish(seeing->zones);
+}
+
 enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, const char *path, size_t max_runs,
 			     struct fm_diag *diag)
 {
 	*t = (struct fm_timeline){ 0 };
 	*zones = (struct fm_zones){ 0 };
+	struct fm_timeline_seeing seeing = { t, zones, max_runs };
 	struct fm_reader *r;
 	enum fm_err err = fm_reader_open(path, &r, diag);
 	if (err)
 		return err;
 	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event))) {
-		const struct fm_sample *s = &event.sample;
-		if (event.type == FM_EVENT_TRACE)
-			fm_zones_add(zones, fm_reader_profile(r), event.trace);
-		if (event.type != FM_EVENT_SAMPLE || s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES)
-			continue;
-		fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
-		if (FM_UNLIKELY(t->n_runs > max_runs * ROOM))
-			fm_timeline_thin(t, max_runs * ROOM / 2);
-	}
+	while (!(err = fm_reader_next(r, &event)))
+		fm_timeline_see(&seeing, fm_reader_profile(r), &event);
 	fm_reader_close(r);
 	if (err != FM_E_END) {
 		fm_timeline_deinit(t);
 		fm_zones_deinit(zones);
 		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
 	}
-	fm_timeline_thin(t, max_runs);
-	fm_zones_finish(zones);
+	fm_timeline_seen(&seeing);
 	return FM_OK;
 }

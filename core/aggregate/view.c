@@ -146,7 +146,7 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	// About half of the frames of a Python program are folded away.
 	fm_vec_reserve(&v->nodes, v->n_stacks / 2);
 	fm_vec_reserve(&v->first_child, v->n_stacks / 2);
-	fm_map_reserve(&v->children, v->n_stacks / 8);
+	fm_map_reserve(&v->children, v->n_stacks / 4);
 	fm_vec_push(&v->nodes, (struct fm_node){ 0 });
 	fm_vec_push(&v->first_child, 0);
 	mark_kinds(v, profile);

@@ -1,5 +1,7 @@
 #include "cli/capture_options.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
@@ -14,6 +16,38 @@
 #define MIN_MEAN_BYTES (1u << 10)
 #define MAX_MEAN_BYTES (128u << 20)
 #define MAX_PRECISION 10
+// Some hundred million events, which take a report some minutes.
+#define LOG_BYTES ((uint64_t)1 << 30)
+
+// "512M" in bytes; 0 when it is no size.
+static uint64_t parse_size(const char *text)
+{
+	char *end;
+	errno = 0;
+	uint64_t n = strtoull(text, &end, 10);
+	unsigned shift = *end == 'k' || *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+	if (end == text || *text == '-' || errno || (*end && (!shift || end[1])) || n > UINT64_MAX >> shift)
+		return 0;
+	return n << shift;
+}
+
+static enum fm_err apply_memory_log(const struct fm_capture_flags *flags, struct fm_capture_options *ret,
+				    struct fm_diag *diag)
+{
+	ret->log_bytes = 0;
+	if (!flags->memory_log)
+		return FM_OK;
+	if (flags->is_cpu || (flags->memory && strcmp(flags->memory, "exact")))
+		return fm_diag_set(diag, FM_E_USAGE,
+				   "--memory-log wants every allocation: leave %s out, or say --memory=exact",
+				   flags->is_cpu ? "--cpu" : "--memory");
+	ret->memory = FM_WIRE_MEMORY_EXACT;
+	ret->log_bytes = *flags->memory_log ? parse_size(flags->memory_log) : LOG_BYTES;
+	if (!ret->log_bytes)
+		return fm_diag_set(diag, FM_E_USAGE, "--memory-log wants a size such as 512M or 4G, not '%s'",
+				   flags->memory_log);
+	return FM_OK;
+}
 
 static enum fm_err apply_memory(const struct fm_capture_flags *flags, struct fm_capture_options *ret,
 				struct fm_diag *diag)
@@ -32,7 +66,7 @@ static enum fm_err apply_memory(const struct fm_capture_flags *flags, struct fm_
 	uint64_t mean = flags->precision > 0 ? (uint64_t)MEAN_BYTES >> flags->precision
 					     : (uint64_t)MEAN_BYTES << -flags->precision;
 	ret->alloc_mean_bytes = FM_MIN(FM_MAX(mean, MIN_MEAN_BYTES), MAX_MEAN_BYTES);
-	return FM_OK;
+	return apply_memory_log(flags, ret, diag);
 }
 
 enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct fm_capture_options *ret,

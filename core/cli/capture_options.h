@@ -12,9 +12,10 @@ struct fm_capture_flags {
 	double duration_s, max_overhead_pct;
 	const char *engine;
 	bool native, children, kernel;
-	bool is_cpu;           // --cpu: time only
-	bool is_memory_wanted; // when neither --cpu nor --memory says
-	const char *memory;    // --memory[=exact]; "" = sampled, NULL = not given
+	bool is_cpu;            // --cpu: time only
+	bool is_memory_wanted;  // when neither --cpu nor --memory says
+	const char *memory;     // --memory[=exact]; "" = sampled, NULL = not given
+	const char *memory_log; // --memory-log[=BYTES]; NULL = not given
 	int64_t precision;
 	const char *listen, *token; // --listen [HOST:]PORT, --token; NULL = not given
 };

@@ -83,6 +83,8 @@ int fm_cmd_record(int argc, char **argv)
 		  "with --pid: never hold a thread; only those that wait are seen then" },
 		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
 		  "memory, too: sampled, or =exact, every allocation (default: time only)" },
+		{ "memory-log", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory_log, "SIZE",
+		  "=exact, and every single event, until the file has SIZE (default 1G)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",

@@ -70,6 +70,8 @@ int fm_cmd_run(int argc, char **argv)
 		{ "cpu", 0, FM_OPT_FLAG, &flags.is_cpu, NULL, "time only (default: time and memory)" },
 		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
 		  "time and memory: sampled (the default), or =exact, every allocation" },
+		{ "memory-log", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory_log, "SIZE",
+		  "=exact, and every single event, until the file has SIZE (default 1G)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",

@@ -13,7 +13,7 @@ static bool gather(const char *path, struct fm_facts *f, char exit_text[static 2
 	struct fm_analysis a = { 0 };
 	if (fm_reader_open(path, &a.reader, NULL))
 		return false;
-	bool is_read = fm_tally_read(&a.tally, a.reader) == FM_OK;
+	bool is_read = fm_tally_read(&a.tally, a.reader, NULL) == FM_OK;
 	a.profile = fm_reader_profile(a.reader);
 	if (is_read) {
 		fm_facts_gather(f, &a);

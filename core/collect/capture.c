@@ -164,10 +164,22 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 		snprintf(what, sizeof(what), "%llu allocations or frees", (unsigned long long)totals->n_exact_lost);
 		coverage(c, what, "made inside a signal handler, or while other threads allocated without pause");
 	}
+	if (totals->n_unlogged) {
+		snprintf(what, sizeof(what), "%llu events of the memory log", (unsigned long long)totals->n_unlogged);
+		coverage(c, what, "the collector got too little CPU to keep up; the sums have them");
+	}
+	if (totals->log_end_ns) {
+		snprintf(what, sizeof(what), "memory over time after the first %.1f s",
+			 (double)(totals->log_end_ns - c->start_ns) * 1e-9);
+		coverage(c, what,
+			 "--memory-log had grown to its limit; a larger one is given as --memory-log=4G. Sums are "
+			 "whole");
+		meta_uint(c->writer, "memory_log_end_ns", totals->log_end_ns);
+	}
 	if (totals->n_exact_beyond) {
 		snprintf(what, sizeof(what), "the place of %llu allocations",
 			 (unsigned long long)totals->n_exact_beyond);
-		coverage(c, what, "a process allocated from more than 65,535 different stacks");
+		coverage(c, what, "a process allocated from more than 262,143 different stacks");
 	}
 	if (totals->n_free_dropped) {
 		snprintf(what, sizeof(what), "the end of %llu sampled blocks",
@@ -206,7 +218,11 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
 	if (c->options->beside_pid && c->is_left)
 		fm_writer_meta(c->writer, "goes_on", FM_STR_LIT("yes"));
-	if (c->options->beside_pid)
+	if (c->options->beside_pid && c->options->children_join)
+		coverage(c,
+			 "programs that this one started and that are not Python, or got an environment of their own",
+			 "a trace is joined by Pythons that inherit the environment; 'fathom run' follows everything");
+	else if (c->options->beside_pid)
 		coverage(c, "programs that this one started meanwhile",
 			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
 	if (totals->trace.n_events) {
@@ -418,6 +434,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
 	c.shared.header->memory = options->memory;
+	atomic_store(&c.shared.header->memory_log, options->log_bytes != 0);
 	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
@@ -430,6 +447,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		options->on_open(options->output_path, options->on_open_arg);
 	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
 	fm_recorder_set_sources(c.recorder, options->sources_dir);
+	fm_recorder_limit_log(c.recorder, options->log_bytes);
 	if (options->beside_pid)
 		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
 	c.start_ns = fm_now_ns();

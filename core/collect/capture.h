@@ -17,13 +17,15 @@ struct fm_capture_options {
 	// process, or when that says so (is_over).
 	uint32_t beside_pid;
 	void (*on_ready)(const char *ring_path);
+	bool children_join; // so do Pythons that it starts
 	const char *output_path;
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
 	uint32_t rate_hz;
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)
 	bool native, children;
-	bool kernel;     // the kernel's functions inside system calls, where permitted
-	uint32_t memory; // enum fm_wire_memory
+	bool kernel;        // the kernel's functions inside system calls, where permitted
+	uint32_t memory;    // enum fm_wire_memory
+	uint64_t log_bytes; // exact mode: every event, too, until the file is so large; 0 = sums only
 	uint64_t alloc_mean_bytes;
 	int precision;
 	double max_overhead; // share, 0 = no limit

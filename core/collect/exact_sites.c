@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
+
 struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx)
 {
 	if (shared->header->memory != FM_WIRE_MEMORY_EXACT)
@@ -18,19 +20,112 @@ struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t pro
 void fm_exact_take_site(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 			const struct fm_wire_site_stack *rec)
 {
-	uint32_t stack;
 	if (rec->rec.size < sizeof(*rec) || rec->site >= FM_WIRE_N_SITES || rec->domain >= FM_N_ALLOC_DOMAINS) {
 		r->totals.n_bad_records++;
 		return;
 	}
-	if (!fm_take_memory_stack(r, p, s, &rec->rec, sizeof(*rec), rec->time_ns, rec->n_frames, rec->n_shared, &stack))
+	struct wire_stack from = { .time_ns = rec->time_ns,
+				   .n_frames = rec->n_frames,
+				   .n_shared = rec->n_shared,
+				   .leaf_idx = UINT32_MAX,
+				   .exact_idx = UINT32_MAX,
+				   .frames = rec->frames,
+				   .n_room = (rec->rec.size - sizeof(*rec)) / sizeof(uint64_t) };
+	if (!fm_take_wire_stack(s, &from)) {
+		r->totals.n_bad_records++;
 		return;
-	while (p->sites.n <= rec->site)
-		fm_vec_push(&p->sites, ((struct recorded_site){ FM_ROOT_STACK, FM_ALLOC_MALLOC }));
-	p->sites.items[rec->site] = (struct recorded_site){ stack, rec->domain };
+	}
+	fm_vec_grow_to(&p->sites, (size_t)rec->site + 1);
+	uint32_t node = fm_site_stacks_add(&p->site_stacks, s->wire.items, s->wire.n, rec->time_ns);
+	p->sites.items[rec->site] = (struct recorded_site){ node, rec->domain, true };
 }
 
-// Two stacks that differ only in what the file does not keep (the same code object made twice) are one site there.
+static uint32_t stack_of(struct fm_recorder *r, struct recorded_process *p, uint32_t node)
+{
+	// Outwards to what is in the file, and back: stacks may be deeper than ours.
+	FM_VEC(uint32_t) missing = { 0 };
+	struct fm_site_node *nodes = p->site_stacks.nodes.items;
+	for (; !nodes[node].stack_id1; node = nodes[node].parent)
+		fm_vec_push(&missing, node);
+	uint32_t stack = nodes[node].stack_id1 - 1;
+	for (size_t i = missing.n; i-- > 0;) {
+		struct fm_site_node *n = &nodes[missing.items[i]];
+		stack = fm_writer_stack(r->writer, stack, fm_take_frame(r, p, n->frame, n->time_ns));
+		n->stack_id1 = stack + 1;
+	}
+	fm_vec_deinit(&missing);
+	return stack;
+}
+
+// Lines of the user's own code keep every byte that is theirs, however few.
+static bool is_own_code(const void *process, uint64_t frame)
+{
+	const struct recorded_process *p = process;
+	uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+	return (frame & ~(1ull << 63)) >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON && code < p->late_codes.n &&
+	       !p->late_codes.items[code].is_library;
+}
+
+static struct recorded_site find_site(const struct recorded_process *p, uint32_t site)
+{
+	static const struct recorded_site nowhere = { .domain = FM_ALLOC_MALLOC };
+	return site < p->sites.n && p->sites.items[site].is_told ? p->sites.items[site] : nowhere;
+}
+
+static void write_block(struct fm_recorder *r, struct recorded_process *p, const struct fm_alloc *block)
+{
+	struct fm_alloc alloc = *block;
+	struct recorded_site site = find_site(p, block->stack_id);
+	alloc.stack_id = stack_of(r, p, site.node);
+	alloc.domain = site.domain;
+	fm_writer_alloc(r->writer, &alloc);
+	r->totals.n_memory_events++;
+}
+
+void fm_exact_take_block(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			 const struct fm_wire_block *rec)
+{
+	if (rec->rec.size < sizeof(*rec) || rec->site >= FM_WIRE_N_SITES) {
+		r->totals.n_bad_records++;
+		return;
+	}
+	struct fm_alloc block = { .thread_id = s->thread_id,
+				  .stack_id = rec->site,
+				  .time_ns = rec->time_ns,
+				  .id = rec->id,
+				  .size = rec->size,
+				  .weight = rec->size };
+	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, for those beyond all sites
+	if (rec->site == 0 || find_site(p, rec->site).is_told)
+		write_block(r, p, &block);
+	else
+		fm_vec_push(&p->unplaced, block);
+}
+
+// Those whose site has come meanwhile; at the end all.
+static void place_blocks(struct fm_recorder *r, struct recorded_process *p, bool is_end)
+{
+	size_t n_left = 0;
+	for (size_t i = 0; i < p->unplaced.n; i++)
+		if (is_end || find_site(p, p->unplaced.items[i].stack_id).is_told)
+			write_block(r, p, &p->unplaced.items[i]);
+		else
+			p->unplaced.items[n_left++] = p->unplaced.items[i];
+	p->unplaced.n = n_left;
+}
+
+void fm_exact_settle(struct fm_recorder *r)
+{
+	if (!r->log_limit_bytes)
+		return;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (r->processes[i].unplaced.n)
+			place_blocks(r, &r->processes[i], false);
+	if (fm_writer_bytes(r->writer) >= r->log_limit_bytes && atomic_exchange(&r->shared->header->memory_log, 0))
+		r->totals.log_end_ns = fm_now_ns();
+}
+
+// Several sites are one in the file: those that were cut, and stacks that differ only in what it does not keep.
 static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct fm_wire_site *s)
 {
 	to->alloc_bytes += s->alloc_bytes;
@@ -50,19 +145,26 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	uint32_t n = FM_MIN(atomic_load_explicit(&e->n_sites, memory_order_acquire), FM_WIRE_N_SITES);
 	FM_VEC(struct fm_site) sums = { 0 };
 	struct fm_map by_stack = { 0 };
+	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, at least
+	place_blocks(r, p, true);
+	for (uint32_t i = 0; i < n; i++)
+		fm_site_stacks_count(&p->site_stacks, find_site(p, i).node, sites[i].alloc_bytes, sites[i].n_allocs,
+				     sites[i].peak_bytes);
 	for (uint32_t i = 0; i < n; i++) {
-		struct recorded_site site = { FM_ROOT_STACK, FM_ALLOC_MALLOC };
 		if (!sites[i].n_allocs)
 			continue;
-		if (i < p->sites.n)
-			site = p->sites.items[i];
+		struct recorded_site site = find_site(p, i);
+		// With a log, every stack is there already.
+		uint32_t node =
+			r->log_limit_bytes ? site.node : fm_site_stacks_cut(&p->site_stacks, site.node, is_own_code, p);
+		uint32_t stack = stack_of(r, p, node);
 		bool is_new;
-		uint64_t *at = fm_map_at(&by_stack, (uint64_t)site.stack_id << 8 | site.domain, &is_new);
+		uint64_t *at = fm_map_at(&by_stack, (uint64_t)stack << 8 | site.domain, &is_new);
 		if (is_new) {
 			*at = sums.n;
-			fm_vec_push(&sums, ((struct fm_site){ .process_id = p->process_id,
-							      .stack_id = site.stack_id,
-							      .domain = site.domain }));
+			fm_vec_push(&sums,
+				    ((struct fm_site){
+					    .process_id = p->process_id, .stack_id = stack, .domain = site.domain }));
 		}
 		add(&sums.items[*at], e, &sites[i]);
 	}
@@ -72,6 +174,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	fm_map_deinit(&by_stack);
 	r->totals.n_exact_lost += atomic_load(&e->n_lost);
 	r->totals.n_exact_beyond += e->n_beyond;
+	r->totals.n_unlogged += atomic_load(&e->n_unlogged);
 	uint64_t offset = (uint64_t)((uint8_t *)e - r->shared->base);
 	fallocate(r->shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, FM_WIRE_EXACT_BYTES);
 }

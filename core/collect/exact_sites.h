@@ -11,4 +11,9 @@ void fm_exact_take_site(struct fm_recorder *r, struct recorded_process *p, struc
 			const struct fm_wire_site_stack *rec);
 
 // The process is gone: its sites go into the file, its sums are free for another.
+// One event of its log.
+void fm_exact_take_block(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			 const struct fm_wire_block *rec);
+// After each look at the rings: sites that were told late, and the size of the file.
+void fm_exact_settle(struct fm_recorder *r);
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx);

@@ -47,6 +47,11 @@ void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kern
 	r->kernel = kernel;
 }
 
+void fm_recorder_limit_log(struct fm_recorder *r, uint64_t bytes)
+{
+	r->log_limit_bytes = bytes;
+}
+
 void fm_recorder_destroy(struct fm_recorder *r)
 {
 	for (size_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
@@ -130,6 +135,8 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 		fm_take_free(r, p, s, (const void *)rec);
 	else if (rec->type == FM_WIRE_SITE)
 		fm_exact_take_site(r, p, s, (const void *)rec);
+	else if (rec->type == FM_WIRE_BLOCK)
+		fm_exact_take_block(r, p, s, (const void *)rec);
 }
 
 // Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
@@ -242,7 +249,9 @@ static void read_rings(struct fm_recorder *r)
 		struct recorded_slot *s = &r->slots[i];
 		if (!s->is_used)
 			continue;
-		const struct recorded_process *p = &r->processes[s->process_idx];
+		struct recorded_process *p = &r->processes[s->process_idx];
+		if (!p->is_traced && atomic_load(&fm_shared_slot(r->shared, i)->has_trace))
+			fm_recorded_process_is_traced(r, p);
 		fm_take_trace_read(r->trace, i, s->process_idx, s->thread_id, p->code_ids.items, p->code_ids.n);
 		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
 		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours
@@ -253,6 +262,7 @@ static void read_rings(struct fm_recorder *r)
 		atomic_store_explicit(&slot->tail, s->noted_head, memory_order_release);
 	}
 	fm_take_trace_settle(r->trace);
+	fm_exact_settle(r);
 }
 
 // Ends threads and processes that are gone. What they wrote last has been read: they were seen gone before read_rings ran.

@@ -17,6 +17,8 @@ struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_displaced, n_bad_records;
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	uint64_t n_exact_lost, n_exact_beyond;
+	uint64_t n_unlogged,
+		log_end_ns; // events that the log misses; when its file had grown to the limit, 0 = it had not
 	struct fm_cost cost;
 	uint64_t waiting_cpu_ns, held_ns, waiting_gap_ns; // fm_waiting_cost
 	struct fm_take_trace_totals trace;
@@ -32,6 +34,9 @@ void fm_recorder_destroy(struct fm_recorder *r);
 void fm_recorder_add_kernel(struct fm_recorder *r, struct fm_kernel_stacks *kernel);
 // Where to look for the text of a source whose name is not a path; lent. NULL = nowhere.
 void fm_recorder_set_sources(struct fm_recorder *r, const char *dir);
+
+// The log of memory ends when the file has so many bytes. 0 = there is none.
+void fm_recorder_limit_log(struct fm_recorder *r, uint64_t bytes);
 
 // Takes everything that is in the rings now. Also notices processes that came and went and frees slots of ended threads.
 void fm_recorder_drain(struct fm_recorder *r);

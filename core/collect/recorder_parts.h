@@ -9,6 +9,7 @@
 #include "collect/memory_levels.h"
 #include "collect/recorder.h"
 #include "collect/rows.h"
+#include "collect/site_stacks.h"
 #include "collect/survivor_types.h"
 #include "collect/take_trace.h"
 #include "collect/waiting.h"
@@ -20,8 +21,14 @@ struct image_range {
 };
 
 struct recorded_site {
-	uint32_t stack_id;
+	uint32_t node; // of the process's site_stacks
 	uint8_t domain;
+	bool is_told;
+};
+
+struct late_code {
+	struct fm_wire_code *rec; // names and text go into the file when a stack there has it; NULL = they are there
+	bool is_library;
 };
 
 // What the collector knows of one process image. exec and fork make new ones.
@@ -43,6 +50,10 @@ struct recorded_process {
 	struct fm_levels *levels;
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
+	struct fm_site_stacks site_stacks;
+	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
+	FM_VEC(struct late_code) late_codes; // by wire id
+	bool is_traced;                      // codes are wanted at once
 };
 
 struct recorded_slot {
@@ -75,6 +86,7 @@ struct fm_recorder {
 	struct fm_intern sources; // file names whose text was looked for
 	const char *sources_dir;
 	uint64_t liveness_ns;
+	uint64_t log_limit_bytes; // fm_recorder_limit_log
 	struct fm_recorder_totals totals;
 	FM_VEC(struct exit_status) exits;
 };
@@ -101,6 +113,14 @@ struct wire_stack {
 	const uint64_t *frames;
 	size_t n_room; // frames that the record has room for
 };
+// Remembers a stack as the slot's last (in s->wire), and no more. False: the record is damaged.
+bool fm_take_wire_stack(struct recorded_slot *s, const struct wire_stack *stack);
+// One frame of it, as the file has it.
+uint32_t fm_take_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, uint64_t time_ns);
+// The writer's id of a code object, plus 1; 0 = it is not known.
+uint32_t fm_recorded_code(struct fm_recorder *r, struct recorded_process *p, uint32_t code);
+// Events of a trace name codes, not stacks.
+void fm_recorded_process_is_traced(struct fm_recorder *r, struct recorded_process *p);
 // The stack's id; remembers it as the slot's last. False: the record is damaged.
 bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
 		   const struct wire_stack *stack, uint32_t *ret_stack);

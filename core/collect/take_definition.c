@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,13 +38,9 @@ static void keep_source(struct fm_recorder *r, const struct recorded_process *p,
 		fm_writer_source(r->writer, filename, (struct fm_str){ text, (uint32_t)n });
 }
 
-static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
+static uint32_t write_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec,
+			   bool is_source_kept)
 {
-	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
-	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= MAX_CODES) {
-		r->totals.n_bad_records++;
-		return;
-	}
 	const char *at = (const char *)rec->bytes;
 	struct fm_code_info code = { .first_line = rec->first_line, .line_table_kind = rec->line_table_kind };
 	code.name = (struct fm_str){ at, rec->name_len };
@@ -52,8 +49,75 @@ static void take_code(struct fm_recorder *r, struct recorded_process *p, const s
 	code.line_table = (struct fm_str){ code.filename.p + rec->filename_len, rec->line_table_len };
 	if (code.qualname.len == 0)
 		code.qualname = code.name; // up to 3.10 the interpreter has no better one
+	if (is_source_kept)
+		keep_source(r, p, code.filename);
+	return fm_writer_code(r->writer, &code);
+}
+
+static bool has(struct fm_str s, const char *part)
+{
+	return memmem(s.p, s.len, part, strlen(part)) != NULL;
+}
+
+// ".../lib/python3.13/...": the standard library.
+static bool is_below_lib(struct fm_str path)
+{
+	const char *at = memmem(path.p, path.len, "/python3.", 9), *end = path.p + path.len;
+	if (!at || at - path.p < 5 || (memcmp(at - 4, "/lib", 4) && memcmp(at - 5, "lib64", 5)))
+		return false;
+	for (at += 9; at < end && ((*at >= '0' && *at <= '9') || *at == 't'); at++)
+		;
+	return at < end && *at == '/';
+}
+
+// Never true of what a report takes for the user's own code.
+static bool is_library(const struct fm_wire_code *rec)
+{
+	struct fm_str file = { (const char *)rec->bytes + rec->name_len + rec->qualname_len, rec->filename_len };
+	return (file.len > 8 && !memcmp(file.p, "<frozen ", 8)) || has(file, "/site-packages/") ||
+	       has(file, "/dist-packages/") || is_below_lib(file);
+}
+
+static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
+{
+	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
+	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= MAX_CODES) {
+		r->totals.n_bad_records++;
+		return;
+	}
 	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
-	p->code_ids.items[rec->id] = fm_recorder_code(r, (uint32_t)(p - r->processes), &code) + 1;
+	struct late_code late = { .is_library = is_library(rec) };
+	// Exact mode tells every function that ever asked for memory, so all that a program imports: most of it is never shown.
+	if (r->shared->header->memory == FM_WIRE_MEMORY_EXACT && !p->is_traced) {
+		late.rec = fm_alloc(rec->rec.size);
+		memcpy(late.rec, rec, rec->rec.size);
+	} else {
+		p->code_ids.items[rec->id] = write_code(r, p, rec, true) + 1;
+	}
+	fm_vec_grow_to(&p->late_codes, (size_t)rec->id + 1);
+	free(p->late_codes.items[rec->id].rec);
+	p->late_codes.items[rec->id] = late;
+}
+
+uint32_t fm_recorded_code(struct fm_recorder *r, struct recorded_process *p, uint32_t code)
+{
+	if (code >= p->code_ids.n)
+		return 0;
+	struct late_code *late = code < p->late_codes.n ? &p->late_codes.items[code] : NULL;
+	if (late && late->rec) {
+		// The text of a library's files is megabytes; where a line of one is shown, the report reads the file.
+		p->code_ids.items[code] = write_code(r, p, late->rec, !late->is_library) + 1;
+		free(late->rec);
+		late->rec = NULL;
+	}
+	return p->code_ids.items[code];
+}
+
+void fm_recorded_process_is_traced(struct fm_recorder *r, struct recorded_process *p)
+{
+	p->is_traced = true;
+	for (uint32_t i = 0; i < p->late_codes.n; i++)
+		fm_recorded_code(r, p, i);
 }
 
 uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code)

@@ -82,8 +82,7 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 	if (kind == FM_WIRE_FRAME_NATIVE)
 		return native_frame(r, p, frame - (is_exact ? 0 : 1), time_ns);
 	if (kind == FM_WIRE_FRAME_PYTHON) {
-		uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
-		uint32_t id = code < p->code_ids.n ? p->code_ids.items[code] : 0;
+		uint32_t id = fm_recorded_code(r, p, frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1));
 		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
 	}
 	if (kind == FM_WIRE_FRAME_SYSCALL)
@@ -91,19 +90,34 @@ static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p,
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);
 }
 
-bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
-		   const struct wire_stack *from, uint32_t *ret_stack)
+uint32_t fm_take_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, uint64_t time_ns)
+{
+	select_frames(p, time_ns);
+	return resolve_frame(r, p, frame & ~RAW_IS_EXACT, (frame & RAW_IS_EXACT) != 0, time_ns);
+}
+
+bool fm_take_wire_stack(struct recorded_slot *s, const struct wire_stack *from)
 {
 	uint64_t n_new = (uint64_t)from->n_frames - from->n_shared;
 	if (from->n_shared > from->n_frames || from->n_shared > s->wire.n || n_new > from->n_room)
 		return false;
-	select_frames(p, from->time_ns);
 	s->wire.n = from->n_shared;
+	s->stacks.n = FM_MIN(s->stacks.n, (size_t)from->n_shared);
 	for (uint64_t i = n_new; i-- > 0;) // outermost first
 		fm_vec_push(&s->wire,
 			    from->frames[i] | (i == from->leaf_idx || i == from->exact_idx ? RAW_IS_EXACT : 0));
+	return true;
+}
+
+bool fm_take_stack(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+		   const struct wire_stack *from, uint32_t *ret_stack)
+{
+	if (!fm_take_wire_stack(s, from))
+		return false;
+	select_frames(p, from->time_ns);
 	// What is shared with the last stack has its ids already, unless its addresses have changed their meaning since.
-	s->stacks.n = s->epoch == p->frames_epoch ? from->n_shared : 0;
+	if (s->epoch != p->frames_epoch)
+		s->stacks.n = 0;
 	s->epoch = p->frames_epoch;
 	uint32_t stack = s->stacks.n ? s->stacks.items[s->stacks.n - 1] : FM_ROOT_STACK;
 	while (s->stacks.n < s->wire.n) {

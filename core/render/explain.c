@@ -16,7 +16,8 @@ static const struct entry {
 	  "then." },
 	{ "MB of RAM", "The most physical memory that the first process held at one time, as the kernel counts it "
 		       "(maximum resident set "
-		       "size): the interpreter, its libraries and all data. 1 MB is a million bytes." },
+		       "size): the interpreter, its libraries and all data, and one or two MB of Fathom's own. 1 MB is "
+		       "a million bytes." },
 	{ "Check logs",
 	  "Warnings and log records of the program, counted by level; the named file has them with their times "
 	  "and source lines." },
@@ -60,7 +61,7 @@ static const struct entry {
 	{ "Top Functions by Waiting", NULL },
 	{ "seconds", "How long threads slept or waited in a line of this function, or in a library that it called, "
 		     "added up over all "
-		     "threads. The list is there when waiting is at least a tenth of the run." },
+		     "threads. The list is there when that is at least a tenth of the run in all." },
 
 	{ "Time by Kind", NULL },
 	{ "Python", "The interpreter was executing bytecode, or its own helpers (dictionaries, attributes, calls)." },
@@ -74,6 +75,10 @@ static const struct entry {
 	{ "CPU time sampled", "The sum of what all samples stand for; percentages are of this. \"% of one core\" is "
 			      "the CPU time of all threads "
 			      "divided by the time on the clock: above 100% more than one core was busy." },
+	{ "no CPU was free",
+	  "How long the main thread was ready to run while other programs, or other threads of this one, had the CPUs, "
+	  "or while a "
+	  "limit of its container held it back. The row is there when that is at least a tenth of the run." },
 
 	{ "Threads, processes, cells", NULL },
 	{ "CPU", "The CPU time that samples of this thread or process stand for, and its share of the whole." },

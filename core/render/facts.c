@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// CPU time of the whole tree of processes that none of its threads accounts for, and that is worth a word.
+#define MIN_UNSEEN_S 0.1
+#define MIN_UNSEEN_SHARE 0.1
+#define MOST_AFTER_LAST 3.0  // periods of sampling, on average over threads
+#define PROCESS_START_S 0.01 // what starting a process takes before it is seen
+
 uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key)
 {
 	struct fm_str s = fm_profile_meta(p, key, FM_STR_LIT(""));
@@ -32,6 +38,26 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const str
 {
 	uint64_t known = id < a->profile->threads.n ? a->profile->threads.items[id].cpu_ns : 0;
 	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
+}
+
+double fm_facts_no_cpu_s(const struct fm_analysis *a)
+{
+	const struct fm_profile *p = a->profile;
+	if (!p->processes.n || !fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len)
+		return 0;
+	uint32_t id = 0;
+	while (id < p->threads.n && p->threads.items[id].tid != p->processes.items[0].info.pid)
+		id++;
+	if (id == p->threads.n || !p->threads.items[id].cpu_ns)
+		return 0;
+	// The kernel's own sums of what it ran and what it waited; the rest of its life it was ready.
+	double ready_s = fm_facts_thread_wall_s(a, id) - fm_seconds(p->threads.items[id].cpu_ns);
+	for (size_t i = 0; i < a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &a->tally.cells.items[i];
+		if (cell->thread_id == id && !fm_class_is_cpu(cell->class))
+			ready_s -= fm_seconds(cell->weight_ns);
+	}
+	return FM_MAX(ready_s, 0.0);
 }
 
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
@@ -100,6 +126,30 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->cpu_s = fm_seconds(cpu_ns);
 }
 
+// The kernel counts with a process what its children used, once it has waited for them.
+static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *f,
+			    void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
+{
+	char what[96];
+	double used_s = fm_seconds(fm_facts_meta_u64(a->profile, "target_user_ns") +
+				   fm_facts_meta_u64(a->profile, "target_system_ns"));
+	double unseen_s = used_s - f->cpu_s;
+	if (unseen_s < MIN_UNSEEN_S || unseen_s < MIN_UNSEEN_SHARE * used_s)
+		return;
+	// A thread's CPU time is known as of its last sample, a process's from when the agent is loaded.
+	double short_s = PROCESS_START_S * (double)a->profile->processes.n;
+	short_s += f->rate_hz ? MOST_AFTER_LAST / (double)f->rate_hz * (double)a->profile->threads.n : 0;
+	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, used_s);
+	each(ctx, fm_str_of(what),
+	     unseen_s < short_s
+		     ? FM_STR_LIT(
+			       "used by short threads and processes before their first sample and after their last; a "
+			       "higher --rate sees more of it")
+		     : FM_STR_LIT(
+			       "used by child processes that were not followed (--no-children; without LD_PRELOAD and "
+			       "FATHOM_RING in their environment; statically linked; set-user-id)"));
+}
+
 void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
 		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
 {
@@ -118,6 +168,7 @@ void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
 		snprintf(what, sizeof(what), "%" PRIu64 " samples were dropped", f.n_dropped);
 		each(ctx, fm_str_of(what), FM_STR_LIT("the collector could not keep up; lower the rate (--rate)"));
 	}
+	tell_unseen_cpu(a, &f, each, ctx);
 	if (t->n_failed_unwinds) {
 		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples",
 			 t->n_failed_unwinds, f.n_samples);

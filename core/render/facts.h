@@ -19,6 +19,9 @@ double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
 // The sampled threads' real CPU time where it is known, the samples' weight where not.
 double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
 
+// How long the main thread could have run but was given no CPU; 0 where waiting was not counted, so that it is not known.
+double fm_facts_no_cpu_s(const struct fm_analysis *a);
+
 // A meta fact that is a number; 0 when it is not there.
 uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key);
 

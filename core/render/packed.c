@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "base/mem.h"
 
@@ -110,4 +111,13 @@ FILE *fm_packed_base64(FILE *to)
 	struct base64 *b = fm_alloc(sizeof(*b));
 	b->to = to;
 	return fopencookie(b, "w", (cookie_io_functions_t){ .write = base64_write, .close = base64_close });
+}
+
+char *fm_packed_zstd(const char *bytes, size_t len, int level, size_t *ret_len)
+{
+	size_t room = ZSTD_compressBound(len);
+	char *packed = malloc(room);
+	size_t n = packed ? ZSTD_compress(packed, room, bytes, len, level) : 0;
+	*ret_len = ZSTD_isError(n) ? 0 : n;
+	return packed;
 }

@@ -7,3 +7,6 @@
 // level: 1 (fast) to 9 (small).
 FILE *fm_packed_gzip(FILE *to, int level);
 FILE *fm_packed_base64(FILE *to);
+
+// Bytes packed by zstd, for the caller to free(); NULL and a length of 0 when memory is short.
+char *fm_packed_zstd(const char *bytes, size_t len, int level, size_t *ret_len);

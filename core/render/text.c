@@ -15,6 +15,8 @@
 // Below this much CPU time, or this many samples, a profile says little.
 #define SHORT_CPU_S 0.05
 #define FEW_SAMPLES 100
+// Time without a CPU that makes a reader ask where it went.
+#define MUCH_NO_CPU 0.1 // of the run
 
 static const struct class_look {
 	const char *name, *block, *letter;
@@ -76,27 +78,44 @@ static void wrap(const struct fm_text *t, struct fm_buf *sentence, unsigned inde
 	fm_buf_deinit(sentence);
 }
 
+// exec gives a process another record, but makes it no other process.
+static unsigned count_processes(const struct fm_profile *p)
+{
+	unsigned n = 0;
+	for (size_t i = 0; i < p->processes.n; i++) {
+		size_t before = 0;
+		while (before < i && p->processes.items[before].info.pid != p->processes.items[i].info.pid)
+			before++;
+		n += before == i;
+	}
+	return n;
+}
+
 static void print_ending(const struct fm_text *t)
 {
 	const struct fm_facts *f = &t->facts;
-	FILE *out = t->style.out;
+	struct fm_buf b = { 0 };
 	if (f->exit_signal == 2)
-		fprintf(out, "Interrupted after %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Interrupted after %.3f seconds", f->wall_s);
 	else if (f->exit_signal)
-		fprintf(out, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal, strsignal(f->exit_signal),
-			f->wall_s);
+		fm_buf_printf(&b, "Ended by signal %d (%s) after %.3f seconds", f->exit_signal,
+			      strsignal(f->exit_signal), f->wall_s);
 	else if (f->exit_code > 0)
-		fprintf(out, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
+		fm_buf_printf(&b, "Ended with exit code %d after %.3f seconds", f->exit_code, f->wall_s);
 	else if (f->exit_code == 0)
-		fprintf(out, "Finished in %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Finished in %.3f seconds", f->wall_s);
 	else
-		fprintf(out, "Watched for %.3f seconds", f->wall_s);
+		fm_buf_printf(&b, "Watched for %.3f seconds", f->wall_s);
 	if (f->wall_s >= 120)
-		fprintf(out, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
-			(unsigned)f->wall_s % 60);
+		fm_buf_printf(&b, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
+			      (unsigned)f->wall_s % 60);
 	if (f->max_rss_bytes)
-		fprintf(out, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
-	fputs(".\n", out);
+		fm_buf_printf(&b, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
+	unsigned n_processes = count_processes(t->a->profile);
+	if (f->max_rss_bytes && n_processes > 1)
+		fm_buf_printf(&b, " in the first of %u processes", n_processes);
+	fm_buf_u8(&b, '.');
+	wrap(t, &b, 0);
 }
 
 static void print_logs(const struct fm_text *t)
@@ -129,7 +148,8 @@ static void print_too_little(const struct fm_text *t)
 	if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
-			      "'fathom run --repeat 20' averages over many runs, and --rate 10k looks more often.",
+			      "'fathom run --repeat 20' averages over many runs, --rate 10k looks more often, and "
+			      "'python -m fathom' records every call.",
 			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
 	else if (f->n_samples - f->n_waits < FEW_SAMPLES)
 		fm_buf_printf(&b,
@@ -175,6 +195,21 @@ static void put_mark(const struct fm_style *s, const struct class_look *look)
 	fm_style_paint(s, FM_PAINT_NONE);
 }
 
+// Threads that libraries keep for later wait all the time: whose waiting it is matters more than how much.
+static void put_whose_waiting(const struct fm_text *t, unsigned class)
+{
+	uint64_t own_ns = 0, all_ns = t->summary.total.ns[class];
+	if (t->is_all_code || t->style.width < 76)
+		return;
+	for (size_t i = 0; i < t->summary.functions.n; i++)
+		if (fm_text_shows(t, t->summary.functions.items[i].function_id))
+			own_ns += t->summary.functions.items[i].paid.ns[class];
+	if (own_ns * 100 < all_ns)
+		fputs(", none of it in your code", t->style.out);
+	else if (own_ns < all_ns / 100 * 99)
+		fprintf(t->style.out, ", %.3f s of it in your code", fm_seconds(own_ns));
+}
+
 static void print_classes(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
@@ -202,12 +237,18 @@ static void print_classes(const struct fm_text *t)
 				seconds);
 		else
 			fprintf(s->out, "              %s%9.3f s", s->has_utf8 ? "" : " ", seconds);
+		if (!fm_class_is_cpu(c))
+			put_whose_waiting(t, c);
 		fputc('\n', s->out);
 	}
 	fprintf(s->out, "    %-19s             %s %9.3f s", "CPU time sampled", s->has_utf8 ? "" : " ", t->cpu_s);
 	if (t->facts.wall_s > 0 && s->width >= 70)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
+	double no_cpu_s = fm_facts_no_cpu_s(t->a);
+	if (no_cpu_s >= MUCH_NO_CPU * t->facts.wall_s && no_cpu_s >= SHORT_CPU_S)
+		fprintf(s->out, "    %-19s             %s %9.3f s%s\n", "no CPU was free", s->has_utf8 ? "" : " ",
+			no_cpu_s, s->width >= 76 ? " of the main thread" : "");
 }
 
 static void print_method(const struct fm_text *t)
@@ -222,7 +263,7 @@ static void print_method(const struct fm_text *t)
 		fm_buf_bytes(&line, f->python.p, f->python.len);
 	}
 	if (f->rate_hz)
-		fm_buf_printf(&line, ", %s for each second of CPU time", fm_style_count(f->rate_hz, count));
+		fm_buf_printf(&line, ", %s asked for in each second of CPU time", fm_style_count(f->rate_hz, count));
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
 	if (f->n_waits)
@@ -335,6 +376,7 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fm_summary_build(&t.summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_facts_gather(&t.facts, a);
 	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary.total));
+	t.is_short = t.facts.cpu_s < SHORT_CPU_S && a->options.summary_only && !a->options.detailed;
 	t.is_all_code = a->options.detailed || !has_user_code(&t);
 
 	if (a->options.first_line) {
@@ -349,9 +391,11 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 	fputs("Profile Summary\n", out);
 	fm_style_paint(&t.style, FM_PAINT_NONE);
 	fm_text_functions(&t);
-	fm_text_tree(&t);
+	if (!t.is_short)
+		fm_text_tree(&t);
 	if (t.facts.n_samples) {
-		fm_text_own_time(&t);
+		if (!t.is_short)
+			fm_text_own_time(&t);
 		fm_text_waiting(&t);
 		print_classes(&t);
 	} else {

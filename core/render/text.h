@@ -15,6 +15,7 @@ struct fm_text {
 	struct fm_summary summary;
 	struct fm_facts facts;
 	double cpu_s;     // what percentages are of: the CPU time of all samples
+	bool is_short;    // too little CPU time for tables: the summary has what is certain
 	bool is_all_code; // libraries and native code are listed beside the user's own
 };
 
@@ -37,6 +38,15 @@ bool fm_text_shows(const struct fm_text *t, uint32_t function_id);
 const struct fm_weight *fm_text_share(const struct fm_text *t, const struct fm_function_row *row);
 // The memory row of a function, or NULL.
 const struct fm_heap_function_row *fm_text_heap_row(const struct fm_text *t, uint32_t function_id);
+// A figure of one or two sampled blocks is not worth printing: it has to be larger than half its own interval.
+static inline uint64_t fm_text_sure_peak(const struct fm_heap_figures *f)
+{
+	return (double)f->peak_bytes > fm_heap_plus_minus(f->peak_var) ? f->peak_bytes : 0;
+}
+static inline uint64_t fm_text_sure_alloc(const struct fm_heap_figures *f)
+{
+	return (double)f->alloc_bytes > fm_heap_plus_minus(f->alloc_var) ? f->alloc_bytes : 0;
+}
 
 static inline double fm_text_percent(const struct fm_text *t, const struct fm_weight *w)
 {

@@ -9,6 +9,7 @@
 #define DEFAULT_TOP 10
 #define OWN_TOP 5
 #define MIN_PERCENT 0.5       // what is less is noise in most runs
+#define PASSED_ON 0.9         // of a function's time that makes it a mere caller
 #define MIN_WAITING_SHARE 0.1 // of the run's time, that makes a list of it
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
@@ -159,22 +160,40 @@ static void print_rows(const struct fm_text *t, const struct rows *rows, const s
 	}
 }
 
-static void select_by_time(const struct fm_text *t, struct rows *ret)
+// Where no code is the user's, the first rows would all be the way into a library: functions without own time that spend
+// nearly all of it in the next one.
+static bool only_passes_on(const struct fm_text *t, size_t i)
 {
+	const struct fm_function_row *row = &t->summary.functions.items[i];
+	return t->is_all_code && !t->a->options.detailed && i + 1 < t->summary.functions.n &&
+	       fm_text_percent(t, &row->self) < MIN_PERCENT &&
+	       (double)fm_weight_cpu_ns(&row[1].total) >= PASSED_ON * (double)fm_weight_cpu_ns(&row->total);
+}
+
+static bool select_by_time(const struct fm_text *t, struct rows *ret)
+{
+	bool has_left_out = false;
 	for (size_t i = 0; i < t->summary.functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
 		const struct fm_function_row *row = &t->summary.functions.items[i];
-		if (fm_text_shows(t, row->function_id) && fm_text_percent(t, &row->total) >= MIN_PERCENT)
+		double percent = fm_text_percent(t, &row->total);
+		if (!fm_text_shows(t, row->function_id) || percent < MIN_PERCENT ||
+		    (t->is_short && percent < 2 * fm_text_plus_minus(t, &row->total)))
+			continue;
+		if (only_passes_on(t, i))
+			has_left_out = true;
+		else
 			fm_vec_push(&ret->v,
 				    (struct row){ row->function_id, &row->total, NULL, row->is_always_inlined, 0 });
 	}
+	return has_left_out;
 }
 
 static void select_by_memory(const struct fm_text *t, struct rows *ret)
 {
 	for (size_t i = 0; i < t->heap->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
 		const struct fm_heap_function_row *row = &t->heap->functions.items[i];
-		bool is_sure = (double)row->self.peak_bytes > 1.96 * sqrt(fmax(row->self.peak_var, 0));
-		if (fm_text_shows(t, row->function_id) && row->self.peak_bytes >= t->heap->peak_bytes / 100 && is_sure)
+		uint64_t peak_bytes = fm_text_sure_peak(&row->self);
+		if (fm_text_shows(t, row->function_id) && peak_bytes && peak_bytes >= t->heap->peak_bytes / 100)
 			fm_vec_push(&ret->v, (struct row){ row->function_id, NULL, &row->self, false, 0 });
 	}
 }
@@ -183,7 +202,7 @@ void fm_text_functions(struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	struct rows by_time = { 0 }, by_memory = { 0 };
-	select_by_time(t, &by_time);
+	bool has_left_out = select_by_time(t, &by_time);
 	select_by_memory(t, &by_memory);
 	struct rows all = { 0 };
 	for (size_t i = 0; i < by_time.v.n + by_memory.v.n; i++)
@@ -200,6 +219,12 @@ void fm_text_functions(struct fm_text *t)
 									  : "(with everything they call)",
 				"Top %zu Functions by Total Runtime:", by_time.v.n);
 		print_rows(t, &by_time, &c);
+		if (has_left_out) {
+			fm_style_paint(s, FM_PAINT_DIM);
+			fputs("(without functions that do little but call the next one; --detailed has them)\n",
+			      s->out);
+			fm_style_paint(s, FM_PAINT_NONE);
+		}
 	}
 	if (t->heap->is_there && by_memory.v.n) {
 		fm_text_heading(t, "(each one's own peak)", "Top %zu Functions by Memory Usage:", by_memory.v.n);
@@ -216,21 +241,23 @@ static int compare_waiting(const void *pa, const void *pb)
 					: (a->function_id > b->function_id) - (a->function_id < b->function_id);
 }
 
-// Only where waiting is much of the run: in most programs it is the end of a thread that nobody waits for.
+// Only where waiting is much of the run: in most programs it is the end of a thread that nobody waits for, or an idle one of a library.
 void fm_text_waiting(const struct fm_text *t)
 {
-	const uint64_t *total = t->summary.total.ns;
-	double least_s = MIN_WAITING_SHARE * t->facts.wall_s;
-	if (least_s <= 0 || fm_seconds(total[FM_CLASS_WAIT] + total[FM_CLASS_GIL_WAIT]) < least_s)
-		return;
+	double least_s = MIN_WAITING_SHARE * t->facts.wall_s, all_s = 0;
 	struct rows rows = { 0 };
 	for (size_t i = 0; i < t->summary.functions.n; i++) {
 		const struct fm_function_row *row = &t->summary.functions.items[i];
 		const uint64_t *ns = fm_text_share(t, row)->ns;
 		uint64_t wait_ns = ns[FM_CLASS_WAIT] + ns[FM_CLASS_GIL_WAIT];
-		if (fm_text_shows(t, row->function_id) && fm_seconds(wait_ns) >= least_s / 10)
+		if (!wait_ns || !fm_text_shows(t, row->function_id))
+			continue;
+		all_s += fm_seconds(wait_ns);
+		if (fm_seconds(wait_ns) >= least_s / 10)
 			fm_vec_push(&rows.v, (struct row){ row->function_id, NULL, NULL, false, wait_ns });
 	}
+	if (all_s < least_s)
+		rows.v.n = 0;
 	if (rows.v.n) {
 		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_waiting);
 		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, OWN_TOP));

@@ -115,8 +115,8 @@ static double importance(const struct lines *l, uint64_t cpu_ns, uint64_t waitin
 	double most = percent_of(fm_seconds(cpu_ns), l->t->cpu_s);
 	most = FM_MAX(most, percent_of(fm_seconds(waiting_ns), l->t->facts.wall_s));
 	if (m) {
-		most = FM_MAX(most, percent_of((double)m->alloc_bytes, (double)heap->alloc_bytes));
-		most = FM_MAX(most, percent_of((double)m->peak_bytes, (double)heap->peak_bytes));
+		most = FM_MAX(most, percent_of((double)fm_text_sure_alloc(m), (double)heap->alloc_bytes));
+		most = FM_MAX(most, percent_of((double)fm_text_sure_peak(m), (double)heap->peak_bytes));
 	}
 	return most;
 }
@@ -188,11 +188,12 @@ static void fill_memory(const struct lines *l, struct fm_table_row *row, const s
 {
 	const struct fm_heap *heap = l->t->heap;
 	char text[32];
-	if (f->alloc_bytes >= 1000000 || f->peak_bytes >= 1000000) {
+	if (fm_text_sure_alloc(f) >= 1000000 || fm_text_sure_peak(f) >= 1000000) {
 		snprintf(row->cells[FM_TABLE_MEMORY_PYTHON], sizeof(row->cells[0]), "%.0f%%",
 			 percent_of((double)f->python_bytes, (double)f->alloc_bytes));
-		snprintf(row->cells[FM_TABLE_PEAK], sizeof(row->cells[0]), "%s",
-			 fm_style_short_bytes(f->peak_bytes, text));
+		if (fm_text_sure_peak(f))
+			snprintf(row->cells[FM_TABLE_PEAK], sizeof(row->cells[0]), "%s",
+				 fm_style_short_bytes(f->peak_bytes, text));
 		struct fm_buf spark = { 0 };
 		if (timeline)
 			fm_style_sparkline(&l->t->style, &spark, timeline, FM_HEAP_LINE_BUCKETS, SPARK_CELLS);
@@ -328,7 +329,8 @@ static void print_top_memory(const struct lines *l, const struct file *file, con
 	FM_VEC(const struct line *) top = { 0 };
 	for (size_t i = file->first; i < file->first + file->n; i++) {
 		const struct line *line = &l->lines.items[i];
-		if (line->memory && figure(line) >= 500000 && figure(line) >= l->t->heap->peak_bytes / 100)
+		if (line->memory && fm_text_sure_peak(&line->memory->f) && figure(line) >= 500000 &&
+		    figure(line) >= l->t->heap->peak_bytes / 100)
 			fm_vec_push(&top, line);
 	}
 	if (top.n) {
@@ -349,8 +351,9 @@ static void print_leak(const struct lines *l, const struct fm_heap_leak_row *lea
 	fm_buf_bytes(&b, place.p, place.len);
 	if (leak->line)
 		fm_buf_printf(&b, "%sline %u", place.len ? " " : "", leak->line);
-	fm_buf_printf(&b, " (estimated likelihood: %3.0f%%, velocity: %3.0f MB/s)", 100 * leak->likelihood,
-		      leak->velocity_bytes_s / 1e6);
+	bool is_slow = leak->velocity_bytes_s < 1e6;
+	fm_buf_printf(&b, " (estimated likelihood: %3.0f%%, velocity: %3.0f %s/s)", 100 * leak->likelihood,
+		      leak->velocity_bytes_s / (is_slow ? 1e3 : 1e6), is_slow ? "kB" : "MB");
 	if (leak->types.len) {
 		fm_buf_str(&b, ", of ");
 		fm_buf_bytes(&b, leak->types.p, FM_MIN(leak->types.len, 60u));

@@ -154,7 +154,7 @@ static void print_leaf(const struct tree *tree, const struct node *node)
 	put_share(tree, at + FM_MIN(fm_style_cells(node->name), room), node->ns);
 	const struct fm_heap_function_row *memory = fm_text_heap_row(tree->t, node->function_id);
 	char text[32];
-	if (memory && memory->self.peak_bytes >= 1000000)
+	if (memory && fm_text_sure_peak(&memory->self) >= 1000000)
 		fprintf(s->out, " (%s)", fm_style_bytes(memory->self.peak_bytes, text));
 	fputc('\n', s->out);
 }

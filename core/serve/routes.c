@@ -26,10 +26,14 @@ static const char *argument(const struct request *r, const char *name)
 	return MHD_lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-static bool takes_gzip(const struct request *r)
+// zstd takes a tenth of gzip's time; browsers know it since 2024.
+static enum fm_packing packing_for(const struct request *r)
 {
 	const char *encodings = header(r, "Accept-Encoding");
-	return encodings && strstr(encodings, "gzip");
+	return !encodings                  ? FM_PLAIN
+	       : strstr(encodings, "zstd") ? FM_ZSTD
+	       : strstr(encodings, "gzip") ? FM_GZIP
+					   : FM_PLAIN;
 }
 
 // Sends and lets go of the response. Every answer forbids the browser to guess its type, to keep it, and to show it in
@@ -57,11 +61,12 @@ static enum MHD_Result say(const struct request *r, unsigned status, const char 
 		      "text/plain; charset=utf-8");
 }
 
-static enum MHD_Result hand_over(const struct request *r, struct fm_answer answer, bool is_gzip, const char *type)
+static enum MHD_Result hand_over(const struct request *r, struct fm_answer answer, enum fm_packing packing,
+				 const char *type)
 {
 	struct MHD_Response *response = MHD_create_response_from_buffer(answer.len, answer.data, MHD_RESPMEM_MUST_FREE);
-	if (response && is_gzip)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
+	if (response && packing != FM_PLAIN)
+		MHD_add_response_header(response, "Content-Encoding", packing == FM_ZSTD ? "zstd" : "gzip");
 	return finish(r, MHD_HTTP_OK, response, type);
 }
 
@@ -121,9 +126,9 @@ static enum MHD_Result answer_bundle(const struct request *r)
 	} else {
 		struct fm_answer answer;
 		struct fm_diag diag;
-		bool is_gzip = takes_gzip(r);
-		enum fm_err err = fm_served_bundle(r->session->captures, &q, is_gzip, &answer, &diag);
-		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+		enum fm_packing packing = packing_for(r);
+		enum fm_err err = fm_served_bundle(r->session->captures, &q, packing, &answer, &diag);
+		result = err ? refuse(r, err, &diag) : hand_over(r, answer, packing, "application/octet-stream");
 	}
 	fm_vec_deinit(&q.threads);
 	return result;
@@ -143,9 +148,9 @@ static enum MHD_Result answer_zones(const struct request *r)
 	} else {
 		struct fm_answer answer;
 		struct fm_diag diag;
-		bool is_gzip = takes_gzip(r);
-		enum fm_err err = fm_served_zones(r->session->captures, &q, (uint32_t)pixels, is_gzip, &answer, &diag);
-		result = err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+		enum fm_packing packing = packing_for(r);
+		enum fm_err err = fm_served_zones(r->session->captures, &q, (uint32_t)pixels, packing, &answer, &diag);
+		result = err ? refuse(r, err, &diag) : hand_over(r, answer, packing, "application/octet-stream");
 	}
 	fm_vec_deinit(&q.threads);
 	return result;
@@ -155,9 +160,9 @@ static enum MHD_Result answer_diff(const struct request *r)
 {
 	struct fm_answer answer;
 	struct fm_diag diag;
-	bool is_gzip = takes_gzip(r);
-	enum fm_err err = fm_served_diff(r->session->captures, is_gzip, &answer, &diag);
-	return err ? refuse(r, err, &diag) : hand_over(r, answer, is_gzip, "application/octet-stream");
+	enum fm_packing packing = packing_for(r);
+	enum fm_err err = fm_served_diff(r->session->captures, packing, &answer, &diag);
+	return err ? refuse(r, err, &diag) : hand_over(r, answer, packing, "application/octet-stream");
 }
 
 static enum MHD_Result answer_source(const struct request *r)
@@ -168,7 +173,7 @@ static enum MHD_Result answer_source(const struct request *r)
 	if (!name)
 		return say(r, MHD_HTTP_BAD_REQUEST, "name the file as the bundle does: source?file=NAME");
 	enum fm_err err = fm_served_source(r->session->captures, name, &answer, &diag);
-	return err ? refuse(r, err, &diag) : hand_over(r, answer, false, "text/plain; charset=utf-8");
+	return err ? refuse(r, err, &diag) : hand_over(r, answer, FM_PLAIN, "text/plain; charset=utf-8");
 }
 
 static enum MHD_Result say_over(const struct request *r)

@@ -26,7 +26,7 @@ struct fm_served {
 	struct fm_timeline timeline; // of a file just read, until the bundle takes it
 	bool has_timeline;
 	struct fm_zones zones;  // of a trace; asked for part by part
-	struct fm_answer whole; // the packed bundle of everything, which every page begins with
+	struct fm_answer whole; // the bundle of everything, which every page begins with; not packed
 };
 
 static uint64_t file_version(const char *path, time_t *ret_changed)
@@ -44,16 +44,6 @@ uint64_t fm_served_version(const struct fm_served *c)
 	return file_version(c->path, &changed);
 }
 
-// The timeline is read beside the analysis: the one needs nothing of the other.
-static void *read_timeline(void *ctx)
-{
-	struct fm_served *c = ctx;
-	struct fm_diag diag; // what cannot be read here, cannot be read by the analysis either, which says so
-	fm_zones_deinit(&c->zones);
-	c->has_timeline = !fm_timeline_read(&c->timeline, &c->zones, c->path, fm_bundle_for_server.max_samples, &diag);
-	return NULL;
-}
-
 static void drop_timeline(struct fm_served *c)
 {
 	if (c->has_timeline)
@@ -69,14 +59,13 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	if (c->a && version == c->version)
 		return FM_OK;
 	struct fm_analysis *fresh;
-	pthread_t thread;
 	drop_timeline(c);
-	bool has_thread = pthread_create(&thread, NULL, read_timeline, c) == 0;
-	if (!has_thread)
-		read_timeline(c);
-	enum fm_err err = fm_analysis_open(c->path, &c->options, &fresh, diag);
-	if (has_thread)
-		pthread_join(thread, NULL);
+	fm_zones_deinit(&c->zones);
+	struct fm_timeline_seeing seeing = { &c->timeline, &c->zones, fm_bundle_for_server.max_samples };
+	const struct fm_witness witness = { fm_timeline_see, &seeing };
+	enum fm_err err = fm_analysis_open_seen(c->path, &c->options, &witness, &fresh, diag);
+	fm_timeline_seen(&seeing);
+	c->has_timeline = true;
 	if (err)
 		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
 	fm_analysis_close(c->a);
@@ -136,33 +125,73 @@ void fm_served_close(struct fm_served *c)
 	free(c);
 }
 
-// What the writer writes, packed if wanted, as one piece of memory.
+// What the writer writes, as one piece of memory.
 struct memory {
 	struct fm_answer answer;
-	FILE *file, *packed;
+	FILE *file;
 };
 
-static FILE *memory_open(struct memory *m, bool is_gzip)
+static FILE *memory_open(struct memory *m)
 {
 	*m = (struct memory){ 0 };
-	m->file = open_memstream(&m->answer.data, &m->answer.len);
-	m->packed = m->file && is_gzip ? fm_packed_gzip(m->file, LEVEL) : NULL;
-	return is_gzip ? m->packed : m->file;
+	return m->file = open_memstream(&m->answer.data, &m->answer.len);
 }
 
 static enum fm_err memory_close(struct memory *m, enum fm_err err, struct fm_answer *ret, struct fm_diag *diag)
 {
-	bool is_bad = !m->file;
-	if (m->packed)
-		is_bad |= fclose(m->packed) != 0;
-	if (m->file)
-		is_bad |= fclose(m->file) != 0;
+	bool is_bad = !m->file || fclose(m->file) != 0;
 	if (!err && is_bad)
 		err = fm_diag_set(diag, FM_E_IO, "out of memory; free some and load the page again");
 	if (err)
 		free(m->answer.data);
 	else
 		*ret = m->answer;
+	return err;
+}
+
+static struct fm_answer zstd(const struct fm_answer *plain)
+{
+	struct fm_answer packed = { 0 };
+	packed.data = fm_packed_zstd(plain->data, plain->len, LEVEL, &packed.len);
+	return packed;
+}
+
+static struct fm_answer gzip(const struct fm_answer *plain)
+{
+	struct fm_answer packed = { 0 };
+	FILE *memory = open_memstream(&packed.data, &packed.len), *file = memory ? fm_packed_gzip(memory, LEVEL) : NULL;
+	bool is_good = file && fwrite(plain->data, 1, plain->len, file) == plain->len;
+	if (file)
+		is_good &= fclose(file) == 0;
+	if (memory)
+		is_good &= fclose(memory) == 0;
+	packed.len = is_good ? packed.len : 0;
+	return packed;
+}
+
+// The answer as it is sent; `plain` stays.
+static enum fm_err pack(const struct fm_answer *plain, enum fm_packing packing, struct fm_answer *ret,
+			struct fm_diag *diag)
+{
+	*ret = packing == FM_ZSTD   ? zstd(plain)
+	       : packing == FM_GZIP ? gzip(plain)
+				    : (struct fm_answer){ fm_strdup_n(plain->data, plain->len), plain->len };
+	if (ret->len || !plain->len)
+		return FM_OK;
+	free(ret->data);
+	return fm_diag_set(diag, FM_E_IO, "out of memory; free some and load the page again");
+}
+
+// The same of an answer that nobody else needs.
+static enum fm_err pack_own(struct fm_answer *plain, enum fm_packing packing, struct fm_answer *ret,
+			    struct fm_diag *diag)
+{
+	if (packing == FM_PLAIN) {
+		*ret = *plain;
+		return FM_OK;
+	}
+	enum fm_err err = pack(plain, packing, ret, diag);
+	free(plain->data);
 	return err;
 }
 
@@ -180,7 +209,7 @@ static void to_filter(const struct fm_served *c, const struct fm_question *q, st
 			fm_filter_mark(ret, q->threads.items[i]);
 }
 
-static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
+static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q, struct fm_answer *ret,
 			       struct fm_diag *diag)
 {
 	struct fm_filter filter;
@@ -193,7 +222,7 @@ static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q,
 						   .is_live = c->is_live,
 						   .can_diff = c->base_path != NULL };
 	struct memory m;
-	FILE *out = memory_open(&m, is_gzip);
+	FILE *out = memory_open(&m);
 	enum fm_err err = out ? fm_bundle_write(out, c->a, &options, diag) : FM_OK;
 	if (takes_timeline) // emptied, or what is left of it of no use
 		drop_timeline(c);
@@ -201,21 +230,22 @@ static enum fm_err make_bundle(struct fm_served *c, const struct fm_question *q,
 	return memory_close(&m, err, ret, diag);
 }
 
-enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip, struct fm_answer *ret,
-			     struct fm_diag *diag)
+enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, enum fm_packing packing,
+			     struct fm_answer *ret, struct fm_diag *diag)
 {
-	bool is_whole = is_gzip && !(q->from_s > 0) && !(q->to_s > 0) && !q->has_threads && !q->threads.n;
+	bool is_whole = !(q->from_s > 0) && !(q->to_s > 0) && !q->has_threads && !q->threads.n;
+	struct fm_answer part = { 0 };
 	pthread_mutex_lock(&c->lock);
 	enum fm_err err = refresh(c, diag);
 	if (!err && (!is_whole || !c->whole.data))
-		err = make_bundle(c, q, is_gzip, is_whole ? &c->whole : ret, diag);
-	if (!err && is_whole)
-		*ret = (struct fm_answer){ fm_strdup_n(c->whole.data, c->whole.len), c->whole.len };
+		err = make_bundle(c, q, is_whole ? &c->whole : &part, diag);
+	if (!err)
+		err = is_whole ? pack(&c->whole, packing, ret, diag) : pack_own(&part, packing, ret, diag);
 	pthread_mutex_unlock(&c->lock);
 	return err;
 }
 
-enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels, bool is_gzip,
+enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels, enum fm_packing packing,
 			    struct fm_answer *ret, struct fm_diag *diag)
 {
 	pthread_mutex_lock(&c->lock);
@@ -231,11 +261,14 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 						   .max_depth = FM_BUNDLE_ZONE_DEPTH,
 						   .threads = &filter };
 		struct memory m;
-		FILE *out = memory_open(&m, is_gzip);
+		struct fm_answer plain;
+		FILE *out = memory_open(&m);
 		if (out)
 			fm_bundle_write_zones(out, c->a, &c->zones, &look);
 		fm_filter_deinit(&filter);
-		err = memory_close(&m, FM_OK, ret, diag);
+		err = memory_close(&m, FM_OK, &plain, diag);
+		if (!err)
+			err = pack_own(&plain, packing, ret, diag);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return err;
@@ -243,13 +276,14 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 
 void fm_served_prepare(struct fm_served *c)
 {
-	struct fm_answer answer;
 	struct fm_diag diag;
-	if (!fm_served_bundle(c, &(struct fm_question){ 0 }, true, &answer, &diag))
-		free(answer.data);
+	pthread_mutex_lock(&c->lock);
+	if (!refresh(c, &diag) && !c->whole.data)
+		(void)!make_bundle(c, &(struct fm_question){ 0 }, &c->whole, &diag);
+	pthread_mutex_unlock(&c->lock);
 }
 
-enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret, struct fm_diag *diag)
+enum fm_err fm_served_diff(struct fm_served *c, enum fm_packing packing, struct fm_answer *ret, struct fm_diag *diag)
 {
 	if (!c->base_path)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,
@@ -260,9 +294,12 @@ enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *
 		err = fm_analysis_open(c->base_path, &c->options, &c->base, diag);
 	if (!err) {
 		struct memory m;
-		FILE *out = memory_open(&m, is_gzip);
+		struct fm_answer plain;
+		FILE *out = memory_open(&m);
 		err = out ? fm_bundle_write_diff(out, c->base, c->a, &fm_bundle_for_server, diag) : FM_OK;
-		err = memory_close(&m, err, ret, diag);
+		err = memory_close(&m, err, &plain, diag);
+		if (!err)
+			err = pack_own(&plain, packing, ret, diag);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return err;

@@ -14,6 +14,9 @@ struct fm_answer {
 	size_t len;
 };
 
+// How an answer is packed: what the browser takes, and what costs least.
+enum fm_packing { FM_PLAIN = 0, FM_GZIP = 1, FM_ZSTD = 2 };
+
 struct fm_served;
 // Looks whether the files are captures; they are read when the first answer needs them.
 FM_MUST_CHECK enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
@@ -33,14 +36,14 @@ struct fm_question {
 // for it; what goes wrong, they are told.
 void fm_served_prepare(struct fm_served *c);
 
-// All below may be called from any thread, one works at a time. is_gzip: as the browser may have it.
-FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, bool is_gzip,
+// All below may be called from any thread, one works at a time. packing: as the browser may have it.
+FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, enum fm_packing packing,
 					   struct fm_answer *ret, struct fm_diag *diag);
 // Zones of a trace as a bundle of their own, at a width of so many pixels. FM_E_NOT_FOUND without a trace.
 FM_MUST_CHECK enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels,
-					  bool is_gzip, struct fm_answer *ret, struct fm_diag *diag);
+					  enum fm_packing packing, struct fm_answer *ret, struct fm_diag *diag);
 // FM_E_NOT_FOUND without a second capture.
-FM_MUST_CHECK enum fm_err fm_served_diff(struct fm_served *c, bool is_gzip, struct fm_answer *ret,
+FM_MUST_CHECK enum fm_err fm_served_diff(struct fm_served *c, enum fm_packing packing, struct fm_answer *ret,
 					 struct fm_diag *diag);
 // The text that the capture keeps under exactly this name. FM_E_NOT_FOUND when there is none.
 FM_MUST_CHECK enum fm_err fm_served_source(struct fm_served *c, const char *name, struct fm_answer *ret,

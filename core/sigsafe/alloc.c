@@ -153,15 +153,14 @@ static FM_SIGSAFE bool is_asked_by_native_code(const struct fm_sig_thread *t)
 	return i < t->n_native && !is_in_python(t->native[i].pc - 1);
 }
 
-// Fills t->out with the stack of the hook's caller.
-static FM_SIGSAFE __attribute__((noinline)) void take_stack(struct fm_sig_thread *t, unsigned *domain)
+FM_SIGSAFE __attribute__((noinline)) void fm_sig_alloc_take_stack(struct fm_sig_thread *t, unsigned *domain,
+								  bool is_native_wanted)
 {
 	ucontext_t uc;
 	capture(&uc);
 	bool is_collecting;
 	uint32_t leaf_idx, exact_idx;
 	fm_sig_python_walk(t, &uc, &is_collecting);
-	bool is_native_wanted = !(fm_sig.header->flags & FM_WIRE_NO_NATIVE);
 	t->n_native = t->native_error = 0;
 	t->exact_native = UINT32_MAX;
 	if (is_native_wanted || !t->n_python)
@@ -233,7 +232,7 @@ static FM_SIGSAFE uint64_t take(struct fm_sig_thread *t, const void *p, uint64_t
 		return 0;
 	}
 	fm_sig_stack_refresh(t);
-	take_stack(t, &domain);
+	fm_sig_alloc_take_stack(t, &domain, !(fm_sig.header->flags & FM_WIRE_NO_NATIVE));
 	if (push(t, p, id, n, weight, domain)) {
 		bump(&t->slot->n_alloc_samples, 1);
 		return id;
@@ -282,7 +281,7 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	return sampled;
 }
 
-FM_SIGSAFE struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsigned domain)
+FM_SIGSAFE struct fm_sig_sampled fm_sig_alloc_sample_for(void *p, uint64_t n, unsigned domain, uintptr_t caller)
 {
 	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
 	struct fm_sig_sampled sampled = { 0 };
@@ -290,8 +289,9 @@ FM_SIGSAFE struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsign
 		return sampled;
 	if (fm_sig_exact) {
 		if (is_on())
-			sampled =
-				(struct fm_sig_sampled){ fm_sig_exact_alloc(p, n, domain, domain < FM_ALLOC_MMAP), n };
+			sampled = (struct fm_sig_sampled){
+				fm_sig_exact_alloc(p, n, domain, caller, domain < FM_ALLOC_MMAP), n
+			};
 		return sampled;
 	}
 	if (!is_on()) {
@@ -320,7 +320,7 @@ FM_SIGSAFE uint64_t fm_sig_alloc_push(const void *p, uint64_t n, uint64_t weight
 {
 	uint64_t start = fm_cycles(), id;
 	if (fm_sig_exact)
-		return is_on() ? fm_sig_exact_alloc(p, n, domain, false) : 0;
+		return is_on() ? fm_sig_exact_alloc(p, n, domain, (uintptr_t)__builtin_return_address(0), false) : 0;
 	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
 	if (!t)
 		return 0;

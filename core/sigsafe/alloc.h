@@ -14,8 +14,9 @@
 
 struct fm_sig_alloc_thread {
 	struct fm_sig_sampler allocs, copies;
-	bool has_lock;  // exact mode: this thread has the lock
-	uint32_t depth; // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
+	bool has_lock;   // exact mode: this thread has the lock
+	uint64_t log_id; // the number in the log of the block that was last counted or taken out here; 0 = it has none
+	uint32_t depth;  // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
 };
 
 // initial-exec: reading it never allocates, and it is there until the thread's very end.
@@ -30,8 +31,14 @@ struct fm_sig_sampled {
 	uint64_t id, weight; // id 0 = not sampled
 };
 
-// For a block of n bytes at p (NULL = there is none) when n was above fm_sig_alloc.allocs.left. errno is kept.
-struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n, unsigned domain);
+// For a block of n bytes at p (NULL = there is none) when n was above fm_sig_alloc.allocs.left. errno is kept. caller: the hook's
+// return address.
+struct fm_sig_sampled fm_sig_alloc_sample_for(void *p, uint64_t n, unsigned domain, uintptr_t caller);
+static inline __attribute__((always_inline)) struct fm_sig_sampled fm_sig_alloc_sample(void *p, uint64_t n,
+										       unsigned domain)
+{
+	return fm_sig_alloc_sample_for(p, n, domain, (uintptr_t)__builtin_return_address(0));
+}
 // The same for n bytes that are about to be copied.
 void fm_sig_copy_sample(uint64_t n);
 
@@ -49,8 +56,11 @@ void fm_sig_alloc_id_freed(uint64_t id);
 uint64_t fm_sig_alloc_take(void *p);
 void fm_sig_alloc_give_back(void *p, uint64_t id);
 
+// Fills t->out with the stack of the hook's caller. Without native frames, domain stays as it is.
+void fm_sig_alloc_take_stack(struct fm_sig_thread *t, unsigned *domain, bool is_native_wanted);
+
 // Counts a block that is already there.
-static inline void *fm_sig_alloc_count(void *p, size_t n, unsigned domain)
+static inline __attribute__((always_inline)) void *fm_sig_alloc_count(void *p, size_t n, unsigned domain)
 {
 	if (FM_UNLIKELY(n > fm_sig_alloc.allocs.left))
 		fm_sig_alloc_sample(p, n, domain);

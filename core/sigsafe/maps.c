@@ -32,7 +32,8 @@ static FM_SIGSAFE bool keep(uint64_t start, uint64_t end, struct fm_sig_sampled 
 	while (i < fm_sig_maps->n && fm_sig_maps->maps[i].end)
 		i++;
 	if (i < FM_SIG_MAX_MAPS) {
-		fm_sig_maps->maps[i] = (struct fm_sig_map){ start, end, sampled.id, sampled.weight };
+		fm_sig_maps->maps[i] =
+			(struct fm_sig_map){ start, end, sampled.id, sampled.weight, fm_sig_alloc.log_id };
 		if (i == fm_sig_maps->n)
 			fm_sig_maps->n++;
 		is_kept = true;
@@ -92,6 +93,7 @@ FM_SIGSAFE void fm_sig_map_removed(uintptr_t start, uint64_t size)
 	struct fm_sig_map map;
 	uint64_t end = start + ((size + 4095) & ~4095ull);
 	for (uint32_t n = 0; n < FM_SIG_MAX_MAPS && take_out(start, end, &map); n++) {
+		fm_sig_alloc.log_id = map.log_id;
 		fm_sig_alloc_id_freed(map.id);
 		add_rest(&map, map.start, start);
 		add_rest(&map, end, map.end);

@@ -12,6 +12,7 @@
 struct fm_sig_map {
 	uint64_t start, end; // end 0 = free
 	uint64_t id, weight;
+	uint64_t log_id; // struct fm_sig_alloc_thread
 };
 
 struct fm_sig_maps {

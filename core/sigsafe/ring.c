@@ -63,10 +63,10 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
 	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL && fm_sig_self->owner == &fm_sig_self))
 		return fm_sig_self;
-	uint32_t hint = atomic_fetch_add_explicit(&fm_sig.header->slot_hint, 1, memory_order_relaxed);
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
-		uint32_t idx = (hint + i) % FM_WIRE_N_SLOTS;
+	// The lowest free one: what a slot needs of this process's memory was touched by an earlier thread then. A server with a
+	// thread for each request would touch all of it otherwise, some 70 KB a slot.
+	for (uint32_t idx = 0; idx < FM_WIRE_N_SLOTS; idx++) {
 		struct fm_wire_owner *owner = &owners[idx];
 		uint32_t expected = FM_WIRE_FREE;
 		if (atomic_load_explicit(&owner->state, memory_order_relaxed) != FM_WIRE_FREE ||

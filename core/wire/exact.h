@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define FM_WIRE_N_EXACT 64     // processes at one time; more are counted in n_no_exact
-#define FM_WIRE_N_SITES 65536u // of a process; site 0 takes what is beyond
+#define FM_WIRE_N_EXACT 64      // processes at one time; more are counted in n_no_exact
+#define FM_WIRE_N_SITES 262144u // of a process; site 0 takes what is beyond
 #define FM_WIRE_EXACT_HEADER 4096u
 
 struct fm_wire_site {
@@ -31,6 +31,7 @@ struct fm_wire_exact {
 	_Atomic uint64_t high_bytes; // highest since the collector last set it to 0
 	_Atomic uint64_t n_lost;     // events that were not counted: the lock or the table of blocks was not to be had
 	uint64_t n_beyond;           // allocations in site 0
+	_Atomic uint64_t n_unlogged; // events that were counted but did not fit the ring
 };
 static_assert(sizeof(struct fm_wire_site) == 64, "a site is a cache line");
 static_assert(sizeof(struct fm_wire_exact) <= FM_WIRE_EXACT_HEADER, "header fits its page");

@@ -81,14 +81,13 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine;            // enum fm_engine asked for
-	uint32_t flags;             // enum fm_wire_flags
-	uint32_t memory;            // enum fm_wire_memory
-	uint64_t alloc_mean_bytes;  // one allocated byte in so many is sampled
-	uint32_t trace_clock;       // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
-	_Atomic uint32_t is_over;   // collector: no more samples wanted; a process that joined late: no more from here
-	_Atomic uint32_t slot_hint; // any process: where to look for a free slot first
-	_Atomic uint32_t process_hint;        // the same for processes
+	uint32_t engine;           // enum fm_engine asked for
+	uint32_t flags;            // enum fm_wire_flags
+	uint32_t memory;           // enum fm_wire_memory
+	uint64_t alloc_mean_bytes; // one allocated byte in so many is sampled
+	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
+	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
 	_Atomic uint64_t n_no_process;        // processes that found the table full
@@ -100,8 +99,9 @@ struct fm_wire_header {
 	// What some process's memory hooks do not see; written by any process.
 	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
 	_Atomic uint32_t n_no_exact;                         // processes that found all of wire/exact.h's places taken
-	_Atomic uint32_t own_allocator_state;                // enum fm_wire_state of the name below
-	char own_allocator[128]; // the first library found that brings an allocator of its own
+	_Atomic uint32_t memory_log; // exact mode: 1 = every event is told, too; 0 from the collector's limit on
+	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
+	char own_allocator[128];              // the first library found that brings an allocator of its own
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -239,6 +239,7 @@ enum fm_wire_type {
 	FM_WIRE_ALLOC = 5,     // 5 to 15: memory
 	FM_WIRE_FREED = 6,
 	FM_WIRE_SITE = 7,        // exact mode: the stack of a site
+	FM_WIRE_BLOCK = 8,       // the same with a log: one block; its end is FM_WIRE_FREED
 	FM_WIRE_TRACE_NAME = 16, // 16 to 31: traces (wire/trace.h)
 };
 
@@ -328,6 +329,16 @@ struct fm_wire_site_stack {
 	uint8_t domain; // enum fm_alloc_domain
 	uint8_t reserved[3];
 	uint64_t frames[]; // n_frames - n_shared, innermost first
+};
+
+// A block of a site, which may be told in another thread's ring, and later.
+struct fm_wire_block {
+	struct fm_wire_record rec;
+	uint64_t time_ns; // no two events of a process have the same
+	uint64_t id;      // one of its own in this process, never 0
+	uint64_t size;
+	uint32_t site;
+	uint32_t reserved;
 };
 
 struct fm_wire_exec_name {

@@ -11,6 +11,20 @@ from typing import List, Optional
 from fathom import program_path
 
 
+def _undo_locale_coercion() -> None:
+    """Python sets LC_CTYPE when it starts in the C locale (PEP 538). The program behind us, and the one that it profiles, are to see the
+    environment as it was."""
+    try:
+        with open("/proc/self/environ", "rb") as file:
+            before = [entry[9:] for entry in file.read().split(b"\0") if entry.startswith(b"LC_CTYPE=")]
+    except OSError:
+        return
+    if before:
+        os.environb[b"LC_CTYPE"] = before[0]
+    else:
+        os.environ.pop("LC_CTYPE", None)
+
+
 def _exec_program(args: List[str]) -> int:
     try:
         path = program_path()
@@ -18,6 +32,7 @@ def _exec_program(args: List[str]) -> int:
         # EPIPE where it would have ended quietly. subprocess restores them for the same reason.
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        _undo_locale_coercion()
         sys.stdout.flush()
         sys.stderr.flush()
         os.execv(path, ["fathom"] + args)

@@ -55,3 +55,25 @@ def test_children(engine: str, python: Python, tmp_path: Path) -> None:
         assert any(program in c for c in commands), (program, commands)
     sha = next(p["pid"] for p in result["processes"] if p["command"] and p["command"][0] == "sha256sum")
     assert sum(t["samples"] for t in result["threads"] if t["pid"] == sha) > 10
+
+
+BURN = "import time\nwhile time.process_time() < 0.5: pass"
+PARENT = """
+import os, subprocess, sys
+subprocess.run([sys.executable, "-c", %r], check=True, env=None if sys.argv[1] == "seen" else {"PATH": os.environ["PATH"]})
+"""
+
+
+def test_what_children_used_unseen_is_told(tmp_path: Path) -> None:
+    """A child that is given an environment of its own runs without the agent; the kernel's account of its CPU time tells."""
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT % BURN)
+    for way, options in (("seen", []), ("cleared", []), ("seen", ["--no-children"])):
+        profile = tmp_path / ("%s%d.fathom" % (way, len(options)))
+        run([*under(profile, *options), some_pythons()[-1].path, script, way])
+        told = [c["what"] for c in report(profile)["coverage"] if "child processes that were not followed" in c["why"]]
+        if way == "seen" and not options:
+            assert told == []
+        else:
+            (text,) = told
+            assert float(text.split()[0]) == pytest.approx(0.52, abs=0.1), text

@@ -77,6 +77,37 @@ def test_native_memory_to_the_byte(calls: Path, tmp_path: Path) -> None:
     assert 0 <= summed(found, MALLOC, "allocs") - len(HOWS) * 2004 <= 64
 
 
+def test_native_functions_by_their_stacks(tmp_path: Path) -> None:
+    """One place that calls malloc, reached by two native functions from one Python instruction."""
+    assert NEWEST
+    lib = compile_target(tmp_path, "memory_paths.so", ["memory_paths.c"], ["-shared"])
+    script = tmp_path / "paths.py"
+    script.write_text(
+        "import ctypes, sys\n"
+        "lib = ctypes.CDLL(sys.argv[1])\n"
+        "kept = (ctypes.c_void_p * 500)()\n"
+        "def both():\n"
+        "    for ask, n in ((lib.by_the_short_way, 100), (lib.by_the_long_way, 300)):\n"
+        "        ask(ctypes.c_size_t(1000), ctypes.c_size_t(n), kept)\n"
+        "        lib.give_back(ctypes.c_size_t(n), kept)\n"
+        "for _ in range(20): both()\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, script, lib])
+    by_way: Dict[str, int] = {}
+    for frames, n in capture.collapsed("--metric", "alloc"):
+        names = [f.split(" (")[0] for f in frames]
+        if "ask" in names:
+            assert "both" in names[: names.index("ask")]
+            way = next(f for f in names if f.startswith("by_the"))
+            by_way[way] = by_way.get(way, 0) + n
+    assert by_way == {"by_the_short_way": 20 * 100 * 1000, "by_the_long_way": 20 * 300 * 1000}
+    line = next(x for x in capture.report["lines"] if x["file"].endswith("paths.py") and x["line"] == 6)
+    assert 0 <= line["alloc_bytes"] - 20 * 400 * 1000 <= 60000  # and what ctypes needs for a call
+    ask = next(f for f in capture.report["functions"] if f["name"] == "ask")
+    assert ask["kind"] == "native"
+    assert 300 * 1000 <= ask["peak_bytes"] <= 600 * 1000  # of stacks at different times: at most so much
+
+
 def test_the_sites_make_up_the_peak(tmp_path: Path) -> None:
     assert NEWEST
     script = tmp_path / "peaks.py"
@@ -92,6 +123,39 @@ def test_the_sites_make_up_the_peak(tmp_path: Path) -> None:
     assert 0 <= at_peak["second"] - 60 * MIB < 1000
     everything = sum(fields(line)["at_peak"] for line in capture.raw["site"])
     assert abs(capture.report["memory"]["peak_bytes"] - everything) <= 1
+
+
+def test_stacks_that_change_only_outside(tmp_path: Path) -> None:
+    """The allocating frame is the same each time, at the same place: only its callers say whose bytes they are."""
+    assert NEWEST
+    script = tmp_path / "outside.py"
+    script.write_text(
+        "def make(n): return bytearray(n)\n"
+        "def inner(n): return make(n)\n"
+        "def first(n):\n    for _ in range(300): inner(n)\n"
+        "def second(n):\n    for _ in range(300): inner(n); inner(n)\n"
+        "def ticks(n):\n    while True: yield inner(n)\n"
+        "def third(a, b):\n    for _ in range(300): next(a); next(b)\n"
+        "for i in range(3): first(10000); second(20000)\n"
+        "third(ticks(40000), ticks(80000))\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, script])
+    codes = capture.codes
+    by_line: Dict[str, int] = {}
+    for site in sites(capture, "make"):
+        # The buffers alone: objects are some bytes each.
+        stack, names = site["stack"], []
+        while stack:
+            stack, frame = capture.stacks[stack]
+            if capture.frames[frame].kind == 1 and capture.frames[frame].ref >= 0:
+                names.append(codes[capture.frames[frame].ref].name)
+        assert names[:2] == ["make", "inner"]
+        if site["alloc"] > 300 * 9000:
+            by_line[names[2]] = by_line.get(names[2], 0) + site["allocs"]
+    # Each bytearray is an object and its buffer, of two sites or of one.
+    assert by_line.keys() == {"first", "second", "ticks"}
+    assert by_line["second"] == 2 * by_line["first"]
+    assert by_line["ticks"] == 2 * by_line["first"] // 3
 
 
 def test_threads_at_once(calls: Path, tmp_path: Path) -> None:
@@ -139,6 +203,27 @@ def test_children_and_a_killed_one(tmp_path: Path) -> None:
     found = [s for s in sites(capture, "child") if s["alloc"] >= 3 * MIB]
     assert len({s["process"] for s in found}) == 100
     assert all(s["live"] - 3 * MIB in range(200) for s in found)
+
+
+def test_what_an_import_makes_is_told_with_its_line(tmp_path: Path) -> None:
+    """Tens of thousands of stacks inside libraries are a few in the file; the user's own lines have every byte of theirs."""
+    assert NEWEST
+    script = tmp_path / "imports.py"
+    script.write_text(
+        "def tiny():\n    return bytes(77)\n"
+        "import json, argparse, logging, decimal, asyncio\n"
+        "kept = [tiny() for _ in range(3)]\n"
+        "big = [bytes(10000) for _ in range(10000)]\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, script])
+    assert len(capture.raw["site"]) < 5000
+    assert not any("python3" in line.split("|")[1] for line in capture.raw["source"])
+    lines = {x["line"]: x for x in capture.report["lines"] if x["file"].endswith("imports.py")}
+    assert lines[2]["alloc_bytes"] == 3 * (77 + 33)
+    assert lines[3]["alloc_bytes"] > MIB
+    assert 0 <= lines[5]["alloc_bytes"] - 10000 * 10033 < 2 * MIB  # and the list, as it grows
+    everything = sum(fields(line)["alloc"] for line in capture.raw["site"])
+    assert everything == capture.report["memory"]["alloc_bytes"]
 
 
 def test_other_allocators(tmp_path: Path) -> None:

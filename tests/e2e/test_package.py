@@ -87,6 +87,16 @@ def test_ignored_signals_of_the_entry_script_are_not_handed_on(installed: Path, 
     assert ignored & (1 << 12 | 1 << 24) == 0
 
 
+def test_the_entry_script_leaves_the_environment_alone(installed: Path, tmp_path: Path) -> None:
+    """Python sets LC_CTYPE in the C locale; a program that is no Python would never have seen it, and the report would not be ASCII."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    for extra in ({}, {"LC_CTYPE": "C"}, {"LANG": "C"}, {"LC_ALL": "C"}, {"LC_CTYPE": "C.UTF-8"}):
+        result = run([str(installed / "fathom"), "run", "/usr/bin/env"], cwd=tmp_path, env={**environment, **extra})
+        seen = {line for line in result.stdout.splitlines() if line.startswith(("LC_", "LANG"))}
+        assert seen == {"%s=%s" % pair for pair in extra.items()}, result.stdout
+        assert result.stdout.isascii() == ("UTF-8" not in extra.get("LC_CTYPE", "")), result.stdout
+
+
 def test_installed_package_traces(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys\ndef f(): pass\nfor _ in range(12): f()\nprint(sys.argv[1:])\n")
     result = run([str(installed / "python"), "-m", "fathom", "script.py", "a"], cwd=tmp_path)

@@ -213,6 +213,82 @@ def test_flask_under_load(tmp_path: Path) -> None:
     assert results.report["exit"]["signal"] == signal.SIGTERM
 
 
+PREFORK = (
+    BURN
+    + """
+import os, signal, socket, sys
+listener = socket.socket(); listener.bind(("127.0.0.1", 0)); listener.listen(64)
+def answer(connection):
+    start = time.thread_time()
+    burn(0.03)
+    connection.sendall(b"%d %f" % (os.getpid(), time.thread_time() - start)); connection.close()
+def serve():
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while True: answer(listener.accept()[0])
+workers = []
+for _ in range(3):
+    pid = os.fork()
+    if pid == 0: serve()
+    workers.append(pid)
+def stop(*_):
+    for pid in workers: os.kill(pid, signal.SIGTERM)
+    for pid in workers: os.waitpid(pid, 0)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, stop)
+print(listener.getsockname()[1], flush=True)
+while True: signal.pause()
+"""
+)
+
+
+def test_a_server_that_forks_workers(tmp_path: Path) -> None:
+    """As gunicorn and its kin: workers are forked once and serve until the first process is told to stop."""
+    (tmp_path / "prefork.py").write_text(PREFORK)
+    command: List[Any] = [
+        FATHOM,
+        "run",
+        "-q",
+        "--output-dir",
+        tmp_path / "results",
+        "--python",
+        some_pythons()[-1].path,
+    ]
+    server = subprocess.Popen(
+        [*command, tmp_path / "prefork.py"], stdout=subprocess.PIPE, env=clean_env(), preexec_fn=default_signals
+    )
+    try:
+        assert server.stdout
+        port = int(server.stdout.readline())
+        answers: List[bytes] = []
+
+        def ask() -> None:
+            for _ in range(6):
+                with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                    answers.append(connection.makefile("rb").read())
+
+        clients = [threading.Thread(target=ask) for _ in range(4)]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        code = server.wait(60)
+    assert code == 0 and len(answers) == 24
+    spent: Dict[int, float] = {}
+    for text in answers:
+        pid, seconds = text.split()
+        spent[int(pid)] = spent.get(int(pid), 0.0) + float(seconds)
+    (folder,) = (tmp_path / "results" / "prefork").iterdir()
+    results = Results(folder, subprocess.CompletedProcess(command, code, "", ""))
+    assert results.capture.seconds("answer") == near(sum(spent.values()))
+    ends = {p["pid"]: p["exit"]["signal"] for p in results.report["processes"]}
+    assert len(ends) == 4 and all(pid in ends for pid in spent), ends
+    cpu = {pid: sum(t["cpu_s"] for t in results.report["threads"] if t["pid"] == pid) for pid in spent}
+    for pid, seconds in spent.items():
+        assert seconds - 0.02 <= cpu[pid] <= seconds + 0.2, (cpu, spent)
+
+
 PYTEST = (
     BURN
     + """

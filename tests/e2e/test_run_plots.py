@@ -41,6 +41,27 @@ from bokeh.plotting import show
 print(show("anything"))
 """
 
+# What a toolkit does while its window is open: it waits for events. Matplotlib itself calls this main loop.
+WINDOW = """
+import select
+from matplotlib.backend_bases import FigureManagerBase
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+class FigureManager(FigureManagerBase):
+    def show(self): print("a window")
+    @classmethod
+    def start_main_loop(cls): select.select([], [], [], 1.2)
+class FigureCanvas(FigureCanvasAgg):
+    manager_class = FigureManager
+"""
+
+LOOKED_AT = """
+import matplotlib.pyplot as plt
+def look():
+    plt.plot([1, 2, 3])
+    plt.show()
+look()
+"""
+
 TURTLE = """
 import tkinter, turtle
 root = tkinter.Tk()
@@ -79,6 +100,31 @@ def test_matplotlib(tmp_path: Path) -> None:
     plain = fathom_run(tmp_path, [write(tmp_path, MATPLOTLIB), out], [], python, env=env)
     assert bare.returncode == plain.done.returncode != 0
     assert bare.stderr.splitlines()[-1] == plain.done.stderr.splitlines()[-1]
+
+
+def test_time_in_a_plot_window_is_waiting(tmp_path: Path) -> None:
+    """The user looks at a plot for 1.2 s: that is waiting in the line that shows it, and no work. With --no-plots it is nothing."""
+    python = python_with("matplotlib")
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "window.py").write_text(textwrap.dedent(WINDOW))
+    env = clean_env(
+        {"MPLBACKEND": "module://window", "PYTHONPATH": str(library), "MPLCONFIGDIR": str(tmp_path / "mpl")}
+    )
+    script = write(tmp_path, LOOKED_AT)
+    line = LOOKED_AT.splitlines().index("    plt.show()") + 1
+    found = []
+    for options in ([], ["--no-plots"]):
+        results = fathom_run(tmp_path, [script], options, python, env=env)
+        assert results.done.returncode == 0, results.done.stderr
+        rows = [row for row in results.report["lines"] if row["file"] == str(script) and row["line"] == line]
+        found.append((results.done.stdout, sum(r["wait_s"] for r in rows), sum(r["total_s"] for r in rows)))
+        text = (results.folder / "profile_results.txt").read_text()
+        assert (" look " in text.partition("Functions by Waiting")[2].partition("\n\n")[0]) == (not options), text
+    (shown, waited, worked), (hidden, waited_not, _) = found
+    # Where a wait ends is known to the time between two looks, which a busy machine stretches.
+    assert shown == "a window\n" and waited == pytest.approx(1.2, abs=0.3) and worked < 0.3, found
+    assert hidden == "" and waited_not < 0.1, found
 
 
 def test_other_libraries(tmp_path: Path) -> None:

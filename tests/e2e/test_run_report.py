@@ -187,6 +187,67 @@ def test_waiting_has_a_list_of_its_own(run, fathom):
     assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[4-8]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
 
 
+def test_waiting_of_libraries_is_told_from_ones_own(run):
+    """A timer of the standard library waits all the time; the user's code never does."""
+    r = run(
+        """
+        import threading, time
+        timer = threading.Timer(1000, print)
+        timer.daemon = True
+        timer.start()
+        end = time.process_time() + 0.5
+        while time.process_time() < end: pass
+        """
+    )
+    (row,) = re.findall(r"^  . waiting +([0-9.]+) s(.*)$", r.text, re.M)
+    assert float(row[0]) >= 0.45 and row[1] == ", none of it in your code", r.text
+    assert "Functions by Waiting" not in r.text
+
+
+def test_time_without_a_cpu_is_told(run):
+    """Two busy processes on one CPU: the rest of the clock is neither work nor waiting."""
+    r = run(
+        """
+        import os, signal, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        rival = os.fork()
+        while rival == 0: pass
+        end = time.process_time() + 0.6
+        while time.process_time() < end: pass
+        os.kill(rival, signal.SIGKILL)
+        os.waitpid(rival, 0)
+        """,
+        "--no-children",
+    )
+    wall, cpu, no_cpu = (
+        float(re.search(pattern, r.text, re.M)[1])
+        for pattern in (
+            r"^Finished in ([0-9.]+)",
+            r"CPU time sampled +([0-9.]+) s",
+            r"no CPU was free +([0-9.]+) s of the main",
+        )
+    )
+    assert no_cpu >= 0.2 and cpu + no_cpu == pytest.approx(wall, abs=0.1), r.text
+
+
+def test_libraries_alone_are_listed_without_the_way_into_them(run, fathom, some_python):
+    """No code is the user's: the list of functions is not that of runpy's and argparse's wrappers."""
+    folder = run("pass", "-q").folder
+    (folder / "big.json").write_text(json.dumps([{"number": i, "text": "x" * 20} for i in range(150_000)]))
+    done = subprocess.run(
+        [fathom, "run", "--python", some_python.path, "-m", "json.tool", "big.json", "out.json"],
+        cwd=folder, stdout=subprocess.PIPE, text=True, timeout=120, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )  # fmt: skip
+    block = done.stdout[done.stdout.index("Functions by Total Runtime: (all code") :].split("\n\n")[0]
+    assert "_run_code" not in block and "_iterencode" in block, block
+    assert block.endswith("(without functions that do little but call the next one; --detailed has them)"), block
+    (profile,) = folder.glob(".fathom/json.tool/*/profile.fathom")
+    told = subprocess.run(
+        [fathom, "report", "--detailed", profile], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    assert "_run_code" in told[told.index("Functions by Total Runtime") :].split("\n\n")[0]
+
+
 def test_quiet_prints_nothing_of_its_own(run):
     r = run("print('hello')", "--quiet")
     assert (r.text, r.errors) == ("hello\n", "")

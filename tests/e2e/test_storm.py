@@ -9,7 +9,7 @@ from typing import Tuple
 
 import pytest
 from capture import ROOT
-from guest import LONG, clean_env, compile_target, engines, report, run, under
+from guest import LONG, clean_env, compile_target, engines, report, run, some_pythons, under
 
 SECONDS = "60" if LONG else "3"
 ENGINES = engines()
@@ -91,3 +91,27 @@ def test_storm_with_asan_agent(storm: Tuple[Path, Path], tmp_path: Path) -> None
     disturbed = [line for line in done.stdout.splitlines() if "early=0 eintr=0 wrong=0" not in line]
     assert (done.returncode, disturbed, done.stderr) == (0, [], "")
     assert report(profile)["samples"] > 100
+
+
+ONE_AFTER_THE_OTHER = """
+import resource, threading, time
+def work():
+    end = time.thread_time() + 0.0015
+    while time.thread_time() < end: pass
+for _ in range(600):
+    thread = threading.Thread(target=work); thread.start(); thread.join()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def test_threads_one_after_the_other_use_the_same_memory(tmp_path: Path) -> None:
+    """A thread for each request, as many servers do: what sampling needs for a thread is used again by the next ones."""
+    script = tmp_path / "threads.py"
+    script.write_text(ONE_AFTER_THE_OTHER)
+    python = some_pythons()[-1].path
+    bare = int(run([python, script], env=clean_env()).stdout)
+    profile = tmp_path / "threads.fathom"
+    under_us = int(run([*under(profile), python, script], env=clean_env()).stdout)
+    assert report(profile)["samples"] > 100
+    # 600 threads of their own would be 40 MB; those that have ended are noticed some ten milliseconds later.
+    assert under_us - bare < 15_000, (bare, under_us)

@@ -317,7 +317,8 @@ async function checkTrace(page) {
 		const box = await page.locator("canvas").boundingBox();
 		await page.mouse.move(box.x + 5, box.y + 5);
 		await page.mouse.move(box.x + box.width * share, box.y + 24 + 14 * depth + 7);
-		return (await page.locator(".tip").count()) ? page.textContent(".tip") : "";
+		await settle(page);
+		return page.evaluate(() => document.querySelector(".tip")?.textContent ?? "");
 	};
 	check((await tip(0)).startsWith("serve"), `the outermost zone: ${await tip(0)}`);
 	check(/^[\d,]+ calls in .* the longest of leaf_/.test(await tip(3)), `the innermost zones of the whole run: ${await tip(3)}`);
@@ -325,7 +326,7 @@ async function checkTrace(page) {
 	await shot(page, "trace");
 	const isServed = url.startsWith("http");
 	if (!isServed) {
-		check(/calls are too short for this file/.test(await page.textContent(".controls")), "the file does not say what is merged");
+		check(/calls are drawn together in this file/.test(await page.textContent(".controls")), "the file does not say what is merged");
 		return;
 	}
 	for (let i = 0; i < 40 && !/^leaf_/.test(await tip(3)); i++) {
@@ -337,7 +338,7 @@ async function checkTrace(page) {
 		await page.waitForTimeout(60);
 	}
 	check(questions.length > 0, "zooming in asks for nothing");
-	check(/^leaf_\d+(1000 ns|1\.0\d* µs)at/.test(await tip(3)), `close up: ${await tip(3)}`);
+	check(/^leaf_\d+(1000 ns|1\.\d+ µs)at/.test(await tip(3)), `close up: ${await tip(3)}`);
 	check(/^step10(\.0+)? µs/.test(await tip(2)), `its caller: ${await tip(2)}`);
 	await shot(page, "trace-close");
 	const before = questions.length;

@@ -51,6 +51,23 @@ export function mergeByLine(rows: readonly LineRow[], file: number): Map<number,
 	return lines;
 }
 
+const textOf = new WeakMap<Capture, Map<number, string[]>>();
+const SHOWN_CHARS = 200;
+
+// What a line says, without what it is indented by; "" where the text is not known.
+export function sourceLine(capture: Capture, file: number, line: number): string {
+	let files = textOf.get(capture);
+	if (!files) textOf.set(capture, (files = new Map()));
+	let lines = files.get(file);
+	if (!lines) {
+		const names = capture.files.column("name");
+		const row = names ? Array.prototype.indexOf.call(names, file) : -1;
+		const text = row >= 0 ? capture.files.get("source", row) : 0;
+		files.set(file, (lines = text ? capture.strings.text(text).split("\n") : []));
+	}
+	return (lines[line - 1] ?? "").trim().slice(0, SHOWN_CHARS);
+}
+
 export interface LineCall {
 	fn: number;
 	line: number;

@@ -88,7 +88,16 @@ export function useFunctionRows(app: App): FunctionTable {
 	}, [capture, metric.id, JSON.stringify(steps)]);
 }
 
-export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: number }) {
+// isBeside: the chosen function stands to the right and takes part of the room.
+export function FunctionList({
+	isNarrow,
+	isBeside,
+	limit,
+}: {
+	isNarrow?: boolean;
+	isBeside?: boolean;
+	limit?: number;
+}) {
 	const app = useApp();
 	const { capture, state, set, metric } = app;
 	const table = useFunctionRows(app);
@@ -154,15 +163,16 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 				hint: "95 in 100 runs lie within this much of the self time",
 				isNumber: true,
 				value: (r) => r.plusMinus,
-				cell: (r) => seconds(r.plusMinus),
+				cell: (r) => (r.plusMinus > 0 ? seconds(r.plusMinus) : ""),
 			});
-			columns.push({
-				id: "kind",
-				title: "Kind of time",
-				hint: "Python, native, system, waiting",
-				value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
-				cell: (r) => r.classes && <ClassBar values={r.classes} />,
-			});
+			if (!isBeside)
+				columns.push({
+					id: "kind",
+					title: "Kind of time",
+					hint: "Python, native, system, waiting",
+					value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
+					cell: (r) => r.classes?.some((v) => v > 0) && <ClassBar values={r.classes} />,
+				});
 		}
 		if (table.hasCalls)
 			columns.push(
@@ -206,7 +216,7 @@ export function FunctionList({ isNarrow, limit }: { isNarrow?: boolean; limit?: 
 				},
 				{ id: "peak", title: "Peak", isNumber: true, value: (r) => r.peak, cell: (r) => (r.peak ? bytes(r.peak) : "") },
 			);
-		columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });
+		if (!isBeside) columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });
 	}
 	return (
 		<Table

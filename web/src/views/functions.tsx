@@ -107,7 +107,7 @@ export function FunctionsView() {
 	const isChosen = state.fn >= 0 && state.fn < capture.functions.n;
 	return (
 		<section class={isChosen ? "view functions two" : "view functions"} aria-label="Functions">
-			<FunctionList />
+			<FunctionList isBeside={isChosen} />
 			{isChosen && <Chosen fn={state.fn} />}
 		</section>
 	);

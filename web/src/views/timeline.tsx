@@ -26,7 +26,7 @@ function leftOut(capture: Capture, isServed: boolean): string {
 	const parts = [];
 	if (merged > 0 && !isServed)
 		parts.push(
-			`${count(merged)} of ${count(zones)} calls are too short for this file and drawn together; fathom view of the profile shows each.`,
+			`${count(merged)} of ${count(zones)} calls are drawn together in this file; fathom view of the profile shows each.`,
 		);
 	if (missing > 0) parts.push(`${count(missing)} more calls are too deep or too short to be shown.`);
 	return parts.join(" ");
@@ -230,7 +230,9 @@ export function TimelineView() {
 				<ClassLegend />
 				<span class="space" />
 				<span class="faint">{leftOut(capture, app.source.isServed)}</span>
-				<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
+				{!state.zoom && !range && (
+					<span class="faint">Drag to limit every view to a range, Shift-drag to move, Ctrl-wheel to zoom.</span>
+				)}
 				{state.zoom && <button onClick={() => set({ zoom: null })}>Show all</button>}
 				{range && (
 					<button onClick={() => set({ zoom: [range[0] / capture.end, range[1] / capture.end] })}>

@@ -1,7 +1,8 @@
 // The lines that one would change first: by CPU time, by waiting, by memory.
 import { useMemo, useState } from "preact/hooks";
-import { seconds, shortPath } from "../data/format";
+import { seconds, share, shortPath } from "../data/format";
 import { cpuOf, linesOf, type LineRow } from "../data/lines";
+import { sourceLine } from "../data/source_lines";
 import type { App } from "../ui/app_context";
 import { Meter } from "../ui/bars";
 import { functionName } from "../ui/names";
@@ -39,6 +40,7 @@ export function TopLines({ app }: { app: App }) {
 		cell: (r) => (
 			<Meter value={cpuOf(r)} whole={most}>
 				{seconds(cpuOf(r))}
+				<small>{share(cpuOf(r), most)}</small>
 			</Meter>
 		),
 	};
@@ -73,6 +75,7 @@ export function TopLines({ app }: { app: App }) {
 									{shortPath(capture.strings.get(r.file))}:{r.line}
 								</StateLink>{" "}
 								<small>{functionName(capture, r.fn)}</small>
+								<code class="snippet">{sourceLine(capture, r.file, r.line)}</code>
 							</td>
 							<LineCells columns={columns} row={r} />
 						</tr>

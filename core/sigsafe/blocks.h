@@ -1,0 +1,71 @@
+// Exact mode: blocks that live, address to token (site and size). No search: the address is the place. Blocks that lie side by side
+// have entries side by side, so that a program which touches its memory in order has our part of it in the cache, too.
+//
+// Addresses are cut into stretches of 64 MiB; a stretch gets its entries, 8 bytes for each 16, when the first block in it is
+// seen. Only touched pages of these exist: at most half as much again as the program's small blocks, and 4 KiB for a large one.
+//
+// No lock: an entry belongs to the thread that has just been given the block, or is about to give it back.
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+
+#define FM_SIG_STRETCH_LOG2 26
+#define FM_SIG_N_STRETCHES (1u << (47 - FM_SIG_STRETCH_LOG2)) // of all addresses that a program can have
+// Entries of a stretch: first those of addresses that 16 divides, which nearly all are; then those 8 bytes beyond.
+#define FM_SIG_STRETCH_ENTRIES_LOG2 (FM_SIG_STRETCH_LOG2 - 3)
+#define FM_SIG_STRETCH_BYTES (8ull << FM_SIG_STRETCH_ENTRIES_LOG2)
+#define FM_SIG_MAX_STRETCHES 1024u // 64 GiB of addresses with blocks in them
+
+struct fm_sig_blocks {
+	_Atomic uint32_t n_used;
+	_Atomic uint32_t number_of[FM_SIG_N_STRETCHES]; // 0 = none yet; else which part of fm_sig_tokens, plus 1
+};
+
+// NULL unless the mode is exact. Private, and wiped in a forked child.
+extern struct fm_sig_blocks *fm_sig_blocks;
+extern uint64_t *fm_sig_tokens;
+extern uint64_t *fm_sig_log_ids;    // with a log: the number of each block, in the same place; else NULL
+extern uint32_t fm_sig_n_stretches; // there is room for so many in fm_sig_tokens
+
+// Gives a stretch its entries. 0 when there is no room.
+uint32_t fm_sig_block_claim(uint64_t addr);
+
+static inline uint64_t *fm_sig_block_entry(uint64_t addr, uint32_t number)
+{
+	uint64_t half = 1ull << (FM_SIG_STRETCH_ENTRIES_LOG2 - 1);
+	return fm_sig_tokens + ((uint64_t)(number - 1) << FM_SIG_STRETCH_ENTRIES_LOG2) + (addr >> 4 & (half - 1)) +
+	       (addr & 8 ? half : 0);
+}
+
+static inline uint32_t fm_sig_block_stretch(uint64_t addr)
+{
+	// Acquire on nothing: entries are zero from the start.
+	return atomic_load_explicit(&fm_sig_blocks->number_of[addr >> FM_SIG_STRETCH_LOG2 & (FM_SIG_N_STRETCHES - 1)],
+				    memory_order_relaxed);
+}
+
+// Where the token of a block is, 0 = not counted; NULL when nothing is known of its stretch.
+static inline uint64_t *fm_sig_block_find(const void *p)
+{
+	uint32_t number = fm_sig_block_stretch((uintptr_t)p);
+	return FM_LIKELY(number != 0) ? fm_sig_block_entry((uintptr_t)p, number) : NULL;
+}
+
+// Where the number of a block in the log is, by where its token is.
+static inline uint64_t *fm_sig_block_log_id(const uint64_t *token)
+{
+	return fm_sig_log_ids + (token - fm_sig_tokens);
+}
+
+// The same for a new block; NULL when there is no room.
+static inline uint64_t *fm_sig_block_get(const void *p)
+{
+	uint32_t number = fm_sig_block_stretch((uintptr_t)p);
+	if (FM_UNLIKELY(number == 0))
+		number = fm_sig_block_claim((uintptr_t)p);
+	return FM_LIKELY(number != 0) ? fm_sig_block_entry((uintptr_t)p, number) : NULL;
+}

@@ -1,0 +1,60 @@
+#include "sigsafe/exact_log.h"
+
+#include <time.h>
+
+#include "base/clock.h"
+#include "sigsafe/exact.h"
+#include "sigsafe/raw.h"
+#include "sigsafe/ring.h"
+
+#include "sigsafe/sigsafe.h"
+
+// Waiting costs the program time, losing costs the user the whole story.
+#define LONGEST_WAIT_NS 1000000000u
+#define NAP_NS 100000
+
+static FM_SIGSAFE __attribute__((noinline, cold)) void *wait_for_room(struct fm_sig_thread *t, uint16_t type,
+								      size_t size)
+{
+	uint64_t end_ns = fm_now_ns() + LONGEST_WAIT_NS;
+	while (!fm_sig_exact->has_log_failed && fm_sig_log_is_on()) {
+		struct timespec nap = { .tv_nsec = NAP_NS };
+		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
+		void *rec = fm_sig_ring_reserve(t, type, size);
+		if (rec)
+			return rec;
+		if (fm_now_ns() >= end_ns)
+			fm_sig_exact->has_log_failed = true; // the collector is gone or starved: once is enough
+	}
+	atomic_fetch_add_explicit(&fm_sig_exact_sums->n_unlogged, 1, memory_order_relaxed);
+	return NULL;
+}
+
+static FM_SIGSAFE void *reserve(struct fm_sig_thread *t, uint16_t type, size_t size)
+{
+	void *rec = fm_sig_ring_reserve(t, type, size);
+	return FM_LIKELY(rec != NULL) ? rec : wait_for_room(t, type, size);
+}
+
+FM_SIGSAFE void fm_sig_log_born(struct fm_sig_thread *t, uint64_t id, uint64_t time_ns, uint64_t size, uint32_t site)
+{
+	struct fm_wire_block *rec = reserve(t, FM_WIRE_BLOCK, sizeof(*rec));
+	if (!rec)
+		return;
+	rec->time_ns = time_ns;
+	rec->id = id;
+	rec->size = size;
+	rec->site = site;
+	rec->reserved = 0;
+	fm_sig_ring_commit(t, &rec->rec);
+}
+
+FM_SIGSAFE void fm_sig_log_died(struct fm_sig_thread *t, uint64_t id, uint64_t time_ns)
+{
+	struct fm_wire_free *rec = reserve(t, FM_WIRE_FREED, sizeof(*rec));
+	if (!rec)
+		return;
+	rec->time_ns = time_ns;
+	rec->id = id;
+	fm_sig_ring_commit(t, &rec->rec);
+}

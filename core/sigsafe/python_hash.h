@@ -1,0 +1,30 @@
+// One number for the Python stack of the calling thread, for hooks that ask for every allocation. Frames are not hashed each time
+// but compared with how they last were: code, instruction and caller, from the innermost to the outermost. Only from the first
+// that is not the same inwards are hashes made anew.
+#pragma once
+
+#include <stdint.h>
+
+#define FM_SIG_MIRROR_FRAMES 4096 // deeper stacks are told apart by their inner part
+#define FM_SIG_MIRROR_PLACES \
+	1024 // power of two; more frames than these may be looked for in vain, which costs time only
+
+struct fm_sig_mirror_frame {
+	uint64_t frame;                   // its address; 0 = none
+	uint64_t code, lasti, line_table; // as last seen
+	uint64_t own;                     // hash of these; 0 = a frame of the interpreter's own, which does not count
+	uint64_t hash;                    // of it and its callers
+};
+
+struct fm_sig_mirror {
+	uint64_t thread_state;                // that was this thread's when it was last looked at
+	uint32_t n_hashed;                    // hashes of frames [0, n_hashed) are those of the fields
+	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, plus 1, when it was last seen
+	struct fm_sig_mirror_frame frames[FM_SIG_MIRROR_FRAMES]; // outermost first
+	uint64_t fresh[FM_SIG_MIRROR_FRAMES]; // addresses of those that are not there, innermost first
+};
+
+struct fm_sig_thread;
+
+// 1 = no Python here. Between fm_sig_alloc_enter() and _leave() only.
+uint64_t fm_sig_python_hash(struct fm_sig_thread *t);

@@ -1,0 +1,143 @@
+// Stacks that are the same have the same number, others have others, whatever happened in between: calls, returns, generators that
+// are resumed from elsewhere, code objects that come to the address of others.
+#include "sigsafe/python_hash.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "sigsafe/state.h"
+
+#include "test.h"
+
+#define N_FRAMES 64
+#define N_CODES 6
+#define N_SEEN 4096
+
+struct frame { // as 3.13 has it, in small
+	uint64_t code, previous, lasti;
+};
+
+struct code {
+	uint64_t refs, type, line_table;
+};
+
+static struct {
+	uint64_t thread_id, current;
+} state;
+
+static struct frame frames[N_FRAMES];
+static struct code codes[N_CODES];
+static struct fm_sig_thread thread;
+static uint64_t random_state = 1;
+
+static uint64_t draw(uint64_t below)
+{
+	random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+	return (random_state >> 33) % below;
+}
+
+static void *thread_state(void)
+{
+	return &state;
+}
+
+static void begin(void)
+{
+	fm_sig.python.row = (struct fm_py_row){ .frames = FM_PY_FRAMES_SHIM,
+						.lasti = FM_PY_LASTI_POINTER,
+						.frame_code = offsetof(struct frame, code),
+						.frame_previous = offsetof(struct frame, previous),
+						.frame_lasti = offsetof(struct frame, lasti),
+						.object_type = offsetof(struct code, type),
+						.code_line_table = offsetof(struct code, line_table),
+						.ts_current_frame = offsetof(__typeof__(state), current),
+						.ts_thread_id = offsetof(__typeof__(state), thread_id) };
+	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
+	fm_sig.python.code_type = 77;
+	atomic_store(&fm_sig.has_python, 1);
+	state.thread_id = (uint64_t)pthread_self();
+	for (unsigned i = 0; i < N_CODES; i++)
+		codes[i] = (struct code){ .type = i == N_CODES - 1 ? 78 : 77, .line_table = 1000 + i };
+}
+
+// What was seen: a stack in words, and its number.
+static struct seen {
+	uint64_t words[3 * N_FRAMES], n, hash;
+} seen[N_SEEN];
+static unsigned n_seen;
+
+static void check(void)
+{
+	struct seen now = { 0 };
+	for (struct frame *f = (struct frame *)state.current; f; f = (struct frame *)f->previous) {
+		const struct code *c = (const struct code *)f->code;
+		if (c->type != 77)
+			continue; // the interpreter's own
+		now.words[now.n++] = f->code;
+		now.words[now.n++] = f->lasti;
+		now.words[now.n++] = c->line_table;
+	}
+	now.hash = fm_sig_python_hash(&thread);
+	CHECK_EQ(fm_sig_python_hash(&thread), now.hash);
+	for (unsigned i = 0; i < n_seen; i++) {
+		bool is_same = seen[i].n == now.n && !memcmp(seen[i].words, now.words, now.n * sizeof(uint64_t));
+		CHECK_EQ(seen[i].hash == now.hash, is_same);
+		if (is_same)
+			return;
+	}
+	if (n_seen < N_SEEN)
+		seen[n_seen++] = now;
+}
+
+// A call: the frame lies behind its caller's, or somewhere else, as a generator's does.
+static void call(bool is_generator)
+{
+	uint64_t top = state.current ? (uint64_t)((struct frame *)state.current - frames) + 1 : 0;
+	uint64_t at = is_generator ? N_FRAMES / 2 + draw(N_FRAMES / 2) : top % (N_FRAMES / 2);
+	for (struct frame *f = (struct frame *)state.current; f; f = (struct frame *)f->previous)
+		if (f == &frames[at])
+			return; // it runs already
+	frames[at] =
+		(struct frame){ .code = (uint64_t)&codes[draw(N_CODES)], .previous = state.current, .lasti = draw(3) };
+	state.current = (uint64_t)&frames[at];
+}
+
+TEST(the_same_number_for_the_same_stack_only)
+{
+	begin();
+	for (unsigned step = 0; step < 60000; step++) {
+		struct frame *top = (struct frame *)state.current;
+		unsigned what = (unsigned)draw(16);
+		if (!top || what < 5)
+			call(what == 0);
+		else if (what < 10)
+			state.current = top->previous;
+		else if (what < 15)
+			top->lasti = draw(3);
+		else
+			codes[draw(N_CODES - 1)].line_table = 1000 + draw(3); // another one at its address
+		if (draw(3))
+			check();
+	}
+	CHECK(n_seen > 500);
+}
+
+TEST(a_stack_too_deep_is_told_by_its_inner_part)
+{
+	begin();
+	static struct frame deep[3 * FM_SIG_MIRROR_FRAMES];
+	for (unsigned i = 0; i < 3 * FM_SIG_MIRROR_FRAMES; i++)
+		deep[i] = (struct frame){ (uint64_t)&codes[i % 3], i ? (uint64_t)&deep[i - 1] : 0, i % 5 };
+	state.current = (uint64_t)&deep[3 * FM_SIG_MIRROR_FRAMES - 1];
+	uint64_t before = fm_sig_python_hash(&thread);
+	CHECK_EQ(fm_sig_python_hash(&thread), before);
+	deep[0].lasti = 99; // too far out
+	CHECK_EQ(fm_sig_python_hash(&thread), before);
+	deep[3 * FM_SIG_MIRROR_FRAMES - 100].lasti = 99;
+	CHECK(fm_sig_python_hash(&thread) != before);
+	state.current = 0;
+	CHECK_EQ(fm_sig_python_hash(&thread), 1u);
+}
+
+TEST_MAIN()
