@@ -39,6 +39,7 @@ _RUN_OPTIONS = (
     "kernel",
     "listen",
     "max_overhead",
+    "memory_log",
     "no_inlines",
     "no_plots",
     "open",
