@@ -164,7 +164,7 @@ def measure_all(context, wanted, seconds, timeout):
 def main(argv=None):
     every = all_tools()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=4.0, help="how much work: 4 is 700 MB in 240,000 blocks")
+    parser.add_argument("--seconds", type=float, default=4.0, help="how much work: 4 is 2 GB in 260,000 blocks")
     setup.add_options(parser, "comma-separated; default all: " + ",".join(tool.name for tool in every))
     options = parser.parse_args(argv)
     wanted = setup.pick_tools(parser, options, every)

@@ -3,11 +3,14 @@
 
     python3 bench/trace.py                        # every Python found by scripts/find-pythons.py
     python3 bench/trace.py --python PATH --rounds 9
-    python3 bench/trace.py --zones                # what a zone costs C code, recorded and not
+    python3 bench/trace.py --lines                # what -l adds to a line, beside line_profiler where it is installed
+    python3 bench/trace.py --zones                # what a zone costs C code and each Python, recorded and not
+
+Tools that a Python lacks are left out; PYTHONPATH may name a folder that has them.
 
 Bare recursion, the worst case: a call that does nothing else. Each tool runs the same calls in turn and times them by the thread's
 own CPU clock; the smallest of all rounds counts, because a busy machine only ever adds. The ratio is what we add to what cProfile
-adds in the same run.
+adds in the same run. A quarter million calls go before: what a tool does once (the pages of our ring, a millisecond) is no cost of a call.
 """
 
 import argparse
@@ -26,6 +29,7 @@ PROGRAM = """
 import time
 def fib(n):
     return n if n < 2 else fib(n - 1) + fib(n - 2)
+fib(25)
 start = time.thread_time()
 fib({n})
 print("took", time.thread_time() - start)
@@ -40,7 +44,8 @@ def n_calls(n: int) -> int:
 
 
 def run(python: str, tool: List[str], program: str) -> Optional[float]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    folders = [str(ROOT / "python")] + [path for path in [os.environ.get("PYTHONPATH")] if path]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
     done = subprocess.run(
         [python, *tool, program], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
     )
@@ -56,6 +61,30 @@ def pythons() -> List[str]:
     return [path for _, kind, path in module.find(one=True) if kind == "release"]
 
 
+def by_turns(python: str, tools: Dict[str, List[str]], program: str, rounds: int) -> Dict[str, float]:
+    """By tool, the smallest time of all rounds; those that do not run here are left out."""
+    best: Dict[str, float] = {}
+    for _ in range(rounds):
+        for name, tool in list(tools.items()):
+            took = run(python, tool, program)
+            if took is None:
+                del tools[name]  # not installed for this Python
+            else:
+                best[name] = min(best.get(name, took), took)
+    return best
+
+
+def row(python: str, best: Dict[str, float], n: int, against: List[str]) -> str:
+    """What each tool adds to one of n things, and our share of what others add."""
+    command = [python, "-c", "import sys; print(sys.version.split()[0])"]
+    version = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+    bare = best.pop("bare")
+    added = {name: (took - bare) / n * 1e9 for name, took in best.items()}
+    text = "%-8s bare %5.1f ns" % (version, bare / n * 1e9)
+    text += "".join("   %s +%.1f" % pair for pair in added.items())
+    return text + "".join("   of %s %.2f" % (a, added["fathom"] / added[a]) for a in against if a in added)
+
+
 def measure(python: str, n: int, rounds: int, folder: str) -> str:
     program = os.path.join(folder, "program.py")
     Path(program).write_text(PROGRAM.format(n=n))
@@ -65,24 +94,83 @@ def measure(python: str, n: int, rounds: int, folder: str) -> str:
         "fathom": ["-m", "fathom", "-o", os.path.join(folder, "f.fathom"), "--quiet"],
         "viztracer": ["-m", "viztracer", "--quiet", "--ignore_c_function", "-o", os.path.join(folder, "v.json")],
     }
-    best: Dict[str, float] = {}
+    return row(python, by_turns(python, tools, program, rounds), n_calls(n), ["cProfile", "viztracer"])
+
+
+LINES = """
+import time
+def work(n):
+    a = 0
+    for i in range(n):
+        a += i
+        a ^= 3
+        a -= i
+    return a
+if {is_profiled}:
+    import line_profiler
+    work = line_profiler.LineProfiler(work)(work)
+start = time.thread_time()
+work({n})
+print("took", time.thread_time() - start)
+"""
+
+
+def measure_lines(python: str, rounds: int, folder: str) -> str:
+    """A loop of four lines, each of which does next to nothing."""
+    n = 100000
+    program, with_profiler = os.path.join(folder, "lines.py"), os.path.join(folder, "with_profiler.py")
+    Path(program).write_text(LINES.format(n=n, is_profiled=False))
+    Path(with_profiler).write_text(LINES.format(n=n, is_profiled=True))
+    fathom = ["-m", "fathom", "-o", os.path.join(folder, "l.fathom"), "--quiet"]
+    tools: Dict[str, List[str]] = {
+        "bare": [],
+        "line_profiler": [with_profiler],
+        "fathom": [*fathom, "-l"],
+        "fathom --lines": [*fathom, "--lines", "__main__:work"],
+    }
+    return row(python, by_turns(python, tools, program, rounds), n * 4, ["line_profiler"])
+
+
+PYTHON_ZONES = """
+import time
+from fathom import zone
+def bare(n):
+    for _ in range(n):
+        pass
+def zoned(n):
+    for _ in range(n):
+        with zone("load"):
+            pass
+kept = zone("kept")
+def zoned_by_kept(n):
+    for _ in range(n):
+        with kept:
+            pass
+best = [1e9] * 3
+for _ in range(20):
+    for i, work in enumerate((bare, zoned, zoned_by_kept)):
+        start = time.thread_time()
+        work(10000)
+        best[i] = min(best[i], time.thread_time() - start)
+print("took", (best[1] - best[0]) / 10000 * 1e9, (best[2] - best[0]) / 10000 * 1e9)
+"""
+
+
+def measure_python_zones(python: str, rounds: int, folder: str) -> str:
+    program = os.path.join(folder, "zones.py")
+    Path(program).write_text(PYTHON_ZONES)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    tools = {"not profiled": [], "recorded": ["-m", "fathom", "-p", "-o", os.path.join(folder, "z.fathom"), "--quiet"]}
+    best: Dict[str, List[float]] = {}
     for _ in range(rounds):
-        for name, tool in list(tools.items()):
-            took = run(python, tool, program)
-            if took is None:
-                del tools[name]  # not installed for this Python
-            else:
-                best[name] = min(best.get(name, took), took)
-    bare = best.pop("bare")
-    added = {name: (took - bare) / n_calls(n) * 1e9 for name, took in best.items()}
-    version = subprocess.run(
-        [python, "-c", "import sys; print(sys.version.split()[0])"], stdout=subprocess.PIPE, text=True
+        for name, tool in tools.items():
+            done = subprocess.run([python, *tool, program], stdout=subprocess.PIPE, text=True, env=env)
+            took = [float(number) for number in re.findall(r"[\d.]+", done.stdout)]
+            best[name] = [min(pair) for pair in zip(took, best.get(name, took))]
+    text = "%-60s" % (
+        "zone of %s, with zone(name):/with kept:" % os.path.basename(os.path.dirname(os.path.dirname(python)))
     )
-    row = "%-8s bare %5.1f ns" % (version.stdout.strip(), bare / n_calls(n) * 1e9)
-    row += "".join("   %s +%.1f" % pair for pair in added.items())
-    if "cProfile" in added and "fathom" in added:
-        row += "   ratio %.2f" % (added["fathom"] / added["cProfile"])
-    return row
+    return text + "".join("   %s +%.1f/%.1f" % (name, took[0], took[1]) for name, took in best.items())
 
 
 ZONES = """
@@ -140,14 +228,19 @@ def main() -> int:
     parser.add_argument("--python", action="append", help="an interpreter; may be given several times")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--n", type=int, default=28, help="fib(N) is computed (default 28: a million calls)")
-    parser.add_argument("--zones", action="store_true", help="zones of C code instead of Python calls")
+    parser.add_argument("--lines", action="store_true", help="lines instead of calls")
+    parser.add_argument("--zones", action="store_true", help="zones instead of calls")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if args.zones:
-            print(measure_zones(args.rounds, folder))
-            return 0
+            print(measure_zones(args.rounds, folder), flush=True)
         for python in args.python or pythons():
-            print(measure(python, args.n, args.rounds, folder), flush=True)
+            if args.zones:
+                print(measure_python_zones(python, args.rounds, folder), flush=True)
+            elif args.lines:
+                print(measure_lines(python, args.rounds, folder), flush=True)
+            else:
+                print(measure(python, args.n, args.rounds, folder), flush=True)
     return 0
 
 

@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1 seconds=$2
 shift 2
+export UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:suppressions=$PWD/tests/fuzz/ubsan.supp"
 wanted=" $* "
 for program in "$build"/tests/fuzz/fuzz_*; do
 	if [ -d "$program" ] || [ ! -x "$program" ]; then

@@ -57,8 +57,8 @@ def native(library, n, size):
 
 def main():
     scale = truth.seconds() / 4.0
-    n = {"small": int(200000 * scale), "lists": int(20000 * scale), "strings": int(1000 * scale), "blocks": int(20 * scale) + 1,
-         "arrays": int(100 * scale) + 1, "kept": int(200 * scale) + 1, "native": int(3000 * scale) + 1}
+    n = {"small": int(200000 * scale), "lists": int(20000 * scale), "strings": int(5000 * scale), "blocks": int(20 * scale) + 1,
+         "arrays": int(500 * scale) + 1, "kept": int(200 * scale) + 1, "native": int(30000 * scale) + 1}
     library = truth.native_library()[1]
     sizes = {
         "small objects": n["small"] * sys.getsizeof(bytes(300)),

@@ -88,7 +88,7 @@ void fm_agent_late_stop(void)
 {
 	if (!fm_sig.header || !fm_sig.is_late)
 		return;
-	atomic_store(&fm_trace.is_recording, 0);
+	fm_trace_end();
 	atomic_store(&fm_sig.header->is_over, 1);
 	fm_agent_memory_stop();
 	is_quiet_soon();

@@ -74,13 +74,13 @@ static struct py_object *start(struct py_object *self, struct py_object *path_ob
 
 static bool stop_calls(void)
 {
-	if (!atomic_exchange(&fm_trace.is_on, 0))
+	if (!atomic_load(&fm_trace.is_on))
 		return false;
 	// Its own frames first: what comes after this stamp is not part of the trace.
 	struct fm_trace_thread *t = fm_trace_self();
+	fm_trace_renew(false);
 	if (t)
-		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_TRACE_OFF, 0);
-	atomic_fetch_add(&fm_trace.generation, 1);
+		fm_trace_push_now(t, FM_WIRE_TRACE_OFF, 0);
 	fm_trace_monitor_stop();
 	fm_trace_eval_stop();
 	return true;
@@ -116,19 +116,21 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 		return PyErr_Format(PyExc_RuntimeError, "this Python is not known to Fathom");
 	if (atomic_load(&fm_trace.is_on))
 		return PyErr_Format(PyExc_RuntimeError, "calls are being traced already");
-	fm_trace.flags = (uint32_t)flags;
-	atomic_fetch_add(&fm_trace.generation, 1);
-	bool has_monitoring = fm_sig.python.row.minor >= 12;
-	const char *problem = has_monitoring ? fm_trace_monitor_start() : fm_trace_eval_start();
+	uint32_t new_flags = (uint32_t)flags | (fm_trace.has_cycles ? 0 : FM_TRACE_SLOW_CLOCK);
+	if (fm_trace.flags != new_flags)
+		fm_trace_forget_codes();
+	fm_trace.flags = new_flags;
+	bool is_hooked = fm_trace_eval_is_for(new_flags);
+	const char *problem = is_hooked ? fm_trace_eval_start() : fm_trace_monitor_start();
 	if (problem)
 		return PyErr_Format(PyExc_RuntimeError, "%s", problem);
+	fm_trace_renew(true);
 	struct fm_trace_thread *t = fm_trace_self();
 	if (t) {
-		if (flags && !has_monitoring)
+		if (flags && is_hooked)
 			fm_trace_profile_arm(t);
-		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_TRACE_ON, 0);
+		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
 	}
-	atomic_store(&fm_trace.is_on, 1);
 	return py_none();
 }
 
@@ -149,7 +151,7 @@ static struct py_method_def methods[] = {
 	{ "trace_start", trace_start, METH_O, "Records every call from now on; 1: also of C functions, 2: and lines." },
 	{ "trace_stop", trace_stop, METH_NOARGS, "Ends trace_start(); False when no trace ran." },
 	{ "trace_filter", (py_function)(void *)fm_trace_filter_set, METH_FASTCALL,
-	  "What to trace by file: '+PATTERN' only these, '-PATTERN' not these." },
+	  "What to trace by file: '+FILE' only these, '-FILE' not these, '@FILE:NAME' lines of these functions only." },
 	{ "zone", fm_zone_get, METH_O, "The zone of that name: a context manager and decorator." },
 	{ "mark", fm_zone_mark, METH_O, "Marks this moment with a text." },
 	{ "counter", (py_function)(void *)fm_zone_counter, METH_FASTCALL, "Notes the value of a counter." },

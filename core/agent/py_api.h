@@ -54,6 +54,7 @@ enum { PY_MEMBER_SSIZE = 19, PY_MEMBER_READONLY = 1 };
 
 #define FM_PY_WEAK extern __attribute__((weak))
 
+FM_PY_WEAK const unsigned long Py_Version; // from 3.11 on
 FM_PY_WEAK struct py_object _Py_NoneStruct;
 FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type;
 FM_PY_WEAK struct py_object *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_OSError;
@@ -68,6 +69,8 @@ FM_PY_WEAK void PyErr_SetString(struct py_object *type, const char *text);
 FM_PY_WEAK struct py_object *PyErr_Format(struct py_object *type, const char *format, ...);
 FM_PY_WEAK struct py_object *PyErr_Occurred(void);
 FM_PY_WEAK void PyErr_Clear(void);
+FM_PY_WEAK void PyErr_Fetch(struct py_object **ret_type, struct py_object **ret_value, struct py_object **ret_traceback);
+FM_PY_WEAK void PyErr_Restore(struct py_object *type, struct py_object *value, struct py_object *traceback);
 FM_PY_WEAK struct py_object *PyObject_GetAttrString(struct py_object *o, const char *name);
 FM_PY_WEAK struct py_object *PyObject_CallMethod(struct py_object *o, const char *name, const char *format, ...);
 FM_PY_WEAK struct py_object *PyObject_Vectorcall(struct py_object *o, struct py_object *const *args, size_t n,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,23 +17,38 @@
 #include "sigsafe/python.h"
 #include "sigsafe/ring.h"
 
-// Waiting costs the program time, losing costs the user the exact answer. A collector that gets a CPU at all empties the
-// ring well within this.
-#define LONGEST_WAIT_NS 1000000000u
+// Waiting costs the program time, losing costs the user the exact answer. A collector that is there empties the ring well within
+// this, on the busiest machine and the slowest disk; one that is gone is not waited for.
+#define LONGEST_WAIT_NS 30000000000u
+#define LOOK_NS 100000000u // how often to look whether it is
 #define NAP_NS 100000
+#define FIRST_BACKED 1024u // events: four pages
 // How much C stack a thread keeps for what is not ours: the evaluator below us, and whatever it calls.
 #define STACK_RESERVE_BYTES (256u << 10)
 
-// code flags of CPython: generator, coroutine, asynchronous generator.
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 // Linux 5.14
+#endif
+
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on.
+#define CODE_FLAGS_311 48
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
-struct fm_trace_state fm_trace;
+struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS };
+__thread struct fm_trace_own fm_trace_own;
 
 static struct fm_trace_thread *threads; // by slot; private, sparse, zeros in a forked child
 
+void fm_trace_renew(bool is_on)
+{
+	uint32_t generation = atomic_fetch_add(&fm_trace.generation, 1) + 1;
+	atomic_store(&fm_trace.is_on, is_on);
+	atomic_store(&fm_trace.calls_generation, is_on ? generation : FM_TRACE_NO_CALLS);
+}
+
 void fm_trace_join(void)
 {
-	atomic_fetch_add(&fm_trace.generation, 1);
+	fm_trace_renew(atomic_load(&fm_trace.is_on)); // a forked child goes on
 	atomic_store(&fm_trace.next_name_id, 0);
 	uint32_t clock = fm_sig.header ? fm_sig.header->trace_clock : 0;
 	fm_trace.has_cycles = clock == FM_WIRE_CLOCK_CYCLES;
@@ -41,9 +57,15 @@ void fm_trace_join(void)
 	atomic_store(&fm_trace.is_recording, clock != 0 && threads != NULL);
 }
 
-void fm_trace_forget(void)
+void fm_trace_end(void)
 {
 	atomic_store(&fm_trace.is_recording, 0);
+	fm_trace_renew(false);
+}
+
+void fm_trace_forget(void)
+{
+	fm_trace_end();
 	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
 		if (threads[i].control) {
 			munmap(threads[i].control, FM_WIRE_TRACE_SLOT_BYTES);
@@ -62,6 +84,7 @@ bool fm_trace_is_writing(void)
 
 void fm_trace_forget_codes(void)
 {
+	fm_trace.is_filter_new = true;
 	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
 		if (threads[i].control)
 			memset(threads[i].codes, 0, sizeof(threads[i].codes));
@@ -80,7 +103,6 @@ static bool map_ring(struct fm_trace_thread *t, uint32_t idx)
 	madvise(p, FM_WIRE_TRACE_SLOT_BYTES, MADV_DONTDUMP);
 	madvise(p, FM_WIRE_TRACE_SLOT_BYTES, MADV_DONTFORK); // a child makes its own
 	t->control = p;
-	t->events = (void *)((uint8_t *)p + FM_WIRE_CONTROL_BYTES);
 	return true;
 }
 
@@ -93,13 +115,16 @@ static uintptr_t find_stack_floor(void)
 		return 0;
 	pthread_attr_getstack(&attr, &lowest, &size);
 	pthread_attr_destroy(&attr);
-	return (uintptr_t)lowest + FM_MIN((size_t)STACK_RESERVE_BYTES, size / 4);
+	// From 3.12 on there is another way to go on, and the program may have its half untouched.
+	size_t reserve = fm_sig.python.row.minor >= 12 ? size / 2 : FM_MIN((size_t)STACK_RESERVE_BYTES, size / 4);
+	return (uintptr_t)lowest + reserve;
 }
 
 struct fm_trace_thread *fm_trace_open(void)
 {
 	if (!atomic_load_explicit(&fm_trace.is_recording, memory_order_acquire))
 		return NULL;
+	uint32_t generation = atomic_load(&fm_trace.generation);
 	int saved_errno = errno;
 	// Signals are blocked: a sample taken in between would claim a second slot.
 	sigset_t all, old;
@@ -115,16 +140,18 @@ struct fm_trace_thread *fm_trace_open(void)
 			t = NULL;
 		}
 	}
-	if (t) { // an earlier thread may have had the slot
+	if (t && s->trace != t) { // an earlier thread may have had the slot
 		t->head = atomic_load_explicit(&t->control->head, memory_order_relaxed);
 		t->limit = t->head;
 		t->n_lost = 0;
-		t->depth = t->lowest_depth = 0;
 		t->armed = 0;
+		t->has_lines = t->is_setting = false;
 		t->stack_floor = find_stack_floor();
 		atomic_store_explicit(&s->slot->has_trace, 1, memory_order_release);
 		s->trace = t;
 	}
+	if (t)
+		fm_trace_own = (struct fm_trace_own){ t, generation };
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = saved_errno;
 	return t;
@@ -136,57 +163,113 @@ static uint64_t room(const struct fm_trace_thread *t)
 	return FM_WIRE_TRACE_EVENTS - (t->head - atomic_load_explicit(&t->control->tail, memory_order_acquire));
 }
 
-// Says where events are missing: how many, how far the stack went down meanwhile, and how deep it is now.
+// A killed one may stay in the table of processes for long: nobody has to wait for an orphan. One that was stopped must not stop us.
+static bool is_collector_there(void)
+{
+	char path[32], text[512];
+	snprintf(path, sizeof(path), "/proc/%u/stat", fm_sig.collector_pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
+	if (fd >= 0)
+		close(fd);
+	const char *name_end = len > 0 ? memrchr(text, ')', (size_t)len) : NULL;
+	return name_end && name_end + 2 < text + len && !strchr("ZXxTt", name_end[2]);
+}
+
+// Counts an event as lost, and what it would have done to the stack of what is open.
+static void lose(struct fm_trace_thread *t, uint32_t kind)
+{
+	if (!t->n_lost)
+		t->lost_depth = t->lost_lowest = 0;
+	if (kind == FM_WIRE_ENTER || kind == FM_WIRE_RESUME || kind == FM_WIRE_BEGIN)
+		t->lost_depth++;
+	else if (kind == FM_WIRE_LEAVE || kind == FM_WIRE_END)
+		t->lost_lowest = FM_MIN(t->lost_lowest, --t->lost_depth);
+	t->n_lost++;
+	atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
+}
+
+// Says where events are missing: how many, how far the stack went down meanwhile, and how far up again.
 static void tell_loss(struct fm_trace_thread *t)
 {
 	uint64_t n = t->n_lost;
+	uint32_t down = (uint32_t)-t->lost_lowest, up = (uint32_t)(t->lost_depth - t->lost_lowest);
 	t->n_lost = 0;
-	fm_trace_push(t, fm_trace_stamp(), FM_WIRE_LOST, (uint32_t)FM_MIN(n, (uint64_t)UINT32_MAX));
-	fm_trace_push(t, (uint64_t)(uint32_t)t->lowest_depth << 32 | (uint32_t)t->depth, FM_WIRE_VALUE, 0);
+	fm_trace_push_now(t, FM_WIRE_LOST, (uint32_t)FM_MIN(n, (uint64_t)UINT32_MAX));
+	fm_trace_push(t, (uint64_t)down << 32 | up, FM_WIRE_VALUE, 0);
 }
 
-bool fm_trace_make_room(struct fm_trace_thread *t)
+// Until there is room; 0 when it was not worth waiting.
+static uint64_t wait_for_room(const struct fm_trace_thread *t)
+{
+	int saved_errno = errno;
+	struct timespec nap = { .tv_nsec = NAP_NS };
+	uint64_t now_ns = fm_now_ns(), until_ns = now_ns + LONGEST_WAIT_NS, look_ns = now_ns + LOOK_NS, free_events;
+	while ((free_events = room(t)) == 0 && now_ns < until_ns && !atomic_load(&fm_sig.header->is_over)) {
+		if (now_ns >= look_ns && !is_collector_there())
+			break;
+		if (now_ns >= look_ns)
+			look_ns = now_ns + LOOK_NS;
+		nanosleep(&nap, NULL);
+		now_ns = fm_now_ns();
+	}
+	errno = saved_errno;
+	return free_events;
+}
+
+// Asks for the ring's pages in ever larger parts, ahead of the writer: a fault for each costs 2 us on a virtual machine. Where the
+// system cannot do it, faults it is.
+static uint64_t back_events(struct fm_trace_thread *t)
+{
+	uint64_t n = FM_MIN(FM_MAX(t->n_backed, (uint64_t)FIRST_BACKED), FM_WIRE_TRACE_EVENTS - t->n_backed);
+	uintptr_t from = (uintptr_t)fm_wire_trace_event(t->control, t->n_backed) & ~4095ul;
+	int saved_errno = errno;
+	madvise((void *)from, n * sizeof(struct fm_wire_event), MADV_POPULATE_WRITE);
+	errno = saved_errno;
+	t->n_backed += n;
+	return n;
+}
+
+bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 {
 	if (!t->control)
 		return false;
 	uint64_t free_events = room(t);
-	if (free_events == 0 && !t->n_lost) {
-		int saved_errno = errno;
-		struct timespec nap = { .tv_nsec = NAP_NS };
-		uint64_t until_ns = fm_now_ns() + LONGEST_WAIT_NS;
-		while ((free_events = room(t)) == 0 && fm_now_ns() < until_ns && !atomic_load(&fm_sig.header->is_over))
-			nanosleep(&nap, NULL);
-		errno = saved_errno;
-	}
+	if (free_events == 0 && !t->n_lost)
+		free_events = wait_for_room(t);
 	if (free_events == 0 || (t->n_lost && free_events < FM_WIRE_TRACE_EVENTS / 2)) {
-		// Two events are on their way in by the time we are called: the depth is already the new one.
-		t->lowest_depth = t->n_lost ? FM_MIN(t->lowest_depth, t->depth) : t->depth;
-		t->n_lost++;
-		atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
+		lose(t, kind);
 		return false;
+	}
+	if (t->n_backed < FM_WIRE_TRACE_EVENTS) {
+		uint64_t n_backed = back_events(t);
+		free_events = FM_MIN(free_events, n_backed);
 	}
 	t->limit = t->head + free_events;
-	if (t->n_lost) {
-		t->lowest_depth = FM_MIN(t->lowest_depth, t->depth);
-		t->n_lost++; // the event that asks for room: its depth is counted, so it is told as lost
-		atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
+	if (t->n_lost)
 		tell_loss(t);
-		return false;
-	}
 	return true;
 }
 
-static bool is_wanted(uintptr_t code)
+// Asks the filter. May make the UTF-8 form of the names, once: we hold the GIL.
+static void choose(struct fm_trace_code *entry)
 {
-	struct py_object *file = *(struct py_object **)(code + fm_sig.python.row.code_filename);
+	const struct fm_py_row *row = &fm_sig.python.row;
 	intptr_t len;
+	entry->has_lines = fm_trace.flags & FM_TRACE_LINES;
 	if (PyErr_Occurred())
-		return true; // thrown into a generator that never ran: the program's exception must not be lost to ours
-	// May make the UTF-8 form of the name, once: we hold the GIL.
-	const char *text = PyUnicode_AsUTF8AndSize(file, &len);
-	if (!text)
+		return; // thrown into a generator that never ran: the program's exception must not be lost to ours
+	bool is_qualified = row->code_qualname != 0;
+	uint16_t name_at = is_qualified ? row->code_qualname : row->code_name;
+	const char *file = PyUnicode_AsUTF8AndSize(*(struct py_object **)(entry->code + row->code_filename), &len);
+	const char *name = PyUnicode_AsUTF8AndSize(*(struct py_object **)(entry->code + name_at), &len);
+	if (!file || !name) {
 		PyErr_Clear();
-	return !text || fm_trace_filter_allows(text);
+		return;
+	}
+	if (!fm_trace_filter_allows(file))
+		entry->id = 0;
+	entry->has_lines = entry->id && entry->has_lines && fm_trace_filter_has_lines(file, name, is_qualified);
 }
 
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code)
@@ -199,11 +282,15 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	uint32_t id = fm_sig_code_id(fm_sig_self, code);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	entry->code = id == FM_WIRE_NO_CODE ? 0 : code; // 0: that ring was full, ask again
+	entry->code = code;
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
-	entry->id = id == FM_SIG_NOT_A_FUNCTION || !is_wanted(code) ? 0 : id;
-	entry->is_generator = row->code_flags && *(const uint32_t *)(code + row->code_flags) & CO_GENERATOR_KINDS;
+	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
+	entry->is_generator = row->minor >= 11 && *(const uint32_t *)(code + CODE_FLAGS_311) & CO_GENERATOR_KINDS;
+	if (entry->id)
+		choose(entry);
+	if (id == FM_WIRE_NO_CODE)
+		entry->code = 0; // that ring was full, ask again
 }
 
 uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len)

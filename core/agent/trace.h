@@ -1,8 +1,8 @@
 // Traces: what the hooks share. Each thread writes 16-byte events to a ring of its own (wire/trace.h).
 //
 // The hooks run as part of the program, never at signal time: with the GIL held, between two of its steps. They allocate
-// nothing and take no lock. A full ring makes its writer wait for the collector, a second at most; after that
-// events are dropped and counted until half of the ring is free again.
+// nothing and take no lock. A full ring makes its writer wait for the collector while that is there (half a minute at most); after
+// that events are dropped and counted until half of the ring is free again.
 #pragma once
 
 #include <stdatomic.h>
@@ -24,6 +24,7 @@ struct fm_trace_code {
 	uintptr_t name, lines; // its parts: an address that is used again for another function has others
 	uint32_t id;           // 0: not to be traced
 	bool is_generator;
+	bool has_lines; // its lines are wanted
 };
 
 struct fm_trace_function {
@@ -33,13 +34,16 @@ struct fm_trace_function {
 
 // One thread's side of its ring. Private memory, zeros in a forked child.
 struct fm_trace_thread {
-	struct fm_wire_event *events;
-	struct fm_wire_trace *control; // NULL: nothing to write to
+	struct fm_wire_trace *control; // the events follow it; NULL: nothing to write to
 	uint64_t head, limit;          // events written, and up to where there is room
+	uint64_t n_backed;             // events whose memory is there
 	uint64_t n_lost;               // since the last one that fitted
-	int32_t depth, lowest_depth;   // of open zones; lowest: while events were lost
+	int32_t lost_depth;            // how the stack of zones changed meanwhile: up or down since then,
+	int32_t lost_lowest;           // and how far down it went in between
 	_Atomic uint32_t is_writing;   // the owner's (zone_api.c); read by who ends a capture
-	uint32_t armed;                // generation for which this thread has its profile or trace function
+	uint32_t armed;                // generation for which this thread has its profile function
+	bool has_lines;                // up to 3.11: the function that runs now is traced by line
+	bool is_setting;               // its functions are being set, about which audit hooks of the program may run
 	uintptr_t stack_floor;         // below this the C stack is nearly used up
 	struct fm_trace_code codes[FM_TRACE_CODES];
 	struct fm_trace_function functions[FM_TRACE_FUNCTIONS];
@@ -48,21 +52,39 @@ struct fm_trace_thread {
 enum fm_trace_flags {
 	FM_TRACE_C_CALLS = 1,
 	FM_TRACE_LINES = 2,
+	FM_TRACE_SLOW_CLOCK = 256, // ours: there is no cycle counter to trust
 };
+
+// No generation of a trace: calls are not recorded.
+#define FM_TRACE_NO_CALLS UINT32_MAX
 
 struct fm_trace_state {
 	_Atomic uint32_t is_recording; // there are rings: zones, marks and counters are written
 	_Atomic uint32_t is_on;        // calls are, too
-	_Atomic uint32_t generation; // grows with every start, stop and fork: what was open before is not ours to close
-	uint32_t flags;              // enum fm_trace_flags
-	bool has_cycles;             // stamps are fm_cycles()
+	// Grows with every start, stop and fork: what was open before is not ours to close, and a thread looks anew where its ring is.
+	_Atomic uint32_t generation;
+	_Atomic uint32_t calls_generation; // the same while calls are recorded, else FM_TRACE_NO_CALLS
+	uint32_t flags;                    // enum fm_trace_flags
+	bool has_cycles;                   // stamps are fm_cycles()
+	bool is_filter_new;                // since the last start: other functions or lines may be wanted
 	_Atomic uint32_t next_name_id;
 };
 extern struct fm_trace_state fm_trace;
 
+// The calling thread's ring, good for one generation: one comparison tells a hook that it may write. initial-exec: no call.
+struct fm_trace_own {
+	struct fm_trace_thread *thread;
+	uint32_t generation;
+};
+extern __thread struct fm_trace_own fm_trace_own __attribute__((tls_model("initial-exec")));
+
+// Begins a generation: from now on calls are recorded, or not.
+void fm_trace_renew(bool is_on);
 // Called when the process has joined a capture (also after a fork), and before it joins another one.
 void fm_trace_join(void);
 void fm_trace_forget(void);
+// Nothing is recorded from here on.
+void fm_trace_end(void);
 // True while a thread is about to write without the GIL (zone_api.c).
 bool fm_trace_is_writing(void);
 // Asks anew which functions are wanted. No trace runs.
@@ -70,8 +92,8 @@ void fm_trace_forget_codes(void);
 
 // The calling thread's ring, made at its first event; NULL when there is none to be had. errno stays.
 struct fm_trace_thread *fm_trace_open(void);
-// True when there is room for an event now.
-bool fm_trace_make_room(struct fm_trace_thread *t);
+// True when there is room for an event of that kind now; else it is lost, and counted.
+bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind);
 // Tells of a code object. The entry is filled; id 0 when it is not to be traced or could not be told.
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code);
 // The id of a new name, told to the collector; 0 when that was not possible.
@@ -79,8 +101,17 @@ uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len);
 
 static inline struct fm_trace_thread *fm_trace_self(void)
 {
-	struct fm_sig_thread *s = fm_sig_self;
-	return FM_LIKELY(s && s->trace && s->owner == &fm_sig_self) ? s->trace : fm_trace_open();
+	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
+	return FM_LIKELY(fm_trace_own.generation == generation) ? fm_trace_own.thread : fm_trace_open();
+}
+
+// The same for calls: NULL also while they are not recorded. What a call began in one generation it must not end in another.
+static inline struct fm_trace_thread *fm_trace_self_for_calls(uint32_t *ret_generation)
+{
+	*ret_generation = atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed);
+	if (FM_LIKELY(fm_trace_own.generation == *ret_generation))
+		return fm_trace_own.thread;
+	return *ret_generation == FM_TRACE_NO_CALLS ? NULL : fm_trace_open();
 }
 
 static inline uint64_t fm_trace_stamp(void)
@@ -88,11 +119,24 @@ static inline uint64_t fm_trace_stamp(void)
 	return FM_LIKELY(fm_trace.has_cycles) ? fm_cycles() : fm_now_ns();
 }
 
+// The line that will be written soon, which the collector had last. Without this each new line costs 5 ns of waiting for it.
+static inline void fm_trace_fetch_line(const struct fm_wire_event *e)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0"
+			 :
+			 : "m"(*e)); // what the compiler makes of __builtin_prefetch(e, 1) does not claim it
+#else
+	__builtin_prefetch(e, 1);
+#endif
+}
+
 static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
 {
-	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t))
+	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t, kind))
 		return;
-	struct fm_wire_event *e = &t->events[t->head & (FM_WIRE_TRACE_EVENTS - 1)];
+	struct fm_wire_event *e = fm_wire_trace_event(t->control, t->head);
+	fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
 	e->id = id;
 	e->kind = kind;
@@ -100,16 +144,9 @@ static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint
 	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
 }
 
-static inline void fm_trace_enter(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
+static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
 {
-	t->depth++;
 	fm_trace_push(t, fm_trace_stamp(), kind, id);
-}
-
-static inline void fm_trace_leave(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
-{
-	t->depth -= t->depth > 0;
-	fm_trace_push(t, stamp, kind, id);
 }
 
 // What is known of a code object that runs now, and is therefore alive.
@@ -125,14 +162,18 @@ static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *
 
 // ---- the hooks: each says with a text why it could not be set, NULL = it is ----
 
-// trace_eval.c: CPython up to 3.11, by the frame-evaluation hook of PEP 523.
+// trace_eval.c: by the frame-evaluation hook of PEP 523. Up to 3.11 always; on 3.12 and 3.14 calls alone, unless the program recurses
+// deeply.
+bool fm_trace_eval_is_for(uint32_t flags);
 const char *fm_trace_eval_start(void);
 void fm_trace_eval_stop(void);
-// trace_monitor.c: from 3.12 on, by sys.monitoring.
+// trace_monitor.c: from 3.12 on, by sys.monitoring, where the hook is not for it.
 const char *fm_trace_monitor_start(void);
 void fm_trace_monitor_stop(void);
 // trace_profile.c: C calls and lines up to 3.11, thread by thread.
 void fm_trace_profile_arm(struct fm_trace_thread *t);
+// From here on the calling thread's lines are traced, or not. Returns what was before.
+bool fm_trace_profile_set_lines(struct fm_trace_thread *t, bool has_lines);
 struct py_object;
 // trace_function.c: the id of a callable that is not Python code; 0 = not known.
 uint32_t fm_trace_function(struct fm_trace_thread *t, struct py_object *callable);

@@ -1,15 +1,18 @@
-// Calls up to CPython 3.11, by the frame-evaluation hook of PEP 523: the interpreter evaluates every frame of every thread
-// through one function pointer, which is ours while a trace runs. A hook that was there before is called in turn.
+// Calls by the frame-evaluation hook of PEP 523: the interpreter evaluates every frame of every thread through one function
+// pointer, which is ours while a trace runs. A hook that was there before is called in turn.
 //
-// Up to 3.10 each Python call is a call of the evaluator anyhow, so this adds little. 3.11 would evaluate Python-to-Python calls
-// within one evaluator call; with any hook set it does not, and recursion takes C stack as it did before. A program with a high
-// recursion limit must not die of that: near the end of the stack the hook is taken off until the recursion is back up.
+// Up to 3.10 each Python call is a call of the evaluator anyhow, so this adds little. 3.11 and later would evaluate Python-to-Python
+// calls within one evaluator call; with any hook set they do not, and recursion takes C stack as it did before. A program with a high
+// recursion limit must not die of that, nor fail: before it comes to that, sys.monitoring takes over for the rest of the trace. 3.11 does not
+// have it; there the hook is taken off near the end of the stack, until the recursion is back up. 3.13 is left to sys.monitoring.
 #include <stddef.h>
 
 #include "agent/py_api.h"
 #include "agent/trace.h"
 
-#define RETURN_GENERATOR_311 75 // the instruction that a generator's frame stands at before it was ever resumed
+// A recursion of the program's own C code has to find as much room as it could need: from here on calls take none of it.
+#define C_RECURSION_RESERVE_312 1000 // of 1500 in 3.12.1
+#define C_RECURSION_REMAINING_312 36 // where the thread state has what is left of it. 3.14 looks at the stack itself
 
 typedef struct py_object *(*eval_fn)(void *tstate, uint8_t *frame, int is_throw);
 typedef struct py_object *(*eval_38_fn)(uint8_t *frame, int is_throw);
@@ -17,26 +20,15 @@ typedef struct py_object *(*eval_38_fn)(uint8_t *frame, int is_throw);
 FM_PY_WEAK void _PyInterpreterState_SetEvalFrameFunc(void *interp, eval_fn fn);
 FM_PY_WEAK eval_fn _PyInterpreterState_GetEvalFrameFunc(void *interp);
 
-static eval_fn next_eval;
+static eval_fn next_eval, our_eval;
 static eval_38_fn next_eval_38;
 static void *hooked_interp;
+static bool is_deep_program; // it recursed so deeply once that the hook is not for it
 
-static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw);
-
-static inline struct fm_trace_thread *thread_when_on(void)
+static FM_ALWAYS_INLINE uintptr_t code_of(const uint8_t *frame, unsigned minor)
 {
-	return atomic_load_explicit(&fm_trace.is_on, memory_order_relaxed) ? fm_trace_self() : NULL;
-}
-
-static inline uintptr_t code_of(const uint8_t *frame)
-{
-	return *(const uintptr_t *)(frame + fm_sig.python.row.frame_code);
-}
-
-static inline void arm(struct fm_trace_thread *t)
-{
-	if (FM_UNLIKELY(fm_trace.flags && t->armed != fm_trace.generation))
-		fm_trace_profile_arm(t);
+	uintptr_t code = *(const uintptr_t *)(frame + fm_sig.python.row.frame_code);
+	return minor >= 14 ? code & ~(uintptr_t)fm_sig.python.row.executable_tag_mask : code;
 }
 
 // f_lasti is -1 until a frame has run; one that has is a generator that goes on.
@@ -46,79 +38,150 @@ static inline uint32_t kind_by_lasti(const uint8_t *frame, int is_throw)
 											  : FM_WIRE_ENTER;
 }
 
-static inline void leave(struct fm_trace_thread *t, uint32_t generation, uint32_t id)
-{
-	uint64_t stamp = fm_trace_stamp();
-	if (FM_LIKELY(generation == atomic_load_explicit(&fm_trace.generation, memory_order_relaxed)))
-		fm_trace_leave(t, stamp, FM_WIRE_LEAVE, id);
-}
-
-static struct py_object *on_eval_39(void *tstate, uint8_t *frame, int is_throw)
-{
-	struct fm_trace_thread *t = thread_when_on();
-	uint32_t id;
-	if (!t || !(id = fm_trace_code(t, code_of(frame))->id))
-		return next_eval(tstate, frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind_by_lasti(frame, is_throw), id);
-	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	leave(t, generation, id);
-	return ret;
-}
-
-static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
-{
-	struct fm_trace_thread *t = thread_when_on();
-	uint32_t id;
-	if (!t || !(id = fm_trace_code(t, code_of(frame))->id))
-		return next_eval_38(frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind_by_lasti(frame, is_throw), id);
-	struct py_object *ret = next_eval_38(frame, is_throw);
-	leave(t, generation, id);
-	return ret;
-}
-
 // Too deep to go on call by call in C: lets the interpreter recurse by itself until this frame is done.
 static __attribute__((noinline)) struct py_object *eval_without_hook(struct fm_trace_thread *t, void *tstate,
 								     uint8_t *frame, int is_throw)
 {
-	uint32_t generation = fm_trace.generation;
+	uint32_t generation = fm_trace.calls_generation;
 	atomic_fetch_add_explicit(&t->control->n_unseen, 1, memory_order_relaxed);
 	_PyInterpreterState_SetEvalFrameFunc(hooked_interp, next_eval);
 	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	if (generation == fm_trace.generation)
-		_PyInterpreterState_SetEvalFrameFunc(hooked_interp, on_eval_311);
+	if (generation == fm_trace.calls_generation)
+		_PyInterpreterState_SetEvalFrameFunc(hooked_interp, our_eval);
 	return ret;
+}
+
+// The same from 3.12 on, where nothing is lost: ends of the calls that are open come from there, too, because the generation is another.
+static __attribute__((noinline)) struct py_object *eval_by_monitoring(struct fm_trace_thread *t, void *tstate,
+								      uint8_t *frame, int is_throw)
+{
+	struct py_object *type, *value, *traceback;
+	PyErr_Fetch(&type, &value, &traceback);
+	fm_trace_eval_stop();
+	const char *problem = fm_trace_monitor_start();
+	if (problem)
+		fm_trace_eval_start();
+	else
+		fm_trace_renew(true);
+	PyErr_Restore(type, value, traceback);
+	if (problem)
+		return eval_without_hook(t, tstate, frame, is_throw);
+	is_deep_program = true;
+	return next_eval(tstate, frame, is_throw);
+}
+
+static FM_ALWAYS_INLINE bool is_too_deep(const struct fm_trace_thread *t, const uint8_t *tstate, unsigned minor)
+{
+	if (minor <= 10)
+		return false;
+	if ((uintptr_t)__builtin_frame_address(0) < t->stack_floor)
+		return true;
+	return minor == 12 && *(const int32_t *)(tstate + C_RECURSION_REMAINING_312) < C_RECURSION_RESERVE_312;
+}
+
+// Before a generator's frame was ever resumed it stands at the instruction that made the generator or, in 3.14, behind it.
+static FM_ALWAYS_INLINE bool is_new_generator(const uint8_t *frame, unsigned minor)
+{
+	const uint8_t *instr = *(const uint8_t *const *)(frame + fm_sig.python.row.frame_lasti);
+	return minor <= 12 ? instr[0] == 75 : instr[-2] == 34; // RETURN_GENERATOR
+}
+
+static FM_ALWAYS_INLINE struct py_object *go_on(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	return minor == 8 ? next_eval_38(frame, is_throw) : next_eval(tstate, frame, is_throw);
+}
+
+// One function for all versions, of which the compiler makes one for each: minor and has_cycles are constants where it matters.
+static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, const struct fm_trace_code *code,
+						 uint32_t generation, void *tstate, uint8_t *frame, int is_throw,
+						 unsigned minor, bool has_cycles)
+{
+	const struct fm_py_row *row = &fm_sig.python.row;
+	uint32_t id = code->id, kind = FM_WIRE_ENTER;
+	if (FM_UNLIKELY(!id))
+		return go_on(tstate, frame, is_throw, minor);
+	if (minor <= 10) {
+		kind = kind_by_lasti(frame, is_throw);
+	} else if (code->is_generator) {
+		if (frame[row->frame_owner] != row->generator_owner)
+			return next_eval(tstate, frame, is_throw); // makes the generator, runs nothing of it
+		if (is_throw || !is_new_generator(frame, minor))
+			kind = FM_WIRE_RESUME;
+	}
+	if (FM_UNLIKELY(is_too_deep(t, tstate, minor)))
+		return minor >= 12 ? eval_by_monitoring(t, tstate, frame, is_throw)
+				   : eval_without_hook(t, tstate, frame, is_throw);
+	fm_trace_push(t, has_cycles ? fm_cycles() : fm_now_ns(), kind, id);
+	struct py_object *ret = go_on(tstate, frame, is_throw, minor);
+	uint64_t stamp = has_cycles ? fm_cycles() : fm_now_ns();
+	if (FM_LIKELY(generation == atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed)))
+		fm_trace_push(t, stamp, FM_WIRE_LEAVE, id);
+	return ret;
+}
+
+// With C calls, lines or a slow clock: the thread's profile function is set once, its trace function while lines of the running function are wanted.
+// That may run Python code, which may take the entry's place: code is a copy.
+static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_thread *t, struct fm_trace_code code,
+							       uint32_t generation, void *tstate, uint8_t *frame,
+							       int is_throw)
+{
+	if (t->armed != generation)
+		fm_trace_profile_arm(t);
+	if (!(fm_trace.flags & FM_TRACE_LINES) || t->is_setting)
+		return record(t, &code, generation, tstate, frame, is_throw, fm_sig.python.row.minor,
+			      fm_trace.has_cycles);
+	bool before = fm_trace_profile_set_lines(t, code.has_lines);
+	struct py_object *ret =
+		record(t, &code, generation, tstate, frame, is_throw, fm_sig.python.row.minor, fm_trace.has_cycles);
+	if (generation == atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed))
+		fm_trace_profile_set_lines(t, before);
+	return ret;
+}
+
+static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	uint32_t generation;
+	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
+	if (FM_UNLIKELY(!t))
+		return go_on(tstate, frame, is_throw, minor);
+	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame, minor));
+	if (FM_UNLIKELY(fm_trace.flags != 0))
+		return record_more(t, *code, generation, tstate, frame, is_throw);
+	return record(t, code, generation, tstate, frame, is_throw, minor, true);
+}
+
+static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
+{
+	return on_eval(NULL, frame, is_throw, 8);
+}
+
+static struct py_object *on_eval_39(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_eval(tstate, frame, is_throw, 9);
 }
 
 static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
-	struct fm_trace_thread *t = thread_when_on();
-	if (!t)
-		return next_eval(tstate, frame, is_throw);
-	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame));
-	uint32_t id = code->id, kind = FM_WIRE_ENTER;
-	if (FM_UNLIKELY(!id))
-		return next_eval(tstate, frame, is_throw);
-	if (code->is_generator) {
-		if (frame[row->frame_owner] != row->generator_owner)
-			return next_eval(tstate, frame, is_throw); // makes the generator, runs nothing of it
-		const uint8_t *instr = *(const uint8_t *const *)(frame + row->frame_lasti);
-		if (is_throw || *instr != RETURN_GENERATOR_311)
-			kind = FM_WIRE_RESUME;
-	}
-	if (FM_UNLIKELY((uintptr_t)__builtin_frame_address(0) < t->stack_floor))
-		return eval_without_hook(t, tstate, frame, is_throw);
-	arm(t);
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	fm_trace_enter(t, kind, id);
-	struct py_object *ret = next_eval(tstate, frame, is_throw);
-	leave(t, generation, id);
-	return ret;
+	return on_eval(tstate, frame, is_throw, 11);
+}
+
+static struct py_object *on_eval_312(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_eval(tstate, frame, is_throw, 12);
+}
+
+static struct py_object *on_eval_314(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_eval(tstate, frame, is_throw, 14);
+}
+
+bool fm_trace_eval_is_for(uint32_t flags)
+{
+	unsigned minor = fm_sig.python.row.minor;
+	if (minor <= 11)
+		return true;
+	// 3.13 calls the __init__ of a class past the hook. What later ones do is not known.
+	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc;
 }
 
 static void *current_interp(void)
@@ -138,11 +201,14 @@ const char *fm_trace_eval_start(void)
 	} else {
 		if (!_PyInterpreterState_SetEvalFrameFunc || !_PyInterpreterState_GetEvalFrameFunc)
 			return "this Python has no frame-evaluation hook";
-		eval_fn ours = row->minor == 11 ? on_eval_311 : on_eval_39;
+		static const eval_fn by_minor[] = {
+			[9] = on_eval_39, [10] = on_eval_39, [11] = on_eval_311, [12] = on_eval_312, [14] = on_eval_314
+		};
+		our_eval = by_minor[row->minor];
 		eval_fn have = _PyInterpreterState_GetEvalFrameFunc(interp);
-		if (have != ours)
+		if (have != our_eval)
 			next_eval = have;
-		_PyInterpreterState_SetEvalFrameFunc(interp, ours);
+		_PyInterpreterState_SetEvalFrameFunc(interp, our_eval);
 	}
 	hooked_interp = interp;
 	return NULL;
@@ -159,8 +225,7 @@ void fm_trace_eval_stop(void)
 		if (*place == on_eval_38)
 			*place = next_eval_38;
 	} else {
-		eval_fn have = _PyInterpreterState_GetEvalFrameFunc(hooked_interp);
-		if (have == on_eval_311 || have == on_eval_39)
+		if (_PyInterpreterState_GetEvalFrameFunc(hooked_interp) == our_eval)
 			_PyInterpreterState_SetEvalFrameFunc(hooked_interp, next_eval);
 	}
 	hooked_interp = NULL;

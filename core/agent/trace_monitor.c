@@ -1,4 +1,4 @@
-// Calls from CPython 3.12 on, by sys.monitoring: the interpreter calls back at the start and end of every function, on all
+// Calls from CPython 3.12 on, where trace_eval.c does not see them all: by sys.monitoring. The interpreter calls back at the start and end of every function, on all
 // threads. The callbacks are C functions of our module (fast-call convention); they get the code object, no frame is made.
 //
 // Tool 3, or 4 when that is taken: debuggers, coverage tools and cProfile have 0, 1 and 2 to themselves.
@@ -9,6 +9,7 @@
 #define LAST_TOOL 4
 
 static int tool = -1;
+static struct py_object *disable; // sys.monitoring.DISABLE
 
 // None is immortal in all versions that have sys.monitoring.
 #define NONE (&_Py_NoneStruct)
@@ -24,45 +25,55 @@ struct callback {
 	py_vectorcall_function vectorcall;
 };
 
-static inline struct py_object *enter(struct py_object *code_object, uint32_t kind)
+// The answer for a place that is of no interest: the interpreter asks there no more, until restart_events().
+static inline struct py_object *never_again(void)
 {
-	struct fm_trace_thread *t = fm_trace_self();
-	if (FM_LIKELY(t != NULL)) {
-		uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
-		if (FM_LIKELY(id != 0))
-			fm_trace_enter(t, kind, id);
-	}
-	return NONE;
+	Py_IncRef(disable);
+	return disable;
 }
 
-static inline struct py_object *leave(struct py_object *code_object)
+static inline struct py_object *push(struct py_object *code_object, uint64_t stamp, uint32_t kind, bool can_disable)
 {
-	uint64_t stamp = fm_trace_stamp();
-	struct fm_trace_thread *t = fm_trace_self();
-	if (FM_LIKELY(t != NULL)) {
-		uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
-		if (FM_LIKELY(id != 0))
-			fm_trace_leave(t, stamp, FM_WIRE_LEAVE, id);
-	}
+	uint32_t generation;
+	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
+	if (FM_UNLIKELY(!t))
+		return NONE;
+	uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
+	if (FM_UNLIKELY(!id))
+		return can_disable ? never_again() : NONE;
+	// What begins is stamped last and what ends first: our own time is then the caller's, not the function's.
+	fm_trace_push(t, kind == FM_WIRE_LEAVE ? stamp : fm_trace_stamp(), kind, id);
 	return NONE;
 }
 
 static struct py_object *on_start(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
-	return enter(args[0], FM_WIRE_ENTER);
+	return push(args[0], 0, FM_WIRE_ENTER, true);
 }
 
 static struct py_object *on_resume(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
-	return enter(args[0], FM_WIRE_RESUME);
+	return push(args[0], 0, FM_WIRE_RESUME, true);
+}
+
+static struct py_object *on_throw(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	return push(args[0], 0, FM_WIRE_RESUME, false);
 }
 
 static struct py_object *on_leave(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
-	return leave(args[0]);
+	return push(args[0], fm_trace_stamp(), FM_WIRE_LEAVE, true);
+}
+
+static struct py_object *on_unwind(CALLBACK_ARGUMENTS)
+{
+	IGNORE_REST;
+	return push(args[0], fm_trace_stamp(), FM_WIRE_LEAVE, false);
 }
 
 // (code, offset, callable, first argument). It comes before every call; those of Python functions have events of their own,
@@ -73,7 +84,7 @@ static struct py_object *on_call(CALLBACK_ARGUMENTS)
 	struct fm_trace_thread *t = fm_trace_self();
 	uint32_t id = t ? fm_trace_function(t, args[2]) : 0;
 	if (id)
-		fm_trace_enter(t, FM_WIRE_BEGIN, id);
+		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
 	return NONE;
 }
 
@@ -84,7 +95,7 @@ static struct py_object *on_c_return(CALLBACK_ARGUMENTS)
 	struct fm_trace_thread *t = fm_trace_self();
 	uint32_t id = t ? fm_trace_function(t, args[2]) : 0;
 	if (id)
-		fm_trace_leave(t, stamp, FM_WIRE_END, id);
+		fm_trace_push(t, stamp, FM_WIRE_END, id);
 	return NONE;
 }
 
@@ -93,8 +104,11 @@ static struct py_object *on_line(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
 	struct fm_trace_thread *t = fm_trace_self();
-	if (t && fm_trace_code(t, (uintptr_t)args[0])->id)
-		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_LINE, (uint32_t)PyLong_AsLong(args[1]));
+	if (!t)
+		return NONE;
+	if (!fm_trace_code(t, (uintptr_t)args[0])->has_lines)
+		return never_again();
+	fm_trace_push_now(t, FM_WIRE_LINE, (uint32_t)PyLong_AsLong(args[1]));
 	return NONE;
 }
 
@@ -106,10 +120,10 @@ static const struct event {
 } events[] = {
 	{ "PY_START", on_start, 0, false },
 	{ "PY_RESUME", on_resume, 0, false },
-	{ "PY_THROW", on_resume, 0, false },
+	{ "PY_THROW", on_throw, 0, false },
 	{ "PY_RETURN", on_leave, 0, false },
 	{ "PY_YIELD", on_leave, 0, false },
-	{ "PY_UNWIND", on_leave, 0, false },
+	{ "PY_UNWIND", on_unwind, 0, false },
 	{ "CALL", on_call, FM_TRACE_C_CALLS, false },
 	{ "C_RETURN", on_c_return, FM_TRACE_C_CALLS, true },
 	{ "C_RAISE", on_c_return, FM_TRACE_C_CALLS, true },
@@ -189,6 +203,12 @@ const char *fm_trace_monitor_start(void)
 			is_done = register_event(sys_monitoring, names, &events[i], &set);
 	if (names)
 		Py_DecRef(names);
+	if (!disable)
+		disable = PyObject_GetAttrString(sys_monitoring, "DISABLE");
+	is_done = is_done && disable;
+	if (is_done && fm_trace.is_filter_new) // what an earlier trace did not want may be wanted now
+		is_done = succeeds(PyObject_CallMethod(sys_monitoring, "restart_events", NULL));
+	fm_trace.is_filter_new = false;
 	is_done = is_done && succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "il", tool, set));
 	if (is_done)
 		return NULL;

@@ -1,7 +1,7 @@
 // These functions run on any thread, with and without the GIL. A capture that ends must not take the ring away from under one of
 // them, and an atomic counter for all threads would double the cost of a zone. So each thread says in its own line of memory that it
-// writes (is_writing), and only then looks whether it may. Who ends a capture clears is_recording, makes all CPUs see it
-// (membarrier), and then waits for those lines.
+// writes (is_writing), and only then looks whether it may: whether its ring is of this generation. Who ends a capture begins another
+// one, makes all CPUs see it (membarrier), and then waits for those lines.
 #include "agent/zone_api.h"
 
 #include <string.h>
@@ -58,16 +58,15 @@ static void leave(struct fm_trace_thread *t)
 // This thread's ring, which stays until leave(); NULL when nobody records.
 static inline struct fm_trace_thread *enter(void)
 {
-	struct fm_sig_thread *s = fm_sig_self;
-	struct fm_trace_thread *t = s && s->owner == &fm_sig_self ? s->trace : NULL;
+	struct fm_trace_thread *t = fm_trace_own.thread;
 	if (FM_UNLIKELY(!t))
 		return enter_first();
 	atomic_store_explicit(&t->is_writing, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst); // the other half of the fence is membarrier
-	if (FM_LIKELY(atomic_load_explicit(&fm_trace.is_recording, memory_order_acquire) && t->control))
+	if (FM_LIKELY(fm_trace_own.generation == atomic_load_explicit(&fm_trace.generation, memory_order_acquire)))
 		return t;
 	leave(t);
-	return NULL;
+	return enter_first();
 }
 
 bool fm_zone_api_is_busy(void)
@@ -100,7 +99,7 @@ static int begin(struct fathom_name *name)
 		return 0;
 	uint32_t id = id_of(name, FM_WIRE_NAME_ZONE);
 	if (id)
-		fm_trace_enter(t, FM_WIRE_BEGIN, id);
+		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
 	leave(t);
 	return id != 0;
 }
@@ -113,7 +112,7 @@ static void end(struct fathom_name *name)
 	uint64_t stamp = fm_trace_stamp();
 	uint32_t id = id_of(name, FM_WIRE_NAME_ZONE);
 	if (id)
-		fm_trace_leave(t, stamp, FM_WIRE_END, id);
+		fm_trace_push(t, stamp, FM_WIRE_END, id);
 	leave(t);
 }
 
@@ -121,7 +120,7 @@ static void push_plot(struct fm_trace_thread *t, uint32_t id, double value)
 {
 	uint64_t bits;
 	memcpy(&bits, &value, sizeof(bits));
-	fm_trace_push(t, fm_trace_stamp(), FM_WIRE_COUNTER, id);
+	fm_trace_push_now(t, FM_WIRE_COUNTER, id);
 	fm_trace_push(t, bits, FM_WIRE_VALUE, 0);
 }
 
@@ -132,7 +131,7 @@ static void mark(struct fathom_name *name)
 		return;
 	uint32_t id = id_of(name, FM_WIRE_NAME_MARK);
 	if (id)
-		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_MARK, id);
+		fm_trace_push_now(t, FM_WIRE_MARK, id);
 	leave(t);
 }
 
@@ -207,7 +206,7 @@ static void mark_text(const char *text, size_t len)
 		return;
 	uint32_t id = fm_trace_tell_name(FM_WIRE_NAME_MARK, text, len);
 	if (id)
-		fm_trace_push(t, fm_trace_stamp(), FM_WIRE_MARK, id);
+		fm_trace_push_now(t, FM_WIRE_MARK, id);
 	leave(t);
 }
 

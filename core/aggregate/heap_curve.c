@@ -222,7 +222,7 @@ void fm_heap_curve(struct fm_heap *h, const struct fm_heap_input *in, struct fm_
 	fm_vec_grow_to(&h->timeline, length_ns < FM_HEAP_BUCKETS ? (size_t)1 : (size_t)FM_HEAP_BUCKETS);
 	for (size_t i = 0; i < h->timeline.n; i++)
 		h->timeline.items[i].time_ns =
-			h->begin_ns + (uint64_t)((double)length_ns * (double)(i + 1) / (double)h->timeline.n);
+			h->begin_ns + (uint64_t)((unsigned __int128)length_ns * (i + 1) / h->timeline.n);
 	h->n_events = in->log->steps.n + in->log->copies.n;
 	struct finder f = { .marks = ret };
 	walk_heap(h, in, &f);

@@ -1,7 +1,8 @@
 // Names for the frames of a capture that still grows.
 //
-// Python frames are named at once. Native ones need files read, which may take longer than the program under watch should have to
-// share its CPUs with: they are named again only after ten times as long as that took; until then a new one goes by its library's name.
+// Python functions are named at once, from the capture itself. For native ones, and for lines, all frames are looked at and files are read,
+// which may take longer than the program under watch should have to share its CPUs with: that is done anew only after ten times as long
+// as it took. Until then a new native frame goes by its library's name, and a new Python frame stands at the line where its function begins.
 #pragma once
 
 #include "symbolize/symbolize.h"

@@ -23,6 +23,12 @@ struct builder {
 	FM_VEC(uint32_t) frames; // of the stack at hand, innermost first
 };
 
+// Of a thread, to choose which ones are shown.
+struct thread_sum {
+	uint32_t thread_id;
+	uint64_t cpu_ns, wait_ns;
+};
+
 static bool is_on_cpu(unsigned class)
 {
 	return class != FM_CLASS_GIL_WAIT && class != FM_CLASS_WAIT;
@@ -83,7 +89,7 @@ static void add_stack(struct builder *b, uint32_t stack_id, uint64_t cpu_ns, uin
 	}
 }
 
-static void add_samples(struct builder *b, struct fm_now_thread *by_thread)
+static void add_samples(struct builder *b, struct thread_sum *by_thread)
 {
 	struct stack_sum {
 		uint32_t stack_id;
@@ -102,10 +108,7 @@ static void add_samples(struct builder *b, struct fm_now_thread *by_thread)
 				fm_vec_push(&sums, (struct stack_sum){ c->stack_id, 0, 0 });
 			}
 			*(is_cpu ? &sums.items[*at].cpu_ns : &sums.items[*at].wait_ns) += c->weight_ns;
-			struct fm_now_thread *t = &by_thread[c->thread_id];
-			t->class_ns[c->class] += c->weight_ns;
-			t->bucket_ns[i][c->class] += c->weight_ns;
-			t->cpu_ns += is_cpu ? c->weight_ns : 0;
+			*(is_cpu ? &by_thread[c->thread_id].cpu_ns : &by_thread[c->thread_id].wait_ns) += c->weight_ns;
 			b->now->class_ns[c->class] += c->weight_ns;
 		}
 	}
@@ -211,7 +214,7 @@ static void add_spans(struct builder *b)
 
 static int compare_threads(const void *pa, const void *pb)
 {
-	const struct fm_now_thread *a = pa, *b = pb;
+	const struct thread_sum *a = pa, *b = pb;
 	if (a->cpu_ns != b->cpu_ns)
 		return a->cpu_ns < b->cpu_ns ? 1 : -1;
 	return (a->thread_id > b->thread_id) - (a->thread_id < b->thread_id);
@@ -236,21 +239,43 @@ static void set_state(struct builder *b, struct fm_now_thread *t)
 	}
 }
 
-static void choose_threads(struct builder *b, struct fm_now_thread *by_thread)
+// What the threads that are shown did, bucket by bucket.
+static void fill_threads(struct builder *b)
+{
+	struct fm_map rows = { 0 };
+	for (size_t i = 0; i < b->now->threads.n; i++)
+		*fm_map_at(&rows, b->now->threads.items[i].thread_id, NULL) = i;
+	for (uint32_t i = 0; i < FM_RECENT_SHOWN; i++) {
+		const struct fm_recent_bucket *bucket = fm_recent_bucket(b->recent, b->now->first_bucket + i);
+		for (size_t k = 0; bucket && k < bucket->cells.n; k++) {
+			const struct fm_recent_cell *c = &bucket->cells.items[k];
+			const uint64_t *row = fm_map_find(&rows, c->thread_id);
+			if (!row)
+				continue;
+			b->now->threads.items[*row].class_ns[c->class] += c->weight_ns;
+			b->now->threads.items[*row].bucket_ns[i][c->class] += c->weight_ns;
+		}
+	}
+	fm_map_deinit(&rows);
+}
+
+static void choose_threads(struct builder *b, struct thread_sum *by_thread)
 {
 	struct fm_now *now = b->now;
+	size_t n = 0;
 	for (size_t i = 0; i < b->profile->threads.n; i++) {
 		bool is_alive = !b->profile->threads.items[i].end_ns;
 		now->n_threads += is_alive;
-		by_thread[i].thread_id = (uint32_t)i;
-		uint64_t any_ns = by_thread[i].cpu_ns + by_thread[i].class_ns[FM_CLASS_WAIT] +
-				  by_thread[i].class_ns[FM_CLASS_GIL_WAIT];
-		if (is_alive || any_ns)
-			fm_vec_push(&now->threads, by_thread[i]);
+		struct thread_sum sum = { (uint32_t)i, by_thread[i].cpu_ns, by_thread[i].wait_ns };
+		if (is_alive || sum.cpu_ns || sum.wait_ns)
+			by_thread[n++] = sum; // n <= i: what is overwritten was seen
 	}
-	if (now->threads.n)
-		qsort(now->threads.items, now->threads.n, sizeof(*now->threads.items), compare_threads);
-	now->threads.n = FM_MIN(now->threads.n, FM_NOW_THREADS);
+	if (n)
+		qsort(by_thread, n, sizeof(*by_thread), compare_threads);
+	for (size_t i = 0; i < FM_MIN(n, (size_t)FM_NOW_THREADS); i++)
+		fm_vec_push(&now->threads, (struct fm_now_thread){ .thread_id = by_thread[i].thread_id,
+								   .cpu_ns = by_thread[i].cpu_ns });
+	fill_threads(b);
 	for (size_t i = 0; i < now->threads.n; i++)
 		set_state(b, &now->threads.items[i]);
 }
@@ -300,7 +325,7 @@ void fm_now_build(struct fm_now *now, const struct fm_recent *r, const struct fm
 	now->window_ns = to_ns > from_ns ? to_ns - from_ns : 0;
 	fm_namer_refresh(namer, fm_now_ns());
 	struct builder b = { .now = now, .recent = r, .profile = p, .namer = namer };
-	struct fm_now_thread *by_thread = fm_alloc((p->threads.n + 1) * sizeof(*by_thread));
+	struct thread_sum *by_thread = fm_alloc((p->threads.n + 1) * sizeof(*by_thread));
 	add_samples(&b, by_thread);
 	add_calls(&b);
 	add_open(&b);

@@ -13,7 +13,7 @@ void fm_json_init(struct fm_json *j, FILE *out)
 void fm_json_escape(FILE *out, struct fm_str s)
 {
 	putc_unlocked('"', out);
-	const char *p = s.p, *end = s.p + s.len;
+	const char *p = s.len ? s.p : "", *end = p + s.len; // an empty string may point nowhere
 	while (p < end) {
 		// Runs of plain ASCII, nearly everything there is, go out in one piece.
 		const char *plain = p;

@@ -68,9 +68,10 @@ int fm_cmd_collect_for(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	const char *output = "trace.fathom", *format = "pstats", *also_as = NULL, *results_dir = NULL;
-	bool has_table = false;
+	bool has_table = false, children_join = false;
 	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
+	flags.token = getenv("FATHOM_TOKEN");
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },
@@ -84,6 +85,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N", "of memory" },
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
+		{ "children-join", 0, FM_OPT_FLAG, &children_join, NULL, "Pythons that it starts join, too" },
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT", "let others watch" },
 		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "what other machines must know" },
 		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",
@@ -120,6 +122,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 	}
 	capture.trace = (struct fm_trace_limits){ (uint64_t)(last_s * 1e9), (uint64_t)(min_us * 1e3) };
 	capture.beside_pid = (uint32_t)strtoul(ops.v[0], NULL, 10);
+	capture.children_join = children_join;
 	capture.on_ready = say_ring;
 	if (!capture.beside_pid) {
 		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);

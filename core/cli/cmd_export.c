@@ -68,6 +68,8 @@ int fm_cmd_export(int argc, char **argv)
 			    "  fathom export -f speedscope -o profile.speedscope.json profile.fathom\n"
 			    "  fathom export -f flamegraph --threads -o flame.svg profile.fathom\n"
 			    "  fathom export -f flamegraph --metric peak -o memory.svg profile.fathom\n"
+			    "  fathom export -f callgraph-svg -o calls.svg profile.fathom\n"
+			    "  fathom export -f perfetto -o profile.pftrace profile.fathom    # ui.perfetto.dev\n"
 			    "  fathom export -f collapsed --unit us profile.fathom | sort -k2 -n\n",
 		.min_operands = 0,
 		.max_operands = 1,

@@ -30,7 +30,7 @@ struct live {
 	bool is_json, is_screen; // is_screen: a terminal that is drawn over and over
 	bool is_held, is_quit;
 	struct fm_style style;
-	struct fm_buf shown; // the last message, for drawing anew
+	struct fm_buf latest, shown; // messages; shown is the one that is drawn, and drawn anew
 	struct fm_live_client client;
 };
 
@@ -50,7 +50,7 @@ static void leave_terminal(void)
 	if (!has_terminal)
 		return;
 	has_terminal = false;
-	fputs("\033[?25h\033[?1049l", stdout);
+	fputs("\033[?7h\033[?25h\033[?1049l", stdout);
 	fflush(stdout);
 	tcsetattr(STDIN_FILENO, TCSANOW, &terminal_before);
 }
@@ -66,7 +66,7 @@ static void enter_terminal(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	has_terminal = true;
 	atexit(leave_terminal);
-	fputs("\033[?1049h\033[?25l", stdout);
+	fputs("\033[?1049h\033[?25l\033[?7l", stdout); // nor wrapping: a line too long is cut
 }
 
 static void take_keys(struct live *l)
@@ -136,17 +136,25 @@ static void draw(struct live *l, const char *status)
 	fm_arena_deinit(&arena);
 }
 
+static void draw_latest(struct live *l, const char *status)
+{
+	l->shown.len = 0;
+	fm_buf_bytes(&l->shown, l->latest.data, l->latest.len);
+	draw(l, status);
+}
+
 static void show(struct live *l, struct fm_str json)
 {
 	if (l->is_json) {
 		printf("%.*s\n", (int)json.len, json.p);
 		fflush(stdout);
 	}
-	if (l->is_json || l->is_held)
+	if (l->is_json)
 		return;
-	l->shown.len = 0;
-	fm_buf_bytes(&l->shown, json.p, json.len);
-	draw(l, KEYS);
+	l->latest.len = 0;
+	fm_buf_bytes(&l->latest, json.p, json.len);
+	if (!l->is_held)
+		draw_latest(l, KEYS);
 }
 
 // ---- following ----
@@ -331,12 +339,13 @@ int fm_cmd_live(int argc, char **argv)
 	if (l.is_screen)
 		enter_terminal();
 	exit_code = watch(&l, stays, wait_s);
-	bool is_last_wanted = has_terminal && !l.is_quit && l.shown.len;
+	bool is_last_wanted = has_terminal && !l.is_quit && l.latest.len;
 	leave_terminal();
 	if (is_last_wanted) { // the last picture stays, where the terminal can be scrolled
 		l.is_screen = false;
-		draw(&l, NULL);
+		draw_latest(&l, "");
 	}
+	fm_buf_deinit(&l.latest);
 	fm_buf_deinit(&l.shown);
 	return exit_code;
 }

@@ -15,6 +15,7 @@
 #include "cli/listen.h"
 #include "cli/options.h"
 #include "cli/pid.h"
+#include "cli/traced.h"
 #include "collect/attach.h"
 #include "render/render.h"
 
@@ -46,7 +47,7 @@ int fm_cmd_record(int argc, char **argv)
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
 	const char *output = NULL, *format = "fathom", *pid = NULL, *duration = NULL;
-	bool native = false, nonblocking = false;
+	bool native = false, nonblocking = false, is_traced = false;
 	flags.rate_hz = 0; // the default depends on how the program is watched
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
@@ -87,6 +88,8 @@ int fm_cmd_record(int argc, char **argv)
 		  "=exact, and every single event, until the file has SIZE (default 1G)" },
 		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
 		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
+		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
+		  "every Python call with its times as well; costs time by the call" },
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
 		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
 		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
@@ -105,6 +108,7 @@ int fm_cmd_record(int argc, char **argv)
 			    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
 			    "  fathom record -f flamegraph -o flame.svg -r 500 -t -- python -m mymodule\n"
 			    "  fathom record --memory -o app.fathom -- python app.py\n"
+			    "  fathom record --trace -f perfetto -o app.pftrace -- python app.py\n"
 			    "  fathom record --listen 8086 -o app.fathom -- python app.py    # then, elsewhere: fathom "
 			    "live\n"
 			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
@@ -120,6 +124,7 @@ int fm_cmd_record(int argc, char **argv)
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, NULL },
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, NULL, NULL },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", NULL },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, NULL, NULL },
 		{ 0 },
 	};
 	struct fm_diag diag;
@@ -135,6 +140,10 @@ int fm_cmd_record(int argc, char **argv)
 	if (pid && (ops.n || !fm_pid_parse(pid, &attach_pid))) {
 		fm_say(ops.n ? "either --pid or a program to run, not both" : "--pid wants a process id, not '%s'",
 		       pid);
+		return FM_EXIT_USAGE;
+	}
+	if (pid && is_traced) {
+		fm_say("--trace is for a program that is started here; in one that runs, fathom.Profiler can trace");
 		return FM_EXIT_USAGE;
 	}
 	if (!pid && ops.n == 0) {
@@ -177,9 +186,12 @@ int fm_cmd_record(int argc, char **argv)
 		}
 		capture.output_path = profile;
 	}
+	struct fm_traced traced = { 0 };
 	fm_listener_open(&listener, &flags, &capture);
-	enum fm_err err;
-	if (pid) {
+	enum fm_err err = is_traced ? fm_traced_begin(&traced, &capture, &diag) : FM_OK;
+	if (err) {
+		exit_code = FM_EXIT_FAILED;
+	} else if (pid) {
 		struct fm_attach_options attach = {
 			.pid = attach_pid,
 			.output_path = capture.output_path,
@@ -208,5 +220,6 @@ int fm_cmd_record(int argc, char **argv)
 	}
 	if (foreign)
 		unlink(profile);
+	fm_traced_end(&traced);
 	return exit_code;
 }

@@ -1,4 +1,9 @@
 // fathom report: what a capture says, for people or (--json) for machines.
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/captures.h"
 #include "cli/cli.h"
@@ -10,6 +15,18 @@
 #include "render/calls.h"
 #include "render/explain.h"
 #include "render/render.h"
+
+// The means over repeated runs, below the report of the first.
+static enum fm_err add_runs(const struct fm_captures *captures, const char *out, const struct fm_view_options *view,
+			    struct fm_diag *diag)
+{
+	if (!out)
+		return fm_report_runs(stdout, captures, view, diag);
+	_cleanup_fclose_ FILE *file = fopen(out, "ae");
+	if (!file)
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", out, strerror(errno));
+	return fm_report_runs(file, captures, view, diag);
+}
 
 int fm_cmd_report(int argc, char **argv)
 {
@@ -86,8 +103,13 @@ int fm_cmd_report(int argc, char **argv)
 	enum fm_err err = fm_captures_find(&captures, ops.v[0], &diag);
 	if (!err)
 		err = fm_render_write(is_json ? "json" : "text", captures.paths.items[0], out, &view, &diag);
-	if (!err && captures.paths.n > 1 && !is_json && !out)
-		err = fm_report_runs(stdout, &captures, &view, &diag);
+	if (!err && captures.paths.n > 1 && !is_json)
+		err = add_runs(&captures, out, &view, &diag);
+	else if (!err && captures.paths.n > 1)
+		fm_say("this is the first of %zu runs; without --json their means are shown, and 'fathom diff --json' "
+		       "compares sets of "
+		       "runs",
+		       captures.paths.n);
 	if (err)
 		fm_say("%s", diag.text);
 	else if (is_explain && !is_json && !out) {

@@ -290,10 +290,12 @@ static void head(const struct fm_style *s, const struct fm_json_value *now)
 			{ "gc_s", "GC", FM_PAINT_MAGENTA },
 			{ "gil_wait_s", "GIL wait", FM_PAINT_CYAN } };
 	double window = number(now, "window_s");
-	for (size_t i = 0; i < FM_ARRAY_LEN(classes) && window > 0; i++)
-		text(s, classes[i].paint, "%s%s %.0f%%", i ? "  " : "", classes[i].name,
-		     100 * number(fm_json_get(now, "time"), classes[i].key) / window);
-	text(s, FM_PAINT_DIM, "  of one CPU, in the last %.1f s\n", window);
+	for (size_t i = 0; i < FM_ARRAY_LEN(classes) && window > 0; i++) {
+		double percent = 100 * number(fm_json_get(now, "time"), classes[i].key) / window;
+		if (i == 0 || percent >= 0.5)
+			text(s, classes[i].paint, "%s %.0f%%  ", classes[i].name, percent);
+	}
+	text(s, FM_PAINT_DIM, "of one CPU, last %.1f s\n", window);
 }
 
 void fm_live_screen_draw(const struct fm_live_screen *screen, const struct fm_json_value *now)
@@ -306,13 +308,15 @@ void fm_live_screen_draw(const struct fm_live_screen *screen, const struct fm_js
 	unsigned n_marks = FM_MIN(count(fm_json_get(now, "marks")), MAX_MARKS);
 	unsigned n_functions = FM_MIN(count(fm_json_get(now, "functions")), screen->rows ? UINT_MAX : MAX_FUNCTIONS);
 	if (screen->rows) {
-		// Each part has a blank line and a heading; the head has three lines, the status one and a blank before it.
+		// Each part has a blank line and a heading; the head has three lines, the status one and a blank before it,
+		// and threads that are left out are counted in another.
 		unsigned parts = 2 + (n_zones > 0) + (n_counters > 0) + (n_marks > 0);
-		unsigned left = screen->rows > 6 + 2 * parts ? screen->rows - 6 - 2 * parts : 0;
+		unsigned left = screen->rows > 7 + 2 * parts ? screen->rows - 7 - 2 * parts : 0;
 		n_threads = FM_MIN(n_threads, FM_MAX(left / 3, 1u));
 		n_zones = FM_MIN(n_zones, left / 5);
 		n_counters = FM_MIN(n_counters, left / 6);
 		n_marks = FM_MIN(n_marks, left / 8);
+		left += 2 * (parts - 2 - (n_zones > 0) - (n_counters > 0) - (n_marks > 0)); // of those left out
 		unsigned used = n_threads + n_zones + n_counters + n_marks;
 		n_functions = FM_MIN(n_functions, left > used ? left - used : 1u);
 	}

@@ -36,9 +36,10 @@ enum fm_err fm_startup_init(struct fm_startup *s, const struct fm_startup_option
 	const char *theirs = getenv("PYTHONPATH");
 	struct fm_buf path = { 0 }, settings = { 0 };
 	fm_buf_printf(&path, "PYTHONPATH=%s%s%s", folder, theirs && *theirs ? ":" : "", theirs ? theirs : "");
-	// Read by _fathom_hooks.py. Flags: p no plots, c children too, e PYTHONPATH was there but empty.
-	fm_buf_printf(&settings, "FATHOM_STARTUP=1 %u -%s%s%s %s", level_number(options->log_level),
-		      options->no_plots ? "p" : "", options->children ? "c" : "", theirs && !*theirs ? "e" : "",
+	// Read by _fathom_hooks.py. Flags: p no plots, c children too, e PYTHONPATH was there but empty, q no logs.
+	fm_buf_printf(&settings, "FATHOM_STARTUP=1 %u -%s%s%s%s %s",
+		      level_number(options->log_level ? options->log_level : "CRITICAL"), options->no_plots ? "p" : "",
+		      options->children ? "c" : "", theirs && !*theirs ? "e" : "", options->log_level ? "" : "q",
 		      results);
 	s->env[0] = fm_strdup_n((char *)path.data, path.len);
 	s->env[1] = fm_strdup_n((char *)settings.data, settings.len);

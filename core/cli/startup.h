@@ -11,7 +11,7 @@
 
 struct fm_startup_options {
 	const char *results_dir;
-	const char *log_level; // DEBUG, INFO, WARNING, ERROR or CRITICAL
+	const char *log_level; // DEBUG, INFO, WARNING, ERROR or CRITICAL; NULL = no logs.log
 	bool no_plots, children;
 	bool is_notebook; // tells _notebook.py where to leave its cells
 	bool trace;       // every call

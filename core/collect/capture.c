@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "collect/agent_path.h"
+#include "collect/copies_unseen.h"
 #include "collect/kernel_stacks.h"
 #include "collect/launch.h"
 #include "collect/punctual.h"
@@ -151,6 +152,7 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 			 header->own_allocator);
 		coverage(c, what, "it brings an allocator of its own; what that maps is seen as a whole");
 	}
+	fm_copies_unseen_tell(c->writer);
 	if (totals->n_alloc_dropped) {
 		snprintf(what, sizeof(what), "%llu sampled allocations", (unsigned long long)totals->n_alloc_dropped);
 		coverage(c, what,
@@ -221,7 +223,11 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	meta_uint(c->writer, "n_signals", ticks->n_signals);
 	if (c->options->beside_pid && c->is_left)
 		fm_writer_meta(c->writer, "goes_on", FM_STR_LIT("yes"));
-	if (c->options->beside_pid)
+	if (c->options->beside_pid && c->options->children_join)
+		coverage(c,
+			 "programs that this one started and that are not Python, or got an environment of their own",
+			 "a trace is joined by Pythons that inherit the environment; 'fathom run' follows everything");
+	else if (c->options->beside_pid)
 		coverage(c, "programs that this one started meanwhile",
 			 "a capture inside a running process follows forks only; 'fathom run' follows everything");
 	if (totals->trace.n_events) {

@@ -17,6 +17,7 @@ struct fm_capture_options {
 	// process, or when that says so (is_over).
 	uint32_t beside_pid;
 	void (*on_ready)(const char *ring_path);
+	bool children_join; // so do Pythons that it starts
 	const char *output_path;
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
 	uint32_t rate_hz;

@@ -145,8 +145,10 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 	struct recorded_slot *s = &r->slots[idx];
 	struct recorded_process *p = &r->processes[s->process_idx];
 	const uint8_t *ring = fm_shared_ring(r->shared, idx);
-	if (to - from > FM_WIRE_RING_BYTES)
+	if (to - from > FM_WIRE_RING_BYTES || (from | to) % 8) {
+		r->totals.n_bad_records++;
 		return;
+	}
 	while (from < to) {
 		const struct fm_wire_record *rec = (const void *)(ring + from % FM_WIRE_RING_BYTES);
 		uint32_t size = rec->size;

@@ -215,15 +215,14 @@ static void leave(struct fm_take_trace *t, struct thread_trace *thread, fm_zone_
 		put(t, thread, FM_ZONE_LEAVE, 0, ns, 0);
 }
 
-// Events are missing. The stack went down to `lowest` meanwhile and is `depth` deep now; what it is made of above `lowest` is
-// not known.
-static void resume_after_loss(struct fm_take_trace *t, struct thread_trace *thread, uint32_t lowest, uint32_t depth)
+// Events are missing. The stack went down by so many meanwhile, and up again; what it is made of up there is not known.
+static void resume_after_loss(struct fm_take_trace *t, struct thread_trace *thread, uint32_t down, uint32_t up)
 {
-	while (thread->encoder.open.n > lowest)
+	// More than are open: some began before the trace.
+	for (; down && thread->encoder.open.n; down--)
 		put(t, thread, FM_ZONE_LEAVE, 0, thread->lost_ns, 0);
 	put(t, thread, FM_ZONE_NOTE, FM_ZONE_LOST, thread->lost_ns, (double)thread->n_lost);
-	// The agent does not count ends of what began before the trace, but the memory is the target's to damage.
-	for (uint32_t i = 0; thread->encoder.open.n < depth && i < (1u << 20); i++)
+	for (uint32_t i = 0; i < FM_MIN(up, 1u << 20); i++) // the memory is the target's to damage
 		put(t, thread, FM_ZONE_ENTER, FM_NO_ID, thread->lost_ns, 0);
 	thread->n_lost = 0;
 }

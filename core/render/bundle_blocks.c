@@ -46,7 +46,25 @@ static uint32_t slot_of(const struct slots *s, uint64_t time_ns)
 	return (uint32_t)FM_MIN(slot, (uint64_t)NEVER - 1);
 }
 
-static void add_all(const struct fm_bundle *b, struct fm_map *rows, const struct slots *s)
+// Two slots become one.
+static void coarsen(struct fm_map *rows, struct slots *s)
+{
+	s->width_ns *= 2;
+	struct fm_map fewer = { 0 };
+	for (size_t i = 0; i < rows->cap; i++) {
+		if (!rows->entries[i].used)
+			continue;
+		struct place p = of_key(rows->entries[i].key);
+		p.born /= 2;
+		p.died = p.died == NEVER ? NEVER : p.died / 2;
+		*fm_map_at(&fewer, to_key(&p), NULL) += rows->entries[i].value;
+	}
+	fm_map_deinit(rows);
+	*rows = fewer;
+}
+
+// While adding, twice as many rows as are wanted may be there: a table of all would not fit the cache.
+static void add_all(const struct fm_bundle *b, struct fm_map *rows, struct slots *s)
 {
 	const struct fm_heap_log *log = b->memory;
 	for (size_t i = 0; i < log->blocks.n + log->copies.n; i++) {
@@ -64,23 +82,9 @@ static void add_all(const struct fm_bundle *b, struct fm_map *rows, const struct
 					   : block->is_leaked ? LEAKED
 							      : HELD };
 		*fm_map_at(rows, to_key(&p), NULL) += block->weight;
+		while (rows->n > 2 * b->limits->max_blocks && s->width_ns < b->memory->end_ns)
+			coarsen(rows, s);
 	}
-}
-
-// Two slots become one.
-static void coarsen(struct fm_map *rows)
-{
-	struct fm_map fewer = { 0 };
-	for (size_t i = 0; i < rows->cap; i++) {
-		if (!rows->entries[i].used)
-			continue;
-		struct place p = of_key(rows->entries[i].key);
-		p.born /= 2;
-		p.died = p.died == NEVER ? NEVER : p.died / 2;
-		*fm_map_at(&fewer, to_key(&p), NULL) += rows->entries[i].value;
-	}
-	fm_map_deinit(rows);
-	*rows = fewer;
 }
 
 static int by_key(const void *a, const void *b)
@@ -95,7 +99,8 @@ static void write(struct fm_bundle *b, const struct fm_map *rows, const struct s
 	for (size_t i = 0; i < rows->cap; i++)
 		if (rows->entries[i].used)
 			fm_vec_push(&list, rows->entries[i]);
-	qsort(list.items, list.n, sizeof(*list.items), by_key); // in order of nodes they pack best
+	if (list.n)
+		qsort(list.items, list.n, sizeof(*list.items), by_key); // in order of nodes they pack best
 	uint32_t *node = fm_columns_u32(&b->columns, "block.node", list.n);
 	uint32_t *thread = fm_columns_u32(&b->columns, "block.thread", list.n);
 	uint16_t *born = fm_columns_u16(&b->columns, "block.born", list.n);
@@ -127,10 +132,8 @@ void fm_bundle_add_blocks(struct fm_bundle *b)
 	bool has_room = b->tree.nodes.n <= 1u << NODE_BITS && b->a->profile->threads.n <= 1u << THREAD_BITS;
 	if (has_room)
 		add_all(b, &rows, &s);
-	for (unsigned i = 0; i < SLOT_BITS && rows.n > b->limits->max_blocks; i++) {
-		coarsen(&rows);
-		s.width_ns *= 2;
-	}
+	while (rows.n > b->limits->max_blocks && s.width_ns < log->end_ns)
+		coarsen(&rows, &s);
 	if (has_room && rows.n <= 2 * b->limits->max_blocks)
 		write(b, &rows, &s);
 	fm_map_deinit(&rows);

@@ -17,17 +17,23 @@ struct chrome {
 	bool has_calls;
 };
 
+static void write_head(struct chrome *c, const char *phase, uint64_t pid, uint64_t tid, uint64_t ns)
+{
+	fm_json_newline(&c->j);
+	fm_json_object(&c->j, NULL);
+	fm_json_str(&c->j, "ph", fm_str_of(phase));
+	fm_json_u64(&c->j, "pid", pid);
+	fm_json_u64(&c->j, "tid", tid);
+	fm_json_real(&c->j, "ts", (double)(ns - c->origin_ns) / 1e3);
+}
+
 static void begin_event(struct chrome *c, const char *phase, struct fm_slice_row row, uint64_t ns)
 {
 	const struct fm_profile *p = c->a->profile;
 	uint32_t process = fm_label_process_of(c->a, row.thread_id);
 	uint64_t tid = row.thread_id < p->threads.n ? p->threads.items[row.thread_id].tid : 0;
-	fm_json_newline(&c->j);
-	fm_json_object(&c->j, NULL);
-	fm_json_str(&c->j, "ph", fm_str_of(phase));
-	fm_json_u64(&c->j, "pid", process != FM_NO_ID ? p->processes.items[process].info.pid : 0);
-	fm_json_u64(&c->j, "tid", row.is_samples && c->has_calls ? tid | SAMPLES_TID_BIT : tid);
-	fm_json_real(&c->j, "ts", (double)(ns - c->origin_ns) / 1e3);
+	write_head(c, phase, process != FM_NO_ID ? p->processes.items[process].info.pid : 0,
+		   row.is_samples && c->has_calls ? tid | SAMPLES_TID_BIT : tid, ns);
 }
 
 static void write_loc(struct fm_json *j, struct fm_slice_place place)
@@ -91,6 +97,18 @@ static void counter(void *arg, struct fm_slice_row row, uint64_t ns, struct fm_s
 	fm_json_end(&c->j);
 }
 
+static void memory(void *arg, uint32_t process_id, uint64_t ns, uint64_t resident_bytes)
+{
+	struct chrome *c = arg;
+	uint64_t pid = c->a->profile->processes.items[process_id].info.pid;
+	write_head(c, "C", pid, pid, ns);
+	fm_json_str(&c->j, "name", FM_STR_LIT("memory"));
+	fm_json_object(&c->j, "args");
+	fm_json_u64(&c->j, "resident_bytes", resident_bytes); // by this ending Tracy knows what it is
+	fm_json_end(&c->j);
+	fm_json_end(&c->j);
+}
+
 static bool is_over(void *arg)
 {
 	return ferror(((struct chrome *)arg)->j.out) != 0;
@@ -141,7 +159,7 @@ static void write_names(struct chrome *c)
 
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	static const struct fm_slice_writer writer = { begin, end, mark, counter, is_over };
+	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over };
 	struct chrome c = { .a = a, .origin_ns = fm_slices_origin_ns(a), .has_calls = fm_slices_has_calls(a) };
 	fm_json_init(&c.j, out);
 	fm_json_array(&c.j, NULL);

@@ -94,7 +94,7 @@ static void put_means(const struct fm_style *s, const char *title, const struct 
 		struct fm_mean m = fm_figure_mean(&chosen.items[i]->seconds, runs->n);
 		put_mean(s, &m, 1);
 		fputs(" s   ", s->out);
-		put_place(s, chosen.items[i], is_line, s->width - 36);
+		put_place(s, chosen.items[i], is_line, s->width - 37);
 	}
 	fm_vec_deinit(&chosen);
 }

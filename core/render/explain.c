@@ -16,8 +16,9 @@ static const struct entry {
 	  "then." },
 	{ "MB of RAM", "The most physical memory that the first process held at one time, as the kernel counts it "
 		       "(maximum resident set "
-		       "size): the interpreter, its libraries and all data, and one or two MB of Fathom's own. 1 MB is "
-		       "a million bytes." },
+		       "size): the interpreter, its libraries and all data. Fathom's own part in it is one or two MB, "
+		       "and up to one more for "
+		       "each thread. 1 MB is a million bytes." },
 	{ "Check logs",
 	  "Warnings and log records of the program, counted by level; the named file has them with their times "
 	  "and source lines." },
@@ -39,7 +40,8 @@ static const struct entry {
 	{ "Top Functions by Memory Usage", NULL },
 	{ "memory", "The most bytes that were allocated by this function and alive at one time. Each function has its "
 		    "peak at its own "
-		    "moment, so the figures do not add up to the program's peak." },
+		    "moment, so the figures do not add up to the program's peak. Memory that was asked for and never "
+		    "written to counts, too, so a figure can be larger than the RAM." },
 
 	{ "Functions by Module", NULL },
 	{ "share of a function", "The CPU time while one of its own lines was executing or waiting for a library or "

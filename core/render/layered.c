@@ -411,7 +411,8 @@ void fm_layered_place(struct fm_layered *g, double gap_x, double gap_y)
 	for (uint32_t i = 0; i < g->boxes.n; i++)
 		if (find_root(root, i) == i)
 			fm_vec_push(&parts, (struct part_key){ weight[i], i });
-	qsort(parts.items, parts.n, sizeof(*parts.items), compare_parts);
+	if (parts.n)
+		qsort(parts.items, parts.n, sizeof(*parts.items), compare_parts);
 	FM_VEC(uint32_t) boxes = { 0 };
 	FM_VEC(uint32_t) lines = { 0 };
 	for (size_t k = 0; k < parts.n; k++) {

@@ -1,6 +1,7 @@
 #include "render/now_json.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/json.h"
 
@@ -50,15 +51,20 @@ static void number_or_null(struct fm_json *j, const char *key, struct fm_str tex
 		fm_json_null(j, key);
 }
 
+// Of each process the latest, if it is among the last ones that were written.
+#define MAX_LEVELS 4096u
 static uint64_t resident_bytes(const struct fm_profile *p)
 {
 	uint64_t sum = 0;
-	for (size_t k = 0; k < p->processes.n; k++)
-		for (size_t i = p->memory_levels.n; !p->processes.items[k].end_ns && i-- > 0;)
-			if (p->memory_levels.items[i].process_id == k) {
-				sum += p->memory_levels.items[i].rss_bytes;
-				break;
-			}
+	bool *is_seen = fm_alloc(p->processes.n + 1);
+	for (size_t i = p->memory_levels.n, n = 0; i-- > 0 && n < MAX_LEVELS; n++) {
+		const struct fm_memory_level *l = &p->memory_levels.items[i];
+		if (l->process_id >= p->processes.n || is_seen[l->process_id])
+			continue;
+		is_seen[l->process_id] = true;
+		sum += p->processes.items[l->process_id].end_ns ? 0 : l->rss_bytes;
+	}
+	free(is_seen);
 	return sum;
 }
 

@@ -1,5 +1,5 @@
 // Perfetto's own trace format: processes, threads and counters as tracks, then calls, zones, samples, marks and counters as track events
-// with interned names and source locations. Times are those of CLOCK_MONOTONIC, so that a trace of the kernel's fits to it.
+// with interned names and source locations. Times are those of CLOCK_MONOTONIC.
 #include <stdlib.h>
 
 #include "render/formats.h"
@@ -10,25 +10,12 @@
 
 #define SEQUENCE_OF_TRACKS 1
 
-// Four kinds of tracks share one range of numbers, none of them 0.
-static uint64_t process_track(uint32_t process_id)
-{
-	return (uint64_t)process_id * 4 + 1;
-}
+// All kinds of tracks share one range of numbers, none of them 0.
+enum track_kind { PROCESS, THREAD, SAMPLES, COUNTER, MEMORY, N_TRACK_KINDS };
 
-static uint64_t thread_track(uint32_t thread_id)
+static uint64_t track_of(enum track_kind kind, uint32_t id)
 {
-	return (uint64_t)thread_id * 4 + 2;
-}
-
-static uint64_t samples_track(uint32_t thread_id)
-{
-	return (uint64_t)thread_id * 4 + 3;
-}
-
-static uint64_t counter_track(uint32_t counter)
-{
-	return (uint64_t)counter * 4 + 4;
+	return (uint64_t)id * N_TRACK_KINDS + kind + 1;
 }
 
 // A track; what kind of one is in x->entry as the message of that field (0: a plain one).
@@ -56,7 +43,7 @@ static void put_processes(struct fm_perfetto *x)
 		x->entry.len = 0;
 		fm_proto_uint(&x->entry, PROCESS_PID, p->processes.items[i].info.pid);
 		fm_proto_text(&x->entry, PROCESS_NAME, (struct fm_str){ (char *)command.data, (uint32_t)command.len });
-		put_track(x, process_track(i), 0, FM_STR_LIT(""), TRACK_PROCESS);
+		put_track(x, track_of(PROCESS, i), 0, FM_STR_LIT(""), TRACK_PROCESS);
 		fm_buf_deinit(&command);
 	}
 }
@@ -74,23 +61,36 @@ static void put_threads(struct fm_perfetto *x)
 		fm_proto_uint(&x->entry, THREAD_TID, thread->tid);
 		if (thread->name.len)
 			fm_proto_text(&x->entry, THREAD_NAME, thread->name);
-		put_track(x, thread_track(i), process_track(process), FM_STR_LIT(""), TRACK_THREAD);
+		put_track(x, track_of(THREAD, i), track_of(PROCESS, process), FM_STR_LIT(""), TRACK_THREAD);
 	}
+}
+
+// The sequence of a track's events, begun when it is first asked for. Counters go with the thread that sets them.
+static struct fm_perfetto_sequence *get_sequence(struct fm_perfetto *x, enum track_kind kind, uint32_t id,
+						 bool *ret_is_new)
+{
+	uint32_t idx = id * 3 + (kind == THREAD ? 0 : kind == SAMPLES ? 1 : 2);
+	fm_vec_grow_to(&x->sequences, (size_t)idx + 1);
+	struct fm_perfetto_sequence *s = &x->sequences.items[idx];
+	*ret_is_new = !s->id;
+	s->id = SEQUENCE_OF_TRACKS + 1 + idx;
+	return s;
 }
 
 static struct fm_perfetto_sequence *sequence_of(struct fm_perfetto *x, struct fm_slice_row row)
 {
 	// Without calls the samples have the thread's own row.
-	bool is_apart = row.is_samples && x->has_calls;
-	uint32_t idx = row.thread_id * 2 + is_apart;
-	fm_vec_grow_to(&x->sequences, (size_t)idx + 1);
-	struct fm_perfetto_sequence *s = &x->sequences.items[idx];
-	if (s->id)
+	bool is_apart = row.is_samples && x->has_calls, is_new;
+	enum track_kind kind = is_apart ? SAMPLES : THREAD;
+	struct fm_perfetto_sequence *s = get_sequence(x, kind, row.thread_id, &is_new);
+	if (!is_new)
 		return s;
+	if (fm_label_process_of(x->a, row.thread_id) == FM_NO_ID) // of a damaged file
+		put_track(x, track_of(THREAD, row.thread_id), 0, FM_STR_LIT("thread (unknown)"), 0);
 	if (is_apart)
-		put_track(x, samples_track(row.thread_id), thread_track(row.thread_id), FM_STR_LIT("samples"), 0);
-	fm_perfetto_sequence_begin(x, s, SEQUENCE_OF_TRACKS + 1 + idx,
-				   is_apart ? samples_track(row.thread_id) : thread_track(row.thread_id));
+		put_track(x, track_of(SAMPLES, row.thread_id), track_of(THREAD, row.thread_id), FM_STR_LIT("samples"),
+			  0);
+	fm_perfetto_sequence_begin(x, s, track_of(kind, row.thread_id));
 	return s;
 }
 
@@ -123,9 +123,25 @@ static void counter(void *arg, struct fm_slice_row row, uint64_t ns, struct fm_s
 	fm_buf_deinit(&key);
 	if (is_new) {
 		x->entry.len = 0; // a counter of no unit
-		put_track(x, counter_track(id), process != FM_NO_ID ? process_track(process) : 0, name, TRACK_COUNTER);
+		put_track(x, track_of(COUNTER, id), process != FM_NO_ID ? track_of(PROCESS, process) : 0, name,
+			  TRACK_COUNTER);
 	}
-	fm_perfetto_count(x, s, ns, counter_track(id), value);
+	fm_perfetto_count(x, s, ns, track_of(COUNTER, id), value);
+}
+
+static void memory(void *arg, uint32_t process_id, uint64_t ns, uint64_t resident_bytes)
+{
+	struct fm_perfetto *x = arg;
+	bool is_new;
+	uint64_t track = track_of(MEMORY, process_id);
+	struct fm_perfetto_sequence *s = get_sequence(x, MEMORY, process_id, &is_new);
+	if (is_new) {
+		x->entry.len = 0;
+		fm_proto_uint(&x->entry, COUNTER_UNIT, UNIT_BYTES);
+		put_track(x, track, track_of(PROCESS, process_id), FM_STR_LIT("resident memory"), TRACK_COUNTER);
+		fm_perfetto_sequence_begin(x, s, track);
+	}
+	fm_perfetto_count(x, s, ns, track, (double)resident_bytes);
 }
 
 static bool is_over(void *arg)
@@ -135,7 +151,7 @@ static bool is_over(void *arg)
 
 enum fm_err fm_write_perfetto(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	static const struct fm_slice_writer writer = { begin, end, mark, counter, is_over };
+	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over };
 	struct fm_perfetto x = { .out = out, .a = a, .origin_ns = fm_slices_origin_ns(a) };
 	x.has_calls = fm_slices_has_calls(a);
 	put_processes(&x);

@@ -39,12 +39,11 @@ static void put_clock(struct fm_buf *to, struct fm_buf *entry, uint32_t clock, u
 	fm_proto_message(to, SNAPSHOT_CLOCKS, entry);
 }
 
-void fm_perfetto_sequence_begin(struct fm_perfetto *x, struct fm_perfetto_sequence *s, uint32_t id, uint64_t track_uuid)
+void fm_perfetto_sequence_begin(struct fm_perfetto *x, struct fm_perfetto_sequence *s, uint64_t track_uuid)
 {
-	s->id = id;
 	s->last_ns = x->origin_ns; // all from the same moment: readers refuse a system clock that goes back
 	x->packet.len = 0;
-	fm_proto_uint(&x->packet, PACKET_SEQUENCE_ID, id);
+	fm_proto_uint(&x->packet, PACKET_SEQUENCE_ID, s->id);
 	fm_proto_uint(&x->packet, PACKET_SEQUENCE_FLAGS, STATE_CLEARED);
 
 	x->part.len = 0;

@@ -19,13 +19,14 @@ struct fm_perfetto {
 	struct fm_analysis *a;
 	uint64_t origin_ns;
 	bool has_calls;
-	FM_VEC(struct fm_perfetto_sequence) sequences; // by row
-	struct fm_intern counters;                     // process and name; its index makes the track
-	struct fm_buf packet, part, entry, text;       // while one is put together
+	// By number: of thread N 3N, of its samples 3N + 1; of process N's memory 3N + 2.
+	FM_VEC(struct fm_perfetto_sequence) sequences;
+	struct fm_intern counters;               // process and name; its index makes the track
+	struct fm_buf packet, part, entry, text; // while one is put together
 };
 
-void fm_perfetto_sequence_begin(struct fm_perfetto *x, struct fm_perfetto_sequence *s, uint32_t id,
-				uint64_t track_uuid);
+// Its id is set.
+void fm_perfetto_sequence_begin(struct fm_perfetto *x, struct fm_perfetto_sequence *s, uint64_t track_uuid);
 void fm_perfetto_sequence_deinit(struct fm_perfetto_sequence *s);
 
 void fm_perfetto_slice(struct fm_perfetto *x, struct fm_perfetto_sequence *s, uint64_t ns, struct fm_slice slice);

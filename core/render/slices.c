@@ -178,5 +178,10 @@ enum fm_err fm_slices_read(const struct fm_analysis *a, const struct fm_slice_wr
 	}
 	fm_reader_close(reader);
 	fm_vec_deinit(&r.threads);
+	for (size_t i = 0; i < a->profile->memory_levels.n && !writer->is_over(arg); i++) {
+		const struct fm_memory_level *level = &a->profile->memory_levels.items[i];
+		if (level->process_id < a->profile->processes.n)
+			writer->memory(arg, level->process_id, FM_MAX(level->time_ns, r.origin_ns), level->rss_bytes);
+	}
 	return FM_OK;
 }

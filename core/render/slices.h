@@ -3,7 +3,7 @@
 //
 // A thread has a row of its calls, zones and marks when it was traced, and a row of its samples: a frame begins with the first sample
 // that shows it and ends with the first that does not. A sample covers the time of its weight before it; a hole longer than that ends
-// all frames.
+// all frames. The memory of each process comes last.
 #pragma once
 
 #include <stdbool.h>
@@ -33,6 +33,8 @@ struct fm_slice_writer {
 	void (*end)(void *arg, struct fm_slice_row row, uint64_t ns);
 	void (*mark)(void *arg, struct fm_slice_row row, uint64_t ns, struct fm_str text);
 	void (*counter)(void *arg, struct fm_slice_row row, uint64_t ns, struct fm_str name, double value);
+	// How much memory of the machine a process held.
+	void (*memory)(void *arg, uint32_t process_id, uint64_t ns, uint64_t resident_bytes);
 	bool (*is_over)(void *arg); // nothing more can be written
 };
 

@@ -18,11 +18,14 @@
 #include "serve/daemon.h"
 
 // A server that just ended may hold its port for a moment, for those who watched its program's end.
-#define PATIENCE_NS 1000000000u
+#define PATIENCE_NS 1500000000u
 #define TRY_NS 50000000l
 #define LOOK_MS 100
-// Those who were told of the end come back for the last figures within this.
+// What the system may hold for one viewer that does not read: some ten messages. It would take megabytes.
+#define SEND_BYTES (128 << 10)
+// Those who were told of the end come back for the last figures within this. Who did not read it by then, will not.
 #define LINGER_NS 700000000u
+#define STREAMS_NS 1000000000u
 // However busy a page is: nothing keeps the port longer.
 #define LONGEST_LINGER_NS 30000000000u
 // The program that is watched comes first.
@@ -67,10 +70,11 @@ void fm_listen_name(const struct fm_listen_place *place, char *ret, size_t cap)
 
 static int try_once(const struct addrinfo *at)
 {
-	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1, room = SEND_BYTES;
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)); // connections inherit it
 	if (!bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, SOMAXCONN))
 		return fd;
 	int why = errno;
@@ -132,8 +136,10 @@ static void wait_for_end(struct fm_session *s, int collector)
 	for (;;) {
 		uint64_t now_ns = fm_now_ns();
 		uint64_t quiet_since_ns = FM_MAX(atomic_load(&s->asked_ns), since_ns);
-		bool is_quiet = !atomic_load(&s->n_asking) && now_ns - FM_MIN(quiet_since_ns, now_ns) > LINGER_NS;
-		if (is_quiet || now_ns - since_ns > LONGEST_LINGER_NS)
+		uint32_t n_streams = atomic_load(&s->n_live), n_asking = atomic_load(&s->n_asking);
+		bool is_quiet = n_asking <= n_streams && now_ns - FM_MIN(quiet_since_ns, now_ns) > LINGER_NS;
+		bool is_told = !n_streams || now_ns - since_ns > STREAMS_NS;
+		if ((is_quiet && is_told) || now_ns - since_ns > LONGEST_LINGER_NS)
 			return;
 		nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
 	}

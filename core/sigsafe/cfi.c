@@ -334,6 +334,8 @@ FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, c
 	return 0;
 }
 
+typedef int32_t __attribute__((aligned(1))) unaligned_i32;
+
 FM_SIGSAFE uint32_t fm_sig_cfi_find(const struct fm_sig_image_info *image, uintptr_t pc, struct fm_cfi_row *ret)
 {
 	uintptr_t hdr = image->eh_frame_hdr;
@@ -348,7 +350,8 @@ FM_SIGSAFE uint32_t fm_sig_cfi_find(const struct fm_sig_image_info *image, uintp
 	uint64_t count = read_encoded(&r, count_enc);
 	if (r.is_bad || count == 0 || count > (size_t)(r.end - r.pos) / 8)
 		return FM_STACK_BAD_UNWIND_INFO;
-	const int32_t *table = (const void *)r.pos; // {start of function, FDE}, both relative to hdr, sorted
+	// {start of function, FDE}, both relative to hdr, sorted. Linkers align it; damage does not.
+	const unaligned_i32 *table = (const void *)r.pos;
 	int64_t want = (int64_t)(pc - hdr);
 	if (want < table[0])
 		return FM_STACK_NO_UNWIND_INFO;

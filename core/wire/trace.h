@@ -49,6 +49,12 @@ struct fm_wire_trace {
 	_Alignas(64) _Atomic uint64_t tail; // events read; the collector's (release), read by the owner (acquire)
 };
 
+static inline struct fm_wire_event *fm_wire_trace_event(struct fm_wire_trace *control, uint64_t number)
+{
+	return (struct fm_wire_event *)((uint8_t *)control + FM_WIRE_CONTROL_BYTES) +
+	       (number & (FM_WIRE_TRACE_EVENTS - 1));
+}
+
 enum fm_wire_name_kind {
 	FM_WIRE_NAME_FUNCTION = 1, // a callable that is not Python code
 	FM_WIRE_NAME_ZONE = 2,

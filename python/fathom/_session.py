@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, List, Optional
+from typing import Any, List, Optional, Sequence
 
 from fathom import program_path
 from fathom._agent_module import load_agent
@@ -26,11 +26,12 @@ _LONGEST_WAIT_S = 120.0
 class Session:
     """One capture into one file. Use start()."""
 
-    def __init__(self, agent: Any, output: str, collector_pid: int) -> None:
+    def __init__(self, agent: Any, output: str, ring: str) -> None:
         self.output = output
+        self.ring = ring  # where others join
         self._agent = agent
         self._pid = os.getpid()
-        self._collector_pid = collector_pid
+        self._collector_pid = int(ring.split("/")[2])
 
     def finish(self) -> bool:
         """Ends the capture and waits until its file is whole; False when that went wrong, which the collector has said."""
@@ -68,35 +69,46 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     if word != "ring":
         raise RuntimeError(rest or "the collector ended without a word")
     agent.start(rest)
-    return Session(agent, output, int(rest.split("/")[2]))
+    return Session(agent, output, rest)
 
 
-_has_filter = False
-_filter: List[str] = []
+_filter: Optional[List[str]] = None
+_applied: List[str] = []  # what the agent was told last: being told anew it looks at every function again
 
 
-def set_filter(include: List[str], exclude: List[str]) -> None:
-    """Which files' functions are traced: those that match, never our own."""
-    global _has_filter, _filter
-    if load_agent().is_tracing():
-        return  # by `fathom run --trace`, or by a profiler that is enabled: what runs keeps the filter it began with
-    _has_filter = True
+def set_filter(include: List[str], exclude: List[str], lines: Sequence[str] = ()) -> None:
+    """Which files' functions are traced: those that match, never our own. lines: of which functions (_lines.patterns())."""
+    global _filter
     ours = os.path.join(os.path.dirname(os.path.abspath(__file__)), "*")
-    _filter = ["-" + ours] + ["+" + p for p in include] + ["-" + p for p in exclude]
-    load_agent().trace_filter(*_filter)
+    _filter = ["-" + ours] + ["+" + p for p in include] + ["-" + p for p in exclude] + list(lines)
 
 
 def exclude_always(exclude: List[str]) -> None:
     """Adds to the filter, whatever was set before. Not while calls are traced: then what runs has the filter it began with."""
+    global _filter
     with _lock:
         if _depth or load_agent().is_tracing():
             return
-        if not _has_filter:
-            set_filter([], [])
-        new = ["-" + p for p in exclude if "-" + p not in _filter]
-        if new:
-            _filter.extend(new)
-            load_agent().trace_filter(*_filter)
+        known = filter_patterns()
+        _filter = known + ["-" + p for p in exclude if "-" + p not in known]
+
+
+def filter_patterns() -> List[str]:
+    """For trace_filter() of the agent."""
+    if _filter is None:
+        set_filter([], [])
+    assert _filter is not None
+    return _filter
+
+
+def apply_filter(lines: Sequence[str] = ()) -> None:
+    """Tells the agent. RuntimeError says what is wrong with a pattern."""
+    global _applied
+    wanted = filter_patterns() + list(lines)
+    # By `fathom run --trace`, or by a profiler that is enabled: what runs keeps the filter it began with.
+    if wanted != _applied and not load_agent().is_tracing():
+        load_agent().trace_filter(*wanted)
+        _applied = wanted
 
 
 _lock = threading.RLock()
@@ -133,16 +145,15 @@ def close_session() -> Optional[str]:
         return session.output
 
 
-def begin_calls(flags: int) -> None:
-    """Calls are traced until as many end_calls()."""
+def begin_calls(flags: int, lines: Sequence[str] = ()) -> None:
+    """Calls are traced until as many end_calls(). lines: of these functions, too, and no others (_lines.patterns())."""
     global _depth, _is_ours
     with _lock:
         if _depth == 0:
             agent = load_agent()
             _is_ours = not agent.is_tracing()
             if _is_ours:
-                if not _has_filter:
-                    set_filter([], [])
+                apply_filter(lines)
                 agent.trace_start(flags)
         _depth += 1
 

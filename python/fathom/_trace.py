@@ -9,10 +9,11 @@ import marshal
 import os
 import subprocess
 import warnings
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Optional, TypeVar, Union
 
-from fathom import _session, program_path
+from fathom import _lines, _session, program_path
 from fathom._agent_module import load_agent
+from fathom._lines import Choice
 
 __all__ = ["Profiler", "counter", "mark", "zone"]
 
@@ -108,12 +109,14 @@ class Profiler:
         output: str = "trace.fathom",
         *,
         c_calls: bool = False,
-        lines: bool = False,
+        lines: Union[bool, Iterable[Choice]] = False,
         memory: "bool | str" = False,
     ) -> None:
+        """lines: True for all, or a list of functions, as such or as "package.module:function"."""
         self.output = output
         self._options = ["--memory" if memory is True else "--memory=%s" % memory] if memory else []
-        self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines else 0)
+        self._lines = [] if isinstance(lines, bool) else _lines.patterns(lines)
+        self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines is True or self._lines else 0)
         self._n_enabled = 0
 
     def enable(self) -> None:
@@ -130,7 +133,7 @@ class Profiler:
 
     def _enter(self) -> None:
         _session.open_session(self.output, self._options)
-        _session.begin_calls(self._flags | _default_flags)
+        _session.begin_calls(self._flags | _default_flags, self._lines)
         self._n_enabled += 1
 
     def _leave(self) -> None:

@@ -8,7 +8,7 @@ import threading
 import types
 from typing import Any, Callable, List, NoReturn, Optional, Tuple
 
-from fathom import _session, _trace
+from fathom import _follow, _lines, _session, _trace
 
 USAGE = """\
 usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
@@ -19,6 +19,8 @@ Runs a script or module and records every Python call with its times, on all thr
   -o FILE       where to write: FILE.fathom, or with FILE.prof what cProfile would write, too (default: NAME.fathom)
   -p            only between Profiler().enable() and disable() (from fathom import Profiler)
   -l            every line, too
+  --lines package.module:function
+                the lines of this function only (:Class.method, :Class.*); may be given several times
   --calls c     calls of C functions, too
   --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
   --exclude P   no functions of files that match; their time is their callers'
@@ -37,6 +39,7 @@ Examples:
   python -m fathom script.py --its-own-option
   python -m fathom -o run.prof -m package.module && snakeviz run.prof
   python -m fathom -p -l -m pytest tests/test_x.py::test_y
+  python -m fathom --lines package.parser:Parser.feed script.py
   python -m fathom --listen 8086 server.py            (then, in another terminal: fathom live)
 """
 
@@ -57,6 +60,7 @@ class _Options:
     def __init__(self) -> None:
         self.include: List[str] = []
         self.exclude: List[str] = []
+        self.lines: List[str] = []
         self.target: List[str] = []
 
 
@@ -119,8 +123,10 @@ def _parse(args: List[str]) -> _Options:
             options.exclude.append(value(name, attached))
         elif option in ("-p", "--partial"):
             options.is_partial = True
-        elif option in ("-l", "--lines"):
+        elif option == "-l":
             options.has_lines = True
+        elif name == "--lines":
+            options.lines.append(value(name, attached))
         elif option == "-pl" or option == "-lp":
             options.is_partial = options.has_lines = True
         elif option in ("-q", "--quiet"):
@@ -169,6 +175,12 @@ def _module(name: str) -> Tuple[Callable[[], None], str]:
     return run, name.rpartition(".")[2]
 
 
+def _main_file(options: _Options) -> Optional[str]:
+    if options.module is None:
+        return options.target[0]
+    return _lines.find(options.module + ".__main__") or _lines.find(options.module)
+
+
 _flags: Optional[int] = None  # of a trace of the whole program
 
 
@@ -209,7 +221,7 @@ def main(args: List[str]) -> int:
     sys.argv[:] = options.target
     run, name = _script(options.target[0]) if options.module is None else _module(options.module)
     output = options.output or name + ".fathom"
-    collector: List[str] = []
+    collector: List[str] = ["--children-join"]
     if os.path.splitext(output)[1] in (".prof", ".pstats"):
         collector += ["--format", "pstats", "--also-as", output]
         output = os.path.splitext(output)[0] + ".fathom"
@@ -225,20 +237,27 @@ def main(args: List[str]) -> int:
         collector += ["--token", options.token]
     if not options.is_quiet:
         collector.append("--table")
-    flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if options.has_lines else 0)
+    has_lines = options.has_lines or bool(options.lines)
+    flags = (_session.C_CALLS if options.has_c_calls else 0) | (_session.LINES if has_lines else 0)
+    try:
+        chosen = _lines.patterns(options.lines, _main_file(options))
+    except ValueError as error:
+        _fail(str(error))
     try:
         if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args):
             if options.output:
                 print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
             if options.listen:
                 print("fathom: this process is being profiled already; give --listen to that profiler", file=sys.stderr)
+        _session.set_filter(options.include, options.exclude, chosen)
+        _session.apply_filter()
     except (RuntimeError, FileNotFoundError) as error:
         print("fathom: %s" % error, file=sys.stderr)
         return 1
     _trace.set_default_flags(flags)
-    _session.set_filter(options.include, options.exclude)
     if not options.is_partial:
         _flags = flags
+    stop_following = _follow.start(_flags)
     try:
         run()
     except (SystemExit, KeyboardInterrupt):
@@ -249,5 +268,6 @@ def main(args: List[str]) -> int:
         return 1
     finally:
         sys.stdout.flush()
+        stop_following()
         _session.close_session()
     return 0

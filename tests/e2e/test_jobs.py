@@ -209,10 +209,10 @@ def test_a_block_waits_where_it_waits(python: Python, tmp_path: Path) -> None:
     """Sleeping and locked threads of a block are charged to their lines, from the block's beginning to its end and no longer."""
     out, _ = run_code(python.path, tmp_path, WAITS)
     waits, wall = out["waits"], out["wall"]
-    assert waits["nap"] == pytest.approx(0.8, abs=0.05) and out["line"] == pytest.approx(0.8, abs=0.05), out
-    # On a loaded machine a thread starts late and wakes late; it cannot wait for less than the nap it began before.
-    assert waits["lock_up"] == pytest.approx(0.8, abs=0.1), out
-    assert wall - 0.1 <= out["asleep"] <= wall + 0.02, out  # asleep before and after, too
+    # Where a wait ends is known to the time between two looks, some 5 ms; a busy machine stretches that.
+    assert waits["nap"] == pytest.approx(0.8, abs=0.2) and out["line"] == waits["nap"], out
+    assert waits["lock_up"] == pytest.approx(0.8, abs=0.2), out
+    assert wall - 0.2 <= out["asleep"] <= wall + 0.02, out  # asleep before and after, too
     assert waits["before"] == 0 and waits["burn"] < 0.1, out
     # Nothing of what the sleeper used before.
     assert out["cpu"] == pytest.approx(0.2, abs=0.1) and out["threads"][-1] < 0.3, out

@@ -2,7 +2,6 @@
 
 import csv
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import BUILD, ROOT
+from tracing import install_plugin
 
 BERT = "models/experimental/bert_large_performant/unit_tests/test_bert_large_split_and_transform_qkv_heads.py"
 TEST = "test_split_fused_qkv_and_split_heads_with_program_cache"
@@ -19,12 +19,7 @@ TEST = "test_split_fused_qkv_and_split_heads_with_program_cache"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder where fathom is installed: its package, its pytest plugin, its program on PATH."""
-    info = tmp_path / "site" / "fathom-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fathom\nVersion: 0.1.0\n")
-    text = (ROOT / "pyproject.toml").read_text()
-    (line,) = re.findall(r'^\[project.entry-points.pytest11\]\nfathom = "(.*)"', text, re.MULTILINE)
-    (info / "entry_points.txt").write_text("[pytest11]\nfathom = %s\n" % line)
+    install_plugin(tmp_path / "site")
     return tmp_path
 
 

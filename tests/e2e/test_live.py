@@ -68,7 +68,10 @@ class Watched:
         self.stderr = self.profile.with_suffix(".err")
         interpreter = python.path if python else sys.executable
         head = [str(FATHOM), "record", "-o", str(self.profile), "--listen", listen, *options, "--", interpreter]
-        if how == "trace":
+        if how == "run":
+            head = [str(FATHOM), "run", "--quiet", "--cpu", "--output-dir", str(folder / "results"), "--listen", listen]
+            head += [*options, "--python", interpreter]
+        elif how == "trace":
             head = [interpreter, "-m", "fathom", "-q", "-o", str(self.profile), "--listen", listen, *options]
         with self.stderr.open("w") as err:
             self.process = subprocess.Popen([*head, str(script), str(seconds)], stderr=err, env=environment())
@@ -95,6 +98,16 @@ class Watched:
         answer = self.ask()
         assert answer.status == 200, answer.body
         return json.loads(answer.body)
+
+    def begun(self, window_s: float = 0) -> Dict[str, Any]:
+        """The first that has something to tell, of so many seconds."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            now = self.now()
+            if now["state"] != "starting" and now["window_s"] >= window_s:
+                return now
+            time.sleep(0.2)
+        raise AssertionError("it does not begin")
 
     def server(self) -> int:
         """The process that serves."""
@@ -125,9 +138,7 @@ def watched(tmp_path_factory) -> Iterator[Watched]:
     """One that runs for as long as these tests need."""
     w = Watched(tmp_path_factory.mktemp("live"), 300)
     assert w.port, w.stderr.read_text()
-    until = time.monotonic() + 60
-    while w.now().get("window_s", 0) < 5 and time.monotonic() < until:
-        time.sleep(0.3)
+    w.begun(5)
     yield w
     w.end()
 
@@ -144,16 +155,15 @@ def test_what_is_told_is_true(watched):
     whole = hot["heavy"]["total_s"] + hot["light"]["total_s"]
     # 15 ms of 20 by the thread's own clock. On a busy machine a window has some 500 samples of 25 steps, of which it may cut two.
     assert 0.65 < hot["heavy"]["total_s"] / whole < 0.85
-    assert hot["spin"]["total_s"] == pytest.approx(whole, rel=0.02) and hot["spin"]["self_s"] > 0
+    assert hot["spin"]["total_s"] == pytest.approx(whole, rel=0.1) and hot["spin"]["self_s"] > 0
     assert now["functions"][0]["self_s"] > max(f["self_s"] for f in now["functions"]) - 0.05
     threads = {t["name"]: t for t in now["threads"]}
     assert (
         threads["main"]["state"] in ("python", "native", "system", "gil waiting", "waiting")
         and threads["main"]["tid"] == now["pid"]
     )
-    assert threads["main"]["cpu_s"] == pytest.approx(
-        sum(threads["main"][k] for k in ("python_s", "native_s", "system_s", "gc_s"))
-    )
+    classes = [threads["main"][k] for k in ("python_s", "native_s", "system_s", "gc_s")]
+    assert threads["main"]["cpu_s"] == pytest.approx(sum(classes), abs=1e-5)  # each is told in microseconds
     assert sum(threads["main"]["busy"]) * 0.25 == pytest.approx(threads["main"]["cpu_s"], abs=0.1)
     other = next(t for t in now["threads"] if t["name"] != "main")
     assert other["cpu_s"] < 0.2 and other["wait_s"] + other["gil_wait_s"] > 2.5
@@ -259,27 +269,40 @@ def test_viewers_that_never_read_change_nothing(watched):
         s.close()
 
 
-def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(tmp_path):
-    w = Watched(tmp_path, 300)
+@pytest.mark.parametrize("how", ["record", "run"])
+def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(tmp_path, how):
+    w = Watched(tmp_path, 300, how=how)
     mute = socket.create_connection(("127.0.0.1", w.port))
     mute.sendall(f"GET /api/live HTTP/1.1\r\nHost: 127.0.0.1:{w.port}\r\n\r\n".encode())
     viewer = subprocess.Popen([str(FATHOM), "live", "--json", str(w.port)], stdout=subprocess.PIPE, text=True)
     assert viewer.stdout
     lines: List[Dict[str, Any]] = []
+    is_told = False
     for text in viewer.stdout:
         lines += [json.loads(text)] if '"starting"' not in text else []
-        if len(lines) == 3:
-            w.process.send_signal(signal.SIGTERM)  # which the program takes for its end
+        if len(lines) > 2 and lines[-1]["marks"] and not is_told:
+            w.process.send_signal(signal.SIGTERM)  # which the program, once it has begun, takes for its end
+            is_told = True
     viewer.stdout.close()
     assert viewer.wait(timeout=30) == 0 and w.process.wait(timeout=30) == 3
-    assert len(lines) > 3 and all(a["elapsed_s"] <= b["elapsed_s"] for a, b in zip(lines, lines[1:]))
+    assert len(lines) > 3 and all(a["elapsed_s"] <= b["elapsed_s"] for a, b in zip(lines, lines[1:-1]))
+    assert 0 < lines[-1]["elapsed_s"] <= lines[-2]["elapsed_s"] + 30  # when it ended, not when that was told
     assert [line["state"] for line in lines[:-1]] == ["running"] * (len(lines) - 1)
     assert lines[-1]["state"] == "ended" and lines[-1]["exit"] == {"code": 3, "signal": None}
     # What was told last is what the file has.
+    profile = w.profile if how == "record" else next((tmp_path / "results").rglob("profile.fathom"))
     report = json.loads(
-        subprocess.run([FATHOM, "report", "--json", w.profile], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run([FATHOM, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
     )
     assert report["samples"] == lines[-1]["samples"]
+    # One who does not read keeps neither the server nor the port: the next run can have it.
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        with socket.socket() as s:
+            if s.connect_ex(("127.0.0.1", w.port)):
+                break
+        time.sleep(0.1)
+    assert time.monotonic() < until
     mute.close()
 
 
@@ -287,17 +310,14 @@ def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(t
 def test_a_traced_program(tmp_path, python):
     w = Watched(tmp_path, 60, how="trace", python=python)
     assert w.port, w.stderr.read_text()
-    until = time.monotonic() + 30
-    while w.now().get("window_s", 0) < 3 and time.monotonic() < until:
-        time.sleep(0.3)
-    now = w.now()
+    now = w.begun(4)
     hot, zones = functions(now), {z["name"]: z for z in now["zones"]}
     assert now["is_traced"] and now["trace_events"] > 0
     # One heavy() and one light() in each step; a window may cut a step in two.
     assert abs(hot["heavy"]["calls"] - zones["step"]["n"]) <= 2 and abs(hot["light"]["calls"] - zones["step"]["n"]) <= 2
     assert 0.6 < hot["spin"]["own_s"] / now["window_s"] <= 1.01
     spans = [s for s in now["spans"] if s[4] == "step" and s[3] > 0]
-    assert len(spans) > 10 and all(s[3] >= 0.0195 for s in spans)
+    assert len(spans) > 2 and all(s[3] >= 0.0195 for s in spans)
     assert "step" in next(t for t in now["threads"] if t["name"] == "main")["zones"] or zones["step"]["n"] > 0
     w.end()
 
@@ -313,7 +333,7 @@ def test_waits_for_the_program_and_comes_back_after_a_drop(tmp_path):
     assert "waiting for a program to listen" in viewer.stderr.readline()  # nobody is there yet
     first = Watched(tmp_path, 60, listen=str(port))
     assert json.loads(viewer.stdout.readline())["state"] in ("starting", "running")
-    pid = first.now()["pid"]
+    pid = first.begun()["pid"]
     os.kill(first.server(), signal.SIGKILL)  # the viewer's connection breaks off; the program does not notice
     second = Watched(tmp_path, 300, listen=str(port))
     for line in viewer.stdout:

@@ -298,6 +298,35 @@ def test_numpy_arrays_and_their_copies(has_hooks: None, fathom: Path, tmp_path: 
     check_sums(report)
 
 
+LOOP = """
+#include <stddef.h>
+void loop(char *restrict to, const char *restrict from, size_t n) { for (size_t i = 0; i < n; i++) to[i] = from[i]; }
+"""
+
+
+def test_copies_written_out_in_place_are_said_to_be_unseen(remember: Remember, tmp_path: Path) -> None:
+    """A library that copies in a loop of its own: nothing is seen of it, and the report says so. One that calls memcpy is not named."""
+    (tmp_path / "loop.c").write_text(LOOP)
+    (tmp_path / "call.c").write_text(LOOP.replace("stddef", "string").split("{")[0] + "{ memcpy(to, from, n); }\n")
+    for name in ("loop", "call"):
+        flags = ["-O1", "-fno-tree-loop-distribute-patterns", "-fno-builtin", "-shared", "-fPIC"]
+        subprocess.run(["gcc", *flags, "-o", str(tmp_path / f"{name}.so"), str(tmp_path / f"{name}.c")], check=True)
+    script = (
+        "import ctypes, time\n"
+        f"loop, call = [ctypes.CDLL({str(tmp_path)!r} + '/' + name).loop for name in ('loop.so', 'call.so')]\n"
+        "a, b, n = ctypes.create_string_buffer(8 << 20), ctypes.create_string_buffer(8 << 20), ctypes.c_size_t(8 << 20)\n"
+        "def work(f):\n    end = time.process_time() + 0.3\n    k = 0\n    while time.process_time() < end:\n"
+        "        f(a, b, n)\n        k += 1\n    return k\n"  # line 8
+        "def other(f):\n    for _ in range(100): f(a, b, n)\n"  # line 12
+        "work(loop); other(call)\n"
+    )
+    report = remember(script)
+    lines = lines_of(report)
+    assert lines[8]["copy_bytes"] < 8 * MIB and lines[12]["copy_bytes"] - 800 * MIB in range(8 * MIB)
+    (said,) = [c["what"] for c in report["coverage"] if c["what"].startswith("copies inside")]
+    assert "loop.so" in said and "call.so" not in said
+
+
 @pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
 def test_many_kinds_of_leaks_and_none(remember: Remember) -> None:
     """Each in a function of its own, a few MB a minute, for half a minute."""

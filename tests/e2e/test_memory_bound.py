@@ -393,5 +393,5 @@ def test_blocks_one_after_the_other_under_load(calls: Path, tmp_path: Path) -> N
     second = tmp_path / "second.so"
     second.write_bytes(calls.read_bytes())
     for python in some_pythons() if LONG else one_python(newest=True):
-        found = run_code(python.path, tmp_path, STORM % (30 if LONG else 4), calls, second)
+        found = run_code(python.path, tmp_path, STORM % (12 if LONG else 4), calls, second)
         assert all(made - 50 * MIB in range(-3 * MIB, 3 * MIB) for made in found), (str(python), found)

@@ -462,6 +462,7 @@ def test_debug_file_from_a_server_on_the_network(fathom, env, tmp_path):
     with debug_server({address: debug.read_bytes()}) as (url, asked):
         env["DEBUGINFOD_URLS"] = url
         assert url in sh(fathom, "doctor", env=env).stdout
+        assert re.search(r"debug reader +elfutils 0\.\d+", sh(fathom, "doctor", env=env).stdout)
         assert has_run(got.stacks(), *c_frames())
         assert asked.count(address) == 1
     assert has_run(got.stacks(), *c_frames())  # from the cache, the server is gone

@@ -1,11 +1,12 @@
 """`export -f perfetto`, taken apart by a reader of our own and, where they can be had, by Perfetto's own tools."""
 
 import importlib.util
+import json
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import List
+from typing import Any, List
 
 import pytest
 from capture import BUILD, ROOT, Python
@@ -62,13 +63,14 @@ def test_zones_marks_and_counters(python: Python, tmp_path: Path) -> None:
     assert zones == {"load": 25, "parse": 25, "whole": 1, "fails": 1}
     assert [text for _, _, text in parsed.marks] == ["done"] * 4
     assert len({track for track, _, _ in parsed.marks}) == 4
-    (track,) = {track for track, _, _ in parsed.counts}
-    assert parsed.tracks[track].name == "rows" and parsed.tracks[parsed.tracks[track].parent or 0].pid
-    assert sorted(value for _, _, value in parsed.counts) == sorted(
+    counts = [count for count in parsed.counts if parsed.tracks[count[0]].name == "rows"]
+    (track,) = {track for track, _, _ in counts}
+    assert parsed.tracks[parsed.tracks[track].parent or 0].pid
+    assert sorted(value for _, _, value in counts) == sorted(
         [i * 2.5 for i in range(10)] + [i * 2.5 for i in range(5)] * 3
     )
     whole = next(s for s in parsed.slices if s.name == "whole")
-    assert all(whole.begin_ns <= ns <= whole.end_ns for _, ns, _ in parsed.counts)
+    assert all(whole.begin_ns <= ns <= whole.end_ns for _, ns, _ in counts)
     check_nesting(parsed.slices)
 
 
@@ -90,6 +92,27 @@ def test_samples_have_a_row_of_their_own(tmp_path: Path) -> None:
     inside = sum(max(0, min(s.end_ns, c.end_ns) - max(s.begin_ns, c.begin_ns)) for s in samples for c in calls)
     assert inside > 0.9 * sum(s.end_ns - s.begin_ns for s in samples)
     check_nesting(parsed.slices)
+
+
+def test_memory_over_time_is_a_counter_of_the_process(tmp_path: Path) -> None:
+    program = source(
+        tmp_path, "import time\ntime.sleep(.2)\nb = bytearray(200 << 20)\ntime.sleep(.3)\ndel b\ntime.sleep(.3)"
+    )
+    command = [BUILD / "fathom", "record", "-o", tmp_path / "m.fathom", "--", FEW[-1].path, program]
+    subprocess.run(command, check=True)
+    parsed = Trace(export(tmp_path / "m.fathom").read_bytes())
+    levels = [(ns, value) for track, ns, value in parsed.counts if parsed.tracks[track].name == "resident memory"]
+    assert levels == sorted(levels, key=lambda level: level[0])
+    highest = max(value for _, value in levels)
+    assert 200 << 20 <= highest < 400 << 20 and levels[0][1] < 100 << 20 and levels[-1][1] < 100 << 20
+    at = next(ns for ns, value in levels if value == highest) - levels[0][0]
+    assert at > 0.1e9, "not before it was allocated"
+    chrome = json.loads(
+        subprocess.run(
+            [BUILD / "fathom", "export", "-f", "chrometrace", tmp_path / "m.fathom"], stdout=subprocess.PIPE, check=True
+        ).stdout
+    )
+    assert max(e["args"]["resident_bytes"] for e in chrome if e["ph"] == "C") == highest
 
 
 def test_names_may_be_anything(tmp_path: Path) -> None:
@@ -129,8 +152,14 @@ def test_the_format_is_what_perfettos_own_description_says(tmp_path: Path) -> No
     assert len(parsed.packet) == ours.n_packets
     kinds = Counter(p.track_event.type for p in parsed.packet if p.HasField("track_event"))
     assert kinds[schema.TrackEvent.TYPE_SLICE_BEGIN] == kinds[schema.TrackEvent.TYPE_SLICE_END] == len(ours.slices)
-    assert kinds[schema.TrackEvent.TYPE_INSTANT] == 4 and kinds[schema.TrackEvent.TYPE_COUNTER] == 25
-    assert not any(len(UnknownFieldSet(part)) for packet in parsed.packet for part in (packet, packet.track_event))
+    assert kinds[schema.TrackEvent.TYPE_INSTANT] == 4 and kinds[schema.TrackEvent.TYPE_COUNTER] == len(ours.counts)
+
+    def count_unknown(message: Any) -> int:
+        inside = [value for field, value in message.ListFields() if field.message_type]
+        parts = [part for value in inside for part in ([value] if hasattr(value, "ListFields") else value)]
+        return len(UnknownFieldSet(message)) + sum(count_unknown(part) for part in parts)
+
+    assert count_unknown(parsed) == 0
     names = {n.name for p in parsed.packet for n in p.interned_data.event_names}
     assert {"load", "parse", "whole", "done", "region"} <= names
     places = {(l.file_name, l.function_name) for p in parsed.packet for l in p.interned_data.source_locations}  # noqa: E741

@@ -12,6 +12,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import BUILD, ROOT
+from tracing import install_plugin
 
 TESTS = """
 import os, pytest
@@ -47,12 +48,7 @@ def test_other(prepared):
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A folder with tests, and the plugin's entry point as the wheel installs it."""
-    info = tmp_path / "site" / "fathom-0.1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fathom\nVersion: 0.1.0\n")
-    text = (ROOT / "pyproject.toml").read_text()
-    (line,) = re.findall(r'^\[project.entry-points.pytest11\]\nfathom = "(.*)"', text, re.MULTILINE)
-    (info / "entry_points.txt").write_text("[pytest11]\nfathom = %s\n" % line)
+    install_plugin(tmp_path / "site")
     (tmp_path / "test_x.py").write_text(TESTS)
     return tmp_path
 

@@ -189,7 +189,9 @@ def test_flask_under_load(tmp_path: Path) -> None:
         problems: List[str] = []
 
         def load() -> None:
-            while time.monotonic() < end:
+            done = 0
+            while time.monotonic() < end or done < 8:  # on a busy machine two seconds are few requests
+                done += 1
                 if urllib.request.urlopen(url + "/page", timeout=30).read() != b"ok":
                     problems.append("wrong answer")
 

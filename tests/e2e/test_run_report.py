@@ -314,6 +314,18 @@ def test_repeat_gives_means_and_intervals(run, fathom):
             # Never surer than three runs of so many samples of a millisecond: one standard error is sqrt(seconds / 1000).
             assert pm > 0.5 * 1.96 * (mean * 3 / 1000) ** 0.5 / 3 * (1 - mean / 0.2)
     assert 6 in told
+    narrow = subprocess.run(
+        [fathom, "report", "--summary", "--width", "80", r.results], stdout=subprocess.PIPE, check=True, text=True,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    ).stdout  # fmt: skip
+    told = subprocess.run(
+        [fathom, "report", "--json", r.results], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert json.loads(told.stdout)["cpu_s"] == runs[0]["cpu_s"] and "the first of 3 runs" in told.stderr
+    subprocess.run([fathom, "report", "-o", r.folder / "out.txt", r.results], check=True)
+    assert "Over 3 Runs:" in (r.folder / "out.txt").read_text()
+    means = narrow[narrow.index("Over 3 Runs:") :].splitlines()
+    assert max(len(line) for line in means) <= 80 and any("app.py:6" in line for line in means)
 
 
 def test_repeat_stops_when_a_run_fails(run):

@@ -182,6 +182,25 @@ def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
         assert "free-threaded" in json.dumps(results.report["coverage"])
 
 
+def test_record_traces_too_and_leaves_nothing_else(tmp_path: Path) -> None:
+    out, temporary = tmp_path / "out", tmp_path / "tmp"
+    out.mkdir(), temporary.mkdir()
+    env = clean_env({"TMPDIR": str(temporary)})
+    command = [FATHOM, "record", "--trace", "-o", out / "t.fathom", "--", ALL[-1].path, TRUTH, "exceptions"]
+    done = run(command, env=env)
+    check_truth(ALL[-1], out / "t.fathom", done.stdout)
+    command[3:5] = ["-f", "csv", "-o", out / "t.csv"]
+    assert run(command, env=env).stdout == done.stdout
+    assert '"fails",' in (out / "t.csv").read_text()
+    assert sorted(path.name for path in out.iterdir()) == ["t.csv", "t.fathom"]
+    assert not list(temporary.iterdir()), "notes and captures are taken away"
+    done = run([FATHOM, "record", "--trace", "-o", out / "s.fathom", "--", ALL[-1].path, "-S", "-c", "pass"], env=env)
+    report = run([FATHOM, "report", "--json", out / "s.fathom"]).stdout
+    assert "calls: none was traced" in [c["what"] for c in json.loads(report)["coverage"]]
+    done = run([FATHOM, "record", "--trace", "-o", out / "p.fathom", "-p", "1"])
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
 def test_a_project_may_want_it_always(tmp_path: Path) -> None:
     """By a variable, which stays the user's: a fathom that the program starts has it, too."""
     program = source(tmp_path, "import os\ndef f(): pass\nf()\nprint(os.environ['FATHOM_TRACE'])")

@@ -4,9 +4,10 @@ import csv
 import json
 import subprocess
 from pathlib import Path
+from typing import Dict, List
 
 import pytest
-from capture import BUILD, Python
+from capture import BUILD, TARGETS, Python
 from tracing import (
     ALL,
     FEW,
@@ -31,6 +32,32 @@ def test_counts_are_exact(python: Python, tmp_path: Path, what: str) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), what])
     assert "lost" not in run.stderr
     check_truth(python, tmp_path / "t.fathom", run.stdout)
+
+
+KINDS = """
+import json, sys
+sys.path.insert(0, %r)
+import fathom, trace_kinds
+if sys.argv[1] == "warm":
+    trace_kinds.run(400)
+with fathom.Profiler():
+    truth = trace_kinds.run(400)
+print(json.dumps(truth))
+"""
+
+
+@pythons(FEW)
+@pytest.mark.parametrize("when", ["cold", "warm"])
+def test_every_kind_of_call_is_counted(python: Python, tmp_path: Path, when: str) -> None:
+    """In code that begins, and in code that the interpreter has made its shortcuts for already."""
+    run = trace(python, tmp_path / "t.fathom", ["-p"], [source(tmp_path, KINDS % str(TARGETS)), when])
+    calls: Dict[str, int] = {}
+    for row in rows_of(tmp_path / "t.fathom"):
+        if row["file"].endswith("trace_kinds.py"):
+            name = row["name"].rpartition(".")[2]
+            calls[name] = calls.get(name, 0) + row["calls"]
+    truth = json.loads(run.stdout)
+    assert {name: calls.get(name) for name in truth} == truth
 
 
 @pythons(FEW)
@@ -146,3 +173,104 @@ def test_deep_recursion_does_not_use_up_the_c_stack(python: Python, tmp_path: Pa
         [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
     ).stdout
     assert "deepest points" in report
+
+
+DEEP = """
+import sys, threading
+sys.setrecursionlimit(10 ** 6)
+def down(n):
+    return n and down(n - 1)
+def step(n):
+    return n and step(n - 1) + leaf()
+def leaf():
+    return 0
+def walk(n):
+    if n:
+        yield n
+        yield from walk(n - 1)
+def fails(n):
+    if n == 0:
+        raise KeyError
+    fails(n - 1)
+def more():
+    for _ in range(3):
+        down(400)
+if len(sys.argv) > 1:
+    threading.Thread(target=more).start()
+sum(walk(100))
+down(30000)
+step(3000)
+try:
+    fails(3000)
+except KeyError:
+    leaf()
+more()
+"""
+
+
+@pytest.mark.parametrize("python", [p for p in ALL if p.minor >= 12], ids=str)
+@pytest.mark.parametrize("args", [[], ["with a thread"]], ids=["alone", "with a thread"])
+def test_deep_recursion_loses_nothing(python: Python, tmp_path: Path, args: List[str]) -> None:
+    """From 3.12 on another way of tracing takes over in the middle of the recursion; every call begins and ends once."""
+    program = source(tmp_path, DEEP)
+    run = trace(python, tmp_path / "t.fathom", [], [program, *args])
+    assert "lost" not in run.stderr
+    rows = {row["name"]: row for row in rows_of(tmp_path / "t.fathom") if row["file"] == program}
+    truth = {"down": 30001 + 3 * 401, "step": 3001, "leaf": 3001, "walk": 101, "fails": 3001, "more": 1}
+    truth["down"] += 3 * 401 * len(args)
+    truth["more"] += len(args)
+    assert {name: rows[name]["calls"] for name in truth} == truth
+    assert rows["<module>"]["total_ns"] >= rows["down"]["total_ns"], "nothing is left open"
+    total = subprocess.run(
+        [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
+    ).stdout
+    assert "deepest points" not in total
+
+
+STOPPED = """
+import os, signal, subprocess, time
+def leaf(): pass
+def deep(n):
+    for _ in range(200): leaf()
+    if n: deep(n - 1)
+def work(n):
+    for _ in range(n): leaf()
+def up():
+    work(400000)        # more than fits: the rest is lost, and so is the end of up()
+    for _ in range(100): deep(10)
+    return again
+def again():
+    work(1000)
+(pid,) = subprocess.run(["pgrep", "-f", "collect-for .* %d " % os.getpid()], stdout=subprocess.PIPE).stdout.split()
+work(1000)
+os.kill(int(pid), signal.SIGSTOP)
+begin = time.monotonic()
+function = up()
+took = time.monotonic() - begin
+os.kill(int(pid), signal.SIGCONT)
+time.sleep(0.5)
+function()
+print(took)
+"""
+
+
+@pythons(FEW[-1:])
+def test_what_is_lost_is_counted_and_the_rest_fits(python: Python, tmp_path: Path) -> None:
+    """A collector that was stopped: the program goes on, and the stack is right again when it reads on."""
+    run = trace(python, tmp_path / "t.fathom", ["--quiet"], [source(tmp_path, STOPPED)])
+    assert float(run.stdout) < 20, "it did not wait for a reader that does not read"
+    report = json.loads(
+        subprocess.run(
+            [BUILD / "fathom", "report", "--json", tmp_path / "t.fathom"], stdout=subprocess.PIPE, check=True
+        ).stdout
+    )
+    missing = [entry for entry in report["coverage"] if "events of the trace" in entry["what"]]
+    n_lost = int(missing[0]["what"].split()[0])
+    rows = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom") if row["file"].endswith("program.py")}
+    n_calls = 1000 + 400000 + 100 * 11 * 200 + 1000 + 100 * 11 + 3 + 2  # of leaf, deep, work, up and again
+    seen = sum(rows[name] for name in ("leaf", "work", "up", "again")) + rows.get("deep", 0)
+    # Calls whose beginning was lost but not their end, or the other way round, are at most as deep as the stack.
+    assert abs(seen + n_lost / 2 - n_calls) <= 12
+    assert rows["again"] == 1 and rows["<module>"] == 1
+    stats = {row["name"]: row for row in rows_of(tmp_path / "t.fathom")}
+    assert stats["<module>"]["total_ns"] >= 0.5e9, "it is open to the end"

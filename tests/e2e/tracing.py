@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pstats
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List
@@ -75,6 +76,17 @@ def source(tmp_path: Path, text: str) -> str:
     path = tmp_path / "program.py"
     path.write_text(text)
     return str(path)
+
+
+def install_plugin(folder: Path) -> Path:
+    """The pytest plugin's entry point as the wheel installs it, below a folder for PYTHONPATH."""
+    info = folder / "fathom-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fathom\nVersion: 0.1.0\n")
+    text = (ROOT / "pyproject.toml").read_text()
+    (line,) = re.findall(r'^\[project.entry-points.pytest11\]\nfathom = "(.*)"', text, re.MULTILINE)
+    (info / "entry_points.txt").write_text("[pytest11]\nfathom = %s\n" % line)
+    return folder
 
 
 def stats_of(path: Path) -> Dict[Any, Any]:

@@ -17,6 +17,9 @@ static void check_rule(const struct fm_cfi_rule *rule, const struct fm_cfi_row *
 	const uint8_t *expr = row->origin + rule->off;
 	if (expr < image || rule->expr_len > size || (size_t)(expr - image) > size - rule->expr_len)
 		abort(); // an expression outside of the image
+	// An address that is read may, by a fuzzer's luck, be of memory that the sanitizer guards.
+	if (rule->expr_len && (memchr(expr, 0x06, rule->expr_len) || memchr(expr, 0x94, rule->expr_len)))
+		return;
 	static struct fm_sig_thread t;
 	struct fm_sig_regs regs = { .known = 0 }; // no addresses to read from: what memory holds is not what is tested
 	uint64_t value;

@@ -10,19 +10,19 @@
 #include "pyabi/pyabi.h"
 #include "wire/wire.h"
 
-#define BASE 0x200000000ull
 #define BYTES 16384u
 
 static struct fm_remote_files *files;
+static uint64_t base;
 
 static void fill(const uint8_t *data, size_t size)
 {
-	uint64_t *words = (uint64_t *)(uintptr_t)BASE;
+	uint64_t *words = (uint64_t *)(uintptr_t)base;
 	for (size_t i = 0; i < BYTES / 8; i++) {
 		size_t at = 2 * i % (size - size % 2);
 		uint16_t v = (uint16_t)(data[at] | data[at + 1] << 8);
 		// The highest values stand for numbers, as lengths, flags and null pointers are.
-		words[i] = v >= 0xf000 ? v - 0xf000u : BASE + (v * 8u) % BYTES;
+		words[i] = v >= 0xf000 ? v - 0xf000u : base + (v * 8u) % BYTES;
 	}
 }
 
@@ -42,25 +42,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 4)
 		return 0;
 	if (!files) {
-		void *at = mmap((void *)(uintptr_t)BASE, BYTES, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-		FUZZ_CHECK(at == (void *)(uintptr_t)BASE);
+		void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		FUZZ_CHECK(at != MAP_FAILED);
+		base = (uintptr_t)at;
 		files = fm_remote_files_create();
 	}
 	fill(data + 2, size - 2);
 	struct fm_remote *r = fm_remote_create((uint32_t)getpid(), files, NULL, 0);
 	set_version(&r->python.row, 8 + data[0] % 6);
 	r->python.state = FM_REMOTE_HAS_PYTHON;
-	r->python.runtime = BASE + (data[1] % 64) * 8;
-	r->python.code_type = BASE + 8;
+	r->python.runtime = base + (data[1] % 64) * 8;
+	r->python.code_type = base + 8;
 	struct fm_remote_regs regs = { .pc = (uintptr_t)LLVMFuzzerTestOneInput + data[1], .known = 1u << 7 };
-	regs.r[7] = BASE + (data[0] / 8) * 64;
-	struct fm_remote_call call = { 202, { BASE + data[1] } };
+	regs.r[7] = base + (data[0] / 8) * 64;
+	struct fm_remote_call call = { 202, { base + data[1] } };
 	struct fm_remote_stack stack = { 0 };
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 	fm_remote_read_stack(r, tid, &regs, &call, FM_REMOTE_PYTHON | FM_REMOTE_NATIVE, &stack);
 	// Whoever a state belongs to, its chain ends.
-	fm_remote_python_walk(r, BASE + (data[1] % 128) * 8);
+	fm_remote_python_walk(r, base + (data[1] % 128) * 8);
 	fm_remote_merge(r, -1, &stack);
 	FUZZ_CHECK(stack.frames.n <= FM_REMOTE_MAX_FRAMES);
 	for (size_t i = 0; i < stack.frames.n; i++) {

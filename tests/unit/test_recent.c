@@ -137,6 +137,7 @@ TEST(a_half_written_part_is_read_when_it_is_whole)
 	CHECK_EQ(n, 1);
 	CHECK(fm_reader_has_end(slow));
 	CHECK_EQ(fm_reader_profile(slow)->n_damaged_chunks, 0);
+	fm_reader_close(slow);
 }
 
 TEST(the_hot_list_is_of_the_last_seconds)

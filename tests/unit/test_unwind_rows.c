@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "image/cfa_program.h"
 #include "image/symbols.h"
 #include "test.h"
 
@@ -161,6 +162,23 @@ TEST(no_file_and_no_elf_are_told_apart)
 	struct fm_diag diag;
 	CHECK_EQ(fm_unwind_rows_read("/nonexistent", &rows, &diag), FM_E_NOT_FOUND);
 	CHECK_EQ(fm_unwind_rows_read("/proc/self/status", &rows, &diag), FM_E_CORRUPT);
+}
+
+#define IS_SANE(...)                                                        \
+	({                                                                  \
+		static const uint8_t program[] = { __VA_ARGS__ };           \
+		fm_cfa_program_is_sane(program, program + sizeof(program)); \
+	})
+
+TEST(programs_with_wild_registers_are_refused)
+{
+	CHECK(IS_SANE(0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0xc6, 0x0c, 7, 8, 0, 0)); // what compilers write
+	CHECK(IS_SANE(0x05, 0xff, 0x01, 1));                          // offset_extended of register 255
+	CHECK(IS_SANE(0x10, 16, 2, 0x77, 0x08));                      // an expression, passed over
+	CHECK(!IS_SANE(0x05, 0x80, 0x02, 1));                         // register 256
+	CHECK(!IS_SANE(0x41, 0x2d, 0x09, 1, 0xff, 0xff, 0xff, 0x44)); // the second of two, behind others
+	CHECK(!IS_SANE(0x10, 16, 9, 0x77));                           // cut off
+	CHECK(!IS_SANE(0x3f));                                        // no such instruction
 }
 
 TEST_MAIN()

@@ -206,7 +206,7 @@ def install(text):
     settings = _Settings(text)
     watcher = Watcher()
     try:
-        log = _Log(settings.log_path, settings.level)
+        log = None if "q" in settings.flags else _Log(settings.log_path, settings.level)
     except OSError:
         log = None  # the program runs as another user, say
     if log and settings.level <= 30:

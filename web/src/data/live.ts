@@ -77,6 +77,7 @@ export interface Lane {
 	busy: Float32Array;
 	doing: Uint8Array; // class, N_CLASSES = nothing known
 	maxDepth: number; // of its spans, in the time that is kept
+	last: number; // the latest bucket that was told
 }
 
 export const NO_CLASS = 255;
@@ -110,6 +111,7 @@ export class LiveFeed {
 		this.now = now;
 		this.isLost = false;
 		for (const t of now.threads) this.takeThread(now, t);
+		for (const [id, lane] of this.lanes) if (lane.last + KEPT_BUCKETS < now.first_bucket) this.lanes.delete(id);
 		this.takeSpans(now);
 		const newest = this.marks.length > 0 ? this.marks[this.marks.length - 1].t : -1;
 		this.marks.push(...now.marks.filter((m) => m.t_s > newest).map((m) => ({ t: m.t_s, text: m.text })));
@@ -127,10 +129,12 @@ export class LiveFeed {
 				busy: new Float32Array(KEPT_BUCKETS),
 				doing: new Uint8Array(KEPT_BUCKETS),
 				maxDepth: -1,
+				last: 0,
 			};
 			this.lanes.set(t.thread, lane);
 		}
 		lane.name = threadLabel(t);
+		lane.last = now.first_bucket + t.busy.length;
 		for (let i = 0; i < t.busy.length; i++) {
 			const at = (now.first_bucket + i) % KEPT_BUCKETS;
 			const cls = LETTERS.indexOf(t.doing[i] ?? ".");
@@ -155,6 +159,14 @@ export class LiveFeed {
 			if (span.end >= oldest && this.spans.size <= MAX_SPANS) break;
 			this.spans.delete(key);
 		}
+	}
+
+	// Those that were there a moment ago first, each of both in the order in which they came.
+	shownLanes(most: number): Lane[] {
+		const newest = this.now ? this.now.first_bucket : 0;
+		const all = [...this.lanes.values()];
+		const isThere = (lane: Lane) => lane.last >= newest;
+		return [...all.filter(isThere), ...all.filter((l) => !isThere(l))].slice(0, most);
 	}
 
 	// The number of a bucket at a time in seconds since the start.

@@ -93,7 +93,9 @@ function Chips() {
 	if (state.steps.length === 0) return null;
 	const hasRange = state.steps.some((s) => s.kind === "range");
 	const isRough = !isExact && hasRange && (capture.head.limits?.samples_left_out ?? 0) > 0;
-	const isUnlimited = !isExact && hasRange && metric.column !== null && capture.blocks === null;
+	const isMemory = !isExact && hasRange && metric.column !== null;
+	const isUnlimited = isMemory && capture.blocks === null;
+	const grain = isMemory ? (capture.blocks?.grain ?? 0) : 0;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>
@@ -107,6 +109,9 @@ function Chips() {
 				</button>
 			))}
 			{isRough && <span class="faint">≈ short samples were merged to fit; a range is near, not exact</span>}
+			{grain > capture.end / 200 && (
+				<span class="faint">≈ this page knows the memory of a range in steps of {seconds(grain)}</span>
+			)}
 			{isUnlimited && <span class="faint">memory is that of the whole run: this capture has no times for it</span>}
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>
 				Undo last

@@ -189,7 +189,7 @@ function Picture({ feed, heldAt, hold }: { feed: LiveFeed; heldAt: number | null
 	const drag = useRef<{ x: number; at: number } | null>(null);
 	const newest = feed.now?.elapsed_s ?? 0;
 	const to = Math.max(heldAt ?? newest, SPAN_S); // from the left at first
-	const lanes = [...feed.lanes.values()].slice(0, SHOWN_LANES);
+	const lanes = feed.shownLanes(SHOWN_LANES);
 	const look: LiveLook = { from: to - SPAN_S, to, width, theme, lanes };
 	const height = heightOf(lanes);
 	useEffect(() => {

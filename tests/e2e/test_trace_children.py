@@ -1,0 +1,101 @@
+"""Programs that a traced program starts are part of its trace: spawned, served by a fork server, run as commands, exec'd."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from capture import Python
+from tracing import FEW, pythons, rows_of, source, trace
+
+each_python = True  # tests name their Pythons themselves
+
+WORK = """
+import os
+def leaf():
+    pass
+def work(n):
+    for _ in range(n):
+        leaf()
+    return os.getpid()
+"""
+
+MULTIPROCESSING = """
+import multiprocessing, os, sys
+import work
+if __name__ == "__main__":
+    context = multiprocessing.get_context(sys.argv[1])
+    with context.Pool(2) as pool:
+        pids = set(pool.map(work.work, [100, 200, 300, 400], chunksize=1))
+        pool.close()
+        pool.join()
+    work.work(50)
+    assert os.getpid() not in pids
+"""
+
+SUBPROCESS = """
+import os, subprocess, sys
+import work
+before = dict(os.environ)
+command = "import os, sys, work; work.work(300); print('FATHOM_STARTUP_JOIN' in os.environ, os.environ.get('PYTHONPATH'), sys.path[0] == '')"
+out = subprocess.run([sys.executable, "-c", command], stdout=subprocess.PIPE, check=True).stdout.decode().split()
+assert out == ["False", str(os.environ.get("PYTHONPATH")), "True"], out
+subprocess.run([sys.executable, "-c", "import work; work.work(700)"], check=True)
+subprocess.run(["true"], check=True)
+work.work(50)
+assert dict(os.environ) == before
+os.execv(sys.executable, [sys.executable, "-c", "import work; work.work(1000)"])
+"""
+
+
+def leaf_calls(profile: Path) -> int:
+    return sum(row["calls"] for row in rows_of(profile) if row["name"] == "leaf")
+
+
+@pythons(FEW[:1] + FEW[-1:])
+@pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+def test_processes_of_multiprocessing_are_traced(python: Python, tmp_path: Path, method: str) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    run = trace(python, tmp_path / "t.fathom", [], [source(tmp_path, MULTIPROCESSING), method], cwd=tmp_path)
+    assert "lost" not in run.stderr
+    assert leaf_calls(tmp_path / "t.fathom") == 1050
+
+
+@pythons(FEW[:1] + FEW[-2:])
+def test_commands_and_what_they_become_are_traced(python: Python, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    trace(python, tmp_path / "t.fathom", ["--exclude", "*/encodings/*"], [source(tmp_path, SUBPROCESS)], cwd=tmp_path)
+    assert leaf_calls(tmp_path / "t.fathom") == 300 + 700 + 50 + 1000
+
+
+PARTIAL = """
+import subprocess, sys
+import work
+work.work(10)
+command = "import fathom, work\\nwork.work(20)\\nwith fathom.Profiler(): work.work(40)\\nwith fathom.zone('in child'): pass"
+subprocess.run([sys.executable, "-c", command], check=True)
+"""
+
+
+@pythons(FEW[-1:])
+def test_with_p_children_trace_what_they_ask_for(python: Python, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    trace(python, tmp_path / "t.fathom", ["-p"], [source(tmp_path, PARTIAL)], cwd=tmp_path)
+    assert leaf_calls(tmp_path / "t.fathom") == 40
+    assert [row["calls"] for row in rows_of(tmp_path / "t.fathom") if row["kind"] == "zone"] == [1]
+
+
+@pythons(FEW[-1:])
+def test_children_after_the_trace_are_left_alone(python: Python, tmp_path: Path) -> None:
+    """An exit handler runs when the capture is over: what it starts finds nothing to join."""
+    (tmp_path / "work.py").write_text(WORK)
+    program = source(
+        tmp_path,
+        "import atexit, os, subprocess, sys\n"
+        "def late():\n"
+        "    subprocess.run([sys.executable, '-c', 'import os; print(os.popen(\"env\").read())'])\n"
+        "atexit.register(late)\n",
+    )
+    run = trace(python, tmp_path / "t.fathom", [], [program], cwd=tmp_path)
+    assert "PATH=" in run.stdout and "FATHOM_STARTUP_JOIN" not in run.stdout
+    assert "_startup" not in run.stdout, (os.environ.get("PYTHONPATH"), sys.path)
