@@ -71,9 +71,8 @@ static bool is_below_lib(struct fm_str path)
 }
 
 // Never true of what a report takes for the user's own code.
-static bool is_library(const struct fm_wire_code *rec)
+static bool is_library(struct fm_str file)
 {
-	struct fm_str file = { (const char *)rec->bytes + rec->name_len + rec->qualname_len, rec->filename_len };
 	return (file.len > 8 && !memcmp(file.p, "<frozen ", 8)) || has(file, "/site-packages/") ||
 	       has(file, "/dist-packages/") || is_below_lib(file);
 }
@@ -86,7 +85,8 @@ static void take_code(struct fm_recorder *r, struct recorded_process *p, const s
 		return;
 	}
 	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
-	struct late_code late = { .is_library = is_library(rec) };
+	struct fm_str file = { (const char *)rec->bytes + rec->name_len + rec->qualname_len, rec->filename_len };
+	struct late_code late = { .is_library = is_library(file) };
 	// Exact mode tells every function that ever asked for memory, so all that a program imports: most of it is never shown.
 	if (r->shared->header->memory == FM_WIRE_MEMORY_EXACT && !p->is_traced) {
 		late.rec = fm_alloc(rec->rec.size);
@@ -122,7 +122,8 @@ void fm_recorded_process_is_traced(struct fm_recorder *r, struct recorded_proces
 
 uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code)
 {
-	keep_source(r, &r->processes[process_idx], code->filename);
+	if (r->shared->header->memory != FM_WIRE_MEMORY_EXACT || !is_library(code->filename))
+		keep_source(r, &r->processes[process_idx], code->filename);
 	return fm_writer_code(r->writer, code);
 }
 
