@@ -167,8 +167,8 @@ static FM_SIGSAFE bool is_on(void)
 static FM_SIGSAFE struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
-	if (FM_UNLIKELY(fm_sig.is_late || !t || !t->slot || t->is_busy))
-		return fm_sig_alloc_enter(); // which may find a slot
+	if (FM_UNLIKELY(!t || !t->slot || t->is_busy || fm_sig.is_late))
+		return fm_sig_alloc_enter(); // which may find a slot, and counts who is inside a late capture
 	t->is_busy = true;
 	atomic_signal_fence(memory_order_seq_cst);
 	return t;

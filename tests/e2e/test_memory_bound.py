@@ -369,7 +369,7 @@ def load():
 def churn():
     while not over:
         t = threading.Thread(target=bytearray, args=(MIB,)); t.start(); t.join()
-threads = [threading.Thread(target=f) for f in (native, native, python, load, churn)]
+threads = [threading.Thread(target=f, daemon=True) for f in (native, native, python, load, churn)]
 for t in threads: t.start()
 found, modes = [], ["sampled", "exact"]
 for i in range(%d):
