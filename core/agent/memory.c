@@ -14,6 +14,7 @@
 #include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/maps.h"
+#include "sigsafe/python_hash.h"
 #include "sigsafe/state.h"
 
 // Fewer are not worth a start: a program has blocks in three or four.
@@ -113,7 +114,8 @@ static bool start_exact(void)
 	static struct fm_sig_exact *exact; // fm_sig_exact is NULL in a capture that samples
 	exact = fm_agent_map_or_clear(exact, sizeof(*exact));
 	fm_sig_blocks = fm_agent_map_or_clear(fm_sig_blocks, sizeof(*fm_sig_blocks));
-	if (!fm_sig_blocks || !exact || !map_sums())
+	fm_sig_mirrors = fm_agent_map_or_clear(fm_sig_mirrors, sizeof(*fm_sig_mirrors) * FM_WIRE_N_SLOTS);
+	if (!fm_sig_blocks || !fm_sig_mirrors || !exact || !map_sums())
 		return false;
 	// Address space for blocks, used as far as it is needed. Where there is a limit on it, most is the program's.
 	struct rlimit limit;

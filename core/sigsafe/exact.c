@@ -7,6 +7,7 @@
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact_log.h"
+#include "sigsafe/python_hash.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"

@@ -53,11 +53,18 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t detached_frame(struct fm_si
 	return fm_sig_readable(t, frame, 8) ? frame : 0;
 }
 
+struct fm_sig_mirror *fm_sig_mirrors;
+
+static FM_SIGSAFE struct fm_sig_mirror *mirror_of(const struct fm_sig_thread *t)
+{
+	return &fm_sig_mirrors[t - fm_sig.threads];
+}
+
 // The innermost frame of this thread; 0 = no Python here.
 static FM_SIGSAFE uint64_t first_frame(struct fm_sig_thread *t)
 {
 	const struct fm_sig_python *py = &fm_sig.python;
-	struct fm_sig_mirror *m = &t->mirror;
+	struct fm_sig_mirror *m = mirror_of(t);
 	uint64_t owner;
 	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
 		return 0;
@@ -109,7 +116,7 @@ static FM_SIGSAFE bool load(struct fm_sig_thread *t, const struct layout *l, str
 // the callers of frame n - 1 any more; 0 = all are.
 static FM_SIGSAFE uint32_t compare(struct fm_sig_thread *t, const struct layout *l, uint32_t n)
 {
-	struct fm_sig_mirror *m = &t->mirror;
+	struct fm_sig_mirror *m = mirror_of(t);
 	uint32_t changed = n;
 	for (uint32_t i = n; i > 0; i--) {
 		struct fm_sig_mirror_frame *f = &m->frames[i - 1];
@@ -151,7 +158,7 @@ static FM_SIGSAFE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 static FM_SIGSAFE __attribute__((noinline)) uint32_t append(struct fm_sig_thread *t, const struct layout *l, uint32_t n,
 							    uint32_t n_fresh)
 {
-	struct fm_sig_mirror *m = &t->mirror;
+	struct fm_sig_mirror *m = mirror_of(t);
 	m->n_hashed = FM_MIN(m->n_hashed, n);
 	for (uint32_t i = n_fresh; i > 0 && n < FM_SIG_MIRROR_FRAMES; i--) {
 		struct fm_sig_mirror_frame *f = &m->frames[n];
@@ -167,7 +174,7 @@ static FM_SIGSAFE __attribute__((noinline)) uint32_t append(struct fm_sig_thread
 
 FM_SIGSAFE uint64_t fm_sig_python_hash(struct fm_sig_thread *t)
 {
-	struct fm_sig_mirror *m = &t->mirror;
+	struct fm_sig_mirror *m = mirror_of(t);
 	const struct fm_py_row *row = &fm_sig.python.row;
 	uint64_t frame = first_frame(t);
 	if (!frame)

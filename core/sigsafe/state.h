@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "pyabi/row.h"
-#include "sigsafe/python_hash.h"
 #include "wire/wire.h"
 
 // 5,000 Python calls recurse through about 15,000 C frames up to CPython 3.10: whole stacks want room. Deeper ones keep
@@ -73,7 +72,6 @@ struct fm_sig_thread {
 	struct fm_sig_run runs[FM_SIG_MAX_RUNS];
 	uint64_t out[FM_SIG_MAX_FRAMES];
 	uint64_t prev[FM_SIG_MAX_FRAMES]; // the last stack that was pushed, outermost first
-	struct fm_sig_mirror mirror;      // exact mode
 };
 
 struct fm_sig_python {

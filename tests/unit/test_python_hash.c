@@ -55,6 +55,9 @@ static void begin(void)
 						.ts_thread_id = offsetof(__typeof__(state), thread_id) };
 	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
 	fm_sig.python.code_type = 77;
+	static struct fm_sig_mirror mirror;
+	fm_sig.threads = &thread;
+	fm_sig_mirrors = &mirror;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();
 	for (unsigned i = 0; i < N_CODES; i++)
