@@ -8,7 +8,8 @@
 #include "format/model.h"
 #include "test.h"
 
-#define LINK __attribute__((noinline, noipa))
+// Sanitizers would make them larger than MAX_BYTES.
+#define LINK __attribute__((noinline, noipa, no_sanitize_address, no_sanitize_undefined))
 #define NO_TAIL_CALL() __asm__ volatile("")
 
 static struct fm_sig_thread t;
