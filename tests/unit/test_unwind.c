@@ -151,14 +151,16 @@ TEST(a_fiber_s_stack_ends_where_it_began)
 	check_chain(chain, 2);
 }
 
-// A return address that cannot be: the stack ends with a reason, and the frames before it are there.
+// A return address that cannot be, and no frame pointer to go on by: the stack ends with a reason, and the frames before it are there.
 LINK static void smashed(void)
 {
 	void *volatile *frame = __builtin_frame_address(0);
-	void *before = frame[1];
+	void *before[2] = { frame[0], frame[1] };
+	frame[0] = NULL;
 	frame[1] = (void *)0x1234567;
 	leaf();
-	frame[1] = before;
+	frame[0] = before[0];
+	frame[1] = before[1];
 }
 
 TEST(a_smashed_return_address_is_an_error_frame)
