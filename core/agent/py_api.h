@@ -69,7 +69,8 @@ FM_PY_WEAK void PyErr_SetString(struct py_object *type, const char *text);
 FM_PY_WEAK struct py_object *PyErr_Format(struct py_object *type, const char *format, ...);
 FM_PY_WEAK struct py_object *PyErr_Occurred(void);
 FM_PY_WEAK void PyErr_Clear(void);
-FM_PY_WEAK void PyErr_Fetch(struct py_object **ret_type, struct py_object **ret_value, struct py_object **ret_traceback);
+FM_PY_WEAK void PyErr_Fetch(struct py_object **ret_type, struct py_object **ret_value,
+			    struct py_object **ret_traceback);
 FM_PY_WEAK void PyErr_Restore(struct py_object *type, struct py_object *value, struct py_object *traceback);
 FM_PY_WEAK struct py_object *PyObject_GetAttrString(struct py_object *o, const char *name);
 FM_PY_WEAK struct py_object *PyObject_CallMethod(struct py_object *o, const char *name, const char *format, ...);

@@ -51,7 +51,7 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
-	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
+	FM_VEC(struct fm_alloc) unplaced;    // events of its log whose site (in stack_id) is not told yet
 	FM_VEC(struct late_code) late_codes; // by wire id
 	bool is_traced;                      // codes are wanted at once
 };
