@@ -309,7 +309,7 @@ cell("import time\\ndef burn(seconds):\\n    end = time.thread_time() + seconds\
 cell("%%fathom --name=a_cell --rate=2000 --log-level=ERROR\\nx = 5\\nburn(0.3)\\nx + 1")
 cell("%fathom --name=a_line burn(0.1)")
 cell("print(x)")
-cell("%%fathom --name=bad\\nburn(0.05)\\n1 / 0")
+cell("%%fathom --name=bad\\nburn(0.2)\\n1 / 0")
 cell("%%fathom nonsense\\n1")
 cell("%%fathom --nonsense=1\\n1")
 cell("%unload_ext fathom")
@@ -323,10 +323,8 @@ def test_ipython_magics(tmp_path: Path) -> None:
     done = run([python, tmp_path / "session.py"], cwd=tmp_path, env=env)
     assert done.returncode == 0, done.stderr
     out = done.stdout
-    assert (
-        "_magics.py" not in out
-        and "_notebook.py" not in out.partition("ZeroDivisionError")[2].partition("Traceback")[0]
-    )
+    traceback = out.partition("ZeroDivisionError")[2].partition("Traceback")[0]
+    assert "_magics.py" not in traceback and "_notebook.py" not in traceback
     assert (
         "\n5\n" in out
         and "ERROR division by zero" in out
@@ -345,4 +343,4 @@ def test_ipython_magics(tmp_path: Path) -> None:
     cell = functions("a_cell")
     assert cell["burn"]["file"] == "In [2]" and cell["burn"]["total_s"] == pytest.approx(0.3, abs=0.06)
     assert functions("a_line")["burn"]["total_s"] == pytest.approx(0.1, abs=0.04)
-    assert functions("bad")["burn"]["total_s"] == pytest.approx(0.05, abs=0.03)
+    assert functions("bad")["burn"]["total_s"] == pytest.approx(0.2, abs=0.08)

@@ -109,7 +109,7 @@ def test_the_kernel_killed_it_for_memory(fathom: Path, tmp_path: Path, memory_cg
     memory = capture(fathom, tmp_path, script, [], status=137).report["memory"]
     assert "200.0 MiB" in memory["out_of_memory"]
     assert memory["cgroup_limit_bytes"] == 200 * MIB
-    assert memory["cgroup_headroom_bytes"] < 60 * MIB
+    assert memory["cgroup_headroom_bytes"] < 120 * MIB  # as it was at the last look before the end
 
 
 # ---- what the hooks say ----
