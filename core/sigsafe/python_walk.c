@@ -186,16 +186,24 @@ static FM_SIGSAFE uint32_t measure_run(const struct walk *w, uint64_t frame, uin
 	return 0;
 }
 
+struct cframe {
+	uint64_t frame, outer, outer_frame; // its current frame, the cframe outside of it, and that one's current frame
+};
+
+static FM_SIGSAFE bool read_cframe(const struct walk *w, uint64_t cframe, struct cframe *ret)
+{
+	const struct fm_py_row *row = w->row;
+	return fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &ret->frame) &&
+	       fm_sig_read_u64(w->t, cframe + row->cframe_previous, &ret->outer) &&
+	       fm_sig_read_u64(w->t, ret->outer + row->cframe_current_frame, &ret->outer_frame);
+}
+
 // True for a cframe whose frames make up a whole run and from which the chain leads outwards to the one inside the thread state.
 static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t inner)
 {
-	const struct fm_py_row *row = w->row;
-	uint64_t frame, outer_cframe, outer_frame;
+	struct cframe c;
 	if (cframe - w->ts >= THREAD_STATE_BYTES &&
-	    ((cframe & 7) || !fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &frame) ||
-	     !fm_sig_read_u64(w->t, cframe + row->cframe_previous, &outer_cframe) ||
-	     !fm_sig_read_u64(w->t, outer_cframe + row->cframe_current_frame, &outer_frame) ||
-	     !measure_run(w, frame, outer_frame)))
+	    ((cframe & 7) || !read_cframe(w, cframe, &c) || !measure_run(w, c.frame, c.outer_frame)))
 		return false;
 	for (uint32_t n = 0; n < FM_SIG_MAX_RUNS; n++) {
 		if (cframe - w->ts < THREAD_STATE_BYTES)
@@ -203,7 +211,7 @@ static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t
 		if (cframe <= inner || (cframe & 7))
 			return false;
 		inner = cframe;
-		if (!fm_sig_read_u64(w->t, cframe + row->cframe_previous, &cframe))
+		if (!fm_sig_read_u64(w->t, cframe + w->row->cframe_previous, &cframe))
 			return false;
 	}
 	return false;
@@ -254,14 +262,12 @@ static _Atomic uint64_t loop_start = UINT64_MAX;
 // function in its run it has been through the loop.
 static FM_SIGSAFE bool is_filled_in(const struct walk *w, uint64_t cframe)
 {
-	const struct fm_py_row *row = w->row;
-	uint64_t pc = fm_sig_context_pc(w->uc), frame, outer_cframe, outer_frame;
+	uint64_t pc = fm_sig_context_pc(w->uc);
+	struct cframe c;
 	if (pc >= atomic_load_explicit(&loop_start, memory_order_relaxed))
 		return true;
-	if (!fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &frame) ||
-	    !fm_sig_read_u64(w->t, cframe + row->cframe_previous, &outer_cframe) ||
-	    !fm_sig_read_u64(w->t, outer_cframe + row->cframe_current_frame, &outer_frame) ||
-	    measure_run(w, frame, outer_frame) < (row->frame_is_entry ? 2 : 3)) // 3.12: with the shim
+	if (!read_cframe(w, cframe, &c) ||
+	    measure_run(w, c.frame, c.outer_frame) < (w->row->frame_is_entry ? 2 : 3)) // 3.12: with the shim
 		return false;
 	atomic_store_explicit(&loop_start, pc, memory_order_relaxed); // a race of two loses one of them for now
 	return true;
@@ -318,9 +324,8 @@ static FM_SIGSAFE uint64_t find_innermost_frame(const struct walk *w, uint64_t c
 static FM_SIGSAFE void walk_cframes(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
-	const struct fm_py_row *row = w->row;
-	uint64_t cframe, outer_cframe, frame, outer_frame, last = 0;
-	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &cframe))
+	uint64_t cframe, last = 0;
+	if (!fm_sig_read_u64(t, w->ts + w->row->ts_cframe, &cframe))
 		return;
 	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe) &&
 	    !is_filled_in(w, cframe)) {
@@ -331,16 +336,15 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 		}
 	}
 	for (uint32_t n = 0; cframe && cframe - w->ts >= THREAD_STATE_BYTES; n++) {
-		if (n == FM_SIG_MAX_RUNS || !fm_sig_read_u64(t, cframe + row->cframe_current_frame, &frame) ||
-		    !fm_sig_read_u64(t, cframe + row->cframe_previous, &outer_cframe) ||
-		    !fm_sig_read_u64(t, outer_cframe + row->cframe_current_frame, &outer_frame)) {
+		struct cframe c;
+		if (n == FM_SIG_MAX_RUNS || !read_cframe(w, cframe, &c)) {
 			torn(t);
 			return;
 		}
-		uint64_t current = frame;
-		if (FM_UNLIKELY(!push_run(w, &frame, outer_frame, &last))) {
-			frame = n == 0 ? find_innermost_frame(w, current, outer_frame) : 0;
-			if (!frame || !push_run(w, &frame, outer_frame, &last)) {
+		uint64_t frame = c.frame;
+		if (FM_UNLIKELY(!push_run(w, &frame, c.outer_frame, &last))) {
+			frame = n == 0 ? find_innermost_frame(w, c.frame, c.outer_frame) : 0;
+			if (!frame || !push_run(w, &frame, c.outer_frame, &last)) {
 				torn(t);
 				return;
 			}
@@ -350,7 +354,7 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 			torn(t);
 			return;
 		}
-		cframe = outer_cframe;
+		cframe = c.outer;
 	}
 }
 
