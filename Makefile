@@ -42,7 +42,7 @@ demo: ## install what is missing, build, profile an example and print its report
 
 # Every stage runs even when an earlier one failed, so that one run tells everything.
 test: ## install what is missing, build, run every check and test
-	@scripts/bootstrap.sh tools
+	@scripts/bootstrap.sh build
 	@scripts/bootstrap.sh test & $(MAKE) --no-print-directory all; status=$$?; wait $$! || status=1; exit $$status
 	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
@@ -103,7 +103,7 @@ bench: all ## measure Fathom beside its peers and print ratios
 # meson-python names the Python that built the wheel as the oldest it serves. Nothing in it depends on that one: the program is
 # no extension, and the agent takes its offsets from pyabi. So the name is made to say what is true.
 wheel: ## build dist/*.whl: program, agent and Python package
-	@scripts/bootstrap.sh tools
+	@scripts/bootstrap.sh test
 	@rm -f $(WHEEL_DIR)/fathom-*.whl
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
 		{ tail -n 30 build-wheel.log; exit 1; }

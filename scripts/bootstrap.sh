@@ -2,7 +2,7 @@
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
 #   scripts/bootstrap.sh demo|test|lint|fuzz     what that make target needs
-#   scripts/bootstrap.sh tools                   the part of `test` that building needs; the rest may come while it builds
+#   scripts/bootstrap.sh build                   the part of `test` that building needs; the rest may come while it builds
 #   scripts/bootstrap.sh which-meson             prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
@@ -204,12 +204,6 @@ prepare_packages() {
 	cp "$1" "$2" # not asked for again on every run
 }
 
-# One after the other: both write into .venv.
-prepare_all_packages() {
-	prepare_packages "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
-	prepare_packages "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
-}
-
 # The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
 	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
@@ -241,15 +235,18 @@ demo | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
 	;;
-tools | test)
+build)
 	install_packages test
+	prepare_venv demo
+	;;
+test)
+	install_packages test
+	aside prepare_viewer_tools
+	aside prepare_pythons
 	prepare_venv test
-	if [ "$1" = test ]; then
-		aside prepare_all_packages
-		aside prepare_viewer_tools
-		aside prepare_pythons
-		wait
-	fi
+	prepare_packages "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
+	prepare_packages "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
+	wait
 	;;
 which-meson)
 	if system_meson_is_enough; then
@@ -262,6 +259,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|test|tools|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|build|test|lint|fuzz|which-meson"
 	;;
 esac
