@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
-#   scripts/bootstrap.sh demo|test|lint|fuzz     what that make target needs
-#   scripts/bootstrap.sh which-meson             prints the meson to use
+#   scripts/bootstrap.sh demo|test|wheel|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh which-meson                   prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
 # ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
@@ -71,16 +71,20 @@ missing_packages() {
 		;;
 	esac
 	case $1 in
-	test | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	test | wheel | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
 	esac
 }
 
 # Without these, single tests are skipped and say so; a machine that cannot have them still passes.
 missing_optional_packages() {
+	case $1 in
+	test | wheel) # the viewer's page is made with these
+		has node || optional nodejs
+		has npm || optional npm
+		;;
+	esac
 	[ "$1" = test ] || return 0
 	has rustc || optional rustc
-	has node || optional nodejs
-	has npm || optional npm
 	has chromium || has chromium-browser || has google-chrome || optional chromium
 	[ -n "${FATHOM_TEST_LONG:-}" ] || return 0
 	has callgrind_annotate || optional valgrind
@@ -116,6 +120,12 @@ package_for_meson() {
 	fi
 }
 
+line_to_run() {
+	local sudo=
+	! has sudo || sudo="sudo "
+	echo "${sudo}apt-get update && ${sudo}apt-get install -y --no-install-recommends $*"
+}
+
 install_packages() {
 	system_meson_is_enough || true # before the subshells below, so that they inherit the answer
 	local wanted optional package may=
@@ -134,7 +144,7 @@ install_packages() {
 	fi
 	if [ ${#wanted[@]} != 0 ]; then
 		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
-		[ -n "$may" ] || fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
+		[ -n "$may" ] || fail "run this$(has sudo || echo " as root"), then try again: $(line_to_run "${wanted[@]}")"
 		say "installing ${wanted[*]}"
 		apt install --no-install-recommends "${wanted[@]}" ||
 			fail "apt could not install ${wanted[*]}: $(grep '^E:' "$log" | tail -n 1)"
@@ -220,7 +230,7 @@ prepare_pythons() {
 }
 
 case ${1:-} in
-demo | test | lint | fuzz)
+demo | test | wheel | lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
 	prepare_packages "$1" "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
@@ -239,6 +249,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|test|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|test|wheel|lint|fuzz|which-meson"
 	;;
 esac

@@ -151,17 +151,22 @@ def checkout(root: Path, tmp_path: Path) -> Path:
 BASIC_COMMANDS = ["bash", "env", "dirname", "sort", "head", "awk", "mktemp", "rm", "cmp", "id", "tail", "grep", "cut"]
 
 
-def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sudo", ["sudo ", ""], ids=["sudo", "none"])
+def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp_path: Path, sudo: str) -> None:
     machine = tmp_path / "bin"
     machine.mkdir()
     environment = fake_machine(machine, [c for c in BASIC_COMMANDS if c != "id"])
-    for name, text in {"id": "echo 1000", "apt-get": "exit 99", "apt-cache": "exit 1"}.items():
+    commands = {"id": "echo 1000", "apt-get": "exit 99", "apt-cache": "exit 1"}
+    if sudo:
+        commands["sudo"] = "exit 1"  # asks for a password
+    for name, text in commands.items():
         (machine / name).write_text("#!/bin/sh\n%s\n" % text)
         (machine / name).chmod(stat.S_IRWXU)
     result = run(["bash", "scripts/bootstrap.sh", "demo"], cwd=checkout, env=environment, stdin=subprocess.DEVNULL)
     assert result.returncode == 1, result.stdout
     (line,) = result.stdout.splitlines()
-    assert "sudo apt-get install -y" in line
+    assert (": %sapt-get update && %sapt-get install -y" % (sudo, sudo)) in line
+    assert ("as root" in line) == (not sudo)
     assert "ninja-build" in line and "python3" in line
 
 
