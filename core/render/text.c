@@ -145,7 +145,12 @@ static void print_too_little(const struct fm_text *t)
 	const struct fm_facts *f = &t->facts;
 	struct fm_buf b = { 0 };
 	char count[32];
-	if (f->cpu_s < SHORT_CPU_S)
+	if (f->cpu_s < SHORT_CPU_S && t->a->profile->is_truncated)
+		fm_buf_printf(&b,
+			      "The profile was cut off after %.0f ms of CPU time, which is too little to tell where it "
+			      "went: the disk was full, or Fathom was killed.",
+			      1e3 * f->cpu_s);
+	else if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
 			      "'fathom run --repeat 20' averages over many runs, --rate 10k looks more often, and "

@@ -2,13 +2,15 @@
 what the profile lacks is said."""
 
 import errno
+import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from capture import Capture, standard_error_s
-from guest import pick_python, run, under
+from capture import ROOT, Capture, standard_error_s
+from guest import FATHOM, clean_env, pick_python, run, under
 from sandbox import CALLS, forbid
 
 PYTHON = pick_python()
@@ -79,3 +81,69 @@ def test_perf_asked_for_and_refused(tmp_path: Path) -> None:
     result = check_split(profile)
     assert result["engine"] == "ticker"
     assert "refused" in why_of(result, "engine perf") and not why_of(result, "system time")
+
+
+JOB = """
+import json, sys, time
+import fathom
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        sum(range(300))
+with fathom.job(output_dir="runs") as job:
+    burn(0.3)
+print(json.dumps(sum(f["total_s"] for f in job.report.json["functions"] if f["name"] == "burn")))
+"""
+
+
+def test_job_where_processes_have_no_descriptors(tmp_path: Path) -> None:
+    env = clean_env({"PYTHONPATH": str(ROOT / "python")})
+    done = run(write(tmp_path, JOB), cwd=tmp_path, env=env, preexec_fn=forbid("pidfd_open"))
+    assert done.returncode == 0 and json.loads(done.stdout.splitlines()[-1]) == pytest.approx(0.3, abs=0.05), done
+
+
+def test_no_place_for_a_cache(tmp_path: Path) -> None:
+    """A home that cannot be written: nothing is kept there, and nothing is said of it."""
+    env = clean_env({"HOME": "/proc/nowhere"})
+    del env["XDG_CACHE_HOME"]
+    assert PYTHON
+    write(tmp_path)
+    done = run([FATHOM, "run", "--python", PYTHON.path, "program.py"], cwd=tmp_path, env=env)
+    assert (done.returncode, done.stderr) == (7, "") and "seven" in done.stdout
+
+
+@pytest.mark.parametrize("size", ["64k", "256k"])
+def test_results_on_a_full_disk(size: str, tmp_path: Path) -> None:
+    """What does not fit is a line each: the profile itself, or the page only. The report is printed, of what there is."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", disk]).returncode != 0:
+        pytest.skip("a small file system needs the right to mount one")
+    assert PYTHON
+    write(tmp_path)
+    try:
+        done = run([FATHOM, "run", "--python", PYTHON.path, tmp_path / "program.py"], cwd=disk)
+    finally:
+        run(["umount", disk])
+    assert done.returncode == 7 and done.stdout.startswith("well\n"), done
+    assert all("cannot write" in line and "No space left" in line for line in done.stderr.splitlines()), done.stderr
+    if size == "256k":
+        assert "seven" in done.stdout and done.stderr.count("\n") <= 1, done
+    else:
+        assert "cut off" in done.stdout and done.stderr.count("\n") <= 2, done
+
+
+def test_out_of_memory_beside_us(memory_cgroup: Path, tmp_path: Path) -> None:
+    """A container's limit counts for Fathom as well. The kernel ends the larger one, which is the program; the report is whole."""
+    body = (
+        "def hog():\n    kept = []\n    while True:\n        kept.append(b'x' * (1 << 20)); sum(range(30000))\nhog()\n"
+    )
+    assert PYTHON
+    write(tmp_path, body)
+
+    def enter() -> None:
+        (memory_cgroup / "cgroup.procs").write_text(str(os.getpid()))
+
+    done = run([FATHOM, "run", "--python", PYTHON.path, "program.py"], cwd=tmp_path, preexec_fn=enter)
+    assert (done.returncode, done.stderr) == (137, ""), done
+    assert "signal 9" in done.stdout and "hog" in done.stdout
