@@ -42,8 +42,8 @@ demo: ## install what is missing, build, profile an example and print its report
 
 # Every stage runs even when an earlier one failed, so that one run tells everything.
 test: ## install what is missing, build, run every check and test
-	@scripts/bootstrap.sh test
-	@$(MAKE) --no-print-directory all
+	@scripts/bootstrap.sh build
+	@scripts/bootstrap.sh test & $(MAKE) --no-print-directory all; status=$$?; wait $$! || status=1; exit $$status
 	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
 	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \

@@ -2,6 +2,7 @@
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
 #   scripts/bootstrap.sh demo|test|wheel|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh build                         the part of `test` that building needs; the rest may come while it builds
 #   scripts/bootstrap.sh which-meson                   prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
@@ -108,6 +109,15 @@ may_install() { has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && sudo -n tru
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+
+# Runs a command beside the others, with a log of its own; `wait` waits for all.
+aside() {
+	(
+		log=$(mktemp)
+		trap 'rm -f "$log"' EXIT
+		"$@"
+	) &
+}
 
 apt() { # apt VERB ARGS...: quiet, no questions; waits for another apt instead of failing
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
@@ -216,22 +226,23 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
-# prepare_packages TIER LIST STAMP WHAT: Python packages that single tests need and others do without.
+# prepare_packages LIST STAMP WHAT: Python packages that single tests need and others do without.
 prepare_packages() {
-	if [ "$1" != test ] || cmp -s "$2" "$3"; then
+	if cmp -s "$1" "$2"; then
 		return 0
 	fi
-	say "installing $4 into .venv"
-	if ! .venv/bin/python -m pip install -q -r "$2" </dev/null >"$log" 2>&1; then
-		say "pip could not install $2; the tests that need them are skipped"
+	say "installing $3 into .venv"
+	# Most of these files are never imported: those that are get compiled when they are.
+	if ! .venv/bin/python -m pip install -q --no-compile -r "$1" </dev/null >"$log" 2>&1; then
+		say "pip could not install $1; the tests that need them are skipped"
 	fi
-	cp "$2" "$3" # not asked for again on every run
+	cp "$1" "$2" # not asked for again on every run
 }
 
 # The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
 	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
-	if [ "$1" != test ] || cmp -s $list $stamp || ! has npm || ! has node; then
+	if cmp -s $list $stamp || ! has npm || ! has node; then
 		return 0
 	fi
 	say "installing the viewers of the tests into tests/web"
@@ -245,7 +256,7 @@ prepare_viewer_tools() {
 
 # Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
 prepare_pythons() {
-	if [ "$1" != test ] || [ -e .tools/pythons/.asked ]; then
+	if [ -e .tools/pythons/.asked ]; then
 		return 0
 	fi
 	say "getting Python 3.14 and 3.15 into .tools"
@@ -255,14 +266,29 @@ prepare_pythons() {
 }
 
 case ${1:-} in
-demo | test | wheel | lint | fuzz)
+demo | wheel)
 	install_packages "$1"
 	prepare_venv "$1"
-	[ "$1" = lint ] || [ "$1" = fuzz ] || prepare_node
-	prepare_packages "$1" "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
-	prepare_packages "$1" "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
-	prepare_viewer_tools "$1"
-	prepare_pythons "$1"
+	prepare_node
+	;;
+lint | fuzz)
+	install_packages "$1"
+	prepare_venv "$1"
+	;;
+build)
+	install_packages test
+	prepare_venv demo
+	prepare_node
+	;;
+test)
+	install_packages test
+	prepare_node
+	aside prepare_viewer_tools
+	aside prepare_pythons
+	prepare_venv test
+	prepare_packages "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
+	prepare_packages "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
+	wait
 	;;
 which-meson)
 	if system_meson_is_enough; then
@@ -275,6 +301,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|test|wheel|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|build|test|wheel|lint|fuzz|which-meson"
 	;;
 esac

@@ -335,7 +335,19 @@ static void watch_kernel(struct capture *c)
 		fm_recorder_add_kernel(c->recorder, c->kernel);
 }
 
-// Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
+// Takes over what the target wrote, and puts it on disk now and then. Returns the time.
+static uint64_t drain(struct capture *c, uint64_t *flush_ns)
+{
+	fm_recorder_drain(c->recorder);
+	uint64_t now_ns = fm_now_ns();
+	if (now_ns >= *flush_ns) {
+		*flush_ns = now_ns + FLUSH_NS;
+		if (fm_writer_flush(c->writer))
+			say_write_error_once(c);
+	}
+	return now_ns;
+}
+
 // The process beside us has ended, or wants no more.
 static bool is_beside_over(const struct capture *c)
 {
@@ -350,17 +362,11 @@ static void follow_beside(struct capture *c)
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		c->is_left = atomic_load(&c->shared.header->is_over) != 0;
-		fm_recorder_drain(c->recorder);
-		uint64_t now_ns = fm_now_ns();
-		if (now_ns >= flush_ns) {
-			flush_ns = now_ns + FLUSH_NS;
-			if (fm_writer_flush(c->writer))
-				say_write_error_once(c);
-		}
-		c->end_ns = now_ns;
+		c->end_ns = drain(c, &flush_ns);
 	}
 }
 
+// Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
 static void follow(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS, stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
@@ -379,13 +385,7 @@ static void follow(struct capture *c)
 			fm_recorder_set_exit(c->recorder, (uint32_t)reaped,
 					     WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
 					     WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0);
-		fm_recorder_drain(c->recorder);
-		uint64_t now_ns = fm_now_ns();
-		if (now_ns >= flush_ns) {
-			flush_ns = now_ns + FLUSH_NS;
-			if (fm_writer_flush(c->writer))
-				say_write_error_once(c);
-		}
+		uint64_t now_ns = drain(c, &flush_ns);
 		if (reaped != 0) {
 			c->end_ns = now_ns;
 			return;

@@ -251,7 +251,7 @@ static void print_classes(const struct fm_text *t)
 	if (t->facts.wall_s > 0 && s->width >= 70)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
-	double no_cpu_s = fm_facts_no_cpu_s(t->a);
+	double no_cpu_s = t->facts.no_cpu_s;
 	if (no_cpu_s >= MUCH_NO_CPU * t->facts.wall_s && no_cpu_s >= SHORT_CPU_S)
 		fprintf(s->out, "    %-19s             %s %9.3f s%s\n", "no CPU was free", s->has_utf8 ? "" : " ",
 			no_cpu_s, s->width >= 76 ? " of the main thread" : "");
