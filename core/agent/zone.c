@@ -318,7 +318,7 @@ struct py_object *fm_zone_counter(struct py_object *self, struct py_object *cons
 {
 	(void)self;
 	if (n != 2)
-		return PyErr_Format(PyExc_TypeError, "counter() takes a name and a number (%zd arguments given)", n);
+		return PyErr_Format(PyExc_TypeError, "counter() takes a name and a number, not %zd arguments", n);
 	double value = PyFloat_AsDouble(args[1]);
 	if (value == -1 && PyErr_Occurred())
 		return NULL;
