@@ -14,12 +14,14 @@
 #include "format/output.h"
 #include "format/record.h"
 #include "format/samples.h"
+#include "format/sites.h"
 
 // A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture
 // runs.
 #define CUT_BYTES ((size_t)256 << 10)
 // About 10 bytes a sample before compression: nearly the same.
 #define CUT_SAMPLES ((size_t)32 << 10)
+#define SITE_BYTES 16 // in columns, about
 // Names and line tables are worth some effort. Samples are mostly noise in the low bytes of times: entropy coding makes
 // them 7 % smaller and takes half again as long to read back, so negative levels, which leave it out, are the better
 // bargain.
@@ -69,6 +71,7 @@ struct fm_writer {
 	FM_VEC(struct fm_sample) samples;
 	FM_VEC(uint32_t) order;
 	struct fm_memory_pending memory;
+	struct fm_sites_pending sites;
 
 	struct fm_buf head, scratch, columns, raw, sealed; // kept from chunk to chunk
 };
@@ -160,6 +163,7 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	put_table(w, FM_RECORD_FRAMES, &w->frames);
 	put_table(w, FM_RECORD_STACKS, &w->stacks);
 	fm_memory_pending_put(&w->memory, &w->raw);
+	fm_sites_pending_put(&w->sites, &w->raw);
 	put_table(w, FM_RECORD_TRACE_NAMES, &w->trace_names);
 	size_t table_bytes = w->raw.len;
 	fm_buf_bytes(&w->raw, w->traces.data, w->traces.len);
@@ -201,6 +205,7 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	fm_vec_deinit(&w->samples);
 	fm_vec_deinit(&w->order);
 	fm_memory_pending_deinit(&w->memory);
+	fm_sites_pending_deinit(&w->sites);
 	free(w);
 	return err;
 }
@@ -512,8 +517,8 @@ void fm_writer_site(struct fm_writer *w, const struct fm_site *site)
 		return;
 	struct fm_site known = *site;
 	known.stack_id = site->stack_id < w->stacks.n ? site->stack_id : FM_ROOT_STACK;
-	fm_site_put(begin_fact(w), &known);
-	end_memory_fact(w, FM_RECORD_SITE);
+	fm_vec_push(&w->sites.sites, known);
+	add_pending(w, SITE_BYTES);
 }
 
 void fm_writer_memory_level(struct fm_writer *w, const struct fm_memory_level *level)
