@@ -59,6 +59,7 @@ struct fm_sig_thread {
 	bool is_busy;
 	bool has_python_image_leaf;
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
+	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
 	bool is_leaf_ours;     // the thread is in one of our hooks, which the stack leaves out: no pc of it is exact
 	uint64_t native_sp;    // where the innermost native frame begins
