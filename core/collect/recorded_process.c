@@ -29,7 +29,7 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->codes);
 	fm_map_deinit(&p->frames);
 	fm_jit_end(p->jit);
-	fm_levels_end(p->levels, 0);
+	fm_levels_destroy(p->levels);
 	fm_survivors_destroy(p->survivors);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }

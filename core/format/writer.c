@@ -22,10 +22,12 @@
 // About 10 bytes a sample before compression: nearly the same.
 #define CUT_SAMPLES ((size_t)32 << 10)
 #define SITE_BYTES 16 // in columns, about
-// Names and line tables are worth some effort. Samples are mostly noise in the low bytes of times: entropy coding makes
+// Names are worth some effort, the more the fewer they are: a short profile is nothing else, and soon packed. Samples are mostly noise in the low bytes of times: entropy coding makes
 // them 7 % smaller and takes half again as long to read back, so negative levels, which leave it out, are the better
 // bargain.
 #define ZSTD_LEVEL_TABLES 3
+#define ZSTD_LEVEL_SMALL_TABLES 12
+#define SMALL_TABLES_BYTES ((size_t)32 << 10)
 #define ZSTD_LEVEL_SAMPLES (-1)
 // The longest record is a process with four strings: 32 MiB, well below FM_CHUNK_MAX_RAW_BYTES.
 #define MAX_STRING_BYTES ((uint32_t)8 << 20)
@@ -170,8 +172,11 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	w->traces.len = 0;
 	put_samples(w);
 	w->pending_bytes = 0;
-	bool is_samples = w->raw.len - table_bytes > table_bytes;
-	return write_chunk(w, FM_CHUNK_RECORDS, is_samples ? ZSTD_LEVEL_SAMPLES : ZSTD_LEVEL_TABLES);
+	bool is_samples = w->raw.len - table_bytes > table_bytes, is_small = w->raw.len <= SMALL_TABLES_BYTES;
+	return write_chunk(w, FM_CHUNK_RECORDS,
+			   is_samples ? ZSTD_LEVEL_SAMPLES
+			   : is_small ? ZSTD_LEVEL_SMALL_TABLES
+				      : ZSTD_LEVEL_TABLES);
 }
 
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
