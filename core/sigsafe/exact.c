@@ -7,7 +7,7 @@
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact_log.h"
-#include "sigsafe/python_hash.h"
+#include "sigsafe/python_compare.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
@@ -76,12 +76,6 @@ static HOT void unlock(void)
 }
 
 // ---- sites ----
-
-static HOT uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0x9fb21c651e98df25u;
-	return h ^ h >> 32;
-}
 
 // Whether native code is a part of the site: who asked is no part of the interpreter. PyMem_RawMalloc and its kin ask for others.
 static HOT bool is_native(uintptr_t caller)
@@ -244,12 +238,12 @@ sum_up_and_log(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t siz
 }
 
 static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t size, unsigned domain,
-			bool has_native)
+			bool has_native, bool may_log)
 {
 	uint32_t site;
 	if (FM_UNLIKELY(!lock()))
 		return 0;
-	if (FM_UNLIKELY(fm_sig_log_ids != NULL)) {
+	if (may_log && fm_sig_log_ids != NULL) {
 		site = sum_up_and_log(t, key, at, size, domain, has_native);
 	} else {
 		site = sum_up(key, at, size);
@@ -262,7 +256,7 @@ static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uin
 
 static HOT uint64_t key_of(uint64_t stack, unsigned domain)
 {
-	return mix(stack, domain + 1) | 1;
+	return (stack + domain * 0x9fb21c651e98df25u) | 1;
 }
 
 // Not for others to inline: the height of its frame is a part of sites.
@@ -276,6 +270,7 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 			count_lost();
 		return 0;
 	}
+	t->is_counting = !fm_sig.is_late && !fm_sig_log_ids;
 	uint64_t stack = fm_sig_python_hash(t);
 	bool has_native = is_native(caller);
 	if (has_native)
@@ -283,28 +278,34 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 	if (FM_UNLIKELY(is_kept && !(at = fm_sig_block_get(p))))
 		count_lost();
 	else
-		token = add(t, key_of(stack, domain), at, size, domain, has_native);
+		token = add(t, key_of(stack, domain), at, size, domain, has_native, true);
 	leave(t);
 	return token;
 }
 
+// Nearly all blocks: the interpreter itself asks, in a thread that has counted before. When the capture is over, sums that nobody
+// will read are as good as none.
 FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller)
 {
-	if (FM_UNLIKELY(!p || fm_sig_alloc.depth || !is_on() || !fm_sig_exact_sums))
+	struct fm_sig_thread *t = fm_sig_self;
+	const struct fm_sig_python *py = &fm_sig.python;
+	if (FM_UNLIKELY(!p || fm_sig_alloc.depth))
 		return;
-	struct fm_sig_thread *t;
-	// Nearly all: the interpreter itself asks. What is left for the others costs more anyway.
-	if (FM_UNLIKELY(caller - fm_sig.python.image_start >= fm_sig.python.image_end - fm_sig.python.image_start ||
-			!(t = enter()))) {
-		fm_sig_exact_alloc(p, size, domain, caller, true);
+	if (FM_UNLIKELY(!t || !t->is_counting || t->is_busy || fm_sig.is_late ||
+			caller - py->image_start >= py->image_end - py->image_start)) {
+		if (is_on())
+			fm_sig_exact_alloc(p, size, domain, caller, true);
 		return;
 	}
-	uint64_t stack = fm_sig_python_hash(t), *at = fm_sig_block_get(p);
+	t->is_busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	uint64_t stack = fm_sig_python_hash_quickly(t), *at = fm_sig_block_get(p);
 	if (FM_LIKELY(at != NULL))
-		add(t, key_of(stack, domain), at, size, domain, false);
+		add(t, key_of(stack, domain), at, size, domain, false, false);
 	else
 		count_lost();
-	leave(t);
+	atomic_signal_fence(memory_order_seq_cst);
+	t->is_busy = false;
 }
 
 // Counts the end of a block, and tells it.
