@@ -56,6 +56,13 @@ void *fm_realloc_array(void *p, size_t n, size_t size)
 			die_out_of_memory();
 		return p;
 	}
+	if (p && malloc_usable_size(p) >= LARGE_BYTES) {
+		p = realloc(p, total); // moves the pages, not what is in them
+		if (!p)
+			die_out_of_memory();
+		want_large_pages(p, total);
+		return p;
+	}
 	void *larger = malloc(total); // not by realloc(): its copy would meet the new pages before the advice does
 	if (!larger)
 		die_out_of_memory();
