@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "aggregate/sample_queue.h"
+#include "aggregate/weight.h"
 
 // Ids beyond these come from damaged files; growing dense arrays to them would eat the machine.
 #define MAX_THREADS (1u << 24)
@@ -90,21 +91,26 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s, uint32_t n)
 		fm_vec_grow_to(&t->threads, (size_t)s->thread_id + 1);
 
 	struct fm_cell *cell = cell_of(t, s);
-	uint64_t first_ns = s->time_ns, last_ns = s->time_ns;
+	uint64_t first_ns = s->time_ns, last_ns = s->time_ns, weight_ns = 0;
 	for (uint32_t i = 0; i < n; i++) {
 		double weight_s = (double)s[i].weight_ns * 1e-9;
-		cell->weight_ns += s[i].weight_ns;
+		weight_ns += s[i].weight_ns;
 		cell->weight_sq += weight_s * weight_s;
 		first_ns = FM_MIN(first_ns, s[i].time_ns);
 		last_ns = FM_MAX(last_ns, s[i].time_ns);
 	}
 	cell->n += n;
+	cell->weight_ns += weight_ns;
 	cell->last_ns = FM_MAX(cell->last_ns, last_ns);
 
 	struct fm_thread_span *span = &t->threads.items[s->thread_id];
 	span->first_ns = span->n ? FM_MIN(span->first_ns, first_ns) : first_ns;
 	span->last_ns = FM_MAX(span->last_ns, last_ns);
 	span->n += n;
+	if (fm_class_is_cpu(s->class))
+		span->cpu_ns += weight_ns;
+	else
+		span->n_waits += n;
 	t->n_samples += n;
 }
 

@@ -21,7 +21,9 @@ struct fm_cell {
 };
 
 struct fm_thread_span {
-	uint64_t first_ns, last_ns, n;
+	uint64_t first_ns, last_ns;
+	uint64_t n, n_waits; // samples, and those of waiting among them
+	uint64_t cpu_ns;     // the weight of the others
 };
 
 struct fm_tally {

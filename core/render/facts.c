@@ -76,9 +76,8 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = fm_facts_meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(fm_facts_meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
-	for (size_t i = 0; i < a->tally.cells.n; i++)
-		if (!fm_class_is_cpu(a->tally.cells.items[i].class))
-			f->n_waits += a->tally.cells.items[i].n;
+	for (size_t i = 0; i < a->tally.threads.n; i++)
+		f->n_waits += a->tally.threads.items[i].n_waits;
 	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
 	// pid later has another parent.
 	const struct fm_process *last_exec = root;
@@ -112,17 +111,12 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->wall_s = fm_seconds(wall_ns);
 
 	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
-	uint64_t *sampled = fm_alloc((a->tally.threads.n + 1) * sizeof(*sampled));
-	for (size_t i = 0; i < a->tally.cells.n; i++)
-		if (fm_class_is_cpu(a->tally.cells.items[i].class))
-			sampled[a->tally.cells.items[i].thread_id] += a->tally.cells.items[i].weight_ns;
 	uint64_t cpu_ns = 0;
 	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
 		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
-		cpu_ns += known ? known : i < a->tally.threads.n ? sampled[i] : 0;
+		cpu_ns += known ? known : i < a->tally.threads.n ? a->tally.threads.items[i].cpu_ns : 0;
 		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
 	}
-	free(sampled);
 	f->cpu_s = fm_seconds(cpu_ns);
 }
 
