@@ -107,10 +107,12 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s, uint32_t n)
 	span->first_ns = span->n ? FM_MIN(span->first_ns, first_ns) : first_ns;
 	span->last_ns = FM_MAX(span->last_ns, last_ns);
 	span->n += n;
-	if (fm_class_is_cpu(s->class))
+	if (fm_class_is_cpu(s->class)) {
 		span->cpu_ns += weight_ns;
-	else
+	} else {
+		span->wait_ns += weight_ns;
 		span->n_waits += n;
+	}
 	t->n_samples += n;
 }
 

@@ -22,8 +22,8 @@ struct fm_cell {
 
 struct fm_thread_span {
 	uint64_t first_ns, last_ns;
-	uint64_t n, n_waits; // samples, and those of waiting among them
-	uint64_t cpu_ns;     // the weight of the others
+	uint64_t n, n_waits;      // samples, and those of waiting among them
+	uint64_t cpu_ns, wait_ns; // the weight of those that did not wait, and of those that did
 };
 
 struct fm_tally {
