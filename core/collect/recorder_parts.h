@@ -52,6 +52,8 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
+	FM_VEC(double) byte_ns;                             // by site: what it held, times how long
+	uint64_t first_look_ns, last_look_ns, next_look_ns; // at these
 	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
 	bool is_traced;                   // codes are wanted at once
 };
