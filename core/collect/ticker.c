@@ -231,7 +231,7 @@ static bool blocks_signal(const struct tick_process *p, const struct tick_thread
 
 static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < shared->n_slots; i++) {
 		const struct fm_wire_owner *o = &shared->owners[i];
 		if (o->tid == tid && o->process_idx == process_idx &&
 		    atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
@@ -353,7 +353,7 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 {
 	struct fm_cost cost = { 0 }, window;
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+	for (uint32_t i = 0; i < k->shared->n_slots; i++)
 		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE)
 			fm_cost_add_slot(&cost, fm_shared_slot(k->shared, i));
 	window = cost;

@@ -57,7 +57,7 @@ struct fm_sig_mirror *fm_sig_mirrors;
 
 static FM_SIGSAFE struct fm_sig_mirror *mirror_of(const struct fm_sig_thread *t)
 {
-	return &fm_sig_mirrors[t - fm_sig.threads];
+	return &fm_sig_mirrors[t->idx];
 }
 
 // The innermost frame of this thread; 0 = no Python here.

@@ -56,7 +56,6 @@ static void begin(void)
 	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
 	fm_sig.python.code_type = 77;
 	static struct fm_sig_mirror mirror;
-	fm_sig.threads = &thread;
 	fm_sig_mirrors = &mirror;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();

@@ -29,7 +29,6 @@ static void start(void)
 {
 	fm_sig.header = &header;
 	fm_sig.images = images;
-	fm_sig.threads = &t;
 	t.slot = &slot;
 	t.ring = ring;
 	struct sigaction act = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
