@@ -273,6 +273,11 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "shown; "
 			 "docs/sampling-math.md says why");
 	}
+	if (ticks->n_perf_lost) {
+		snprintf(what, sizeof(what), "some 20 ms of %u process%s", ticks->n_perf_lost,
+			 ticks->n_perf_lost == 1 ? "" : "es");
+		coverage(c, what, "descriptors of others were closed, the perf event's among them; the ticker went on");
+	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
 			 ticks->n_blocked_threads == 1 ? "" : "s");
