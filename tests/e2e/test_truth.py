@@ -149,9 +149,8 @@ def test_system(
     profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any, request: Any
 ) -> None:
     """Short calls and such as last as long as a period."""
-    if engine == "perf":
-        if python != request.config.fathom_pythons[-1]:
-            pytest.skip("what perf does not see it does not see on any Python: one is enough")
+    if engine == "perf" and python != request.config.fathom_pythons[-1]:
+        pytest.skip("what perf does not see it does not see on any Python: one is enough")
     options = ("--engine", engine)
     capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
     if engine == "perf":
