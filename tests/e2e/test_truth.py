@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import pytest
-from capture import CLASS_GC, TARGETS, Capture, Python, Sample, standard_error_s
+from capture import CLASS_GC, TARGETS, Capture, Python, Sample, find_pythons, standard_error_s
 
 SECONDS = 2.0 if os.environ.get("FATHOM_TEST_LONG") else 0.7  # the tolerance follows from the samples got
 PERIOD_S = 1e-3
@@ -145,11 +145,9 @@ def test_native(
 
 
 @pytest.mark.parametrize("kib", [64, 4096])
-def test_system(
-    profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any, request: Any
-) -> None:
+def test_system(profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any) -> None:
     """Short calls and such as last as long as a period."""
-    if engine == "perf" and python != request.config.fathom_pythons[-1]:
+    if engine == "perf" and python != find_pythons()[-1]:
         pytest.skip("what perf does not see it does not see on any Python: one is enough")
     options = ("--engine", engine)
     capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
