@@ -89,7 +89,8 @@ struct fm_ticker {
 	uint64_t random;
 	uint32_t n_claimed_seen;
 	uint32_t resting_skip, recent_skip;
-	int loadavg_fd; // -1: it does not tell how many threads run
+	uint32_t n_quiet; // ticks in a row at which those that rest were not looked at
+	int loadavg_fd;   // -1: it does not tell how many threads run
 	uint64_t perf_looked_ns;
 	FM_VEC(struct tick_process) processes;
 	struct fm_cost cost_before; // at the last look at the budget
@@ -356,13 +357,17 @@ static bool tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 	return true;
 }
 
-static void tick_resting(struct fm_ticker *k, uint64_t now_ns)
+// is_whole: every one of them, also those whose turn it is not.
+static void tick_resting(struct fm_ticker *k, uint64_t now_ns, bool is_whole)
 {
 	for (size_t i = 0; i < k->processes.n; i++) {
 		struct tick_process *p = &k->processes.items[i];
 		for (size_t j = 0; j < p->threads.n; j++)
-			if (is_resting(&p->threads.items[j], now_ns))
+			if (is_resting(&p->threads.items[j], now_ns)) {
+				if (is_whole)
+					p->threads.items[j].skip = 0;
 				tick_thread(k, p, &p->threads.items[j], now_ns);
+			}
 	}
 }
 
@@ -451,8 +456,13 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 	}
 	k->resting_skip = affordable_skip(k, n_resting);
 	k->recent_skip = affordable_skip(k, n_recent);
-	if (n_resting == 1 || (n_resting && may_others_run(k, n_running))) // one look is no dearer than asking
-		tick_resting(k, now_ns);
+	if (n_resting > 1 && !may_others_run(k, n_running)) { // one look is no dearer than asking
+		k->n_quiet++;
+		return;
+	}
+	// After a quiet time somebody may have woken up: that time pays for a look at all of them.
+	tick_resting(k, now_ns, k->n_quiet > k->resting_skip);
+	k->n_quiet = 0;
 }
 
 // The period at which handlers stay within their budget, from what they cost since the last time; 0 = keep what is.

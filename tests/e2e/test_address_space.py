@@ -21,7 +21,7 @@ def burn(seconds):
     end = time.thread_time() + seconds
     while time.thread_time() < end: sum(range(100))
 def work():
-    burn(0.04)
+    burn(0.03)
     barrier.wait()
     barrier.wait()
 n = int(sys.argv[1])
@@ -29,7 +29,7 @@ barrier = threading.Barrier(n + 1)
 threading.stack_size(128 << 10)
 threads = [threading.Thread(target=work) for _ in range(n)]
 for t in threads: t.start()
-burn(0.04)
+burn(0.03)
 barrier.wait()
 print(json.dumps(size()))
 barrier.wait()
@@ -47,7 +47,7 @@ def size_of(folder: Path, n_threads: int, *options: str) -> int:
     return int(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("n_threads", [0, 40])
+@pytest.mark.parametrize("n_threads", [0, 24])
 def test_it_grows_with_the_threads(n_threads: int, tmp_path: Path) -> None:
     bare = size_of(tmp_path, n_threads)
     more = size_of(tmp_path, n_threads, "--engine", "ticker") - bare
