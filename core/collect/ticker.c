@@ -38,8 +38,8 @@
 #define LOOK_ALL_TICKS 64u
 // Otherwise looking at them may take this share of the ticker's period; with many of them each is looked at less often. The same holds for
 // those that do not rest but wait at the moment.
-#define IDLE_LOOK_SHARE 0.03
-#define IDLE_LOOK_NS 1500.0
+#define IDLE_LOOK_SHARE 0.02
+#define IDLE_LOOK_NS 800.0
 #define MAX_IDLE_SKIP 64u
 // How often to look whether a process has closed its perf event.
 #define PERF_LOOK_NS 20000000u
@@ -55,20 +55,24 @@
 // How nice the ticker is when it may choose: it runs for microseconds at a time.
 #define TICKER_NICE (-10)
 
+// Three numbers.
+#define SCHEDULE_BYTES 64
+
 struct tick_thread {
 	uint32_t tid;     // first: fm_process_find_thread()
 	int fd;           // of .../syscall or .../stat; -1: could not be opened
 	int schedstat_fd; // -1: not opened yet, or cannot be
 	bool fd_is_stat;
-	bool is_blocking; // blocked our signal at the last look
-	bool was_counted; // as blocking it for good
-	bool is_checked;  // its mask was looked at
-	bool was_seen;    // by the last scan
-	int slot;         // index, -1 = not known yet
-	uint32_t skip;    // ticks to let pass before the next look
-	uint64_t ran_ns;  // when it was last seen running
-	bool is_gone;     // it has ended, as far as its file tells
-	uint64_t sent_ns; // of the unanswered signal, 0 = none
+	bool is_blocking;              // blocked our signal at the last look
+	bool was_counted;              // as blocking it for good
+	bool is_checked;               // its mask was looked at
+	bool was_seen;                 // by the last scan
+	int slot;                      // index, -1 = not known yet
+	uint32_t skip;                 // ticks to let pass before the next look
+	uint64_t ran_ns;               // when it was last seen running
+	char schedule[SCHEDULE_BYTES]; // what schedstat said when it was last seen resting; "" = nothing yet
+	bool is_gone;                  // it has ended, as far as its file tells
+	uint64_t sent_ns;              // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
 };
@@ -228,6 +232,28 @@ static bool is_running(struct tick_thread *t)
 	return after_name && after_name[1] && after_name[2] == 'R';
 }
 
+// schedstat: CPU time used, time waited for a CPU, how often it was given one. "" where it cannot be had.
+static void read_schedule(const struct tick_process *p, struct tick_thread *t, char text[SCHEDULE_BYTES])
+{
+	if (t->schedstat_fd < 0) {
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", p->pid, t->tid);
+		t->schedstat_fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, SCHEDULE_BYTES - 1, 0) : 0;
+	text[n > 0 ? n : 0] = 0;
+}
+
+// True when a thread that rested at the last look has not been given a CPU since. Half the price of asking whether it runs.
+static bool still_rests(const struct tick_process *p, struct tick_thread *t)
+{
+	char text[SCHEDULE_BYTES];
+	read_schedule(p, t, text);
+	bool is_same = text[0] && !strcmp(text, t->schedule);
+	strcpy(t->schedule, text);
+	return is_same;
+}
+
 static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
 {
 	char path[64], text[4096];
@@ -272,17 +298,11 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	return true;
 }
 
-// schedstat: CPU time used, time waited for a CPU, how often it was given one. Zeros where the kernel does not count.
+// Zeros where the kernel does not count.
 static void note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot)
 {
-	char text[96];
-	if (t->schedstat_fd < 0) {
-		snprintf(text, sizeof(text), "/proc/%u/task/%u/schedstat", p->pid, t->tid);
-		t->schedstat_fd = open(text, O_RDONLY | O_CLOEXEC);
-	}
-	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, sizeof(text) - 1, 0) : 0;
-	text[n > 0 ? n : 0] = 0;
-	char *end;
+	char text[SCHEDULE_BYTES], *end;
+	read_schedule(p, t, text);
 	uint64_t cpu_ns = strtoull(text, &end, 10);
 	strtoull(end, &end, 10);
 	atomic_store_explicit(&slot->cpu_ns_at_send, cpu_ns, memory_order_relaxed);
@@ -343,9 +363,10 @@ static bool tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		t->skip--;
 		return false;
 	}
-	if (!is_running(t)) {
+	bool rests = is_resting(t, now_ns);
+	if ((rests && still_rests(p, t)) || !is_running(t)) {
 		uint64_t idle_ticks = (now_ns - t->ran_ns) * k->options.rate_hz / (1000000000u * RECENT_SHARE);
-		uint32_t skip = is_resting(t, now_ns) ? k->resting_skip : k->recent_skip;
+		uint32_t skip = rests ? k->resting_skip : k->recent_skip;
 		// Around what it should be: threads that came together are not looked at together for ever.
 		t->skip = (uint32_t)FM_MIN(idle_ticks, skip / 2 + next_random(k) % (skip + 1));
 		if (t->is_gone)
