@@ -250,7 +250,7 @@ static bool still_rests(const struct tick_process *p, struct tick_thread *t)
 	char text[SCHEDULE_BYTES];
 	read_schedule(p, t, text);
 	bool is_same = text[0] && !strcmp(text, t->schedule);
-	strcpy(t->schedule, text);
+	memcpy(t->schedule, text, strlen(text) + 1);
 	return is_same;
 }
 
