@@ -223,7 +223,7 @@ static bool is_thread_gone(const struct recorded_process *p, uint32_t tid)
 
 static void read_rings(struct fm_recorder *r)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < r->shared->n_slots; i++) {
 		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 			continue;
 		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
