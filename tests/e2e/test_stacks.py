@@ -14,7 +14,7 @@ from runs import python_with
 
 two_pythons = True  # conftest
 
-SECONDS = 0.25  # of CPU, for each library
+SECONDS = 0.15  # of CPU, for each library: some 750 samples
 WHOLE_SHARE = 0.995
 OPTIONS = ["--rate", "5k", "--max-overhead", "0"]
 
