@@ -1,5 +1,5 @@
 // A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded. To allocators
-// and copies it is bound slot by slot (memory_bind.c), where memory is watched; what else it interposes it does not see: a handler for
+// and copies it is bound slot by slot (memory_bind.c), where memory is watched, and to what starts programs, where these are followed; what else it interposes it does not see: a handler for
 // SIGURG that the program sets meanwhile.
 //
 // Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
@@ -91,6 +91,8 @@ void fm_agent_late_stop(void)
 	fm_trace_end();
 	atomic_store(&fm_sig.header->is_over, 1);
 	fm_agent_memory_stop();
+	fm_agent_exec_follow("");
+	fm_agent_unbind_all();
 	is_quiet_soon();
 }
 

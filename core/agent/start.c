@@ -252,10 +252,11 @@ bool fm_agent_start(const char *ring_path)
 	return true;
 }
 
-// What the program starts is not to be followed.
+// What the program starts is not to be followed, or the program was given an environment without us (exec.c).
 static void leave_environment(void)
 {
 	unsetenv(FM_WIRE_ENV);
+	unsetenv(FM_WIRE_ENV_GIVEN);
 	char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
 	if (last)
 		*last = 0; // what the user preloads stays; we are behind it (launch.c)
@@ -274,11 +275,15 @@ __attribute__((constructor)) static void start(void)
 	// Always: programs call these through us, whether they are profiled or not.
 	fm_agent_malloc_resolve();
 	fm_agent_copy_resolve();
+	fm_agent_exec_resolve();
 	fm_agent_find_self();
 	const char *path = getenv(FM_WIRE_ENV);
 	if (!path || !*path || fm_sig.header || !fm_agent_start(path))
 		return;
-	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN)
+	bool is_followed = !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN);
+	if (is_followed)
+		fm_agent_exec_start();
+	if (!is_followed || getenv(FM_WIRE_ENV_GIVEN))
 		leave_environment();
 	fm_agent_memory_start();
 }

@@ -30,11 +30,12 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on.
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to 3.10 and from 3.11 on.
+#define CODE_FLAGS_38 36
 #define CODE_FLAGS_311 48
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
-struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS };
+struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS, .plain_generation = FM_TRACE_NO_CALLS };
 __thread struct fm_trace_own fm_trace_own;
 
 static struct fm_trace_thread *threads; // by slot; private, sparse, zeros in a forked child
@@ -44,6 +45,7 @@ void fm_trace_renew(bool is_on)
 	uint32_t generation = atomic_fetch_add(&fm_trace.generation, 1) + 1;
 	atomic_store(&fm_trace.is_on, is_on);
 	atomic_store(&fm_trace.calls_generation, is_on ? generation : FM_TRACE_NO_CALLS);
+	atomic_store(&fm_trace.plain_generation, is_on && !fm_trace.flags ? generation : FM_TRACE_NO_CALLS);
 }
 
 void fm_trace_join(void)
@@ -286,9 +288,11 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
 	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
-	entry->is_generator = row->minor >= 11 && *(const uint32_t *)(code + CODE_FLAGS_311) & CO_GENERATOR_KINDS;
+	unsigned flags_at = row->minor >= 11 ? CODE_FLAGS_311 : CODE_FLAGS_38;
+	entry->is_generator = *(const uint32_t *)(code + flags_at) & CO_GENERATOR_KINDS;
 	if (entry->id)
 		choose(entry);
+	entry->is_plain = entry->id && !entry->is_generator;
 	if (id == FM_WIRE_NO_CODE)
 		entry->code = 0; // that ring was full, ask again
 }

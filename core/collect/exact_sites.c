@@ -62,8 +62,8 @@ static bool is_own_code(const void *process, uint64_t frame)
 {
 	const struct recorded_process *p = process;
 	uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
-	return (frame & ~(1ull << 63)) >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON && code < p->late_codes.n &&
-	       !p->late_codes.items[code].is_library;
+	return (frame & ~(1ull << 63)) >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON && code < p->codes.n &&
+	       !p->codes.items[code].is_library;
 }
 
 static struct recorded_site find_site(const struct recorded_process *p, uint32_t site)

@@ -347,8 +347,7 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 FM_SIGSAFE void fm_sig_alloc_freed(void *p)
 {
 	if (fm_sig_exact) {
-		if (is_on())
-			fm_sig_exact_free(p);
+		fm_sig_exact_free(p);
 		return;
 	}
 	uint64_t id = fm_sig_live_remove(p);

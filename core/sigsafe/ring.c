@@ -91,6 +91,8 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->trace = NULL;
+		t->mirror = NULL;
+		t->is_counting = false;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		t->samples_until_page_flush = 0;
 		fm_sig_self = t;

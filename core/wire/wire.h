@@ -48,6 +48,7 @@
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
+#define FM_WIRE_ENV_GIVEN "FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
 
 // The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
 #define FM_TICK_SIGNAL SIGURG
