@@ -511,8 +511,10 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	raise_descriptor_limit();
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
 						    .max_overhead = options->max_overhead };
-	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
-		coverage(&c, "the whole program", "the sampling thread could not be started");
+	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag) && c.shared.header->engine == FM_ENGINE_TICKER)
+		coverage(&c, "the whole program",
+			 "the thread that samples could not be started: a limit on processes ('ulimit -u', or the "
+			 "container's) was reached; raise it, or use --engine perf");
 	if (options->kernel && !options->beside_pid)
 		watch_kernel(&c);
 	if (options->beside_pid) {
