@@ -33,6 +33,7 @@ static void wait_for_end(struct fm_session *s, const sigset_t *ends)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	while (!is_page_gone(s)) {
+		fm_patience_look(&s->patience, fm_now_ns());
 		int signal = sigtimedwait(ends, NULL, &look);
 		if (signal > 0)
 			break;
