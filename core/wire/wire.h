@@ -23,8 +23,13 @@
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define FM_WIRE_N_SLOTS 256
+#define FM_WIRE_N_PROCESSES 64
+#else
 #define FM_WIRE_N_SLOTS 1024
 #define FM_WIRE_N_PROCESSES 1024
+#endif
 #define FM_WIRE_RING_BYTES (1u << 20)
 #define FM_WIRE_CONTROL_BYTES 4096u
 #define FM_WIRE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + FM_WIRE_RING_BYTES)
