@@ -9,6 +9,10 @@
 #include "base/mem.h"
 #include "image/cfa_program.h"
 
+#ifndef SHT_X86_64_UNWIND
+#define SHT_X86_64_UNWIND 0x70000001
+#endif
+
 bool fm_cfa_section_find(Elf *elf, const char *name, struct fm_cfa_section *ret)
 {
 	size_t names;
@@ -33,6 +37,17 @@ bool fm_cfa_section_find(Elf *elf, const char *name, struct fm_cfa_section *ret)
 		return ret->data && ret->data->d_buf;
 	}
 	return false;
+}
+
+void fm_cfa_make_plain(Elf *elf)
+{
+	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
+		GElf_Shdr header;
+		if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_X86_64_UNWIND)
+			continue;
+		header.sh_type = SHT_PROGBITS;
+		gelf_update_shdr(scn, &header);
+	}
 }
 
 // A pointer in one of the encodings that .eh_frame uses. False: another encoding, or cut off.

@@ -17,6 +17,10 @@ struct fm_cfa_section {
 // The first section of that name that has bytes; unpacked if it was compressed.
 bool fm_cfa_section_find(Elf *elf, const char *name, struct fm_cfa_section *ret);
 
+// LLVM's linker marks .eh_frame as the psABI has it, and libdw looks for plain sections only: makes them plain, in memory. The file must have been
+// opened with ELF_C_READ_MMAP_PRIVATE, or be in memory.
+void fm_cfa_make_plain(Elf *elf);
+
 struct fm_cfa_function {
 	uint64_t start, end;
 	uint64_t off;       // of its entry in the section

@@ -23,6 +23,7 @@ enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RA = 16 };
 
 struct fm_unwind_file {
 	struct fm_elf elf;
+	Elf *plain; // the same file as libdw likes it: fm_cfa_make_plain()
 	Dwarf *dwarf;
 	Dwarf_CFI *eh_cfi, *debug_cfi; // NULL: none, or not to be believed
 	bool did_check_cfi;
@@ -95,10 +96,14 @@ static void open_cfi(struct fm_unwind_file *f)
 	if (f->did_check_cfi)
 		return;
 	f->did_check_cfi = true;
-	if (fm_cfa_section_find(f->elf.elf, ".eh_frame", &section) && fm_cfa_section_is_sane(&section))
-		f->eh_cfi = dwarf_getcfi_elf(f->elf.elf);
-	if (fm_cfa_section_find(f->elf.elf, ".debug_frame", &section) && fm_cfa_section_is_sane(&section)) {
-		f->dwarf = dwarf_begin_elf(f->elf.elf, DWARF_C_READ, NULL);
+	f->plain = elf_begin(f->elf.fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+	if (!f->plain)
+		return;
+	fm_cfa_make_plain(f->plain);
+	if (fm_cfa_section_find(f->plain, ".eh_frame", &section) && fm_cfa_section_is_sane(&section))
+		f->eh_cfi = dwarf_getcfi_elf(f->plain);
+	if (fm_cfa_section_find(f->plain, ".debug_frame", &section) && fm_cfa_section_is_sane(&section)) {
+		f->dwarf = dwarf_begin_elf(f->plain, DWARF_C_READ, NULL);
 		f->debug_cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
 	}
 }
@@ -110,6 +115,7 @@ void fm_unwind_file_close(struct fm_unwind_file *f)
 	dwarf_end(f->dwarf); // debug_cfi is its
 	if (f->eh_cfi)
 		dwarf_cfi_end(f->eh_cfi);
+	elf_end(f->plain);
 	fm_vec_deinit(&f->rows);
 	fm_elf_close(&f->elf);
 	free(f);

@@ -246,6 +246,7 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		return fm_diag_set(diag, FM_E_CORRUPT, "%s: not an ELF file", path);
 	}
 	if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64) {
+		fm_cfa_make_plain(elf);
 		struct functions functions = { 0 };
 		struct fm_cfa_section section;
 		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;

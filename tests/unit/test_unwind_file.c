@@ -1,6 +1,7 @@
 // One ELF file as the walker of other processes sees it: a small library, assembled here, against what the assembler was told.
 #include "image/unwind_file.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -175,6 +176,30 @@ TEST(programs_that_no_compiler_writes_are_not_run)
 				   "	nop\n	.cfi_endproc\n")));
 	CHECK(!is_refused(open_with("h:	.cfi_startproc\n	.rept 100\n	nop\n	.cfi_remember_state\n	nop\n"
 				    "	.cfi_restore_state\n	.endr\n	nop\n	.cfi_endproc\n")));
+}
+
+// As LLVM's linker marks it.
+TEST(an_eh_frame_of_the_other_type_is_one_as_well)
+{
+	static uint8_t bytes[65536];
+	int fd = build_library("", ""), copy = memfd_create("library", MFD_CLOEXEC);
+	ssize_t len = read(fd, bytes, sizeof(bytes));
+	CHECK(len > 0 && len < (ssize_t)sizeof(bytes) && copy >= 0);
+	Elf64_Ehdr *header = (void *)bytes;
+	Elf64_Shdr *sections = (void *)(bytes + header->e_shoff);
+	const char *names = (char *)bytes + sections[header->e_shstrndx].sh_offset;
+	unsigned n_marked = 0;
+	for (unsigned i = 0; i < header->e_shnum; i++)
+		if (!strcmp(names + sections[i].sh_name, ".eh_frame")) {
+			sections[i].sh_type = 0x70000001; // SHT_X86_64_UNWIND
+			n_marked++;
+		}
+	CHECK_EQ(n_marked, 1);
+	CHECK(write(copy, bytes, (size_t)len) == len);
+	struct fm_unwind_file *file;
+	CHECK(fm_unwind_file_open(copy, &file) == FM_OK);
+	CHECK(!is_refused(file));
+	close(fd);
 }
 
 TEST(an_index_that_leads_astray_is_not_followed)
