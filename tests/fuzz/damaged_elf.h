@@ -92,5 +92,5 @@ static int damaged_elf(const uint8_t *data, size_t size)
 #define N_ADDRS 48
 static uint64_t nth_addr(size_t i)
 {
-	return 0x340 + i * 0x17;
+	return 0x340 + i * 0xb;
 }
