@@ -15,7 +15,7 @@ struct fm_session {
 	struct fm_served *captures; // locks itself
 	struct fm_tail *tail;       // of a program that runs, locks itself; NULL when a file is looked at
 	const char *host;           // that it listens at, for others than this machine; NULL = loopback
-	uint16_t port;
+	_Atomic uint16_t port;      // of loopback it is known when the server runs already
 	char token[FM_TOKEN_CHARS + 1];
 	struct fm_patience patience; // from fm_daemon_start() to fm_daemon_stop()
 	const char *policy;          // Content-Security-Policy; made before the first request
