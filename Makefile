@@ -93,12 +93,13 @@ asan: all ## unit tests, broken input and the server under the address and undef
 	$(SAN_ENV) FATHOM_BUILD=build-asan $(VENV_PYTHON) -m pytest -q tests/e2e/test_bad_input.py $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
 	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k asan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
 
-tsan: ## unit tests and the server under the thread sanitizer
+tsan: all ## unit tests, the server and the collector under the thread sanitizer
 	@scripts/bootstrap.sh test
 	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
 	@$(call ninja,build-tsan)
 	@failed=; $(MESON) test -C build-tsan --no-rebuild --print-errorlogs || failed=1; \
-	FATHOM_BUILD=build-tsan $(VENV_PYTHON) -m pytest -q $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; test -z "$$failed"
+	FATHOM_BUILD=build-tsan $(VENV_PYTHON) -m pytest -q $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
+	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k tsan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
 
 fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz

@@ -132,7 +132,7 @@ enum fm_wire_hooks {
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
 struct fm_wire_process {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
-	uint32_t pid;
+	_Atomic uint32_t pid;   // as a slot's
 	uint32_t parent_pid;
 	uint32_t engine;                 // the engine in use
 	_Atomic uint32_t python;         // enum fm_wire_python
@@ -200,7 +200,7 @@ static inline unsigned fm_wire_cost_bucket(uint64_t cycles)
 struct fm_wire_owner {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
 	uint32_t process_idx;
-	uint32_t pid, tid;
+	_Atomic uint32_t pid, tid; // cleared by the collector while its ticker looks
 };
 static_assert(sizeof(struct fm_wire_owner) == 16, "slot table entry size");
 static_assert(FM_WIRE_SLOTS_OFFSET % 4096 == 0, "control blocks begin on pages");
