@@ -206,9 +206,10 @@ static void scan_processes(struct fm_ticker *k)
 		if (is_known)
 			continue;
 		char path[32];
-		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
+		uint32_t pid = entry->pid; // once: it may be cleared meanwhile
+		snprintf(path, sizeof(path), "/proc/%u/task", pid);
 		struct tick_process p = { .process_idx = idx,
-					  .pid = entry->pid,
+					  .pid = pid,
 					  .was_perf = atomic_load(&entry->perf_fd1) != 0,
 					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
 		fm_vec_push(&k->processes, p);

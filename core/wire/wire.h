@@ -24,8 +24,13 @@
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define FM_WIRE_N_SLOTS 256
+#define FM_WIRE_N_PROCESSES 64
+#else
 #define FM_WIRE_N_SLOTS 1024
 #define FM_WIRE_N_PROCESSES 1024
+#endif
 #define FM_WIRE_RING_BYTES (1u << 20)
 #define FM_WIRE_CONTROL_BYTES 4096u
 #define FM_WIRE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + FM_WIRE_RING_BYTES)
@@ -134,7 +139,7 @@ enum fm_wire_hooks {
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
 struct fm_wire_process {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
-	uint32_t pid;
+	_Atomic uint32_t pid;   // as a slot's
 	uint32_t parent_pid;
 	_Atomic uint32_t engine;         // the engine in use; the collector takes over where it was lost
 	_Atomic uint32_t python;         // enum fm_wire_python
@@ -202,7 +207,7 @@ static inline unsigned fm_wire_cost_bucket(uint64_t cycles)
 struct fm_wire_owner {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
 	uint32_t process_idx;
-	uint32_t pid, tid;
+	_Atomic uint32_t pid, tid; // cleared by the collector while its ticker looks
 };
 static_assert(sizeof(struct fm_wire_owner) == 16, "slot table entry size");
 static_assert(FM_WIRE_SLOTS_OFFSET % 4096 == 0, "control blocks begin on pages");

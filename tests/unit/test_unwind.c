@@ -119,6 +119,9 @@ LINK static void raiser(void)
 TEST(the_stack_goes_on_through_a_signal_frame)
 {
 	static void (*const inner[])(void) = { leaf, with_alloca }, (*const outer[])(void) = { raiser };
+#ifdef __SANITIZE_THREAD__
+	return; // it calls handlers later, from functions of its own
+#endif
 	for (int on_stack = 0; on_stack < 2; on_stack++) {
 		static char block[65536];
 		stack_t stack = { .ss_sp = block, .ss_size = sizeof(block) };
