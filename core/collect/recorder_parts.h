@@ -52,6 +52,8 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
+	FM_VEC(double) byte_ns;                             // by site: what it held, times how long
+	uint64_t first_look_ns, last_look_ns, next_look_ns; // at these
 	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
 	bool is_traced;                   // codes are wanted at once
 };
@@ -81,6 +83,7 @@ struct fm_recorder {
 	struct fm_take_trace *trace;
 	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
+	struct fm_buf record;     // the one that is looked at
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for

@@ -25,7 +25,8 @@ enum fm_err fm_site_batch_next(struct fm_site_batch *b, struct fm_site *ret)
 		fm_column_decode(&b->columns[i], b->n, b->pos, 1, &v[i]);
 	b->pos++;
 	b->stack_id += v[FM_SITE_STACK];
-	if (b->stack_id > UINT32_MAX || v[FM_SITE_STACK] > UINT32_MAX || v[FM_SITE_DOMAIN] >= FM_N_ALLOC_DOMAINS)
+	if (b->stack_id > UINT32_MAX || v[FM_SITE_STACK] > UINT32_MAX || v[FM_SITE_DOMAIN] >= FM_N_ALLOC_DOMAINS ||
+	    v[FM_SITE_HELD] > UINT8_MAX)
 		return FM_E_CORRUPT;
 	*ret = (struct fm_site){
 		.process_id = b->process_id,
@@ -37,6 +38,7 @@ enum fm_err fm_site_batch_next(struct fm_site_batch *b, struct fm_site *ret)
 		.live_bytes = v[FM_SITE_PEAK] - v[FM_SITE_GIVEN],
 		.peak_bytes = v[FM_SITE_PEAK],
 		.at_peak_bytes = v[FM_SITE_PEAK] - v[FM_SITE_MISSED],
+		.held = (uint8_t)v[FM_SITE_HELD],
 	};
 	return FM_OK;
 }
@@ -78,6 +80,7 @@ static void put_batch(struct fm_sites_pending *p, const struct fm_site *const *s
 				[FM_SITE_MISSED] = s->peak_bytes - s->at_peak_bytes,
 				[FM_SITE_ALLOCS] = s->n_allocs,
 				[FM_SITE_LEFT] = s->n_allocs - s->n_frees,
+				[FM_SITE_HELD] = s->held,
 				[FM_SITE_DOMAIN] = s->domain,
 			};
 			values[i] = fields[column];

@@ -17,6 +17,7 @@ enum fm_site_column {
 	FM_SITE_MISSED,   // peak_bytes - at_peak_bytes
 	FM_SITE_ALLOCS,
 	FM_SITE_LEFT, // n_allocs - n_frees
+	FM_SITE_HELD,
 	FM_SITE_DOMAIN,
 	FM_N_SITE_COLUMNS,
 };

@@ -205,10 +205,9 @@ def test_page_is_made_with_a_node_that_can(root: Path, tmp_path: Path) -> None:
     assert "fm_page_len = 5;" in out.read_text()
 
 
-def test_nothing_of_one_machine_is_in_the_repository(root: Path) -> None:
-    """A link to a folder elsewhere passes for a folder on the machine that made it, and for nothing after a clone."""
+def test_no_links_in_the_repository(root: Path) -> None:
+    """One that somebody made on a machine of theirs points at nothing elsewhere."""
     listed = run(["git", "ls-files", "-s"], cwd=root)
     if listed.returncode != 0:
-        pytest.skip("no checkout of git")
-    links = [line.split("\t")[1] for line in listed.stdout.splitlines() if line.startswith("120000")]
-    assert [link for link in links if os.path.isabs(os.readlink(root / link))] == []
+        pytest.skip("not a git checkout")
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []

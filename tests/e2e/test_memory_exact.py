@@ -103,6 +103,29 @@ def test_the_sites_make_up_the_peak(tmp_path: Path) -> None:
     assert abs(capture.report["memory"]["peak_bytes"] - everything) <= 1
 
 
+def test_average_over_the_run(tmp_path: Path) -> None:
+    """Held for a known part of the run: ten looks a second see it, and more than nothing on a busy machine."""
+    assert NEWEST
+    script = tmp_path / "average.py"
+    script.write_text(
+        "import time\n"
+        "begin = time.monotonic()\n"
+        "time.sleep(0.6)\n"
+        "held = bytearray(40 << 20); got = time.monotonic()\n"
+        "kept = bytearray(10 << 20)\n"
+        "time.sleep(1.2)\n"
+        "del held; gave = time.monotonic()\n"
+        "time.sleep(0.6)\n"
+        "print((gave - got) / (time.monotonic() - begin), (time.monotonic() - got) / (time.monotonic() - begin))\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, script])
+    lines = {x["line"]: x for x in capture.report["lines"] if x["file"].endswith("average.py")}
+    shares = [float(word) for word in capture.run.stdout.split()[:2]]
+    for line, share, size in ((4, shares[0], 40 * MIB), (5, shares[1], 10 * MIB)):
+        assert lines[line]["peak_bytes"] == pytest.approx(size, abs=1000)
+        assert lines[line]["avg_bytes"] / size == pytest.approx(share, abs=0.15)
+
+
 def test_stacks_that_change_only_outside(tmp_path: Path) -> None:
     """The allocating frame is the same each time, at the same place: only its callers say whose bytes they are."""
     assert NEWEST

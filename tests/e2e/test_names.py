@@ -416,6 +416,8 @@ def test_debug_information_compressed_with_zstd(fathom, env, tmp_path):
     else:
         assert "compressed with zstd, which libdw" in got.why("/names") and "-gz=zlib" in got.why("/names")
         assert any("hidden_work (names)" in s for s in got.stacks())  # the symbols are not compressed
+        library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
+        assert "-gz=zlib" in library["remedy"]  # it was compiled with -g: no word of that
 
 
 @contextmanager

@@ -481,15 +481,15 @@ class Profile:
         process, stack, domain = b.id(), b.id(), b.varint()
         if domain > 5:
             raise Corrupt("domain")
-        self.keep_site(process, stack, domain, [b.varint() for _ in range(6)])
+        self.keep_site(process, stack, domain, [b.varint() for _ in range(6)] + [0])
 
     def take_sites(self, b: Bytes) -> None:
         process, n, stack = b.id(), b.id(), 0
-        for step, peak, turnover, given, missed, allocs, left, domain in zip(*self.columns(b, n, 8)):
+        for step, peak, turnover, given, missed, allocs, left, held, domain in zip(*self.columns(b, n, 9)):
             stack += step
-            if stack > NONE or domain > 5:
+            if stack > NONE or domain > 5 or held > 255:
                 raise Corrupt("site")
-            figures = [peak + turnover, allocs, allocs - left, peak - given, peak, peak - missed]
+            figures = [peak + turnover, allocs, allocs - left, peak - given, peak, peak - missed, held]
             self.keep_site(process, stack, domain, figures)
 
     def keep_site(self, process: int, stack: int, domain: int, figures: List[int]) -> None:
@@ -560,7 +560,7 @@ EVENTS = {
     "trace": "trace thread=%d n=%d depth=%d",
     "zone": "zone thread=%d op=%d ref=%d time=%d value=%g",
 }
-SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d"
+SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d held=%d"
 LEVEL = "level process=%d time=%d heap=%d high=%d rss=%d anon=%d file=%d shmem=%d pss=%d swap=%d cgroup=%d limit=%d"
 
 

@@ -154,7 +154,7 @@ TEST(memory_survives_a_round_trip)
 	fm_writer_alloc(w, &(struct fm_alloc){ .thread_id = 77 }); // left out
 	fm_writer_alloc(w, &(struct fm_alloc){ .domain = FM_N_ALLOC_DOMAINS });
 	fm_writer_free(w, &(struct fm_free){ .thread_id = 77 });
-	struct fm_site site = { process, stack, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6 };
+	struct fm_site site = { process, stack, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6, 7 };
 	fm_writer_site(w, &site);
 	site.alloc_bytes = 100;
 	fm_writer_site(w, &site); // replaces
@@ -236,7 +236,8 @@ TEST(sites_survive_in_columns)
 					     v[2],
 					     v[3],
 					     v[4],
-					     v[5] };
+					     v[5],
+					     (uint8_t)i };
 		fm_writer_site(w, &sites[i]);
 		if (i == 1000)
 			fm_writer_flush(w);
@@ -253,6 +254,7 @@ TEST(sites_survive_in_columns)
 			    sites[i].domain == got->domain)
 				want = &sites[i];
 		CHECK(want && !memcmp(&want->alloc_bytes, &got->alloc_bytes, 6 * sizeof(uint64_t)));
+		CHECK_EQ(want->held, got->held);
 	}
 	fm_reader_close(r);
 }
@@ -789,12 +791,12 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
 		{ FM_RECORD_SITES,
-		  { 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
-		  18 }, // nine sites in no bytes
-		{ FM_RECORD_SITES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 19 }, // domain 6
+		  { 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		  20 }, // nine sites in no bytes
+		{ FM_RECORD_SITES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 21 }, // domain 6
 		{ FM_RECORD_SITES,
-		  { 0, 1, 1ull << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 },
-		  19 }, // no 32-bit stack
+		  { 0, 1, 1ull << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 },
+		  21 }, // no 32-bit stack
 	};
 	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
 		struct fm_buf raw = { 0 };
