@@ -5,6 +5,7 @@
 //
 // They may run in the child of a fork or vfork: locks may be held there that nobody will ever give back, and memory may be the parent's. So nothing
 // but the stack is written, and nothing is called that could take a lock.
+#include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -84,10 +85,12 @@ static const char *value_of(const char *entry)
 
 void fm_agent_exec_start(void)
 {
-	const char *list = value_of(find(environ, "LD_PRELOAD")), *last = strrchr(list, ':');
-	snprintf(agent, sizeof(agent), "%s", last ? last + 1 : list); // launch.c put it there
-	snprintf(ring, sizeof(ring), FM_WIRE_ENV "=%s", fm_sig.ring_path);
-	// So it did with the folder, in front.
+	Dl_info own; // by the path it was preloaded by: a program may have put another behind it
+	if (dladdr((const void *)fm_agent_exec_start, &own) && own.dli_fname && own.dli_fname[0] == '/') {
+		snprintf(agent, sizeof(agent), "%s", own.dli_fname);
+		snprintf(ring, sizeof(ring), FM_WIRE_ENV "=%s", fm_sig.ring_path);
+	}
+	// The folder stands first (cli/startup.c).
 	const char *first = value_of(find(environ, leads[0]) ? find(environ, "PYTHONPATH") : NULL);
 	size_t len = strcspn(first, ":"), name_len = strlen(FOLDER_NAME);
 	if (len < sizeof(folder) && len > name_len && !memcmp(first + len - name_len, FOLDER_NAME, name_len)) {

@@ -419,14 +419,21 @@ __attribute__((used)) void *fm_agent_before_dlsym(void)
 
 extern void *fm_agent_dlsym(void *handle, const char *name);
 
+// The address sanitizer's runtime asks for all functions that it stands in front of before there is any of the memory in which code that it
+// instruments looks first. So a sanitized agent does not stand in its way.
+#ifdef __SANITIZE_ADDRESS__
+#define DLSYM_LABEL ""
+#define DLSYM_SIZE ""
+#else
+#define DLSYM_SIZE ".size dlsym, . - dlsym\n"
+#define DLSYM_LABEL ".globl dlsym\n.type dlsym, @function\ndlsym:\n"
+#endif
+
 #if defined(__x86_64__)
 __asm__(".pushsection .text\n"
-	".globl dlsym, fm_agent_dlsym\n"
+	".globl fm_agent_dlsym\n"
 	".hidden fm_agent_dlsym\n"
-	".type dlsym, @function\n"
-	".type fm_agent_dlsym, @function\n"
-	"dlsym:\n"
-	"fm_agent_dlsym:\n"
+	".type fm_agent_dlsym, @function\n" DLSYM_LABEL "fm_agent_dlsym:\n"
 	".cfi_startproc\n"
 	"	pushq %rdi\n"
 	".cfi_adjust_cfa_offset 8\n"
@@ -443,9 +450,7 @@ __asm__(".pushsection .text\n"
 	".cfi_adjust_cfa_offset -8\n"
 	"	jmp *%rax\n"
 	".cfi_endproc\n"
-	".size dlsym, . - dlsym\n"
-	".size fm_agent_dlsym, . - fm_agent_dlsym\n"
-	".popsection\n");
+	".size fm_agent_dlsym, . - fm_agent_dlsym\n" DLSYM_SIZE ".popsection\n");
 #else
 // A tail call, in any build that optimises.
 __attribute__((visibility("hidden"))) void *fm_agent_dlsym(void *handle, const char *name)

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize/remedy.h"
-
 // A start-up routine in assembler and a jump table are no reason to rebuild a library.
 #define ENOUGH 0.9
 
@@ -113,7 +111,7 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 					      .lines_share = (double)sums->lined_ns / (double)sums->all_ns,
 					      .remedy = FM_STR_LIT("") };
 		if (row.named_share < ENOUGH || row.lines_share < ENOUGH)
-			row.remedy = fm_remedy(&l->arena, row.path);
+			row.remedy = fm_symbolizer_remedy(symbolizer, i, &l->arena);
 		fm_vec_push(&l->rows, row);
 	}
 	if (l->rows.n)

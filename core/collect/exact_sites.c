@@ -11,10 +11,10 @@
 
 struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx)
 {
-	if (shared->header->memory != FM_WIRE_MEMORY_EXACT)
+	if (!shared->sums)
 		return NULL;
 	for (uint32_t i = 0; i < FM_WIRE_N_EXACT; i++) {
-		struct fm_wire_exact *e = (void *)(shared->base + FM_WIRE_EXACT_OFFSET + i * FM_WIRE_EXACT_BYTES);
+		struct fm_wire_exact *e = (void *)(shared->sums + i * FM_WIRE_EXACT_BYTES);
 		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) == process_idx + 1)
 			return e;
 	}
@@ -207,6 +207,6 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	r->totals.n_exact_lost += atomic_load(&e->n_lost);
 	r->totals.n_exact_beyond += e->n_beyond;
 	r->totals.n_unlogged += atomic_load(&e->n_unlogged);
-	uint64_t offset = (uint64_t)((uint8_t *)e - r->shared->base);
+	uint64_t offset = FM_WIRE_EXACT_OFFSET + (uint64_t)((uint8_t *)e - r->shared->sums);
 	fallocate(r->shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, FM_WIRE_EXACT_BYTES);
 }

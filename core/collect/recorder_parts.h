@@ -83,6 +83,7 @@ struct fm_recorder {
 	struct fm_take_trace *trace;
 	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
+	struct fm_buf record;     // the one that is looked at
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for

@@ -11,8 +11,9 @@
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
-// Agents number code objects from 1 on; no program has so many.
+// Agents number code objects from 1 on; no program has so many. They are told in about that order: one far ahead is damage, and would take room for all between.
 #define MAX_CODES (1u << 24)
+#define MAX_CODES_AHEAD (1u << 20)
 
 static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
 {
@@ -115,8 +116,10 @@ static uint32_t recorded_code(struct fm_recorder *r, struct recorded_process *p,
 
 static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
 {
-	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
-	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= MAX_CODES) {
+	uint64_t room = rec->rec.size < sizeof(*rec) ? 0 : rec->rec.size - sizeof(*rec);
+	if (rec->rec.size < sizeof(*rec) ||
+	    (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len > room ||
+	    rec->id >= MAX_CODES || rec->id >= p->code_ids.n + MAX_CODES_AHEAD) {
 		r->totals.n_bad_records++;
 		return;
 	}

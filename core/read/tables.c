@@ -8,7 +8,11 @@
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
 // objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define MAX_HOLES ((uint64_t)1 << 10) // or every other input takes a second, and shows nothing new
+#else
 #define MAX_HOLES ((uint64_t)1 << 20)
+#endif
 // Known keys are a few dozen, and each new one is compared with all.
 #define MAX_METAS 4096
 

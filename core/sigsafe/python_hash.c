@@ -92,7 +92,7 @@ static FM_SIGSAFE uint64_t uproot(struct fm_sig_mirror *m, uint32_t n, uint32_t 
 // Whatever has happened since: other frames, another thread state, none at all.
 FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_python_hash_anew(struct fm_sig_thread *t)
 {
-	struct fm_sig_mirror *m = t->mirror = &fm_sig_mirrors[t - fm_sig.threads];
+	struct fm_sig_mirror *m = t->mirror = &fm_sig_mirrors[t->idx];
 	m->thread_state = 0;
 	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
 		return 1;

@@ -38,7 +38,7 @@ struct fm_sig_mirror {
 
 struct fm_sig_thread;
 
-// FM_WIRE_N_SLOTS of them, one for each of fm_sig.threads; mapped in exact mode only.
+// FM_WIRE_N_SLOTS of them, one for each slot; mapped in exact mode only.
 extern struct fm_sig_mirror *fm_sig_mirrors;
 
 // 1 = no Python here. Between fm_sig_alloc_enter() and _leave() only.

@@ -418,7 +418,9 @@ def test_a_profiler_lets_itself_be_watched(tmp_path):
             while len(found) < n and time.monotonic() < until and process.poll() is None:
                 found = re.findall(r"'fathom live (\d+)'", err.read_text())
                 time.sleep(0.02)
-            now = json.loads(live("--once", "--json", found[n - 1]).stdout)
+            now = {"state": "starting"}
+            while now["state"] == "starting" and time.monotonic() < until:
+                now = json.loads(live("--once", "--json", found[n - 1]).stdout)
             assert now["pid"] == process.pid and now["state"] == "running"
             process.stdin.write(b"on\n")
             process.stdin.flush()

@@ -58,7 +58,6 @@ static void begin(void)
 	static struct fm_sig_mirror mirror;
 	memset(&mirror, 0, sizeof(mirror));
 	thread.mirror = NULL;
-	fm_sig.threads = &thread;
 	fm_sig_mirrors = &mirror;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();
