@@ -229,7 +229,7 @@ static bool is_thread_gone(const struct recorded_process *p, uint32_t tid)
 
 static void read_rings(struct fm_recorder *r)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < r->shared->n_slots; i++) {
 		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 			continue;
 		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
@@ -319,7 +319,9 @@ void fm_recorder_drain(struct fm_recorder *r)
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
-			fm_levels_look(r->processes[i].levels, now_ns, n_processes, fm_exact_find(r->shared, i));
+			struct fm_wire_exact *sums = fm_exact_find(r->shared, i);
+			fm_levels_look(r->processes[i].levels, now_ns, n_processes, sums);
+			fm_exact_look(&r->processes[i], sums, now_ns);
 			fm_survivors_look(r->processes[i].survivors, now_ns);
 		}
 	if (!look)

@@ -28,7 +28,8 @@ def check(done: "subprocess.CompletedProcess[str]", profile: Path) -> None:
     assert (done.returncode, disturbed, done.stderr) == (0, [], ""), done.stdout
     assert len(done.stdout.splitlines()) == 24
     result = report(profile)
-    assert result["samples"] > 150 * float(SECONDS)  # it was a storm, also on a busy machine
+    # It was a storm: for each second of CPU that the machine gave it. Many of its threads run too briefly to be met.
+    assert result["samples"] > 1000 * result["cpu_s"], (result["samples"], result["cpu_s"])
     assert result["dropped"] == 0
     assert result["failed_unwinds"] <= 0.005 * result["samples"]
 

@@ -368,7 +368,7 @@ static int build_seeds(void)
 							       130000, (uint8_t)((i + k) % FM_N_ALLOC_DOMAINS) });
 			if (k)
 				fm_writer_free(w, &(struct fm_free){ thread, 1000 * (i * 4 + k + 1), i * 4 + k });
-			fm_writer_site(w, &(struct fm_site){ process, stack, FM_ALLOC_MEM, 5, 4, 3, 2, 1, 1 });
+			fm_writer_site(w, &(struct fm_site){ process, stack, FM_ALLOC_MEM, 5, 4, 3, 2, 1, 1, 9 });
 		}
 		fm_writer_alloc_type(w, process, i + 1, FM_STR_LIT("dict"));
 		fm_writer_memory_level(w,

@@ -159,7 +159,10 @@ static void poke(struct rig *rig, struct input *in)
 
 static void put_site(struct rig *rig, struct input *in)
 {
-	struct fm_wire_exact *e = (void *)(rig->shared.base + FM_WIRE_EXACT_OFFSET);
+	struct fm_diag diag;
+	if (!rig->shared.sums)
+		FUZZ_CHECK(fm_shared_map_sums(&rig->shared, &diag) == FM_OK);
+	struct fm_wire_exact *e = (void *)rig->shared.sums;
 	rig->shared.header->memory = FM_WIRE_MEMORY_EXACT;
 	atomic_store(&e->process_idx1, 1);
 	uint32_t idx = byte(in);
