@@ -82,7 +82,8 @@ static void clear(struct rig *rig)
 		fm_shared_free_slot(shared, i);
 		memset(&shared->owners[i], 0, sizeof(shared->owners[i]));
 	}
-	memset(shared->base + FM_WIRE_EXACT_OFFSET, 0, FM_WIRE_EXACT_HEADER + N_SITES * sizeof(struct fm_wire_site));
+	if (shared->sums)
+		memset(shared->sums, 0, FM_WIRE_EXACT_HEADER + N_SITES * sizeof(struct fm_wire_site));
 }
 
 static void begin(struct rig *rig, const char *path)

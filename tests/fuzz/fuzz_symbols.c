@@ -5,6 +5,7 @@
 // without libFuzzer all do.
 #include "damaged_elf.h"
 
+#include <assert.h>
 #include <link.h>
 #include <setjmp.h>
 #include <signal.h>
