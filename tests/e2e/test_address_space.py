@@ -122,7 +122,7 @@ def test_no_room_for_threads(tmp_path: Path) -> None:
     done = run([*under(profile, "--engine", "ticker"), PYTHON.path, script])
     assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
     ((what, why),) = reasons(profile).items()
-    assert int(what.split()[0]) > 20 and what.endswith(" samples") and "3 MiB each" in why
+    assert int(what.split()[0]) > 0 and what.endswith(" samples") and "3 MiB each" in why
 
 
 def test_the_collector_under_a_limit(tmp_path: Path) -> None:
