@@ -112,6 +112,7 @@ static bool claim_process(void)
 		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
+		atomic_store(&p->is_free_threaded, fm_sig.has_python && fm_sig.python.row.is_free_threaded);
 		return true;
 	}
 	atomic_fetch_add(&header->n_no_process, 1);

@@ -30,8 +30,8 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on.
-#define CODE_FLAGS_311 48
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on: behind the word with the size.
+#define CODE_FLAGS_BEHIND_SIZE 32
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
 struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS };
@@ -251,7 +251,7 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 	return true;
 }
 
-// Asks the filter. May make the UTF-8 form of the names, once: we hold the GIL.
+// Asks the filter. May make the UTF-8 form of the names, once, which takes an attached thread.
 static void choose(struct fm_trace_code *entry)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
@@ -286,7 +286,8 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
 	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
-	entry->is_generator = row->minor >= 11 && *(const uint32_t *)(code + CODE_FLAGS_311) & CO_GENERATOR_KINDS;
+	entry->is_generator = row->minor >= 11 &&
+			      *(const uint32_t *)(code + row->bytes_size + CODE_FLAGS_BEHIND_SIZE) & CO_GENERATOR_KINDS;
 	if (entry->id)
 		choose(entry);
 	if (id == FM_WIRE_NO_CODE)

@@ -314,7 +314,8 @@ void fm_recorder_drain(struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
 			fm_levels_look(r->processes[i].levels, now_ns, n_processes, fm_exact_find(r->shared, i));
-			fm_survivors_look(r->processes[i].survivors, now_ns);
+			fm_survivors_look(r->processes[i].survivors,
+					  atomic_load(&r->shared->processes[i].is_free_threaded), now_ns);
 		}
 	if (!look)
 		return;

@@ -38,7 +38,7 @@ struct recorded_process {
 	int pidfd;
 	struct fm_process_info info;
 	struct fm_buf exe, command;
-	char version[24];
+	char version[32];
 	bool is_named;
 	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1
 	FM_VEC(struct image_range) images; // in the order they came, also those that were unloaded since
