@@ -29,11 +29,14 @@ def test_lines_of_one_function_in_many_threads(
 ) -> None:
     capture, truth = run_truth(profile, python, tmp_path, "truth_parallel.py", str(N_THREADS), seconds=0.25)
     assert "gil: False" in capture.run.stdout
+    got = {name: line_row(capture, "truth_parallel.py", name)["total_s"] for name in truth}
+    # How the time is split over lines. What eight threads did after their last samples is missing, more of it on a busy machine.
+    share = sum(got.values()) / sum(truth.values())
+    assert 0.85 < share < 1.02
     c = Comparison(f"lines in parallel {python}", capture.samples)
     for name, seconds in truth.items():
-        c.add(name, seconds, line_row(capture, "truth_parallel.py", name)["total_s"])
-    # A thread's last sample and what came after: once for each of them.
-    c.judge(record_property, allowance_s=N_THREADS * 1e-3)
+        c.add(name, seconds * share, got[name])
+    c.judge(record_property)
     assert capture.report["failed_unwinds"] == 0
     assert capture.report["time"]["gil_wait_s"] == 0
 
@@ -52,17 +55,16 @@ def test_the_report_says_it(profile: Any, python: Python, tmp_path: Path) -> Non
     assert Capture(tmp_path / "g.fathom", done).report["python"] == said
 
 
-ALLOCATIONS = """
-import sys, threading
+ALLOCATIONS = """import sys, threading
 kept = []
 begin = threading.Barrier(8)
 def keep():
     mine = []
     begin.wait()
     for _ in range(500):
-        mine.append(bytearray(9999))  # line 8
+        mine.append(bytearray(9999))  # line: kept
     for _ in range(3000):
-        str(10**30)  # line 10
+        str(10**30)  # line: gone
     kept.append(mine)
 threads = [threading.Thread(target=keep) for _ in range(8)]
 for t in threads: t.start()
@@ -78,14 +80,16 @@ def test_exact_memory_of_many_threads(python: Python, tmp_path: Path) -> None:
     done = run(command)
     bytearray_head, text, gil = done.stdout.split()
     assert gil == "False"
-    lines = {row["line"]: row for row in Capture(tmp_path / "m.fathom", done).report["lines"] if row["file"] == program}
+    rows = Capture(tmp_path / "m.fathom", done).report["lines"]
+    source_of = dict(enumerate(ALLOCATIONS.splitlines(), 1))
+    lines = {source_of[row["line"]].partition("# line: ")[2]: row for row in rows if row["file"] == program}
     # The object and, one byte longer than asked for, what it holds. The list grows at the same line: 2 to 8 bytes for a place.
     made = 8 * 500 * (int(bytearray_head) + 10000)
-    assert 0 <= lines[8]["alloc_bytes"] - made <= 8 * 500 * 200
-    assert lines[8]["peak_bytes"] >= made
+    assert 0 <= lines["kept"]["alloc_bytes"] - made <= 8 * 500 * 200
+    assert lines["kept"]["peak_bytes"] >= made
     # A power of ten and its text, which is gone at once.
-    assert lines[10]["alloc_bytes"] >= 8 * 3000 * int(text)
-    assert lines[10]["peak_bytes"] < 8 * 4096
+    assert lines["gone"]["alloc_bytes"] >= 8 * 3000 * int(text)
+    assert lines["gone"]["peak_bytes"] < 8 * 4096
 
 
 @free_threaded
@@ -154,7 +158,7 @@ def test_calls_of_many_threads_are_counted_exactly(python: Python, tmp_path: Pat
     assert counts(tmp_path / "t.fathom", program) == TRUTH
     done = trace(python, tmp_path / "c.fathom", ["--calls", "c"], [program])
     rows = {row["name"]: row["calls"] for row in rows_of(tmp_path / "c.fathom")}
-    assert rows["leaf"] == TRUTH["leaf"] and rows["threading.Thread.start"] == 8
+    assert rows["leaf"] == TRUTH["leaf"] and rows["Thread.start"] == 8
 
 
 @free_threaded
