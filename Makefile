@@ -42,8 +42,8 @@ demo: ## install what is missing, build, profile an example and print its report
 
 # Every stage runs even when an earlier one failed, so that one run tells everything.
 test: ## install what is missing, build, run every check and test
-	@scripts/bootstrap.sh test
-	@$(MAKE) --no-print-directory all
+	@scripts/bootstrap.sh build
+	@scripts/bootstrap.sh test & $(MAKE) --no-print-directory all; status=$$?; wait $$! || status=1; exit $$status
 	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
 	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \
@@ -101,14 +101,14 @@ bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)
 
 # meson-python names the Python that built the wheel as the oldest it serves. Nothing in it depends on that one: the program is
-# no extension, and the agent takes its offsets from pyabi. So the name is made to say what is true.
-wheel: ## build dist/*.whl: program, agent and Python package
-	@scripts/bootstrap.sh test
+# no extension, and the agent takes its offsets from pyabi. bundle_libraries.py makes the name say what is true.
+wheel: ## build dist/*.whl, which needs nothing of a machine but glibc and Python
+	@scripts/bootstrap.sh wheel
 	@rm -f $(WHEEL_DIR)/fathom-*.whl
 	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
 		{ tail -n 30 build-wheel.log; exit 1; }
 	@rm -f build-wheel.log
-	@$(VENV_PYTHON) -m wheel tags --remove --python-tag py3 --abi-tag none $(WHEEL_DIR)/fathom-*.whl
+	@$(VENV_PYTHON) scripts/bundle_libraries.py $(WHEEL_DIR)/fathom-*.whl
 
 install: all ## install below PREFIX (/usr/local); DESTDIR is understood
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)

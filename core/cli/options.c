@@ -290,7 +290,8 @@ static void print_option(FILE *out, const struct fm_option *o, unsigned width)
 
 void fm_options_help(const struct fm_usage *usage, FILE *out, unsigned width)
 {
-	fprintf(out, "usage: fathom %s [options] %s\n\n", usage->command, usage->operands ? usage->operands : "");
+	const char *operands = usage->operands ? usage->operands : "";
+	fprintf(out, "usage: fathom %s [options]%s%s\n\n", usage->command, *operands ? " " : "", operands);
 	print_wrapped(out, usage->about, 0, 0, width);
 	fputs("\nOptions:\n", out);
 	bool has_h = find_by_letter(usage->options, 'h') != NULL;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "collect/copies_unseen.h"
 #include "collect/kernel_stacks.h"
 #include "collect/launch.h"
+#include "collect/process_memory.h"
 #include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/shared.h"
@@ -298,6 +298,14 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	}
 }
 
+static void tell_no_perf(struct capture *c, int perf_errno)
+{
+	char why[160];
+	snprintf(why, sizeof(why), "perf events were refused (%s), so the ticker was used; 'fathom doctor' says more",
+		 strerror(perf_errno));
+	coverage(c, "engine perf, which was asked for", why);
+}
+
 static void say_write_error_once(struct capture *c)
 {
 	enum fm_err err = fm_writer_error(c->writer);
@@ -327,12 +335,23 @@ static void watch_kernel(struct capture *c)
 		fm_recorder_add_kernel(c->recorder, c->kernel);
 }
 
-// Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
+// Takes over what the target wrote, and puts it on disk now and then. Returns the time.
+static uint64_t drain(struct capture *c, uint64_t *flush_ns)
+{
+	fm_recorder_drain(c->recorder);
+	uint64_t now_ns = fm_now_ns();
+	if (now_ns >= *flush_ns) {
+		*flush_ns = now_ns + FLUSH_NS;
+		if (fm_writer_flush(c->writer))
+			say_write_error_once(c);
+	}
+	return now_ns;
+}
+
 // The process beside us has ended, or wants no more.
 static bool is_beside_over(const struct capture *c)
 {
-	struct pollfd end = { .fd = c->beside_fd, .events = POLLIN };
-	return c->beside_fd < 0 || atomic_load(&c->shared.header->is_over) || poll(&end, 1, 0) > 0;
+	return atomic_load(&c->shared.header->is_over) || fm_process_is_over(c->beside_fd, c->options->beside_pid);
 }
 
 static void follow_beside(struct capture *c)
@@ -343,17 +362,11 @@ static void follow_beside(struct capture *c)
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		c->is_left = atomic_load(&c->shared.header->is_over) != 0;
-		fm_recorder_drain(c->recorder);
-		uint64_t now_ns = fm_now_ns();
-		if (now_ns >= flush_ns) {
-			flush_ns = now_ns + FLUSH_NS;
-			if (fm_writer_flush(c->writer))
-				say_write_error_once(c);
-		}
-		c->end_ns = now_ns;
+		c->end_ns = drain(c, &flush_ns);
 	}
 }
 
+// Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it means.
 static void follow(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS, stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
@@ -372,13 +385,7 @@ static void follow(struct capture *c)
 			fm_recorder_set_exit(c->recorder, (uint32_t)reaped,
 					     WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
 					     WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0);
-		fm_recorder_drain(c->recorder);
-		uint64_t now_ns = fm_now_ns();
-		if (now_ns >= flush_ns) {
-			flush_ns = now_ns + FLUSH_NS;
-			if (fm_writer_flush(c->writer))
-				say_write_error_once(c);
-		}
+		uint64_t now_ns = drain(c, &flush_ns);
 		if (reaped != 0) {
 			c->end_ns = now_ns;
 			return;
@@ -425,6 +432,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	struct fm_ticker_stats ticks = { 0 };
 	struct fm_recorder_totals totals = { 0 };
 	char agent_path[4096];
+	int perf_errno = 0;
 	*ret = (struct fm_capture_result){ .exit_code = 1 };
 	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);
 	if (err)
@@ -436,6 +444,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 		goto out;
 	c.shared.header->rate_hz = options->rate_hz;
 	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
+	if (options->engine == FM_ENGINE_PERF && !fm_engine_perf_is_permitted(&perf_errno))
+		c.shared.header->engine = FM_ENGINE_TICKER;
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
 	c.shared.header->memory = options->memory;
@@ -444,6 +454,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
 		goto out;
 	write_opening(&c);
+	if (perf_errno)
+		tell_no_perf(&c, perf_errno);
 	if ((err = fm_writer_flush(c.writer))) {
 		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
 		goto out;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,21 @@ size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32
 		}
 	}
 	return n;
+}
+
+bool fm_process_is_over(int pidfd, uint32_t pid)
+{
+	char path[32], text[256];
+	if (pidfd >= 0) {
+		struct pollfd end = { .fd = pidfd, .events = POLLIN };
+		return poll(&end, 1, 0) > 0;
+	}
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = 0;
+	const char *name_end = strrchr(text, ')'); // a name may have parentheses
+	return !name_end || name_end[1] != ' ' || name_end[2] == 'Z' || name_end[2] == 'X';
 }
 
 uint32_t fm_process_own_pid(uint32_t pid)

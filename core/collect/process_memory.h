@@ -24,6 +24,9 @@ bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void
 // the order in which they were found the last time, so the search begins at *next, which moves on.
 size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next);
 
+// Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux before 5.3 has none.
+bool fm_process_is_over(int pidfd, uint32_t pid);
+
 // The pid by which the process knows itself, which differs in a container.
 uint32_t fm_process_own_pid(uint32_t pid);
 

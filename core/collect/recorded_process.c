@@ -1,6 +1,5 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "collect/exact_sites.h"
+#include "collect/process_memory.h"
 #include "collect/recorder_parts.h"
 
 void fm_recorded_process_deinit(struct recorded_process *p)
@@ -140,10 +140,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 
 bool fm_recorded_process_is_gone(const struct recorded_process *p)
 {
-	if (p->pidfd < 0)
-		return true; // it was gone before we could look
-	struct pollfd poller = { .fd = p->pidfd, .events = POLLIN };
-	return poll(&poller, 1, 0) > 0;
+	return fm_process_is_over(p->pidfd, p->pid);
 }
 
 bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx)

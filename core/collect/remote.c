@@ -88,7 +88,7 @@ void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_rem
 
 // ---- merge: as sigsafe/merge.c does it, where the way is drawn ----
 
-static bool is_evaluator(const struct fm_remote *r, size_t i)
+bool fm_remote_is_evaluator(const struct fm_remote *r, size_t i)
 {
 	uint64_t pc = r->native.items[i].pc - (i ? 1 : 0);
 	for (unsigned part = 0; part < 2; part++)
@@ -102,12 +102,12 @@ static void find_markers(struct fm_remote *r)
 {
 	int64_t n_evaluators = 0, nth = 0;
 	for (size_t i = 0; i < r->native.n; i++)
-		n_evaluators += is_evaluator(r, i);
+		n_evaluators += fm_remote_is_evaluator(r, i);
 	int64_t shift = (int64_t)r->runs.n - n_evaluators; // run = evaluator + shift
 	if (r->native_error || shift > 1)
 		shift = 0;
 	for (size_t i = 0; i < r->native.n; i++) {
-		if (!is_evaluator(r, i))
+		if (!fm_remote_is_evaluator(r, i))
 			continue;
 		int64_t run = nth++ + shift;
 		if (run >= 0 && run < (int64_t)r->runs.n)
@@ -143,7 +143,9 @@ void fm_remote_merge(struct fm_remote *r, int32_t syscall_nr, struct fm_remote_s
 	ret->is_broken = false;
 	if (syscall_nr >= 0 && syscall_nr < FM_WIRE_N_SYSCALLS)
 		fm_vec_push(&ret->frames, FM_WIRE_FRAME_SYSCALL << FM_WIRE_FRAME_SHIFT | (uint32_t)syscall_nr);
-	if (r->runs.n && r->native.n && r->python.row.frames == FM_PY_FRAMES_OBJECTS)
+	uint8_t frames = r->python.row.frames;
+	if (r->runs.n && r->native.n &&
+	    (frames == FM_PY_FRAMES_OBJECTS || (frames == FM_PY_FRAMES_OBJECTS_CFRAME && r->is_greenlet)))
 		find_markers(r);
 	for (size_t i = 0; i < r->native.n; i++) {
 		uint64_t cfa = r->native.items[i].cfa, low = i ? r->native.items[i - 1].cfa : r->native_sp;

@@ -56,10 +56,14 @@ struct fm_remote {
 	uint64_t native_sp;
 	uint32_t exact_native;               // index of a frame below a signal frame; UINT32_MAX = none
 	uint32_t native_error, python_error; // enum fm_stack_error or 0
+	bool is_greenlet;                    // the native stack ends where a greenlet began
 };
 
-// Fills native, native_sp, exact_native and native_error.
+// Fills native, native_sp, exact_native, native_error and is_greenlet; frames and runs are there before.
 void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *regs);
+
+// True for the i-th native frame when it is a call of Python's evaluator.
+bool fm_remote_is_evaluator(const struct fm_remote *r, size_t i);
 
 // Finds the interpreter, if there is one. True when there is.
 bool fm_remote_python_look(struct fm_remote *r);

@@ -297,13 +297,17 @@ static bool walk_cframes(struct fm_remote *r, uint64_t state)
 	if (!fm_remote_u64(r->memory, state + row->ts_cframe, &cframe))
 		return false;
 	for (uint32_t n = 0; cframe && cframe - state >= THREAD_STATE_BYTES; n++) {
+		uint64_t outer;
 		if (n == FM_REMOTE_MAX_FRAMES ||
 		    !fm_remote_u64(r->memory, cframe + row->cframe_current_frame, &frame) ||
-		    !push_run(r, &frame, &last))
+		    !fm_remote_u64(r->memory, cframe + row->cframe_previous, &outer))
+			return false;
+		if (!frame && outer - state < THREAD_STATE_BYTES)
+			return true; // with this one a greenlet begins
+		if (!push_run(r, &frame, &last))
 			return false;
 		end_run(r, cframe);
-		if (!fm_remote_u64(r->memory, cframe + row->cframe_previous, &cframe))
-			return false;
+		cframe = outer;
 	}
 	return true;
 }

@@ -7,6 +7,7 @@
 #include "collect/remote_parts.h"
 #include "format/model.h"
 #include "image/unwind_row.h"
+#include "pyabi/greenlet.h"
 
 enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7 };
 
@@ -354,6 +355,20 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 	return first_strong ? try(r, regs, is_exact, first_strong, n_tries) : FM_STACK_NO_UNWIND_INFO;
 }
 
+// As in sigsafe/unwind.c: in the greenlet module, with no Python frame further out.
+static bool is_greenlet_base(const struct fm_remote *r, uint64_t pc, uint64_t cfa)
+{
+	const struct fm_remote_image *image = fm_remote_images_find(r->images, pc);
+	if (!image || !image->path || !fm_py_is_greenlet_image(image->path))
+		return false;
+	if (r->python.row.frames != FM_PY_FRAMES_OBJECTS)
+		return r->runs.n == 0 || r->runs.items[r->runs.n - 1].marker < cfa;
+	size_t n_evaluators = 0;
+	for (size_t i = 0; i < r->native.n; i++)
+		n_evaluators += fm_remote_is_evaluator(r, i);
+	return n_evaluators >= r->runs.n;
+}
+
 // From these registers to the outer end: STEP_END or enum fm_stack_error.
 static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsigned *n_tries)
 {
@@ -372,6 +387,10 @@ static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsig
 			return search(r, &regs, is_exact, n_tries);
 		if (err)
 			return err;
+		if (is_greenlet_base(r, regs.pc, caller.r[DW_RSP])) {
+			r->is_greenlet = true;
+			return STEP_END;
+		}
 		if (caller.pc) // the outermost frame owns the rest of the stack
 			r->native.items[r->native.n - 1].cfa = caller.r[DW_RSP];
 		regs = caller;
@@ -387,6 +406,7 @@ void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *at)
 	r->native.n = 0;
 	r->native_sp = regs.r[DW_RSP];
 	r->exact_native = UINT32_MAX;
+	r->is_greenlet = false;
 	uint32_t err = walk(r, regs, true, &n_tries);
 	r->native_error = err == STEP_END ? 0 : err;
 }

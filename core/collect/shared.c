@@ -41,9 +41,22 @@ static uint32_t trace_clock(void)
 									 : FM_WIRE_CLOCK_MONOTONIC;
 }
 
+// A file without a name. Sandboxes that forbid memfd_create have shared memory to make one in, or at least a folder.
+static int open_nameless(void)
+{
+	int fd = memfd_create("fathom", MFD_CLOEXEC), err = errno;
+	if (fd < 0)
+		fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0)
+		errno = err;
+	return fd;
+}
+
 enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 {
-	*shared = (struct fm_shared){ .fd = memfd_create("fathom", MFD_CLOEXEC) };
+	*shared = (struct fm_shared){ .fd = open_nameless() };
 	// The trace rings are larger than all the rest, and can be done without.
 	bool has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
 	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_EXACT_END) != 0))

@@ -175,11 +175,10 @@ struct fm_symbols *fm_symbols_create(const struct fm_object *o)
 	return s;
 }
 
-enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag)
+static enum fm_err open_own(const struct fm_object_request *request, struct fm_symbols **ret, struct fm_diag *diag)
 {
-	struct fm_object_request request = { .path = path };
 	struct fm_object *o;
-	enum fm_err err = fm_object_open(&request, &o, diag);
+	enum fm_err err = fm_object_open(request, &o, diag);
 	if (err)
 		return err;
 	*ret = fm_symbols_create(o);
@@ -187,16 +186,14 @@ enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm
 	return FM_OK;
 }
 
+enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag)
+{
+	return open_own(&(struct fm_object_request){ .path = path }, ret, diag);
+}
+
 enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag)
 {
-	struct fm_object_request request = { .path = "", .is_vdso = true };
-	struct fm_object *o;
-	enum fm_err err = fm_object_open(&request, &o, diag);
-	if (err)
-		return err;
-	*ret = fm_symbols_create(o);
-	(*ret)->own = o;
-	return FM_OK;
+	return open_own(&(struct fm_object_request){ .path = "", .is_vdso = true }, ret, diag);
 }
 
 void fm_symbols_close(struct fm_symbols *s)

@@ -302,7 +302,38 @@ static int compare_functions(const void *pa, const void *pb)
 	return (int)a->source - (int)b->source;
 }
 
-static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_CFI *debug_cfi, uint64_t base,
+// The two tables that describe functions. Ended after what was listed from them is done with.
+struct tables {
+	Dwarf_CFI *eh_cfi, *debug_cfi;
+	Dwarf *dwarf;
+};
+
+// Lists what they describe up to `max_address`; false when one of them makes no sense.
+static bool open_tables(Elf *elf, enum source eh_source, uint64_t max_address, struct tables *ret,
+			struct functions *functions)
+{
+	struct section section;
+	bool is_sane = true;
+	*ret = (struct tables){ .eh_cfi = dwarf_getcfi_elf(elf) };
+	if (ret->eh_cfi && find_section(elf, ".eh_frame", &section))
+		is_sane = list_described(elf, &section, eh_source, max_address, functions);
+	if (find_section(elf, ".debug_frame", &section)) {
+		ret->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
+		ret->debug_cfi = ret->dwarf ? dwarf_getcfi(ret->dwarf) : NULL;
+		if (ret->debug_cfi && is_sane)
+			is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, max_address, functions);
+	}
+	return is_sane;
+}
+
+static void end_tables(struct tables *t)
+{
+	dwarf_end(t->dwarf);
+	if (t->eh_cfi)
+		dwarf_cfi_end(t->eh_cfi);
+}
+
+static void add_functions(struct functions *functions, const struct tables *tables, uint64_t base,
 			  struct fm_unwind_rows *ret)
 {
 	uint64_t done = 0;
@@ -324,7 +355,7 @@ static void add_functions(struct functions *functions, Dwarf_CFI *eh_cfi, Dwarf_
 		if (f->source == FROM_CODE)
 			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)(f->start - base), ret);
 		else
-			add_described(f->source == FROM_EH_FRAME ? eh_cfi : debug_cfi, f, base, ret);
+			add_described(f->source == FROM_EH_FRAME ? tables->eh_cfi : tables->debug_cfi, f, base, ret);
 	}
 }
 
@@ -342,27 +373,13 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 	}
 	if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64) {
 		struct functions functions = { 0 };
-		struct section section;
-		Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
-		Dwarf *dwarf = NULL;
-		bool is_sane = true;
-		if (eh_cfi && find_section(elf, ".eh_frame", &section))
-			is_sane = list_described(elf, &section, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX,
-						 &functions);
-		if (find_section(elf, ".debug_frame", &section)) {
-			dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-			debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
-			if (debug_cfi && is_sane)
-				is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, UINT32_MAX, &functions);
-		}
-		if (!is_sane)
+		struct tables tables;
+		if (!open_tables(elf, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX, &tables, &functions))
 			functions.n = 0;
 		list_named(elf, &functions);
-		add_functions(&functions, eh_cfi, debug_cfi, 0, ret);
+		add_functions(&functions, &tables, 0, ret);
 		fm_vec_deinit(&functions);
-		dwarf_end(dwarf);
-		if (eh_cfi)
-			dwarf_cfi_end(eh_cfi);
+		end_tables(&tables);
 	}
 	elf_end(elf);
 	return FM_OK;
@@ -388,25 +405,12 @@ static void keep_near(struct functions *functions, uint64_t *ret_base, uint64_t 
 void fm_unwind_rows_of_elf(Elf *elf, struct fm_unwind_rows *ret, uint64_t *ret_base, uint64_t *ret_end)
 {
 	struct functions functions = { 0 };
-	struct section section;
-	Dwarf_CFI *eh_cfi = dwarf_getcfi_elf(elf), *debug_cfi = NULL;
-	Dwarf *dwarf = NULL;
-	bool is_sane = true;
+	struct tables tables;
 	*ret_base = *ret_end = 0;
-	if (eh_cfi && find_section(elf, ".eh_frame", &section))
-		is_sane = list_described(elf, &section, FROM_EH_FRAME, MAX_ADDRESS, &functions);
-	if (find_section(elf, ".debug_frame", &section)) {
-		dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
-		debug_cfi = dwarf ? dwarf_getcfi(dwarf) : NULL;
-		if (debug_cfi && is_sane)
-			is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, MAX_ADDRESS, &functions);
-	}
-	if (functions.n && is_sane) {
+	if (open_tables(elf, FROM_EH_FRAME, MAX_ADDRESS, &tables, &functions) && functions.n) {
 		keep_near(&functions, ret_base, ret_end);
-		add_functions(&functions, eh_cfi, debug_cfi, *ret_base, ret);
+		add_functions(&functions, &tables, *ret_base, ret);
 	}
 	fm_vec_deinit(&functions);
-	dwarf_end(dwarf);
-	if (eh_cfi)
-		dwarf_cfi_end(eh_cfi);
+	end_tables(&tables);
 }

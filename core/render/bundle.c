@@ -55,10 +55,8 @@ uint64_t fm_bundle_start_ns(const struct fm_analysis *a)
 static void add_head(struct fm_json *j, void *ctx)
 {
 	const struct fm_bundle *b = ctx;
-	struct fm_facts facts;
-	fm_facts_gather(&facts, b->a);
 	struct fm_buf title = { 0 };
-	fm_label_command(&title, facts.command);
+	fm_label_command(&title, fm_facts_command(b->a->profile));
 	fm_json_str(j, "title", (struct fm_str){ (const char *)title.data, (uint32_t)FM_MIN(title.len, 4096u) });
 	fm_buf_deinit(&title);
 	fm_json_str(j, "fathom", FM_STR_LIT(FM_VERSION));

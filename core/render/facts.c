@@ -40,24 +40,50 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const str
 	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
 }
 
-double fm_facts_no_cpu_s(const struct fm_analysis *a)
+struct fm_str fm_facts_command(const struct fm_profile *p)
+{
+	return fm_profile_meta(p, "command", p->processes.n ? p->processes.items[0].info.command : FM_STR_LIT(""));
+}
+
+// The first process's first thread, or UINT32_MAX where it is not known.
+static uint32_t find_main_thread(const struct fm_profile *p)
+{
+	for (uint32_t id = 0; p->processes.n && id < p->threads.n; id++)
+		if (p->threads.items[id].tid == p->processes.items[0].info.pid)
+			return id;
+	return UINT32_MAX;
+}
+
+// What samples and threads add up to: one walk over the cells, of which a large capture has millions.
+static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 {
 	const struct fm_profile *p = a->profile;
-	if (!p->processes.n || !fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len)
-		return 0;
-	uint32_t id = 0;
-	while (id < p->threads.n && p->threads.items[id].tid != p->processes.items[0].info.pid)
-		id++;
-	if (id == p->threads.n || !p->threads.items[id].cpu_ns)
-		return 0;
-	// The kernel's own sums of what it ran and what it waited; the rest of its life it was ready.
-	double ready_s = fm_facts_thread_wall_s(a, id) - fm_seconds(p->threads.items[id].cpu_ns);
+	uint32_t main_thread = find_main_thread(p);
+	uint64_t main_waited_ns = 0, cpu_ns = 0;
+	uint64_t *sampled = fm_alloc((a->tally.threads.n + 1) * sizeof(*sampled));
 	for (size_t i = 0; i < a->tally.cells.n; i++) {
 		const struct fm_cell *cell = &a->tally.cells.items[i];
-		if (cell->thread_id == id && !fm_class_is_cpu(cell->class))
-			ready_s -= fm_seconds(cell->weight_ns);
+		if (fm_class_is_cpu(cell->class)) {
+			sampled[cell->thread_id] += cell->weight_ns;
+			continue;
+		}
+		f->n_waits += cell->n;
+		if (cell->thread_id == main_thread)
+			main_waited_ns += cell->weight_ns;
 	}
-	return FM_MAX(ready_s, 0.0);
+	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
+	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
+		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
+		cpu_ns += known ? known : i < a->tally.threads.n ? sampled[i] : 0;
+		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
+	}
+	free(sampled);
+	f->cpu_s = fm_seconds(cpu_ns);
+	// The kernel's own sums of what the thread ran and what it waited; the rest of its life it was ready.
+	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;
+	if (is_waiting_known && main_thread != UINT32_MAX && p->threads.items[main_thread].cpu_ns)
+		f->no_cpu_s = FM_MAX(0.0, fm_facts_thread_wall_s(a, main_thread) -
+						  fm_seconds(p->threads.items[main_thread].cpu_ns + main_waited_ns));
 }
 
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
@@ -66,7 +92,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	const struct fm_process *root = p->processes.n ? &p->processes.items[0] : NULL;
 	const struct fm_str none = FM_STR_LIT("");
 	*f = (struct fm_facts){ .exit_code = -1 };
-	f->command = fm_profile_meta(p, "command", root ? root->info.command : none);
+	f->command = fm_facts_command(p);
 	f->started = fm_profile_meta(p, "started", none);
 	f->python = fm_profile_meta(p, "python", none);
 	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
@@ -76,9 +102,6 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	f->max_rss_bytes = fm_facts_meta_u64(p, "max_rss_bytes");
 	f->overhead_s = fm_seconds(fm_facts_meta_u64(p, "overhead_ns"));
 	f->n_samples = a->tally.n_samples;
-	for (size_t i = 0; i < a->tally.cells.n; i++)
-		if (!fm_class_is_cpu(a->tally.cells.items[i].class))
-			f->n_waits += a->tally.cells.items[i].n;
 	// exec gives a process a new record under the same pid; the last one met the end. A stranger who is given the
 	// pid later has another parent.
 	const struct fm_process *last_exec = root;
@@ -111,19 +134,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 		wall_ns = span_ns(start, end_ns ? end_ns : last);
 	f->wall_s = fm_seconds(wall_ns);
 
-	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
-	uint64_t *sampled = fm_alloc((a->tally.threads.n + 1) * sizeof(*sampled));
-	for (size_t i = 0; i < a->tally.cells.n; i++)
-		if (fm_class_is_cpu(a->tally.cells.items[i].class))
-			sampled[a->tally.cells.items[i].thread_id] += a->tally.cells.items[i].weight_ns;
-	uint64_t cpu_ns = 0;
-	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
-		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
-		cpu_ns += known ? known : i < a->tally.threads.n ? sampled[i] : 0;
-		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
-	}
-	free(sampled);
-	f->cpu_s = fm_seconds(cpu_ns);
+	sum_threads(f, a);
 }
 
 // The kernel counts with a process what its children used, once it has waited for them.
@@ -150,7 +161,7 @@ static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *
 			       "FATHOM_RING in their environment; statically linked; set-user-id)"));
 }
 
-void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
+void fm_facts_coverage(const struct fm_analysis *a, const struct fm_facts *f, const struct fm_summary *t,
 		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
 {
 	char what[160];
@@ -162,16 +173,14 @@ void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
 		snprintf(what, sizeof(what), "%" PRIu64 " samples", a->tally.n_invalid);
 		each(ctx, fm_str_of(what), FM_STR_LIT("their records hold impossible values"));
 	}
-	struct fm_facts f;
-	fm_facts_gather(&f, a);
-	if (f.n_dropped) {
-		snprintf(what, sizeof(what), "%" PRIu64 " samples were dropped", f.n_dropped);
+	if (f->n_dropped) {
+		snprintf(what, sizeof(what), "%" PRIu64 " samples were dropped", f->n_dropped);
 		each(ctx, fm_str_of(what), FM_STR_LIT("the collector could not keep up; lower the rate (--rate)"));
 	}
-	tell_unseen_cpu(a, &f, each, ctx);
+	tell_unseen_cpu(a, f, each, ctx);
 	if (t->n_failed_unwinds) {
 		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples",
-			 t->n_failed_unwinds, f.n_samples);
+			 t->n_failed_unwinds, f->n_samples);
 		each(ctx, fm_str_of(what),
 		     FM_STR_LIT("unwinding stopped early; each of these stacks holds a frame in [brackets] with the "
 				"reason"));

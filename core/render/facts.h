@@ -7,6 +7,7 @@ struct fm_facts {
 	struct fm_str command; // arguments joined by NUL
 	struct fm_str python, started, engine;
 	double wall_s, cpu_s, overhead_s;
+	double no_cpu_s; // how long the main thread could have run but had no CPU; 0 where waiting was not counted
 	uint64_t rate_hz, max_rss_bytes, n_samples, n_dropped;
 	uint64_t n_waits; // of the samples: looks at threads that waited
 	int exit_code;    // -1 = unknown
@@ -14,17 +15,16 @@ struct fm_facts {
 };
 
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a);
+// The command alone, without looking at anything else.
+struct fm_str fm_facts_command(const struct fm_profile *p);
 // From its start to its end, as far as known; samples fill in for what is not.
 double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
 // The sampled threads' real CPU time where it is known, the samples' weight where not.
 double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
 
-// How long the main thread could have run but was given no CPU; 0 where waiting was not counted, so that it is not known.
-double fm_facts_no_cpu_s(const struct fm_analysis *a);
-
 // A meta fact that is a number; 0 when it is not there.
 uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key);
 
 // Everything that was not seen, from the capture, the file and the names, one call each.
-void fm_facts_coverage(const struct fm_analysis *a, const struct fm_summary *t,
+void fm_facts_coverage(const struct fm_analysis *a, const struct fm_facts *f, const struct fm_summary *t,
 		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx);

@@ -267,8 +267,6 @@ static uint64_t walk(struct flame *f, bool is_drawing)
 
 static void put_head(struct flame *f, uint64_t n_narrow)
 {
-	struct fm_facts facts;
-	fm_facts_gather(&facts, f->a);
 	unsigned height = FM_FLAME_TOP + (f->max_depth + 1) * FM_FLAME_ROW + 10;
 	fprintf(f->out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
@@ -277,7 +275,7 @@ static void put_head(struct flame *f, uint64_t n_narrow)
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"h\" x=\"10\" y=\"21\">",
 		FM_FLAME_WIDTH, height, FM_FLAME_WIDTH, height, fm_flame_style);
 	struct fm_buf command = { 0 };
-	fm_label_command(&command, facts.command);
+	fm_label_command(&command, fm_facts_command(f->a->profile));
 	if (command.len)
 		fm_xml_put(f->out, (struct fm_str){ (const char *)command.data, (uint32_t)command.len });
 	else

@@ -67,7 +67,7 @@ static void write_head(struct fm_json *j, const struct fm_analysis *a, const str
 	fm_json_u64(j, "max_rss_bytes", f.max_rss_bytes);
 	fm_json_newline(j);
 	fm_json_array(j, "coverage");
-	fm_facts_coverage(a, t, write_coverage, j);
+	fm_facts_coverage(a, &f, t, write_coverage, j);
 	fm_json_end(j);
 	fm_json_newline(j);
 	const uint64_t *ns = t->total.ns;

@@ -11,6 +11,7 @@
 #include "render/cells.h"
 #include "render/formats.h"
 #include "render/label.h"
+#include "render/page.h"
 
 // Below this much CPU time, or this many samples, a profile says little.
 #define SHORT_CPU_S 0.05
@@ -145,7 +146,12 @@ static void print_too_little(const struct fm_text *t)
 	const struct fm_facts *f = &t->facts;
 	struct fm_buf b = { 0 };
 	char count[32];
-	if (f->cpu_s < SHORT_CPU_S)
+	if (f->cpu_s < SHORT_CPU_S && t->a->profile->is_truncated)
+		fm_buf_printf(&b,
+			      "The profile was cut off after %.0f ms of CPU time, which is too little to tell where it "
+			      "went: the disk was full, or Fathom was killed.",
+			      1e3 * f->cpu_s);
+	else if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
 			      "'fathom run --repeat 20' averages over many runs, --rate 10k looks more often, and "
@@ -245,7 +251,7 @@ static void print_classes(const struct fm_text *t)
 	if (t->facts.wall_s > 0 && s->width >= 70)
 		fprintf(s->out, ", %.0f%% of one core", 100 * t->facts.cpu_s / t->facts.wall_s);
 	fputc('\n', s->out);
-	double no_cpu_s = fm_facts_no_cpu_s(t->a);
+	double no_cpu_s = t->facts.no_cpu_s;
 	if (no_cpu_s >= MUCH_NO_CPU * t->facts.wall_s && no_cpu_s >= SHORT_CPU_S)
 		fprintf(s->out, "    %-19s             %s %9.3f s%s\n", "no CPU was free", s->has_utf8 ? "" : " ",
 			no_cpu_s, s->width >= 76 ? " of the main thread" : "");
@@ -289,12 +295,12 @@ static void print_next(const struct fm_text *t)
 {
 	static const struct next {
 		const char *command, *why;
-		bool after_summary, after_tables, has_path;
+		bool after_summary, after_tables, has_path, has_page;
 	} nexts[] = {
-		{ "fathom report", "the time of every line", true, false, true },
-		{ "fathom view", "flame graph, timeline and source in the browser", true, true, true },
-		{ "fathom report --json", "all numbers, for scripts", false, true, true },
-		{ "fathom report --explain", "what each number means", true, true, false },
+		{ "fathom report", "the time of every line", true, false, true, false },
+		{ "fathom view", "flame graph, timeline and source in the browser", true, true, true, true },
+		{ "fathom report --json", "all numbers, for scripts", false, true, true, false },
+		{ "fathom report --explain", "what each number means", true, true, false, false },
 	};
 	const struct fm_style *s = &t->style;
 	struct fm_buf path = { 0 };
@@ -304,6 +310,8 @@ static void print_next(const struct fm_text *t)
 	for (size_t i = 0; i < FM_ARRAY_LEN(nexts); i++) {
 		const struct next *next = &nexts[i];
 		if (!(t->a->options.summary_only ? next->after_summary : next->after_tables))
+			continue;
+		if (next->has_page && !fm_page_len)
 			continue;
 		fprintf(s->out, "  %s", next->command);
 		unsigned at = 2 + (unsigned)strlen(next->command);

@@ -113,7 +113,7 @@ static void print_gap(void *ctx, struct fm_str what, struct fm_str why)
 void fm_text_not_seen(const struct fm_text *t)
 {
 	struct gaps gaps = { t, 0 };
-	fm_facts_coverage(t->a, &t->summary, print_gap, &gaps);
+	fm_facts_coverage(t->a, &t->facts, &t->summary, print_gap, &gaps);
 	if (t->a->options.summary_only && gaps.n > MAX_GAPS)
 		fprintf(t->style.out, "  - and %u more; 'fathom report' lists them all\n", gaps.n - MAX_GAPS);
 }

@@ -27,27 +27,34 @@ static FM_SIGSAFE void put(struct fm_sig_thread *t, uint64_t frame)
 		t->out[FM_SIG_MAX_FRAMES - 1] = FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | FM_STACK_TOO_DEEP;
 }
 
-static FM_SIGSAFE bool is_evaluator(const struct fm_sig_native *frame, bool is_leaf)
+FM_SIGSAFE bool fm_sig_is_evaluator(const struct fm_sig_thread *t, uint32_t i)
 {
 	const struct fm_sig_python *py = &fm_sig.python;
-	uint64_t pc = frame->pc - (is_leaf ? 0 : 1);
+	uint64_t pc = t->native[i].pc - (i == 0 && !t->is_leaf_ours ? 0 : 1);
 	return (pc >= py->eval_start && pc < py->eval_end) || (pc >= py->eval_cold_start && pc < py->eval_cold_end);
 }
 
-// 3.8 and 3.9: evaluator frames and Python frames pair one to one. A whole native stack is in step at its outer end (at the
+// 3.8 and 3.9 have no cframes. On 3.10 a greenlet begins with one that belongs to no frame, so that both chains are out of step.
+static FM_SIGSAFE bool pairs_by_evaluators(const struct fm_sig_thread *t)
+{
+	uint8_t frames = fm_sig.python.row.frames;
+	return frames == FM_PY_FRAMES_OBJECTS || (frames == FM_PY_FRAMES_OBJECTS_CFRAME && t->is_greenlet);
+}
+
+// Evaluator frames and Python frames pair one to one. A whole native stack is in step at its outer end (at the
 // inner end the evaluator may just enter or leave, which makes one Python frame more or less); a broken one, or one that ends where
 // a fiber began, only at its inner end.
 static FM_SIGSAFE void find_markers(struct fm_sig_thread *t)
 {
 	uint32_t n_evaluators = 0;
 	for (uint32_t i = 0; i < t->n_native; i++)
-		n_evaluators += is_evaluator(&t->native[i], i == 0 && !t->is_leaf_ours);
+		n_evaluators += fm_sig_is_evaluator(t, i);
 	int64_t shift = (int64_t)t->n_runs - n_evaluators; // run = evaluator + shift
 	if (t->native_error || shift > 1)
 		shift = 0;
 	uint32_t nth = 0;
 	for (uint32_t i = 0; i < t->n_native; i++) {
-		if (!is_evaluator(&t->native[i], i == 0 && !t->is_leaf_ours))
+		if (!fm_sig_is_evaluator(t, i))
 			continue;
 		int64_t run = (int64_t)nth++ + shift;
 		if (run >= 0 && run < t->n_runs)
@@ -77,7 +84,7 @@ FM_SIGSAFE void fm_sig_merge(struct fm_sig_thread *t, int32_t syscall_nr, uint32
 	*ret_leaf_idx = *ret_exact_idx = UINT32_MAX;
 	if (syscall_nr >= 0)
 		put(t, FM_WIRE_FRAME_SYSCALL << FM_WIRE_FRAME_SHIFT | (uint32_t)syscall_nr);
-	if (t->n_runs && t->n_native && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+	if (t->n_runs && t->n_native && pairs_by_evaluators(t))
 		find_markers(t);
 	for (uint32_t i = 0; i < t->n_native; i++) {
 		// The frame at which unwinding broke off does not own what lies beyond.

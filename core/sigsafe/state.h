@@ -29,7 +29,7 @@ struct fm_sig_row {
 	int16_t rbx_off; // the same for rbx
 	uint8_t cfa_reg; // DWARF register number
 	uint8_t kind;
-	uint8_t flags; // enum fm_unwind_flags
+	uint8_t flags; // enum fm_unwind_flags, FM_SIG_ROW_IN_GREENLET
 };
 static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 
@@ -61,6 +61,7 @@ struct fm_sig_thread {
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
 	bool is_leaf_ours;     // the thread is in one of our hooks, which the stack leaves out: no pc of it is exact
+	bool is_greenlet;      // the native stack ends where a greenlet began
 	uint64_t native_sp;    // where the innermost native frame begins
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
 	uint32_t native_error; // enum fm_stack_error or 0

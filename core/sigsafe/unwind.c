@@ -5,8 +5,10 @@
 
 #include "format/model.h"
 #include "image/unwind_row.h"
+#include "pyabi/greenlet.h"
 #include "sigsafe/cfi.h"
 #include "sigsafe/image.h"
+#include "sigsafe/merge.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
 #include "sigsafe/unwind_step.h"
@@ -188,6 +190,8 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 		row->kind = FM_SIG_ROW_BAD;
 	else if (fm_sig.shared)
 		take_published_row(&image, pc, row);
+	if (FM_UNLIKELY(fm_py_is_greenlet_image(image.path)))
+		row->flags |= FM_SIG_ROW_IN_GREENLET;
 	return row;
 }
 
@@ -201,7 +205,7 @@ FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_re
 	return 0;
 }
 
-// One step outwards. Returns 0, FM_SIG_STEP_END, enum fm_stack_error or FM_SIG_NEEDS_ALL_REGS.
+// One step outwards. Returns 0, FM_SIG_STEPPED_IN_GREENLET, FM_SIG_STEP_END, enum fm_stack_error or FM_SIG_NEEDS_ALL_REGS.
 static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *regs, bool is_exact, bool want_all,
 				bool *ret_is_exact)
 {
@@ -210,11 +214,12 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	const struct fm_sig_row *row = fm_sig_row_find(t, pc);
 	uint64_t cfa, ra, fp = r[FM_DW_RBP], bx = r[FM_DW_RBX];
 	uint8_t kind = row->kind;
+	uint32_t done = FM_UNLIKELY(row->flags & FM_SIG_ROW_IN_GREENLET) ? FM_SIG_STEPPED_IN_GREENLET : 0;
 	*ret_is_exact = false;
 	if (FM_UNLIKELY(want_all) && (kind == FM_SIG_ROW_REG || kind == FM_SIG_ROW_PLT || kind == FM_SIG_ROW_DEREF)) {
 		uint32_t err = fm_sig_step_full(t, regs, pc, is_exact);
 		if (err != FM_STACK_NO_UNWIND_INFO) // else the row was published, and is all there is
-			return err;
+			return err ? err : done;
 	}
 	switch (kind) {
 	case FM_SIG_ROW_END:
@@ -269,7 +274,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	r[FM_DW_RBP] = fp;
 	r[FM_DW_RBX] = bx;
 	regs->known = known;
-	return 0;
+	return done;
 }
 
 FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
@@ -285,6 +290,17 @@ FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_
 static FM_SIGSAFE bool is_ours(uint64_t pc)
 {
 	return pc - fm_sig.own_start < fm_sig.own_end - fm_sig.own_start;
+}
+
+// In the greenlet module, with no Python frame further out: a greenlet began here. cfa: the frame's end on the stack.
+static FM_SIGSAFE bool is_greenlet_base(const struct fm_sig_thread *t, uint64_t cfa)
+{
+	if (fm_sig.python.row.frames != FM_PY_FRAMES_OBJECTS)
+		return t->n_runs == 0 || t->runs[t->n_runs - 1].marker < cfa;
+	uint32_t n_evaluators = 0;
+	for (uint32_t i = 0; i < t->n_native; i++)
+		n_evaluators += fm_sig_is_evaluator(t, i);
+	return n_evaluators >= t->n_runs;
 }
 
 // The whole stack. want_all: every register is followed, by the full rules.
@@ -304,6 +320,7 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 	t->native_sp = regs.r[FM_DW_RSP];
 	t->exact_native = UINT32_MAX;
 	t->is_leaf_ours = is_ours(regs.r[FM_DW_RA]);
+	t->is_greenlet = false;
 	for (;;) {
 		if (t->n_native == FM_SIG_MAX_FRAMES)
 			return FM_STACK_TOO_DEEP;
@@ -312,6 +329,10 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 		bool is_left_out = is_ours(frame->pc);
 		bool next_is_exact;
 		uint32_t err = step(t, &regs, is_exact, want_all, &next_is_exact);
+		if (FM_UNLIKELY(err == FM_SIG_STEPPED_IN_GREENLET)) {
+			t->is_greenlet = is_greenlet_base(t, regs.r[FM_DW_RSP]);
+			err = t->is_greenlet ? FM_SIG_STEP_END : 0;
+		}
 		if (err == 0 && regs.r[FM_DW_RA] == 0)
 			err = FM_SIG_STEP_END;                     // a thread started on a hand-made stack ends so
 		frame->cfa = err ? UINT64_MAX : regs.r[FM_DW_RSP]; // the outermost frame owns the rest of the stack
@@ -344,7 +365,7 @@ FM_SIGSAFE void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc)
 	(void)uc;
 	t->n_native = 0;
 	t->native_sp = 0;
-	t->is_leaf_ours = false;
+	t->is_leaf_ours = t->is_greenlet = false;
 	t->exact_native = UINT32_MAX;
 	t->native_error = FM_STACK_NO_UNWIND_INFO;
 }

@@ -18,7 +18,11 @@ enum fm_sig_row_kind {
 	FM_SIG_ROW_BAD,
 };
 
-// Fills t->native, t->n_native, t->exact_native and t->native_error (0 = the outermost frame was reached).
+// In fm_sig_row.flags, beside enum fm_unwind_flags: code of the greenlet module.
+#define FM_SIG_ROW_IN_GREENLET 0x80u
+
+// Fills t->native, t->n_native, t->exact_native and t->native_error (0 = the outermost frame was reached). By the
+// Python frames in t it knows where a greenlet's stack ends.
 void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc);
 
 // True when addr is in the interrupted function's own part of the stack.

@@ -13,6 +13,7 @@
 
 // Beyond enum fm_stack_error and FM_SIG_NEEDS_ALL_REGS, what a step may return.
 #define FM_SIG_STEP_END UINT32_MAX
+#define FM_SIG_STEPPED_IN_GREENLET (UINT32_MAX - 1) // done; the frame is the greenlet module's
 
 // What a called function gives back as it was, beside the stack pointer.
 #define FM_SIG_CALLEE_SAVED (1u << 3 | 1u << 6 | 0xfu << 12)

@@ -31,6 +31,7 @@ class Python(NamedTuple):
         return self.version + {"release": "", "debug": "d", "freethreaded": "t"}[self.kind]
 
 
+@functools.lru_cache(maxsize=None)  # it starts every Python of the machine, and most modules ask when they are imported
 def find_pythons() -> List[Python]:
     """One of each minor version and kind, oldest first; FATHOM_TEST_PYTHONS=3.8,3.14t narrows the list down."""
     spec = importlib.util.spec_from_file_location("find_pythons", ROOT / "scripts" / "find-pythons.py")

@@ -21,9 +21,7 @@ def pytest_generate_tests(metafunc: Any) -> None:
     Which one more differs from test to test, so that all of them together meet every Python.
     """
     if "python" in metafunc.fixturenames and not hasattr(metafunc.module, "each_python"):
-        if not hasattr(metafunc.config, "fathom_pythons"):
-            metafunc.config.fathom_pythons = find_pythons()
-        pythons = metafunc.config.fathom_pythons
+        pythons = find_pythons()
         if len(pythons) > 3 and not os.environ.get("FATHOM_TEST_LONG"):
             layouts = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
             one_more = 1 + zlib.crc32(metafunc.function.__name__.encode()) % (len(pythons) - 2)

@@ -151,17 +151,22 @@ def checkout(root: Path, tmp_path: Path) -> Path:
 BASIC_COMMANDS = ["bash", "env", "dirname", "sort", "head", "awk", "mktemp", "rm", "cmp", "id", "tail", "grep", "cut"]
 
 
-def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sudo", ["sudo ", ""], ids=["sudo", "none"])
+def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp_path: Path, sudo: str) -> None:
     machine = tmp_path / "bin"
     machine.mkdir()
     environment = fake_machine(machine, [c for c in BASIC_COMMANDS if c != "id"])
-    for name, text in {"id": "echo 1000", "apt-get": "exit 99", "apt-cache": "exit 1"}.items():
+    commands = {"id": "echo 1000", "apt-get": "exit 99", "apt-cache": "exit 1"}
+    if sudo:
+        commands["sudo"] = "exit 1"  # asks for a password
+    for name, text in commands.items():
         (machine / name).write_text("#!/bin/sh\n%s\n" % text)
         (machine / name).chmod(stat.S_IRWXU)
     result = run(["bash", "scripts/bootstrap.sh", "demo"], cwd=checkout, env=environment, stdin=subprocess.DEVNULL)
     assert result.returncode == 1, result.stdout
     (line,) = result.stdout.splitlines()
-    assert "sudo apt-get install -y" in line
+    assert (": %sapt-get update && %sapt-get install -y" % (sudo, sudo)) in line
+    assert ("as root" in line) == (not sudo)
     assert "ninja-build" in line and "python3" in line
 
 
@@ -169,3 +174,32 @@ def test_bootstrap_is_silent_when_all_is_there(root: Path) -> None:
     environment = {**os.environ, "CI": "true"}
     result = run(["scripts/bootstrap.sh", "demo"], cwd=root, env=environment, stdin=subprocess.DEVNULL)
     assert (result.returncode, result.stdout) == (0, "")
+
+
+def write_program(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n%s\n" % text)
+    path.chmod(stat.S_IRWXU)
+
+
+def test_page_is_made_with_a_node_that_can(root: Path, tmp_path: Path) -> None:
+    """Ubuntu 22.04 has a Node of 2018: the build goes on without the page, and with it where bootstrap brought a newer one."""
+    web, out = tmp_path / "web", tmp_path / "page.c"
+    web.mkdir()
+    for name in ("package.json", "package-lock.json"):
+        (web / name).write_text("{}")
+    write_program(tmp_path / "bin" / "node", "echo v12.22.9")
+    write_program(tmp_path / "bin" / "npm", "exit 1")
+    environment = {"PATH": "%s:/usr/bin:/bin" % (tmp_path / "bin")}
+    command = [sys.executable, str(root / "scripts" / "build_page.py"), str(web), str(out)]
+    result = run(command, env=environment)
+    assert result.returncode == 0 and result.stdout.count("\n") == 1 and "Node 18" in result.stdout, result.stdout
+    assert "fm_page_len = 0;" in out.read_text()
+    write_program(tmp_path / ".venv" / "bin" / "node", "echo v24.1.0")
+    npm = (
+        'mkdir -p dist node_modules; test "$1" = ci || test "$(node --version)" = v24.1.0 && echo page >dist/index.html'
+    )
+    write_program(tmp_path / ".venv" / "bin" / "npm", npm)
+    result = run(command, env=environment)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "fm_page_len = 5;" in out.read_text()

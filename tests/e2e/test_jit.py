@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from capture import FRAME_ERROR, FRAME_NATIVE, TARGETS, Capture, Python, fields, find_pythons, record
 from native import compile_libraries, is_error, plain_name
+from runs import python_with
 
 two_pythons = True  # conftest
 
@@ -260,25 +261,10 @@ main(1.5)
 """
 
 
-@pytest.fixture(scope="module")
-def numba(tmp_path_factory: Any) -> Python:
-    """A Python that has it."""
-    python = pick(10, 13)
-    venv = tmp_path_factory.mktemp("numba") / "venv"
-    subprocess.run([python.path, "-m", "venv", str(venv)], check=True)
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "numba"]
-    try:
-        if subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=300).returncode != 0:
-            pytest.skip("numba could not be installed")
-    except subprocess.TimeoutExpired:
-        pytest.skip("numba could not be installed in time")
-    return python._replace(path=str(venv / "bin" / "python"))
-
-
-def test_numba(numba: Python, tmp_path: Path) -> None:
+def test_numba(tmp_path: Path) -> None:
     script = tmp_path / "hot.py"
     script.write_text(NUMBA)
-    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, numba)
+    capture = record(tmp_path / "p.fathom", python_with("numba"), [script], OPTIONS)
     ends: "Counter[str]" = Counter()
     n_broken = 0
     for labels, n in capture.collapsed():
@@ -316,7 +302,7 @@ while time.process_time() < end:
 """
 
 
-def test_numba_with_debug_information(numba: Python, tmp_path: Path) -> None:
+def test_numba_with_debug_information(tmp_path: Path) -> None:
     """What LLVM inlined is a frame of its own, at the line of the Python source."""
     script = tmp_path / "hot.py"
     script.write_text(NUMBA_DEBUG)
@@ -324,7 +310,7 @@ def test_numba_with_debug_information(numba: Python, tmp_path: Path) -> None:
     for number, text in enumerate(NUMBA_DEBUG.splitlines(), 1):
         if "# LINE " in text:
             marks[text.split("# LINE ")[1]] = number
-    capture = record(tmp_path / "p.fathom", script, [], OPTIONS, numba)
+    capture = record(tmp_path / "p.fathom", python_with("numba"), [script], OPTIONS)
     chain = f"__main__::outer (hot.py:{marks['outer']})", f"__main__::churn (inlined) (hot.py:{marks['churn']})"
     head = f"__main__::churn (inlined) (hot.py:{marks['head']})"
     hot: "Counter[bool]" = Counter()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from capture import Capture, Python
+from capture import Capture, Python, find_pythons
 
 READS = """
 import os, time
@@ -27,8 +27,8 @@ def names_are_shown() -> bool:
     return int(first or "0", 16) != 0
 
 
-def test_functions_of_the_kernel(profile: Any, python: Python, tmp_path: Path, request: Any) -> None:
-    if python != request.config.fathom_pythons[-1]:
+def test_functions_of_the_kernel(profile: Any, python: Python, tmp_path: Path) -> None:
+    if python != find_pythons()[-1]:
         pytest.skip("the kernel is the same under every Python: one is enough")
     script = tmp_path / "reads.py"
     script.write_text(READS)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Set
 
 import pytest
-from capture import FRAME_ERROR, FRAME_PYTHON, TARGETS, Capture, Frame, Python
+from capture import FRAME_ERROR, FRAME_PYTHON, TARGETS, Capture, Frame, Python, find_pythons
 
 each_frame_layout = True
 PROGRAMS = sorted(p.name for p in TARGETS.glob("oracle_*.py"))
@@ -132,11 +132,8 @@ def check(capture: Capture, oracle: Oracle, wrong: "Counter[str]") -> int:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_no_impossible_stack(
-    profile: Any, python: Python, program: str, tmp_path: Path, record_property: Any, request: Any
-) -> None:
-    pythons = request.config.fathom_pythons
-    wanted = -(-N_SAMPLES // (len(pythons) * len(PROGRAMS)))
+def test_no_impossible_stack(profile: Any, python: Python, program: str, tmp_path: Path, record_property: Any) -> None:
+    wanted = -(-N_SAMPLES // (len(find_pythons()) * len(PROGRAMS)))
     tables = tmp_path / "lines.json"
     n, wrong = 0, Counter()  # type: ignore[var-annotated]
     for _ in range(MAX_RUNS):

@@ -2,11 +2,14 @@
 
 import json
 import os
+import platform
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import List
+from typing import Dict, List, Set
 
 import pytest
 
@@ -58,7 +61,7 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
 
 def test_wheel_serves_every_python(wheel: Path) -> None:
     # One build serves every CPython: the file name must not tie it to the one that built it.
-    assert "-py3-none-linux_" in wheel.name
+    assert re.search(r"-py3-none-manylinux_2_[0-9]+_%s.whl$" % platform.machine(), wheel.name)
 
 
 def test_installed_program_runs(root: Path, build: Path, installed: Path) -> None:
@@ -104,6 +107,81 @@ def test_installed_package_traces(installed: Path, tmp_path: Path) -> None:
     assert result.returncode == 0 and result.stdout.startswith("['a']"), result.stdout
     assert " 12 " in result.stdout and "f (script.py:2)" in result.stdout
     assert (tmp_path / "script.fathom").exists()
+
+
+def libraries_of(file: Path) -> Dict[str, Path]:
+    """What the loader takes for it, and from where."""
+    found = {}
+    for line in run(["ldd", str(file)]).stdout.splitlines():
+        name, _, where = line.strip().partition(" => ")
+        found[name.split(" (")[0]] = Path(where.rsplit(" (", 1)[0])
+    return found
+
+
+# Libraries of glibc, and what the kernel maps.
+OF_GLIBC = {"linux-vdso.so.1", "/lib64/ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6"}
+
+
+def test_wheel_brings_every_library(installed: Path) -> None:
+    (package,) = installed.parent.glob("lib/python3*/site-packages/fathom")
+    needed = libraries_of(package / "_bin" / "fathom")
+    assert {"libdw.so.1", "libzstd.so.1", "libz.so.1"} <= set(needed), needed
+    for name, path in needed.items():
+        assert name in OF_GLIBC or path.parent.resolve() == (package / "_lib").resolve(), (name, path)
+    assert set(libraries_of(package / "_agent.abi3.so")) <= OF_GLIBC, "the agent meets libraries of every program"
+    licenses = (package / "_lib" / "LICENSES.txt").read_text()
+    for name in {path.name for path in (package / "_lib").glob("*.so*")}:
+        assert "\n%s: source package " % name in licenses or not shutil.which("dpkg"), name
+
+
+def test_libraries_of_the_profiled_program_do_not_matter(installed: Path, tmp_path: Path) -> None:
+    """LD_LIBRARY_PATH of an environment with libraries of its own: here one that is no library at all."""
+    (tmp_path / "libz.so.1").write_text("not for us")
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    (package,) = installed.parent.glob("lib/python3*/site-packages/fathom")
+    result = run([str(package / "_bin" / "fathom"), "--version"], env=environment)
+    assert result.returncode == 0 and result.stdout.startswith("fathom "), result.stdout
+
+
+# Runs inside a root that has nothing but glibc, one Python and the environment the wheel went into, each at its own path.
+BARE_ROOT = """
+set -e
+root=$1; shift
+mount -t tmpfs none "$root"
+for path in "$@"; do
+    mkdir -p "$root$(dirname "$path")"
+    if [ -d "$path" ]; then mkdir -p "$root$path"; else : >"$root$path"; fi
+    mount --rbind "$path" "$root$path"
+done
+mkdir -p "$root/tmp"
+cd "$root/tmp"
+printf 'def spin():\n    return sum(i * i for i in range(6000000))\nspin()\n' >hot.py
+chroot=$(PATH="$PATH:/usr/sbin" command -v chroot)
+HOME=/tmp PATH=/nonexistent exec "$chroot" "$root" "$FATHOM" run --python "$PYTHON" /tmp/hot.py
+"""
+
+
+def libc_files(python: Path) -> Set[Path]:
+    """What the interpreter itself cannot start without: glibc, and its own library where it is apart."""
+    found = {path for path in libraries_of(python.resolve()).values() if path.is_absolute()}
+    return found | {Path("/lib64/ld-linux-x86-64.so.2")}
+
+
+def test_wheel_needs_glibc_and_python_only(installed: Path, tmp_path: Path) -> None:
+    python = installed / "python"
+    needed = libc_files(python)
+    assert not [path for path in needed if re.match("lib(dw|elf|zstd|micro)", path.name)], needed
+    root = tmp_path / "root"
+    root.mkdir()
+    isolate = ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"])]
+    if run([*isolate, "true"]).returncode != 0:
+        pytest.skip("mounting in a name space of one's own is not permitted here")
+    python_files = [str(python.resolve()), os.path.dirname(os.__file__)]
+    places = [*map(str, sorted(needed)), "/proc", "/dev", *python_files, str(installed.parent)]
+    environment = {"PATH": os.environ["PATH"], "FATHOM": str(installed / "fathom"), "PYTHON": str(python)}
+    result = run([*isolate, "sh", "-c", BARE_ROOT, "sh", str(root), *places], env=environment)
+    assert result.returncode == 0, result.stdout
+    assert re.search(r"spin.*hot\.py|hot\.py.*spin", result.stdout), result.stdout
 
 
 def test_missing_program_is_one_line(root: Path, tmp_path: Path) -> None:

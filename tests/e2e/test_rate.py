@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, List
 
 import pytest
-from capture import Capture, Python
+from capture import Capture, Python, find_pythons
 
 # The ticker lives in the collector and must get a CPU of its own, which other programs may hold: the best of five counts.
 pytestmark = pytest.mark.alone
@@ -23,10 +23,8 @@ def samples_per_cpu_s(capture: Capture) -> float:
 
 @pytest.mark.parametrize("engine", ["ticker", "perf"])
 @pytest.mark.parametrize("rate_hz, at_least", [(1000, 970), (10000, 9000)])
-def test_rate(
-    profile: Any, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any, request: Any
-) -> None:
-    pythons = request.config.fathom_pythons
+def test_rate(profile: Any, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any) -> None:
+    pythons = find_pythons()
     if not os.environ.get("FATHOM_TEST_LONG") and python not in (pythons[0], pythons[-1]):
         pytest.skip("the oldest and the newest Python will do; FATHOM_TEST_LONG=1 for all")
     got: List[float] = []

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, List, Tuple
 
 import pytest
-from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, find_pythons, record
+from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, record
 from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, plain_name
+from runs import python_with
 
 two_pythons = True  # conftest
 
@@ -169,18 +170,7 @@ def test_native_parts_of_the_standard_library(python: Python, tmp_path: Path, re
 
 def test_numpy_with_its_assembly_kernels_and_threads(tmp_path: Path, record_property: Any) -> None:
     """OpenBLAS's kernels have no unwind information at all."""
-    pythons = [p for p in find_pythons() if p.kind == "release" and 9 <= p.minor <= 13]
-    if not pythons:
-        pytest.skip("no Python that numpy has wheels for")
-    venv = tmp_path / "venv"
-    subprocess.run([pythons[-1].path, "-m", "venv", str(venv)], check=True)
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "numpy"]
-    try:
-        if subprocess.run(pip, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180).returncode != 0:
-            pytest.skip("numpy could not be installed")
-    except subprocess.TimeoutExpired:
-        pytest.skip("numpy could not be installed in time")
-    python = pythons[-1]._replace(path=str(venv / "bin" / "python"))
-    capture = record(tmp_path / "p.fathom", TARGETS / "stdlib_work.py", [1.0, "use_numpy"], OPTIONS, python)
+    program = [TARGETS / "stdlib_work.py", 1.0, "use_numpy"]
+    capture = record(tmp_path / "p.fathom", python_with("numpy"), program, OPTIONS)
     samples = check_uses(capture, record_property)
     assert samples["use_numpy"] > 500

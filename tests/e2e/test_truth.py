@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 import pytest
-from capture import CLASS_GC, TARGETS, Capture, Python, Sample, standard_error_s
+from capture import CLASS_GC, TARGETS, Capture, Python, Sample, find_pythons, standard_error_s
 
 SECONDS = 2.0 if os.environ.get("FATHOM_TEST_LONG") else 0.7  # the tolerance follows from the samples got
 PERIOD_S = 1e-3
@@ -150,7 +150,7 @@ def test_system(
 ) -> None:
     """Short calls and such as last as long as a period."""
     if engine == "perf":
-        if python != request.config.fathom_pythons[-1]:
+        if python != find_pythons()[-1]:
             pytest.skip("what perf does not see it does not see on any Python: one is enough")
         why = "perf events of unprivileged users do not count in the kernel: its time goes to the user code that comes next"
         request.applymarker(pytest.mark.xfail(reason=why, strict=False))

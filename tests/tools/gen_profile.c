@@ -17,32 +17,17 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "format/writer.h"
+#include "support/dice.h"
 
 #define DEPTH 30
 #define N_IMAGES 8
 #define N_CODES 600
 #define N_FRAMES 4000
 
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-	rng_state += 0x9e3779b97f4a7c15u;
-	uint64_t x = rng_state;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-static uint64_t below(uint64_t n)
-{
-	return (uint64_t)((unsigned __int128)rng() * n >> 64);
-}
-
 // Few things are hot and many are cold.
 static uint32_t skewed(uint32_t n)
 {
-	double u = (double)(rng() >> 11) / 9007199254740992.0;
+	double u = dice_share();
 	return (uint32_t)(u * u * u * n);
 }
 
@@ -88,7 +73,7 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 	};
 	uint32_t process = fm_writer_process(w, &info);
 	for (uint32_t i = 0; i < o->n_threads; i++) {
-		threads[i] = (struct thread){ .time_ns = 1000000000u + below(1000000), .cpu = i };
+		threads[i] = (struct thread){ .time_ns = 1000000000u + dice_below(1000000), .cpu = i };
 		threads[i].id = fm_writer_thread(w, process, 1000 + i, threads[i].time_ns);
 		snprintf(text, sizeof(text), "worker-%u", i);
 		fm_writer_thread_name(w, threads[i].id, fm_str_of(text));
@@ -96,7 +81,7 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 	for (uint32_t i = 0; i < N_IMAGES; i++) {
 		uint8_t build_id[20];
 		for (size_t k = 0; k < sizeof(build_id); k++)
-			build_id[k] = (uint8_t)rng();
+			build_id[k] = (uint8_t)dice();
 		snprintf(text, sizeof(text), "/usr/lib/x86_64-linux-gnu/libpart%u.so.1", i);
 		uint32_t id = fm_writer_image(w, fm_str_of(text), (struct fm_str){ (char *)build_id, sizeof(build_id) },
 					      i == 0);
@@ -109,11 +94,12 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 		snprintf(name, sizeof(name), "step_%u", i % 400);
 		snprintf(text, sizeof(text), "Stage%u.step_%u", i % 40, i % 400);
 		snprintf(file, sizeof(file), "/home/user/project/package_%u/module_%u.py", i % 7, i % 60);
-		uint32_t n = 20 + (uint32_t)below(sizeof(table) - 20);
+		uint32_t n = 20 + (uint32_t)dice_below(sizeof(table) - 20);
 		for (uint32_t k = 0; k < n; k++)
-			table[k] = (char)(k % 2 ? below(4) : below(30));
+			table[k] = (char)(k % 2 ? dice_below(4) : dice_below(30));
 		struct fm_code_info code = {
-			fm_str_of(name), fm_str_of(text), fm_str_of(file), 1 + (uint32_t)below(2000), 3, { table, n }
+			fm_str_of(name), fm_str_of(text), fm_str_of(file), 1 + (uint32_t)dice_below(2000), 3,
+			{ table, n }
 		};
 		fm_writer_code(w, &code);
 	}
@@ -124,21 +110,22 @@ static void write_tables(struct fm_writer *w, const struct options *o, struct th
 			 FM_STR_LIT("def main():\n\tpass\n"));
 	for (uint32_t i = 0; i < N_FRAMES; i++) {
 		if (i % 50 == 49)
-			frames[i] = (struct frame){ FM_FRAME_ERROR, 0, 1 + below(6) };
+			frames[i] = (struct frame){ FM_FRAME_ERROR, 0, 1 + dice_below(6) };
 		else if (i % 2)
-			frames[i] = (struct frame){ FM_FRAME_PYTHON, (uint32_t)below(N_CODES), 2 * below(300) + 1 };
+			frames[i] = (struct frame){ FM_FRAME_PYTHON, (uint32_t)dice_below(N_CODES),
+						    2 * dice_below(300) + 1 };
 		else if (i % 40 == 0)
-			frames[i] = (struct frame){ FM_FRAME_NATIVE, FM_NO_ID, 0x7fff00000000u + below(1 << 20) };
+			frames[i] = (struct frame){ FM_FRAME_NATIVE, FM_NO_ID, 0x7fff00000000u + dice_below(1 << 20) };
 		else
-			frames[i] =
-				(struct frame){ FM_FRAME_NATIVE, (uint32_t)below(N_IMAGES), 0x1000 + below(0x3ff000) };
+			frames[i] = (struct frame){ FM_FRAME_NATIVE, (uint32_t)dice_below(N_IMAGES),
+						    0x1000 + dice_below(0x3ff000) };
 	}
 	for (uint32_t i = 0; i < o->n_stacks; i++) {
-		uint32_t shared = i ? o->n_shared + (uint32_t)below(DEPTH - 1 - o->n_shared) : 0;
+		uint32_t shared = i ? o->n_shared + (uint32_t)dice_below(DEPTH - 1 - o->n_shared) : 0;
 		if (shared)
-			memcpy(paths[i], paths[below(i)], shared * sizeof(paths[i][0]));
+			memcpy(paths[i], paths[dice_below(i)], shared * sizeof(paths[i][0]));
 		for (uint32_t k = shared; k < DEPTH; k++)
-			paths[i][k] = (uint32_t)below(N_FRAMES);
+			paths[i][k] = (uint32_t)dice_below(N_FRAMES);
 	}
 }
 
@@ -161,30 +148,30 @@ static uint64_t live_ids[N_LIVE];
 static void write_allocation(struct fm_writer *w, const struct options *o, const struct thread *t)
 {
 	static uint64_t last_id;
-	uint64_t size = 16 + below(below(4) ? 512 : 100000);
+	uint64_t size = 16 + dice_below(dice_below(4) ? 512 : 100000);
 	uint64_t extra = 131072 - FM_MIN(size / 2, (uint64_t)60000); // about what a mean of 128 KiB gives
-	uint64_t dice = below(100);
-	if (dice == 0)
-		size = 262144 + below(4000000), extra = 0;
+	uint64_t drawn = dice_below(100);
+	if (drawn == 0)
+		size = 262144 + dice_below(4000000), extra = 0;
 	struct fm_alloc a = { t->id,        stack_id(w, o, skewed(o->n_stacks)), t->time_ns, ++last_id, size,
-			      size + extra, (uint8_t)below(FM_ALLOC_COPY) };
-	uint64_t *place = &live_ids[below(N_LIVE)];
-	if (dice == 1) {
+			      size + extra, (uint8_t)dice_below(FM_ALLOC_COPY) };
+	uint64_t *place = &live_ids[dice_below(N_LIVE)];
+	if (drawn == 1) {
 		a.domain = FM_ALLOC_COPY;
 		a.id = 0;
-	} else if (*place && dice < 92) {
+	} else if (*place && drawn < 92) {
 		fm_writer_free(w, &(struct fm_free){ t->id, t->time_ns, *place });
 	}
 	if (a.id)
 		*place = a.id;
 	fm_writer_alloc(w, &a);
-	if (dice == 2)
-		fm_writer_alloc_type(w, 0, a.id, below(2) ? FM_STR_LIT("list") : FM_STR_LIT("Node"));
+	if (drawn == 2)
+		fm_writer_alloc_type(w, 0, a.id, dice_below(2) ? FM_STR_LIT("list") : FM_STR_LIT("Node"));
 }
 
 static void write_memory_facts(struct fm_writer *w, const struct options *o, uint64_t time_ns)
 {
-	uint64_t rss = 50000000 + below(100000000);
+	uint64_t rss = 50000000 + dice_below(100000000);
 	fm_writer_memory_level(w, &(struct fm_memory_level){ .time_ns = time_ns,
 							     .rss_bytes = rss,
 							     .rss_anon_bytes = rss / 4 * 3,
@@ -192,15 +179,16 @@ static void write_memory_facts(struct fm_writer *w, const struct options *o, uin
 							     .pss_bytes = rss / 8 * 7,
 							     .cgroup_limit_bytes = (uint64_t)1 << 33 });
 	if (o->sites)
-		fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, below(1000000),
-						     below(100), below(100), below(1000), below(1000), below(1000) });
+		fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, dice_below(1000000),
+						     dice_below(100), dice_below(100), dice_below(1000),
+						     dice_below(1000), dice_below(1000) });
 }
 
 static uint32_t pick_stack(const struct options *o, uint64_t sample)
 {
 	static uint32_t n_met;
 	if (o->even)
-		return (uint32_t)below(o->n_stacks);
+		return (uint32_t)dice_below(o->n_stacks);
 	if (!o->fresh)
 		return skewed(o->n_stacks);
 	if ((double)n_met * (double)o->n_samples < 1.01 * (double)sample * o->n_stacks && n_met < o->n_stacks)
@@ -213,15 +201,15 @@ static void write_samples(struct fm_writer *w, const struct options *o, struct t
 	uint64_t next_flush_ns = 1000000000u + o->flush_ns;
 	for (uint64_t i = 0; i < o->n_samples; i++) {
 		struct thread *t = &threads[i % o->n_threads];
-		uint64_t weight_ns = 750000 + below(500000); // 1 ms, jittered by a quarter
-		t->time_ns += weight_ns + below(3000);
-		uint64_t dice = rng();
-		if (dice % 64 == 0)
-			t->time_ns += below(50000000); // slept
-		if (dice >> 8 & 1)
+		uint64_t weight_ns = 750000 + dice_below(500000); // 1 ms, jittered by a quarter
+		t->time_ns += weight_ns + dice_below(3000);
+		uint64_t drawn = dice();
+		if (drawn % 64 == 0)
+			t->time_ns += dice_below(50000000); // slept
+		if (drawn >> 8 & 1)
 			t->stack = pick_stack(o, i);
-		if ((dice >> 16) % 200 == 0)
-			t->cpu = (uint32_t)below(16);
+		if ((drawn >> 16) % 200 == 0)
+			t->cpu = (uint32_t)dice_below(16);
 		struct fm_sample sample = {
 			.thread_id = t->id,
 			.stack_id = stack_id(w, o, t->stack),
@@ -284,7 +272,7 @@ int main(int argc, char **argv)
 		}
 		i++;
 	}
-	rng_state = o.seed;
+	dice_state = o.seed;
 	paths = fm_alloc(o.n_stacks * sizeof(*paths));
 	leaf_ids = fm_alloc(o.n_stacks * sizeof(*leaf_ids));
 	struct thread *threads = fm_alloc(o.n_threads * sizeof(*threads));

@@ -5,6 +5,7 @@
 
 #include "aggregate/analysis.h"
 #include "base/mem.h"
+#include "support/dice.h"
 #include "support/known.h"
 
 #define MIB ((uint64_t)1 << 20)
@@ -89,17 +90,6 @@ static uint32_t line_of(unsigned i)
 	return i < 5 ? 10 + i : 20 + i - 5;
 }
 
-static uint64_t rng_state;
-
-static uint64_t rng(void)
-{
-	rng_state += 0x9e3779b97f4a7c15u;
-	uint64_t x = rng_state;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
 #define N_BLOCKS 300
 
 struct trace {
@@ -114,27 +104,27 @@ struct trace {
 
 static void invent(struct trace *t, uint64_t seed)
 {
-	rng_state = seed;
+	dice_state = seed;
 	t->id_step = seed % 2 ? 1 : 0x9e3779b97f4a7c15u;
-	t->length_ns = 1000 + rng() % 1000000;
-	t->child_end_ns = BEGIN_NS + t->length_ns / 2 + rng() % (t->length_ns / 2);
+	t->length_ns = 1000 + dice() % 1000000;
+	t->child_end_ns = BEGIN_NS + t->length_ns / 2 + dice() % (t->length_ns / 2);
 	for (unsigned i = 0; i < N_BLOCKS; i++) {
-		t->blocks[i].thread = (unsigned)(rng() % 3);
+		t->blocks[i].thread = (unsigned)(dice() % 3);
 		uint64_t until_ns = t->blocks[i].thread == 2 ? t->child_end_ns : BEGIN_NS + t->length_ns;
-		t->blocks[i].born_ns = BEGIN_NS + rng() % (until_ns - BEGIN_NS);
+		t->blocks[i].born_ns = BEGIN_NS + dice() % (until_ns - BEGIN_NS);
 		t->blocks[i].freed_ns =
-			rng() % 4 ? t->blocks[i].born_ns + rng() % (until_ns - t->blocks[i].born_ns + 1) : UINT64_MAX;
-		t->blocks[i].size = 1 + rng() % (rng() % 3 ? 1000 : MIB);
-		t->blocks[i].weight = t->blocks[i].size + (rng() % 2 ? rng() % 200000 : 0);
-		t->blocks[i].line = (unsigned)(rng() % (N_LINES + 1));
-		t->blocks[i].domain = (uint8_t)(rng() % FM_ALLOC_COPY);
+			dice() % 4 ? t->blocks[i].born_ns + dice() % (until_ns - t->blocks[i].born_ns + 1) : UINT64_MAX;
+		t->blocks[i].size = 1 + dice() % (dice() % 3 ? 1000 : MIB);
+		t->blocks[i].weight = t->blocks[i].size + (dice() % 2 ? dice() % 200000 : 0);
+		t->blocks[i].line = (unsigned)(dice() % (N_LINES + 1));
+		t->blocks[i].domain = (uint8_t)(dice() % FM_ALLOC_COPY);
 	}
 }
 
 static void write_free(struct profile *p, const struct trace *t, unsigned i)
 {
 	// Any thread of the block's process.
-	unsigned by = t->blocks[i].thread == 2 ? 2 : (unsigned)(rng() % 2);
+	unsigned by = t->blocks[i].thread == 2 ? 2 : (unsigned)(dice() % 2);
 	if (t->blocks[i].freed_ns != UINT64_MAX)
 		fm_writer_free(p->w, &(struct fm_free){ p->threads[by], t->blocks[i].freed_ns, (i + 1) * t->id_step });
 }
@@ -497,7 +487,7 @@ TEST(thinning_is_unbiased_and_keeps_large_blocks)
 	unsigned n_seeds = 300;
 	for (unsigned seed = 1; seed <= n_seeds; seed++) {
 		struct fm_heap_log log = { .max_blocks = 500 };
-		rng_state = seed;
+		dice_state = seed;
 		uint64_t live_bytes = 0, large = 0;
 		for (uint64_t i = 0; i < 4000; i++) {
 			uint64_t id = seed * 100000 + i, size = i % 100 == 99 ? MIB : 64;

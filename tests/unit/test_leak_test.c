@@ -5,22 +5,12 @@
 
 #include "aggregate/leak_test.h"
 #include "base/compiler.h"
+#include "support/dice.h"
 
 #define RUN_S 60.0
 #define N_SEEDS 20
 #define MEAN_BYTES 131072.0 // of the default sampling, in a thread that allocates much
 #define QUIET_BYTES 16384.0 // in one that allocates little: some megabytes a second
-
-static uint64_t rng_state;
-
-static double uniform(void)
-{
-	rng_state += 0x9e3779b97f4a7c15u;
-	uint64_t x = rng_state;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-	return (double)((x ^ x >> 31) >> 11) / 9007199254740992.0;
-}
 
 // What the sampler sees of a program that makes a block of `size` bytes now.
 struct seen {
@@ -33,7 +23,7 @@ static struct seen seen;
 static void make_block(double born_s, double freed_s, double size)
 {
 	double p = seen.mean > 0 && size < 2 * seen.mean ? 1 - exp(-size / seen.mean) : 1;
-	if (uniform() >= p)
+	if (dice_share() >= p)
 		return;
 	CHECK(seen.n < FM_ARRAY_LEN(seen.blocks));
 	seen.blocks[seen.n++] = (struct fm_leak_block){ born_s, freed_s, size / p, size };
@@ -43,7 +33,7 @@ static void make_block(double born_s, double freed_s, double size)
 
 static void leak_steadily(double bytes_s, double size)
 {
-	for (double t = uniform() * size / bytes_s; t < RUN_S; t += size / bytes_s)
+	for (double t = dice_share() * size / bytes_s; t < RUN_S; t += size / bytes_s)
 		make_block(t, INFINITY, size);
 }
 
@@ -73,7 +63,7 @@ static void leak_every_block(void)
 static void leak_a_fifth_of_all(void) // most of what the line makes is freed at once: the line as a whole does not leak
 {
 	for (double t = 0; t < RUN_S; t += 0.01)
-		make_block(t, uniform() < 0.2 ? INFINITY : t + 0.05, 20000);
+		make_block(t, dice_share() < 0.2 ? INFINITY : t + 0.05, 20000);
 }
 static void leak_in_bursts(void)
 {
@@ -84,14 +74,14 @@ static void leak_in_bursts(void)
 static void leak_with_some_temporaries(void)
 {
 	for (double t = 0; t < RUN_S; t += 0.02)
-		make_block(t, uniform() < 0.75 ? INFINITY : t + 0.1, 20000);
+		make_block(t, dice_share() < 0.75 ? INFINITY : t + 0.1, 20000);
 }
 
 // ---- what does not ----
 
 static void cache_that_plateaus(void)
 {
-	double until = RUN_S * (0.2 + 0.3 * uniform());
+	double until = RUN_S * (0.2 + 0.3 * dice_share());
 	for (double t = 0; t < until; t += 0.01)
 		make_block(t, INFINITY, 20000);
 }
@@ -102,7 +92,7 @@ static void cache_with_eviction(void) // holds the last 500
 }
 static void sawtooth(void)
 {
-	double period = 3 + 12 * uniform();
+	double period = 3 + 12 * dice_share();
 	for (double t = 0; t < RUN_S; t += 0.01) {
 		double end = (floor(t / period) + 1) * period;
 		make_block(t, end < RUN_S ? end : INFINITY, 20000);
@@ -115,7 +105,7 @@ static void warm_up(void)
 }
 static void one_off(void)
 {
-	double at = RUN_S * uniform();
+	double at = RUN_S * dice_share();
 	make_block(at, INFINITY, 400e6);
 	for (double t = 0; t < RUN_S; t += 0.05)
 		make_block(t, t + 0.01, 100000);
@@ -123,12 +113,12 @@ static void one_off(void)
 static void churn(void)
 {
 	for (double t = 0; t < RUN_S; t += 0.0005)
-		make_block(t, t + 0.3 * uniform(), 60000);
+		make_block(t, t + 0.3 * dice_share(), 60000);
 }
 static void random_lifetimes(void) // exponential, mean 5 s: heavy, but bounded
 {
 	for (double t = 0; t < RUN_S; t += 0.01) {
-		double end = t - 5 * log(1 - uniform());
+		double end = t - 5 * log(1 - dice_share());
 		make_block(t, end < RUN_S ? end : INFINITY, 20000);
 	}
 }
@@ -145,7 +135,7 @@ static void three_large_ones(void)
 
 static bool judge(void (*program)(void), uint64_t seed, double mean, struct fm_leak_verdict *ret)
 {
-	rng_state = seed * 1000003;
+	dice_state = seed * 1000003;
 	seen.n = 0;
 	seen.mean = mean;
 	program();
@@ -197,7 +187,7 @@ LEFT_ALONE(three_large_ones)
 TEST(short_runs_claim_nothing)
 {
 	struct fm_leak_verdict v;
-	rng_state = 1;
+	dice_state = 1;
 	seen.n = 0;
 	seen.mean = 0;
 	for (double t = 0; t < FM_LEAK_MIN_RUN_S; t += 0.01)
