@@ -149,7 +149,8 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		fm_sig.tls_helper_end = tls_helper + tls_helper_size;
 	}
 	fm_sig_python_look(start, end, info->dlpi_addr);
-	if (!had_python && fm_sig.has_python && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+	const struct fm_py_row *row = &fm_sig.python.row;
+	if (!had_python && fm_sig.has_python && (row->frames == FM_PY_FRAMES_OBJECTS || row->is_free_threaded))
 		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);
 	return 0;
 }

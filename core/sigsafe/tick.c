@@ -166,6 +166,18 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
 }
 
+// Without a GIL other threads run while one collects.
+static FM_SIGSAFE bool is_in_collector(const struct fm_sig_thread *t)
+{
+	const struct fm_sig_python *py = &fm_sig.python;
+	for (uint32_t i = 0; i < t->n_native; i++)
+		for (unsigned part = 0; part < FM_ARRAY_LEN(py->collector); part++)
+			if (t->native[i].pc - py->collector[part].start <
+			    py->collector[part].end - py->collector[part].start)
+				return true;
+	return false;
+}
+
 FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
 {
 	fm_sig_restart_syscall(fm_sig_self, uc);
@@ -225,7 +237,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	}
 	if (is_system)
 		class = FM_CLASS_SYSTEM;
-	if (is_collecting)
+	if (is_collecting && (!fm_sig.python.row.is_free_threaded || is_in_collector(t)))
 		class = FM_CLASS_GC;
 	int32_t syscall_nr = class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
 	fm_sig_merge(t, syscall_nr, &leaf_idx, &exact_idx);

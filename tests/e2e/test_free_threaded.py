@@ -9,7 +9,7 @@ from typing import Any, Dict
 import pytest
 from capture import ROOT, Capture, Python, find_pythons, record
 from guest import FATHOM, clean_env, run
-from test_truth import Comparison, line_row
+from test_truth import Comparison, knows_collector, line_row
 from test_truth import run as run_truth
 from tracing import rows_of, source, trace
 
@@ -53,6 +53,40 @@ def test_the_report_says_it(profile: Any, python: Python, tmp_path: Path) -> Non
     done = run([FATHOM, "record", "-o", tmp_path / "g.fathom", "--", python.path, "-c", "sum(range(10**6))"], env=env)
     assert done.returncode == 0
     assert Capture(tmp_path / "g.fathom", done).report["python"] == said
+
+
+GC = """
+import gc, threading
+gc.disable()
+is_over = False
+def python():
+    while not is_over:
+        for _ in range(1000): pass
+def collect():
+    for _ in range(100):
+        cycles = []
+        for i in range(2000):
+            cycles.append([])
+            cycles[-1].append(cycles[-1])
+        del cycles
+        gc.collect()
+other = threading.Thread(target=python)
+other.start()
+collect()
+is_over = True
+other.join()
+"""
+
+
+@free_threaded
+def test_only_the_thread_that_collects_is_in_the_collector(python: Python, tmp_path: Path) -> None:
+    capture = record(tmp_path / "p.fathom", Path(source(tmp_path, GC)), python=python)
+    rows = {f["name"]: f for f in capture.report["functions"] if f["kind"] == "python"}
+    assert rows["python"]["gc_s"] == 0 and rows["python"]["python_s"] > 0.02
+    if knows_collector(python):
+        assert rows["collect"]["gc_s"] > 0.3 * rows["collect"]["total_s"]
+    else:
+        assert capture.report["time"]["gc_s"] == 0
 
 
 ALLOCATIONS = """import sys, threading
