@@ -16,6 +16,7 @@ C_FILES = $(shell find core tests examples -name '*.[ch]' | sort)
 ASAN_FLAGS = -Dbuildtype=debug -Db_sanitize=address,undefined -Db_lundef=false
 TSAN_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false
 FUZZ_FLAGS = -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dlibfuzzer=true
+SERVER_E2E = tests/e2e/test_serve.py tests/e2e/test_serve_hostile.py
 # Builds and shows warnings and errors only.
 ninja = ninja -C $(1) >$(1)/ninja.log 2>&1; status=$$?; \
 	grep -v -e '^\[' -e '^ninja: Entering' -e '^ninja: no work' $(1)/ninja.log; exit $$status
@@ -81,15 +82,24 @@ format: ## rewrite C and Python sources in the project's style
 	@$(VENV_PYTHON) -m ruff check --fix .
 	@$(VENV_PYTHON) -m ruff format .
 
-asan: ## unit tests under the address and undefined-behaviour sanitizers
-	@scripts/bootstrap.sh demo
+# The program with the sanitizers in it, and the agent: a sanitized one serves sanitized programs only (test_storm.py), so what is reported on
+# is captured with the plain build.
+asan: all ## unit tests, broken input and the server under the address and undefined-behaviour sanitizers
+	@scripts/bootstrap.sh test
 	@test -f build-asan/build.ninja || $(MESON) setup build-asan $(ASAN_FLAGS) >/dev/null
-	@$(SAN_ENV) $(MESON) test -C build-asan --print-errorlogs
+	@$(call ninja,build-asan)
+	@failed=; \
+	$(SAN_ENV) $(MESON) test -C build-asan --no-rebuild --print-errorlogs || failed=1; \
+	$(SAN_ENV) FATHOM_BUILD=build-asan $(VENV_PYTHON) -m pytest -q tests/e2e/test_bad_input.py $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
+	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k asan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
 
-tsan: ## unit tests under the thread sanitizer
-	@scripts/bootstrap.sh demo
+tsan: all ## unit tests, the server and the collector under the thread sanitizer
+	@scripts/bootstrap.sh test
 	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
-	@$(MESON) test -C build-tsan --print-errorlogs
+	@$(call ninja,build-tsan)
+	@failed=; $(MESON) test -C build-tsan --no-rebuild --print-errorlogs || failed=1; \
+	FATHOM_BUILD=build-tsan $(VENV_PYTHON) -m pytest -q $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
+	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k tsan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
 
 fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz

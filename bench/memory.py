@@ -2,6 +2,7 @@
 """What watching memory costs: time only against time and memory, by turns in one run, and the nanoseconds of a single call.
 
     bench/memory.py [--rounds 9] [--python PATH] [--share 0.3] [--only alloc,loop,buffers,numpy_mix,calls] [--rows exact,memray]
+    bench/memory.py --sizes [--python PATH] [--only alloc,loop,buffers,numpy_mix]
 
 alloc, numpy_mix: the workloads of bench/workloads. loop: nothing but small objects, the worst case for hooks on Python's allocators.
 buffers: each object has a block of malloc's, which memray sees without being asked for more.
@@ -11,7 +12,9 @@ once more: no difference below its spread is a finding. calls: malloc and free b
 `memray` is memray as it comes, `memray all` with --trace-python-allocators, which is what exact mode counts; both where --python has
 memray. Sizes of files and the number of events (allocations and frees) in each say how far the rows are alike: memray as it comes does
 not see objects of up to 512 bytes, which is nearly all that alloc and loop make, and says nothing of time. In short runs our file is
-mostly what the program is: names and line tables of the functions that were sampled.
+mostly what the program is: the names of what was seen, and the stacks that a process starts with.
+
+--sizes: how the files of exact mode and of memray grow with the length of the run, at shares of 0.3, 1 and 3; no times.
 """
 
 import argparse
@@ -155,6 +158,20 @@ def compare(name, script, args, chosen, folder, env):
         )
 
 
+def compare_sizes(name, script, python, folder, env):
+    """One run of each length: what is written does not depend on how busy the machine is, but for our samples of time."""
+    chosen = {k: v for k, v in rows(folder, python).items() if k in ("exact", "memray", "memray all")}
+    for share in ("0.3", "1", "3"):
+        told, ours = f"size  {name:10} share {share:3}", 0
+        for row, (before, between, file) in chosen.items():
+            output([*before, python, *between, str(script), share], env)
+            size, n = file.stat().st_size, n_events(row, file, python)
+            ours = ours or size
+            times = f" = {size / ours:.1f}x" if row != "exact" else ""
+            told += f"   {row} {size / 1024:.1f} KiB for {n:,} events{times}"
+        print(told, flush=True)
+
+
 def compare_calls(folder, rounds, env):
     source, program = folder / "calls.c", folder / "calls"
     source.write_text(CALLS)
@@ -179,12 +196,15 @@ def main():
     parser.add_argument("--share", default="0.3", help="of the whole work (default 0.3)")
     parser.add_argument("--only", default="alloc,loop,buffers,numpy_mix,calls")
     parser.add_argument("--rows", default="", help="only these, by commas (default: all there are)")
+    parser.add_argument("--sizes", action="store_true", help="of files, by the length of the run; no times")
     args = parser.parse_args()
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     env.update(PINNED, OPENBLAS_NUM_THREADS="1")
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for name in args.only.split(","):
+            if name == "calls" and args.sizes:
+                continue
             if name == "calls":
                 compare_calls(folder, args.rounds, env)
                 continue
@@ -196,6 +216,9 @@ def main():
                 continue
             script = folder / f"{name}_run.py"
             script.write_text(text)
+            if args.sizes:
+                compare_sizes(name, script, args.python, folder, env)
+                continue
             compare(name, script, args, args.rows.split(",") if args.rows else [], folder, env)
 
 

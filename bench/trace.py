@@ -10,7 +10,8 @@ Tools that a Python lacks are left out; PYTHONPATH may name a folder that has th
 
 Bare recursion, the worst case: a call that does nothing else. Each tool runs the same calls in turn and times them by the thread's
 own CPU clock; the smallest of all rounds counts, because a busy machine only ever adds. The ratio is what we add to what cProfile
-adds in the same run. A quarter million calls go before: what a tool does once (the pages of our ring, a millisecond) is no cost of a call.
+adds in the same run. "empty hook" and "its clocks" are the least that can be: an interpreter that tells of every call and nobody who listens, and the same
+with the clock read twice a call (bench/trace_floor.c; by sys.monitoring from 3.12 on, too). A quarter million calls go before: what a tool does once (the pages of our ring, a millisecond) is no cost of a call.
 """
 
 import argparse
@@ -74,15 +75,52 @@ def by_turns(python: str, tools: Dict[str, List[str]], program: str, rounds: int
     return best
 
 
+def version_of(python: str) -> str:
+    command = [python, "-c", "import sys; print(sys.version.split()[0])"]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+
 def row(python: str, best: Dict[str, float], n: int, against: List[str]) -> str:
     """What each tool adds to one of n things, and our share of what others add."""
-    command = [python, "-c", "import sys; print(sys.version.split()[0])"]
-    version = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
     bare = best.pop("bare")
     added = {name: (took - bare) / n * 1e9 for name, took in best.items()}
-    text = "%-8s bare %5.1f ns" % (version, bare / n * 1e9)
+    text = "%-8s bare %5.1f ns" % (version_of(python), bare / n * 1e9)
     text += "".join("   %s +%.1f" % pair for pair in added.items())
     return text + "".join("   of %s %.2f" % (a, added["fathom"] / added[a]) for a in against if a in added)
+
+
+FLOOR = """
+import runpy, sys
+sys.path.insert(0, {folder!r})
+import trace_floor
+how, reads_clock = sys.argv[1], sys.argv[2] == "clock"
+if how == "hook":
+    trace_floor.set_hook(reads_clock)
+else:
+    monitoring = sys.monitoring
+    monitoring.use_tool_id(3, "floor")
+    for event in (monitoring.events.PY_START, monitoring.events.PY_RETURN):
+        monitoring.register_callback(3, event, trace_floor.make_callback(reads_clock))
+    monitoring.set_events(3, monitoring.events.PY_START | monitoring.events.PY_RETURN)
+runpy.run_path(sys.argv[3], run_name="__main__")
+"""
+
+
+def floor_tools(python: str, folder: str) -> Dict[str, List[str]]:
+    """Programs that run one as it would be with the cheapest trace of all. None for a Python without its headers."""
+    ask = "import sys, sysconfig; print(sysconfig.get_paths()['include'], sys.version_info[1])"
+    answer = subprocess.run([python, "-c", ask], stdout=subprocess.PIPE, text=True).stdout.split()
+    into = tempfile.mkdtemp(dir=folder)
+    command = ["gcc", "-O2", "-shared", "-fPIC", "-I", answer[0], "-I", str(ROOT / "core"), "-o"]
+    command += [os.path.join(into, "trace_floor.so"), str(ROOT / "bench" / "trace_floor.c")]
+    if subprocess.run(command, stderr=subprocess.DEVNULL).returncode:
+        return {}
+    runner = os.path.join(into, "floor.py")
+    Path(runner).write_text(FLOOR.format(folder=into))
+    tools = {"empty hook": [runner, "hook", "-"], "its clocks": [runner, "hook", "clock"]}
+    if int(answer[1]) >= 12:
+        tools.update({"empty callbacks": [runner, "monitor", "-"], "their clocks": [runner, "monitor", "clock"]})
+    return tools
 
 
 def measure(python: str, n: int, rounds: int, folder: str) -> str:
@@ -93,6 +131,7 @@ def measure(python: str, n: int, rounds: int, folder: str) -> str:
         "cProfile": ["-m", "cProfile", "-o", os.path.join(folder, "c.prof")],
         "fathom": ["-m", "fathom", "-o", os.path.join(folder, "f.fathom"), "--quiet"],
         "viztracer": ["-m", "viztracer", "--quiet", "--ignore_c_function", "-o", os.path.join(folder, "v.json")],
+        **floor_tools(python, folder),
     }
     return row(python, by_turns(python, tools, program, rounds), n_calls(n), ["cProfile", "viztracer"])
 
@@ -132,8 +171,8 @@ def measure_lines(python: str, rounds: int, folder: str) -> str:
 
 
 PYTHON_ZONES = """
-import time
-from fathom import zone
+import sys, time
+from fathom import counter, mark, zone
 def bare(n):
     for _ in range(n):
         pass
@@ -146,19 +185,41 @@ def zoned_by_kept(n):
     for _ in range(n):
         with kept:
             pass
-best = [1e9] * 3
-for _ in range(20):
-    for i, work in enumerate((bare, zoned, zoned_by_kept)):
+def marked(n):
+    for _ in range(n):
+        mark("here")
+def counted(n):
+    for _ in range(n):
+        counter("rows", 2.5)
+floor = zone
+def on_the_floor(n):
+    for _ in range(n):
+        with floor("load"):
+            pass
+works = [bare, zoned, zoned_by_kept, marked, counted]
+if {folder!r}:
+    sys.path.insert(0, {folder!r})
+    import trace_floor
+    nothing = trace_floor.make_callback(False)
+    trace_floor.use_zone(type("Zone", (), {{"__slots__": (), "__enter__": nothing, "__exit__": nothing}})())
+    floor = trace_floor.zone
+    works.append(on_the_floor)
+best = [1e9] * len(works)
+# Often and not long: up to 3.10 Python remembers where it found a name only in functions that are called often.
+for _ in range(30):
+    for i, work in enumerate(works):
         start = time.thread_time()
-        work(10000)
+        for _ in range(100):
+            work(50)
         best[i] = min(best[i], time.thread_time() - start)
-print("took", (best[1] - best[0]) / 10000 * 1e9, (best[2] - best[0]) / 10000 * 1e9)
+print("took", *((b - best[0]) / 5000 * 1e9 for b in best[1:]))
 """
 
 
 def measure_python_zones(python: str, rounds: int, folder: str) -> str:
     program = os.path.join(folder, "zones.py")
-    Path(program).write_text(PYTHON_ZONES)
+    floor = floor_tools(python, folder)
+    Path(program).write_text(PYTHON_ZONES.format(folder=os.path.dirname(floor["empty hook"][0]) if floor else ""))
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     tools = {"not profiled": [], "recorded": ["-m", "fathom", "-p", "-o", os.path.join(folder, "z.fathom"), "--quiet"]}
     best: Dict[str, List[float]] = {}
@@ -167,10 +228,11 @@ def measure_python_zones(python: str, rounds: int, folder: str) -> str:
             done = subprocess.run([python, *tool, program], stdout=subprocess.PIPE, text=True, env=env)
             took = [float(number) for number in re.findall(r"[\d.]+", done.stdout)]
             best[name] = [min(pair) for pair in zip(took, best.get(name, took))]
-    text = "%-60s" % (
-        "zone of %s, with zone(name):/with kept:" % os.path.basename(os.path.dirname(os.path.dirname(python)))
-    )
-    return text + "".join("   %s +%.1f/%.1f" % (name, took[0], took[1]) for name, took in best.items())
+    names = ["with zone(name)", "with kept", "mark", "counter"]
+    text = "%-8s" % version_of(python)
+    for name, took in best.items():
+        text += "   %s: " % name + ", ".join("%s %.1f" % pair for pair in zip(names, took))
+    return text + ("   with zone(name) that does nothing: %.1f" % best["not profiled"][-1] if floor else "")
 
 
 ZONES = """

@@ -35,6 +35,14 @@ void fm_agent_find_eval_parts(const char *path, uintptr_t bias);
 int fm_agent_real_sigaction(int sig, const struct sigaction *act, struct sigaction *old);
 int fm_agent_real_dlclose(void *handle);
 
+// exec.c: what leads programs that this one starts to the capture reaches them whatever environment they are given. resolve: finds the functions
+// that ours stand in front of. start: from now on, when we are preloaded and children are to be followed. follow: Pythons find those start-up files from now on, "" for none; false
+// when the path is too long.
+void fm_agent_exec_resolve(void);
+void fm_agent_exec_start(void);
+bool fm_agent_exec_follow(const char *startup_folder);
+bool fm_agent_exec_is_followed(void);
+
 // frame_tables.c: in a forked child, says again what its parent had registered.
 void fm_agent_frame_tables_inherit(uint32_t parent_idx);
 

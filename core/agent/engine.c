@@ -69,7 +69,8 @@ static void jitter(void)
 	if (perf_next_ns + 2 * period < now)
 		perf_next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
 	uint64_t next = perf_next_ns > now + PERF_SHORTEST_NS ? perf_next_ns - now : PERF_SHORTEST_NS;
-	fm_sig_syscall(SYS_ioctl, perf_fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0);
+	if (fm_sig_syscall(SYS_ioctl, perf_fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
+		perf_fd = -1; // the program has closed it
 }
 
 static void on_trap(int sig, siginfo_t *info, void *context)
@@ -150,6 +151,9 @@ void fm_agent_engine_start(void)
 		}
 		int err = install(SIGTRAP, on_trap) ? start_perf() : errno;
 		if (err == 0) {
+			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
+			install(FM_TICK_SIGNAL, on_tick);
+			fm_sig.process->perf_fd1 = (uint32_t)perf_fd + 1;
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
 		}

@@ -1,5 +1,5 @@
 // A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded. To allocators
-// and copies it is bound slot by slot (memory_bind.c), where memory is watched; what else it interposes it does not see: a handler for
+// and copies it is bound slot by slot (memory_bind.c), where memory is watched, and to what starts programs, where these are followed; what else it interposes it does not see: a handler for
 // SIGURG that the program sets meanwhile.
 //
 // Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
@@ -22,6 +22,28 @@
 
 // A handler takes microseconds of CPU, but its thread may have to wait for one.
 #define QUIET_MS 2000
+
+// What a capture has mapped of its shared memory.
+struct mapped {
+	uint8_t *common;
+	struct fm_wire_slot *slots[FM_WIRE_N_SLOTS];
+};
+
+static void note_mapped(struct mapped *m)
+{
+	m->common = fm_sig.header ? fm_sig.shared : NULL;
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		m->slots[i] = m->common ? atomic_load(&fm_sig.places[i].slot) : NULL;
+}
+
+static void unmap(const struct mapped *m)
+{
+	if (m->common)
+		munmap(m->common, FM_WIRE_COMMON_BYTES);
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+		if (m->slots[i])
+			munmap(m->slots[i], FM_WIRE_SLOT_BYTES);
+}
 
 static bool is_quiet_soon(void)
 {
@@ -58,7 +80,7 @@ static void note_threads(void)
 
 const char *fm_agent_late_start(const char *ring_path)
 {
-	static void *retired; // shared memory of the capture before the last
+	static struct mapped retired, last; // of the capture before the last, and of the last
 	unsigned long collector_pid;
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
@@ -66,7 +88,7 @@ const char *fm_agent_late_start(const char *ring_path)
 		return "this process was started by fathom, whose capture has ended; start it without";
 	if (!is_quiet_soon())
 		return "a sample of the last capture is still being taken; try again";
-	void *last = fm_sig.header ? fm_sig.shared : NULL;
+	note_mapped(&last);
 	fm_trace_forget();
 	fm_sig.is_late = true;
 	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
@@ -75,9 +97,9 @@ const char *fm_agent_late_start(const char *ring_path)
 		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
 	note_threads();
 	if (!fm_agent_start(ring_path))
-		return "the agent could not map the collector's memory, or its tables are full";
-	if (retired)
-		munmap(retired, FM_WIRE_TOTAL_BYTES);
+		return "the agent could not map the collector's memory ('ulimit -v' may be too low), or its tables are "
+		       "full";
+	unmap(&retired);
 	retired = last;
 	fm_agent_wrap_handlers(true);
 	fm_agent_memory_start();
@@ -91,6 +113,8 @@ void fm_agent_late_stop(void)
 	fm_trace_end();
 	atomic_store(&fm_sig.header->is_over, 1);
 	fm_agent_memory_stop();
+	fm_agent_exec_follow("");
+	fm_agent_unbind_all();
 	is_quiet_soon();
 }
 
@@ -102,5 +126,10 @@ void fm_agent_late_leave(void)
 	fm_agent_release_signal(FM_TICK_SIGNAL);
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 	// The rings' pages go back to the system now; the header, with its mark, stays.
-	madvise(fm_sig.shared + FM_WIRE_HEADER_BYTES, FM_WIRE_TOTAL_BYTES - FM_WIRE_HEADER_BYTES, MADV_REMOVE);
+	madvise(fm_sig.shared + FM_WIRE_HEADER_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_HEADER_BYTES, MADV_REMOVE);
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_wire_slot *slot = atomic_load(&fm_sig.places[i].slot);
+		if (slot)
+			madvise(slot, FM_WIRE_SLOT_BYTES, MADV_REMOVE);
+	}
 }

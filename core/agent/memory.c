@@ -151,8 +151,10 @@ void fm_agent_memory_start(void)
 		return;
 	fm_sig_live = fm_agent_map_or_clear(fm_sig_live, sizeof(*fm_sig_live));
 	fm_sig_maps = fm_agent_map_or_clear(fm_sig_maps, sizeof(*fm_sig_maps));
-	if (!fm_sig_live || !fm_sig_maps)
+	if (!fm_sig_live || !fm_sig_maps) {
+		atomic_fetch_add(&fm_sig.header->n_no_tables, 1);
 		return;
+	}
 	forget_last();
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact()) {
 		atomic_fetch_add(&fm_sig.header->n_no_exact, 1);

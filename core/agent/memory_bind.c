@@ -33,11 +33,12 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BINDINGS 40u // names that we stand in front of: 29
+#define MAX_BINDINGS 48u // names that we stand in front of: 35
 
 static struct binding {
 	const char *name;
 	uintptr_t ours, theirs; // theirs: what ours calls
+	bool is_memory;
 } bindings[MAX_BINDINGS];
 static unsigned n_bindings;
 static unsigned
@@ -215,11 +216,21 @@ struct look {
 	unsigned n_images, n_mallocs;
 };
 
+static bool is_memory_wanted(void)
+{
+	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
+}
+
+static bool is_binding_wanted(const struct binding *b)
+{
+	return !b->is_memory || is_memory_wanted();
+}
+
 static const struct binding *find_binding(const char *name)
 {
 	for (unsigned i = 0; i < n_of_libc; i++)
 		if (!strcmp(bindings[i].name, name))
-			return &bindings[i];
+			return is_binding_wanted(&bindings[i]) ? &bindings[i] : NULL;
 	return NULL;
 }
 
@@ -227,15 +238,16 @@ static const struct binding *find_binding(const char *name)
 static uintptr_t choose(const struct look *look, const struct image *m, const ElfW(Rela) * r, uintptr_t now)
 {
 	for (unsigned i = 0; i < n_bindings; i++)
-		if (now == (look->is_undone ? bindings[i].ours : bindings[i].theirs))
+		if (look->is_undone ? now == bindings[i].ours
+				    : now == bindings[i].theirs && is_binding_wanted(&bindings[i]))
 			return look->is_undone ? bindings[i].theirs : bindings[i].ours;
 	// Not bound yet: it leads back into the library, to the code that will ask the loader.
 	const ElfW(Sym) *symbol = (const ElfW(Sym) *)m->symbols + ELF64_R_SYM(r->r_info);
-	if (look->is_undone || !look->is_malloc_sole || ELF64_R_TYPE(r->r_info) != TYPE_JUMP_SLOT ||
-	    !is_within(m, now) || symbol->st_shndx != SHN_UNDEF)
+	if (look->is_undone || ELF64_R_TYPE(r->r_info) != TYPE_JUMP_SLOT || !is_within(m, now) ||
+	    symbol->st_shndx != SHN_UNDEF)
 		return 0;
 	const struct binding *b = find_binding((const char *)m->names + symbol->st_name);
-	return b ? b->ours : 0;
+	return b && (look->is_malloc_sole || !b->is_memory) ? b->ours : 0;
 }
 
 static void bind_slot(struct look *look, struct image *m, const ElfW(Rela) * r)
@@ -293,7 +305,7 @@ static int bind_image(struct dl_phdr_info *info, size_t size, void *arg)
 
 static bool is_wanted(void)
 {
-	return n_bindings && atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
+	return n_bindings && (is_memory_wanted() || fm_agent_exec_is_followed());
 }
 
 // Called for the first image and no other; the lock lets one thread in again.
@@ -301,6 +313,8 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct look *look = arg;
 	(void)size;
+	if (look->is_undone && !is_bound)
+		return 1;
 	if (look->is_undone) {
 		is_bound = false;
 		n_images_seen = 0;
@@ -321,12 +335,13 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1;
 }
 
-static void add(const struct fm_agent_hook *hooks)
+static void add(const struct fm_agent_hook *hooks, bool is_memory)
 {
 	for (; hooks->name && n_bindings < MAX_BINDINGS; hooks++) {
 		uintptr_t theirs = (uintptr_t)fm_agent_next_symbol(hooks->name);
 		if (theirs) // a libc may be older than a name
-			bindings[n_bindings++] = (struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs };
+			bindings[n_bindings++] =
+				(struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, is_memory };
 	}
 }
 
@@ -339,13 +354,14 @@ void fm_agent_bind_prepare(void)
 	page_bytes = getauxval(AT_PAGESZ);
 	if (!libc_address || !page_bytes)
 		return;
-	add(fm_agent_malloc_hooks); // malloc first
-	add(fm_agent_map_hooks);
-	add(fm_agent_copy_hooks);
-	add(fm_agent_library_hooks);
+	add(fm_agent_malloc_hooks, true); // malloc first
+	add(fm_agent_map_hooks, true);
+	add(fm_agent_copy_hooks, true);
+	add(fm_agent_library_hooks, false);
+	add(fm_agent_exec_hooks, false);
 	n_of_libc = n_bindings;
 	for (const struct fm_agent_hook *hook = fm_agent_arrow_hooks; hook->name && n_bindings < MAX_BINDINGS; hook++)
-		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0 };
+		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0, true };
 }
 
 bool fm_agent_bind_all(void)
@@ -403,14 +419,21 @@ __attribute__((used)) void *fm_agent_before_dlsym(void)
 
 extern void *fm_agent_dlsym(void *handle, const char *name);
 
+// The address sanitizer's runtime asks for all functions that it stands in front of before there is any of the memory in which code that it
+// instruments looks first. So a sanitized agent does not stand in its way.
+#ifdef __SANITIZE_ADDRESS__
+#define DLSYM_LABEL ""
+#define DLSYM_SIZE ""
+#else
+#define DLSYM_SIZE ".size dlsym, . - dlsym\n"
+#define DLSYM_LABEL ".globl dlsym\n.type dlsym, @function\ndlsym:\n"
+#endif
+
 #if defined(__x86_64__)
 __asm__(".pushsection .text\n"
-	".globl dlsym, fm_agent_dlsym\n"
+	".globl fm_agent_dlsym\n"
 	".hidden fm_agent_dlsym\n"
-	".type dlsym, @function\n"
-	".type fm_agent_dlsym, @function\n"
-	"dlsym:\n"
-	"fm_agent_dlsym:\n"
+	".type fm_agent_dlsym, @function\n" DLSYM_LABEL "fm_agent_dlsym:\n"
 	".cfi_startproc\n"
 	"	pushq %rdi\n"
 	".cfi_adjust_cfa_offset 8\n"
@@ -427,9 +450,7 @@ __asm__(".pushsection .text\n"
 	".cfi_adjust_cfa_offset -8\n"
 	"	jmp *%rax\n"
 	".cfi_endproc\n"
-	".size dlsym, . - dlsym\n"
-	".size fm_agent_dlsym, . - fm_agent_dlsym\n"
-	".popsection\n");
+	".size fm_agent_dlsym, . - fm_agent_dlsym\n" DLSYM_SIZE ".popsection\n");
 #else
 // A tail call, in any build that optimises.
 __attribute__((visibility("hidden"))) void *fm_agent_dlsym(void *handle, const char *name)

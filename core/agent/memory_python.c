@@ -147,7 +147,9 @@ static inline __attribute__((always_inline)) void *exact_calloc(struct domain *d
 
 static void exact_free(void *ctx, void *p)
 {
-	if (FM_LIKELY(fm_sig_exact) || fm_sig_live_may_have(p))
+	if (FM_LIKELY(fm_sig_exact))
+		fm_sig_exact_free(p);
+	else if (fm_sig_live_may_have(p))
 		fm_sig_alloc_freed(p);
 	pymalloc.free(ctx, p);
 }

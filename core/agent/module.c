@@ -143,6 +143,16 @@ static struct py_object *trace_stop(struct py_object *self, struct py_object *un
 	return PyBool_FromLong(stop_calls());
 }
 
+static struct py_object *follow(struct py_object *self, struct py_object *folder_object)
+{
+	(void)self;
+	intptr_t len;
+	const char *folder = PyUnicode_AsUTF8AndSize(folder_object, &len);
+	if (!folder)
+		return NULL;
+	return PyBool_FromLong(fm_agent_exec_follow(folder));
+}
+
 static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
 	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
@@ -150,6 +160,8 @@ static struct py_method_def methods[] = {
 	{ "start", start, METH_O, "Joins the capture whose shared memory lies at this path." },
 	{ "stop", stop, METH_NOARGS, "Takes no more part in the capture." },
 	{ "leave", leave, METH_NOARGS, "Gives the program its signals back, when the collector has ended." },
+	{ "follow", follow, METH_O,
+	  "Pythons that this program starts read these start-up files, whatever environment they get." },
 	{ "trace_start", trace_start, METH_O, "Records every call from now on; 1: also of C functions, 2: and lines." },
 	{ "trace_stop", trace_stop, METH_NOARGS, "Ends trace_start(); False when no trace ran." },
 	{ "trace_filter", (py_function)(void *)fm_trace_filter_set, METH_FASTCALL,

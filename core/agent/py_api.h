@@ -58,7 +58,7 @@ enum { PY_MEMBER_SSIZE = 19, PY_MEMBER_READONLY = 1 };
 
 FM_PY_WEAK const unsigned long Py_Version; // from 3.11 on
 FM_PY_WEAK struct py_object _Py_NoneStruct;
-FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type;
+FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type, PyUnicode_Type;
 FM_PY_WEAK struct py_object *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_OSError;
 
 FM_PY_WEAK void Py_IncRef(struct py_object *o);

@@ -55,37 +55,57 @@ void *fm_agent_map_or_clear(void *have, size_t size)
 	return have;
 }
 
+// What every process maps; NULL where there is no address space for it.
+static uint8_t *map_common(int fd)
+{
+	uint8_t *p = mmap(NULL, FM_WIRE_COMMON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (p == MAP_FAILED)
+		return NULL;
+	madvise(p, FM_WIRE_COMMON_BYTES, MADV_DONTDUMP);
+	fm_sig.codes = fm_agent_map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
+	fm_sig.images = fm_agent_map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
+	if (fm_sig.codes && fm_sig.images)
+		return p;
+	munmap(p, FM_WIRE_COMMON_BYTES);
+	return NULL;
+}
+
+// Private memory goes back to zeros, and slots are those of the capture that begins.
+static void renew_places(void)
+{
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_sig_thread *t = atomic_load(&fm_sig.places[i].thread);
+		if (t)
+			madvise(t, sizeof(*t), MADV_DONTNEED);
+		atomic_store(&fm_sig.places[i].slot, NULL);
+	}
+}
+
 static bool map_shared(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return false; // the collector is gone, or this is another user's or namespace's process
 	struct stat st;
-	if (fstat(fd, &st) != 0 || (uint64_t)st.st_size < FM_WIRE_TOTAL_BYTES) { // trace rings may follow
-		close(fd);
-		return false;
+	// The header by itself: a page can be had where all cannot, and by it the report learns of that.
+	struct fm_wire_header *header = MAP_FAILED;
+	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size >= FM_WIRE_SLOTS_END) // trace rings may follow
+		header = mmap(NULL, FM_WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	uint8_t *p = NULL;
+	if (header != MAP_FAILED && header->magic == FM_WIRE_MAGIC && header->version == FM_WIRE_VERSION) {
+		p = map_common(fd);
+		if (!p)
+			atomic_fetch_add(&header->n_no_room, 1);
 	}
-	uint8_t *p = mmap(NULL, FM_WIRE_TOTAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	close(fd); // the program sees no descriptor of ours
-	if (p == MAP_FAILED)
+	if (header != MAP_FAILED)
+		munmap(header, FM_WIRE_HEADER_BYTES);
+	if (!p)
 		return false;
-	struct fm_wire_header *header = (void *)p;
-	if (header->magic != FM_WIRE_MAGIC || header->version != FM_WIRE_VERSION) {
-		munmap(p, FM_WIRE_TOTAL_BYTES);
-		return false;
-	}
-	madvise(p, FM_WIRE_TOTAL_BYTES, MADV_DONTDUMP);
+	renew_places();
 	fm_sig.shared = p;
-	fm_sig.threads = fm_agent_map_or_clear(fm_sig.threads, sizeof(struct fm_sig_thread) * FM_WIRE_N_SLOTS);
-	fm_sig.codes = fm_agent_map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
-	fm_sig.images = fm_agent_map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
-	if (!fm_sig.threads || !fm_sig.codes || !fm_sig.images) {
-		// A tight address-space limit. What is mapped stays: the process is about to need its memory more than we do.
-		munmap(p, FM_WIRE_TOTAL_BYTES);
-		return false;
-	}
 	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
-	fm_sig.header = header;
+	fm_sig.header = header = (void *)p;
 	fm_sig.collector_pid = header->collector_pid;
 	return true;
 }
@@ -108,6 +128,7 @@ static bool claim_process(void)
 		p->engine = FM_ENGINE_TICKER;
 		p->start_ns = fm_now_ns();
 		p->engine_errors = 0;
+		p->perf_fd1 = 0;
 		p->is_gone = 0;
 		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
@@ -254,10 +275,11 @@ bool fm_agent_start(const char *ring_path)
 	return true;
 }
 
-// What the program starts is not to be followed.
+// What the program starts is not to be followed, or the program was given an environment without us (exec.c).
 static void leave_environment(void)
 {
 	unsetenv(FM_WIRE_ENV);
+	unsetenv(FM_WIRE_ENV_GIVEN);
 	char *list = getenv("LD_PRELOAD"), *last = list ? strrchr(list, ':') : NULL;
 	if (last)
 		*last = 0; // what the user preloads stays; we are behind it (launch.c)
@@ -276,11 +298,15 @@ __attribute__((constructor)) static void start(void)
 	// Always: programs call these through us, whether they are profiled or not.
 	fm_agent_malloc_resolve();
 	fm_agent_copy_resolve();
+	fm_agent_exec_resolve();
 	fm_agent_find_self();
 	const char *path = getenv(FM_WIRE_ENV);
 	if (!path || !*path || fm_sig.header || !fm_agent_start(path))
 		return;
-	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN)
+	bool is_followed = !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN);
+	if (is_followed)
+		fm_agent_exec_start();
+	if (!is_followed || getenv(FM_WIRE_ENV_GIVEN))
 		leave_environment();
 	fm_agent_memory_start();
 }

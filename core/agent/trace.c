@@ -30,20 +30,24 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, from 3.11 on: behind the word with the size.
-#define CODE_FLAGS_BEHIND_SIZE 32
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to 3.10 and, behind the word with the size, from
+// 3.11 on.
+#define CODE_FLAGS_38 36
+#define CODE_FLAGS_311_BEHIND_SIZE 32
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
-struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS };
+struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS, .plain_generation = FM_TRACE_NO_CALLS };
 __thread struct fm_trace_own fm_trace_own;
 
-static struct fm_trace_thread *threads; // by slot; private, sparse, zeros in a forked child
+// By slot, mapped at its first event; private, zeros in a forked child.
+static struct fm_trace_thread *_Atomic threads[FM_WIRE_N_SLOTS];
 
 void fm_trace_renew(bool is_on)
 {
 	uint32_t generation = atomic_fetch_add(&fm_trace.generation, 1) + 1;
 	atomic_store(&fm_trace.is_on, is_on);
 	atomic_store(&fm_trace.calls_generation, is_on ? generation : FM_TRACE_NO_CALLS);
+	atomic_store(&fm_trace.plain_generation, is_on && !fm_trace.flags ? generation : FM_TRACE_NO_CALLS);
 }
 
 void fm_trace_join(void)
@@ -52,9 +56,7 @@ void fm_trace_join(void)
 	atomic_store(&fm_trace.next_name_id, 0);
 	uint32_t clock = fm_sig.header ? fm_sig.header->trace_clock : 0;
 	fm_trace.has_cycles = clock == FM_WIRE_CLOCK_CYCLES;
-	if (clock && !threads)
-		threads = fm_agent_map_private(sizeof(struct fm_trace_thread) * FM_WIRE_N_SLOTS);
-	atomic_store(&fm_trace.is_recording, clock != 0 && threads != NULL);
+	atomic_store(&fm_trace.is_recording, clock != 0);
 }
 
 void fm_trace_end(void)
@@ -66,28 +68,34 @@ void fm_trace_end(void)
 void fm_trace_forget(void)
 {
 	fm_trace_end();
-	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
-		if (threads[i].control) {
-			munmap(threads[i].control, FM_WIRE_TRACE_SLOT_BYTES);
-			memset(&threads[i], 0, sizeof(threads[i])); // the ids in it mean nothing to the next capture
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_trace_thread *t = threads[i];
+		if (t && t->control) {
+			munmap(t->control, FM_WIRE_TRACE_SLOT_BYTES);
+			memset(t, 0, sizeof(*t)); // the ids in it mean nothing to the next capture
 		}
+	}
 }
 
 bool fm_trace_is_writing(void)
 {
-	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
-		// Only rings that were used: the pages of the others do not exist yet. Acquire: pairs with leave() of zone_api.c.
-		if (fm_sig.threads[i].trace && atomic_load_explicit(&threads[i].is_writing, memory_order_acquire))
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_trace_thread *t = threads[i];
+		// Acquire: pairs with leave() of zone_api.c.
+		if (t && atomic_load_explicit(&t->is_writing, memory_order_acquire))
 			return true;
+	}
 	return false;
 }
 
 void fm_trace_forget_codes(void)
 {
 	fm_trace.is_filter_new = true;
-	for (uint32_t i = 0; threads && i < FM_WIRE_N_SLOTS; i++)
-		if (threads[i].control)
-			memset(threads[i].codes, 0, sizeof(threads[i].codes));
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_trace_thread *t = threads[i];
+		if (t && t->control)
+			memset(t->codes, 0, sizeof(t->codes));
+	}
 }
 
 static bool map_ring(struct fm_trace_thread *t, uint32_t idx)
@@ -133,10 +141,12 @@ struct fm_trace_thread *fm_trace_open(void)
 	struct fm_trace_thread *t = NULL;
 	struct fm_sig_thread *s = fm_sig_thread_get();
 	if (s) {
-		uint32_t idx = (uint32_t)(s - fm_sig.threads);
-		t = &threads[idx];
-		if (!t->control && !map_ring(t, idx)) {
-			atomic_store(&fm_trace.is_recording, 0); // the collector is gone
+		uint32_t idx = s->idx;
+		t = threads[idx];
+		if (!t)
+			t = threads[idx] = fm_agent_map_private(sizeof(*t));
+		if (!t || (!t->control && !map_ring(t, idx))) {
+			atomic_store(&fm_trace.is_recording, 0); // the collector is gone, or there is no address space
 			t = NULL;
 		}
 	}
@@ -286,10 +296,11 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
 	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
-	entry->is_generator = row->minor >= 11 &&
-			      *(const uint32_t *)(code + row->bytes_size + CODE_FLAGS_BEHIND_SIZE) & CO_GENERATOR_KINDS;
+	unsigned flags_at = row->minor >= 11 ? row->bytes_size + CODE_FLAGS_311_BEHIND_SIZE : CODE_FLAGS_38;
+	entry->is_generator = *(const uint32_t *)(code + flags_at) & CO_GENERATOR_KINDS;
 	if (entry->id)
 		choose(entry);
+	entry->is_plain = entry->id && !entry->is_generator;
 	if (id == FM_WIRE_NO_CODE)
 		entry->code = 0; // that ring was full, ask again
 }

@@ -23,6 +23,7 @@ struct fm_trace_code {
 	uintptr_t code;
 	uintptr_t name, lines; // its parts: an address that is used again for another function has others
 	uint32_t id;           // 0: not to be traced
+	bool is_plain;         // to be traced, and no generator
 	bool is_generator;
 	bool has_lines; // its lines are wanted
 };
@@ -64,6 +65,7 @@ struct fm_trace_state {
 	// Grows with every start, stop and fork: what was open before is not ours to close, and a thread looks anew where its ring is.
 	_Atomic uint32_t generation;
 	_Atomic uint32_t calls_generation; // the same while calls are recorded, else FM_TRACE_NO_CALLS
+	_Atomic uint32_t plain_generation; // the same while nothing but calls is, by the cycle counter
 	uint32_t flags;                    // enum fm_trace_flags
 	bool has_cycles;                   // stamps are fm_cycles()
 	bool is_filter_new;                // since the last start: other functions or lines may be wanted
@@ -131,10 +133,9 @@ static inline void fm_trace_fetch_line(const struct fm_wire_event *e)
 #endif
 }
 
-static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+// There is room.
+static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
 {
-	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t, kind))
-		return;
 	struct fm_wire_event *e = fm_wire_trace_event(t->control, t->head);
 	fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
@@ -144,18 +145,35 @@ static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint
 	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
 }
 
+static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+{
+	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t, kind))
+		return;
+	fm_trace_write(t, stamp, kind, id);
+}
+
 static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
 {
 	fm_trace_push(t, fm_trace_stamp(), kind, id);
 }
 
+static FM_ALWAYS_INLINE struct fm_trace_code *fm_trace_code_place(struct fm_trace_thread *t, uintptr_t code)
+{
+	return &t->codes[(code >> 4 ^ code >> 16) & (FM_TRACE_CODES - 1)];
+}
+
+static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code)
+{
+	const struct fm_py_row *row = &fm_sig.python.row;
+	return entry->code == code && entry->name == *(const uintptr_t *)(code + row->code_name) &&
+	       entry->lines == *(const uintptr_t *)(code + row->code_line_table);
+}
+
 // What is known of a code object that runs now, and is therefore alive.
 static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *t, uintptr_t code)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
-	struct fm_trace_code *entry = &t->codes[(code >> 4 ^ code >> 16) & (FM_TRACE_CODES - 1)];
-	if (FM_UNLIKELY(entry->code != code || entry->name != *(const uintptr_t *)(code + row->code_name) ||
-			entry->lines != *(const uintptr_t *)(code + row->code_line_table)))
+	struct fm_trace_code *entry = fm_trace_code_place(t, code);
+	if (FM_UNLIKELY(!fm_trace_code_is_met(entry, code)))
 		fm_trace_meet_code(t, entry, code);
 	return entry;
 }

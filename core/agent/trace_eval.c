@@ -138,7 +138,7 @@ static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_t
 	return ret;
 }
 
-static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+static FM_ALWAYS_INLINE struct py_object *on_any(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
 {
 	uint32_t generation;
 	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
@@ -150,30 +150,64 @@ static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, 
 	return record(t, code, generation, tstate, frame, is_throw, minor, true);
 }
 
+static __attribute__((noinline)) struct py_object *leave_with_room(struct fm_trace_thread *t, uint64_t stamp,
+								   uint32_t id, struct py_object *ret)
+{
+	fm_trace_push(t, stamp, FM_WIRE_LEAVE, id);
+	return ret;
+}
+
+// Most calls are of a function that was met before, no generator, with room for two more events. They take the short way: what else there
+// may be to do is no part of this function, or the compiler would have it save and restore twice as many registers. Each instruction
+// counts here, a third of a nanosecond for four of them.
+static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor,
+						  eval_fn on_any_fn)
+{
+	uint32_t generation = atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed);
+	struct fm_trace_thread *t = fm_trace_own.thread; // there is one, if it is of this generation
+	if (FM_UNLIKELY(fm_trace_own.generation != generation))
+		return on_any_fn(tstate, frame, is_throw);
+	uintptr_t code_address = code_of(frame, minor);
+	const struct fm_trace_code *code = fm_trace_code_place(t, code_address);
+	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address) || !code->is_plain || t->head == t->limit ||
+			is_too_deep(t, tstate, minor)))
+		return on_any_fn(tstate, frame, is_throw);
+	uint32_t id = code->id;
+	fm_trace_write(t, fm_cycles(), FM_WIRE_ENTER, id);
+	struct py_object *ret = go_on(tstate, frame, is_throw, minor);
+	uint64_t stamp = fm_cycles();
+	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed)))
+		return ret;
+	if (FM_UNLIKELY(t->head == t->limit))
+		return leave_with_room(t, stamp, id, ret);
+	fm_trace_write(t, stamp, FM_WIRE_LEAVE, id);
+	return ret;
+}
+
+static __attribute__((noinline)) struct py_object *on_any_38(void *tstate, uint8_t *frame, int is_throw)
+{
+	return on_any(tstate, frame, is_throw, 8);
+}
+
 static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
 {
-	return on_eval(NULL, frame, is_throw, 8);
+	return on_eval(NULL, frame, is_throw, 8, on_any_38);
 }
 
-static struct py_object *on_eval_39(void *tstate, uint8_t *frame, int is_throw)
-{
-	return on_eval(tstate, frame, is_throw, 9);
-}
-
-static struct py_object *on_eval_311(void *tstate, uint8_t *frame, int is_throw)
-{
-	return on_eval(tstate, frame, is_throw, 11);
-}
-
-static struct py_object *on_eval_312(void *tstate, uint8_t *frame, int is_throw)
-{
-	return on_eval(tstate, frame, is_throw, 12);
-}
-
-static struct py_object *on_eval_314(void *tstate, uint8_t *frame, int is_throw)
-{
-	return on_eval(tstate, frame, is_throw, 14);
-}
+#define HOOK_OF(version, minor)                                                                           \
+	static __attribute__((noinline)) struct py_object *on_any_##version(void *tstate, uint8_t *frame, \
+									    int is_throw)                 \
+	{                                                                                                 \
+		return on_any(tstate, frame, is_throw, minor);                                            \
+	}                                                                                                 \
+	static struct py_object *on_eval_##version(void *tstate, uint8_t *frame, int is_throw)            \
+	{                                                                                                 \
+		return on_eval(tstate, frame, is_throw, minor, on_any_##version);                         \
+	}
+HOOK_OF(39, 9)
+HOOK_OF(311, 11)
+HOOK_OF(312, 12)
+HOOK_OF(314, 14)
 
 bool fm_trace_eval_is_for(uint32_t flags)
 {

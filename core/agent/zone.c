@@ -20,6 +20,7 @@
 // PyTypeObject of 3.8, whose PyType_FromSpec knows no vectorcall.
 #define VECTORCALL_OFFSET_38 56
 #define TYPE_FLAGS_38 168
+#define UNICODE_SUBCLASS (1ul << 28) // Py_TPFLAGS_UNICODE_SUBCLASS
 
 // The generation of the capture that knows the id, and below it the id: one word, because without a GIL threads share names.
 typedef _Atomic uint64_t told_id;
@@ -60,29 +61,52 @@ static uint32_t id_of(struct name *name, told_id *told, uint32_t kind)
 
 static inline struct py_object *none(void)
 {
-	if (!is_none_immortal)
+	if (FM_UNLIKELY(!is_none_immortal)) // its refcount is in every CPU's mind: not even zero is added to it
 		_Py_NoneStruct.words[0]++;
 	return &_Py_NoneStruct;
+}
+
+static inline bool is_recording(void)
+{
+	return atomic_load_explicit(&fm_trace.is_recording, memory_order_relaxed);
 }
 
 // With fm_zone_leave() after; NULL when nobody records.
 static inline struct fm_trace_thread *enter_when_recording(void)
 {
-	return atomic_load_explicit(&fm_trace.is_recording, memory_order_relaxed) ? fm_zone_enter() : NULL;
+	return is_recording() ? fm_zone_enter() : NULL;
+}
+
+// Apart from the two functions below, so that these are a load and a branch for who is not recorded.
+static __attribute__((noinline)) void record_begin(struct name *name)
+{
+	struct fm_trace_thread *t = fm_zone_enter();
+	if (!t)
+		return;
+	uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
+	if (id)
+		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
+	fm_zone_leave(t);
+}
+
+static __attribute__((noinline)) void record_end(struct name *name)
+{
+	uint64_t stamp = fm_trace_stamp();
+	struct fm_trace_thread *t = fm_zone_enter();
+	if (!t)
+		return;
+	uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
+	if (id)
+		fm_trace_push(t, stamp, FM_WIRE_END, id);
+	fm_zone_leave(t);
 }
 
 static struct py_object *begin_zone(struct py_object *self, struct py_object *const *args, size_t n,
 				    struct py_object *keywords)
 {
 	(void)args, (void)n, (void)keywords;
-	struct fm_trace_thread *t = enter_when_recording();
-	if (t) {
-		struct name *name = ((struct bound *)self)->name;
-		uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
-		if (id)
-			fm_trace_push_now(t, FM_WIRE_BEGIN, id);
-		fm_zone_leave(t);
-	}
+	if (FM_UNLIKELY(is_recording()))
+		record_begin(((struct bound *)self)->name);
 	return none();
 }
 
@@ -90,15 +114,8 @@ static struct py_object *end_zone(struct py_object *self, struct py_object *cons
 				  struct py_object *keywords)
 {
 	(void)args, (void)n, (void)keywords;
-	struct fm_trace_thread *t = enter_when_recording();
-	if (t) {
-		uint64_t stamp = fm_trace_stamp();
-		struct name *name = ((struct bound *)self)->name;
-		uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
-		if (id)
-			fm_trace_push(t, stamp, FM_WIRE_END, id);
-		fm_zone_leave(t);
-	}
+	if (FM_UNLIKELY(is_recording()))
+		record_end(((struct bound *)self)->name);
 	return none();
 }
 
@@ -177,6 +194,27 @@ static struct py_object *look_up(struct py_object *dict, struct py_object *text)
 	return known;
 }
 
+static bool is_text(struct py_object *o)
+{
+	return FM_LIKELY(py_type(o) == &PyUnicode_Type) || PyType_GetFlags(py_type(o)) & UNICODE_SUBCLASS;
+}
+
+// The text, or one that can be written down in its place (half of a surrogate pair cannot). A new reference; NULL with an exception set.
+static struct py_object *writable(struct py_object *text)
+{
+	intptr_t len;
+	if (PyUnicode_AsUTF8AndSize(text, &len)) {
+		Py_IncRef(text);
+		return text;
+	}
+	PyErr_Clear();
+	struct py_object *bytes = PyObject_CallMethod(text, "encode", "ss", "utf-8", "backslashreplace");
+	struct py_object *ret = bytes ? PyObject_CallMethod(bytes, "decode", "s", "utf-8") : NULL;
+	if (bytes)
+		Py_DecRef(bytes);
+	return ret;
+}
+
 // The name's object: the one there is, or a new one. A new reference; NULL with an exception set.
 static struct name *get_name(struct py_object *text)
 {
@@ -185,17 +223,18 @@ static struct name *get_name(struct py_object *text)
 		return (struct name *)known;
 	if (PyErr_Occurred())
 		return NULL;
-	intptr_t len;
-	if (!PyUnicode_AsUTF8AndSize(text, &len)) {
-		PyErr_Clear();
+	if (!is_text(text)) {
 		PyErr_Format(PyExc_TypeError, "the name of a zone, mark or counter is a text, not %R", text);
 		return NULL;
 	}
 	struct name *name = (struct name *)PyType_GenericAlloc(name_type, 0);
 	if (!name)
 		return NULL;
-	Py_IncRef(text);
-	name->text = text;
+	name->text = writable(text);
+	if (!name->text) {
+		Py_DecRef(&name->head);
+		return NULL;
+	}
 	if (PyDict_Size(names) < MAX_NAMES && PyDict_SetItem(names, text, &name->head) != 0) {
 		Py_DecRef(&name->head);
 		return NULL;
@@ -250,22 +289,24 @@ static void remember(struct py_object *name, struct py_object *zone, unsigned at
 	}
 }
 
+static __attribute__((noinline)) struct py_object *find_or_make(struct py_object *name, unsigned at)
+{
+	struct py_object *zone = look_up(zones, name);
+	if (FM_UNLIKELY(zone == NULL))
+		return PyErr_Occurred() ? NULL : make_zone(name);
+	if (!py_is_free_threaded()) // there another thread could take a place's objects away from under us
+		remember(name, zone, at);
+	return zone;
+}
+
 struct py_object *fm_zone_get(struct py_object *self, struct py_object *name)
 {
 	(void)self;
 	unsigned at = (unsigned)((uintptr_t)name >> 4 ^ (uintptr_t)name >> 12) & (N_RECENT - 1);
-	bool has_gil =
-		!py_is_free_threaded(); // without, another thread could take a place's objects away from under us
-	if (FM_LIKELY(has_gil && recent[at].name == name)) {
-		recent[at].zone->words[0]++; // an object as others are: no version does more for it
-		return recent[at].zone;
-	}
-	struct py_object *zone = look_up(zones, name);
-	if (FM_UNLIKELY(zone == NULL))
-		return PyErr_Occurred() ? NULL : make_zone(name);
-	if (has_gil)
-		remember(name, zone, at);
-	return zone;
+	if (FM_UNLIKELY(recent[at].name != name))
+		return find_or_make(name, at);
+	recent[at].zone->words[0]++; // an object as others are: no version does more for it
+	return recent[at].zone;
 }
 
 struct py_object *fm_zone_use_factory(struct py_object *self, struct py_object *factory)
@@ -279,6 +320,9 @@ struct py_object *fm_zone_use_factory(struct py_object *self, struct py_object *
 struct py_object *fm_zone_mark(struct py_object *self, struct py_object *text)
 {
 	(void)self;
+	// What nobody records is looked at all the same: an error then must be one always.
+	if (!is_recording() && is_text(text))
+		return none();
 	struct name *name = get_name(text);
 	if (!name)
 		return NULL;
@@ -289,17 +333,19 @@ struct py_object *fm_zone_mark(struct py_object *self, struct py_object *text)
 	if (t)
 		fm_zone_leave(t);
 	Py_DecRef(&name->head);
-	return py_none();
+	return none();
 }
 
 struct py_object *fm_zone_counter(struct py_object *self, struct py_object *const *args, intptr_t n)
 {
 	(void)self;
 	if (n != 2)
-		return PyErr_Format(PyExc_TypeError, "counter() takes a name and a number (%zd arguments given)", n);
+		return PyErr_Format(PyExc_TypeError, "counter() takes a name and a number, not %zd arguments", n);
 	double value = PyFloat_AsDouble(args[1]);
 	if (value == -1 && PyErr_Occurred())
 		return NULL;
+	if (!is_recording() && is_text(args[0]))
+		return none();
 	struct name *name = get_name(args[0]);
 	if (!name)
 		return NULL;
@@ -314,5 +360,5 @@ struct py_object *fm_zone_counter(struct py_object *self, struct py_object *cons
 	if (t)
 		fm_zone_leave(t);
 	Py_DecRef(&name->head);
-	return py_none();
+	return none();
 }

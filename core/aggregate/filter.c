@@ -32,7 +32,7 @@ enum fm_err fm_filter_tally(const struct fm_filter *f, const struct fm_analysis 
 	while (!(err = fm_reader_next(r, &event)))
 		if (event.type == FM_EVENT_SAMPLE && fm_filter_takes(f, &event.sample) &&
 		    event.sample.stack_id < a->view.n_stacks && event.sample.thread_id < a->tally.threads.n)
-			fm_tally_add(&tally, &event.sample);
+			fm_tally_add(&tally, &event.sample, 1);
 	fm_reader_close(r);
 	if (err != FM_E_END) {
 		fm_tally_deinit(&tally);

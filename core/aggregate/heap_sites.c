@@ -1,5 +1,5 @@
 // Exact mode: the agent counted every allocation by stack. Its sums replace the estimates from sampled events, where there are
-// any; how a line's bytes went over time is only known from events.
+// any; how a line's bytes went over time is only known from events, but for their average.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +14,25 @@ static void forget(struct fm_heap_figures *f)
 }
 
 // Peaks of a line's stacks were at different times: their sum is the highest that the line can have held.
-static void add(struct fm_heap_figures *f, const struct fm_site *s)
+static void add(struct fm_heap_figures *f, const struct fm_site *s, uint64_t avg_bytes)
 {
+	f->avg_bytes += avg_bytes;
 	f->alloc_bytes += s->alloc_bytes;
 	f->n_allocs += s->n_allocs;
 	f->python_bytes += fm_alloc_is_python(s->domain) ? s->alloc_bytes : 0;
 	f->peak_bytes += s->peak_bytes;
 	f->at_peak_bytes += s->at_peak_bytes;
 	f->live_bytes += s->live_bytes;
+}
+
+// What a site held on average over the whole run.
+static uint64_t average_of(const struct fm_heap *h, const struct fm_profile *profile, const struct fm_site *s)
+{
+	const struct fm_process *p = &profile->processes.items[s->process_id];
+	double run = (double)(h->end_ns - h->begin_ns), life = (double)(p->end_ns - p->info.start_ns);
+	if (h->end_ns <= h->begin_ns || p->end_ns <= p->info.start_ns)
+		return 0;
+	return fm_heap_bytes_of((double)s->peak_bytes * s->held / 255 * FM_MIN(life / run, 1.0));
 }
 
 static void limit(struct fm_heap_figures *f, uint64_t program_peak)
@@ -48,14 +59,15 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 		if (s->domain == FM_ALLOC_COPY)
 			continue;
 		uint32_t node = fm_view_node(in->view, s->stack_id), line = g->line_of_node[node], n;
-		add(line ? &h->lines.items[line - 1].f : &h->no_python, s);
+		uint64_t avg_bytes = in->log->blocks.n ? 0 : average_of(h, in->profile, s); // events know better
+		add(line ? &h->lines.items[line - 1].f : &h->no_python, s, avg_bytes);
 		const uint32_t *self = fm_heap_groups_self(g, node);
 		for (int k = 0; k < 2; k++)
 			if (self[k] != FM_NO_ID)
-				add(&h->functions.items[self[k]].self, s);
+				add(&h->functions.items[self[k]].self, s, avg_bytes);
 		const uint32_t *chain = fm_heap_groups_chain(g, node, &n);
 		for (uint32_t k = 0; k < n; k++)
-			add(&h->functions.items[chain[k]].total, s);
+			add(&h->functions.items[chain[k]].total, s, avg_bytes);
 		uint32_t thread = 0; // a site has none: any of its process
 		while (thread < in->profile->threads.n &&
 		       in->profile->threads.items[thread].process_id != s->process_id)

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize/remedy.h"
-
 // A start-up routine in assembler and a jump table are no reason to rebuild a library.
 #define ENOUGH 0.9
 
@@ -21,12 +19,16 @@ struct fact {
 	bool is_known, has_file;
 };
 
+struct step {
+	uint32_t node, before; // before: the innermost of its library until then
+};
+
 struct build {
 	const struct fm_view *view;
 	const struct fact *facts; // by function id
-	uint64_t *ns;             // by node: CPU time of the samples that end there or above
-	uint32_t *before;         // by node: the innermost of its library before it
+	uint64_t *ns;             // by node: CPU time of the samples that end there or below
 	struct library *libraries;
+	FM_VEC(struct step) path;
 };
 
 static struct library *library_of(const struct build *b, uint32_t node, const struct fact **ret_f)
@@ -39,10 +41,10 @@ static void enter(struct build *b, uint32_t node)
 {
 	const struct fact *f, *outer;
 	struct library *l = library_of(b, node, &f);
+	fm_vec_push(&b->path, (struct step){ node, l ? l->innermost : 0 });
 	if (!l)
 		return;
 	uint64_t ns = b->ns[node];
-	b->before[node] = l->innermost;
 	if (l->innermost) {
 		library_of(b, l->innermost, &outer);
 		l->all_ns -= ns;
@@ -55,12 +57,16 @@ static void enter(struct build *b, uint32_t node)
 	l->innermost = node;
 }
 
-static void leave(struct build *b, uint32_t node)
+// Up to the depth.
+static void leave(struct build *b, uint32_t depth)
 {
-	const struct fact *f;
-	struct library *l = library_of(b, node, &f);
-	if (l)
-		l->innermost = b->before[node];
+	while (b->path.n > depth) {
+		const struct step *step = &b->path.items[--b->path.n];
+		const struct fact *f;
+		struct library *l = library_of(b, step->node, &f);
+		if (l)
+			l->innermost = step->before;
+	}
 }
 
 static int compare(const void *pa, const void *pb)
@@ -79,27 +85,18 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 		const struct fm_function *f = fm_symbolizer_function(symbolizer, i);
 		facts[i] = (struct fact){ f->library_id, f->is_known, f->file.len > 0 };
 	}
-	struct build b = { view, facts, fm_alloc(n * sizeof(uint64_t)), fm_alloc(n * sizeof(uint32_t)),
-			   fm_alloc((n_libraries + 1) * sizeof(struct library)) };
-	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
+	struct build b = { .view = view,
+			   .facts = facts,
+			   .ns = fm_alloc(n * sizeof(uint64_t)),
+			   .libraries = fm_alloc((n_libraries + 1) * sizeof(struct library)) };
 	for (size_t i = 0; i < tally->cells.n; i++)
 		if (fm_class_is_cpu(tally->cells.items[i].class))
 			b.ns[fm_view_node(view, tally->cells.items[i].stack_id)] += tally->cells.items[i].weight_ns;
-	for (uint32_t i = n; i-- > 1;) {
-		uint32_t parent = view->nodes.items[i].parent;
-		b.ns[parent] += b.ns[i];
-		sibling[i] = first_child[parent];
-		first_child[parent] = i;
-	}
-	for (uint32_t node = n ? first_child[0] : 0; node;) {
-		enter(&b, node);
-		uint32_t next = first_child[node];
-		while (!next && node) {
-			leave(&b, node);
-			next = sibling[node];
-			node = view->nodes.items[node].parent;
-		}
-		node = next;
+	for (uint32_t i = n; i-- > 1;)
+		b.ns[view->nodes.items[i].parent] += b.ns[i];
+	for (uint32_t i = 1; i < n; i++) {
+		leave(&b, view->nodes.items[i].depth - 1);
+		enter(&b, i);
 	}
 	for (uint32_t i = 0; i < n_libraries; i++) {
 		const struct library *sums = &b.libraries[i];
@@ -114,15 +111,13 @@ void fm_libraries_build(struct fm_libraries *l, const struct fm_tally *tally, co
 					      .lines_share = (double)sums->lined_ns / (double)sums->all_ns,
 					      .remedy = FM_STR_LIT("") };
 		if (row.named_share < ENOUGH || row.lines_share < ENOUGH)
-			row.remedy = fm_remedy(&l->arena, row.path);
+			row.remedy = fm_symbolizer_remedy(symbolizer, i, &l->arena);
 		fm_vec_push(&l->rows, row);
 	}
 	if (l->rows.n)
 		qsort(l->rows.items, l->rows.n, sizeof(*l->rows.items), compare);
-	free(first_child);
-	free(sibling);
+	fm_vec_deinit(&b.path);
 	free(b.ns);
-	free(b.before);
 	free(b.libraries);
 	free(facts);
 }

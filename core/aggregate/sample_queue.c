@@ -12,11 +12,11 @@ struct block {
 	struct fm_sample samples[BLOCK_SAMPLES];
 };
 
-// Of a large capture neither last_cell nor cells fit the cache: samples wait in a queue while what they need is fetched.
-#define AHEAD 16
+#define AHEAD 16 // runs that are fetched while those before them are counted
 
 struct fm_sample_queue {
 	struct fm_tally *tally;
+	const struct fm_witness *witness;
 	pthread_t thread;
 	bool has_thread;
 	pthread_mutex_t lock; // guards what follows, but for the blocks: each is one side's at a time
@@ -27,27 +27,29 @@ struct fm_sample_queue {
 	struct block blocks[BLOCKS];
 };
 
-static void fetch(const struct fm_tally *t, const struct fm_sample *s)
+static bool is_same(const struct fm_sample *a, const struct fm_sample *b)
 {
-	if (s->stack_id < t->last_cell.n)
-		__builtin_prefetch(&t->last_cell.items[s->stack_id]);
+	return a->stack_id == b->stack_id && a->thread_id == b->thread_id && a->class == b->class;
 }
 
-static void fetch_cell(const struct fm_tally *t, const struct fm_sample *s)
+static void count(struct fm_sample_queue *q, const struct block *b)
 {
-	if (s->stack_id < t->last_cell.n && t->last_cell.items[s->stack_id])
-		__builtin_prefetch(&t->cells.items[t->last_cell.items[s->stack_id] - 1], 1);
-}
-
-static void count(struct fm_tally *t, const struct block *b)
-{
-	for (uint32_t i = 0; i < b->n; i++) {
-		if (i + AHEAD < b->n)
-			fetch(t, &b->samples[i + AHEAD]);
-		if (i + AHEAD / 2 < b->n)
-			fetch_cell(t, &b->samples[i + AHEAD / 2]);
-		fm_tally_add(t, &b->samples[i]);
+	struct fm_tally *t = q->tally;
+	const struct fm_sample *s = b->samples;
+	uint32_t first[BLOCK_SAMPLES + 1], n = 0; // of each run of the same
+	for (uint32_t i = 0; i < b->n; i++)
+		if (!i || !is_same(&s[i - 1], &s[i]))
+			first[n++] = i;
+	first[n] = b->n;
+	for (uint32_t k = 0; k < n; k++) {
+		if (k + AHEAD < n)
+			fm_tally_fetch_slot(t, &s[first[k + AHEAD]]);
+		if (k + AHEAD / 2 < n)
+			fm_tally_fetch_cell(t, &s[first[k + AHEAD / 2]]);
+		fm_tally_add(t, &s[first[k]], first[k + 1] - first[k]);
 	}
+	if (q->witness && b->n)
+		q->witness->see_samples(q->witness->ctx, s, b->n);
 }
 
 static void *run(void *ctx)
@@ -61,7 +63,7 @@ static void *run(void *ctx)
 			break;
 		const struct block *b = &q->blocks[q->n_counted % BLOCKS];
 		pthread_mutex_unlock(&q->lock);
-		count(q->tally, b);
+		count(q, b);
 		pthread_mutex_lock(&q->lock);
 		q->n_counted++;
 		pthread_cond_signal(&q->changed);
@@ -70,11 +72,12 @@ static void *run(void *ctx)
 	return NULL;
 }
 
-struct fm_sample_queue *fm_sample_queue_begin(struct fm_tally *t)
+struct fm_sample_queue *fm_sample_queue_begin(struct fm_tally *t, const struct fm_witness *witness)
 {
 	struct fm_sample_queue *q = fm_realloc_array(NULL, 1, sizeof(*q));
 	memset(q, 0, offsetof(struct fm_sample_queue, blocks)); // not the blocks: small captures touch the first alone
 	q->tally = t;
+	q->witness = witness;
 	q->filling = &q->blocks[0];
 	q->filling->n = 0;
 	pthread_mutex_init(&q->lock, NULL);
@@ -88,7 +91,7 @@ static void hand_over(struct fm_sample_queue *q)
 	if (!q->has_thread)
 		q->has_thread = pthread_create(&q->thread, NULL, run, q) == 0;
 	if (!q->has_thread) {
-		count(q->tally, q->filling);
+		count(q, q->filling);
 		q->filling->n = 0;
 		return;
 	}
@@ -102,11 +105,17 @@ static void hand_over(struct fm_sample_queue *q)
 	q->filling->n = 0;
 }
 
-void fm_sample_queue_put(struct fm_sample_queue *q, const struct fm_sample *sample)
+void fm_sample_queue_put(struct fm_sample_queue *q, const struct fm_sample *samples, uint32_t n)
 {
-	q->filling->samples[q->filling->n++] = *sample;
-	if (FM_UNLIKELY(q->filling->n == BLOCK_SAMPLES))
-		hand_over(q);
+	while (n) {
+		uint32_t part = FM_MIN(n, BLOCK_SAMPLES - q->filling->n);
+		memcpy(&q->filling->samples[q->filling->n], samples, part * sizeof(*samples));
+		q->filling->n += part;
+		samples += part;
+		n -= part;
+		if (q->filling->n == BLOCK_SAMPLES)
+			hand_over(q);
+	}
 }
 
 void fm_sample_queue_end(struct fm_sample_queue *q)
@@ -118,7 +127,7 @@ void fm_sample_queue_end(struct fm_sample_queue *q)
 		pthread_mutex_unlock(&q->lock);
 		pthread_join(q->thread, NULL);
 	}
-	count(q->tally, q->filling); // the last, which is not full
+	count(q, q->filling); // the last, which is not full
 	pthread_mutex_destroy(&q->lock);
 	pthread_cond_destroy(&q->changed);
 	free(q);

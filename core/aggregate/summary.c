@@ -32,24 +32,7 @@ struct build {
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;
 	const struct fm_view_options *options;
-	// Samples end in few of the nodes: those have a sum each, and the others share an empty one.
-	uint32_t *sum_of;              // by node: into sums
-	FM_VEC(struct fm_weight) sums; // [0] is empty
 };
-
-static const struct fm_weight *self_of(const struct build *b, uint32_t node)
-{
-	return &b->sums.items[b->sum_of[node]];
-}
-
-static struct fm_weight *sum_at(struct build *b, uint32_t node)
-{
-	if (!b->sum_of[node]) {
-		b->sum_of[node] = (uint32_t)b->sums.n;
-		fm_vec_push(&b->sums, (struct fm_weight){ { 0 } });
-	}
-	return &b->sums.items[b->sum_of[node]];
-}
 
 static void add_cells(struct build *b, const struct fm_profile *profile, const struct fm_tally *tally)
 {
@@ -61,7 +44,6 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 		struct fm_weight w = weight_of_cell(cell);
 		fm_weight_add(&t->total, &w);
 		t->class_sq[cell->class] += cell->weight_sq;
-		fm_weight_add(sum_at(b, fm_view_node(b->view, cell->stack_id)), &w);
 		struct fm_thread_row *thread = &t->threads.items[cell->thread_id];
 		thread->n += cell->n;
 		fm_weight_add(&thread->weight, &w);
@@ -92,99 +74,143 @@ static void mark_users(struct build *b, const struct fm_payer *payers)
 			b->t->is_users.items[b->view->nodes.items[i].function_id] = true;
 }
 
-static void add_functions(struct build *b, const struct fm_payer *payers)
-{
-	const struct fm_view *v = b->view;
-	struct fm_summary *t = b->t;
-	fm_vec_grow_to(&t->functions, fm_symbolizer_n_functions(b->symbolizer));
-	// Children lists, so that one walk down the tree knows which functions are on the path: a recursive function's
-	// total is the sum over its outermost occurrences.
-	uint32_t n = (uint32_t)v->nodes.n;
-	uint32_t *first_child = fm_alloc(n * sizeof(*first_child)), *sibling = fm_alloc(n * sizeof(*sibling));
-	uint32_t *n_on_path = fm_alloc((t->functions.n + 1) * sizeof(*n_on_path));
-	bool *seen = fm_alloc(t->functions.n + 1);
-	for (uint32_t i = n; i-- > 1;) {
-		uint32_t parent = v->nodes.items[i].parent;
-		sibling[i] = first_child[parent];
-		first_child[parent] = i;
+#define AHEAD 16 // cells that are fetched while those before them are added
 
-		struct fm_function_row *row = &t->functions.items[v->nodes.items[i].function_id];
-		row->is_always_inlined =
-			v->nodes.items[i].is_inlined && (!seen[row - t->functions.items] || row->is_always_inlined);
-		seen[row - t->functions.items] = true;
-		const struct fm_weight *self = self_of(b, i);
-		if (is_empty(self)) // most nodes: samples end in leaves
-			continue;
-		fm_weight_add(&row->self, self);
-		bool is_python =
-			fm_symbolizer_function(b->symbolizer, v->nodes.items[i].function_id)->kind == FM_FRAME_PYTHON;
-		if (!is_python)
-			fm_weight_add(&row->charged, self);
-		if (payers[i].own)
-			fm_weight_add(&t->functions.items[v->nodes.items[payers[i].own - 1].function_id].charged, self);
-		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
-		if (payer)
-			fm_weight_add(&t->functions.items[v->nodes.items[payer - 1].function_id].paid, self);
+// The cells of a node are cells[order[first[node]]] and those behind it, up to those of the next node. Sorted by counting.
+struct cells_by_node {
+	uint32_t *first, *order;
+};
+
+static struct cells_by_node sort_cells(const struct fm_view *v, const struct fm_tally *tally)
+{
+	size_t n = tally->cells.n, n_nodes = v->nodes.n;
+	struct cells_by_node c = { fm_alloc((n_nodes + 2) * sizeof(uint32_t)),
+				   fm_alloc((n + AHEAD) * sizeof(uint32_t)) };
+	uint32_t *place = c.first + 1; // while sorting: where the next cell of the node goes
+	for (size_t i = 0; i < n; i++)
+		place[fm_view_node(v, tally->cells.items[i].stack_id)]++;
+	for (size_t i = 0, sum = 0; i <= n_nodes; i++) {
+		uint32_t here = place[i];
+		place[i] = (uint32_t)sum;
+		sum += here;
 	}
-	// One sum for each depth instead of each node: what ends in the node now at that depth or above it.
-	FM_VEC(struct fm_weight) sums = { 0 };
-	for (uint32_t node = first_child[0]; node;) {
-		n_on_path[v->nodes.items[node].function_id]++;
-		fm_vec_grow_to(&sums, (size_t)v->nodes.items[node].depth + 1);
-		sums.items[v->nodes.items[node].depth] = *self_of(b, node);
-		uint32_t next = first_child[node];
-		while (!next && node) { // up, until there is a way to the side
-			uint32_t function_id = v->nodes.items[node].function_id, depth = v->nodes.items[node].depth;
-			if (--n_on_path[function_id] == 0)
-				fm_weight_add(&t->functions.items[function_id].total, &sums.items[depth]);
-			fm_weight_add(&sums.items[depth - 1], &sums.items[depth]);
-			next = sibling[node];
-			node = v->nodes.items[node].parent;
-		}
-		node = next;
-	}
-	fm_vec_deinit(&sums);
-	for (uint32_t i = 0; i < t->functions.n; i++)
-		t->functions.items[i].function_id = i;
-	free(first_child);
-	free(sibling);
-	free(n_on_path);
-	free(seen);
+	for (size_t i = 0; i < n; i++)
+		c.order[place[fm_view_node(v, tally->cells.items[i].stack_id)]++] = (uint32_t)i;
+	return c;
 }
 
-static void add_lines(struct build *b, const struct fm_payer *payers)
+static struct fm_weight sum_of_cells(const struct cells_by_node *c, const struct fm_tally *tally, uint32_t node)
 {
-	struct fm_map index = { 0 };
-	FM_VEC(uint64_t) most = {
-		0
-	}; // by row: the largest single (function, line) share so far, to name the row after
-	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
-		const struct fm_weight *self = self_of(b, i);
-		uint64_t cpu_ns = fm_weight_cpu_ns(self);
-		if (!cpu_ns && !self->ns[FM_CLASS_WAIT] && !self->ns[FM_CLASS_GIL_WAIT] && !self->n)
-			continue;
-		uint32_t payer = fm_payer_line(&payers[i], b->options->detailed);
-		if (!payer)
-			continue;
-		const struct fm_node *node = &b->view->nodes.items[payer - 1];
-		uint32_t file_id = fm_symbolizer_function(b->symbolizer, node->function_id)->file_id;
-		bool is_new;
-		uint64_t *slot = fm_map_at(&index, (uint64_t)file_id << 32 | node->line, &is_new);
-		if (is_new) {
-			*slot = b->t->lines.n;
-			fm_vec_push(&b->t->lines,
-				    (struct fm_line_row){ node->function_id, file_id, node->line, { { 0 } } });
-			fm_vec_push(&most, 0);
-		}
-		struct fm_line_row *row = &b->t->lines.items[*slot];
-		fm_weight_add(&row->weight, self);
-		if (cpu_ns > most.items[*slot]) {
-			most.items[*slot] = cpu_ns;
-			row->function_id = node->function_id;
-		}
+	struct fm_weight self = { 0 };
+	for (uint32_t k = c->first[node]; k < c->first[node + 1]; k++) {
+		__builtin_prefetch(&tally->cells.items[c->order[k + AHEAD - 1]]);
+		struct fm_weight w = weight_of_cell(&tally->cells.items[c->order[k]]);
+		fm_weight_add(&self, &w);
 	}
-	fm_map_deinit(&index);
-	fm_vec_deinit(&most);
+	return self;
+}
+
+struct step {
+	uint32_t function_id;
+	struct fm_weight sum;
+};
+
+// The place of the walk through the tree, and what it adds up.
+struct walk {
+	// One sum for each depth instead of each node: of what ends in the node now at that depth or below it.
+	FM_VEC(struct step) path;
+	uint32_t *n_on_path;   // by function
+	uint8_t *seen;         // by function: how it was called
+	struct fm_map lines;   // (file, line) -> row
+	FM_VEC(uint64_t) most; // by row: the largest share of one function so far, to name the row after
+};
+
+enum { CALLED = 1, INLINED = 2 };
+
+// Up to the depth. A recursive function's total is the sum over its outermost occurrences.
+static void leave(struct build *b, struct walk *w, uint32_t depth)
+{
+	while (w->path.n > depth) {
+		const struct step *step = &w->path.items[--w->path.n];
+		if (--w->n_on_path[step->function_id] == 0)
+			fm_weight_add(&b->t->functions.items[step->function_id].total, &step->sum);
+		if (w->path.n)
+			fm_weight_add(&w->path.items[w->path.n - 1].sum, &step->sum);
+	}
+}
+
+static void enter(struct walk *w, const struct fm_node *node, const struct fm_weight *self)
+{
+	fm_vec_push(&w->path, (struct step){ node->function_id, *self });
+	w->n_on_path[node->function_id]++;
+	w->seen[node->function_id] |= node->is_inlined ? INLINED : CALLED;
+}
+
+static void add_to_line(struct build *b, struct walk *w, const struct fm_node *node, const struct fm_weight *self)
+{
+	uint64_t cpu_ns = fm_weight_cpu_ns(self);
+	uint32_t file_id = fm_symbolizer_function(b->symbolizer, node->function_id)->file_id;
+	bool is_new;
+	uint64_t *slot = fm_map_at(&w->lines, (uint64_t)file_id << 32 | node->line, &is_new);
+	if (is_new) {
+		*slot = b->t->lines.n;
+		fm_vec_push(&b->t->lines, (struct fm_line_row){ node->function_id, file_id, node->line, { { 0 } } });
+		fm_vec_push(&w->most, 0);
+	}
+	struct fm_line_row *row = &b->t->lines.items[*slot];
+	fm_weight_add(&row->weight, self);
+	if (cpu_ns > w->most.items[*slot]) {
+		w->most.items[*slot] = cpu_ns;
+		row->function_id = node->function_id;
+	}
+}
+
+// What ends in a node is the function's own, and is charged to who pays for it.
+static void charge(struct build *b, struct walk *w, uint32_t function_id, const struct fm_payer *payer,
+		   const struct fm_weight *self)
+{
+	const struct fm_node *nodes = b->view->nodes.items;
+	struct fm_function_row *rows = b->t->functions.items;
+	fm_weight_add(&rows[function_id].self, self);
+	if (fm_symbolizer_function(b->symbolizer, function_id)->kind != FM_FRAME_PYTHON)
+		fm_weight_add(&rows[function_id].charged, self);
+	if (payer->own)
+		fm_weight_add(&rows[nodes[payer->own - 1].function_id].charged, self);
+	uint32_t line = fm_payer_line(payer, b->options->detailed);
+	if (line) {
+		fm_weight_add(&rows[nodes[line - 1].function_id].paid, self);
+		add_to_line(b, w, &nodes[line - 1], self);
+	}
+}
+
+// One walk, as everything is in the order of the nodes and too large to be looked at twice.
+static void add_functions_and_lines(struct build *b, const struct fm_tally *tally, const struct fm_payer *payers)
+{
+	uint32_t n_functions = fm_symbolizer_n_functions(b->symbolizer);
+	fm_vec_grow_to(&b->t->functions, n_functions);
+	struct walk w = { .n_on_path = fm_alloc((n_functions + 1) * sizeof(*w.n_on_path)),
+			  .seen = fm_alloc(n_functions + 1) };
+	struct cells_by_node cells = sort_cells(b->view, tally);
+	for (uint32_t i = 1; i < b->view->nodes.n; i++) {
+		const struct fm_node *node = &b->view->nodes.items[i];
+		struct fm_weight self = sum_of_cells(&cells, tally, i);
+		leave(b, &w, node->depth - 1);
+		enter(&w, node, &self);
+		if (!is_empty(&self)) // few nodes: samples end in leaves
+			charge(b, &w, node->function_id, &payers[i], &self);
+	}
+	leave(b, &w, 0);
+	for (uint32_t i = 0; i < n_functions; i++) {
+		b->t->functions.items[i].function_id = i;
+		b->t->functions.items[i].is_always_inlined = w.seen[i] == INLINED;
+	}
+	fm_vec_deinit(&w.path);
+	fm_vec_deinit(&w.most);
+	fm_map_deinit(&w.lines);
+	free(w.n_on_path);
+	free(w.seen);
+	free(cells.first);
+	free(cells.order);
 }
 
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
@@ -218,17 +244,12 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 		      const struct fm_view_options *options)
 {
 	*t = (struct fm_summary){ 0 };
-	struct build b = { t, view, symbolizer, options, fm_alloc(view->nodes.n * sizeof(uint32_t)), { 0 } };
-	fm_vec_reserve(&b.sums, FM_MIN(tally->cells.n, view->nodes.n) + 1);
-	fm_vec_push(&b.sums, (struct fm_weight){ { 0 } });
+	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
 	struct fm_payer *payers = fm_payers_find(view, symbolizer);
 	mark_users(&b, payers);
-	add_functions(&b, payers);
-	add_lines(&b, payers);
+	add_functions_and_lines(&b, tally, payers);
 	free(payers);
-	free(b.sum_of);
-	fm_vec_deinit(&b.sums);
 
 	size_t kept = 0; // folded frames left functions without a single sample
 	for (size_t i = 0; i < t->functions.n; i++)

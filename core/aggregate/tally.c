@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "aggregate/sample_queue.h"
+#include "aggregate/weight.h"
 
 // Ids beyond these come from damaged files; growing dense arrays to them would eat the machine.
 #define MAX_THREADS (1u << 24)
@@ -12,91 +13,122 @@
 void fm_tally_deinit(struct fm_tally *t)
 {
 	fm_vec_deinit(&t->cells);
-	fm_vec_deinit(&t->last_cell);
 	fm_vec_deinit(&t->threads);
-	fm_map_deinit(&t->index);
+	free(t->slots);
 	fm_heap_log_deinit(&t->memory);
 }
 
-// Most stacks have a cell or two. The first RING of each are a ring of their own, walked through; a hash table of all
-// would be one more miss of the cache for every one of millions. What a stack has beyond is in the index, and points into
-// the ring.
-#define RING 4
+#define LEAST_SLOTS 1024u
 
-static uint32_t find_cell(struct fm_tally *t, const struct fm_sample *s, uint32_t last)
+// Thread ids stay below 2^24 and classes below 8: nothing overlaps.
+static uint64_t hash_of(uint32_t thread_id, uint32_t stack_id, uint8_t class)
 {
-	const uint32_t fresh = (uint32_t)t->cells.n;
-	struct fm_cell cell = { .thread_id = s->thread_id, .stack_id = s->stack_id, .class = s->class, .next = fresh };
-	if (last) {
-		uint32_t entry = t->cells.items[last - 1].next, at = entry;
-		unsigned n = 0;
-		do {
-			const struct fm_cell *c = &t->cells.items[at];
-			if (c->thread_id == s->thread_id && c->class == s->class)
-				return at;
-			n++;
-			at = c->next;
-		} while (at != entry);
-		if (n < RING) {
-			cell.next = t->cells.items[entry].next;
-			t->cells.items[entry].next = fresh;
-		} else {
-			// thread ids stay below 2^24 and classes below 8, so the key is exact
-			uint64_t key = (uint64_t)s->stack_id << 32 | s->thread_id << 3 | s->class;
-			bool is_new;
-			uint64_t *slot = fm_map_at(&t->index, key, &is_new);
-			if (!is_new)
-				return (uint32_t)*slot;
-			*slot = fresh;
-			cell.next = entry;
-		}
-	}
-	fm_vec_push(&t->cells, cell);
-	return fresh;
+	return fm_hash_u64((uint64_t)stack_id << 32 | (uint64_t)thread_id << 3 | class);
 }
 
-void fm_tally_add(struct fm_tally *t, const struct fm_sample *s)
+static uint64_t hash_of_sample(const struct fm_sample *s)
+{
+	return hash_of(s->thread_id, s->stack_id, s->class);
+}
+
+static void grow(struct fm_tally *t)
+{
+	free(t->slots);
+	t->n_slots = t->n_slots ? t->n_slots * 2 : LEAST_SLOTS;
+	t->slots = fm_alloc(t->n_slots * sizeof(*t->slots));
+	for (size_t i = 0; i < t->cells.n; i++) {
+		const struct fm_cell *cell = &t->cells.items[i];
+		uint64_t hash = hash_of(cell->thread_id, cell->stack_id, cell->class);
+		size_t at = hash & (t->n_slots - 1);
+		while (t->slots[at].cell)
+			at = (at + 1) & (t->n_slots - 1);
+		t->slots[at] = (struct fm_cell_slot){ (uint32_t)i + 1, (uint32_t)(hash >> 32) };
+	}
+}
+
+static struct fm_cell *cell_of(struct fm_tally *t, const struct fm_sample *s)
+{
+	if (FM_UNLIKELY(t->cells.n * 4 >= t->n_slots * 3))
+		grow(t);
+	uint64_t hash = hash_of_sample(s);
+	uint32_t tag = (uint32_t)(hash >> 32);
+	for (size_t at = hash & (t->n_slots - 1);; at = (at + 1) & (t->n_slots - 1)) {
+		struct fm_cell_slot *slot = &t->slots[at];
+		if (!slot->cell) {
+			fm_vec_push(&t->cells, (struct fm_cell){ .thread_id = s->thread_id,
+								 .stack_id = s->stack_id,
+								 .class = s->class });
+			*slot = (struct fm_cell_slot){ (uint32_t)t->cells.n, tag };
+			return &t->cells.items[t->cells.n - 1];
+		}
+		struct fm_cell *cell = &t->cells.items[slot->cell - 1];
+		if (slot->tag == tag && cell->stack_id == s->stack_id && cell->thread_id == s->thread_id &&
+		    cell->class == s->class)
+			return cell;
+	}
+}
+
+void fm_tally_fetch_slot(const struct fm_tally *t, const struct fm_sample *s)
+{
+	if (t->n_slots)
+		__builtin_prefetch(&t->slots[hash_of_sample(s) & (t->n_slots - 1)]);
+}
+
+void fm_tally_fetch_cell(const struct fm_tally *t, const struct fm_sample *s)
+{
+	const struct fm_cell_slot *slot = t->n_slots ? &t->slots[hash_of_sample(s) & (t->n_slots - 1)] : NULL;
+	if (slot && slot->cell)
+		__builtin_prefetch(&t->cells.items[slot->cell - 1], 1);
+}
+
+void fm_tally_add(struct fm_tally *t, const struct fm_sample *s, uint32_t n)
 {
 	if (FM_UNLIKELY(s->class >= FM_N_CLASSES || s->thread_id >= MAX_THREADS || s->stack_id >= MAX_STACKS)) {
-		t->n_invalid++;
+		t->n_invalid += n;
 		return;
 	}
-	if (FM_UNLIKELY(s->stack_id >= t->last_cell.n))
-		fm_vec_grow_to(&t->last_cell, (size_t)s->stack_id + 1);
 	if (FM_UNLIKELY(s->thread_id >= t->threads.n))
 		fm_vec_grow_to(&t->threads, (size_t)s->thread_id + 1);
 
-	uint32_t *last = &t->last_cell.items[s->stack_id];
-	struct fm_cell *cell = *last ? &t->cells.items[*last - 1] : NULL;
-	if (FM_UNLIKELY(!cell || cell->thread_id != s->thread_id || cell->class != s->class)) {
-		uint32_t found = find_cell(t, s, *last);
-		*last = found + 1;
-		cell = &t->cells.items[found];
+	struct fm_cell *cell = cell_of(t, s);
+	uint64_t first_ns = s->time_ns, last_ns = s->time_ns, weight_ns = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		double weight_s = (double)s[i].weight_ns * 1e-9;
+		weight_ns += s[i].weight_ns;
+		cell->weight_sq += weight_s * weight_s;
+		first_ns = FM_MIN(first_ns, s[i].time_ns);
+		last_ns = FM_MAX(last_ns, s[i].time_ns);
 	}
-	double weight_s = (double)s->weight_ns * 1e-9;
-	cell->n++;
-	cell->last_ns = FM_MAX(cell->last_ns, s->time_ns);
-	cell->weight_ns += s->weight_ns;
-	cell->weight_sq += weight_s * weight_s;
+	cell->n += n;
+	cell->weight_ns += weight_ns;
+	cell->last_ns = FM_MAX(cell->last_ns, last_ns);
 
 	struct fm_thread_span *span = &t->threads.items[s->thread_id];
-	if (!span->n || s->time_ns < span->first_ns)
-		span->first_ns = s->time_ns;
-	if (s->time_ns > span->last_ns)
-		span->last_ns = s->time_ns;
-	span->n++;
-	t->n_samples++;
+	span->first_ns = span->n ? FM_MIN(span->first_ns, first_ns) : first_ns;
+	span->last_ns = FM_MAX(span->last_ns, last_ns);
+	span->n += n;
+	if (fm_class_is_cpu(s->class)) {
+		span->cpu_ns += weight_ns;
+	} else {
+		span->wait_ns += weight_ns;
+		span->n_waits += n;
+	}
+	t->n_samples += n;
 }
 
 enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r, const struct fm_witness *witness)
 {
 	struct fm_event event;
-	struct fm_sample_queue *queue = fm_sample_queue_begin(t);
+	struct fm_sample_queue *queue = fm_sample_queue_begin(t, witness);
 	enum fm_err err;
 	while (!(err = fm_reader_next(r, &event))) {
-		if (event.type == FM_EVENT_SAMPLE)
-			fm_sample_queue_put(queue, &event.sample);
-		else if (event.type == FM_EVENT_ALLOC)
+		if (event.type == FM_EVENT_SAMPLE) {
+			uint32_t n;
+			const struct fm_sample *samples = fm_reader_samples(r, &n);
+			fm_sample_queue_put(queue, samples, n);
+			continue;
+		}
+		if (event.type == FM_EVENT_ALLOC)
 			fm_heap_log_alloc(&t->memory, &event.alloc);
 		else if (event.type == FM_EVENT_FREE)
 			fm_heap_log_free(&t->memory, &event.free);

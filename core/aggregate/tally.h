@@ -1,7 +1,7 @@
 // The one pass over a profile's events: what was sampled, counted per (thread, stack, class).
 //
-// Memory grows with distinct (thread, stack, class) triples, not with samples. A sample usually has the same thread and
-// class as the last one with its stack, so that the common case is one array look-up.
+// Memory grows with distinct (thread, stack, class) triples, not with samples. Of a large capture neither the cells nor the table
+// that finds them fit the cache: who knows what comes next has both fetched meanwhile.
 #pragma once
 
 #include <stdint.h>
@@ -14,7 +14,6 @@
 struct fm_cell {
 	uint32_t thread_id, stack_id;
 	uint8_t class;
-	uint32_t next;      // a cell of the same stack (tally.c)
 	uint64_t n;         // samples
 	uint64_t last_ns;   // the latest of them
 	uint64_t weight_ns; // their sum
@@ -22,24 +21,34 @@ struct fm_cell {
 };
 
 struct fm_thread_span {
-	uint64_t first_ns, last_ns, n;
+	uint64_t first_ns, last_ns;
+	uint64_t n, n_waits;      // samples, and those of waiting among them
+	uint64_t cpu_ns, wait_ns; // the weight of those that did not wait, and of those that did
 };
 
 struct fm_tally {
 	FM_VEC(struct fm_cell) cells;
-	FM_VEC(uint32_t) last_cell; // by stack id: cell + 1 of its latest sample
+	struct fm_cell_slot {
+		uint32_t cell; // + 1; 0 = free
+		uint32_t tag;  // of the hash: a slot of another triple is told without a look at its cell
+	} * slots;
+	size_t n_slots; // a power of two
 	FM_VEC(struct fm_thread_span) threads;
-	struct fm_map index; // (stack, thread, class) -> cell, where one stack has many
 	uint64_t n_samples, n_invalid;
 	struct fm_heap_log memory; // its events are kept, as peaks need their order
 };
 
 // A zeroed tally is empty.
 void fm_tally_deinit(struct fm_tally *t);
-void fm_tally_add(struct fm_tally *t, const struct fm_sample *sample);
-// Who sees every event beside the tally, so that the file is read once.
+void fm_tally_fetch_slot(const struct fm_tally *t, const struct fm_sample *sample);
+void fm_tally_fetch_cell(const struct fm_tally *t, const struct fm_sample *sample); // some time after its slot
+// n samples of one thread, stack and class: while a program stays where it is, they come one after the other.
+void fm_tally_add(struct fm_tally *t, const struct fm_sample *samples, uint32_t n);
+// Who sees every event beside the tally, so that the file is read once. Samples are seen in order and by the thread that counts, the
+// others by the one that reads: what is kept of the two must not meet before the end.
 struct fm_witness {
 	void (*see)(void *ctx, const struct fm_profile *profile, struct fm_event *event);
+	void (*see_samples)(void *ctx, const struct fm_sample *samples, uint32_t n);
 	void *ctx;
 };
 // Adds everything the reader still has. FM_OK at its end. witness may be NULL.

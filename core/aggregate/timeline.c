@@ -111,18 +111,30 @@ void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
 	}
 }
 
-void fm_timeline_see(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+static void see(void *ctx, const struct fm_profile *profile, struct fm_event *event)
 {
 	struct fm_timeline_seeing *seeing = ctx;
-	struct fm_timeline *t = seeing->timeline;
-	const struct fm_sample *s = &event->sample;
 	if (event->type == FM_EVENT_TRACE)
 		fm_zones_add(seeing->zones, profile, event->trace);
-	if (event->type != FM_EVENT_SAMPLE || s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES)
-		return;
-	fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
-	if (FM_UNLIKELY(t->n_runs > seeing->max_runs * ROOM))
-		fm_timeline_thin(t, seeing->max_runs * ROOM / 2);
+}
+
+static void see_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	const struct fm_timeline_seeing *seeing = ctx;
+	struct fm_timeline *t = seeing->timeline;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct fm_sample *s = &samples[i];
+		if (FM_UNLIKELY(s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES))
+			continue;
+		fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
+		if (FM_UNLIKELY(t->n_runs > seeing->max_runs * ROOM))
+			fm_timeline_thin(t, seeing->max_runs * ROOM / 2);
+	}
+}
+
+struct fm_witness fm_timeline_witness(struct fm_timeline_seeing *seeing)
+{
+	return (struct fm_witness){ see, see_samples, seeing };
 }
 
 void fm_timeline_seen(struct fm_timeline_seeing *seeing)
@@ -142,8 +154,15 @@ enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, cons
 	if (err)
 		return err;
 	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event)))
-		fm_timeline_see(&seeing, fm_reader_profile(r), &event);
+	while (!(err = fm_reader_next(r, &event))) {
+		if (event.type == FM_EVENT_SAMPLE) {
+			uint32_t n;
+			const struct fm_sample *samples = fm_reader_samples(r, &n);
+			see_samples(&seeing, samples, n);
+		} else {
+			see(&seeing, fm_reader_profile(r), &event);
+		}
+	}
 	fm_reader_close(r);
 	if (err != FM_E_END) {
 		fm_timeline_deinit(t);

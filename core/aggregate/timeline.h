@@ -31,13 +31,13 @@ struct fm_timeline {
 // beside the analysis. Ids mean the same as in any other reading of the file. One line in diag on failure.
 FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, const char *path,
 					   size_t max_runs, struct fm_diag *diag);
-// The same as a witness of the analysis (fm_analysis_open_seen): fm_timeline_see with this as ctx, and fm_timeline_seen at the end.
+// The same as a witness of the analysis (fm_analysis_open_seen): fm_timeline_witness() with this, and fm_timeline_seen() at the end.
 struct fm_timeline_seeing {
 	struct fm_timeline *timeline; // zeroed
 	struct fm_zones *zones;       // zeroed
 	size_t max_runs;
 };
-void fm_timeline_see(void *ctx, const struct fm_profile *profile, struct fm_event *event);
+struct fm_witness fm_timeline_witness(struct fm_timeline_seeing *seeing);
 void fm_timeline_seen(struct fm_timeline_seeing *seeing);
 // Gives the runs their nodes, and drops threads that the analysis does not know: the file has grown since.
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/children.h"
+
 bool fm_view_shows_class(const struct fm_view_options *options, unsigned class)
 {
 	if (class == FM_CLASS_GIL_WAIT || class == FM_CLASS_WAIT)
@@ -10,37 +12,6 @@ bool fm_view_shows_class(const struct fm_view_options *options, unsigned class)
 	if (options->gil_only)
 		return class == FM_CLASS_PYTHON || class == FM_CLASS_GC;
 	return true;
-}
-
-static uint32_t add_node(struct fm_view *v, uint32_t parent, struct fm_place place)
-{
-	fm_vec_push(&v->nodes, (struct fm_node){ parent, place.function_id, place.line,
-						 v->nodes.items[parent].depth + 1, place.is_inlined });
-	fm_vec_push(&v->first_child, 0);
-	return (uint32_t)v->nodes.n - 1;
-}
-
-static uint32_t child_of(struct fm_view *v, uint32_t parent, struct fm_place place)
-{
-	// Most nodes have one child or none: these are found without the table, which would not fit the cache.
-	uint32_t first = v->first_child.items[parent];
-	if (!first) {
-		first = add_node(v, parent, place);
-		v->first_child.items[parent] = first;
-		return first;
-	}
-	const struct fm_node *node = &v->nodes.items[first];
-	if (node->function_id == place.function_id && node->line == place.line && node->is_inlined == place.is_inlined)
-		return first;
-	// Two 32-bit halves and a parent do not fit one key: the place is numbered first.
-	bool is_new;
-	uint64_t *label = fm_map_at(&v->labels, fm_place_key(place.function_id, place.line, place.is_inlined), &is_new);
-	if (is_new)
-		*label = v->labels.n;
-	uint64_t *other = fm_map_at(&v->children, (uint64_t)parent << 32 | *label, &is_new);
-	if (is_new)
-		*other = add_node(v, parent, place);
-	return (uint32_t)*other;
 }
 
 // What each stack holds, told by the frames' kinds alone: nothing is named yet.
@@ -86,7 +57,9 @@ struct builder {
 	const struct fm_profile *profile;
 	const struct fm_view_options *options;
 	struct fm_symbolizer *symbolizer;
-	uint32_t *whole; // by stack id: its node with nothing folded, for FM_STACK_IS_WHOLE
+	struct fm_children tree;
+	uint64_t *last_place; // by frame id: of its outermost function as it was added last; 0 = not yet
+	uint32_t *whole;      // by stack id: its node with nothing folded, for FM_STACK_IS_WHOLE
 };
 
 // The frame's functions below the parent; the node of the innermost.
@@ -100,7 +73,9 @@ static uint32_t add_frame(struct builder *b, uint32_t parent, uint32_t frame_id)
 			place.line = 0;
 		else if (b->options->by_function)
 			place.line = fm_symbolizer_function(b->symbolizer, place.function_id)->line;
-		parent = child_of(b->view, parent, place);
+		if (!i && frame_id < b->profile->frames.n)
+			b->last_place[frame_id] = fm_children_place(place.function_id, place.line, place.is_inlined);
+		parent = fm_children_get(&b->tree, parent, place.function_id, place.line, place.is_inlined);
 	}
 	return parent;
 }
@@ -137,34 +112,69 @@ static void add_stack(struct builder *b, uint32_t id, const struct fm_stack *sta
 		v->stack_node[id] = add_frame(b, parent, stack->frame_id);
 }
 
+// Of a large capture none of this fits the cache: what a stack needs is fetched in steps while those before it are added.
+#define AHEAD 16
+
+static void fetch(const struct builder *b, size_t s)
+{
+	const struct fm_stack *stacks = b->profile->stacks.items;
+	const uint32_t *node_of = b->view->stack_node;
+	if (s + 3 * AHEAD >= b->view->n_stacks)
+		return;
+	__builtin_prefetch(&node_of[stacks[s + 3 * AHEAD].parent]);
+	fm_children_fetch(&b->tree, node_of[stacks[s + 2 * AHEAD].parent]);
+	if (stacks[s + AHEAD].frame_id < b->profile->frames.n)
+		fm_children_fetch_child(&b->tree, node_of[stacks[s + AHEAD].parent],
+					b->last_place[stacks[s + AHEAD].frame_id]);
+}
+
+// Whoever walks down the tree shall walk through memory.
+static void order_nodes(struct builder *b)
+{
+	struct fm_view *v = b->view;
+	const struct fm_growing_node *grown = b->tree.nodes.items;
+	size_t n = b->tree.nodes.n;
+	uint32_t *place = fm_children_places(&b->tree);
+	fm_vec_reserve(&v->nodes, n);
+	v->nodes.n = n;
+	for (size_t i = 0; i < n; i++)
+		v->nodes.items[place[i]] = (struct fm_node){ place[grown[i].parent], grown[i].function_id,
+							     grown[i].line, grown[i].depth, grown[i].is_inlined };
+	for (size_t s = 1; s < v->n_stacks; s++)
+		v->stack_node[s] = place[v->stack_node[s]];
+	free(place);
+}
+
 void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally,
 		   struct fm_symbolizer *symbolizer, const struct fm_view_options *options)
 {
 	*v = (struct fm_view){ .n_stacks = FM_MAX(profile->stacks.n, (size_t)1) };
 	v->stack_node = fm_alloc(v->n_stacks * sizeof(*v->stack_node));
 	v->stack_flags = fm_alloc(v->n_stacks);
-	// About half of the frames of a Python program are folded away.
-	fm_vec_reserve(&v->nodes, v->n_stacks / 2);
-	fm_vec_reserve(&v->first_child, v->n_stacks / 2);
-	fm_map_reserve(&v->children, v->n_stacks / 4);
-	fm_vec_push(&v->nodes, (struct fm_node){ 0 });
-	fm_vec_push(&v->first_child, 0);
 	mark_kinds(v, profile);
 	mark_used(v, profile, tally);
 
-	struct builder b = { v, profile, options, symbolizer, fm_alloc(v->n_stacks * sizeof(uint32_t)) };
-	for (size_t s = 1; s < v->n_stacks; s++)
+	struct builder b = { .view = v,
+			     .profile = profile,
+			     .options = options,
+			     .symbolizer = symbolizer,
+			     .last_place = fm_alloc((profile->frames.n + 1) * sizeof(uint64_t)),
+			     .whole = fm_alloc(v->n_stacks * sizeof(uint32_t)) };
+	fm_children_init(&b.tree, v->n_stacks);
+	for (size_t s = 1; s < v->n_stacks; s++) {
+		fetch(&b, s);
 		if (v->stack_flags[s] & FM_STACK_USED)
 			add_stack(&b, (uint32_t)s, &profile->stacks.items[s]);
+	}
 	// While building, stack_node held the folded place for what comes above. A stack that stayed without Python
 	// shows whole.
 	for (size_t s = 1; !options->native_all && s < v->n_stacks; s++)
 		if ((v->stack_flags[s] & (FM_STACK_IS_WHOLE | FM_STACK_HAS_PYTHON)) == FM_STACK_IS_WHOLE)
 			v->stack_node[s] = b.whole[s];
 	free(b.whole);
-	fm_map_deinit(&v->labels);
-	fm_map_deinit(&v->children);
-	fm_vec_deinit(&v->first_child);
+	free(b.last_place);
+	order_nodes(&b);
+	fm_children_deinit(&b.tree);
 }
 
 void fm_view_deinit(struct fm_view *v)
@@ -172,7 +182,5 @@ void fm_view_deinit(struct fm_view *v)
 	fm_vec_deinit(&v->nodes);
 	free(v->stack_node);
 	free(v->stack_flags);
-	fm_map_deinit(&v->labels);
-	fm_map_deinit(&v->children);
 	*v = (struct fm_view){ 0 };
 }

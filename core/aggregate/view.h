@@ -66,14 +66,10 @@ static inline uint64_t fm_place_key(uint32_t function_id, uint32_t line, bool is
 }
 
 struct fm_view {
-	FM_VEC(struct fm_node) nodes;
-	uint32_t *stack_node; // by stack id; 0 for stacks that no sample ends in or goes through
-	uint8_t *stack_flags; // by stack id
+	FM_VEC(struct fm_node) nodes; // each is followed by all that is below it
+	uint32_t *stack_node;         // by stack id; 0 for stacks that no sample ends in or goes through
+	uint8_t *stack_flags;         // by stack id
 	size_t n_stacks;
-	// While it is built:
-	FM_VEC(uint32_t) first_child; // by node; 0 = none yet
-	struct fm_map children;       // (parent, label) -> node, of the others
-	struct fm_map labels;         // (function, line) -> label
 };
 
 enum fm_stack_flags {

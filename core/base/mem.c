@@ -26,13 +26,15 @@ static FM_NORETURN void die_out_of_memory(void)
 // Large tables are touched page by page, and a page fault costs as much as counting a hundred samples: ask for large
 // pages. A kernel without them says no, and nothing is lost.
 #define LARGE_BYTES ((size_t)4 << 20)
-#define LARGE_PAGE ((uintptr_t)2 << 20)
+#define PAGE ((uintptr_t)4096)
 
-static void want_large_pages(void *p, size_t size)
+// For the whole mapping that the block is, from its first page to its last: advice for a part would cut it in two, and those realloc()
+// cannot move.
+static void want_large_pages(void *p)
 {
-	uintptr_t begin = ((uintptr_t)p + LARGE_PAGE - 1) & ~(LARGE_PAGE - 1),
-		  end = ((uintptr_t)p + size) & ~(LARGE_PAGE - 1);
-	if (size >= LARGE_BYTES && begin < end)
+	size_t size = malloc_usable_size(p);
+	uintptr_t begin = (uintptr_t)p & ~(PAGE - 1), end = ((uintptr_t)p + size + PAGE - 1) & ~(PAGE - 1);
+	if (size >= LARGE_BYTES)
 		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
 }
 
@@ -41,7 +43,7 @@ void *fm_alloc(size_t size)
 	void *p = calloc(1, size ? size : 1);
 	if (!p)
 		die_out_of_memory();
-	want_large_pages(p, size);
+	want_large_pages(p);
 	return p;
 }
 
@@ -56,10 +58,17 @@ void *fm_realloc_array(void *p, size_t n, size_t size)
 			die_out_of_memory();
 		return p;
 	}
+	if (p && malloc_usable_size(p) >= LARGE_BYTES) {
+		p = realloc(p, total); // moves the pages, not what is in them
+		if (!p)
+			die_out_of_memory();
+		want_large_pages(p);
+		return p;
+	}
 	void *larger = malloc(total); // not by realloc(): its copy would meet the new pages before the advice does
 	if (!larger)
 		die_out_of_memory();
-	want_large_pages(larger, total);
+	want_large_pages(larger);
 	if (p)
 		memcpy(larger, p, malloc_usable_size(p));
 	free(p);

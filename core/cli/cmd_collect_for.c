@@ -61,6 +61,9 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;
 	}
+	if (has_table && exit_code == FM_EXIT_OK)
+		fprintf(stderr, "\nIn %s%s%s; 'fathom view %s' shows it over time.\n", capture->output_path,
+			also_as ? " and " : "", also_as ? also_as : "", capture->output_path);
 	return exit_code;
 }
 

@@ -129,7 +129,7 @@ int fm_cmd_run(int argc, char **argv)
 		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
-	struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
+	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
 	fm_buf_str(&command, "fathom");
 	for (int i = 0; i < argc; i++) {
 		fm_buf_u8(&command, ' ');
@@ -214,7 +214,6 @@ int fm_cmd_run(int argc, char **argv)
 		goto out; // the runner has said why; there is nothing to report
 	fm_results_tell(dir, (const char *)command.data, &view, is_quiet, is_open);
 out:
-	fm_buf_deinit(&command);
 	fm_startup_deinit(&startup);
 	fm_target_deinit(&target);
 	return exit_code;

@@ -44,7 +44,8 @@ static enum fm_err program_dir(char *ret, size_t cap, struct fm_diag *diag)
 {
 	ssize_t len = readlink("/proc/self/exe", ret, cap - 1);
 	if (len <= 0)
-		return fm_diag_set(diag, FM_E_IO, "cannot read /proc/self/exe: %s", strerror(errno));
+		return fm_diag_set(diag, FM_E_IO, "cannot read /proc/self/exe: %s; Fathom needs /proc mounted",
+				   strerror(errno));
 	ret[len] = '\0';
 	char *slash = strrchr(ret, '/');
 	if (slash)

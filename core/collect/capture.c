@@ -40,6 +40,8 @@
 #define STRAGGLERS_NS 200000000u
 // Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
 #define MANY_DISPLACED 0.03
+// Of processes in which the agent could not map what every process maps.
+#define NO_ROOM "'ulimit -v' leaves no room for the 80 MiB of addresses that Fathom needs in a process; raise it"
 
 static volatile sig_atomic_t caught_signal;
 
@@ -158,6 +160,10 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 		coverage(c, what,
 			 "the program allocated faster than the collector could read; --precision -2 samples less");
 	}
+	if (atomic_load(&header->n_no_tables)) {
+		snprintf(what, sizeof(what), "memory of %u processes", atomic_load(&header->n_no_tables));
+		coverage(c, what, "'ulimit -v' leaves no room for the 10 MiB of tables that it takes; raise it");
+	}
 	if (atomic_load(&header->n_no_exact)) {
 		snprintf(what, sizeof(what), "memory of %u processes", atomic_load(&header->n_no_exact));
 		coverage(c, what,
@@ -250,8 +256,10 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "-s' helps");
 	if (totals->n_processes == 0)
 		coverage(c, "the whole program",
-			 "the agent was not loaded into it: it is statically linked, set-user-id, or clears its "
-			 "environment");
+			 atomic_load(&c->shared.header->n_no_room) ? NO_ROOM
+								   : "the agent was not loaded into it: it is "
+								     "statically linked, set-user-id, or clears its "
+								     "environment");
 	if (c->shared.header->engine == FM_ENGINE_PERF)
 		coverage(c, "system time as such",
 			 "engine perf samples user code only: time in the kernel is counted where the thread next runs "
@@ -264,6 +272,11 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "they stand for code that ran some microseconds before the system call at which they are "
 			 "shown; "
 			 "docs/sampling-math.md says why");
+	}
+	if (ticks->n_perf_lost) {
+		snprintf(what, sizeof(what), "some 20 ms of %u process%s", ticks->n_perf_lost,
+			 ticks->n_perf_lost == 1 ? "" : "es");
+		coverage(c, what, "descriptors of others were closed, the perf event's among them; the ticker went on");
 	}
 	if (ticks->n_blocked_threads) {
 		snprintf(what, sizeof(what), "%u thread%s", ticks->n_blocked_threads,
@@ -287,9 +300,22 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 		coverage(c, what, "more than 1024 processes ran at one time");
 	}
 	if (atomic_load(&c->shared.header->n_no_slot)) {
+		char why[96];
 		snprintf(what, sizeof(what), "%llu samples",
 			 (unsigned long long)atomic_load(&c->shared.header->n_no_slot));
-		coverage(c, what, "more than 1024 threads ran at one time");
+		snprintf(why, sizeof(why), "more than %u threads ran at one time%s", c->shared.n_slots,
+			 c->shared.n_slots < FM_WIRE_N_SLOTS ? ", and 'ulimit -v' leaves no room for more" : "");
+		coverage(c, what, why);
+	}
+	if (atomic_load(&c->shared.header->n_no_place)) {
+		snprintf(what, sizeof(what), "%llu samples",
+			 (unsigned long long)atomic_load(&c->shared.header->n_no_place));
+		coverage(c, what, "'ulimit -v' left no address space for their threads, 3 MiB each; raise it");
+	}
+	uint32_t n_no_room = atomic_load(&c->shared.header->n_no_room);
+	if (n_no_room && totals->n_processes) {
+		snprintf(what, sizeof(what), "%u process%s", n_no_room, n_no_room == 1 ? "" : "es");
+		coverage(c, what, NO_ROOM);
 	}
 	write_memory_coverage(c, totals);
 	if (totals->n_bad_records) {
@@ -449,6 +475,8 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	c.shared.header->flags =
 		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
 	c.shared.header->memory = options->memory;
+	if (options->memory == FM_WIRE_MEMORY_EXACT && (err = fm_shared_map_sums(&c.shared, diag)))
+		goto out;
 	atomic_store(&c.shared.header->memory_log, options->log_bytes != 0);
 	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
 	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
@@ -483,8 +511,10 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_c
 	raise_descriptor_limit();
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
 						    .max_overhead = options->max_overhead };
-	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag))
-		coverage(&c, "the whole program", "the sampling thread could not be started");
+	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag) && c.shared.header->engine == FM_ENGINE_TICKER)
+		coverage(&c, "the whole program",
+			 "the thread that samples could not be started: a limit on processes ('ulimit -u', or the "
+			 "container's) was reached; raise it, or use --engine perf");
 	if (options->kernel && !options->beside_pid)
 		watch_kernel(&c);
 	if (options->beside_pid) {

@@ -5,12 +5,16 @@
 
 #include "base/clock.h"
 
+// How often it is looked what sites hold; less often where there are so many that it takes more than a 200th of the time.
+#define LOOK_NS 100000000u
+#define LOOK_TIMES_COST 200u
+
 struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx)
 {
-	if (shared->header->memory != FM_WIRE_MEMORY_EXACT)
+	if (!shared->sums)
 		return NULL;
 	for (uint32_t i = 0; i < FM_WIRE_N_EXACT; i++) {
-		struct fm_wire_exact *e = (void *)(shared->base + FM_WIRE_EXACT_OFFSET + i * FM_WIRE_EXACT_BYTES);
+		struct fm_wire_exact *e = (void *)(shared->sums + i * FM_WIRE_EXACT_BYTES);
 		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) == process_idx + 1)
 			return e;
 	}
@@ -62,8 +66,8 @@ static bool is_own_code(const void *process, uint64_t frame)
 {
 	const struct recorded_process *p = process;
 	uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
-	return (frame & ~(1ull << 63)) >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON && code < p->late_codes.n &&
-	       !p->late_codes.items[code].is_library;
+	return (frame & ~(1ull << 63)) >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON && code < p->codes.n &&
+	       !p->codes.items[code].is_library;
 }
 
 static struct recorded_site find_site(const struct recorded_process *p, uint32_t site)
@@ -125,6 +129,22 @@ void fm_exact_settle(struct fm_recorder *r)
 		r->totals.log_end_ns = fm_now_ns();
 }
 
+void fm_exact_look(struct recorded_process *p, struct fm_wire_exact *sums, uint64_t now_ns)
+{
+	if (!sums || now_ns < p->next_look_ns)
+		return;
+	const struct fm_wire_site *sites = fm_wire_exact_sites(sums);
+	uint32_t n = FM_MIN(atomic_load_explicit(&sums->n_sites, memory_order_acquire), FM_WIRE_N_SITES);
+	uint64_t begin_ns = fm_now_ns();
+	double since_ns = p->last_look_ns ? (double)(now_ns - p->last_look_ns) : 0;
+	fm_vec_grow_to(&p->byte_ns, n);
+	for (uint32_t i = 0; i < n; i++)
+		p->byte_ns.items[i] += since_ns * (double)sites[i].live_bytes; // one word: never torn
+	p->first_look_ns = p->first_look_ns ? p->first_look_ns : now_ns;
+	p->last_look_ns = now_ns;
+	p->next_look_ns = now_ns + FM_MAX((uint64_t)LOOK_NS, (fm_now_ns() - begin_ns) * LOOK_TIMES_COST);
+}
+
 // Several sites are one in the file: those that were cut, and stacks that differ only in what it does not keep.
 static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct fm_wire_site *s)
 {
@@ -136,6 +156,12 @@ static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct 
 	to->at_peak_bytes += fm_wire_site_at_peak(e, s);
 }
 
+static uint8_t held_of(const struct recorded_process *p, double byte_ns, uint64_t peak_bytes)
+{
+	double whole = (double)(p->last_look_ns - p->first_look_ns) * (double)peak_bytes;
+	return whole > 0 ? (uint8_t)(FM_MIN(byte_ns / whole, 1.0) * 255 + 0.5) : 0;
+}
+
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx)
 {
 	struct fm_wire_exact *e = fm_exact_find(r->shared, process_idx);
@@ -144,6 +170,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	const struct fm_wire_site *sites = fm_wire_exact_sites(e);
 	uint32_t n = FM_MIN(atomic_load_explicit(&e->n_sites, memory_order_acquire), FM_WIRE_N_SITES);
 	FM_VEC(struct fm_site) sums = { 0 };
+	FM_VEC(double) averages = { 0 };
 	struct fm_map by_stack = { 0 };
 	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, at least
 	place_blocks(r, p, true);
@@ -167,14 +194,19 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 					    .process_id = p->process_id, .stack_id = stack, .domain = site.domain }));
 		}
 		add(&sums.items[*at], e, &sites[i]);
+		fm_vec_grow_to(&averages, sums.n);
+		averages.items[*at] += i < p->byte_ns.n ? p->byte_ns.items[i] : 0;
 	}
-	for (size_t i = 0; i < sums.n; i++)
+	for (size_t i = 0; i < sums.n; i++) {
+		sums.items[i].held = held_of(p, averages.items[i], sums.items[i].peak_bytes);
 		fm_writer_site(r->writer, &sums.items[i]);
+	}
 	fm_vec_deinit(&sums);
+	fm_vec_deinit(&averages);
 	fm_map_deinit(&by_stack);
 	r->totals.n_exact_lost += atomic_load(&e->n_lost);
 	r->totals.n_exact_beyond += e->n_beyond;
 	r->totals.n_unlogged += atomic_load(&e->n_unlogged);
-	uint64_t offset = (uint64_t)((uint8_t *)e - r->shared->base);
+	uint64_t offset = FM_WIRE_EXACT_OFFSET + (uint64_t)((uint8_t *)e - r->shared->sums);
 	fallocate(r->shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, FM_WIRE_EXACT_BYTES);
 }

@@ -27,7 +27,8 @@ struct fm_levels {
 	struct fm_writer *writer;
 	int status_fd;
 	uint64_t next_ns, next_pss_ns, written_ns;
-	struct fm_memory_level last; // as written
+	struct fm_memory_level last;      // as written
+	struct fm_memory_level held_back; // seen after it, and much the same; time_ns 0 = none
 	enum fm_cgroup_version version;
 	char cgroup[768];    // folder
 	char hierarchy[192]; // the folder of all groups
@@ -198,9 +199,17 @@ struct fm_levels *fm_levels_create_below(const char *root, uint32_t pid, uint32_
 	return l;
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static bool has_moved(uint64_t now, uint64_t before)
 {
-	return a > b ? a - b : b - a;
+	return (now > before ? now - before : before - now) > before / 64;
+}
+
+static void write_level(struct fm_levels *l, struct fm_memory_level level)
+{
+	l->written_ns = level.time_ns;
+	l->last = level;
+	l->held_back.time_ns = 0;
+	fm_writer_memory_level(l->writer, &level);
 }
 
 void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, struct fm_wire_exact *exact)
@@ -224,21 +233,25 @@ void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, 
 	if (exact) {
 		level.heap_bytes = exact->live_bytes; // one word: never torn
 		level.heap_high_bytes = FM_MAX(atomic_exchange(&exact->high_bytes, 0), level.heap_bytes);
+		if (l->held_back.time_ns) // since the level before, which is to be the one that was written
+			level.heap_high_bytes = FM_MAX(level.heap_high_bytes, l->held_back.heap_high_bytes);
 	}
-	bool has_moved = exact || distance(level.rss_bytes, l->last.rss_bytes) > l->last.rss_bytes / 64 ||
-			 distance(level.swap_bytes, l->last.swap_bytes) > l->last.swap_bytes / 64 ||
-			 level.cgroup_limit_bytes != l->last.cgroup_limit_bytes || level.pss_bytes;
-	if (!has_moved && now_ns < l->written_ns + QUIET_NS)
-		return;
-	l->written_ns = now_ns;
-	l->last = level;
-	fm_writer_memory_level(l->writer, &level);
+	const struct fm_memory_level *last = &l->last;
+	if (has_moved(level.rss_bytes, last->rss_bytes) || has_moved(level.swap_bytes, last->swap_bytes) ||
+	    has_moved(level.heap_bytes, last->heap_bytes) || has_moved(level.heap_high_bytes, last->heap_high_bytes) ||
+	    level.cgroup_limit_bytes != last->cgroup_limit_bytes || level.pss_bytes ||
+	    now_ns >= l->written_ns + QUIET_NS)
+		write_level(l, level);
+	else
+		l->held_back = level;
 }
 
 void fm_levels_end(struct fm_levels *l, int exit_signal)
 {
 	if (!l)
 		return;
+	if (l->held_back.time_ns)
+		write_level(l, l->held_back);
 	if (exit_signal == SIGKILL && cgroup_oom_kills(l) > l->n_oom_kills) {
 		char text[160];
 		snprintf(text, sizeof(text),
@@ -246,6 +259,13 @@ void fm_levels_end(struct fm_levels *l, int exit_signal)
 			 (double)l->last.cgroup_limit_bytes / (1 << 20));
 		fm_writer_meta(l->writer, "out_of_memory", fm_str_of(text));
 	}
+	fm_levels_destroy(l);
+}
+
+void fm_levels_destroy(struct fm_levels *l)
+{
+	if (!l)
+		return;
 	if (l->status_fd >= 0)
 		close(l->status_fd);
 	free(l);

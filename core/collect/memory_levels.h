@@ -22,5 +22,7 @@ struct fm_levels *fm_levels_create(uint32_t pid, uint32_t process_id, struct fm_
 struct fm_levels *fm_levels_create_below(const char *root, uint32_t pid, uint32_t process_id, struct fm_writer *writer);
 // Reads and writes a level when it is time. n_processes is how many are looked at in turn. exact: the process's own sums, or NULL.
 void fm_levels_look(struct fm_levels *l, uint64_t now_ns, uint32_t n_processes, struct fm_wire_exact *exact);
-// Says in the profile when the kernel killed the process for want of memory. Frees; NULL is fine.
+// Writes what was held back, and says in the profile when the kernel killed the process for want of memory. Frees; NULL is fine.
 void fm_levels_end(struct fm_levels *l, int exit_signal);
+// Frees, and writes nothing.
+void fm_levels_destroy(struct fm_levels *l);

@@ -5,9 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 // All of it or nothing. False: not mapped there, gone, or the system refuses (*ret_is_refused, may be NULL).
 bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused);
+
+// Bytes read, which may be fewer than len, the sum of to's; -1 and errno, EPERM when the system refuses.
+ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint64_t addr, size_t len);
 
 struct fm_process_map {
 	uint64_t start, end, off;

@@ -22,14 +22,15 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->images);
 	fm_vec_deinit(&p->replaced_ns);
 	fm_vec_deinit(&p->sites);
+	fm_vec_deinit(&p->byte_ns);
 	fm_vec_deinit(&p->unplaced);
 	fm_site_stacks_deinit(&p->site_stacks);
-	for (size_t i = 0; i < p->late_codes.n; i++)
-		free(p->late_codes.items[i].rec);
-	fm_vec_deinit(&p->late_codes);
+	for (size_t i = 0; i < p->codes.n; i++)
+		free(p->codes.items[i].rec);
+	fm_vec_deinit(&p->codes);
 	fm_map_deinit(&p->frames);
 	fm_jit_end(p->jit);
-	fm_levels_end(p->levels, 0);
+	fm_levels_destroy(p->levels);
 	fm_survivors_destroy(p->survivors);
 	*p = (struct recorded_process){ .pidfd = -1 };
 }

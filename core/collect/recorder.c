@@ -66,6 +66,7 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	fm_waiting_destroy(r->waiting);
 	fm_map_deinit(&r->thread_ids);
 	fm_vec_deinit(&r->last_ns);
+	fm_buf_deinit(&r->record);
 	fm_rows_destroy(r->rows);
 	fm_take_trace_destroy(r->trace);
 	free(r);
@@ -139,7 +140,8 @@ static void take_event(struct fm_recorder *r, struct recorded_process *p, struct
 		fm_exact_take_block(r, p, s, (const void *)rec);
 }
 
-// Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to.
+// Walks the records in [from, to). The memory is the target's to damage: a size that cannot be ends the walk at to. What is looked at is a copy, which stays as
+// it was checked.
 static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64_t to, take_fn take)
 {
 	struct recorded_slot *s = &r->slots[idx];
@@ -157,7 +159,11 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 			r->totals.n_bad_records++;
 			return;
 		}
-		take(r, p, s, rec);
+		r->record.len = 0;
+		fm_buf_bytes(&r->record, rec, size);
+		struct fm_wire_record *copy = (void *)r->record.data;
+		copy->size = size;
+		take(r, p, s, copy);
 		from += size;
 	}
 }
@@ -223,7 +229,7 @@ static bool is_thread_gone(const struct recorded_process *p, uint32_t tid)
 
 static void read_rings(struct fm_recorder *r)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < r->shared->n_slots; i++) {
 		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 			continue;
 		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
@@ -313,7 +319,9 @@ void fm_recorder_drain(struct fm_recorder *r)
 	}
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
-			fm_levels_look(r->processes[i].levels, now_ns, n_processes, fm_exact_find(r->shared, i));
+			struct fm_wire_exact *sums = fm_exact_find(r->shared, i);
+			fm_levels_look(r->processes[i].levels, now_ns, n_processes, sums);
+			fm_exact_look(&r->processes[i], sums, now_ns);
 			fm_survivors_look(r->processes[i].survivors,
 					  atomic_load(&r->shared->processes[i].is_free_threaded), now_ns);
 		}

@@ -59,7 +59,9 @@ void fm_recorder_image(struct fm_recorder *r, uint32_t process_idx, const struct
 		       struct fm_str path, struct fm_str build_id);
 uint32_t fm_recorder_native_frame(struct fm_recorder *r, uint32_t process_idx, uint64_t lookup_pc, uint64_t time_ns);
 uint32_t fm_recorder_syscall_frame(struct fm_recorder *r, uint32_t nr);
-uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code);
+// place as in rings: the instruction's offset plus 1, 0 = not started. The file has the line instead.
+uint32_t fm_recorder_python_frame(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code,
+				  uint32_t place);
 // Its time moves behind the thread's last sample if need be: those of one thread are in order.
 void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample);
 

@@ -26,8 +26,8 @@ struct recorded_site {
 	bool is_told;
 };
 
-struct late_code {
-	struct fm_wire_code *rec; // names and text go into the file when a stack there has it; NULL = they are there
+struct known_code {
+	struct fm_wire_code *rec; // as told; kept for its lines. NULL = never told
 	bool is_library;
 };
 
@@ -40,10 +40,11 @@ struct recorded_process {
 	struct fm_buf exe, command;
 	char version[32];
 	bool is_named;
-	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1
+	FM_VEC(struct known_code) codes;   // by wire id
+	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1; 0 = not written: nothing in the file has it yet
 	FM_VEC(struct image_range) images; // in the order they came, also those that were unloaded since
 	FM_VEC(uint64_t) replaced_ns;      // when an image came to addresses that another one had
-	struct fm_map frames;              // pc -> writer frame id, for samples within:
+	struct fm_map frames;              // pc, or Python frame of a ring -> writer frame id, for samples within:
 	uint64_t frames_from_ns, frames_until_ns;
 	uint32_t frames_epoch; // grows when addresses come to mean something else
 	struct fm_jit *jit;
@@ -51,9 +52,10 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
-	FM_VEC(struct fm_alloc) unplaced;    // events of its log whose site (in stack_id) is not told yet
-	FM_VEC(struct late_code) late_codes; // by wire id
-	bool is_traced;                      // codes are wanted at once
+	FM_VEC(double) byte_ns;                             // by site: what it held, times how long
+	uint64_t first_look_ns, last_look_ns, next_look_ns; // at these
+	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet
+	bool is_traced;                   // codes are wanted at once
 };
 
 struct recorded_slot {
@@ -81,6 +83,7 @@ struct fm_recorder {
 	struct fm_take_trace *trace;
 	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
+	struct fm_buf record;     // the one that is looked at
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for
@@ -117,8 +120,8 @@ struct wire_stack {
 bool fm_take_wire_stack(struct recorded_slot *s, const struct wire_stack *stack);
 // One frame of it, as the file has it.
 uint32_t fm_take_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, uint64_t time_ns);
-// The writer's id of a code object, plus 1; 0 = it is not known.
-uint32_t fm_recorded_code(struct fm_recorder *r, struct recorded_process *p, uint32_t code);
+// A frame that a ring has as (code, place). 0 when the code is not known.
+uint32_t fm_recorded_python_frame(struct fm_recorder *r, struct recorded_process *p, uint32_t code, uint32_t place);
 // Events of a trace name codes, not stacks.
 void fm_recorded_process_is_traced(struct fm_recorder *r, struct recorded_process *p);
 // The stack's id; remembers it as the slot's last. False: the record is damaged.

@@ -19,6 +19,8 @@ struct fm_remote *fm_remote_create(uint32_t pid, struct fm_remote_files *files, 
 	r->pid = pid;
 	r->shared = shared;
 	r->process_idx = process_idx;
+	r->max_frames = FM_REMOTE_MAX_FRAMES;
+	r->max_chain = FM_REMOTE_MAX_CHAIN;
 	r->memory = fm_remote_files_memory(files);
 	r->images = fm_remote_images_create(pid, files);
 	fm_arena_init(&r->arena);
@@ -170,8 +172,8 @@ void fm_remote_merge(struct fm_remote *r, int32_t syscall_nr, struct fm_remote_s
 	for (; frame < r->frames.n; frame++)
 		fm_vec_push(&ret->frames, r->frames.items[frame]);
 	put_error(ret, r->python_error);
-	if (ret->frames.n > FM_REMOTE_MAX_FRAMES) { // the outer end goes
-		ret->frames.n = FM_REMOTE_MAX_FRAMES - 1;
+	if (ret->frames.n > r->max_frames) { // the outer end goes
+		ret->frames.n = r->max_frames - 1;
 		put_error(ret, FM_STACK_TOO_DEEP);
 	}
 }

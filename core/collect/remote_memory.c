@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 
 #include "base/mem.h"
+#include "collect/process_memory.h"
 
 #define N_PAGES 256u // power of two
 #define MAX_FETCH 32u
@@ -36,19 +37,17 @@ void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid)
 
 void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_pages)
 {
-	struct iovec to[MAX_FETCH], from;
+	struct iovec to[MAX_FETCH];
 	uint64_t first = addr / FM_REMOTE_PAGE_BYTES;
 	if (addr < LOWEST || addr >= HIGHEST)
 		return;
 	n_pages = FM_MIN(n_pages, (size_t)MAX_FETCH);
-	from.iov_base = (void *)(uintptr_t)(first * FM_REMOTE_PAGE_BYTES);
-	from.iov_len = n_pages * FM_REMOTE_PAGE_BYTES;
 	for (size_t i = 0; i < n_pages; i++) {
 		uint64_t slot = (first + i) % N_PAGES;
 		m->tags[slot] = 0;
 		to[i] = (struct iovec){ m->pages[slot], FM_REMOTE_PAGE_BYTES };
 	}
-	ssize_t n = process_vm_readv((pid_t)m->pid, to, n_pages, &from, 1, 0);
+	ssize_t n = fm_process_readv(m->pid, to, n_pages, first * FM_REMOTE_PAGE_BYTES, n_pages * FM_REMOTE_PAGE_BYTES);
 	for (size_t i = 0; n >= (ssize_t)((i + 1) * FM_REMOTE_PAGE_BYTES); i++)
 		m->tags[(first + i) % N_PAGES] = first + i;
 }

@@ -8,6 +8,8 @@
 
 // Deeper stacks keep their inner end, as in the agent.
 #define FM_REMOTE_MAX_FRAMES 32768
+// More interpreters and thread states than this are a chain that bites its tail.
+#define FM_REMOTE_MAX_CHAIN 100000u
 
 struct fm_remote_native {
 	uint64_t pc;
@@ -48,11 +50,13 @@ struct fm_remote {
 	uint32_t code_generation;
 	struct fm_map states; // tid -> thread state
 	uint64_t states_ns;
+	uint32_t max_frames, max_chain; // as above, less in tests
 
 	// One stack at a time.
 	FM_VEC(struct fm_remote_native) native;
 	FM_VEC(uint64_t) frames; // Python
 	FM_VEC(struct fm_remote_run) runs;
+	uint32_t n_steps; // along the chain of Python frames
 	uint64_t native_sp;
 	uint32_t exact_native;               // index of a frame below a signal frame; UINT32_MAX = none
 	uint32_t native_error, python_error; // enum fm_stack_error or 0

@@ -14,8 +14,6 @@
 #define LOOK_AGAIN_NS 200000000u
 // Thread states are smaller; a cframe inside one is the root that every chain ends with.
 #define THREAD_STATE_BYTES 2048
-// More interpreters or thread states than this are a chain that bites its tail.
-#define MAX_CHAIN 100000u
 // Where glibc's struct pthread keeps the kernel's thread id, on x86-64 since 2.3: behind a head of 704 bytes and a list's two links.
 #define PTHREAD_TID_OFFSET 720u
 
@@ -150,10 +148,10 @@ static uint64_t search_state(struct fm_remote *r, uint32_t tid, enum by by)
 	const struct fm_py_row *row = &r->python.row;
 	uint64_t interp = 0, state, found = 0;
 	fm_remote_u64(r->memory, r->python.runtime + row->runtime_interpreters, &interp);
-	for (uint32_t n = 0; interp && n < MAX_CHAIN;) {
+	for (uint32_t n = 0; interp && n < r->max_chain;) {
 		if (!fm_remote_u64(r->memory, interp + row->interp_threads, &state))
 			break;
-		for (; state && n < MAX_CHAIN; n++) {
+		for (; state && n < r->max_chain; n++) {
 			if (is_state_of(r, state, tid, by)) {
 				if (has_frames(r, state))
 					return state;
@@ -200,7 +198,7 @@ static bool push_frame(struct fm_remote *r, uint64_t frame)
 {
 	const struct fm_py_row *row = &r->python.row;
 	uint64_t code, lasti = 0, off = 0; // off: instruction offset + 1
-	if (r->frames.n == FM_REMOTE_MAX_FRAMES || !fm_remote_u64(r->memory, frame + row->frame_code, &code))
+	if (r->frames.n == r->max_frames || !fm_remote_u64(r->memory, frame + row->frame_code, &code))
 		return false;
 	code &= ~(uint64_t)row->executable_tag_mask;
 	uint32_t id = fm_remote_code_id(r, code);
@@ -233,6 +231,13 @@ static bool push_frame(struct fm_remote *r, uint64_t frame)
 	return true;
 }
 
+// A chain may bite its tail, and frames that are no function's do not count as frames. There are two such for a function at most.
+#define STEPS_FOR_A_FRAME 4u
+static bool may_step(struct fm_remote *r)
+{
+	return r->n_steps++ < STEPS_FOR_A_FRAME * r->max_frames;
+}
+
 static void end_run(struct fm_remote *r, uint64_t marker)
 {
 	fm_vec_push(&r->runs, (struct fm_remote_run){ marker, r->frames.n });
@@ -246,8 +251,8 @@ static bool walk_objects(struct fm_remote *r, uint64_t state)
 	uint64_t frame, cframe;
 	if (!fm_remote_u64(r->memory, state + row->ts_frame, &frame))
 		return false;
-	for (uint32_t n = 0; frame; n++) { // a chain may bite its tail
-		if (n == FM_REMOTE_MAX_FRAMES || !push_frame(r, frame) ||
+	while (frame) {
+		if (!may_step(r) || !push_frame(r, frame) ||
 		    !fm_remote_u64(r->memory, frame + row->frame_previous, &frame))
 			return false;
 		end_run(r, 0);
@@ -257,7 +262,7 @@ static bool walk_objects(struct fm_remote *r, uint64_t state)
 	// Both chains are in step at the outer end.
 	FM_VEC(uint64_t) cframes = { 0 };
 	bool is_good = fm_remote_u64(r->memory, state + row->ts_cframe, &cframe);
-	while (is_good && cframe - state >= THREAD_STATE_BYTES && cframes.n < FM_REMOTE_MAX_FRAMES) {
+	while (is_good && cframe - state >= THREAD_STATE_BYTES && cframes.n < r->max_frames) {
 		fm_vec_push(&cframes, cframe);
 		is_good = fm_remote_u64(r->memory, cframe + row->cframe_previous, &cframe);
 	}
@@ -272,7 +277,7 @@ static bool walk_objects(struct fm_remote *r, uint64_t state)
 static bool push_run(struct fm_remote *r, uint64_t *frame, uint64_t *ret_last)
 {
 	const struct fm_py_row *row = &r->python.row;
-	for (uint32_t n = 0; n < FM_REMOTE_MAX_FRAMES; n++) { // a chain may bite its tail
+	while (may_step(r)) {
 		uint64_t at = *frame;
 		uint8_t owner, is_entry = 0;
 		if (!at || (at & 7) || !fm_remote_u8(r->memory, at + row->frame_owner, &owner) ||
@@ -296,10 +301,9 @@ static bool walk_cframes(struct fm_remote *r, uint64_t state)
 	uint64_t cframe, frame, last;
 	if (!fm_remote_u64(r->memory, state + row->ts_cframe, &cframe))
 		return false;
-	for (uint32_t n = 0; cframe && cframe - state >= THREAD_STATE_BYTES; n++) {
+	while (cframe && cframe - state >= THREAD_STATE_BYTES) {
 		uint64_t outer;
-		if (n == FM_REMOTE_MAX_FRAMES ||
-		    !fm_remote_u64(r->memory, cframe + row->cframe_current_frame, &frame) ||
+		if (!fm_remote_u64(r->memory, cframe + row->cframe_current_frame, &frame) ||
 		    !fm_remote_u64(r->memory, cframe + row->cframe_previous, &outer))
 			return false;
 		if (!frame && outer - state < THREAD_STATE_BYTES)
@@ -318,9 +322,9 @@ static bool walk_shims(struct fm_remote *r, uint64_t state)
 	uint64_t frame, shim;
 	if (!fm_remote_u64(r->memory, state + r->python.row.ts_current_frame, &frame))
 		return false;
-	for (uint32_t n = 0; frame; n++) {
+	while (frame) {
 		size_t n_before = r->frames.n;
-		if (n == FM_REMOTE_MAX_FRAMES || !push_run(r, &frame, &shim))
+		if (!push_run(r, &frame, &shim))
 			return false;
 		if (r->frames.n > n_before)
 			end_run(r, shim);
@@ -331,9 +335,9 @@ static bool walk_shims(struct fm_remote *r, uint64_t state)
 void fm_remote_python_walk(struct fm_remote *r, uint64_t state)
 {
 	const struct fm_py_row *row = &r->python.row;
-	r->frames.n = r->runs.n = 0;
+	r->frames.n = r->runs.n = r->n_steps = 0;
 	bool is_whole = row->frames == FM_PY_FRAMES_SHIM         ? walk_shims(r, state)
 			: row->frames >= FM_PY_FRAMES_ENTRY_FLAG ? walk_cframes(r, state)
 								 : walk_objects(r, state);
-	r->python_error = is_whole ? 0 : r->frames.n == FM_REMOTE_MAX_FRAMES ? FM_STACK_TOO_DEEP : FM_STACK_PYTHON_TORN;
+	r->python_error = is_whole ? 0 : r->frames.n == r->max_frames ? FM_STACK_TOO_DEEP : FM_STACK_PYTHON_TORN;
 }

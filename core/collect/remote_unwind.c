@@ -17,6 +17,8 @@ enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7 };
 // function is, and how much it may push there.
 #define MAX_SEARCH_BYTES 16384u
 #define MAX_TRIES 64u
+#define MAX_SURE_TRIES \
+	1024u // where the function's own beginning says: each lies within the one before, on our stack, too
 #define MAX_PROLOGUE_BYTES 96u
 #define MAX_EPILOGUE_BYTES 48u
 #define MAX_PUSHED_BYTES 128
@@ -326,8 +328,8 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 	if (rule.kind == FM_RULE_NONE || rule.cfa_reg != DW_RBP) // as compilers do it where they tell nothing
 		rule = (struct fm_unwind_rule){ .kind = FM_RULE_REG, .cfa_reg = DW_RBP, .cfa_off = 16 };
 	uint64_t size = fixed_size(r, &rule, start, pc), first_strong = 0;
-	if (size && rule.kind == FM_RULE_REG && fm_remote_u64(r->memory, sp + size - 8, &ra) &&
-	    is_return_address(r, ra, &target)) {
+	if (size && rule.kind == FM_RULE_REG && *n_tries < MAX_SURE_TRIES &&
+	    fm_remote_u64(r->memory, sp + size - 8, &ra) && is_return_address(r, ra, &target)) {
 		if (try(r, regs, is_exact, sp + size - (uint64_t)rule.cfa_off, n_tries) == STEP_END)
 			return STEP_END;
 		take_back(r, n_native);
@@ -375,7 +377,7 @@ static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsig
 	for (;;) {
 		if (regs.pc == 0)
 			return STEP_END; // a thread started on a hand-made stack ends so
-		if (r->native.n == FM_REMOTE_MAX_FRAMES)
+		if (r->native.n == r->max_frames)
 			return FM_STACK_TOO_DEEP;
 		if (is_exact && r->native.n)
 			r->exact_native = (uint32_t)r->native.n;

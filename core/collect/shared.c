@@ -12,6 +12,9 @@
 #include "base/cleanup.h"
 #include "wire/trace.h"
 
+// Fewer are not worth a start: a program has a few threads, and so do its children.
+#define MIN_SLOTS 32u
+
 // A file-size limit counts for this memory, too. The soft one is the user's word about files on disk: it stands again after.
 static int set_size(int fd, uint64_t size)
 {
@@ -41,6 +44,21 @@ static uint32_t trace_clock(void)
 									 : FM_WIRE_CLOCK_MONOTONIC;
 }
 
+// Where there is a limit on our address space, a quarter of it is for slots: fewer threads at one time, instead of none.
+static uint32_t affordable_slots(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return FM_WIRE_N_SLOTS;
+	uint64_t n = limit.rlim_cur / 4 / FM_WIRE_SLOT_BYTES;
+	return n < MIN_SLOTS ? MIN_SLOTS : n > FM_WIRE_N_SLOTS ? FM_WIRE_N_SLOTS : (uint32_t)n;
+}
+
+static uint64_t mapped_bytes(uint32_t n_slots)
+{
+	return FM_WIRE_SLOTS_OFFSET + (uint64_t)n_slots * FM_WIRE_SLOT_BYTES;
+}
+
 // A file without a name. Sandboxes that forbid memfd_create have shared memory to make one in, or at least a folder.
 static int open_nameless(void)
 {
@@ -57,19 +75,22 @@ static int open_nameless(void)
 enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 {
 	*shared = (struct fm_shared){ .fd = open_nameless() };
+	uint32_t n_slots = affordable_slots();
 	// The trace rings are larger than all the rest, and can be done without.
 	bool has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
 	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_EXACT_END) != 0))
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
 				   (unsigned long long)(FM_WIRE_EXACT_END >> 20), strerror(errno),
 				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
-	shared->base = mmap(NULL, FM_WIRE_EXACT_END, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
+	shared->base =
+		mmap(NULL, mapped_bytes(n_slots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
 	if (shared->base == MAP_FAILED) {
 		shared->base = NULL;
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",
-				   (unsigned long long)(FM_WIRE_EXACT_END >> 20), strerror(errno));
+				   (unsigned long long)(mapped_bytes(n_slots) >> 20), strerror(errno));
 	}
 	shared->header = (void *)shared->base;
+	shared->n_slots = shared->header->n_slots = n_slots;
 	shared->processes = (void *)(shared->base + FM_WIRE_HEADER_BYTES);
 	shared->owners = (void *)(shared->base + FM_WIRE_SLOT_TABLE_OFFSET);
 	shared->header->trace_clock = has_trace ? trace_clock() : 0;
@@ -80,10 +101,26 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 	return FM_OK;
 }
 
+enum fm_err fm_shared_map_sums(struct fm_shared *shared, struct fm_diag *diag)
+{
+	uint64_t size = FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET;
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd,
+		       (off_t)FM_WIRE_EXACT_OFFSET);
+	if (p == MAP_FAILED)
+		return fm_diag_set(
+			diag, FM_E_REFUSED,
+			"cannot map %llu MiB for exact sums: %s; raise 'ulimit -v', or use --memory without =exact",
+			(unsigned long long)(size >> 20), strerror(errno));
+	shared->sums = p;
+	return FM_OK;
+}
+
 void fm_shared_deinit(struct fm_shared *shared)
 {
+	if (shared->sums)
+		munmap(shared->sums, FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET);
 	if (shared->base)
-		munmap(shared->base, FM_WIRE_EXACT_END);
+		munmap(shared->base, mapped_bytes(shared->n_slots));
 	if (shared->fd >= 0)
 		close(shared->fd);
 	*shared = (struct fm_shared){ .fd = -1 };

@@ -8,7 +8,9 @@
 
 struct fm_shared {
 	int fd;
-	uint8_t *base;
+	uint8_t *base;    // up to the end of the last slot in use
+	uint8_t *sums;    // FM_WIRE_N_EXACT of wire/exact.h; NULL unless mapped
+	uint32_t n_slots; // as in the header, which the target can write to
 	struct fm_wire_header *header;
 	struct fm_wire_process *processes; // FM_WIRE_N_PROCESSES
 	struct fm_wire_owner *owners;      // FM_WIRE_N_SLOTS
@@ -17,6 +19,9 @@ struct fm_shared {
 
 FM_MUST_CHECK enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag);
 void fm_shared_deinit(struct fm_shared *shared);
+
+// For exact mode.
+FM_MUST_CHECK enum fm_err fm_shared_map_sums(struct fm_shared *shared, struct fm_diag *diag);
 
 static inline struct fm_wire_slot *fm_shared_slot(const struct fm_shared *shared, uint32_t idx)
 {

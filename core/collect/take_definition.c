@@ -7,11 +7,13 @@
 
 #include "base/cleanup.h"
 #include "collect/recorder_parts.h"
+#include "pyabi/lines.h"
 
 // Larger source files are left out of the profile; the report then reads them from disk.
 #define MAX_SOURCE_BYTES (1 << 20)
-// Agents number code objects from 1 on; no program has so many.
+// Agents number code objects from 1 on; no program has so many. They are told in about that order: one far ahead is damage, and would take room for all between.
 #define MAX_CODES (1u << 24)
+#define MAX_CODES_AHEAD (1u << 20)
 
 static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
 {
@@ -38,8 +40,7 @@ static void keep_source(struct fm_recorder *r, const struct recorded_process *p,
 		fm_writer_source(r->writer, filename, (struct fm_str){ text, (uint32_t)n });
 }
 
-static uint32_t write_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec,
-			   bool is_source_kept)
+static struct fm_code_info info_of(const struct fm_wire_code *rec)
 {
 	const char *at = (const char *)rec->bytes;
 	struct fm_code_info code = { .first_line = rec->first_line, .line_table_kind = rec->line_table_kind };
@@ -49,9 +50,27 @@ static uint32_t write_code(struct fm_recorder *r, struct recorded_process *p, co
 	code.line_table = (struct fm_str){ code.filename.p + rec->filename_len, rec->line_table_len };
 	if (code.qualname.len == 0)
 		code.qualname = code.name; // up to 3.10 the interpreter has no better one
+	return code;
+}
+
+// Line tables stay here: they say what every instruction's columns are, and are half of a short profile.
+static uint32_t write_code(struct fm_recorder *r, const struct recorded_process *p, const struct fm_code_info *code,
+			   bool is_source_kept)
+{
+	struct fm_code_info written = *code;
+	written.line_table_kind = FM_PY_LINES_DIRECT;
+	written.line_table = FM_STR_LIT("");
 	if (is_source_kept)
-		keep_source(r, p, code.filename);
-	return fm_writer_code(r->writer, &code);
+		keep_source(r, p, code->filename);
+	return fm_writer_code(r->writer, &written);
+}
+
+// 0 stands for "at its beginning", as in rings.
+static uint32_t line_of(const struct fm_code_info *code, uint32_t place)
+{
+	return place ? fm_pyabi_line(code->line_table_kind, (const uint8_t *)code->line_table.p, code->line_table.len,
+				     code->first_line, place - 1)
+		     : 0;
 }
 
 static bool has(struct fm_str s, const char *part)
@@ -77,54 +96,69 @@ static bool is_library(struct fm_str file)
 	       has(file, "/dist-packages/") || is_below_lib(file);
 }
 
+// The text of a library's files is megabytes, and exact mode sees all of them; where a line of one is shown, the report reads the
+// file.
+static bool keeps_source(const struct fm_recorder *r, bool is_of_library)
+{
+	return r->shared->header->memory != FM_WIRE_MEMORY_EXACT || !is_of_library;
+}
+
+// The writer's id of a code object that was told; it is written when it is first asked for.
+static uint32_t recorded_code(struct fm_recorder *r, struct recorded_process *p, uint32_t code)
+{
+	const struct known_code *known = &p->codes.items[code];
+	if (!p->code_ids.items[code]) {
+		struct fm_code_info info = info_of(known->rec);
+		p->code_ids.items[code] = write_code(r, p, &info, keeps_source(r, known->is_library)) + 1;
+	}
+	return p->code_ids.items[code] - 1;
+}
+
 static void take_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_code *rec)
 {
-	uint64_t total = (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len;
-	if (rec->rec.size < sizeof(*rec) || total > rec->rec.size - sizeof(*rec) || rec->id >= MAX_CODES) {
+	uint64_t room = rec->rec.size < sizeof(*rec) ? 0 : rec->rec.size - sizeof(*rec);
+	if (rec->rec.size < sizeof(*rec) ||
+	    (uint64_t)rec->name_len + rec->qualname_len + rec->filename_len + rec->line_table_len > room ||
+	    rec->id >= MAX_CODES || rec->id >= p->code_ids.n + MAX_CODES_AHEAD) {
 		r->totals.n_bad_records++;
 		return;
 	}
 	fm_vec_grow_to(&p->code_ids, (size_t)rec->id + 1);
 	struct fm_str file = { (const char *)rec->bytes + rec->name_len + rec->qualname_len, rec->filename_len };
-	struct late_code late = { .is_library = is_library(file) };
+	fm_vec_grow_to(&p->codes, (size_t)rec->id + 1);
+	struct known_code *known = &p->codes.items[rec->id];
+	free(known->rec);
+	known->rec = fm_alloc(rec->rec.size);
+	memcpy(known->rec, rec, rec->rec.size);
+	known->is_library = is_library(file);
+	p->code_ids.items[rec->id] = 0;
 	// Exact mode tells every function that ever asked for memory, so all that a program imports: most of it is never shown.
-	if (r->shared->header->memory == FM_WIRE_MEMORY_EXACT && !p->is_traced) {
-		late.rec = fm_alloc(rec->rec.size);
-		memcpy(late.rec, rec, rec->rec.size);
-	} else {
-		p->code_ids.items[rec->id] = write_code(r, p, rec, true) + 1;
-	}
-	fm_vec_grow_to(&p->late_codes, (size_t)rec->id + 1);
-	free(p->late_codes.items[rec->id].rec);
-	p->late_codes.items[rec->id] = late;
-}
-
-uint32_t fm_recorded_code(struct fm_recorder *r, struct recorded_process *p, uint32_t code)
-{
-	if (code >= p->code_ids.n)
-		return 0;
-	struct late_code *late = code < p->late_codes.n ? &p->late_codes.items[code] : NULL;
-	if (late && late->rec) {
-		// The text of a library's files is megabytes; where a line of one is shown, the report reads the file.
-		p->code_ids.items[code] = write_code(r, p, late->rec, !late->is_library) + 1;
-		free(late->rec);
-		late->rec = NULL;
-	}
-	return p->code_ids.items[code];
+	if (r->shared->header->memory != FM_WIRE_MEMORY_EXACT || p->is_traced)
+		recorded_code(r, p, rec->id);
 }
 
 void fm_recorded_process_is_traced(struct fm_recorder *r, struct recorded_process *p)
 {
 	p->is_traced = true;
-	for (uint32_t i = 0; i < p->late_codes.n; i++)
-		fm_recorded_code(r, p, i);
+	for (uint32_t i = 0; i < p->codes.n; i++)
+		if (p->codes.items[i].rec)
+			recorded_code(r, p, i);
 }
 
-uint32_t fm_recorder_code(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code)
+uint32_t fm_recorded_python_frame(struct fm_recorder *r, struct recorded_process *p, uint32_t code, uint32_t place)
 {
-	if (r->shared->header->memory != FM_WIRE_MEMORY_EXACT || !is_library(code->filename))
-		keep_source(r, &r->processes[process_idx], code->filename);
-	return fm_writer_code(r->writer, code);
+	if (code >= p->codes.n || !p->codes.items[code].rec)
+		return 0;
+	uint32_t id = recorded_code(r, p, code);
+	struct fm_code_info info = info_of(p->codes.items[code].rec);
+	return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id, line_of(&info, place));
+}
+
+uint32_t fm_recorder_python_frame(struct fm_recorder *r, uint32_t process_idx, const struct fm_code_info *code,
+				  uint32_t place)
+{
+	uint32_t id = write_code(r, &r->processes[process_idx], code, keeps_source(r, is_library(code->filename)));
+	return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id, line_of(code, place));
 }
 
 // True when the range has the same content: the same path, or the same build by another name of its folder.

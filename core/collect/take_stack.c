@@ -75,16 +75,28 @@ uint32_t fm_recorder_syscall_frame(struct fm_recorder *r, uint32_t nr)
 	return fm_writer_frame(r->writer, FM_FRAME_NATIVE, kernel, nr);
 }
 
+// No clash with addresses: these have no kind in their high bits.
+static uint32_t python_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame)
+{
+	uint64_t *known = fm_map_find(&p->frames, frame);
+	if (known)
+		return (uint32_t)*known;
+	uint32_t code = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
+	uint32_t id = fm_recorded_python_frame(r, p, code, (uint32_t)frame);
+	if (!id)
+		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, FM_NO_ID, 0);
+	*fm_map_at(&p->frames, frame, NULL) = id;
+	return id;
+}
+
 static uint32_t resolve_frame(struct fm_recorder *r, struct recorded_process *p, uint64_t frame, bool is_exact,
 			      uint64_t time_ns)
 {
 	uint64_t kind = frame >> FM_WIRE_FRAME_SHIFT;
 	if (kind == FM_WIRE_FRAME_NATIVE)
 		return native_frame(r, p, frame - (is_exact ? 0 : 1), time_ns);
-	if (kind == FM_WIRE_FRAME_PYTHON) {
-		uint32_t id = fm_recorded_code(r, p, frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1));
-		return fm_writer_frame(r->writer, FM_FRAME_PYTHON, id ? id - 1 : FM_NO_ID, (uint32_t)frame);
-	}
+	if (kind == FM_WIRE_FRAME_PYTHON)
+		return python_frame(r, p, frame);
 	if (kind == FM_WIRE_FRAME_SYSCALL)
 		return fm_recorder_syscall_frame(r, frame & (FM_WIRE_N_SYSCALLS - 1));
 	return fm_writer_frame(r->writer, FM_FRAME_ERROR, 0, frame & 0xffff);

@@ -13,6 +13,10 @@
 #define BATCH_BYTES ((size_t)48 << 10)
 #define BATCH_NS 100000000u
 #define N_TRIES 5
+// The ring is memory of the target, which may damage it. Calls that are said to be open after a loss are written one by one: as many as a
+// stack could hold, and not at every other event. A writer that loses goes on when half of the ring is free, so that many lie between two losses.
+#define MOST_OPEN (1u << 18)
+#define EVENTS_BETWEEN_LOSSES (FM_WIRE_TRACE_EVENTS / 2)
 // Of batches that wait for the end (--last). The oldest go first, even if they are not old enough.
 #define KEPT_BYTES ((size_t)256 << 20)
 
@@ -25,6 +29,7 @@ struct thread_trace {
 	uint32_t counter_ref;     // of the counter whose value comes next
 	uint64_t counter_ns;      // 0 = none
 	uint64_t lost_ns, n_lost; // of a loss whose depths come next; n_lost 0 = none
+	uint64_t next_loss;       // the first event that can be one
 };
 
 struct process_trace {
@@ -143,6 +148,8 @@ void fm_take_trace_note(struct fm_take_trace *t, uint32_t slot_idx)
 		if (p == MAP_FAILED)
 			return;
 		thread->control = p;
+		thread->next_loss =
+			atomic_load_explicit(&thread->control->tail, memory_order_relaxed) + EVENTS_BETWEEN_LOSSES;
 		thread->encoder.min_ns = t->limits.min_ns;
 		fm_vec_push(&t->busy, slot_idx);
 	}
@@ -222,7 +229,8 @@ static void resume_after_loss(struct fm_take_trace *t, struct thread_trace *thre
 	for (; down && thread->encoder.open.n; down--)
 		put(t, thread, FM_ZONE_LEAVE, 0, thread->lost_ns, 0);
 	put(t, thread, FM_ZONE_NOTE, FM_ZONE_LOST, thread->lost_ns, (double)thread->n_lost);
-	for (uint32_t i = 0; i < FM_MIN(up, 1u << 20); i++) // the memory is the target's to damage
+	up = (uint32_t)FM_MIN((uint64_t)up, thread->n_lost); // each of them opened one at most
+	while (up-- && thread->encoder.open.n < MOST_OPEN)
 		put(t, thread, FM_ZONE_ENTER, FM_NO_ID, thread->lost_ns, 0);
 	thread->n_lost = 0;
 }
@@ -296,8 +304,11 @@ void fm_take_trace_read(struct fm_take_trace *t, uint32_t slot_idx, uint32_t pro
 			take_value(t, thread, e.stamp);
 			break;
 		case FM_WIRE_LOST:
+			if (tail < thread->next_loss)
+				break; // damaged
 			thread->lost_ns = ns_of(t, e.stamp);
 			thread->n_lost = FM_MAX(e.id, 1u);
+			thread->next_loss = tail + EVENTS_BETWEEN_LOSSES;
 			break;
 		case FM_WIRE_TRACE_ON:
 			put(t, thread, FM_ZONE_NOTE, FM_ZONE_ON, ns_of(t, e.stamp), 0);

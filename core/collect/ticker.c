@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -29,12 +31,19 @@
 #define BLOCKED_RECHECK_NS 1000000000u
 // A handler of ours, and the agent's start, block all signals for microseconds: one look is no proof.
 #define BLOCKED_SECOND_LOOK_NS 10000000u
-// Looking at threads that wait may take this share of the ticker's period; with many of them each is looked at less often.
-#define IDLE_LOOK_SHARE 0.05
-#define IDLE_LOOK_NS 1500.0
+// A thread that was last seen running so long ago rests. Not sooner: threads that hand each other the GIL wait for 5 ms in turn, on a busy
+// machine for much longer. Where the machine has no more threads to run than those of ours that were just
+// seen running, and us, the resting ones do rest, and none of them is looked at; but for once in so many ticks.
+#define RESTING_NS 200000000u
+#define LOOK_ALL_TICKS 64u
+// Otherwise looking at them may take this share of the ticker's period; with many of them each is looked at less often. The same holds for
+// those that do not rest but wait at the moment.
+#define IDLE_LOOK_SHARE 0.02
+#define IDLE_LOOK_NS 800.0
 #define MAX_IDLE_SKIP 64u
-// But a thread that ran a while ago is looked at again after this share of that while, at the latest: threads that hand each other
-// the GIL wait for 5 ms in turn, on a busy machine for much longer.
+// How often to look whether a process has closed its perf event.
+#define PERF_LOOK_NS 20000000u
+// But a thread that ran a while ago is looked at again after this share of that while, at the latest.
 #define RECENT_SHARE 8
 // What a signal costs the target besides the handler: entering and leaving the kernel.
 #define DELIVERY_NS 2000.0
@@ -46,27 +55,32 @@
 // How nice the ticker is when it may choose: it runs for microseconds at a time.
 #define TICKER_NICE (-10)
 
+// Three numbers.
+#define SCHEDULE_BYTES 64
+
 struct tick_thread {
 	uint32_t tid;     // first: fm_process_find_thread()
 	int fd;           // of .../syscall or .../stat; -1: could not be opened
 	int schedstat_fd; // -1: not opened yet, or cannot be
 	bool fd_is_stat;
-	bool is_blocking; // blocked our signal at the last look
-	bool was_counted; // as blocking it for good
-	bool is_checked;  // its mask was looked at
-	bool was_seen;    // by the last scan
-	int slot;         // index, -1 = not known yet
-	uint32_t skip;    // ticks to let pass before the next look
-	uint64_t ran_ns;  // when it was last seen running
-	bool is_gone;     // it has ended, as far as its file tells
-	uint64_t sent_ns; // of the unanswered signal, 0 = none
+	bool is_blocking;              // blocked our signal at the last look
+	bool was_counted;              // as blocking it for good
+	bool is_checked;               // its mask was looked at
+	bool was_seen;                 // by the last scan
+	int slot;                      // index, -1 = not known yet
+	uint32_t skip;                 // ticks to let pass before the next look
+	uint64_t ran_ns;               // when it was last seen running
+	char schedule[SCHEDULE_BYTES]; // what schedstat said when it was last seen resting; "" = nothing yet
+	bool is_gone;                  // it has ended, as far as its file tells
+	uint64_t sent_ns;              // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
 };
 
 struct tick_process {
 	uint32_t process_idx, pid;
-	int task_fd; // of /proc/PID/task
+	int task_fd;   // of /proc/PID/task
+	bool was_perf; // its event is gone, and no signal has been sent yet
 	uint64_t n_links, scanned_ns;
 	FM_VEC(struct tick_thread) threads;
 };
@@ -78,8 +92,10 @@ struct fm_ticker {
 	_Atomic int is_stopping;
 	uint64_t random;
 	uint32_t n_claimed_seen;
-	uint32_t idle_skip;
-	uint32_t n_idle;
+	uint32_t resting_skip, recent_skip;
+	uint32_t n_quiet; // ticks in a row at which those that rest were not looked at
+	int loadavg_fd;   // -1: it does not tell how many threads run
+	uint64_t perf_looked_ns;
 	FM_VEC(struct tick_process) processes;
 	struct fm_cost cost_before; // at the last look at the budget
 	struct fm_ticker_stats stats;
@@ -190,9 +206,11 @@ static void scan_processes(struct fm_ticker *k)
 		if (is_known)
 			continue;
 		char path[32];
-		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
+		uint32_t pid = entry->pid; // once: it may be cleared meanwhile
+		snprintf(path, sizeof(path), "/proc/%u/task", pid);
 		struct tick_process p = { .process_idx = idx,
-					  .pid = entry->pid,
+					  .pid = pid,
+					  .was_perf = atomic_load(&entry->perf_fd1) != 0,
 					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
 		fm_vec_push(&k->processes, p);
 	}
@@ -215,6 +233,28 @@ static bool is_running(struct tick_thread *t)
 	return after_name && after_name[1] && after_name[2] == 'R';
 }
 
+// schedstat: CPU time used, time waited for a CPU, how often it was given one. "" where it cannot be had.
+static void read_schedule(const struct tick_process *p, struct tick_thread *t, char text[SCHEDULE_BYTES])
+{
+	if (t->schedstat_fd < 0) {
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", p->pid, t->tid);
+		t->schedstat_fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, SCHEDULE_BYTES - 1, 0) : 0;
+	text[n > 0 ? n : 0] = 0;
+}
+
+// True when a thread that rested at the last look has not been given a CPU since. Half the price of asking whether it runs.
+static bool still_rests(const struct tick_process *p, struct tick_thread *t)
+{
+	char text[SCHEDULE_BYTES];
+	read_schedule(p, t, text);
+	bool is_same = text[0] && !strcmp(text, t->schedule);
+	memcpy(t->schedule, text, strlen(text) + 1);
+	return is_same;
+}
+
 static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
 {
 	char path[64], text[4096];
@@ -231,7 +271,7 @@ static bool blocks_signal(const struct tick_process *p, const struct tick_thread
 
 static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < shared->n_slots; i++) {
 		const struct fm_wire_owner *o = &shared->owners[i];
 		if (o->tid == tid && o->process_idx == process_idx &&
 		    atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
@@ -259,36 +299,19 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	return true;
 }
 
-// schedstat: CPU time used, time waited for a CPU, how often it was given one. Zeros where the kernel does not count.
+// Zeros where the kernel does not count.
 static void note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot)
 {
-	char text[96];
-	if (t->schedstat_fd < 0) {
-		snprintf(text, sizeof(text), "/proc/%u/task/%u/schedstat", p->pid, t->tid);
-		t->schedstat_fd = open(text, O_RDONLY | O_CLOEXEC);
-	}
-	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, sizeof(text) - 1, 0) : 0;
-	text[n > 0 ? n : 0] = 0;
-	char *end;
+	char text[SCHEDULE_BYTES], *end;
+	read_schedule(p, t, text);
 	uint64_t cpu_ns = strtoull(text, &end, 10);
 	strtoull(end, &end, 10);
 	atomic_store_explicit(&slot->cpu_ns_at_send, cpu_ns, memory_order_relaxed);
 	atomic_store_explicit(&slot->n_arrivals_at_send, strtoull(end, NULL, 10), memory_order_relaxed);
 }
 
-static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
+static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
 {
-	if (t->skip) {
-		t->skip--;
-		return;
-	}
-	if (!is_running(t)) {
-		uint64_t idle_ticks = (now_ns - t->ran_ns) * k->options.rate_hz / (1000000000u * RECENT_SHARE);
-		t->skip = (uint32_t)FM_MIN(idle_ticks, (uint64_t)k->idle_skip);
-		k->n_idle += t->skip == k->idle_skip;
-		return;
-	}
-	t->ran_ns = now_ns;
 	if (!is_answered(k, p, t, now_ns))
 		return;
 	if (t->is_blocking && now_ns < t->recheck_ns)
@@ -317,14 +340,118 @@ static void tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 	if (syscall(SYS_tgkill, p->pid, t->tid, FM_TICK_SIGNAL) == 0) {
 		t->sent_ns = now_ns;
 		k->stats.n_signals++;
+		k->stats.n_perf_lost += p->was_perf;
+		p->was_perf = false;
 	}
+}
+
+static bool is_resting(const struct tick_thread *t, uint64_t now_ns)
+{
+	return now_ns - t->ran_ns > RESTING_NS;
+}
+
+// Ticks between two looks at a thread, when there are so many that wait.
+static uint32_t affordable_skip(const struct fm_ticker *k, uint32_t n_waiting)
+{
+	double skip = n_waiting * IDLE_LOOK_NS * k->options.rate_hz / (1e9 * IDLE_LOOK_SHARE);
+	return (uint32_t)FM_MIN(skip, (double)MAX_IDLE_SKIP);
+}
+
+// True when the thread runs.
+static bool tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
+{
+	if (t->skip) {
+		t->skip--;
+		return false;
+	}
+	bool rests = is_resting(t, now_ns);
+	if ((rests && still_rests(p, t)) || !is_running(t)) {
+		uint64_t idle_ticks = (now_ns - t->ran_ns) * k->options.rate_hz / (1000000000u * RECENT_SHARE);
+		uint32_t skip = rests ? k->resting_skip : k->recent_skip;
+		// Around what it should be: threads that came together are not looked at together for ever.
+		t->skip = (uint32_t)FM_MIN(idle_ticks, skip / 2 + next_random(k) % (skip + 1));
+		if (t->is_gone)
+			p->n_links = 0; // scan: one that took its place leaves their number as it was
+		return false;
+	}
+	t->ran_ns = now_ns;
+	signal_thread(k, p, t, now_ns);
+	return true;
+}
+
+// is_whole: every one of them, also those whose turn it is not.
+static void tick_resting(struct fm_ticker *k, uint64_t now_ns, bool is_whole)
+{
+	for (size_t i = 0; i < k->processes.n; i++) {
+		struct tick_process *p = &k->processes.items[i];
+		for (size_t j = 0; j < p->threads.n; j++)
+			if (is_resting(&p->threads.items[j], now_ns)) {
+				if (is_whole)
+					p->threads.items[j].skip = 0;
+				tick_thread(k, p, &p->threads.items[j], now_ns);
+			}
+	}
+}
+
+// Threads of the whole machine that run or could: the fourth word of /proc/loadavg, "RUNNING/ALL". We are one of them.
+static uint32_t count_running(int fd)
+{
+	char text[64];
+	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : 0;
+	text[n > 0 ? n : 0] = 0;
+	const char *at = text;
+	for (int i = 0; i < 3 && at; i++)
+		at = strchr(at + (i > 0), ' ');
+	return at ? (uint32_t)strtoul(at, NULL, 10) : 0;
+}
+
+// Some containers put a file of their own in its place, which is seconds old.
+static int open_loadavg(void)
+{
+	struct statfs fs;
+	int fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && (fstatfs(fd, &fs) != 0 || fs.f_type != PROC_SUPER_MAGIC || count_running(fd) == 0)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static bool may_others_run(const struct fm_ticker *k, uint32_t n_running)
+{
+	return k->loadavg_fd < 0 || k->stats.n_ticks % LOOK_ALL_TICKS == 0 ||
+	       count_running(k->loadavg_fd) > n_running + 1;
+}
+
+// Programs that close every descriptor take their perf event with them. The ticker goes on where it ended.
+static void look_for_lost_perf(struct fm_ticker *k)
+{
+	bool has_lost = false;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		struct fm_wire_process *entry = &k->shared->processes[i];
+		char path[48], what[8];
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE ||
+		    atomic_load(&entry->engine) != FM_ENGINE_PERF || !atomic_load(&entry->perf_fd1))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%u/fd/%u", entry->pid, atomic_load(&entry->perf_fd1) - 1);
+		if (readlink(path, what, sizeof(what)) >= 0 || errno != ENOENT)
+			continue;
+		atomic_store(&entry->engine, FM_ENGINE_TICKER);
+		has_lost = true;
+	}
+	if (has_lost)
+		scan_processes(k);
 }
 
 static void tick(struct fm_ticker *k, uint64_t now_ns)
 {
 	if (k->n_claimed_seen != atomic_load(&k->shared->header->n_processes_claimed))
 		scan_processes(k);
-	k->n_idle = 0;
+	if (k->shared->header->engine == FM_ENGINE_PERF && now_ns - k->perf_looked_ns > PERF_LOOK_NS) {
+		k->perf_looked_ns = now_ns;
+		look_for_lost_perf(k);
+	}
+	uint32_t n_running = 0, n_resting = 0, n_recent = 0;
 	for (size_t i = 0; i < k->processes.n; i++) {
 		struct tick_process *p = &k->processes.items[i];
 		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
@@ -341,19 +468,30 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 			p->n_links = st.st_nlink;
 			scan_threads(p, now_ns);
 		}
-		for (size_t j = 0; j < p->threads.n; j++) {
-			tick_thread(k, p, &p->threads.items[j], now_ns);
-			if (p->threads.items[j].is_gone)
-				p->n_links = 0; // scan: one that took its place leaves their number as it was
-		}
+		for (size_t j = 0; j < p->threads.n; j++)
+			if (is_resting(&p->threads.items[j], now_ns))
+				n_resting++;
+			else if (tick_thread(k, p, &p->threads.items[j], now_ns))
+				n_running++;
+			else
+				n_recent++;
 	}
+	k->resting_skip = affordable_skip(k, n_resting);
+	k->recent_skip = affordable_skip(k, n_recent);
+	if (n_resting > 1 && !may_others_run(k, n_running)) { // one look is no dearer than asking
+		k->n_quiet++;
+		return;
+	}
+	// After a quiet time somebody may have woken up: that time pays for a look at all of them.
+	tick_resting(k, now_ns, k->n_quiet > k->resting_skip);
+	k->n_quiet = 0;
 }
 
 // The period at which handlers stay within their budget, from what they cost since the last time; 0 = keep what is.
 static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 {
 	struct fm_cost cost = { 0 }, window;
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
+	for (uint32_t i = 0; i < k->shared->n_slots; i++)
 		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE)
 			fm_cost_add_slot(&cost, fm_shared_slot(k->shared, i));
 	window = cost;
@@ -390,8 +528,6 @@ static void *run(void *arg)
 		}
 		k->stats.n_ticks++;
 		tick(k, now_ns);
-		double idle_share = k->n_idle * IDLE_LOOK_NS * (k->idle_skip + 1) / ((double)period * IDLE_LOOK_SHARE);
-		k->idle_skip = FM_MIN((uint32_t)idle_share, MAX_IDLE_SKIP);
 		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
 			budget_ns = now_ns + BUDGET_NS;
 			double cycles_per_ns = (double)(fm_cycles() - first_cycles) / (double)(now_ns - first_ns);
@@ -412,12 +548,15 @@ enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_opt
 	k->shared = shared;
 	k->options = *options;
 	k->random = fm_now_ns() | 1;
+	k->loadavg_fd = open_loadavg();
 	sigset_t all, old; // signals to the collector are its main thread's business
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int err = pthread_create(&k->thread, NULL, run, k);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
+		if (k->loadavg_fd >= 0)
+			close(k->loadavg_fd);
 		free(k);
 		return fm_diag_set(diag, FM_E_REFUSED, "cannot start a thread: %s", strerror(err));
 	}
@@ -433,5 +572,7 @@ void fm_ticker_stop(struct fm_ticker *k, struct fm_ticker_stats *ret)
 	for (size_t i = 0; i < k->processes.n; i++)
 		close_process(&k->processes.items[i]);
 	fm_vec_deinit(&k->processes);
+	if (k->loadavg_fd >= 0)
+		close(k->loadavg_fd);
 	free(k);
 }

@@ -22,6 +22,7 @@ struct fm_ticker_stats {
 	uint64_t n_signals;         // signals sent
 	uint64_t n_late;            // ticks more than a period late
 	uint32_t n_blocked_threads; // threads seen that block the signal
+	uint32_t n_perf_lost;       // processes that closed their perf event, and got ticks from then on
 	uint32_t lowest_rate_hz;    // below rate_hz when max_overhead bit
 	uint64_t cpu_ns;            // the ticker's own CPU time
 };

@@ -179,7 +179,7 @@ static void close_process(struct wait_process *p)
 	for (size_t i = 0; i < p->threads.n; i++)
 		close_thread(&p->threads.items[i]);
 	fm_vec_deinit(&p->threads);
-	fm_vec_deinit(&p->code_ids);
+	fm_map_deinit(&p->python_frames);
 	fm_remote_destroy(p->remote);
 	if (p->task_fd >= 0)
 		close(p->task_fd);

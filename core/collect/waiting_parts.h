@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
@@ -45,7 +46,7 @@ struct wait_process {
 	bool is_warm;      // a stack of it was read: its files are open
 	bool has_lost;     // a thread that was looked at is gone
 	struct fm_remote *remote;
-	FM_VEC(uint32_t) code_ids; // of the remote reader -> writer's id + 1
+	struct fm_map python_frames; // as the remote reader has them -> writer's id
 	uint32_t code_generation;
 	FM_VEC(struct wait_thread) threads;
 };

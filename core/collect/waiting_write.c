@@ -46,17 +46,19 @@ static uint32_t python_frame(struct fm_waiting *w, struct wait_process *p, uint6
 	uint32_t id = frame >> 32 & ((1u << FM_WIRE_CODE_BITS) - 1);
 	if (p->code_generation != fm_remote_code_generation(p->remote)) {
 		p->code_generation = fm_remote_code_generation(p->remote);
-		p->code_ids.n = 0;
+		fm_map_deinit(&p->python_frames);
 	}
-	fm_vec_grow_to(&p->code_ids, (size_t)id + 1);
+	const uint64_t *known = fm_map_find(&p->python_frames, frame);
+	if (known)
+		return (uint32_t)*known;
 	const struct fm_remote_code *code = fm_remote_code(p->remote, id);
-	if (!p->code_ids.items[id] && code) {
-		struct fm_code_info info = { code->name,       code->qualname,        code->filename,
-					     code->first_line, code->line_table_kind, code->line_table };
-		p->code_ids.items[id] = fm_recorder_code(w->recorder, p->process_idx, &info) + 1;
-	}
-	return fm_writer_frame(w->writer, FM_FRAME_PYTHON, p->code_ids.items[id] ? p->code_ids.items[id] - 1 : FM_NO_ID,
-			       (uint32_t)frame);
+	if (!code)
+		return fm_writer_frame(w->writer, FM_FRAME_PYTHON, FM_NO_ID, 0);
+	struct fm_code_info info = { code->name,       code->qualname,        code->filename,
+				     code->first_line, code->line_table_kind, code->line_table };
+	uint32_t written = fm_recorder_python_frame(w->recorder, p->process_idx, &info, (uint32_t)frame);
+	*fm_map_at(&p->python_frames, frame, NULL) = written;
+	return written;
 }
 
 uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns)

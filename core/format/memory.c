@@ -158,31 +158,6 @@ void fm_memory_pending_put(struct fm_memory_pending *p, struct fm_buf *raw)
 	p->frees.n = 0;
 }
 
-void fm_site_put(struct fm_buf *out, const struct fm_site *s)
-{
-	const uint64_t fields[] = { s->process_id, s->stack_id,   s->domain,     s->alloc_bytes,  s->n_allocs,
-				    s->n_frees,    s->live_bytes, s->peak_bytes, s->at_peak_bytes };
-	for (size_t i = 0; i < FM_ARRAY_LEN(fields); i++)
-		fm_buf_varint(out, fields[i]);
-}
-
-struct fm_site fm_site_get(struct fm_cursor *c)
-{
-	struct fm_site s = { .process_id = fm_record_get_id(c) };
-	s.stack_id = fm_record_get_id(c);
-	uint64_t domain = fm_cursor_varint(c);
-	if (domain >= FM_N_ALLOC_DOMAINS)
-		fm_cursor_fail(c, FM_E_CORRUPT);
-	s.domain = (uint8_t)domain;
-	s.alloc_bytes = fm_cursor_varint(c);
-	s.n_allocs = fm_cursor_varint(c);
-	s.n_frees = fm_cursor_varint(c);
-	s.live_bytes = fm_cursor_varint(c);
-	s.peak_bytes = fm_cursor_varint(c);
-	s.at_peak_bytes = fm_cursor_varint(c);
-	return s;
-}
-
 void fm_memory_level_put(struct fm_buf *out, const struct fm_memory_level *l)
 {
 	const uint64_t fields[] = { l->process_id, l->time_ns,        l->heap_bytes,     l->heap_high_bytes,

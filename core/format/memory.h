@@ -1,5 +1,5 @@
 // What a profile says of memory: sampled allocations and frees in batches of columns, one thread and chunk each, and the
-// facts beside them (sites, levels, types). docs/format.md, "Memory".
+// facts beside them (levels, types). docs/format.md, "Memory".
 #pragma once
 
 #include <stdint.h>
@@ -48,7 +48,5 @@ void fm_memory_pending_deinit(struct fm_memory_pending *p);
 void fm_memory_pending_put(struct fm_memory_pending *p, struct fm_buf *raw);
 
 // Bodies of the facts; the get functions leave failure in the cursor.
-void fm_site_put(struct fm_buf *out, const struct fm_site *site);
-struct fm_site fm_site_get(struct fm_cursor *c);
 void fm_memory_level_put(struct fm_buf *out, const struct fm_memory_level *level);
 struct fm_memory_level fm_memory_level_get(struct fm_cursor *c);

@@ -14,16 +14,20 @@
 #include "format/output.h"
 #include "format/record.h"
 #include "format/samples.h"
+#include "format/sites.h"
 
 // A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture
 // runs.
 #define CUT_BYTES ((size_t)256 << 10)
 // About 10 bytes a sample before compression: nearly the same.
 #define CUT_SAMPLES ((size_t)32 << 10)
-// Names and line tables are worth some effort. Samples are mostly noise in the low bytes of times: entropy coding makes
+#define SITE_BYTES 16 // in columns, about
+// Names are worth some effort, the more the fewer they are: a short profile is nothing else, and soon packed. Samples are mostly noise in the low bytes of times: entropy coding makes
 // them 7 % smaller and takes half again as long to read back, so negative levels, which leave it out, are the better
 // bargain.
 #define ZSTD_LEVEL_TABLES 3
+#define ZSTD_LEVEL_SMALL_TABLES 12
+#define SMALL_TABLES_BYTES ((size_t)32 << 10)
 #define ZSTD_LEVEL_SAMPLES (-1)
 // The longest record is a process with four strings: 32 MiB, well below FM_CHUNK_MAX_RAW_BYTES.
 #define MAX_STRING_BYTES ((uint32_t)8 << 20)
@@ -69,6 +73,7 @@ struct fm_writer {
 	FM_VEC(struct fm_sample) samples;
 	FM_VEC(uint32_t) order;
 	struct fm_memory_pending memory;
+	struct fm_sites_pending sites;
 
 	struct fm_buf head, scratch, columns, raw, sealed; // kept from chunk to chunk
 };
@@ -160,14 +165,18 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 	put_table(w, FM_RECORD_FRAMES, &w->frames);
 	put_table(w, FM_RECORD_STACKS, &w->stacks);
 	fm_memory_pending_put(&w->memory, &w->raw);
+	fm_sites_pending_put(&w->sites, &w->raw);
 	put_table(w, FM_RECORD_TRACE_NAMES, &w->trace_names);
 	size_t table_bytes = w->raw.len;
 	fm_buf_bytes(&w->raw, w->traces.data, w->traces.len);
 	w->traces.len = 0;
 	put_samples(w);
 	w->pending_bytes = 0;
-	bool is_samples = w->raw.len - table_bytes > table_bytes;
-	return write_chunk(w, FM_CHUNK_RECORDS, is_samples ? ZSTD_LEVEL_SAMPLES : ZSTD_LEVEL_TABLES);
+	bool is_samples = w->raw.len - table_bytes > table_bytes, is_small = w->raw.len <= SMALL_TABLES_BYTES;
+	return write_chunk(w, FM_CHUNK_RECORDS,
+			   is_samples ? ZSTD_LEVEL_SAMPLES
+			   : is_small ? ZSTD_LEVEL_SMALL_TABLES
+				      : ZSTD_LEVEL_TABLES);
 }
 
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
@@ -201,6 +210,7 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	fm_vec_deinit(&w->samples);
 	fm_vec_deinit(&w->order);
 	fm_memory_pending_deinit(&w->memory);
+	fm_sites_pending_deinit(&w->sites);
 	free(w);
 	return err;
 }
@@ -512,8 +522,8 @@ void fm_writer_site(struct fm_writer *w, const struct fm_site *site)
 		return;
 	struct fm_site known = *site;
 	known.stack_id = site->stack_id < w->stacks.n ? site->stack_id : FM_ROOT_STACK;
-	fm_site_put(begin_fact(w), &known);
-	end_memory_fact(w, FM_RECORD_SITE);
+	fm_vec_push(&w->sites.sites, known);
+	add_pending(w, SITE_BYTES);
 }
 
 void fm_writer_memory_level(struct fm_writer *w, const struct fm_memory_level *level)

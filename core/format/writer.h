@@ -114,6 +114,7 @@ struct fm_site {
 	uint64_t alloc_bytes, n_allocs, n_frees, live_bytes;
 	uint64_t peak_bytes;    // its own highest live bytes
 	uint64_t at_peak_bytes; // live when the process was at its peak
+	uint8_t held; // its live bytes averaged over the process's life, in 255ths of peak_bytes; 0 = next to nothing
 };
 void fm_writer_site(struct fm_writer *w, const struct fm_site *site);
 

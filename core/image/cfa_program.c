@@ -7,6 +7,10 @@
 
 // x86-64 has numbers up to 130 (the psABI's table of DWARF registers).
 #define MAX_REGISTER 255u
+// libdw runs a program from its beginning for each question, and every state that one remembers is a copy of all registers. The longest
+// known, a bytecode interpreter's, has some ten thousand bytes; compilers remember one or two states at a time.
+#define MAX_BYTES (256u << 10)
+#define MAX_REMEMBERED 64u
 
 // Operands: r register, n number, b block, 1 2 4 8 bytes. NULL: none known.
 static const char *operands_of(uint8_t op)
@@ -45,6 +49,9 @@ static const char *operands_of(uint8_t op)
 bool fm_cfa_program_is_sane(const uint8_t *start, const uint8_t *end)
 {
 	struct fm_cursor c = fm_cursor_over(start, (size_t)(end - start));
+	unsigned n_remembered = 0;
+	if (fm_cursor_left(&c) > MAX_BYTES)
+		return false;
 	while (fm_cursor_left(&c)) {
 		uint8_t op = fm_cursor_u8(&c), high = op & 0xc0;
 		const char *operands = high == DW_CFA_offset ? "n" : high ? "" : operands_of(op);
@@ -60,6 +67,10 @@ bool fm_cfa_program_is_sane(const uint8_t *start, const uint8_t *end)
 		}
 		if (!operands || c.err)
 			return false;
+		if (op == DW_CFA_remember_state && ++n_remembered > MAX_REMEMBERED)
+			return false;
+		if (op == DW_CFA_restore_state && n_remembered)
+			n_remembered--;
 	}
 	return true;
 }

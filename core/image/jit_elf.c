@@ -6,12 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "image/cfa_section.h"
 #include "image/elf_file.h"
 #include "image/jit_elf_part.h"
-
-#ifndef SHT_X86_64_UNWIND
-#define SHT_X86_64_UNWIND 0x70000001
-#endif
 
 #define MAX_SYMBOLS (1u << 20)
 
@@ -97,18 +94,6 @@ static void relocate(const struct object *o)
 	}
 }
 
-// LLVM marks .eh_frame as the psABI has it; libdw looks for plain sections only.
-static void make_plain(const struct object *o)
-{
-	for (uint32_t i = 0; i < o->header.e_shnum; i++) {
-		Elf64_Shdr s;
-		if (!get_section(o, i, &s) || s.sh_type != SHT_X86_64_UNWIND)
-			continue;
-		s.sh_type = SHT_PROGBITS;
-		memcpy(o->bytes + o->header.e_shoff + (uint64_t)i * sizeof(s), &s, sizeof(s));
-	}
-}
-
 static bool open_object(uint8_t *bytes, size_t len, struct object *ret)
 {
 	*ret = (struct object){ bytes, len, { { 0 } } };
@@ -156,13 +141,13 @@ enum fm_err fm_jit_elf_read(uint8_t *bytes, size_t len, uint32_t owner, struct f
 	struct object object;
 	if (!open_object(bytes, len, &object))
 		return FM_E_CORRUPT;
-	make_plain(&object);
 	if (object.header.e_type == ET_REL)
 		relocate(&object);
 	elf_version(EV_CURRENT);
 	Elf *elf = elf_memory((char *)bytes, len);
 	if (!elf)
 		return FM_E_CORRUPT;
+	fm_cfa_make_plain(elf);
 	for (Elf_Scn *scn = ranges ? elf_nextscn(elf, NULL) : NULL; scn; scn = elf_nextscn(elf, scn)) {
 		GElf_Shdr header;
 		if (gelf_getshdr(scn, &header) && header.sh_type == SHT_SYMTAB)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "image/cfa_section.h"
 #include "image/elf_file.h"
 #include "image/unwind_rows.h"
 
@@ -22,8 +23,10 @@ enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RA = 16 };
 
 struct fm_unwind_file {
 	struct fm_elf elf;
+	Elf *plain; // the same file as libdw likes it: fm_cfa_make_plain()
 	Dwarf *dwarf;
-	Dwarf_CFI *eh_cfi, *debug_cfi;
+	Dwarf_CFI *eh_cfi, *debug_cfi; // NULL: none, or not to be believed
+	bool did_check_cfi;
 	struct fm_unwind_rows rows; // what .eh_frame lacks, as the agent gets it; read when first needed
 	bool did_read_rows;
 	const uint8_t *starts; // .eh_frame_hdr's sorted table
@@ -32,21 +35,18 @@ struct fm_unwind_file {
 	uint64_t start, end;
 };
 
-// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4) and the sorted
-// table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
-#define HDR_BYTES 12
 static void find_starts(struct fm_unwind_file *f)
 {
 	GElf_Shdr header;
 	uint32_t words[3];
 	Elf_Data *data = fm_elf_section(&f->elf, ".eh_frame_hdr", &header);
-	if (!data || data->d_size < HDR_BYTES)
+	if (!data || data->d_size < FM_CFA_INDEX_BYTES)
 		return;
 	memcpy(words, data->d_buf, sizeof(words));
-	if (words[0] != 0x3b031b01)
+	if (words[0] != FM_CFA_INDEX_HEAD)
 		return;
-	f->starts = (const uint8_t *)data->d_buf + HDR_BYTES;
-	f->n_starts = FM_MIN((size_t)words[2], (data->d_size - HDR_BYTES) / 8);
+	f->starts = (const uint8_t *)data->d_buf + FM_CFA_INDEX_BYTES;
+	f->n_starts = FM_MIN((size_t)words[2], (data->d_size - FM_CFA_INDEX_BYTES) / 8);
 	f->starts_base = header.sh_addr;
 }
 
@@ -83,14 +83,29 @@ enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
 		free(f);
 		return FM_E_CORRUPT;
 	}
-	f->eh_cfi = dwarf_getcfi_elf(f->elf.elf);
 	find_starts(f);
-	if (fm_elf_has_section(&f->elf, ".debug_frame")) {
-		f->dwarf = dwarf_begin_elf(f->elf.elf, DWARF_C_READ, NULL);
-		f->debug_cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
-	}
 	*ret = f;
 	return FM_OK;
+}
+
+// This process must outlive every file that it looks into, so libdw gets to run only what was looked over. All of it at once: in a
+// damaged file the entry that it runs may be any. It takes some milliseconds for a hundred thousand functions.
+static void open_cfi(struct fm_unwind_file *f)
+{
+	struct fm_cfa_section section;
+	if (f->did_check_cfi)
+		return;
+	f->did_check_cfi = true;
+	f->plain = elf_begin(f->elf.fd, ELF_C_READ_MMAP_PRIVATE, NULL);
+	if (!f->plain)
+		return;
+	fm_cfa_make_plain(f->plain);
+	if (fm_cfa_section_find(f->plain, ".eh_frame", &section) && fm_cfa_section_is_sane(&section))
+		f->eh_cfi = dwarf_getcfi_elf(f->plain);
+	if (fm_cfa_section_find(f->plain, ".debug_frame", &section) && fm_cfa_section_is_sane(&section)) {
+		f->dwarf = dwarf_begin_elf(f->plain, DWARF_C_READ, NULL);
+		f->debug_cfi = f->dwarf ? dwarf_getcfi(f->dwarf) : NULL;
+	}
 }
 
 void fm_unwind_file_close(struct fm_unwind_file *f)
@@ -100,6 +115,7 @@ void fm_unwind_file_close(struct fm_unwind_file *f)
 	dwarf_end(f->dwarf); // debug_cfi is its
 	if (f->eh_cfi)
 		dwarf_cfi_end(f->eh_cfi);
+	elf_end(f->plain);
 	fm_vec_deinit(&f->rows);
 	fm_elf_close(&f->elf);
 	free(f);
@@ -284,6 +300,7 @@ static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwi
 void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
 {
 	*ret = (struct fm_unwind_rule){ .kind = FM_RULE_NONE };
+	open_cfi(f);
 	if (!rule_of(f->eh_cfi, addr, ret) && !rule_of(f->debug_cfi, addr, ret))
 		rule_of_rows(f, addr, ret);
 }
@@ -299,6 +316,7 @@ enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uin
 {
 	struct fm_unwind_rule rule = { .kind = FM_RULE_NONE };
 	size_t low = 0, high = f->n_starts; // the first start past addr
+	open_cfi(f);
 	if (f->n_starts && rule_of(f->eh_cfi, addr, &rule)) {
 		while (low < high) {
 			size_t mid = low + (high - low) / 2;

@@ -13,8 +13,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/cursor.h"
-#include "image/cfa_program.h"
+#include "image/cfa_section.h"
 #include "image/jit_elf_part.h"
 #include "image/prologue.h"
 
@@ -48,32 +47,6 @@ struct functions {
 	size_t n, cap;
 };
 
-struct section {
-	Elf_Data *data;
-	uint64_t addr;
-};
-
-static bool find_section(Elf *elf, const char *name, struct section *ret)
-{
-	size_t names;
-	if (elf_getshdrstrndx(elf, &names) != 0)
-		return false;
-	for (Elf_Scn *scn = elf_nextscn(elf, NULL); scn; scn = elf_nextscn(elf, scn)) {
-		GElf_Shdr header;
-		if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS)
-			continue;
-		const char *have = elf_strptr(elf, names, header.sh_name);
-		if (!have || strcmp(have, name) != 0)
-			continue;
-		if ((header.sh_flags & SHF_COMPRESSED) && elf_compress(scn, 0, 0) < 0)
-			return false;
-		ret->data = elf_getdata(scn, NULL);
-		ret->addr = header.sh_addr;
-		return ret->data && ret->data->d_buf;
-	}
-	return false;
-}
-
 static bool has_index(Elf *elf)
 {
 	size_t n;
@@ -87,94 +60,26 @@ static bool has_index(Elf *elf)
 	return false;
 }
 
-// A pointer in one of the encodings that .eh_frame uses. False: another encoding, or cut off.
-static bool read_pointer(const struct section *s, const uint8_t **pos, const uint8_t *end, uint8_t enc, uint64_t *ret)
+// Adds the functions that a section describes.
+struct listing {
+	enum source source;
+	uint64_t max_addr;
+	struct functions *functions;
+};
+
+static void list_function(void *ctx, const struct fm_cfa_function *f)
 {
-	unsigned bytes = (enc & 7) == 2 ? 2 : (enc & 7) == 3 ? 4 : (enc & 7) == 0 || (enc & 7) == 4 ? 8 : 0;
-	if (!bytes || (size_t)(end - *pos) < bytes || ((enc & 0x70) && (enc & 0x70) != 0x10))
-		return false;
-	uint64_t v = 0;
-	memcpy(&v, *pos, bytes);
-	if (enc & 8)
-		v = (uint64_t)((int64_t)(v << (64 - 8 * bytes)) >> (64 - 8 * bytes));
-	if ((enc & 0x70) == 0x10)
-		v += s->addr + (uint64_t)(*pos - (const uint8_t *)s->data->d_buf);
-	*pos += bytes;
-	*ret = v;
-	return true;
+	struct listing *l = ctx;
+	// Address 0: the linker dropped the function and left its entry.
+	if (f->start && f->start < f->end && f->end <= l->max_addr)
+		fm_vec_push(l->functions, ((struct function){ f->start, f->end, l->source, NULL, f->n_program }));
 }
 
-static bool find_cie(const unsigned char *e_ident, const struct section *s, bool is_eh, uint64_t off, Dwarf_CIE *ret)
+// False: the section is damaged, and nothing of it can be believed.
+static bool list_described(const struct fm_cfa_section *s, enum source source, uint64_t max_addr, struct functions *ret)
 {
-	Dwarf_CFI_Entry entry;
-	Dwarf_Off next;
-	if (dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry) != 0 || !dwarf_cfi_cie_p(&entry))
-		return false;
-	*ret = entry.cie;
-	return true;
-}
-
-// The encoding of addresses in the FDEs of a CIE ('R' in its augmentation). -1: not understood.
-static int fde_encoding(const struct section *s, const Dwarf_CIE *cie)
-{
-	const uint8_t *at = cie->augmentation_data, *end = at + cie->augmentation_data_size;
-	for (const char *a = cie->augmentation; *a; a++) {
-		if (*a == 'R')
-			return at < end ? *at : -1;
-		if (*a == 'L')
-			at++;
-		if (*a == 'P') {
-			uint64_t ignored;
-			if (at >= end)
-				return -1;
-			uint8_t enc = *at++ & 0x0f;
-			if (!read_pointer(s, &at, end, enc, &ignored))
-				return -1;
-		}
-	}
-	return 0;
-}
-
-static void skip_augmentation(const Dwarf_CIE *cie, const uint8_t **pos, const uint8_t *end)
-{
-	struct fm_cursor c = fm_cursor_over(*pos, (size_t)(end - *pos));
-	if (cie->augmentation[0] == 'z')
-		fm_cursor_bytes(&c, fm_cursor_varint(&c));
-	*pos = c.pos;
-}
-
-// Adds the functions that the section describes. False: it is damaged, and nothing of it can be believed.
-static bool list_described(Elf *elf, const struct section *s, enum source source, uint64_t max_addr,
-			   struct functions *ret)
-{
-	const unsigned char *e_ident = (const unsigned char *)elf_getident(elf, NULL);
-	bool is_eh = source != FROM_DEBUG_FRAME;
-	for (Dwarf_Off off = 0, next = 0;; off = next) {
-		Dwarf_CFI_Entry entry;
-		int status = dwarf_next_cfi(e_ident, s->data, is_eh, off, &next, &entry);
-		if (status > 0 || next <= off)
-			return true;
-		Dwarf_CIE cie;
-		if (status < 0 || dwarf_cfi_cie_p(&entry) || !find_cie(e_ident, s, is_eh, entry.fde.CIE_pointer, &cie))
-			continue;
-		const uint8_t *pos = entry.fde.start, *end = entry.fde.end;
-		int enc = is_eh ? fde_encoding(s, &cie) : 0;
-		struct function f = { .source = source };
-		uint64_t size;
-		if (enc < 0 || !read_pointer(s, &pos, end, (uint8_t)enc, &f.start) ||
-		    !read_pointer(s, &pos, end, enc & 0x0f, &size))
-			continue;
-		f.end = f.start + size;
-		skip_augmentation(&cie, &pos, end);
-		// One function's program, run by mistake for another's addresses, would do the harm as well.
-		if (!fm_cfa_program_is_sane(cie.initial_instructions, cie.initial_instructions_end) ||
-		    !fm_cfa_program_is_sane(pos, end))
-			return false;
-		f.n_program = (uint32_t)(end - pos);
-		// Address 0: the linker dropped the function and left its entry.
-		if (f.start && f.start < f.end && f.end <= max_addr)
-			fm_vec_push(ret, f);
-	}
+	struct listing listing = { source, max_addr, ret };
+	return fm_cfa_section_each(s, list_function, &listing);
 }
 
 // The offset from the CFA at which a register is saved; *ret_is_lost when it is saved in another way.
@@ -312,16 +217,16 @@ struct tables {
 static bool open_tables(Elf *elf, enum source eh_source, uint64_t max_address, struct tables *ret,
 			struct functions *functions)
 {
-	struct section section;
+	struct fm_cfa_section section;
 	bool is_sane = true;
 	*ret = (struct tables){ .eh_cfi = dwarf_getcfi_elf(elf) };
-	if (ret->eh_cfi && find_section(elf, ".eh_frame", &section))
-		is_sane = list_described(elf, &section, eh_source, max_address, functions);
-	if (find_section(elf, ".debug_frame", &section)) {
+	if (ret->eh_cfi && fm_cfa_section_find(elf, ".eh_frame", &section))
+		is_sane = list_described(&section, eh_source, max_address, functions);
+	if (fm_cfa_section_find(elf, ".debug_frame", &section)) {
 		ret->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
 		ret->debug_cfi = ret->dwarf ? dwarf_getcfi(ret->dwarf) : NULL;
 		if (ret->debug_cfi && is_sane)
-			is_sane = list_described(elf, &section, FROM_DEBUG_FRAME, max_address, functions);
+			is_sane = list_described(&section, FROM_DEBUG_FRAME, max_address, functions);
 	}
 	return is_sane;
 }
@@ -372,6 +277,7 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 		return fm_diag_set(diag, FM_E_CORRUPT, "%s: not an ELF file", path);
 	}
 	if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS64) {
+		fm_cfa_make_plain(elf);
 		struct functions functions = { 0 };
 		struct tables tables;
 		if (!open_tables(elf, has_index(elf) ? FROM_IMAGE : FROM_EH_FRAME, UINT32_MAX, &tables, &functions))

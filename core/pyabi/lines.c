@@ -92,6 +92,8 @@ uint32_t fm_pyabi_line(enum fm_py_lines kind, const uint8_t *table, size_t len, 
 		return line_by_310(table, end, first_line, instr_off);
 	case FM_PY_LINES_311:
 		return line_by_311(table, end, first_line, instr_off);
+	case FM_PY_LINES_DIRECT: // line 1 is offset 0
+		return line_or_none(instr_off + 1);
 	case FM_PY_LINES_NONE:
 		break;
 	}

@@ -25,7 +25,8 @@ enum fm_py_lines {
 	FM_PY_LINES_NONE = 0,
 	FM_PY_LINES_LNOTAB = 1, // 3.6 to 3.9
 	FM_PY_LINES_310 = 2,
-	FM_PY_LINES_311 = 3, // 3.11 and later
+	FM_PY_LINES_311 = 3,    // 3.11 and later
+	FM_PY_LINES_DIRECT = 4, // no interpreter's: a profile that has looked lines up, and has these for offsets
 };
 
 // In fm_py_row.first_shim_owner: frames have an owner, but none of its values means a shim (3.11).

@@ -11,7 +11,11 @@
 #include "base/mem.h"
 
 // One read brings several chunks; a chunk larger than this makes the window grow.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define WINDOW_BYTES ((size_t)4 << 10)
+#else
 #define WINDOW_BYTES ((size_t)1 << 20)
+#endif
 
 // Makes `want` bytes available from window[pos] on; false when the file has fewer.
 static bool fill(struct fm_chunks *s, size_t want)

@@ -254,6 +254,14 @@ enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret)
 	return FM_OK;
 }
 
+const struct fm_sample *fm_reader_samples(struct fm_reader *r, uint32_t *ret_n)
+{
+	uint32_t first = r->run_pos - 1;
+	*ret_n = r->run_n - first;
+	r->run_pos = r->run_n;
+	return &r->run[first];
+}
+
 void fm_reader_follow(struct fm_reader *r)
 {
 	r->chunks.is_followed = true;

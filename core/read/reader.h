@@ -141,6 +141,8 @@ struct fm_reader;
 FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_diag *diag);
 void fm_reader_close(struct fm_reader *r); // NULL is fine
 FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
+// After a sample: it and those that follow it at once, all of its thread. All count as handed out; they live until the next call.
+const struct fm_sample *fm_reader_samples(struct fm_reader *r, uint32_t *ret_n);
 // For a file that is still written, before its first event is asked for: FM_E_END then means "no more so far", and asking again
 // later goes on from there. Tables grow meanwhile; what points into them is old after the next call.
 void fm_reader_follow(struct fm_reader *r);

@@ -4,10 +4,15 @@
 
 #include "format/memory.h"
 #include "format/record.h"
+#include "format/sites.h"
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
 // objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define MAX_HOLES ((uint64_t)1 << 10) // or every other input takes a second, and shows nothing new
+#else
 #define MAX_HOLES ((uint64_t)1 << 20)
+#endif
 // Known keys are a few dozen, and each new one is compared with all.
 #define MAX_METAS 4096
 
@@ -374,11 +379,8 @@ static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
 	return FM_OK;
 }
 
-static enum fm_err take_site(struct fm_tables *t, struct fm_cursor *c)
+static enum fm_err keep_site(struct fm_tables *t, struct fm_site site)
 {
-	struct fm_site site = fm_site_get(c);
-	if (c->err)
-		return c->err;
 	if (!need_process(t, site.process_id))
 		return FM_E_CORRUPT;
 	if (!fm_tables_need_stack(t, site.stack_id))
@@ -399,6 +401,22 @@ static enum fm_err take_site(struct fm_tables *t, struct fm_cursor *c)
 			return FM_OK;
 		}
 	}
+}
+
+static enum fm_err take_site(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_site site = fm_site_get(c);
+	return c->err ? c->err : keep_site(t, site);
+}
+
+static enum fm_err take_sites(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_site_batch batch;
+	struct fm_site site;
+	enum fm_err err = fm_site_batch_get(c, &batch);
+	while (!err && !(err = fm_site_batch_next(&batch, &site)))
+		err = keep_site(t, site);
+	return err == FM_E_NOT_FOUND ? FM_OK : err;
 }
 
 static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
@@ -468,6 +486,8 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_symbol(t, body);
 	case FM_RECORD_SITE:
 		return take_site(t, body);
+	case FM_RECORD_SITES:
+		return take_sites(t, body);
 	case FM_RECORD_MEMORY_LEVEL:
 		return take_memory_level(t, body);
 	case FM_RECORD_ALLOC_TYPE:

@@ -29,7 +29,7 @@ const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_nodes = 80000,
 	.max_cells = 100000,
 	.max_heap_rows = 40000,
-	.max_blocks = 50000,
+	.max_blocks = 100000,
 	.max_zones = 40000,
 	.max_zone_spans = 40000,
 	.max_samples = 80000,
@@ -77,8 +77,10 @@ static void add_head(struct fm_json *j, void *ctx)
 		fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones->left_out_ns + b->spans.deeper_ns));
 		fm_json_u64(j, "marks_left_out", b->zones->n_marks_left_out);
 	}
-	if (b->block_grain_s > 0)
+	if (b->block_grain_s > 0) {
 		fm_json_real(j, "block_grain_s", b->block_grain_s);
+		fm_json_real(j, "block_step_s", b->block_step_s);
+	}
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");

@@ -1,5 +1,6 @@
 // What was allocated when, for the memory of a range of time: blocks of one node and thread that came and went in the same slots of
-// the run are one row. The slots are made wider until the rows are few enough.
+// the run are one row. So that the rows are few enough, several slots are one for nodes that hold little and have many blocks: how
+// closely times are known goes by bytes.
 #include <stdlib.h>
 
 #include "render/bundle_part.h"
@@ -63,22 +64,125 @@ static void coarsen(struct fm_map *rows, struct slots *s)
 	*rows = fewer;
 }
 
-// While adding, twice as many rows as are wanted may be there: a table of all would not fit the cache.
-static void add_all(const struct fm_bundle *b, struct fm_map *rows, struct slots *s)
+// One block or copy as it lies in the log.
+struct item {
+	const struct fm_block *block;
+	bool is_copy;
+	uint32_t node;
+};
+
+static size_t n_items(const struct fm_bundle *b)
+{
+	return b->memory->blocks.n + b->memory->copies.n;
+}
+
+static struct item item_at(const struct fm_bundle *b, size_t i)
 {
 	const struct fm_heap_log *log = b->memory;
-	for (size_t i = 0; i < log->blocks.n + log->copies.n; i++) {
-		bool is_copy = i >= log->blocks.n;
-		const struct fm_block *block = is_copy ? &log->copies.items[i - log->blocks.n] : &log->blocks.items[i];
+	bool is_copy = i >= log->blocks.n;
+	const struct fm_block *block = is_copy ? &log->copies.items[i - log->blocks.n] : &log->blocks.items[i];
+	return (struct item){ block, is_copy, b->tree.kept[fm_view_node(&b->a->view, block->stack_id)] };
+}
+
+// The blocks of one node and thread.
+struct pair {
+	uint64_t n, bytes;
+	unsigned level; // 2^level slots are one
+};
+
+struct pairs {
+	FM_VEC(struct pair) items;
+	struct fm_map index; // (node, thread) -> pair + 1
+	double bytes;
+};
+
+static struct pair *pair_of(struct pairs *p, uint32_t node, uint32_t thread)
+{
+	uint64_t *at = fm_map_at(&p->index, (uint64_t)node << 32 | thread, NULL);
+	if (!*at) {
+		fm_vec_push(&p->items, (struct pair){ 0 });
+		*at = p->items.n;
+	}
+	return &p->items.items[*at - 1];
+}
+
+// So many rows at most: blocks that come and go at any time make one for each two slots.
+static double rows_at(const struct pair *pair, unsigned level)
+{
+	double n_slots = FM_MAX(NEVER >> level, 1u);
+	return FM_MIN((double)pair->n, n_slots * (n_slots + 1) / 2);
+}
+
+// Gives each pair rows by its bytes, so many in all, and the level at which it has as few. Returns how many they have then.
+static double choose_levels(struct pairs *p, double n_rows)
+{
+	double sum = 0;
+	for (size_t i = 0; i < p->items.n; i++) {
+		struct pair *pair = &p->items.items[i];
+		double room = 1 + n_rows * (double)pair->bytes / p->bytes;
+		for (pair->level = 0; pair->level < SLOT_BITS && rows_at(pair, pair->level) > room;)
+			pair->level++;
+		sum += rows_at(pair, pair->level);
+	}
+	return sum;
+}
+
+// Many pairs need less than their share: what they leave is the others'.
+#define MOST_SCALE 64
+
+static void count_pairs(const struct fm_bundle *b, struct pairs *p)
+{
+	*p = (struct pairs){ 0 };
+	for (size_t i = 0; i < n_items(b); i++) {
+		struct item item = item_at(b, i);
+		struct pair *pair = pair_of(p, item.node, item.block->thread_id);
+		pair->n++;
+		pair->bytes += item.block->weight;
+		p->bytes += (double)item.block->weight;
+	}
+	p->bytes = FM_MAX(p->bytes, 1.0);
+	double most = (double)b->limits->max_blocks, scale = MOST_SCALE;
+	while (choose_levels(p, most * scale) > most && scale > 1.0 / MOST_SCALE)
+		scale /= 2;
+}
+
+static void pairs_deinit(struct pairs *p)
+{
+	fm_vec_deinit(&p->items);
+	fm_map_deinit(&p->index);
+}
+
+// How wide the slots are for most bytes.
+static double usual_step_s(const struct pairs *p, const struct slots *s)
+{
+	double sum = 0;
+	for (size_t i = 0; i < p->items.n; i++)
+		sum += (double)p->items.items[i].bytes * (double)(1u << p->items.items[i].level);
+	return sum / p->bytes * fm_seconds(s->width_ns);
+}
+
+// The middle of the slots that are one.
+static uint32_t at_level(uint32_t slot, unsigned level)
+{
+	return FM_MIN((slot >> level << level) + (1u << level >> 1), NEVER - 1);
+}
+
+// While adding, twice as many rows as are wanted may be there: a table of all would not fit the cache.
+static void add_all(const struct fm_bundle *b, struct fm_map *rows, struct pairs *pairs, struct slots *s)
+{
+	for (size_t i = 0; i < n_items(b); i++) {
+		struct item item = item_at(b, i);
+		const struct fm_block *block = item.block;
+		unsigned level = pair_of(pairs, item.node, block->thread_id)->level;
 		bool stays = block->died == FM_NEVER;
-		uint64_t died_ns = stays || is_copy ? 0 : log->steps.items[block->died].time_ns;
-		struct place p = { .node = b->tree.kept[fm_view_node(&b->a->view, block->stack_id)],
+		uint64_t died_ns = stays || item.is_copy ? 0 : b->memory->steps.items[block->died].time_ns;
+		struct place p = { .node = item.node,
 				   .thread = block->thread_id,
-				   .born = slot_of(s, block->born_ns),
-				   .died = is_copy ? 0
-					   : stays ? NEVER
-						   : slot_of(s, died_ns),
-				   .kind = is_copy            ? COPIED
+				   .born = at_level(slot_of(s, block->born_ns), level),
+				   .died = item.is_copy ? 0
+					   : stays      ? NEVER
+							: at_level(slot_of(s, died_ns), level),
+				   .kind = item.is_copy       ? COPIED
 					   : block->is_leaked ? LEAKED
 							      : HELD };
 		*fm_map_at(rows, to_key(&p), NULL) += block->weight;
@@ -129,12 +233,18 @@ void fm_bundle_add_blocks(struct fm_bundle *b)
 	uint64_t length_ns = log->end_ns > b->start_ns ? log->end_ns - b->start_ns : 0;
 	struct slots s = { b->start_ns, length_ns / (NEVER - 1) + 1 };
 	struct fm_map rows = { 0 };
+	struct pairs pairs = { 0 };
 	bool has_room = b->tree.nodes.n <= 1u << NODE_BITS && b->a->profile->threads.n <= 1u << THREAD_BITS;
-	if (has_room)
-		add_all(b, &rows, &s);
+	if (has_room) {
+		count_pairs(b, &pairs);
+		add_all(b, &rows, &pairs, &s);
+	}
 	while (rows.n > b->limits->max_blocks && s.width_ns < log->end_ns)
 		coarsen(&rows, &s);
-	if (has_room && rows.n <= 2 * b->limits->max_blocks)
+	if (has_room && rows.n <= 2 * b->limits->max_blocks) {
 		write(b, &rows, &s);
+		b->block_step_s = usual_step_s(&pairs, &s);
+	}
+	pairs_deinit(&pairs);
 	fm_map_deinit(&rows);
 }

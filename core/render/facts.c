@@ -60,24 +60,18 @@ static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 	const struct fm_profile *p = a->profile;
 	uint32_t main_thread = find_main_thread(p);
 	uint64_t main_waited_ns = 0, cpu_ns = 0;
-	uint64_t *sampled = fm_alloc((a->tally.threads.n + 1) * sizeof(*sampled));
-	for (size_t i = 0; i < a->tally.cells.n; i++) {
-		const struct fm_cell *cell = &a->tally.cells.items[i];
-		if (fm_class_is_cpu(cell->class)) {
-			sampled[cell->thread_id] += cell->weight_ns;
-			continue;
-		}
-		f->n_waits += cell->n;
-		if (cell->thread_id == main_thread)
-			main_waited_ns += cell->weight_ns;
-	}
 	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
 	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
+		static const struct fm_thread_span never_sampled;
+		const struct fm_thread_span *span =
+			i < a->tally.threads.n ? &a->tally.threads.items[i] : &never_sampled;
 		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
-		cpu_ns += known ? known : i < a->tally.threads.n ? sampled[i] : 0;
+		cpu_ns += known ? known : span->cpu_ns;
+		f->n_waits += span->n_waits;
+		if (i == main_thread)
+			main_waited_ns = span->wait_ns;
 		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
 	}
-	free(sampled);
 	f->cpu_s = fm_seconds(cpu_ns);
 	// The kernel's own sums of what the thread ran and what it waited; the rest of its life it was ready.
 	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;

@@ -125,6 +125,7 @@ static void wait_for_end(struct fm_session *s, int collector)
 	while (!fm_tail_is_over(s->tail)) {
 		if (is_collector_gone(collector))
 			fm_tail_set_over(s->tail);
+		fm_patience_look(&s->patience, fm_now_ns());
 		had_viewer = atomic_load(&s->n_live) > 0;
 	}
 	atomic_store(&s->is_over, true);
@@ -141,6 +142,7 @@ static void wait_for_end(struct fm_session *s, int collector)
 		bool is_told = !n_streams || now_ns - since_ns > STREAMS_NS;
 		if ((is_quiet && is_told) || now_ns - since_ns > LONGEST_LINGER_NS)
 			return;
+		fm_patience_look(&s->patience, now_ns);
 		nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
 	}
 }

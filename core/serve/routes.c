@@ -49,6 +49,8 @@ static enum MHD_Result finish(const struct request *r, unsigned status, struct M
 	MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
 	MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
 	MHD_add_response_header(response, "Cross-Origin-Opener-Policy", "same-origin");
+	if (status >= MHD_HTTP_BAD_REQUEST)
+		MHD_add_response_header(response, "Connection", "close"); // who asks wrongly has to come again
 	enum MHD_Result result = MHD_queue_response(r->connection, status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -255,6 +257,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 		*upload_data_size = 0;
 		return MHD_YES;
 	}
+	fm_patience_heard(&r.session->patience, connection);
 	if (!is_for_us(&r))
 		return say(&r, MHD_HTTP_FORBIDDEN,
 			   r.session->host ? "this server does not go by that name; use its address in numbers"
@@ -283,6 +286,7 @@ void fm_routes_finished(void *cls, struct MHD_Connection *connection, void **req
 	struct fm_session *s = cls;
 	if (!*request_state)
 		return;
+	fm_patience_again(&s->patience, connection);
 	atomic_store(&s->asked_ns, fm_now_ns());
 	atomic_fetch_sub(&s->n_asking, 1);
 }

@@ -62,7 +62,7 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	drop_timeline(c);
 	fm_zones_deinit(&c->zones);
 	struct fm_timeline_seeing seeing = { &c->timeline, &c->zones, fm_bundle_for_server.max_samples };
-	const struct fm_witness witness = { fm_timeline_see, &seeing };
+	const struct fm_witness witness = fm_timeline_witness(&seeing);
 	enum fm_err err = fm_analysis_open_seen(c->path, &c->options, &witness, &fresh, diag);
 	fm_timeline_seen(&seeing);
 	c->has_timeline = true;

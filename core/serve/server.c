@@ -33,6 +33,7 @@ static void wait_for_end(struct fm_session *s, const sigset_t *ends)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
 	while (!is_page_gone(s)) {
+		fm_patience_look(&s->patience, fm_now_ns());
 		int signal = sigtimedwait(ends, NULL, &look);
 		if (signal > 0)
 			break;
@@ -74,8 +75,10 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 		pthread_t preparing; // while the browser starts
 		bool is_preparing = pthread_create(&preparing, NULL, prepare, &s) == 0;
 		wait_for_end(&s, &ends);
-		if (is_preparing && !atomic_load(&s.is_prepared))
+		if (is_preparing && !atomic_load(&s.is_prepared)) {
+			pthread_detach(preparing);
 			_exit(0); // Ctrl-C does not wait until a large capture is read; there is nothing to put in order
+		}
 		fm_daemon_stop(&s, daemon);
 		if (is_preparing)
 			pthread_join(preparing, NULL);

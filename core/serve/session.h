@@ -9,15 +9,17 @@
 #include "serve/served.h"
 #include "serve/tail.h"
 #include "serve/guard.h"
+#include "serve/patience.h"
 
 struct fm_session {
 	struct fm_served *captures; // locks itself
 	struct fm_tail *tail;       // of a program that runs, locks itself; NULL when a file is looked at
 	const char *host;           // that it listens at, for others than this machine; NULL = loopback
-	uint16_t port;
+	_Atomic uint16_t port;      // of loopback it is known when the server runs already
 	char token[FM_TOKEN_CHARS + 1];
-	const char *policy;       // Content-Security-Policy; made before the first request
-	_Atomic bool is_prepared; // written by the thread that makes the first answer
+	struct fm_patience patience; // from fm_daemon_start() to fm_daemon_stop()
+	const char *policy;          // Content-Security-Policy; made before the first request
+	_Atomic bool is_prepared;    // written by the thread that makes the first answer
 	_Atomic bool is_over; // the program has ended and who watched was told: whoever comes now means the next one
 	_Atomic bool is_stopping;  // written by the main thread, read by the streams of /api/live
 	_Atomic uint32_t n_live;   // open streams

@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
+#include "sigsafe/ahead.h"
 #include "sigsafe/exact.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
@@ -158,6 +159,7 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_alloc_take_stack(struct fm_sig_
 {
 	ucontext_t uc;
 	capture(&uc);
+	fm_sig_ahead(t, &uc);
 	bool is_collecting;
 	uint32_t leaf_idx, exact_idx;
 	fm_sig_python_walk(t, &uc, &is_collecting);
@@ -347,8 +349,7 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 FM_SIGSAFE void fm_sig_alloc_freed(void *p)
 {
 	if (fm_sig_exact) {
-		if (is_on())
-			fm_sig_exact_free(p);
+		fm_sig_exact_free(p);
 		return;
 	}
 	uint64_t id = fm_sig_live_remove(p);

@@ -22,7 +22,7 @@
 
 struct fm_sig_blocks {
 	_Atomic uint32_t n_used;
-	_Atomic uint32_t number_of[FM_SIG_N_STRETCHES]; // 0 = none yet; else which part of fm_sig_tokens, plus 1
+	_Atomic(uint64_t *) entries_of[FM_SIG_N_STRETCHES]; // a part of fm_sig_tokens; NULL = none yet
 };
 
 // NULL unless the mode is exact. Private, and wiped in a forked child.
@@ -31,28 +31,27 @@ extern uint64_t *fm_sig_tokens;
 extern uint64_t *fm_sig_log_ids;    // with a log: the number of each block, in the same place; else NULL
 extern uint32_t fm_sig_n_stretches; // there is room for so many in fm_sig_tokens
 
-// Gives a stretch its entries. 0 when there is no room.
-uint32_t fm_sig_block_claim(uint64_t addr);
+// Gives a stretch its entries. NULL when there is no room.
+uint64_t *fm_sig_block_claim(uint64_t addr);
 
-static inline uint64_t *fm_sig_block_entry(uint64_t addr, uint32_t number)
+static inline uint64_t *fm_sig_block_entry(uint64_t addr, uint64_t *entries)
 {
 	uint64_t half = 1ull << (FM_SIG_STRETCH_ENTRIES_LOG2 - 1);
-	return fm_sig_tokens + ((uint64_t)(number - 1) << FM_SIG_STRETCH_ENTRIES_LOG2) + (addr >> 4 & (half - 1)) +
-	       (addr & 8 ? half : 0);
+	return entries + (addr >> 4 & (half - 1)) + (addr & 8) * (half / 8);
 }
 
-static inline uint32_t fm_sig_block_stretch(uint64_t addr)
+static inline uint64_t *fm_sig_block_stretch(uint64_t addr)
 {
 	// Acquire on nothing: entries are zero from the start.
-	return atomic_load_explicit(&fm_sig_blocks->number_of[addr >> FM_SIG_STRETCH_LOG2 & (FM_SIG_N_STRETCHES - 1)],
+	return atomic_load_explicit(&fm_sig_blocks->entries_of[addr >> FM_SIG_STRETCH_LOG2 & (FM_SIG_N_STRETCHES - 1)],
 				    memory_order_relaxed);
 }
 
 // Where the token of a block is, 0 = not counted; NULL when nothing is known of its stretch.
 static inline uint64_t *fm_sig_block_find(const void *p)
 {
-	uint32_t number = fm_sig_block_stretch((uintptr_t)p);
-	return FM_LIKELY(number != 0) ? fm_sig_block_entry((uintptr_t)p, number) : NULL;
+	uint64_t *entries = fm_sig_block_stretch((uintptr_t)p);
+	return FM_LIKELY(entries != NULL) ? fm_sig_block_entry((uintptr_t)p, entries) : NULL;
 }
 
 // Where the number of a block in the log is, by where its token is.
@@ -64,8 +63,8 @@ static inline uint64_t *fm_sig_block_log_id(const uint64_t *token)
 // The same for a new block; NULL when there is no room.
 static inline uint64_t *fm_sig_block_get(const void *p)
 {
-	uint32_t number = fm_sig_block_stretch((uintptr_t)p);
-	if (FM_UNLIKELY(number == 0))
-		number = fm_sig_block_claim((uintptr_t)p);
-	return FM_LIKELY(number != 0) ? fm_sig_block_entry((uintptr_t)p, number) : NULL;
+	uint64_t *entries = fm_sig_block_stretch((uintptr_t)p);
+	if (FM_UNLIKELY(entries == NULL))
+		entries = fm_sig_block_claim((uintptr_t)p);
+	return FM_LIKELY(entries != NULL) ? fm_sig_block_entry((uintptr_t)p, entries) : NULL;
 }

@@ -160,7 +160,8 @@ static FM_SIGSAFE bool read_expr(struct fm_sig_reader *r, const struct fm_cfi_ro
 	return true;
 }
 
-// Runs instructions until the location passes pc. initial is the state after the CIE's own program, for DW_CFA_restore.
+// Runs instructions until the location passes pc. initial is the state after the CIE's own program, for DW_CFA_restore. row->start
+// becomes the last location before that, row->end the one that passes it.
 static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie, uint64_t loc, uint64_t pc,
 				   const struct fm_cfi_state *initial, struct fm_cfi_row *row)
 {
@@ -187,9 +188,7 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 				continue;
 			case 0x01: // set_loc
 				loc = read_encoded(&r, cie->fde_enc);
-				if (loc > pc)
-					return !r.is_bad;
-				continue;
+				break;
 			case 0x02:
 				advance = fm_sig_read_fixed(&r, 1);
 				break;
@@ -286,8 +285,11 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 			}
 		}
 		loc += advance * cie->code_align;
-		if (loc > pc)
+		if (loc > pc) {
+			row->end = FM_MIN(row->end, loc);
 			break;
+		}
+		row->start = loc;
 	}
 	return !r.is_bad;
 }
@@ -329,6 +331,8 @@ FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, c
 	if (!run_program(cie.program, &cie, 0, UINT64_MAX, NULL, ret))
 		return FM_STACK_BAD_UNWIND_INFO;
 	fm_sig_copy(&initial, &ret->state, sizeof(initial));
+	ret->start = begin;
+	ret->end = begin + range;
 	if (!run_program(r, &cie, begin, pc, &initial, ret))
 		return FM_STACK_BAD_UNWIND_INFO;
 	return 0;

@@ -7,7 +7,7 @@
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact_log.h"
-#include "sigsafe/python_hash.h"
+#include "sigsafe/python_compare.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
@@ -19,6 +19,8 @@
 #define NAP_NS 20000
 #define MAX_NAPS 1000u
 #define SIZE_BITS 44
+// Runs for every event.
+#define HOT inline __attribute__((always_inline))
 // From so many sites on, stacks are told apart by less: without the height of native code's stack, then without native code.
 #define MANY_SITES (FM_WIRE_N_SITES / 2)
 #define TOO_MANY_SITES (FM_WIRE_N_SITES / 4 * 3)
@@ -34,7 +36,7 @@ static FM_SIGSAFE void count_lost(void)
 	atomic_fetch_add_explicit(&fm_sig_exact_sums->n_lost, 1, memory_order_relaxed);
 }
 
-static FM_SIGSAFE bool is_single_threaded(void)
+static HOT bool is_single_threaded(void)
 {
 	return &__libc_single_threaded && __libc_single_threaded;
 }
@@ -55,11 +57,9 @@ static FM_SIGSAFE __attribute__((noinline)) bool lock_among_threads(void)
 // Ours alone. A signal handler of the program that allocates while its own thread has it, and a thread that waits too long for
 // another one that was put off the CPU, give up; that is counted. A thread that is alone needs no more than its own mark: none can
 // be made while it is in here.
-static FM_SIGSAFE bool lock(void)
+static HOT bool lock(void)
 {
-	if (!fm_sig_exact_sums)
-		return false;
-	if (!fm_sig_alloc.has_lock && (is_single_threaded() || lock_among_threads())) {
+	if (FM_LIKELY(!fm_sig_alloc.has_lock && (is_single_threaded() || lock_among_threads()))) {
 		fm_sig_alloc.has_lock = true;
 		atomic_signal_fence(memory_order_seq_cst);
 		return true;
@@ -68,7 +68,7 @@ static FM_SIGSAFE bool lock(void)
 	return false;
 }
 
-static FM_SIGSAFE void unlock(void)
+static HOT void unlock(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	fm_sig_alloc.has_lock = false;
@@ -77,14 +77,8 @@ static FM_SIGSAFE void unlock(void)
 
 // ---- sites ----
 
-static FM_SIGSAFE uint64_t mix(uint64_t h, uint64_t v)
-{
-	h = (h ^ v) * 0x9fb21c651e98df25u;
-	return h ^ h >> 32;
-}
-
 // Whether native code is a part of the site: who asked is no part of the interpreter. PyMem_RawMalloc and its kin ask for others.
-static FM_SIGSAFE bool is_native(uintptr_t caller)
+static HOT bool is_native(uintptr_t caller)
 {
 	const struct fm_sig_python *py = &fm_sig.python;
 	return (caller - py->image_start >= py->image_end - py->image_start ||
@@ -94,7 +88,7 @@ static FM_SIGSAFE bool is_native(uintptr_t caller)
 
 // Native frames are told once for each site, as they were then: below the same caller at the same height they are the same,
 // but for code that recurses or jumps around in its own stack.
-static FM_SIGSAFE uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height)
+static HOT uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height)
 {
 	uint32_t n = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
 	if (FM_UNLIKELY(n >= MANY_SITES)) {
@@ -104,12 +98,10 @@ static FM_SIGSAFE uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t h
 	return mix(mix(h, caller), height);
 }
 
-// The site of a key; a new one when it was never seen. Under the lock.
-static FM_SIGSAFE uint32_t find_site(uint64_t key)
+static FM_SIGSAFE __attribute__((noinline)) uint32_t find_site_further(uint64_t key, uint32_t i)
 {
 	struct fm_wire_site *sites = fm_wire_exact_sites(fm_sig_exact_sums);
 	uint32_t n = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
-	uint32_t i = (uint32_t)(key >> 40) & (FM_SIG_EXACT_INDEX - 1);
 	for (; fm_sig_exact->index[i]; i = (i + 1) & (FM_SIG_EXACT_INDEX - 1))
 		if (sites[fm_sig_exact->index[i]].key == key)
 			return fm_sig_exact->index[i];
@@ -122,6 +114,13 @@ static FM_SIGSAFE uint32_t find_site(uint64_t key)
 	fm_sig_exact->index[i] = n;
 	atomic_store_explicit(&fm_sig_exact_sums->n_sites, n + 1, memory_order_release);
 	return n;
+}
+
+// The site of a key; a new one when it was never seen. Under the lock. Site 0 has no key: where nothing is, nothing is found.
+static HOT uint32_t find_site(uint64_t key)
+{
+	uint32_t i = (uint32_t)(key >> 40) & (FM_SIG_EXACT_INDEX - 1), site = fm_sig_exact->index[i];
+	return FM_LIKELY(fm_wire_exact_sites(fm_sig_exact_sums)[site].key == key) ? site : find_site_further(key, i);
 }
 
 // Tells the stack of a site that was seen first, or whose telling found no room before.
@@ -153,19 +152,19 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread
 
 // ---- events ----
 
-static FM_SIGSAFE void count_freed(uint64_t token)
+static HOT void count_freed(uint64_t token)
 {
 	struct fm_wire_site *sites = fm_wire_exact_sites(fm_sig_exact_sums);
 	fm_wire_exact_remove(fm_sig_exact_sums, &sites[token >> SIZE_BITS], token & ((1ull << SIZE_BITS) - 1));
 }
 
-static FM_SIGSAFE bool is_on(void)
+static HOT bool is_on(void)
 {
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
 	       !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed);
 }
 
-static FM_SIGSAFE struct fm_sig_thread *enter(void)
+static HOT struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
 	if (FM_UNLIKELY(!t || !t->slot || t->is_busy || fm_sig.is_late))
@@ -175,7 +174,7 @@ static FM_SIGSAFE struct fm_sig_thread *enter(void)
 	return t;
 }
 
-static FM_SIGSAFE void leave(struct fm_sig_thread *t)
+static HOT void leave(struct fm_sig_thread *t)
 {
 	if (FM_UNLIKELY(fm_sig.is_late)) {
 		fm_sig_alloc_leave(t);
@@ -192,80 +191,9 @@ static FM_SIGSAFE uint64_t log_time(void)
 	return fm_sig_exact->logged_ns;
 }
 
-static inline __attribute__((always_inline)) uint64_t count(const void *p, uint64_t size, unsigned domain,
-							    uintptr_t caller, bool is_kept)
+// Tells the end of a block that has a number.
+static FM_SIGSAFE __attribute__((noinline, cold)) void log_death(uint64_t log_id, uint64_t log_ns)
 {
-	if (FM_UNLIKELY(!fm_sig_exact_sums))
-		return 0;
-	struct fm_sig_thread *t = enter();
-	if (FM_UNLIKELY(!t)) {
-		count_lost();
-		return 0;
-	}
-	uint64_t token = 0, key = fm_sig_python_hash(t), *at = is_kept ? fm_sig_block_get(p) : NULL;
-	bool has_native = is_native(caller);
-	if (has_native)
-		key = hash_native(key, caller, (uintptr_t)__builtin_frame_address(0));
-	key = mix(key, domain + 1) | 1;
-	if (FM_UNLIKELY(is_kept && !at)) {
-		count_lost();
-	} else if (lock()) {
-		uint32_t site = find_site(key);
-		token = (uint64_t)site << SIZE_BITS | size;
-		uint64_t lost_id = 0, lost_ns = 0, log_id = 0, log_ns = 0;
-		if (at) {
-			if (FM_UNLIKELY(*at != 0)) { // its end was lost
-				count_freed(*at);
-				lost_id = fm_sig_log_is_on() ? *fm_sig_block_log_id(at) : 0;
-				lost_ns = lost_id ? log_time() : 0;
-			}
-			*at = token;
-		}
-		fm_wire_exact_add(fm_sig_exact_sums, &fm_wire_exact_sites(fm_sig_exact_sums)[site], size);
-		if (FM_UNLIKELY(fm_sig_log_is_on())) {
-			log_ns = log_time();
-			log_id = ++fm_sig_exact->n_logged;
-		}
-		unlock();
-		if (FM_UNLIKELY(!fm_sig_exact->is_told[site]))
-			tell(t, site, domain, has_native);
-		if (FM_UNLIKELY(fm_sig_log_ids != NULL)) {
-			fm_sig_alloc.log_id = log_id;
-			if (at)
-				*fm_sig_block_log_id(at) = log_id;
-			if (lost_id)
-				fm_sig_log_died(t, lost_id, lost_ns);
-			if (log_id)
-				fm_sig_log_born(t, log_id, log_ns, size, site);
-		}
-	}
-	leave(t);
-	return token;
-}
-
-FM_SIGSAFE uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept)
-{
-	return count(p, size, domain, caller, is_kept);
-}
-
-FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller)
-{
-	if (FM_LIKELY(p && !fm_sig_alloc.depth && is_on()))
-		count(p, size, domain, caller, true);
-}
-
-// Counts the end of a block, and tells it.
-static FM_SIGSAFE void freed(uint64_t token, uint64_t log_id)
-{
-	uint64_t log_ns = 0;
-	if (!lock())
-		return;
-	count_freed(token);
-	if (FM_UNLIKELY(log_id != 0) && fm_sig_log_is_on())
-		log_ns = log_time();
-	unlock();
-	if (FM_LIKELY(log_ns == 0))
-		return;
 	struct fm_sig_thread *t = enter();
 	if (t) {
 		fm_sig_log_died(t, log_id, log_ns);
@@ -273,6 +201,125 @@ static FM_SIGSAFE void freed(uint64_t token, uint64_t log_id)
 	} else {
 		atomic_fetch_add_explicit(&fm_sig_exact_sums->n_unlogged, 1, memory_order_relaxed);
 	}
+}
+
+// What a new block does to the sums. Under the lock. `at` is where it is kept; NULL = it is not found by its address.
+static HOT uint32_t sum_up(uint64_t key, uint64_t *at, uint64_t size)
+{
+	uint32_t site = find_site(key);
+	if (at) {
+		if (FM_UNLIKELY(*at != 0)) // its end was lost
+			count_freed(*at);
+		*at = (uint64_t)site << SIZE_BITS | size;
+	}
+	fm_wire_exact_add(fm_sig_exact_sums, &fm_wire_exact_sites(fm_sig_exact_sums)[site], size);
+	return site;
+}
+
+// The same, with what the log wants.
+static FM_SIGSAFE __attribute__((noinline, cold)) uint32_t
+sum_up_and_log(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t size, unsigned domain, bool has_native)
+{
+	bool is_logged = fm_sig_log_is_on();
+	uint64_t lost_id = is_logged && at && *at ? *fm_sig_block_log_id(at) : 0, lost_ns = lost_id ? log_time() : 0;
+	uint64_t log_id = is_logged ? ++fm_sig_exact->n_logged : 0, log_ns = is_logged ? log_time() : 0;
+	uint32_t site = sum_up(key, at, size);
+	unlock();
+	if (!fm_sig_exact->is_told[site]) // before its first block
+		tell(t, site, domain, has_native);
+	fm_sig_alloc.log_id = log_id;
+	if (at)
+		*fm_sig_block_log_id(at) = log_id;
+	if (lost_id)
+		fm_sig_log_died(t, lost_id, lost_ns);
+	if (log_id)
+		fm_sig_log_born(t, log_id, log_ns, size, site);
+	return site;
+}
+
+static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t size, unsigned domain,
+			bool has_native, bool may_log)
+{
+	uint32_t site;
+	if (FM_UNLIKELY(!lock()))
+		return 0;
+	if (may_log && fm_sig_log_ids != NULL) {
+		site = sum_up_and_log(t, key, at, size, domain, has_native);
+	} else {
+		site = sum_up(key, at, size);
+		unlock();
+	}
+	if (FM_UNLIKELY(!fm_sig_exact->is_told[site]))
+		tell(t, site, domain, has_native);
+	return (uint64_t)site << SIZE_BITS | size;
+}
+
+static HOT uint64_t key_of(uint64_t stack, unsigned domain)
+{
+	return (stack + domain * 0x9fb21c651e98df25u) | 1;
+}
+
+// Not for others to inline: the height of its frame is a part of sites.
+FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain,
+								 uintptr_t caller, bool is_kept)
+{
+	struct fm_sig_thread *t = fm_sig_exact_sums ? enter() : NULL;
+	uint64_t token = 0, *at = NULL;
+	if (FM_UNLIKELY(!t)) {
+		if (fm_sig_exact_sums)
+			count_lost();
+		return 0;
+	}
+	t->is_counting = !fm_sig.is_late && !fm_sig_log_ids;
+	uint64_t stack = fm_sig_python_hash(t);
+	bool has_native = is_native(caller);
+	if (has_native)
+		stack = hash_native(stack, caller, (uintptr_t)__builtin_frame_address(0));
+	if (FM_UNLIKELY(is_kept && !(at = fm_sig_block_get(p))))
+		count_lost();
+	else
+		token = add(t, key_of(stack, domain), at, size, domain, has_native, true);
+	leave(t);
+	return token;
+}
+
+// Nearly all blocks: the interpreter itself asks, in a thread that has counted before. When the capture is over, sums that nobody
+// will read are as good as none.
+FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller)
+{
+	struct fm_sig_thread *t = fm_sig_self;
+	const struct fm_sig_python *py = &fm_sig.python;
+	if (FM_UNLIKELY(!p || fm_sig_alloc.depth))
+		return;
+	if (FM_UNLIKELY(!t || !t->is_counting || t->is_busy || fm_sig.is_late ||
+			caller - py->image_start >= py->image_end - py->image_start)) {
+		if (is_on())
+			fm_sig_exact_alloc(p, size, domain, caller, true);
+		return;
+	}
+	t->is_busy = true;
+	atomic_signal_fence(memory_order_seq_cst);
+	uint64_t stack = fm_sig_python_hash_quickly(t), *at = fm_sig_block_get(p);
+	if (FM_LIKELY(at != NULL))
+		add(t, key_of(stack, domain), at, size, domain, false, false);
+	else
+		count_lost();
+	atomic_signal_fence(memory_order_seq_cst);
+	t->is_busy = false;
+}
+
+// Counts the end of a block, and tells it.
+static HOT void freed(uint64_t token, uint64_t log_id)
+{
+	uint64_t log_ns = 0;
+	if (FM_UNLIKELY(!fm_sig_exact_sums || !lock()))
+		return;
+	count_freed(token);
+	if (FM_UNLIKELY(log_id != 0) && fm_sig_log_is_on())
+		log_ns = log_time();
+	unlock();
+	if (FM_UNLIKELY(log_ns != 0))
+		log_death(log_id, log_ns);
 }
 
 FM_SIGSAFE uint64_t fm_sig_exact_take(const void *p)
@@ -303,6 +350,8 @@ FM_SIGSAFE void fm_sig_exact_token_freed(uint64_t token)
 
 FM_SIGSAFE void fm_sig_exact_free(const void *p)
 {
+	if (FM_UNLIKELY(!is_on()))
+		return;
 	uint64_t *at = fm_sig_block_find(p), token = at ? *at : 0;
 	if (!token)
 		return;

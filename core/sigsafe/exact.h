@@ -28,7 +28,7 @@ extern struct fm_wire_exact *fm_sig_exact_sums;
 uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept);
 // The same for a block of Python's, when memory is watched; p may be NULL. Nothing is inside: it is not a part of another one.
 void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller);
-// The end of a block by its address, or by its token alone.
+// The end of a block by its address (when memory is watched), or by its token alone.
 void fm_sig_exact_free(const void *p);
 void fm_sig_exact_token_freed(uint64_t token);
 // Takes a block out without counting its end, and puts it back. 0 = not there.

@@ -111,11 +111,11 @@ static FM_SIGSAFE struct fm_sig_image *claim_image(uintptr_t start)
 	return NULL;
 }
 
-FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_image_info *image)
+FM_SIGSAFE bool fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_image_info *image)
 {
 	struct fm_sig_image *entry = claim_image(image->start);
 	if (!entry)
-		return;
+		return true;
 	// Several threads may tell of the same image at once; the collector takes equal records for one.
 	if (!fm_sig.has_python)
 		fm_sig_python_look(image->start, image->end, image->bias);
@@ -125,7 +125,7 @@ FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 	struct fm_wire_image *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_IMAGE, sizeof(struct fm_wire_image) + path_len + id_len);
 	if (!rec)
-		return;           // ring full: a later sample tries again
+		return false;
 	rec->time_ns = t->now_ns; // not later than the sample that met it
 	rec->start = image->start;
 	rec->end = image->end;
@@ -142,6 +142,7 @@ FM_SIGSAFE void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 	fm_sig_copy(rec->bytes + path_len, build_id, id_len);
 	fm_sig_ring_commit(t, &rec->rec);
 	atomic_store_explicit(&entry->told, 1, memory_order_release);
+	return true;
 }
 
 static FM_SIGSAFE bool same_name(const char *a, const char *b)

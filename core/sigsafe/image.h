@@ -16,8 +16,8 @@ struct fm_sig_image_info {
 // False when pc is in no image that the dynamic linker knows (JIT code, a static program on an old libc).
 bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret);
 
-// Pushes the image's record at its first sight in this process.
-void fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_image_info *image);
+// Pushes the image's record at its first sight in this process. False: there was no room, a later sight tries again.
+bool fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_image_info *image);
 
 // The address of a dynamic symbol exported by the ELF image mapped at start, 0 when it has none. ret_size may be NULL.
 // Reads the image's own hash tables: no locks, no dlsym.

@@ -134,14 +134,12 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
-	uint64_t type, fields[3]; // name, file name, line table
-	uint32_t first_line;
-	if (!fm_sig_read_u64(t, code + row->object_type, &type) || type != fm_sig.python.code_type ||
-	    !fm_sig_read_u64(t, code + row->code_name, &fields[0]) ||
-	    !fm_sig_read_u64(t, code + row->code_filename, &fields[1]) ||
-	    !fm_sig_read_u64(t, code + row->code_line_table, &fields[2]) ||
-	    !fm_sig_read_u32(t, code + row->code_first_line, &first_line))
+	if (!fm_sig_readable(t, code, fm_sig.python.code_bytes) ||
+	    fm_sig_u64_at(code + row->object_type) != fm_sig.python.code_type)
 		return 0;
+	uint64_t fields[3] = { fm_sig_u64_at(code + row->code_name), fm_sig_u64_at(code + row->code_filename),
+			       fm_sig_u64_at(code + row->code_line_table) };
+	uint32_t first_line = fm_sig_u32_at(code + row->code_first_line);
 	// From 3.12 on an inlined constructor call has a frame of the interpreter's own under it, whose code has one string for
 	// both its names and no first line. Tracebacks leave it out, and so do we.
 	if (FM_UNLIKELY(fields[0] == fields[1] && first_line == 0))
@@ -150,8 +148,8 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 	uint32_t print =
 		(uint32_t)(fm_sig_hash(fields[0] ^ fm_sig_hash(fields[1] ^ fm_sig_hash(fields[2] ^ first_line))) >> 16);
 	struct fm_sig_code *free_entry = NULL;
-	for (uint32_t i = 0, at = (uint32_t)fm_sig_hash(code >> 4); i < 16; i++, at++) {
-		struct fm_sig_code *entry = &fm_sig.codes[at & (FM_SIG_CODES - 1)];
+	for (uint32_t i = 0; i < 16; i++) {
+		struct fm_sig_code *entry = fm_sig_code_place(code, i);
 		uint64_t addr = atomic_load_explicit(&entry->addr, memory_order_acquire);
 		if (addr == code) {
 			uint64_t id_print = atomic_load_explicit(&entry->id_print, memory_order_acquire);

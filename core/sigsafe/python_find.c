@@ -11,6 +11,25 @@ enum { NOT_LOOKED = 0, READY = 1, LOOKING = 2 };
 
 static _Atomic uint32_t looking;
 
+static FM_SIGSAFE uint16_t bytes_up_to(const uint16_t *offsets, unsigned n)
+{
+	uint16_t last = 0;
+	for (unsigned i = 0; i < n; i++)
+		last = FM_MAX(last, offsets[i]);
+	return last + 8;
+}
+
+static FM_SIGSAFE void measure_structures(struct fm_sig_python *py)
+{
+	const struct fm_py_row *row = &py->row;
+	const uint16_t of_frame[] = { row->frame_code,     row->frame_previous, row->frame_lasti,
+				      row->frame_is_entry, row->frame_owner,    row->frame_tlbc_index };
+	const uint16_t of_code[] = { row->object_type, row->code_name, row->code_filename, row->code_first_line,
+				     row->code_line_table };
+	py->frame_bytes = bytes_up_to(of_frame, FM_ARRAY_LEN(of_frame));
+	py->code_bytes = bytes_up_to(of_code, FM_ARRAY_LEN(of_code));
+}
+
 FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bias)
 {
 	if (fm_sig.has_python)
@@ -55,6 +74,7 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 			(void *(*)(void))fm_sig_elf_symbol(start, end, bias, "PyThreadState_GetUnchecked", NULL);
 	py->gilstate_thread_state =
 		(void *(*)(void))fm_sig_elf_symbol(start, end, bias, "PyGILState_GetThisThreadState", NULL);
+	measure_structures(py);
 	bool is_usable = err == FM_OK && py->code_type && py->current_thread_state && py->gilstate_thread_state;
 	if (fm_sig.process) {
 		atomic_store(&fm_sig.process->python_version, py->hexversion);

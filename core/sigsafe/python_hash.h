@@ -3,6 +3,7 @@
 // that is not the same inwards are hashes made anew.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define FM_SIG_MIRROR_FRAMES 4096 // deeper stacks are told apart by their inner part
@@ -16,17 +17,28 @@ struct fm_sig_mirror_frame {
 	uint64_t hash;                    // of it and its callers
 };
 
+// What of the interpreter's row is needed for each block, side by side.
+struct fm_sig_mirror_layout {
+	uint64_t ts_thread_id, ts_cframe, current_frame; // of what ts_cframe points to, or of the thread state
+	uint64_t frame_code, frame_lasti, frame_previous, line_table;
+	uint64_t code_mask, lasti_mask;
+	bool has_cframe;
+	bool is_lasti_pointer; // an instruction's address: it tells the code, too
+};
+
 struct fm_sig_mirror {
-	uint64_t thread_state;                // that was this thread's when it was last looked at
-	uint32_t n_hashed;                    // hashes of frames [0, n_hashed) are those of the fields
-	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, plus 1, when it was last seen
-	struct fm_sig_mirror_frame frames[FM_SIG_MIRROR_FRAMES]; // outermost first
+	uint64_t thread_state, thread; // that was this thread's when it was last looked at; pthread_self() then
+	struct fm_sig_mirror_layout layout;
+	uint32_t n_last;                      // frames of the stack that was last seen
+	uint32_t n_hashed;                    // hashes of frames [1, n_hashed] are those of the fields
+	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, when it was last seen
+	struct fm_sig_mirror_frame frames[1 + FM_SIG_MIRROR_FRAMES]; // outermost first, from 1 on; 0 is nobody's
 	uint64_t fresh[FM_SIG_MIRROR_FRAMES]; // addresses of those that are not there, innermost first
 };
 
 struct fm_sig_thread;
 
-// FM_WIRE_N_SLOTS of them, one for each of fm_sig.threads; mapped in exact mode only.
+// FM_WIRE_N_SLOTS of them, one for each slot; mapped in exact mode only.
 extern struct fm_sig_mirror *fm_sig_mirrors;
 
 // 1 = no Python here. Between fm_sig_alloc_enter() and _leave() only.

@@ -39,17 +39,15 @@ static FM_SIGSAFE void end_run(struct fm_sig_thread *t, uintptr_t marker)
 // Free-threaded 3.14 and later: each thread may run its own copy of a function's bytecode. The frame says by number which one, but it
 // is the instruction that lies in just one of them: while a generator goes on in another thread, the one word is already new and
 // the other still old. UINT64_MAX: in none.
-static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint64_t frame, uint64_t lasti)
+static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint32_t told, uint64_t lasti)
 {
 	const struct fm_py_row *row = w->row;
 	uint64_t n_units, array, n_copies, copy = code + row->code_bytecode;
-	uint32_t told;
 	if (!fm_sig_read_u64(w->t, code + row->bytes_size, &n_units)) // the size of any object that has one
 		return UINT64_MAX;
 	if (lasti - copy < n_units * 2)
 		return copy;
-	if (!fm_sig_read_u64(w->t, code + row->code_tlbc, &array) || !fm_sig_read_u64(w->t, array, &n_copies) ||
-	    !fm_sig_read_u32(w->t, frame + row->frame_tlbc_index, &told))
+	if (!fm_sig_read_u64(w->t, code + row->code_tlbc, &array) || !fm_sig_read_u64(w->t, array, &n_copies))
 		return UINT64_MAX;
 	if (told < n_copies && fm_sig_read_u64(w->t, array + 8 + told * 8ull, &copy) && lasti - copy < n_units * 2)
 		return copy;
@@ -59,17 +57,14 @@ static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint64
 	return UINT64_MAX;
 }
 
-// Appends one frame. False: not a frame we can believe in; nothing appended.
+// Appends one frame, which is readable. False: not one we can believe in; nothing appended.
 static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 {
 	struct fm_sig_thread *t = w->t;
 	const struct fm_py_row *row = w->row;
-	uint64_t code, lasti = 0;
 	if (t->n_python == FM_SIG_MAX_FRAMES)
 		return false;
-	if (!fm_sig_read_u64(t, frame + row->frame_code, &code))
-		return false;
-	code &= ~(uint64_t)row->executable_tag_mask;
+	uint64_t code = fm_sig_u64_at(frame + row->frame_code) & ~(uint64_t)row->executable_tag_mask;
 	uint32_t id = fm_sig_code_id(t, code);
 	if (id == 0)
 		return false;
@@ -78,18 +73,19 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
 		uint64_t bytecode = code + row->code_bytecode;
-		if (!fm_sig_read_u64(t, frame + row->frame_lasti, &lasti))
-			return false;
+		uint64_t lasti = fm_sig_u64_at(frame + row->frame_lasti);
 		if (row->code_tlbc)
-			bytecode = find_copy(w, code, frame, lasti);
+			bytecode = find_copy(w, code, fm_sig_u32_at(frame + row->frame_tlbc_index), lasti);
 		if (lasti >= bytecode && lasti - bytecode < INT32_MAX)
 			off = lasti - bytecode + 1;
 	} else {
-		uint32_t n;
-		if (!fm_sig_read_u32(t, frame + row->frame_lasti, &n))
-			return false;
+		uint32_t n = fm_sig_u32_at(frame + row->frame_lasti);
 		if ((int32_t)n >= 0)
 			off = (uint64_t)n * (row->lasti == FM_PY_LASTI_UNITS ? 2 : 1) + 1;
+	}
+	if (t->n_python < FM_SIG_AHEAD) {
+		t->met[t->n_python].frame = frame;
+		t->met[t->n_python].code = code;
 	}
 	t->python[t->n_python++] = FM_WIRE_FRAME_PYTHON << FM_WIRE_FRAME_SHIFT | (uint64_t)id << 32 | off;
 	return true;
@@ -110,11 +106,12 @@ static FM_SIGSAFE void walk_objects(struct walk *w)
 	if (!fm_sig_read_u64(t, w->ts + row->ts_frame, &frame))
 		return;
 	while (frame) {
-		if (!push_frame(w, frame) || !fm_sig_read_u64(t, frame + row->frame_previous, &frame)) {
+		if (!fm_sig_readable(t, frame, fm_sig.python.frame_bytes) || !push_frame(w, frame)) {
 			torn(t);
 			break;
 		}
 		end_run(t, 0);
+		frame = fm_sig_u64_at(frame + row->frame_previous);
 	}
 	if (row->frames != FM_PY_FRAMES_OBJECTS_CFRAME)
 		return;
@@ -144,17 +141,13 @@ static FM_SIGSAFE enum chain step_outwards(const struct walk *w, uint64_t *frame
 					   bool *ret_is_shim)
 {
 	const struct fm_py_row *row = w->row;
-	uint8_t owner, is_entry = 0;
-	uint64_t previous;
-	if (!*frame || *frame == outer_frame || (*frame & 7) ||
-	    !fm_sig_read_u8(w->t, *frame + row->frame_owner, &owner) ||
-	    !fm_sig_read_u64(w->t, *frame + row->frame_previous, &previous))
+	uint64_t at = *frame;
+	if (!at || at == outer_frame || (at & 7) || !fm_sig_readable(w->t, at, fm_sig.python.frame_bytes))
 		return CHAIN_BROKEN;
-	*ret_is_shim = owner >= row->first_shim_owner;
-	if (row->frame_is_entry && !fm_sig_read_u8(w->t, *frame + row->frame_is_entry, &is_entry))
-		return CHAIN_BROKEN;
+	uint64_t previous = fm_sig_u64_at(at + row->frame_previous);
+	*ret_is_shim = fm_sig_u8_at(at + row->frame_owner) >= row->first_shim_owner;
 	*frame = previous;
-	if (!*ret_is_shim && !is_entry)
+	if (!*ret_is_shim && !(row->frame_is_entry && fm_sig_u8_at(at + row->frame_is_entry)))
 		return CHAIN_GOES_ON;
 	return row->frames == FM_PY_FRAMES_SHIM || previous == outer_frame ? CHAIN_ENDS : CHAIN_BROKEN;
 }
@@ -192,9 +185,7 @@ static FM_SIGSAFE uint32_t measure_run(const struct walk *w, uint64_t frame, uin
 		if (chain == CHAIN_BROKEN)
 			return 0;
 		if (!is_shim) {
-			if (!fm_sig_read_u64(w->t, at + w->row->frame_code, &code))
-				return 0;
-			code &= ~(uint64_t)w->row->executable_tag_mask;
+			code = fm_sig_u64_at(at + w->row->frame_code) & ~(uint64_t)w->row->executable_tag_mask;
 			if ((code & 7) || !fm_sig_read_u64(w->t, code + w->row->object_type, &type) ||
 			    type != fm_sig.python.code_type)
 				return 0;
@@ -212,9 +203,12 @@ struct cframe {
 static FM_SIGSAFE bool read_cframe(const struct walk *w, uint64_t cframe, struct cframe *ret)
 {
 	const struct fm_py_row *row = w->row;
-	return fm_sig_read_u64(w->t, cframe + row->cframe_current_frame, &ret->frame) &&
-	       fm_sig_read_u64(w->t, cframe + row->cframe_previous, &ret->outer) &&
-	       fm_sig_read_u64(w->t, ret->outer + row->cframe_current_frame, &ret->outer_frame);
+	size_t size = FM_MAX(row->cframe_current_frame, row->cframe_previous) + 8u;
+	if (!fm_sig_readable(w->t, cframe, size))
+		return false;
+	ret->frame = fm_sig_u64_at(cframe + row->cframe_current_frame);
+	ret->outer = fm_sig_u64_at(cframe + row->cframe_previous);
+	return fm_sig_read_u64(w->t, ret->outer + row->cframe_current_frame, &ret->outer_frame);
 }
 
 // A greenlet begins with a cframe of its own, in front of the thread's root, that has no frame.

@@ -10,12 +10,17 @@
 #include "sigsafe/state.h"
 
 // A system call that leaves errno alone; returns -errno on failure.
-static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
+static inline long fm_sig_syscall6(long nr, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)
 	long ret;
 	register long r10 __asm__("r10") = d;
-	__asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	register long r8 __asm__("r8") = e;
+	register long r9 __asm__("r9") = f;
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
 	return ret;
 #elif defined(__aarch64__)
 	register long x8 __asm__("x8") = nr;
@@ -23,11 +28,18 @@ static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
 	register long x1 __asm__("x1") = b;
 	register long x2 __asm__("x2") = c;
 	register long x3 __asm__("x3") = d;
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+	register long x4 __asm__("x4") = e;
+	register long x5 __asm__("x5") = f;
+	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
 	return x0;
 #else
 #error "no system call sequence for this CPU"
 #endif
+}
+
+static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
+{
+	return fm_sig_syscall6(nr, a, b, c, d, 0, 0);
 }
 
 // Words at any address: both our CPUs take them; the types tell the compiler, which may assume otherwise.
@@ -64,6 +76,22 @@ static inline bool fm_sig_readable(struct fm_sig_thread *t, uintptr_t addr, size
 	return first == last || t->pages[last & (FM_SIG_PAGES - 1)] == last || fm_sig_probe_page(t, last << 12);
 }
 
+// For what is known to be readable: the parts of a structure that was asked for as a whole.
+static inline uint64_t fm_sig_u64_at(uintptr_t addr)
+{
+	return *(const fm_sig_u64 *)addr;
+}
+
+static inline uint32_t fm_sig_u32_at(uintptr_t addr)
+{
+	return *(const fm_sig_u32 *)addr;
+}
+
+static inline uint8_t fm_sig_u8_at(uintptr_t addr)
+{
+	return *(const uint8_t *)addr;
+}
+
 static inline bool fm_sig_read_u64(struct fm_sig_thread *t, uintptr_t addr, uint64_t *ret)
 {
 	if (!fm_sig_readable(t, addr, 8))
@@ -92,4 +120,10 @@ static inline uint64_t fm_sig_hash(uint64_t x)
 {
 	x *= 0x9e3779b97f4a7c15u;
 	return x ^ x >> 29;
+}
+
+// Where a code object's id is kept, at the nth try.
+static inline struct fm_sig_code *fm_sig_code_place(uint64_t code, uint32_t nth)
+{
+	return &fm_sig.codes[((uint32_t)fm_sig_hash(code >> 4) + nth) & (FM_SIG_CODES - 1)];
 }

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "sigsafe/places.h"
 #include "sigsafe/raw.h"
 
 #include "sigsafe/sigsafe.h"
@@ -64,17 +65,21 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 	if (FM_LIKELY(fm_sig_self != NULL && fm_sig_self->slot != NULL && fm_sig_self->owner == &fm_sig_self))
 		return fm_sig_self;
 	struct fm_wire_owner *owners = (void *)(fm_sig.shared + FM_WIRE_SLOT_TABLE_OFFSET);
-	// The lowest free one: what a slot needs of this process's memory was touched by an earlier thread then. A server with a
-	// thread for each request would touch all of it otherwise, some 70 KB a slot.
-	for (uint32_t idx = 0; idx < FM_WIRE_N_SLOTS; idx++) {
+	// The lowest free one: what a slot needs of this process's memory was mapped and touched by an earlier thread then. A server
+	// with a thread for each request would touch all of it otherwise, some 70 KB a slot.
+	for (uint32_t idx = 0; idx < fm_sig.header->n_slots && idx < FM_WIRE_N_SLOTS; idx++) {
 		struct fm_wire_owner *owner = &owners[idx];
 		uint32_t expected = FM_WIRE_FREE;
 		if (atomic_load_explicit(&owner->state, memory_order_relaxed) != FM_WIRE_FREE ||
 		    !atomic_compare_exchange_strong(&owner->state, &expected, FM_WIRE_CLAIMED))
 			continue;
-		struct fm_wire_slot *slot =
-			(void *)(fm_sig.shared + FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES);
-		struct fm_sig_thread *t = &fm_sig.threads[idx];
+		struct fm_sig_thread *t = fm_sig_place_get(idx);
+		if (!t) { // the next sample tries again
+			atomic_store_explicit(&owner->state, FM_WIRE_FREE, memory_order_release);
+			atomic_fetch_add_explicit(&fm_sig.header->n_no_place, 1, memory_order_relaxed);
+			return NULL;
+		}
+		struct fm_wire_slot *slot = t->slot;
 		struct timespec now;
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		owner->process_idx = fm_sig.process_idx;
@@ -83,14 +88,14 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 		atomic_store_explicit(&slot->sent_ns, 0,
 				      memory_order_relaxed); // the ticker's words to an earlier thread
-		t->slot = slot;
 		t->owner = &fm_sig_self;
-		t->ring = (uint8_t *)slot + FM_WIRE_CONTROL_BYTES;
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
 		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->trace = NULL;
+		t->mirror = NULL;
+		t->is_counting = false;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		t->samples_until_page_flush = 0;
 		fm_sig_self = t;

@@ -14,6 +14,8 @@ FM_SIGSAFE void fm_sig_stack_refresh(struct fm_sig_thread *t)
 		t->rows_generation = generation;
 		for (uint32_t i = 0; i < FM_SIG_ROWS; i++)
 			t->rows[i].kind = FM_SIG_ROW_EMPTY;
+		for (uint32_t i = 0; i < FM_SIG_RANGES; i++)
+			t->ranges[i].size = 0;
 		t->n_prev = 0; // the same address may be another function now: the next stack is written whole
 	}
 	if (t->samples_until_page_flush == 0) {

@@ -15,6 +15,11 @@
 
 // Rows remembered by pc. Return addresses repeat from sample to sample; leaf pcs mostly do.
 #define FM_SIG_ROWS 4096 // power of two
+// Rows of stretches of code, by the block that the pc is in: innermost pcs are new ones time and again, in functions that are not.
+#define FM_SIG_RANGES 1024 // power of two
+#define FM_SIG_RANGE_SHIFT 7
+// Frames whose memory is asked for ahead (ahead.c). Stacks are seldom deeper, and it takes time also where nothing is gained.
+#define FM_SIG_AHEAD 64
 // Pages known to be readable. 512 x 4 KiB covers the stack and the hot objects of most threads.
 #define FM_SIG_PAGES 512 // power of two
 // A page once readable may be unmapped later: forget them now and then. What this bounds is not a crash in normal use
@@ -33,6 +38,11 @@ struct fm_sig_row {
 };
 static_assert(sizeof(struct fm_sig_row) == 24, "rows are many: keep them small");
 
+struct fm_sig_range {
+	struct fm_sig_row row; // its pc: where the stretch begins
+	uint64_t size;         // 0 = none
+};
+
 struct fm_sig_native {
 	uint64_t pc;
 	uint64_t cfa; // end of the frame on the stack: it owns [previous cfa, cfa)
@@ -43,12 +53,18 @@ struct fm_sig_run {
 	uint32_t end;    // index after the run's last Python frame
 };
 
+// A Python frame of the last stack.
+struct fm_sig_met {
+	uint64_t frame, code;
+};
+
 // A sampled thread's private memory; anonymous, sparse, wiped in a forked child.
 struct fm_sig_thread {
 	struct fm_wire_slot *slot;
 	// &fm_sig_self of its thread. When a process joins another capture, this memory is dealt out anew; a thread that had it in the
 	// last one finds somebody else's address here.
 	const void *owner;
+	uint32_t idx; // its slot's, and its place's
 	uint8_t *ring;
 	uint64_t last_cpu_ns;
 	uint64_t first_cpu_ns;    // the thread's CPU time when the capture came to it; 0 unless it had run before
@@ -57,8 +73,10 @@ struct fm_sig_thread {
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
+	bool is_counting; // exact.c: nothing but is_busy stands in the way of counting its blocks
 	bool has_python_image_leaf;
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
+	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
 	bool is_leaf_ours;     // the thread is in one of our hooks, which the stack leaves out: no pc of it is exact
 	bool is_greenlet;      // the native stack ends where a greenlet began
@@ -67,12 +85,20 @@ struct fm_sig_thread {
 	uint32_t native_error; // enum fm_stack_error or 0
 	uint32_t python_error;
 	uint64_t pages[FM_SIG_PAGES];
+	struct fm_sig_met met[FM_SIG_AHEAD];
 	struct fm_sig_row rows[FM_SIG_ROWS];
+	struct fm_sig_range ranges[FM_SIG_RANGES];
 	struct fm_sig_native native[FM_SIG_MAX_FRAMES];
 	uint64_t python[FM_SIG_MAX_FRAMES];
 	struct fm_sig_run runs[FM_SIG_MAX_RUNS];
 	uint64_t out[FM_SIG_MAX_FRAMES];
 	uint64_t prev[FM_SIG_MAX_FRAMES]; // the last stack that was pushed, outermost first
+};
+
+// What a slot takes of this process's address space, mapped by the first thread that claims it (places.c) and kept for later ones.
+struct fm_sig_place {
+	struct fm_sig_thread *_Atomic thread;
+	struct fm_wire_slot *_Atomic slot; // of this capture
 };
 
 struct fm_sig_python {
@@ -87,6 +113,7 @@ struct fm_sig_python {
 		uintptr_t start, end;
 	} collector[4]; // free-threaded: the cycle collector's function and its parts, when symbols tell
 	uint32_t hexversion;
+	uint16_t frame_bytes, code_bytes; // of these structures, up to the last member that a walk looks at
 };
 
 // Code objects and images already told of. Open addressing, insert only, safe between threads.
@@ -111,8 +138,8 @@ struct fm_sig_state {
 	uint32_t collector_pid;    // stays when header goes: its last signals may still come
 	bool is_late;              // the capture began in a running process: its threads have used CPU before
 	_Atomic uint32_t n_inside; // handlers under way, of all threads; a late capture takes the last one's place at 0
-	uint8_t *shared;           // start of the mapping
-	struct fm_sig_thread *threads; // FM_WIRE_N_SLOTS of them
+	uint8_t *shared;           // FM_WIRE_COMMON_BYTES of the shared memory
+	struct fm_sig_place places[FM_WIRE_N_SLOTS];
 	struct fm_sig_code *codes;
 	struct fm_sig_image *images;
 	_Atomic uint32_t next_code_id; // ids are 1, 2, ...

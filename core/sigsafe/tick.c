@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "format/model.h"
+#include "sigsafe/ahead.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/pending.h"
@@ -199,6 +200,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		goto out;
 	}
 	t->is_busy = true;
+	fm_sig_ahead(t, uc);
 	fm_sig_stack_refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);

@@ -1,5 +1,6 @@
 // Stepping from frame to frame. Each pc's rule is looked up once (cfi.c, about half a microsecond) and then remembered in
-// the thread's row cache, so a step costs a hash, a compare and two loads. Rows know rbp and rbx; when an outer frame turns out to
+// the thread's row cache, so a step costs a hash, a compare and two loads. A pc that is new there is mostly in a stretch of code with a
+// row that is known: between prologue and epilogue a function has one. Rows know rbp and rbx; when an outer frame turns out to
 // need another register, the stack is walked again by the full rules (unwind_full.c).
 #include "sigsafe/unwind.h"
 
@@ -161,11 +162,26 @@ FM_SIGSAFE bool fm_sig_is_run_time_code(uint64_t pc)
 	return find_code(pc, FM_WIRE_ROWS_NONE) != NULL;
 }
 
+// What a row's range does not say, since it is told by the instructions at pc.
+static FM_SIGSAFE const struct fm_sig_row *check_start_context(struct fm_sig_thread *t, struct fm_sig_row *row)
+{
+	if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 &&
+	    fm_sig_is_start_context(t, row->pc, 0))
+		row->kind = FM_SIG_ROW_END;
+	return row;
+}
+
 FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc)
 {
-	struct fm_sig_row *row = &t->rows[fm_sig_hash(pc) & (FM_SIG_ROWS - 1)];
+	struct fm_sig_row *row = fm_sig_row_place(t, pc);
 	if (FM_LIKELY(row->pc == pc && row->kind != FM_SIG_ROW_EMPTY))
 		return row;
+	struct fm_sig_range *range = fm_sig_range_place(t, pc);
+	if (pc - range->row.pc < range->size) {
+		*row = range->row;
+		row->pc = pc;
+		return check_start_context(t, row);
+	}
 	row->pc = pc;
 	row->rbp_off = row->rbx_off = 0;
 	row->cfa_off = 0;
@@ -178,15 +194,19 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 			take_row_of(code, pc, row);
 		return row;
 	}
-	fm_sig_image_tell(t, &image);
+	bool is_told = fm_sig_image_tell(t, &image);
 	struct fm_cfi_row cfi;
 	uint32_t err = fm_sig_cfi_find(&image, pc, &cfi);
 	if (err == 0) {
 		make_row(&cfi, row);
-		if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 &&
-		    fm_sig_is_start_context(t, pc, 0))
-			row->kind = FM_SIG_ROW_END;
-	} else if (err != FM_STACK_NO_UNWIND_INFO)
+		if (is_told) { // else one that is found here would not tell it
+			range->row = *row;
+			range->row.pc = cfi.start;
+			range->size = cfi.end - cfi.start;
+		}
+		return check_start_context(t, row);
+	}
+	if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
 	else if (fm_sig.shared)
 		take_published_row(&image, pc, row);

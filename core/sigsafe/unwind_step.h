@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include "sigsafe/expr.h"
+#include "sigsafe/raw.h"
 #include "sigsafe/unwind.h"
 
 // No real frame is larger; a CFA that jumps further is damage.
@@ -21,6 +22,17 @@
 static inline bool fm_sig_is_known(const struct fm_sig_regs *regs, unsigned reg)
 {
 	return regs->known >> reg & 1;
+}
+
+// Where a row is kept, and where that of the stretch of code around pc is.
+static inline struct fm_sig_row *fm_sig_row_place(struct fm_sig_thread *t, uint64_t pc)
+{
+	return &t->rows[fm_sig_hash(pc) & (FM_SIG_ROWS - 1)];
+}
+
+static inline struct fm_sig_range *fm_sig_range_place(struct fm_sig_thread *t, uint64_t pc)
+{
+	return &t->ranges[fm_sig_hash(pc >> FM_SIG_RANGE_SHIFT) & (FM_SIG_RANGES - 1)];
 }
 
 // The row for the instruction at pc, from the cache or made now.

@@ -104,30 +104,57 @@ static size_t add_recorded(struct fm_native *n, uint32_t image_id, struct fm_cha
 	return n_recorded;
 }
 
+// What would help with debug information that was not read.
+static const char *remedy_for_unread(enum fm_unread unread)
+{
+	return unread == FM_UNREAD_PACKED       ? "update elfutils to 0.191 or newer, or keep the .dwo files"
+	       : unread == FM_UNREAD_COMPRESSED ? "update elfutils to 0.189 or newer, or compile with -gz=zlib"
+						: "restore the .dwo files, or pack them with dwp while they are there";
+}
+
 static void tell_unread(struct fm_native *n, const struct fm_image *info, const struct fm_image_facts *facts)
 {
 	char why[1024];
 	struct fm_str path = facts->unread == FM_UNREAD_PACKED ? facts->package_path : facts->unread_path;
 	int len = (int)FM_MIN(path.len, 600u);
+	const char *remedy = remedy_for_unread(facts->unread);
 	if (facts->unread == FM_UNREAD_PACKED)
 		snprintf(why, sizeof(why),
 			 "its debug information is in %.*s, which libdw %s cannot read, so inlined calls are part of "
-			 "their callers; "
-			 "update elfutils to 0.191 or newer, or keep the .dwo files",
-			 len, path.p, fm_lines_libdw_version());
+			 "their callers; %s",
+			 len, path.p, fm_lines_libdw_version(), remedy);
 	else if (facts->unread == FM_UNREAD_COMPRESSED)
 		snprintf(why, sizeof(why),
 			 "its debug information is compressed with zstd, which libdw %s cannot read, so its lines and "
-			 "inlined calls are "
-			 "not known; update elfutils to 0.189 or newer, or compile with -gz=zlib",
-			 fm_lines_libdw_version());
+			 "inlined calls are not known; %s",
+			 fm_lines_libdw_version(), remedy);
 	else
 		snprintf(why, sizeof(why),
 			 "its debug information was split off and %.*s is gone, so inlined calls are part of their "
-			 "callers; restore "
-			 "the .dwo files, or pack them with dwp while they are there",
-			 len, path.p);
+			 "callers; %s",
+			 len, path.p, remedy);
 	cover(n, info->path, fm_arena_strdup(&n->arena, why, strlen(why)));
+}
+
+// Debug information that is there, or was: another build would help with none of these.
+const char *fm_native_remedy(const struct fm_native *n, struct fm_str path)
+{
+	for (size_t i = 0; i < n->n_images; i++) {
+		const struct fm_image *info = &n->profile->images.items[i];
+		const struct fm_image_facts *facts = &n->images[i].chains.facts;
+		if (!n->images[i].is_resolved || info->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO) ||
+		    !fm_str_eq(info->path, path))
+			continue;
+		if (facts->state == FM_OBJECT_GONE)
+			return "the file is gone or unreadable; report on the machine that was profiled";
+		if (facts->state == FM_OBJECT_CHANGED)
+			return "the file was replaced since the capture; restore that build and report again";
+		if (facts->state == FM_OBJECT_DAMAGED || facts->is_damaged)
+			return "the file is damaged; restore it and report again";
+		if (facts->unread != FM_UNREAD_NOTHING)
+			return remedy_for_unread(facts->unread);
+	}
+	return NULL;
 }
 
 static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resolve_failure failure,

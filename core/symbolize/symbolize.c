@@ -11,6 +11,7 @@
 #include "symbolize/demangle.h"
 #include "symbolize/names.h"
 #include "symbolize/native.h"
+#include "symbolize/remedy.h"
 #include "symbolize/syscalls.h"
 
 // A frame's places: a run of fm_symbolizer.places.
@@ -288,4 +289,11 @@ uint32_t fm_symbolizer_n_libraries(const struct fm_symbolizer *s)
 struct fm_str fm_symbolizer_library(const struct fm_symbolizer *s, uint32_t library_id)
 {
 	return fm_intern_get(&s->libraries, library_id);
+}
+
+struct fm_str fm_symbolizer_remedy(const struct fm_symbolizer *s, uint32_t library_id, struct fm_arena *arena)
+{
+	struct fm_str path = fm_symbolizer_library(s, library_id);
+	const char *known = fm_native_remedy(s->native, path);
+	return known ? fm_str_of(known) : fm_remedy(arena, path);
 }

@@ -53,3 +53,5 @@ const struct fm_coverage *fm_symbolizer_coverage(const struct fm_symbolizer *s, 
 // The libraries of the native functions so far, by library_id.
 uint32_t fm_symbolizer_n_libraries(const struct fm_symbolizer *s);
 struct fm_str fm_symbolizer_library(const struct fm_symbolizer *s, uint32_t library_id);
+// What would help with a library's missing names or lines: one line.
+struct fm_str fm_symbolizer_remedy(const struct fm_symbolizer *s, uint32_t library_id, struct fm_arena *arena);

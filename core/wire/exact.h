@@ -9,8 +9,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define FM_WIRE_N_EXACT 2
+#define FM_WIRE_N_SITES 1024u
+#else
 #define FM_WIRE_N_EXACT 64      // processes at one time; more are counted in n_no_exact
 #define FM_WIRE_N_SITES 262144u // of a process; site 0 takes what is beyond
+#endif
 #define FM_WIRE_EXACT_HEADER 4096u
 
 struct fm_wire_site {

@@ -3,9 +3,10 @@
 // The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
 // exec needs no handshake, and what a killed process wrote last is still there to be drained.
 //
-//   | header | process table | slot table | slot 0: control page, ring | slot 1 ... | row images | unwind rows | frame tables | exact sums |
+//   | header | process table | slot table | row images | unwind rows | frame tables | slot 0: control page, ring | slot 1 ... | exact sums |
 //
-// The tables are dense, so that looking for a free or a busy entry touches no pages of unused slots.
+// A process maps what comes before the slots, and of these its own threads' (sigsafe/places.c). The tables are dense, so that
+// looking for a free or a busy entry touches no pages of unused slots.
 //
 // A slot belongs to one thread while it lives: claimed by compare-and-swap at the thread's first sample, given back by the
 // collector when the thread is gone and the ring is drained. One writer (the thread, at signal time), one reader (the
@@ -19,35 +20,43 @@
 #include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 3
+#define FM_WIRE_VERSION 4
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+#define FM_WIRE_N_SLOTS 256
+#define FM_WIRE_N_PROCESSES 64
+#else
 #define FM_WIRE_N_SLOTS 1024
 #define FM_WIRE_N_PROCESSES 1024
+#endif
 #define FM_WIRE_RING_BYTES (1u << 20)
 #define FM_WIRE_CONTROL_BYTES 4096u
 #define FM_WIRE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + FM_WIRE_RING_BYTES)
 #define FM_WIRE_HEADER_BYTES 4096u
 #define FM_WIRE_PROCESS_BYTES 64u
 #define FM_WIRE_SLOT_TABLE_OFFSET (FM_WIRE_HEADER_BYTES + FM_WIRE_N_PROCESSES * FM_WIRE_PROCESS_BYTES)
-#define FM_WIRE_SLOTS_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
 // Unwind rows of images that cannot be unwound from what is mapped (collect/rows.h). 64 MiB are 4 million rows.
 #define FM_WIRE_N_ROW_IMAGES 2048
 #define FM_WIRE_ROWS_BYTES (64u << 20)
-#define FM_WIRE_ROW_IMAGES_OFFSET (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
+#define FM_WIRE_ROW_IMAGES_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
 #define FM_WIRE_ROWS_OFFSET (FM_WIRE_ROW_IMAGES_OFFSET + FM_WIRE_N_ROW_IMAGES * 48u)
 // Unwind tables that programs registered for code of their own making (__register_frame).
 #define FM_WIRE_N_FRAME_TABLES 16384
 #define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
-// What every process maps.
-#define FM_WIRE_TOTAL_BYTES (FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16u)
-// Sums by site (wire/exact.h), which only the collector maps, and processes in exact mode.
-#define FM_WIRE_EXACT_OFFSET ((FM_WIRE_TOTAL_BYTES + 4095ull) & ~4095ull)
+// Up to here every process maps it; whole pages.
+#define FM_WIRE_COMMON_BYTES ((FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16ull + 4095) & ~4095ull)
+#define FM_WIRE_SLOTS_OFFSET FM_WIRE_COMMON_BYTES
+#define FM_WIRE_SLOTS_END (FM_WIRE_SLOTS_OFFSET + (uint64_t)FM_WIRE_N_SLOTS * FM_WIRE_SLOT_BYTES)
+// Sums by site (wire/exact.h), mapped in exact mode only.
+#define FM_WIRE_EXACT_OFFSET FM_WIRE_SLOTS_END
 #define FM_WIRE_EXACT_END (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
+#define FM_WIRE_ENV_GIVEN \
+	"FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
 
 // The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
 #define FM_TICK_SIGNAL SIGURG
@@ -89,17 +98,21 @@ struct fm_wire_header {
 	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
 	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
-	_Atomic uint64_t n_no_slot;           // samples lost because all slots were taken
-	_Atomic uint64_t n_no_process;        // processes that found the table full
-	_Atomic uint32_t n_row_images;        // entries of the row image table in use (collector)
+	uint32_t n_slots;                 // that may be claimed; fewer where the collector's address space is limited
+	_Atomic uint32_t n_no_room;       // processes without address space for what every process maps
+	_Atomic uint64_t n_no_place;      // samples lost for want of address space for their thread
+	_Atomic uint64_t n_no_slot;       // samples lost because all slots were taken
+	_Atomic uint64_t n_no_process;    // processes that found the table full
+	_Atomic uint32_t n_row_images;    // entries of the row image table in use (collector)
 	_Atomic uint32_t rows_generation; // grows with each change of that table: what was not found may be there now
 	_Atomic uint32_t n_frame_tables;  // entries of the frame table list that were ever in use (any process)
 	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
 	_Atomic uint32_t n_frame_tables_lost;     // it was full
 	// What some process's memory hooks do not see; written by any process.
 	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
-	_Atomic uint32_t n_no_exact; // processes without a place in wire/exact.h, or room for tables
-	_Atomic uint32_t memory_log; // exact mode: 1 = every event is told, too; 0 from the collector's limit on
+	_Atomic uint32_t n_no_tables; // processes whose memory is not watched, for want of address space
+	_Atomic uint32_t n_no_exact;  // processes without a place in wire/exact.h, or room for tables
+	_Atomic uint32_t memory_log;  // exact mode: 1 = every event is told, too; 0 from the collector's limit on
 	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
 	char own_allocator[128];              // the first library found that brings an allocator of its own
 };
@@ -127,18 +140,19 @@ enum fm_wire_hooks {
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
 struct fm_wire_process {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
-	uint32_t pid;
+	_Atomic uint32_t pid;   // as a slot's
 	uint32_t parent_pid;
-	uint32_t engine;                 // the engine in use
+	_Atomic uint32_t engine;         // the engine in use; the collector takes over where it was lost
 	_Atomic uint32_t python;         // enum fm_wire_python
 	_Atomic uint32_t python_version; // PY_VERSION_HEX, or 0x030N0000 when only the minor is known
 	uint64_t start_ns;
 	_Atomic uint32_t is_gone;          // set by the agent when it gives up (engine lost, exec refused...)
 	_Atomic uint32_t engine_errors;    // errno of the engine asked for, when another one is in use
 	_Atomic uint32_t memory_hooks;     // enum fm_wire_hooks, while memory is watched
-	_Atomic uint32_t is_free_threaded; // the Python was built without a GIL
+	_Atomic uint32_t perf_fd1;         // engine perf: its event's descriptor, plus 1; 0 = none
 	_Atomic uint64_t python_pc;        // some address of the interpreter's code; 0 before one is found
-	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 56];
+	_Atomic uint32_t is_free_threaded; // the Python was built without a GIL
+	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 60];
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 
@@ -195,7 +209,7 @@ static inline unsigned fm_wire_cost_bucket(uint64_t cycles)
 struct fm_wire_owner {
 	_Atomic uint32_t state; // enum fm_wire_state, published with release
 	uint32_t process_idx;
-	uint32_t pid, tid;
+	_Atomic uint32_t pid, tid; // cleared by the collector while its ticker looks
 };
 static_assert(sizeof(struct fm_wire_owner) == 16, "slot table entry size");
 static_assert(FM_WIRE_SLOTS_OFFSET % 4096 == 0, "control blocks begin on pages");

@@ -53,7 +53,7 @@ _COMMANDS = "run record report view export import top dump live diff check docto
 def main(args: Optional[List[str]] = None) -> int:
     """`python -m fathom`: traces a script or module, or runs a command of the program by its name."""
     args = sys.argv[1:] if args is None else args
-    if not args or args[0] in _COMMANDS:
+    if args and args[0] in _COMMANDS:
         return _exec_program(args)
     from fathom import _trace_main
 

@@ -1,14 +1,15 @@
 """Python programs that a traced program starts are traced, too: by multiprocessing (spawn, forkserver), subprocess, os.exec...
 
 Two variables lead them to _startup/_fathom_join.py: PYTHONPATH with its folder in front, and FATHOM_STARTUP_JOIN with what to join. Only the real
-environment has them, which children inherit; os.environ stays as the program knows it. A child that is given an environment made
-from os.environ is therefore not followed, nor one that ignores its environment (-I, -E) or skips site (-S).
+environment has them, which children inherit; os.environ stays as the program knows it. For children that are given an environment of their
+own the agent adds them (core/agent/exec.c). One that ignores its environment (-I, -E) or skips site (-S) is not followed.
 """
 
 import os
 from typing import Callable, Optional
 
 from fathom import _session, agent_path
+from fathom._agent_module import load_agent
 
 VARIABLE = "FATHOM_STARTUP_JOIN"
 SEPARATOR = "\x1f"  # between fields: paths and patterns may hold anything else
@@ -26,8 +27,10 @@ def start(flags: Optional[int]) -> Callable[[], None]:
     fields = ["1", agent_path(), session.ring, "-" if flags is None else str(flags), "e" if theirs == "" else "-"]
     os.putenv(VARIABLE, SEPARATOR.join(fields + _session.filter_patterns()))
     os.putenv("PYTHONPATH", folder + os.pathsep + theirs if theirs else folder)
+    load_agent().follow(folder)
 
     def stop() -> None:
+        load_agent().follow("")
         os.unsetenv(VARIABLE)
         now = os.environ.get("PYTHONPATH")  # the program may have changed it
         if now is None:

@@ -26,8 +26,9 @@ _LONGEST_WAIT_S = 120.0
 class Session:
     """One capture into one file. Use start()."""
 
-    def __init__(self, agent: Any, output: str, ring: str) -> None:
+    def __init__(self, agent: Any, output: str, ring: str, is_watchable: bool) -> None:
         self.output = output
+        self.is_watchable = is_watchable
         self.ring = ring  # where others join
         self._agent = agent
         self._pid = os.getpid()
@@ -69,7 +70,7 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
     if word != "ring":
         raise RuntimeError(rest or "the collector ended without a word")
     agent.start(rest)
-    return Session(agent, output, rest)
+    return Session(agent, output, rest, "--listen" in arguments)
 
 
 _filter: Optional[List[str]] = None
@@ -120,6 +121,11 @@ _is_ours = False  # the trace that runs was begun by one of them; else by `fatho
 def current() -> Optional[Session]:
     """The capture that this package started, if one runs."""
     return _session
+
+
+def is_watchable() -> bool:
+    """Whether the capture that this package started was asked to let others watch."""
+    return _session is not None and _session.is_watchable
 
 
 def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> bool:

@@ -101,7 +101,8 @@ class Profiler:
         profiler.disable()
 
     It is a context manager and a decorator as well. Profilers nest: calls are traced while any of them is enabled.
-    memory=True (or "exact") watches allocations as well, in a capture that it starts itself.
+    memory=True (or "exact") watches allocations as well, in a capture that it starts itself. listen=8086 (or "HOST:PORT", with a token) lets
+    `fathom live` and a browser watch that capture.
     """
 
     def __init__(
@@ -111,10 +112,17 @@ class Profiler:
         c_calls: bool = False,
         lines: Union[bool, Iterable[Choice]] = False,
         memory: "bool | str" = False,
+        listen: "int | str | None" = None,
+        token: Optional[str] = None,
     ) -> None:
         """lines: True for all, or a list of functions, as such or as "package.module:function"."""
         self.output = output
         self._options = ["--memory" if memory is True else "--memory=%s" % memory] if memory else []
+        self._listens = listen is not None
+        if self._listens:
+            self._options += ["--listen", str(listen)]
+        if token is not None:
+            self._options += ["--token", token]
         self._lines = [] if isinstance(lines, bool) else _lines.patterns(lines)
         self._flags = (_session.C_CALLS if c_calls else 0) | (_session.LINES if lines is True or self._lines else 0)
         self._n_enabled = 0
@@ -133,6 +141,13 @@ class Profiler:
 
     def _enter(self) -> None:
         _session.open_session(self.output, self._options)
+        if self._listens and not _session.is_watchable():
+            self._listens = False  # once is enough
+            warnings.warn(
+                "a capture runs already that nobody can watch; give listen= to the first Profiler, or --listen to whoever profiles this program",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         _session.begin_calls(self._flags | _default_flags, self._lines)
         self._n_enabled += 1
 

@@ -165,9 +165,14 @@ def _script(path: str) -> Tuple[Callable[[], None], str]:
 
 
 def _module(name: str) -> Tuple[Callable[[], None], str]:
+    import importlib.util
     import runpy
 
     sys.path[0] = os.getcwd()
+    package = name.partition(".")[0]
+    if not package or importlib.util.find_spec(package) is None:  # of a module inside of it runpy tells
+        print("fathom: there is no module named %s" % name, file=sys.stderr)
+        sys.exit(1)
 
     def run() -> None:
         _traced(lambda: runpy.run_module(name, run_name="__main__", alter_sys=True))

@@ -153,6 +153,11 @@ class Capture:
                 found.append(found[parent] if found else None)
         return found
 
+    def wait_ends_s(self, n: int = 1) -> float:
+        """What n waits may be off by: a look at either end of each, and the profile says how long none was to be had."""
+        meta = dict(line.split("|")[1:3] for line in self.raw["meta"])
+        return n * (0.01 + 2e-9 * int(meta["waiting_gap_ns"]))
+
     def seconds(self, name: str, of: str = "total_s") -> float:
         """of every Python function of that name"""
         return sum(f[of] for f in self.report["functions"] if f["name"] == name and f["kind"] == "python")

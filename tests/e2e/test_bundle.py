@@ -326,6 +326,33 @@ def test_known_memory(tmp_path):
     assert Bundle.of_page(page(path)).rows("heap") == b.rows("heap")
 
 
+def test_times_of_memory_go_by_bytes(tmp_path):
+    """More blocks than a page has rows for: of the few large ones every time stays, of the many small ones the sum."""
+    path, n = tmp_path / "many.fathom", 250000
+    script = ["run 100", "meta memory sampled", "sample 0 11 1"]
+    for i in range(10):
+        script += [f"alloc 0 11 {10 * i + 1} {i + 1} {MIB} {800 * MIB} 0", f"free 0 {10 * i + 3} {i + 1}"]
+    for i in range(n):
+        script.append(f"alloc 0 12 {i * 99 / n:.6f} {i + 1001} 512 1024 0")
+        script.append(f"free 0 {min(99.9, i * 99 / n + i * 37 % 1000 / 20):.6f} {i + 1001}")
+    subprocess.run([TOOLS / "memory_profile", path], input="\n".join(script) + "\n", text=True, check=True)
+    b = Bundle.of_page(page(path))
+    rows = {name: [] for name in ("at_11", "at_12")}
+    for row in b.rows("block"):
+        rows[b.name(b["node.function"][row["node"]])].append(row)
+    grain, step = (b.head["limits"][f"block_{kind}_s"] for kind in ("grain", "step"))
+    assert 0 < grain < 0.2 and grain <= step < 2 * grain
+    born = sorted((row["born"], row["died"]) for row in rows["at_11"])
+    assert len(born) == 10
+    for i, (first, last) in enumerate(born):
+        assert first * grain <= 10 * i + 1 < (first + 1) * grain and last * grain <= 10 * i + 3 < (last + 1) * grain
+    assert 1 < len(rows["at_12"]) < 100000
+    assert sum(row["bytes"] for row in rows["at_12"]) == n * 1024
+    # Halfway through the run half of them were there, within a coarse slot.
+    half = sum(row["bytes"] for row in rows["at_12"] if row["born"] * grain < 49.5)
+    assert abs(half / (n * 1024) - 0.5) < 0.05
+
+
 def test_known_leak(tmp_path):
     path = tmp_path / "leak.fathom"
     script = ["run 30", "meta memory sampled", "sample 0 21 1", "sample 1 22 1"]

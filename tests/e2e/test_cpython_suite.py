@@ -3,6 +3,7 @@
 Short ones always; the long ones, on every Python named in FATHOM_TEST_PYTHONS, with FATHOM_TEST_LONG=1.
 """
 
+import itertools
 import os
 import re
 from pathlib import Path
@@ -28,13 +29,10 @@ each_python = True  # conftest: chosen here, one for the short ones
 
 
 def pythons() -> List[Python]:
-    """Those that have CPython's test package; just one unless there is time."""
-    found = [
-        p
-        for p in find_pythons()
-        if p.kind == "release" and run([p.path, "-c", "import test.test_signal"]).returncode == 0
-    ]
-    return found if LONG else found[-1:]
+    """Those that have CPython's test package; just the newest of them unless there is time."""
+    released = reversed([p for p in find_pythons() if p.kind == "release"])
+    found = (p for p in released if run([p.path, "-c", "import test.test_signal"]).returncode == 0)
+    return list(found)[::-1] if LONG else list(itertools.islice(found, 1))
 
 
 def names(python: Python, name: str) -> List[str]:

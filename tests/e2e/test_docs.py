@@ -16,10 +16,16 @@ FOR_USERS = [page for page in PAGES if page.parent.name != "decisions" and page.
 TRACER = "python -m fathom"
 
 
-def help_of(command: str) -> str:
+def call(command: str, *args: str) -> "subprocess.CompletedProcess[str]":
     words = [sys.executable, "-m", "fathom"] if command == TRACER else [str(BUILD / "fathom"), *command.split()]
     env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
-    return subprocess.run([*words, "--help"], stdout=subprocess.PIPE, check=True, env=env).stdout.decode()
+    return subprocess.run([*words, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def help_of(command: str) -> str:
+    done = call(command, "--help")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @functools.lru_cache(maxsize=None)
@@ -49,6 +55,14 @@ def test_every_help_has_examples(name: str) -> None:
     text = commands()[name]
     examples = text.partition("Examples:\n")[2].splitlines()
     assert examples and all(len(line) < 130 and line == line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("name", ["", TRACER, "run", "report"])
+def test_a_bare_command_says_where_help_is(name: str) -> None:
+    done = call(name)
+    assert done.returncode == 2 and not done.stdout
+    assert "--help' has" in done.stderr.splitlines()[-1], done.stderr
+    assert not name or done.stderr.count("\n") == 1
 
 
 def shown_commands(text: str) -> List[str]:

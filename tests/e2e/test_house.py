@@ -203,3 +203,11 @@ def test_page_is_made_with_a_node_that_can(root: Path, tmp_path: Path) -> None:
     result = run(command, env=environment)
     assert (result.returncode, result.stdout) == (0, "")
     assert "fm_page_len = 5;" in out.read_text()
+
+
+def test_no_links_in_the_repository(root: Path) -> None:
+    """One that somebody made on a machine of theirs points at nothing elsewhere."""
+    listed = run(["git", "ls-files", "-s"], cwd=root)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []

@@ -391,6 +391,65 @@ def test_a_port_in_use_is_one_line_and_the_program_runs(tmp_path, how):
     assert w.profile.stat().st_size > 0
 
 
+PROFILER = """
+import sys, warnings, fathom
+warnings.simplefilter("always")
+profiler, late = fathom.Profiler("p.fathom", listen=sys.argv[1]), fathom.Profiler(listen=0)
+def work():
+    with late:
+        return sys.stdin.readline()
+with profiler:
+    work()
+profiler.close()
+with late, late:
+    work()
+"""
+
+
+def test_a_profiler_lets_itself_be_watched(tmp_path):
+    script, err = tmp_path / "t.py", tmp_path / "err"
+    script.write_text(PROFILER)
+    command = [sys.executable, str(script), "0"]
+    with err.open("w") as stderr, subprocess.Popen(
+        command, stdin=subprocess.PIPE, stderr=stderr, env=environment(), cwd=tmp_path
+    ) as process:
+        for n in (1, 2):  # the second time it is the other one's own capture
+            until, found = time.monotonic() + 30, []
+            while len(found) < n and time.monotonic() < until and process.poll() is None:
+                found = re.findall(r"'fathom live (\d+)'", err.read_text())
+                time.sleep(0.02)
+            now = {"state": "starting"}
+            while now["state"] == "starting" and time.monotonic() < until:
+                now = json.loads(live("--once", "--json", found[n - 1]).stdout)
+            assert now["pid"] == process.pid and now["state"] == "running"
+            process.stdin.write(b"on\n")
+            process.stdin.flush()
+    assert process.returncode == 0
+    assert err.read_text().count("nobody can watch") == 0 and (tmp_path / "p.fathom").exists()
+
+
+def test_a_profiler_that_cannot_be_watched_says_so(tmp_path):
+    script = tmp_path / "t.py"
+    script.write_text(PROFILER)
+
+    def run(listen: object) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, str(script), str(listen)]
+        return subprocess.run(command, input="\n\n", capture_output=True, text=True, env=environment(), cwd=tmp_path)
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = run(taken.getsockname()[1])
+    assert done.returncode == 0 and done.stderr.count("the program runs, but nobody can watch") == 1, done.stderr
+    assert (tmp_path / "p.fathom").exists()
+    done = run("nowhere")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("RuntimeError: "), done.stderr
+    script.write_text(
+        "import fathom\nlate = fathom.Profiler(listen=0)\nwith fathom.Profiler():\n    with late, late: pass\n"
+    )
+    assert run("").stderr.count("a capture runs already that nobody can watch") == 1
+
+
 def test_wrong_usage_is_said_before_anything_runs(tmp_path):
     target = tmp_path / "t.py"
     target.write_text("print('ran')")

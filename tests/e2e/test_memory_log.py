@@ -1,13 +1,13 @@
 """--memory-log: every event of exact mode. Replayed one by one they give the sums, to the byte."""
 
 from pathlib import Path
-from typing import Any, Dict, List, Tuple
+from typing import Dict, List, Tuple
 
 import pytest
 from capture import TARGETS, Capture, Python, fields
+from exact import MIB, coverage, exact
 from guest import clean_env, compile_target, pick_python, run, some_pythons, under
 
-MIB = 1 << 20
 each_python = True  # conftest: chosen here
 NEWEST = pick_python()
 assert NEWEST
@@ -16,14 +16,7 @@ Key = Tuple[int, int, int]  # process, stack, domain
 
 
 def logged(tmp_path: Path, command: List[object], option: str = "--memory-log") -> Capture:
-    profile = tmp_path / "log.fathom"
-    done = run([*under(profile, option), *map(str, command)], env=clean_env())
-    assert done.returncode == 0, done.stdout + done.stderr
-    return Capture(profile, done)
-
-
-def coverage(capture: Capture) -> List[Any]:
-    return [c["what"] for c in capture.report["coverage"]]
+    return exact(tmp_path, command, option)
 
 
 Event = Tuple[int, int, int, int, int, Key]  # time, 0 = born or 1 = freed, process, id, size, where

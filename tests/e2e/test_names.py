@@ -1,5 +1,6 @@
 """Every native frame says what it is: functions, lines, inlined calls, from every place they may be found in."""
 
+import importlib.util
 import json
 import os
 import re
@@ -259,12 +260,11 @@ deeper.Walker().walk(called_back, 300_000)
 
 def test_a_module_made_with_cython(fathom, env, tmp_path):
     """Functions, methods and classes by their Python names, a call back into Python inside."""
-    cython = Path(sys.executable).parent / "cython"
     include = sysconfig.get_paths()["include"]
-    if not cython.exists() or not Path(include, "Python.h").exists():
+    if not importlib.util.find_spec("cython") or not Path(include, "Python.h").exists():
         pytest.skip("no Cython, or no headers of this Python")
     (tmp_path / "deeper.pyx").write_text(CYTHON_MODULE)
-    sh(cython, "-3", "deeper.pyx", cwd=tmp_path)
+    sh(sys.executable, "-m", "cython", "-3", "deeper.pyx", cwd=tmp_path)
     sh("gcc", "-O1", "-g", "-shared", "-fPIC", "-I" + include, "deeper.c", "-o", "deeper.so", cwd=tmp_path)
     script = tmp_path / "t.py"
     script.write_text(f"#!{sys.executable}\n{CYTHON_SCRIPT}")
@@ -416,6 +416,8 @@ def test_debug_information_compressed_with_zstd(fathom, env, tmp_path):
     else:
         assert "compressed with zstd, which libdw" in got.why("/names") and "-gz=zlib" in got.why("/names")
         assert any("hidden_work (names)" in s for s in got.stacks())  # the symbols are not compressed
+        library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
+        assert "-gz=zlib" in library["remedy"]  # it was compiled with -g: no word of that
 
 
 @contextmanager

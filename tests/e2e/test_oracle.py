@@ -4,7 +4,6 @@ The programs (tests/targets/oracle_*.py) say in comments which line calls what; 
 how many samples are looked at over all Pythons and programs (100,000 unless told).
 """
 
-import bisect
 import json
 import os
 import re
@@ -68,8 +67,8 @@ class Oracle:
         assert table is not None, f"no such code in {self.path.name}: {code}"
         if frame.value == 0:
             return Place(code.name, code.file, code.first_line, True)
-        at = bisect.bisect_right([start for start, _ in table], frame.value - 1) - 1
-        return Place(code.name, code.file, table[max(at, 0)][1] or 0, True)
+        assert frame.value in {line for _, line in table}, f"no such line in {code}: {frame.value}"
+        return Place(code.name, code.file, frame.value, True)
 
     def wrong(self, caller: Optional[Place], callee: Place) -> Optional[str]:
         """What is wrong about this edge; None when it is legal."""

@@ -76,7 +76,7 @@ def test_one_run_has_samples_memory_and_calls(python: Python, tmp_path: Path) ->
 
 @pythons(FEW[-1:])
 def test_every_python_of_the_program_is_traced(python: Python, tmp_path: Path) -> None:
-    """Children that are started anew, too: `python -m fathom` follows forks only."""
+    """Children that are started anew, too, with whatever environment."""
     program = source(
         tmp_path,
         """
@@ -87,6 +87,11 @@ def test_every_python_of_the_program_is_traced(python: Python, tmp_path: Path) -
         if __name__ == "__main__":
             work(10)
             subprocess.run([sys.executable, "-c", "def child(): pass\\nfor _ in range(7): child()"], check=True)
+            bare = "import os\\ndef bare(): pass\\nfor _ in range(9): bare()\\nprint('given', [k for k in os.environ if k != 'LC_CTYPE'])"
+            subprocess.run([sys.executable, "-c", bare], env={}, check=True)
+            again = "import subprocess, sys\\nsubprocess.run([sys.executable, '-c', %r], check=True)" % bare
+            subprocess.run([sys.executable, "-c", again], env={"A": "1"}, check=True)
+            subprocess.run([sys.executable, "-c", "def copied(): pass\\nfor _ in range(5): copied()"], env=dict(os.environ, B="2"), check=True)
             with multiprocessing.get_context("spawn").Pool(1) as pool:
                 pool.map(work, [20, 30])
             print(sorted(k for k in os.environ if k.startswith(("FATHOM_", "PYTHONPATH"))))
@@ -98,7 +103,10 @@ def test_every_python_of_the_program_is_traced(python: Python, tmp_path: Path) -
     assert "FATHOM_STARTUP" not in results.done.stdout and "PYTHONPATH" not in results.done.stdout
     calls = python_calls(results, program)
     assert (calls["step"], calls["work"]) == (60, 3)
-    assert python_calls(results, "<string>")["child"] == 7
+    calls = python_calls(results, "<string>")
+    assert (calls["child"], calls["bare"], calls["copied"]) == (7, 9 + 9, 5)
+    # One that is cleared, or has but one variable, has nothing of ours in it.
+    assert results.done.stdout.count("given []") == 1 and results.done.stdout.count("given ['A']") == 1
 
 
 @pythons(FEW[-1:])

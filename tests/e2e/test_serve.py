@@ -61,7 +61,8 @@ class Server:
     def end(self) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=30)
+        _, said = self.process.communicate(timeout=60)
+        assert "Sanitizer" not in said, said  # of FATHOM_BUILD=build-asan and build-tsan
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import re
 import subprocess
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -13,7 +14,7 @@ from runs import python_with
 
 two_pythons = True  # conftest
 
-SECONDS = 0.25  # of CPU, for each library
+SECONDS = 0.15  # of CPU, for each library: some 750 samples
 WHOLE_SHARE = 0.995
 OPTIONS = ["--rate", "5k", "--max-overhead", "0"]
 
@@ -135,15 +136,23 @@ def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> Non
     # One running thread at a time, by the GIL, and now and then a second one about to wait; all of them would be 160.
     meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
     assert int(meta["n_signals"]) < 3 * 1000 * capture.report["wall_s"], meta
-    # Those that wait do not keep the others from being sampled, even while these hand each other the GIL. Compared with the same
-    # program without them, as a busy machine costs samples in both; three tries, as it may be busy in one of the two.
+
+
+def test_waiting_threads_do_not_cost_others_their_samples(python: Python, tmp_path: Path) -> None:
+    """Even while these hand each other the GIL. Compared with the same program without them at the same time: what else the machine does
+    costs samples in both."""
+    options = ["--rate", "1000", "--max-overhead", "0", "--engine", "ticker"]
+
+    def capture(n_idle: int) -> Capture:
+        return record(tmp_path / f"{n_idle}.fathom", TARGETS / "idle_threads.py", [1.5, n_idle], options, python)
+
     rates = []
     for _attempt in range(3):
-        alone = record(tmp_path / "alone.fathom", TARGETS / "idle_threads.py", [1.0, 0], options, python)
-        rates.append((busy_rate(capture), busy_rate(alone)))
-        if rates[-1][0] > 0.5 * rates[-1][1]:
+        with ThreadPoolExecutor() as pool:
+            crowded, alone = pool.map(busy_rate, pool.map(capture, (158, 0)))
+        rates.append((crowded, alone))
+        if crowded > 0.7 * min(alone, 1000):  # more than was asked for is nothing to hold on to
             return
-        capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.0, 158], options, python)
     raise AssertionError(f"samples per CPU second with 158 idle threads, and without: {rates}")
 
 

@@ -1,11 +1,12 @@
 """Programs that a traced program starts are part of its trace: spawned, served by a fork server, run as commands, exec'd."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from capture import Python
+from capture import ROOT, Python
 from tracing import FEW, pythons, rows_of, source, trace
 
 each_python = True  # tests name their Pythons themselves
@@ -66,6 +67,41 @@ def test_commands_and_what_they_become_are_traced(python: Python, tmp_path: Path
     (tmp_path / "work.py").write_text(WORK)
     trace(python, tmp_path / "t.fathom", ["--exclude", "*/encodings/*"], [source(tmp_path, SUBPROCESS)], cwd=tmp_path)
     assert leaf_calls(tmp_path / "t.fathom") == 300 + 700 + 50 + 1000
+
+
+OWN_ENVIRONMENT = """
+import os, subprocess, sys
+import work
+COMMAND = "import os, sys, work; work.work(%d); print(sorted(os.environ.items()), sys.path[1:])"
+def run(n, env, **options):
+    print(subprocess.run([sys.executable, "-c", COMMAND % n], env=env, stdout=subprocess.PIPE, check=True, **options).stdout.decode())
+run(100, {})
+run(200, {"A": "1"}, close_fds=False)       # by posix_spawn, where subprocess has it
+run(300, dict(os.environ, B="2"))
+run(400, {"PYTHONPATH": "/nowhere:/else"})
+subprocess.run([sys.executable, "-c", "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import work; work.work(600)'], env={})"], env={}, check=True)
+os.environ["PYTHONPATH"] = "/another"
+run(700, None)
+sys.stdout.flush()
+os.waitpid(os.posix_spawn(sys.executable, [sys.executable, "-c", COMMAND % 800], {}), 0)
+os.waitpid(os.posix_spawnp(sys.executable, [sys.executable, "-c", COMMAND % 900], {"C": "3"}), 0)
+if os.spawnve(os.P_WAIT, "/nowhere/python", ["python"], {}) != 127:
+    sys.exit("what cannot be run is no error any more")
+os.execve(sys.executable, [sys.executable, "-c", COMMAND % 1000], {"D": "4"})
+"""
+
+
+@pythons(FEW[:1] + FEW[-2:-1])
+def test_an_environment_of_its_own_leads_nobody_astray(python: Python, tmp_path: Path) -> None:
+    """Cleared, copied, changed: every child is traced, and sees what it was given and nothing else."""
+    (tmp_path / "work.py").write_text(WORK)
+    program = source(tmp_path, OWN_ENVIRONMENT)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    bare = subprocess.run([python.path, program], stdout=subprocess.PIPE, check=True, text=True, env=env, cwd=tmp_path)
+    run = trace(python, tmp_path / "t.fathom", [], [program], cwd=tmp_path)
+    assert run.stdout == bare.stdout and len(run.stdout.splitlines()) == 13
+    assert leaf_calls(tmp_path / "t.fathom") == 100 + 200 + 300 + 400 + 600 + 700 + 800 + 900 + 1000
 
 
 PARTIAL = """

@@ -104,17 +104,21 @@ if pid == 0:
 assert os.waitpid(pid, 0)[1] == 0
 profiler.disable()
 profiler.disable()
-for bad in (lambda: fathom.zone(3), lambda: fathom.zone([]), lambda: fathom.counter("x"), lambda: fathom.counter("x", "y")):
-    try:
-        bad()
-    except TypeError as error:
-        print("TypeError")
+def refused():
+    for bad in (lambda: fathom.zone(3), lambda: fathom.zone([]), lambda: fathom.counter("x"), lambda: fathom.counter("x", "y"),
+                lambda: fathom.counter(3, 4), lambda: fathom.mark(3), lambda: fathom.mark()):
+        try:
+            bad()
+        except TypeError as error:
+            print("TypeError")
+refused()
 fathom.zone("never entered").__exit__(None, None, None)
 type(fathom.zone("x"))
-fathom.mark("\\ud800" if False else "text")
+fathom.mark("half a pair: \\ud800")
 profiler.close()
 profiler.close()
-fathom.mark("after the end")
+refused()
+fathom.mark("half a pair: \\ud800")
 with fathom.zone("after the end"):
     pass
 profiler.enable()
@@ -136,7 +140,7 @@ def test_bad_use_is_clear_and_harmless(python: Python, tmp_path: Path) -> None:
         text=True,
     )
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["TypeError"] * 4 + ["fine"]
+    assert run.stdout.split() == ["TypeError"] * 14 + ["fine"]
     assert run.stderr.count("is not enabled; disable() does nothing") == 2
     assert run.stderr.count("is enabled already; enable() does nothing") == 1
     assert (tmp_path / "out.prof").exists()
@@ -158,6 +162,16 @@ def test_running_programs_see_no_difference(tmp_path: Path) -> None:
         ours = trace(python, tmp_path / "t.fathom", ["--quiet"], [program, *args], status=status)
         assert (bare.returncode, bare.stdout) == (ours.returncode, ours.stdout)
         assert bare.stderr == ours.stderr
+
+
+def test_what_is_not_there_is_one_line_and_the_rest_says_where_it_is(tmp_path: Path) -> None:
+    output = tmp_path / "t.fathom"
+    run = trace(ALL[-1], output, [], ["-m", "no_such_module"], status=1, cwd=tmp_path)
+    assert run.stderr == "fathom: there is no module named no_such_module\n" and not output.exists()
+    run = trace(ALL[-1], tmp_path / "t.prof", [], [source(tmp_path, "pass")], cwd=tmp_path)
+    assert run.stderr.endswith(
+        "In %s and %s; 'fathom view %s' shows it over time.\n" % (output, tmp_path / "t.prof", output)
+    )
 
 
 def test_wrong_usage_is_one_line(tmp_path: Path) -> None:

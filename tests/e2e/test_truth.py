@@ -145,17 +145,18 @@ def test_native(
 
 
 @pytest.mark.parametrize("kib", [64, 4096])
-def test_system(
-    profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any, request: Any
-) -> None:
+def test_system(profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any) -> None:
     """Short calls and such as last as long as a period."""
-    if engine == "perf":
-        if python != find_pythons()[-1]:
-            pytest.skip("what perf does not see it does not see on any Python: one is enough")
-        why = "perf events of unprivileged users do not count in the kernel: its time goes to the user code that comes next"
-        request.applymarker(pytest.mark.xfail(reason=why, strict=False))
+    if engine == "perf" and python != find_pythons()[-1]:
+        pytest.skip("what perf does not see it does not see on any Python: one is enough")
     options = ("--engine", engine)
     capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
+    if engine == "perf":
+        # Perf events of unprivileged users do not fire in the kernel (docs/sampling-math.md): its time is the next user code's. No second
+        # of it is lost, and the report says so.
+        assert any(g["what"] == "system time as such" for g in capture.report["coverage"])
+        assert sum(s.weight_ns for s in capture.samples) * 1e-9 >= 0.98 * (truth["system"] + truth["python"])
+        return
     c = Comparison(f"system {python} {engine} {kib} KiB", capture.samples)
     row = line_row(capture, "truth_system.py", "system")
     c.add("the calling line", truth["system"], row["total_s"])
@@ -203,7 +204,8 @@ def test_gc(profile: Any, python: Python, tmp_path: Path, record_property: Any) 
 
 
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
-def test_lockstep(profile: Any, python: Python, engine: str, clock: str, tmp_path: Path, record_property: Any) -> None:
+def test_lockstep(profile: Any, engine: str, clock: str, tmp_path: Path, record_property: Any) -> None:
+    python = find_pythons()[-1]  # it is the engine's clock that is judged
     options = ("--engine", engine, "--rate", "1000")
     capture, truth = run(profile, python, tmp_path, "truth_lockstep.py", clock, options=options)
     c = Comparison(f"lockstep {python} {engine} {clock}", capture.samples)

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Callable, Iterator, List, Tuple
@@ -103,20 +104,20 @@ def test_a_frame_costs_its_pixels(root, node, made):
 
 @pytest.fixture(scope="module")
 def capture(fathom: Path, root: Path, tmp_path_factory) -> Tuple[Path, Path]:
-    """A real capture of four threads, and its report."""
+    """A real capture of fifty threads, and its report."""
     listing = subprocess.run([str(fathom), "export", "--list"], stdout=subprocess.PIPE, universal_newlines=True).stdout
     if "\nhtml" not in listing:
         pytest.skip("this fathom has no page to put captures into")
-    folder = tmp_path_factory.mktemp("real")
-    profile, report = folder / "real.fathom", folder / "real.json"
-    target = folder / "real.py"
-    target.write_text(REAL)
-    run([fathom, "record", "-o", profile, "--", shutil.which("python3"), target])
-    report.write_text(
-        subprocess.run(
-            [str(fathom), "report", "--json", str(profile)], stdout=subprocess.PIPE, universal_newlines=True, check=True
-        ).stdout
-    )
+    return recorded(fathom, tmp_path_factory.mktemp("real"), REAL)
+
+
+def recorded(fathom: Path, folder: Path, program: str, *options: str) -> Tuple[Path, Path]:
+    """The capture of a program that this Python runs, and its report."""
+    profile, report, target = (folder / f"real.{kind}" for kind in ("fathom", "json", "py"))
+    target.write_text(program)
+    run([fathom, "record", *options, "-o", profile, "--", sys.executable, target])
+    with report.open("w") as out:
+        subprocess.run([str(fathom), "report", "--json", str(profile)], stdout=out, check=True)
     return profile, report
 
 
@@ -133,11 +134,11 @@ def text(n):
     return re.findall(r"[0-9]+", " ".join(json.dumps({"a": i, "b": [i, i]}) for i in range(n)))
 
 def worker():
-    for _ in range(3):
-        crunch(400000)
+    for _ in range(2):
+        crunch(40000)
         time.sleep(0.05)
 
-threads = [threading.Thread(target=worker, name=f"worker-{i}") for i in range(3)]
+threads = [threading.Thread(target=worker, name=f"worker-{i}") for i in range(49)]
 for t in threads:
     t.start()
 text(60000)
@@ -189,15 +190,79 @@ def test_every_view_of_a_real_capture_from_the_server(root, node, page, fathom, 
         check(root, node, "views", url, report)
 
 
+NUMPY = """\
+import numpy as np
+
+kept = []
+
+def remember(n):
+    kept.append([float(i) for i in range(n)])
+
+def multiply(n):
+    a = np.random.rand(n, n)
+    for _ in range(6):
+        a = a @ a.copy()
+        a /= a.max()
+    return a
+
+for _ in range(8):
+    multiply(400)
+    remember(60000)
+"""
+
+
+def test_time_and_memory_of_a_numpy_program(root, node, page, fathom, tmp_path):
+    if subprocess.run([sys.executable, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("numpy is not installed in the Python that runs the tests")
+    profile, report = recorded(fathom, tmp_path, NUMPY, "--memory")
+    if json.loads(report.read_text())["memory"]["mode"] == "off":
+        pytest.skip("this build's agent does not watch allocations")
+    out = tmp_path / "numpy.html"
+    run([fathom, "view", "--html", out, profile])
+    check(root, node, "memory", out, report)
+    with Served(fathom, profile) as url:
+        check(root, node, "views", url, report)
+
+
+TRACED = """\
+import time
+import fathom
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+for step in range(20):
+    with fathom.zone("step"):
+        fib(12)
+    fathom.mark(f"done {step}")
+    fathom.counter("steps", step)
+    end = time.perf_counter() + 0.01
+    while time.perf_counter() < end:
+        pass
+"""
+
+
+def test_every_view_of_a_traced_program(root, node, page, fathom, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(root / "python"))
+    profile, report = recorded(fathom, tmp_path, TRACED, "--trace")
+    out = tmp_path / "traced.html"
+    run([fathom, "view", "--html", out, profile])
+    check(root, node, "views", out, report)
+    with Served(fathom, profile) as url:
+        check(root, node, "views", url, report)
+
+
 def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path):
     profile, report = capture
     slower = tmp_path / "slower.fathom"
     target = tmp_path / "real.py"
-    target.write_text(REAL.replace("400000", "1200000"))
-    run([fathom, "record", "-o", slower, "--", shutil.which("python3"), target])
+    target.write_text(REAL.replace("40000", "120000"))
+    run([fathom, "record", "-o", slower, "--", sys.executable, target])
     out = tmp_path / "diff.html"
     run([fathom, "view", "--html", out, profile, slower])
     check(root, node, "diff", out)
+    with Served(fathom, profile, slower) as url:
+        check(root, node, "diff", url)
     assert json.loads(report.read_text())["cpu_s"] > 0
 
 

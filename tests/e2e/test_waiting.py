@@ -24,12 +24,6 @@ def few(python: Python, *minors: int) -> None:
         pytest.skip("every Python with FATHOM_TEST_LONG=1")
 
 
-def end_s(capture: Capture, n: int = 1) -> float:
-    """What n waits may be off by: a look at either end of each."""
-    meta = dict(line.split("|")[1:3] for line in capture.raw["meta"])
-    return n * (0.01 + 2e-9 * int(meta["waiting_gap_ns"]))
-
-
 def line_of(name: str) -> int:
     lines = (TARGETS / "waiting.py").read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if line.endswith("# line: " + name))
@@ -57,12 +51,12 @@ def test_every_wait_is_in_its_place(python: Python, profile: Any) -> None:
     wrong = []
     for name, true_s in truth.items():
         got_s = waiting_at(capture, name)
-        if abs(got_s - true_s) > end_s(capture) + 0.03 * true_s:
+        if abs(got_s - true_s) > capture.wait_ends_s() + 0.03 * true_s:
             wrong.append(f"{name}: waited {true_s:.3f} s, reported {got_s:.3f} s")
     assert not wrong
     main = next(t["tid"] for t in capture.report["threads"] if t["tid"] == t["pid"])
-    assert thread_waits(capture, main) == pytest.approx(whole, abs=end_s(capture), rel=0.02)
-    assert capture.report["time"]["gil_wait_s"] < end_s(capture)
+    assert thread_waits(capture, main) == pytest.approx(whole, abs=capture.wait_ends_s(), rel=0.02)
+    assert capture.report["time"]["gil_wait_s"] < capture.wait_ends_s()
     assert capture.report["failed_unwinds"] == 0
 
 
@@ -70,18 +64,18 @@ def test_waiting_is_in_no_sum_of_cpu_time(python: Python, profile: Any) -> None:
     few(python, 13)
     capture = profile("waiting.py", ["alone", SECONDS], python=python)
     report = capture.report
-    assert report["time"]["wait_s"] > SECONDS - end_s(capture)
+    assert report["time"]["wait_s"] > SECONDS - capture.wait_ends_s()
     assert report["cpu_s"] < SECONDS
     of_cpu = sum(report["time"][k] for k in ("python_s", "native_s", "system_s", "gc_s"))
     assert of_cpu == pytest.approx(sum(s.weight_ns for s in capture.samples) * 1e-9)
     row = next(f for f in report["functions"] if f["name"] == "sleep_short")
-    assert row["self_s"] <= row["total_s"] < 0.05 and row["wait_s"] > SECONDS - end_s(capture)
+    assert row["self_s"] <= row["total_s"] < 0.05 and row["wait_s"] > SECONDS - capture.wait_ends_s()
 
     def shown_s(*options: str) -> float:
         stacks = capture.collapsed("--unit", "us", *options)
         return sum(us for frames, us in stacks if any("sleep_short" in f for f in frames)) * 1e-6
 
-    assert shown_s() < 0.05 and shown_s("--idle") > SECONDS - end_s(capture)
+    assert shown_s() < 0.05 and shown_s("--idle") > SECONDS - capture.wait_ends_s()
 
 
 def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None:
@@ -92,20 +86,20 @@ def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None
     truth = truth_of(capture)
     gil_s, true_s = capture.report["time"]["gil_wait_s"], truth["gil0"] + truth["gil1"]
     # Of two threads one waits at any time, for the GIL or (on a busy machine) for a CPU; what they wait for besides is next to nothing.
-    assert gil_s == pytest.approx(true_s, abs=end_s(capture, 2), rel=0.05)
+    assert gil_s == pytest.approx(true_s, abs=capture.wait_ends_s(2), rel=0.05)
     assert 0.15 * 4 * SECONDS < true_s < 1.1 * 4 * SECONDS
     in_functions = sum(f["gil_wait_s"] for f in capture.report["functions"] if f["name"] in ("spin", "until_end"))
     assert in_functions > 0.7 * gil_s
-    assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=end_s(capture, 2))
+    assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=capture.wait_ends_s(2))
 
 
 def test_children_and_their_threads(python: Python, profile: Any) -> None:
     few(python, 10)
     capture = profile("waiting.py", ["fork", SECONDS], python=python)
     # In the fork's child and in the new Python, both by the same line; in a thread of the child.
-    assert waiting_at(capture, "sleep_short") == pytest.approx(2 * SECONDS, abs=end_s(capture, 2))
-    assert waiting_at(capture, "sleep_long") == pytest.approx(2 * SECONDS, abs=end_s(capture))
-    assert waiting_at(capture, "waitpid") == pytest.approx(2 * SECONDS, abs=end_s(capture, 2))
+    assert waiting_at(capture, "sleep_short") == pytest.approx(2 * SECONDS, abs=capture.wait_ends_s(2))
+    assert waiting_at(capture, "sleep_long") == pytest.approx(2 * SECONDS, abs=capture.wait_ends_s())
+    assert waiting_at(capture, "waitpid") == pytest.approx(2 * SECONDS, abs=capture.wait_ends_s(2))
     assert len(capture.report["processes"]) >= 3
 
 
@@ -176,7 +170,7 @@ def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path)
             names = [f.split(" ")[0] for f in frames]
             if [n for n in names if n in ("calling", "raising") or n.startswith("wn_")] == chain:
                 found_s += us * 1e-6
-        assert found_s == pytest.approx(0.2, abs=end_s(capture)), waits
+        assert found_s == pytest.approx(0.2, abs=capture.wait_ends_s()), waits
     assert capture.report["failed_unwinds"] == 0
 
 

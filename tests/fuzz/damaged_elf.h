@@ -1,5 +1,5 @@
-// A whole ELF file with some bytes changed, for targets that read such files. The input says how: four bytes each, a place (three) and
-// what is put there.
+// A whole ELF file (victim.c, in one of several builds) with some bytes changed, for targets that read such files. The input says how: a byte that
+// chooses the file, then up to MAX_EDITS times four bytes: a place (two), how it is changed, a value.
 #pragma once
 
 #include <fcntl.h>
@@ -9,47 +9,88 @@
 
 #include "fuzz.h"
 
-struct whole_elf {
-	uint8_t *bytes;
-	size_t len;
-	uint64_t section_table;
+#define MAX_EDITS 24
+
+enum edit {
+	EDIT_BYTE = 0,
+	EDIT_WORD = 1, // four bytes: the value with its sign, so that -1 and small numbers are near
+	EDIT_LONG = 2, // eight
+	EDIT_BIT = 3,
+	EDIT_MASK = 3,
+	EDIT_IN_SECTION_TABLE = 4, // the place counts from there, where lies do most harm
+	EDIT_IN_HEAD = 8,          // in the file's and the segments' headers
+	EDIT_CUT = 0xff,           // the file ends at the place
 };
 
-static struct whole_elf read_whole(const char *path)
+struct victim {
+	uint8_t *bytes;
+	size_t len, section_table;
+	int fd; // as `bytes`, but for what damaged_elf() changed last
+};
+
+static void open_victim(struct victim *v, const char *path)
 {
-	struct whole_elf elf;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	FUZZ_CHECK(fd >= 0 && !fstat(fd, &st));
-	elf.len = (size_t)st.st_size;
-	elf.bytes = mmap(NULL, elf.len, PROT_READ, MAP_PRIVATE, fd, 0);
-	FUZZ_CHECK(elf.bytes != MAP_FAILED);
-	memcpy(&elf.section_table, elf.bytes + 40, 8);
+	v->len = (size_t)st.st_size;
+	v->bytes = malloc(v->len);
+	FUZZ_CHECK(read(fd, v->bytes, v->len) == (ssize_t)v->len);
 	close(fd);
-	return elf;
+	uint64_t section_table;
+	memcpy(&section_table, v->bytes + 40, sizeof(section_table));
+	v->section_table = (size_t)section_table % v->len;
+	v->fd = memfd_create("victim", MFD_CLOEXEC);
+	FUZZ_CHECK(v->fd >= 0 && write(v->fd, v->bytes, v->len) == (ssize_t)v->len);
 }
 
-// Half of the places are among the section headers and their neighbours, where lies do most harm.
-static size_t place_of(const struct whole_elf *elf, const uint8_t *p)
+static void put(const struct victim *v, size_t at, const void *bytes, size_t n)
 {
-	uint32_t at = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
-	if (p[0] & 1 && elf->section_table < elf->len)
-		return (size_t)elf->section_table + at % (elf->len - (size_t)elf->section_table);
-	return at % elf->len;
+	n = at + n > v->len ? v->len - at : n;
+	FUZZ_CHECK(pwrite(v->fd, bytes, n, (off_t)at) == (ssize_t)n);
 }
 
-// A descriptor of the damaged file. path: the file, the same in every call; NULL = this program itself.
-static int damaged_elf(const char *path, const uint8_t *data, size_t size)
+static void change(const struct victim *v, const uint8_t *edit)
 {
-	static struct whole_elf elf;
-	if (!elf.bytes)
-		elf = read_whole(path ? path : "/proc/self/exe");
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
-	FUZZ_CHECK(fd >= 0 && write(fd, elf.bytes, elf.len) == (ssize_t)elf.len);
-	for (size_t i = 0; i + 4 <= size && i < 64; i += 4) {
-		size_t at = place_of(&elf, data + i);
-		if (at >= 5) // the magic stays, or nothing is tested
-			FUZZ_CHECK(pwrite(fd, data + i + 3, 1, (off_t)at) == 1);
+	size_t at = (size_t)edit[0] | (size_t)edit[1] << 8;
+	uint8_t how = edit[2], value = edit[3];
+	int64_t wide = (int8_t)value;
+	if (how == EDIT_CUT) {
+		FUZZ_CHECK(ftruncate(v->fd, (off_t)(at % v->len)) == 0);
+		return;
 	}
-	return fd;
+	if (how & EDIT_IN_SECTION_TABLE)
+		at = v->section_table + at % (v->len - v->section_table);
+	else
+		at %= how & EDIT_IN_HEAD ? 1024 : v->len;
+	if (at < 5)
+		return; // the magic stays, or nothing is tested
+	if ((how & EDIT_MASK) == EDIT_BIT)
+		value = v->bytes[at] ^ (uint8_t)(1 << value % 8);
+	if ((how & EDIT_MASK) == EDIT_BYTE || (how & EDIT_MASK) == EDIT_BIT)
+		put(v, at, &value, 1);
+	else
+		put(v, at, &wide, (how & EDIT_MASK) == EDIT_WORD ? 4 : 8);
+}
+
+// The same few descriptors again and again: what was changed for the input before is put right first. The whole file is small.
+static int damaged_elf(const uint8_t *data, size_t size)
+{
+	static const char *const paths[] = { FUZZ_VICTIMS };
+	static struct victim victims[sizeof(paths) / sizeof(*paths)];
+	size_t which = size ? data[0] % (sizeof(paths) / sizeof(*paths)) : 0;
+	struct victim *v = &victims[which];
+	if (!v->bytes)
+		open_victim(v, paths[which]);
+	FUZZ_CHECK(pwrite(v->fd, v->bytes, v->len, 0) == (ssize_t)v->len);
+	for (size_t i = 1; i + 4 <= size && i < 1 + 4 * MAX_EDITS; i += 4)
+		change(v, data + i);
+	return v->fd;
+}
+
+// Addresses to ask for: all over the functions, which lie in the first page (-z noseparate-code).
+#define N_ADDRS 48
+static uint64_t nth_addr(size_t i)
+{
+	return 0x340 + i * 0xb;
 }

@@ -3,11 +3,12 @@
 //   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
 // Whatever the bytes: no crash, and every id that comes out is a valid index.
 //
-// Built with -DFM_FUZZ_BUNDLE, the file is also made into the viewer's bundle; with -DFM_FUZZ_FORMATS, written in every format that there is.
+// Built with -DFM_FUZZ_BUNDLE, the file is also made into one of the viewer's bundles; with -DFM_FUZZ_FORMATS, written in one of the formats that there are:
+// the upper bits of the first byte say which.
 //
-// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target. Otherwise main() runs it over the files given;
-// --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs N fixed variations of that
-// corpus.
+// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target, whose inputs vary_profile.c varies. Otherwise main() runs it over the files given;
+// --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs that corpus cut off everywhere, and N fixed
+// variations of it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,13 @@
 #endif
 #ifdef FM_FUZZ_FORMATS
 #include "render/render.h"
+#endif
+
+// The others do not do again what it does.
+#if defined(FM_FUZZ_BUNDLE) || defined(FM_FUZZ_FORMATS)
+#define IS_READER false
+#else
+#define IS_READER true
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -84,22 +92,22 @@ static void check_profile(const struct fm_profile *p)
 }
 
 #ifdef FM_FUZZ_BUNDLE
-// With limits so small that pruning and thinning have work to do.
-static void make_bundle(const char *path)
+// With limits so small that pruning and thinning have work to do. Of everything, of a part, or compared with itself.
+static void make_bundle(const char *path, unsigned which)
 {
 	static const struct fm_bundle_limits limits = { 5, 4, 3, 2, 2, 2, 4096, 512 };
 	struct fm_filter filter = { .from_ns = 4000, .to_ns = 9000 };
-	struct fm_bundle_options options = { .limits = &limits };
+	struct fm_bundle_options options = { .limits = &limits, .filter = which % 3 == 1 ? &filter : NULL };
 	struct fm_analysis *a;
 	struct fm_diag diag;
 	char *bytes = NULL;
 	size_t len = 0;
 	MUST(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag) == FM_OK);
 	FILE *out = open_memstream(&bytes, &len);
-	MUST(fm_bundle_write(out, a, &options, &diag) == FM_OK);
-	options.filter = &filter;
-	MUST(fm_bundle_write(out, a, &options, &diag) == FM_OK);
-	MUST(fm_bundle_write_diff(out, a, a, &limits, &diag) == FM_OK);
+	if (which % 3 == 2)
+		MUST(fm_bundle_write_diff(out, a, a, &limits, &diag) == FM_OK);
+	else
+		MUST(fm_bundle_write(out, a, &options, &diag) == FM_OK);
 	fclose(out);
 	MUST(len > 16 && !memcmp(bytes, "FMVIEW1\n", 8));
 	free(bytes);
@@ -108,12 +116,24 @@ static void make_bundle(const char *path)
 #endif
 
 #ifdef FM_FUZZ_FORMATS
-static void write_all(const char *path)
+static void write_one(const char *path, unsigned which)
 {
 	struct fm_diag diag;
-	for (const struct fm_format *f = fm_formats; f->name; f++)
-		if (fm_render_write(f->name, path, "/dev/null", &FM_VIEW_OPTIONS_DEFAULT, &diag))
-			MUST(diag.text[0] && !strchr(diag.text, '\n'));
+	unsigned n = 0;
+	while (fm_formats[n].name)
+		n++;
+	if (fm_render_write(fm_formats[which % n].name, path, "/dev/null", &FM_VIEW_OPTIONS_DEFAULT, &diag))
+		MUST(diag.text[0] && !strchr(diag.text, '\n'));
+}
+#endif
+
+#if defined(FM_FUZZ_BUNDLE) || defined(FM_FUZZ_FORMATS)
+// A report reads libraries in a child of its own. There are none to read here, and a fork of a program under a sanitizer takes longer than all else: the
+// linker puts this in its place (--wrap=fork), and what was for the child happens here.
+pid_t __wrap_fork(void);
+pid_t __wrap_fork(void)
+{
+	return -1;
 }
 #endif
 
@@ -130,16 +150,8 @@ static void check_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
 	MUST(last_ns <= UINT64_MAX);
 }
 
-static void read_file(int fd)
+static void read_events(struct fm_reader *r)
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	struct fm_reader *r;
-	struct fm_diag diag;
-	if (fm_reader_open(path, &r, &diag)) {
-		MUST(diag.text[0] && !strchr(diag.text, '\n'));
-		return;
-	}
 	const struct fm_profile *p = fm_reader_profile(r);
 	struct fm_event ev;
 	while (fm_reader_next(r, &ev) == FM_OK) {
@@ -163,27 +175,54 @@ static void read_file(int fd)
 	}
 	MUST(fm_reader_next(r, &ev) == FM_E_END);
 	check_profile(p);
-	fm_reader_close(r);
-#ifdef FM_FUZZ_BUNDLE
-	make_bundle(path);
-#endif
-#ifdef FM_FUZZ_FORMATS
-	write_all(path);
-#endif
+}
+
+static void read_trace(const char *path)
+{
 	struct fm_trace_stats *stats;
+	struct fm_diag diag;
 	MUST(fm_trace_stats_read(path, &stats, &diag) == FM_OK);
 	for (size_t i = 0; i < stats->functions.n; i++)
 		MUST(fm_trace_percentile(&stats->functions.items[i], 0.5) <= stats->functions.items[i].max_ns);
 	fm_trace_stats_free(stats);
 }
 
+static void read_file(int fd, unsigned which)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	struct fm_reader *r;
+	struct fm_diag diag;
+	if (fm_reader_open(path, &r, &diag)) {
+		MUST(diag.text[0] && !strchr(diag.text, '\n'));
+		return;
+	}
+	if (IS_READER)
+		read_events(r);
+	fm_reader_close(r);
+	if (IS_READER)
+		read_trace(path);
+#ifdef FM_FUZZ_BUNDLE
+	make_bundle(path, which);
+#endif
+#ifdef FM_FUZZ_FORMATS
+	write_one(path, which);
+#endif
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 1)
 		return 0;
-	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	static int fd = -1;
+	static struct fm_buf file, chunk;
+	if (fd < 0) {
+		fd = memfd_create("fuzz", MFD_CLOEXEC);
+		setenv("XDG_CACHE_HOME", "/dev/null", 1); // nothing is remembered from input to input
+		unsetenv("DEBUGINFOD_URLS");
+	}
 	MUST(fd >= 0);
-	struct fm_buf file = { 0 };
+	file.len = 0;
 	if (data[0] % 2 == 0) {
 		fm_buf_bytes(&file, data + 1, size - 1);
 	} else {
@@ -193,7 +232,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint8_t header[FM_FILE_HEADER_BYTES];
 		fm_file_header_put(header);
 		fm_buf_bytes(&file, header, sizeof(header));
-		struct fm_buf chunk = { 0 };
 		uint32_t seq = 0;
 		for (size_t pos = 1; pos + 2 <= size;) {
 			size_t len = FM_MIN((size_t)(data[pos] | data[pos + 1] << 8), size - pos - 2);
@@ -201,12 +239,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			fm_buf_bytes(&file, chunk.data, chunk.len);
 			pos += 2 + len;
 		}
-		fm_buf_deinit(&chunk);
 	}
-	MUST(write(fd, file.data, file.len) == (ssize_t)file.len);
-	fm_buf_deinit(&file);
-	read_file(fd);
-	close(fd);
+	MUST(ftruncate(fd, 0) == 0 && pwrite(fd, file.data, file.len, 0) == (ssize_t)file.len);
+	read_file(fd, data[0] / 2);
 	return 0;
 }
 
@@ -227,6 +262,19 @@ static void save_seeds(const char *dir)
 	}
 }
 
+// The whole file and the records, cut off after every byte. Each of the formats in turn.
+static void cut_everywhere(void)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i += 2) // one of them is cut already
+		for (size_t len = 1; len < seeds[i].len; len++) {
+			uint8_t *copy = malloc(len); // so that a sanitizer sees a read one byte past it
+			memcpy(copy, seeds[i].data, len);
+			copy[0] |= (uint8_t)(len << 1);
+			LLVMFuzzerTestOneInput(copy, len);
+			free(copy);
+		}
+}
+
 // Without coverage feedback, but the same bytes on every machine: a regression test that needs no libFuzzer.
 static void mutate(unsigned long n_rounds)
 {
@@ -236,6 +284,7 @@ static void mutate(unsigned long n_rounds)
 		const struct fm_buf *seed = &seeds[round % FM_ARRAY_LEN(seeds)];
 		b.len = 0;
 		fm_buf_bytes(&b, seed->data, seed->len);
+		b.data[0] |= (uint8_t)(round / FM_ARRAY_LEN(seeds) << 1); // each of the formats in turn
 		for (unsigned i = 0; i <= round % 5; i++) {
 			state = state * 6364136223846793005u + 1442695040888963407u;
 			size_t at = 1 + (size_t)(state >> 33) % (b.len - 1);
@@ -319,7 +368,7 @@ static int build_seeds(void)
 							       130000, (uint8_t)((i + k) % FM_N_ALLOC_DOMAINS) });
 			if (k)
 				fm_writer_free(w, &(struct fm_free){ thread, 1000 * (i * 4 + k + 1), i * 4 + k });
-			fm_writer_site(w, &(struct fm_site){ process, stack, FM_ALLOC_MEM, 5, 4, 3, 2, 1, 1 });
+			fm_writer_site(w, &(struct fm_site){ process, stack, FM_ALLOC_MEM, 5, 4, 3, 2, 1, 1, 9 });
 		}
 		fm_writer_alloc_type(w, process, i + 1, FM_STR_LIT("dict"));
 		fm_writer_memory_level(w,
@@ -365,10 +414,12 @@ int main(int argc, char **argv)
 	if (argc == 3 && (!strcmp(argv[1], "--seeds") || !strcmp(argv[1], "--mutate"))) {
 		if (build_seeds())
 			return 1;
-		if (!strcmp(argv[1], "--seeds"))
+		if (!strcmp(argv[1], "--seeds")) {
 			save_seeds(argv[2]);
-		else
+		} else {
+			cut_everywhere();
 			mutate(strtoul(argv[2], NULL, 10));
+		}
 		for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)
 			fm_buf_deinit(&seeds[i]);
 		return 0;

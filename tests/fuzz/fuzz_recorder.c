@@ -1,9 +1,14 @@
 // Rings, trace rings and tables of the shared memory as a target with a wild pointer may leave them, drained into a profile that must be readable. The input is a
-// list of steps: a byte that says what, then what it needs (see step()). The process of the rings is this one.
+// list of steps: a byte that says what, then what it needs (see step()). The process of the rings is a child that sleeps.
+//
+// The shared memory is made once and put back to how it was after each input: to make it, to touch it for the first time and to give it back takes
+// longer than all that is tested. The child has few mappings, and the recorder reads them again for each input.
 #include "fuzz.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -12,9 +17,12 @@
 #include "wire/trace.h"
 
 #define N_SLOTS 2u
+#define N_SITES 256u
 
 struct rig {
 	struct fm_shared shared;
+	struct fm_wire_header header; // as it was at first
+	uint32_t pid;                 // of the child
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_wire_trace *trace; // of slot 0
@@ -29,27 +37,69 @@ static uint8_t byte(struct input *in)
 	return in->at < in->end ? *in->at++ : 0;
 }
 
-static void begin(struct rig *rig, const char *path)
+// Threads that sleep are not looked at (--wrap): that costs the most, and is fuzz_remote.c's.
+struct fm_waiting;
+void __wrap_fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
+void __wrap_fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
+{
+}
+
+static uint32_t start_child(void)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int null = open("/dev/null", O_RDWR);
+		for (int fd = 0; fd < 3; fd++)
+			dup2(null, fd);
+		execlp("sleep", "sleep", "infinity", (char *)NULL);
+		_exit(1);
+	}
+	FUZZ_CHECK(pid > 0);
+	return (uint32_t)pid;
+}
+
+static void make(struct rig *rig)
 {
 	struct fm_diag diag;
 	FUZZ_CHECK(fm_shared_init(&rig->shared, &diag) == FM_OK);
-	FUZZ_CHECK(fm_writer_open(path, &rig->writer, &diag) == FM_OK);
-	rig->recorder = fm_recorder_create(&rig->shared, rig->writer, &(struct fm_trace_limits){ 0 });
-	struct fm_wire_process *process = &rig->shared.processes[0];
-	process->pid = (uint32_t)getpid();
-	process->start_ns = fm_now_ns();
-	atomic_store(&process->state, FM_WIRE_LIVE);
-	for (uint32_t i = 0; i < N_SLOTS; i++) {
-		rig->shared.owners[i].pid = (uint32_t)getpid();
-		rig->shared.owners[i].tid = (uint32_t)getpid() + i;
-		atomic_store(&rig->shared.owners[i].state, FM_WIRE_LIVE);
-	}
+	memcpy(&rig->header, rig->shared.header, sizeof(rig->header));
+	rig->pid = start_child();
 	if (rig->shared.header->trace_clock) {
 		void *p = mmap(NULL, FM_WIRE_TRACE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rig->shared.fd,
 			       (off_t)FM_WIRE_TRACE_OFFSET);
 		rig->trace = p == MAP_FAILED ? NULL : p;
-		atomic_store(&fm_shared_slot(&rig->shared, 0)->has_trace, rig->trace != NULL);
 	}
+}
+
+// Whatever the input wrote, and the recorder did not clear because it made no sense.
+static void clear(struct rig *rig)
+{
+	struct fm_shared *shared = &rig->shared;
+	memcpy(shared->header, &rig->header, sizeof(rig->header));
+	memset(&shared->processes[0], 0, sizeof(shared->processes[0]));
+	for (uint32_t i = 0; i < N_SLOTS; i++) {
+		fm_shared_free_slot(shared, i);
+		memset(&shared->owners[i], 0, sizeof(shared->owners[i]));
+	}
+	memset(shared->base + FM_WIRE_EXACT_OFFSET, 0, FM_WIRE_EXACT_HEADER + N_SITES * sizeof(struct fm_wire_site));
+}
+
+static void begin(struct rig *rig, const char *path)
+{
+	struct fm_diag diag;
+	FUZZ_CHECK(fm_writer_open(path, &rig->writer, &diag) == FM_OK);
+	rig->recorder = fm_recorder_create(&rig->shared, rig->writer, &(struct fm_trace_limits){ 0 });
+	struct fm_wire_process *process = &rig->shared.processes[0];
+	process->pid = rig->pid;
+	process->start_ns = fm_now_ns();
+	atomic_store(&process->state, FM_WIRE_LIVE);
+	for (uint32_t i = 0; i < N_SLOTS; i++) {
+		rig->shared.owners[i].pid = rig->pid;
+		rig->shared.owners[i].tid = rig->pid + i;
+		atomic_store(&rig->shared.owners[i].state, FM_WIRE_LIVE);
+	}
+	atomic_store(&fm_shared_slot(&rig->shared, 0)->has_trace, rig->trace != NULL);
 }
 
 // Type, length in words, whether the size is a lie, the body. Numbers that matter are among the first few, so most bodies reach their taker.
@@ -109,12 +159,15 @@ static void poke(struct rig *rig, struct input *in)
 
 static void put_site(struct rig *rig, struct input *in)
 {
-	struct fm_wire_exact *e = (void *)(rig->shared.base + FM_WIRE_EXACT_OFFSET);
+	struct fm_diag diag;
+	if (!rig->shared.sums)
+		FUZZ_CHECK(fm_shared_map_sums(&rig->shared, &diag) == FM_OK);
+	struct fm_wire_exact *e = (void *)rig->shared.sums;
 	rig->shared.header->memory = FM_WIRE_MEMORY_EXACT;
 	atomic_store(&e->process_idx1, 1);
 	uint32_t idx = byte(in);
 	struct fm_wire_site *site = &fm_wire_exact_sites(e)[idx];
-	atomic_store(&e->n_sites, byte(in) < 250 ? idx + 1 : UINT32_MAX);
+	atomic_store(&e->n_sites, byte(in) < 255 ? idx + 1 : UINT32_MAX);
 	site->n_allocs = byte(in);
 	site->alloc_bytes = (uint64_t)byte(in) << (byte(in) % 64);
 	site->live_bytes = (uint64_t)byte(in) << (byte(in) % 64);
@@ -162,12 +215,15 @@ static void check_file(const char *path)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct rig rig = { 0 };
+	static struct rig rig;
+	static char path[64];
 	struct input in = { data, data + size };
 	struct fm_diag diag;
 	struct fm_recorder_totals totals;
-	char path[64];
-	snprintf(path, sizeof(path), "/dev/shm/fathom-fuzz-%d", (int)getpid());
+	if (!rig.pid) {
+		make(&rig);
+		snprintf(path, sizeof(path), "/dev/shm/fathom-fuzz-%d", (int)getpid());
+	}
 	begin(&rig, path);
 	for (unsigned n = 0, n_drains = 0; in.at < in.end && n < 512; n++) {
 		n_drains += *in.at % 8 == 7;
@@ -179,10 +235,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fm_recorder_finish(rig.recorder, &totals);
 	fm_recorder_destroy(rig.recorder);
 	FUZZ_CHECK(fm_writer_close(rig.writer, &diag) == FM_OK);
-	if (rig.trace)
-		munmap(rig.trace, FM_WIRE_TRACE_SLOT_BYTES);
-	fm_shared_deinit(&rig.shared);
 	check_file(path);
 	unlink(path);
+	clear(&rig);
 	return 0;
 }

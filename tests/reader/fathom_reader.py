@@ -307,6 +307,7 @@ class Profile:
             19: self.take_site,
             20: self.take_level,
             21: self.take_alloc_type,
+            22: self.take_sites,
             33: self.take_trace,
         }
         while b.left():
@@ -480,11 +481,22 @@ class Profile:
         process, stack, domain = b.id(), b.id(), b.varint()
         if domain > 5:
             raise Corrupt("domain")
-        figures = tuple([b.varint() for _ in range(6)])
+        self.keep_site(process, stack, domain, [b.varint() for _ in range(6)] + [0])
+
+    def take_sites(self, b: Bytes) -> None:
+        process, n, stack = b.id(), b.id(), 0
+        for step, peak, turnover, given, missed, allocs, left, held, domain in zip(*self.columns(b, n, 9)):
+            stack += step
+            if stack > NONE or domain > 5 or held > 255:
+                raise Corrupt("site")
+            figures = [peak + turnover, allocs, allocs - left, peak - given, peak, peak - missed, held]
+            self.keep_site(process, stack, domain, figures)
+
+    def keep_site(self, process: int, stack: int, domain: int, figures: List[int]) -> None:
         self.must(self.need_process(process))
         if not self.need(self.stacks, stack, self.blank_stack):
             stack = 0
-        self.sites[process, stack, domain] = figures
+        self.sites[process, stack, domain] = tuple([v & M64 for v in figures])
 
     def take_level(self, b: Bytes) -> None:
         level = tuple([b.id()] + [b.varint() for _ in range(11)])
@@ -548,7 +560,7 @@ EVENTS = {
     "trace": "trace thread=%d n=%d depth=%d",
     "zone": "zone thread=%d op=%d ref=%d time=%d value=%g",
 }
-SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d"
+SITE = "site process=%d stack=%d domain=%d alloc=%d allocs=%d frees=%d live=%d peak=%d at_peak=%d held=%d"
 LEVEL = "level process=%d time=%d heap=%d high=%d rss=%d anon=%d file=%d shmem=%d pss=%d swap=%d cgroup=%d limit=%d"
 
 

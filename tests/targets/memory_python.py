@@ -9,7 +9,10 @@ CHURNED = 200000
 
 
 def keep():
-    return [i * 0.5 for i in range(KEPT)]
+    floats = [None] * KEPT
+    for i in range(KEPT):
+        floats[i] = i * 0.5
+    return floats
 
 
 def churn():

@@ -19,7 +19,7 @@ uint64_t __attribute__((noinline)) exported_work(uint64_t x)
 #ifndef LIBRARY
 int main(int argc, char **argv)
 {
-	uint64_t sum = 0, n = argc > 1 ? strtoull(argv[1], NULL, 10) : 1500;
+	uint64_t sum = 0, n = argc > 1 ? strtoull(argv[1], NULL, 10) : 400;
 	for (uint64_t i = 0; i < n; i++)
 		sum += exported_work(sum); // LINE main
 	printf("%d\n", (int)(sum & 1));

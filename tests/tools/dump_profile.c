@@ -93,9 +93,9 @@ static void print_memory(const struct fm_profile *p)
 	for (size_t i = 0; i < p->sites.n; i++) {
 		const struct fm_site *s = &p->sites.items[i];
 		printf("site process=%u stack=%u domain=%u alloc=%" PRIu64 " allocs=%" PRIu64 " frees=%" PRIu64
-		       " live=%" PRIu64 " peak=%" PRIu64 " at_peak=%" PRIu64 "\n",
+		       " live=%" PRIu64 " peak=%" PRIu64 " at_peak=%" PRIu64 " held=%u\n",
 		       s->process_id, s->stack_id, s->domain, s->alloc_bytes, s->n_allocs, s->n_frees, s->live_bytes,
-		       s->peak_bytes, s->at_peak_bytes);
+		       s->peak_bytes, s->at_peak_bytes, s->held);
 	}
 	for (size_t i = 0; i < p->memory_levels.n; i++) {
 		const struct fm_memory_level *l = &p->memory_levels.items[i];

@@ -181,7 +181,7 @@ static void write_memory_facts(struct fm_writer *w, const struct options *o, uin
 	if (o->sites)
 		fm_writer_site(w, &(struct fm_site){ 0, stack_id(w, o, skewed(20)), FM_ALLOC_OBJ, dice_below(1000000),
 						     dice_below(100), dice_below(100), dice_below(1000),
-						     dice_below(1000), dice_below(1000) });
+						     dice_below(1000), dice_below(1000), (uint8_t)dice_below(256) });
 }
 
 static uint32_t pick_stack(const struct options *o, uint64_t sample)

@@ -69,7 +69,7 @@ static bool take(struct fm_writer *w, const char *line)
 	} else if (sscanf(line, "site %u" U U U U U U U U, &process, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6],
 			  &n[7]) == 9) {
 		fm_writer_site(w, &(struct fm_site){ process, stack_of(w, n[0]), (uint8_t)n[1], n[2], n[3], n[4], n[5],
-						     n[6], n[7] });
+						     n[6], n[7], 0 });
 	} else if (sscanf(line, "type %u" U " %63s", &process, &n[0], word) == 3) {
 		fm_writer_alloc_type(w, process, n[0], fm_str_of(word));
 	} else if (sscanf(line, "meta %63s %255[^\n]", word, value) == 2) {

@@ -138,7 +138,7 @@ static void walk(uint32_t idx, uint64_t from, uint64_t to, bool is_code)
 static void drain(void)
 {
 	for (int is_code = 1; is_code >= 0; is_code--)
-		for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		for (uint32_t i = 0; i < shared.n_slots; i++) {
 			if (atomic_load_explicit(&shared.owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
 				continue;
 			struct fm_wire_slot *slot = fm_shared_slot(&shared, i);
@@ -158,7 +158,7 @@ static void drain(void)
 // A thread that is gone gives its slot back, as with the collector; at the end all do.
 static void close_slots(bool is_end)
 {
-	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+	for (uint32_t i = 0; i < shared.n_slots; i++) {
 		struct fm_wire_owner *owner = &shared.owners[i];
 		struct fm_wire_slot *slot = fm_shared_slot(&shared, i);
 		if (atomic_load(&owner->state) != FM_WIRE_LIVE || atomic_load(&slot->head) != atomic_load(&slot->tail))

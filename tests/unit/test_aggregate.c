@@ -249,11 +249,11 @@ TEST(tally_keeps_threads_and_classes_apart_and_counts_nonsense)
 {
 	struct fm_tally t = { 0 };
 	for (uint32_t i = 0; i < 100000; i++)
-		fm_tally_add(&t, &(struct fm_sample){ i % 7, i % 11, i, 1000, 0, (uint8_t)(i % 3) });
+		fm_tally_add(&t, &(struct fm_sample){ i % 7, i % 11, i, 1000, 0, (uint8_t)(i % 3) }, 1);
 	CHECK_EQ(t.cells.n, 7 * 11 * 3);
-	fm_tally_add(&t, &(struct fm_sample){ 0, 0, 0, 1, 0, FM_N_CLASSES });
-	fm_tally_add(&t, &(struct fm_sample){ UINT32_MAX, 0, 0, 1, 0, 0 });
-	fm_tally_add(&t, &(struct fm_sample){ 0, UINT32_MAX, 0, 1, 0, 0 });
+	fm_tally_add(&t, &(struct fm_sample){ 0, 0, 0, 1, 0, FM_N_CLASSES }, 1);
+	fm_tally_add(&t, &(struct fm_sample){ UINT32_MAX, 0, 0, 1, 0, 0 }, 1);
+	fm_tally_add(&t, &(struct fm_sample){ 0, UINT32_MAX, 0, 1, 0, 0 }, 1);
 	CHECK_EQ(t.n_invalid, 3);
 	CHECK_EQ(t.n_samples, 100000);
 	uint64_t n = 0;

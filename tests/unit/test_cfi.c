@@ -103,6 +103,21 @@ TEST(a_prologue_with_frame_pointer_advances_row_by_row)
 	free(b.bytes);
 }
 
+TEST(a_row_knows_from_where_to_where_it_holds)
+{
+	// push rbp at 1; the frame is 32 bytes from 0x20 on, and gone again at 0x80
+	struct built b = BUILD(0x41, 0x0e, 16, 0x86, 2, 0x5f, 0x0e, 32, 0x02, 0x60, 0x0e, 8);
+	static const unsigned bounds[] = { 0, 1, 0x20, 0x80, FUNCTION_BYTES };
+	for (unsigned i = 0; i + 1 < sizeof(bounds) / sizeof(*bounds); i++)
+		for (unsigned at = bounds[i]; at < bounds[i + 1]; at++) {
+			struct fm_cfi_row row;
+			CHECK_EQ(decode_at(&b, at, &row), 0);
+			CHECK_EQ(row.start, FUNCTION + bounds[i]);
+			CHECK_EQ(row.end, FUNCTION + bounds[i + 1]);
+		}
+	free(b.bytes);
+}
+
 TEST(a_pc_outside_the_function_has_no_information)
 {
 	struct built b = BUILD(0);

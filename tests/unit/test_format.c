@@ -154,7 +154,7 @@ TEST(memory_survives_a_round_trip)
 	fm_writer_alloc(w, &(struct fm_alloc){ .thread_id = 77 }); // left out
 	fm_writer_alloc(w, &(struct fm_alloc){ .domain = FM_N_ALLOC_DOMAINS });
 	fm_writer_free(w, &(struct fm_free){ .thread_id = 77 });
-	struct fm_site site = { process, stack, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6 };
+	struct fm_site site = { process, stack, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6, 7 };
 	fm_writer_site(w, &site);
 	site.alloc_bytes = 100;
 	fm_writer_site(w, &site); // replaces
@@ -206,6 +206,56 @@ TEST(memory_survives_a_round_trip)
 	CHECK_EQ(p->alloc_types.n, 1);
 	CHECK_STR(p->alloc_types.items[0].name, "Node");
 	CHECK_EQ(p->n_lost_memory_events, 0);
+	fm_reader_close(r);
+}
+
+TEST(sites_survive_in_columns)
+{
+	enum { N = 3000 };
+	static struct fm_site sites[N];
+	uint64_t state = 7;
+	struct fm_writer *w = open_writer();
+	for (uint32_t i = 0; i < 2; i++)
+		fm_writer_process(w, &some_process);
+	uint32_t stacks[100];
+	for (uint32_t i = 0; i < 100; i++)
+		stacks[i] = fm_writer_stack(w, i ? stacks[i / 2] : FM_ROOT_STACK,
+					    fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, i));
+	for (uint32_t i = 0; i < N; i++) {
+		uint64_t v[6];
+		for (unsigned k = 0; k < 6; k++) {
+			state = state * 6364136223846793005u + 1442695040888963407u;
+			v[k] = state >> (state >> 58); // of all sizes, in no order
+		}
+		// Each of the 600 that can be comes five times: the last counts.
+		sites[i] = (struct fm_site){ .process_id = i % 2,
+					     .stack_id = stacks[i * 37 % 100],
+					     .domain = (uint8_t)(i / 100 % 6),
+					     v[0],
+					     v[1],
+					     v[2],
+					     v[3],
+					     v[4],
+					     v[5],
+					     (uint8_t)i };
+		fm_writer_site(w, &sites[i]);
+		if (i == 1000)
+			fm_writer_flush(w);
+	}
+	close_writer(w);
+	struct fm_reader *r = read_all(NULL, 0, NULL);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(p->n_damaged_chunks, 0);
+	CHECK_EQ(p->sites.n, 600);
+	for (size_t k = 0; k < p->sites.n; k++) {
+		const struct fm_site *got = &p->sites.items[k], *want = NULL;
+		for (uint32_t i = 0; i < N; i++)
+			if (sites[i].process_id == got->process_id && sites[i].stack_id == got->stack_id &&
+			    sites[i].domain == got->domain)
+				want = &sites[i];
+		CHECK(want && !memcmp(&want->alloc_bytes, &got->alloc_bytes, 6 * sizeof(uint64_t)));
+		CHECK_EQ(want->held, got->held);
+	}
 	fm_reader_close(r);
 }
 
@@ -635,7 +685,7 @@ TEST(what_is_no_profile_is_one_clear_line)
 	header[8] = 2;
 	write_file(header, sizeof(header));
 	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
-	CHECK(strstr(diag.text, "format 2.2"));
+	CHECK(strstr(diag.text, "format 2.3"));
 }
 
 // Files of chunks with right checksums and content of our choice.
@@ -702,6 +752,24 @@ TEST(unknown_chunks_and_records_are_passed_over)
 	fm_buf_deinit(&built);
 }
 
+TEST(sites_of_older_files_are_read)
+{
+	struct fm_buf raw = { 0 };
+	begin_file();
+	ADD_RECORD(&raw, FM_RECORD_SITE, 0, 0, FM_ALLOC_MEM, 1, 2, 3, 4, 5, 6);
+	ADD_RECORD(&raw, FM_RECORD_SITE, 0, 0, FM_ALLOC_MEM, 10, 20, 30, 40, 50, 60);
+	add_chunk(FM_CHUNK_RECORDS, &raw);
+	struct fm_reader *r = read_built(NULL);
+	const struct fm_profile *p = fm_reader_profile(r);
+	CHECK_EQ(p->sites.n, 1);
+	const struct fm_site *s = &p->sites.items[0];
+	CHECK(s->domain == FM_ALLOC_MEM && s->alloc_bytes == 10 && s->n_allocs == 20 && s->n_frees == 30);
+	CHECK(s->live_bytes == 40 && s->peak_bytes == 50 && s->at_peak_bytes == 60);
+	fm_reader_close(r);
+	fm_buf_deinit(&raw);
+	fm_buf_deinit(&built);
+}
+
 TEST(impossible_content_is_counted_and_what_came_before_stays)
 {
 	static const struct {
@@ -722,6 +790,13 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 }, // a million samples in no bytes
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
+		{ FM_RECORD_SITES,
+		  { 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+		  20 }, // nine sites in no bytes
+		{ FM_RECORD_SITES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 21 }, // domain 6
+		{ FM_RECORD_SITES,
+		  { 0, 1, 1ull << 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0 },
+		  21 }, // no 32-bit stack
 	};
 	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
 		struct fm_buf raw = { 0 };

@@ -401,10 +401,12 @@ TEST(waiting_that_is_told_late_does_not_move_the_end)
 TEST(exact_sites_are_taken_as_they_are)
 {
 	struct profile p = begin(1000000000);
-	fm_writer_site(p.w, &(struct fm_site){ p.processes[0], p.stacks[0], FM_ALLOC_OBJ, 1000, 10, 4, 600, 800, 700 });
-	fm_writer_site(p.w, &(struct fm_site){ p.processes[0], p.stacks[0], FM_ALLOC_MALLOC, 500, 5, 5, 0, 500, 100 });
 	fm_writer_site(p.w,
-		       &(struct fm_site){ p.processes[0], p.stacks[N_LINES], FM_ALLOC_MALLOC, 50, 1, 0, 50, 50, 50 });
+		       &(struct fm_site){ p.processes[0], p.stacks[0], FM_ALLOC_OBJ, 1000, 10, 4, 600, 800, 700, 51 });
+	fm_writer_site(p.w,
+		       &(struct fm_site){ p.processes[0], p.stacks[0], FM_ALLOC_MALLOC, 500, 5, 5, 0, 500, 100, 255 });
+	fm_writer_site(
+		p.w, &(struct fm_site){ p.processes[0], p.stacks[N_LINES], FM_ALLOC_MALLOC, 50, 1, 0, 50, 50, 50, 0 });
 	fm_writer_memory_level(p.w, &(struct fm_memory_level){ .process_id = p.processes[0],
 							       .time_ns = BEGIN_NS + 500000000,
 							       .heap_bytes = 650,
@@ -420,6 +422,7 @@ TEST(exact_sites_are_taken_as_they_are)
 	CHECK_EQ(row->f.n_allocs, 15);
 	CHECK_EQ(row->f.at_peak_bytes, 800);
 	CHECK_EQ(row->f.peak_bytes, 850); // at most what the program held
+	CHECK_EQ(row->f.avg_bytes, 800 / 5 + 500);
 	CHECK_EQ(a->heap.no_python.alloc_bytes, 50);
 	CHECK_EQ(function_row(a, "f")->self.alloc_bytes, 1500);
 	uint64_t high = 0;

@@ -83,7 +83,10 @@ TEST(levels_follow_the_memory_of_a_process)
 				     *full = level_at(profile, now_ns + 2 * step_ns),
 				     *after = level_at(profile, now_ns + 3 * step_ns);
 	CHECK(before && full && after && level_at(profile, now_ns + 4 * step_ns + 2000000000u));
-	CHECK(full->rss_bytes >= before->rss_bytes + size && full->rss_bytes < before->rss_bytes + size * 5 / 4);
+	CHECK(full->rss_bytes >= before->rss_bytes + size);
+#ifndef __SANITIZE_THREAD__ // it keeps several bytes of its own for each of ours
+	CHECK(full->rss_bytes < before->rss_bytes + size * 5 / 4);
+#endif
 	CHECK(full->rss_anon_bytes >= size);
 	CHECK(after->rss_bytes < full->rss_bytes - size * 3 / 4);
 	CHECK(before->pss_bytes > 0 && before->pss_bytes <= before->rss_bytes * 3 / 2);

@@ -20,6 +20,14 @@ TEST(lnotab_line_holds_from_its_address_on)
 	CHECK_EQ(LINE(FM_PY_LINES_LNOTAB, table, 10, UINT32_MAX), 14);
 }
 
+TEST(lines_that_were_looked_up_need_no_table)
+{
+	const uint8_t table[] = { 1 };
+	CHECK_EQ(LINE(FM_PY_LINES_DIRECT, table, 10, 0), 1);
+	CHECK_EQ(LINE(FM_PY_LINES_DIRECT, table, 10, 41), 42);
+	CHECK_EQ(LINE(FM_PY_LINES_DIRECT, table, 10, UINT32_MAX), 0);
+}
+
 TEST(line_table_310_knows_bytes_without_a_line)
 {
 	// 4 bytes at 10, 2 bytes of no line, nothing (moves 200 lines in two steps), 6 bytes at 208, then the end.

@@ -56,7 +56,8 @@ static void begin(void)
 	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
 	fm_sig.python.code_type = 77;
 	static struct fm_sig_mirror mirror;
-	fm_sig.threads = &thread;
+	memset(&mirror, 0, sizeof(mirror));
+	thread.mirror = NULL;
 	fm_sig_mirrors = &mirror;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();
@@ -93,6 +94,12 @@ static void check(void)
 		seen[n_seen++] = now;
 }
 
+// To some instruction of its code.
+static void go_on(struct frame *f)
+{
+	f->lasti = draw(3) + (fm_sig.python.row.lasti == FM_PY_LASTI_POINTER ? f->code : 0);
+}
+
 // A call: the frame lies behind its caller's, or somewhere else, as a generator's does.
 static void call(bool is_generator)
 {
@@ -101,14 +108,17 @@ static void call(bool is_generator)
 	for (struct frame *f = (struct frame *)state.current; f; f = (struct frame *)f->previous)
 		if (f == &frames[at])
 			return; // it runs already
-	frames[at] =
-		(struct frame){ .code = (uint64_t)&codes[draw(N_CODES)], .previous = state.current, .lasti = draw(3) };
+	frames[at] = (struct frame){ .code = (uint64_t)&codes[draw(N_CODES)], .previous = state.current };
+	go_on(&frames[at]);
 	state.current = (uint64_t)&frames[at];
 }
 
-TEST(the_same_number_for_the_same_stack_only)
+static void run_at_random(enum fm_py_lasti lasti)
 {
 	begin();
+	fm_sig.python.row.lasti = (uint8_t)lasti;
+	n_seen = 0;
+	state.current = 0;
 	for (unsigned step = 0; step < 60000; step++) {
 		struct frame *top = (struct frame *)state.current;
 		unsigned what = (unsigned)draw(16);
@@ -117,13 +127,23 @@ TEST(the_same_number_for_the_same_stack_only)
 		else if (what < 10)
 			state.current = top->previous;
 		else if (what < 15)
-			top->lasti = draw(3);
+			go_on(top);
 		else
 			codes[draw(N_CODES - 1)].line_table = 1000 + draw(3); // another one at its address
 		if (draw(3))
 			check();
 	}
 	CHECK(n_seen > 500);
+}
+
+TEST(the_same_number_for_the_same_stack_only)
+{
+	run_at_random(FM_PY_LASTI_POINTER);
+}
+
+TEST(also_where_an_instruction_does_not_tell_the_code)
+{
+	run_at_random(FM_PY_LASTI_BYTES);
 }
 
 TEST(a_stack_too_deep_is_told_by_its_inner_part)

@@ -79,6 +79,8 @@ static void begin(void)
 	};
 	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
 	fm_sig.python.code_type = 77;
+	fm_sig.python.frame_bytes = sizeof(struct frame);
+	fm_sig.python.code_bytes = offsetof(struct code, own);
 	fm_sig.codes = codes;
 	atomic_store(&fm_sig.has_python, 1);
 	thread.slot = &slot;

@@ -1,7 +1,9 @@
 // One ELF file as the walker of other processes sees it: a small library, assembled here, against what the assembler was told.
 #include "image/unwind_file.h"
 
+#include <elf.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "test.h"
 
@@ -37,20 +39,34 @@ static const char source[] =
 	"	.globl bare\n	.type bare, @function\n"
 	"bare:	push %rbp\n	mov %rsp, %rbp\n	nop\n	pop %rbp\n	ret\n	.size bare, . - bare\n";
 
-static struct fm_unwind_file *open_library(const char *options)
+static int build_library(const char *more, const char *options)
 {
 	char folder[] = "/tmp/fathom-unwind-XXXXXX", command[512], path[64];
 	CHECK(mkdtemp(folder));
 	snprintf(path, sizeof(path), "%s/f.s", folder);
 	FILE *f = fopen(path, "w");
-	CHECK(f && fputs(source, f) >= 0 && fclose(f) == 0);
+	CHECK(f && fputs(source, f) >= 0 && fputs(more, f) >= 0 && fclose(f) == 0);
 	snprintf(command, sizeof(command), "cc -shared -nostdlib %s -o %s/f.so %s/f.s", options, folder, folder);
 	CHECK(system(command) == 0);
 	snprintf(path, sizeof(path), "%s/f.so", folder);
-	struct fm_unwind_file *file;
-	CHECK(fm_unwind_file_open(open(path, O_RDONLY | O_CLOEXEC), &file) == FM_OK);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
 	snprintf(command, sizeof(command), "rm -r %s", folder);
 	CHECK(system(command) == 0); // what is open stays
+	return fd;
+}
+
+static struct fm_unwind_file *open_with(const char *more)
+{
+	struct fm_unwind_file *file;
+	CHECK(fm_unwind_file_open(build_library(more, ""), &file) == FM_OK);
+	return file;
+}
+
+static struct fm_unwind_file *open_library(const char *options)
+{
+	struct fm_unwind_file *file;
+	CHECK(fm_unwind_file_open(build_library("", options), &file) == FM_OK);
 	return file;
 }
 
@@ -138,6 +154,71 @@ TEST(a_mapping_gives_the_bias)
 	CHECK_EQ(vaddr % 4096, 0);
 	CHECK(fm_unwind_file_symbol(file, "no_such_symbol", &vaddr, NULL) == FM_E_NOT_FOUND);
 	fm_unwind_file_close(file);
+}
+
+// What its tables say of `f` is not taken; what its code shows is.
+static bool is_refused(struct fm_unwind_file *file)
+{
+	struct fm_unwind_rule rule;
+	fm_unwind_file_rule(file, symbol(file, "f") + 5, &rule);
+	fm_unwind_file_close(file);
+	return rule.kind == FM_RULE_NONE || rule.is_guessed;
+}
+
+TEST(programs_that_no_compiler_writes_are_not_run)
+{
+	CHECK(!is_refused(open_with("")));
+	// Register 2^27, of which libdw would make room for all below.
+	CHECK(is_refused(open_with("h:	.cfi_startproc\n	nop\n	.cfi_escape 0x07, 0x80, 0x80, 0x80, 0x40\n"
+				   "	nop\n	.cfi_endproc\n")));
+	// A hundred states, remembered at a time; and a hundred times one.
+	CHECK(is_refused(open_with("h:	.cfi_startproc\n	.rept 100\n	nop\n	.cfi_remember_state\n	.endr\n"
+				   "	nop\n	.cfi_endproc\n")));
+	CHECK(!is_refused(open_with("h:	.cfi_startproc\n	.rept 100\n	nop\n	.cfi_remember_state\n	nop\n"
+				    "	.cfi_restore_state\n	.endr\n	nop\n	.cfi_endproc\n")));
+}
+
+// As LLVM's linker marks it.
+TEST(an_eh_frame_of_the_other_type_is_one_as_well)
+{
+	static uint8_t bytes[65536];
+	int fd = build_library("", ""), copy = memfd_create("library", MFD_CLOEXEC);
+	ssize_t len = read(fd, bytes, sizeof(bytes));
+	CHECK(len > 0 && len < (ssize_t)sizeof(bytes) && copy >= 0);
+	Elf64_Ehdr *header = (void *)bytes;
+	Elf64_Shdr *sections = (void *)(bytes + header->e_shoff);
+	const char *names = (char *)bytes + sections[header->e_shstrndx].sh_offset;
+	unsigned n_marked = 0;
+	for (unsigned i = 0; i < header->e_shnum; i++)
+		if (!strcmp(names + sections[i].sh_name, ".eh_frame")) {
+			sections[i].sh_type = 0x70000001; // SHT_X86_64_UNWIND
+			n_marked++;
+		}
+	CHECK_EQ(n_marked, 1);
+	CHECK(write(copy, bytes, (size_t)len) == len);
+	struct fm_unwind_file *file;
+	CHECK(fm_unwind_file_open(copy, &file) == FM_OK);
+	CHECK(!is_refused(file));
+	close(fd);
+}
+
+TEST(an_index_that_leads_astray_is_not_followed)
+{
+	for (uint32_t off = 0; off <= 4; off += 4) {
+		static const uint8_t head[] = { 1, 0x1b, 3, 0x3b };
+		uint8_t bytes[65536];
+		int fd = build_library("", ""), copy = memfd_create("library", MFD_CLOEXEC);
+		ssize_t len = read(fd, bytes, sizeof(bytes));
+		CHECK(len > 0 && len < (ssize_t)sizeof(bytes) && copy >= 0);
+		uint8_t *index = memmem(bytes, (size_t)len, head, sizeof(head));
+		CHECK(index && index[8] > 1); // entries: {start, place of the FDE}
+		index[12 + 8 + 4] = (uint8_t)(index[12 + 8 + 4] + off);
+		CHECK(write(copy, bytes, (size_t)len) == len);
+		struct fm_unwind_file *file;
+		CHECK(fm_unwind_file_open(copy, &file) == FM_OK);
+		CHECK_EQ(is_refused(file), off != 0);
+		close(fd);
+	}
 }
 
 #endif

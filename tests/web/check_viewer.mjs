@@ -93,6 +93,9 @@ async function checkSummary(page, report) {
 		if (report.time[key] > 0)
 			same(legend.map((text) => new RegExp(`^\\s*${name} ([\\d.]+ \\S+?)\\s`).exec(text)?.[1]).find(Boolean), report.time[key], name);
 	check((await page.textContent("h1")).includes(report.command.at(-1)), "the command is not shown");
+	const threads = report.threads?.length ?? 0;
+	if (threads > 1)
+		check((await page.textContent(".cards")).includes(`${threads} threads`), `the summary does not say that there are ${threads} threads`);
 	await shot(page, "summary");
 	if (report.lines?.length) {
 		const hottest = [...report.lines].sort((a, b) => b.total_s - a.total_s)[0];

@@ -152,7 +152,10 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 	const [isHelp, setHelp] = useState(false);
 	const [said, setSaid] = useState("");
 	const [theme, flipTheme] = useTheme();
-	useEffect(() => store.subscribe(setState), []);
+	useEffect(() => {
+		setState(store.state); // the address may have changed since the first drawing
+		return store.subscribe(setState);
+	}, []);
 	const exact = useExact(source, first, state);
 	const hasExact = exact !== null && chosen === first && !showsSamples(state);
 	const capture = hasExact ? exact : chosen;

@@ -1,5 +1,6 @@
 """Joins the trace of the program that started this one: what FATHOM_STARTUP_JOIN says, as fathom/_follow.py writes it."""
 
+import os
 import sys
 
 
@@ -25,6 +26,7 @@ def prepare(text):
     agent = _load_agent(path)
     if not agent.is_active():  # under `fathom run` it is
         agent.start(ring)
+    agent.follow(os.path.dirname(os.path.abspath(__file__)))
     if flags == "-" or not agent.can_trace() or agent.is_tracing():
         return None
     agent.trace_filter(*fields[5:])

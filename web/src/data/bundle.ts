@@ -12,6 +12,7 @@ export interface Limits {
 	lines_left_out?: number;
 	texts_left_out?: number;
 	block_grain_s?: number; // the width of a slot of `block`
+	block_step_s?: number; // how closely its times are known, as a mean over bytes
 	zones?: number; // of the trace
 	zones_merged?: number; // of these, those that have no row of their own here
 	zone_pixels?: number; // the width that the rows are made for; 0 when each zone has its own

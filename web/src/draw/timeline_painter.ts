@@ -11,7 +11,7 @@ export interface Lane {
 	top: number; // css pixels, before scrolling
 	height: number;
 	index: number; // process, thread, or curve
-	zoneTop: number; // where its zones begin, relative to top
+	zoneTop: number; // where what it did ends and its zones begin, relative to top
 }
 
 export interface Curve {
@@ -22,7 +22,7 @@ export interface Curve {
 	top: number;
 }
 
-export const ACTIVITY_PX = 24;
+export const ACTIVITY_PX = 24; // at least
 export const ZONE_PX = 14;
 
 export interface Scene {
@@ -74,8 +74,8 @@ export function paintTimeline(
 			paintCurve(buffer, width, height, top + 2, bottom - 2, scene.curves[lane.index], from, to, colours);
 		if (lane.kind !== "thread") continue;
 		activityIn(scene.activity, scene.samples, scene.nodes, lane.index, from, to, width, columns);
-		const barBottom = Math.round((lane.top + ACTIVITY_PX - scroll) * ratio) - 2;
-		const full = Math.round((ACTIVITY_PX - 5) * ratio);
+		const barBottom = Math.round((lane.top + lane.zoneTop - scroll) * ratio) - 2;
+		const full = Math.round((lane.zoneTop - 5) * ratio);
 		for (let y = Math.max(0, barBottom - full); y < Math.min(height, barBottom); y++)
 			buffer.fill(colours.laneBackground, y * width, (y + 1) * width);
 		for (let x = 0; x < width; x++) {

@@ -95,7 +95,7 @@ function Chips() {
 	const isRough = !isExact && hasRange && (capture.head.limits?.samples_left_out ?? 0) > 0;
 	const isMemory = !isExact && hasRange && metric.column !== null;
 	const isUnlimited = isMemory && capture.blocks === null;
-	const grain = isMemory ? (capture.blocks?.grain ?? 0) : 0;
+	const step = isMemory ? Math.max(capture.blocks?.grain ?? 0, capture.head.limits?.block_step_s ?? 0) : 0;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
 			<span class="faint">Limited to</span>
@@ -109,8 +109,8 @@ function Chips() {
 				</button>
 			))}
 			{isRough && <span class="faint">≈ short samples were merged to fit; a range is near, not exact</span>}
-			{grain > capture.end / 200 && (
-				<span class="faint">≈ this page knows the memory of a range in steps of {seconds(grain)}</span>
+			{step > capture.end / 200 && (
+				<span class="faint">≈ this page knows the memory of a range in steps of {seconds(step)}</span>
 			)}
 			{isUnlimited && <span class="faint">memory is that of the whole run: this capture has no times for it</span>}
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>

@@ -28,14 +28,16 @@ function signed(v: number): string {
 	return v === 0 ? "0 s" : `${v > 0 ? "+" : "−"}${seconds(Math.abs(v))}`;
 }
 
+const HALF = 36; // percent of the cell for bars to either side; what is left is the number's
+
 function Change({ row, most }: { row: Row; most: number }) {
 	const delta = row.after - row.before;
-	const width = most > 0 ? (50 * Math.abs(delta)) / most : 0;
+	const width = most > 0 ? (HALF * Math.abs(delta)) / most : 0;
 	return (
 		<span class="change" title={row.isSignificant ? "more than noise" : "within noise"}>
 			<i
 				class={delta > 0 ? "slower" : "faster"}
-				style={{ width: `${width}%`, marginLeft: `${delta > 0 ? 50 : 50 - width}%` }}
+				style={{ width: `${width}%`, marginLeft: `${delta > 0 ? HALF : HALF - width}%` }}
 			/>
 			<span>{signed(delta)}</span>
 		</span>

@@ -30,6 +30,25 @@ function arcPath({ from, to, depth }: Arc): string {
 	return `M${point(r0, a0)}L${point(r1, a0)}A${r1},${r1} 0 ${large} 1 ${point(r1, a1)}L${point(r0, a1)}A${r0},${r0} 0 ${large} 0 ${point(r0, a0)}z`;
 }
 
+const LETTER = 6.2;
+const LEAST_LETTERS = 4;
+
+// A name along its arc, on a line that is read from left to right: in the lower half it runs the other way round.
+function labelOf({ from, to, depth }: Arc, name: string): { path: string; text: string } | null {
+	const thick = radiusOf(depth) - radiusOf(depth - 1);
+	const middle = (from + to) / 2;
+	const isLower = middle > 0.25 && middle < 0.75;
+	const r = (radiusOf(depth) + radiusOf(depth - 1)) / 2 + (isLower ? 3.5 : -4);
+	const letters = Math.floor((Math.min(to - from, 0.5) * 2 * Math.PI * r - 8) / LETTER);
+	if (thick < 13 || letters < LEAST_LETTERS) return null;
+	const text = name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
+	const half = Math.min((to - from) / 2, 0.25);
+	const angle = (turn: number) => turn * 2 * Math.PI - Math.PI / 2;
+	const point = (turn: number) => `${(r * Math.cos(angle(turn))).toFixed(2)},${(r * Math.sin(angle(turn))).toFixed(2)}`;
+	const [a, b] = isLower ? [middle + half, middle - half] : [middle - half, middle + half];
+	return { path: `M${point(a)}A${r},${r} 0 0 ${isLower ? 0 : 1} ${point(b)}`, text };
+}
+
 export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ app: App }> }) {
 	const { capture, state, set, metric } = app;
 	const self = useSelf(app);
@@ -95,6 +114,21 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 							}}
 						/>
 					))}
+					{arcs.map((a) => {
+						const label = labelOf(a, nodeName(capture, tree, a.node, false));
+						return (
+							label && (
+								<g key={`name ${a.node}`}>
+									<path id={`arc-${a.node}`} d={label.path} fill="none" />
+									<text class="along" text-anchor="middle">
+										<textPath href={`#arc-${a.node}`} startOffset="50%">
+											{label.text}
+										</textPath>
+									</text>
+								</g>
+							)
+						);
+					})}
 					<circle r={INNER - 2} class="middle" onClick={() => root > 0 && set({ root: tree.parent[root] })} />
 					<text text-anchor="middle" y="-4">
 						{nodeName(capture, tree, root, false).slice(0, 14)}

@@ -18,6 +18,7 @@ import { coloursOf, curvesOf, lanesOf, whatColours, zoneAt } from "./timeline_sc
 import { describe } from "./timeline_tip";
 
 const AXIS_PX = 24;
+const TICK_PX = 48; // what stands beside a tick takes
 const NO_LAYERS: ZoneLayer[] = [];
 
 // One sentence on calls that the picture does not have one by one; "" when it has all.
@@ -30,6 +31,18 @@ function leftOut(capture: Capture, isServed: boolean): string {
 		);
 	if (missing > 0) parts.push(`${count(missing)} more calls are too deep or too short to be shown.`);
 	return parts.join(" ");
+}
+
+// As much of a name as fits, "" when that is next to nothing. `usual` is the width of a usual letter.
+function fitted(context: CanvasRenderingContext2D, name: string, room: number, usual: number): string {
+	let chars = Math.floor(room / usual);
+	let text = name;
+	for (; chars >= 3; chars--) {
+		text = name.length > chars ? `${name.slice(0, chars - 1)}…` : name;
+		if (context.measureText(text).width <= room) return text;
+		chars = Math.min(chars, name.length);
+	}
+	return "";
 }
 
 interface Tip {
@@ -58,7 +71,10 @@ export function TimelineView() {
 		[capture],
 	);
 	const curves = useMemo(() => curvesOf(capture), [capture]);
-	const { lanes, height } = useMemo(() => lanesOf(capture, curves, zones), [capture, curves, zones]);
+	const { lanes, height } = useMemo(
+		() => lanesOf(capture, curves, zones, size.height),
+		[capture, curves, zones, size.height],
+	);
 	const colours = useMemo(() => coloursOf(theme), [theme]);
 	const kept = useMemo(() => threadMask(capture, steps), [capture, JSON.stringify(steps)]);
 	const range = rangeOf(state.steps);
@@ -163,15 +179,9 @@ export function TimelineView() {
 		context.textBaseline = "middle";
 		context.fillStyle = isLight ? "#16202b" : "#f3f6f9";
 		for (const l of labels.slice(0, 800)) {
-			const text = l.count > 1 ? `${count(l.count)} calls` : whatName(capture, l.what);
-			const room = l.width - 6 * ratio;
-			const chars = Math.floor(room / (6 * ratio));
-			if (chars >= 3)
-				context.fillText(
-					text.length > chars ? `${text.slice(0, chars - 1)}…` : text,
-					l.x + 3 * ratio,
-					l.y + (ZONE_PX * ratio) / 2,
-				);
+			const name = l.count > 1 ? `${count(l.count)} calls` : whatName(capture, l.what);
+			const text = fitted(context, name, l.width - 6 * ratio, 6 * ratio);
+			if (text) context.fillText(text, l.x + 3 * ratio, l.y + (ZONE_PX * ratio) / 2);
 		}
 		drawMarks(capture, context, lanes, from, to, scroll, ratio, width, isLight);
 		// What the filter leaves out fades.
@@ -250,13 +260,15 @@ export function TimelineView() {
 					<div class="ticks" style={{ height: `${AXIS_PX}px` }}>
 						{ticks.map((t) => (
 							<span style={{ left: `${x(t)}%` }}>
-								{+t.toPrecision(10) === 0
-									? "0"
-									: step >= 0.1
-										? `${+t.toFixed(2)} s`
-										: step >= 1e-4
-											? `${+(t * 1e3).toFixed(3)} ms`
-											: `${+(t * 1e6).toFixed(3)} µs`}
+								{size.width * (1 - x(t) / 100) < TICK_PX
+									? "" // it would be cut off
+									: +t.toPrecision(10) === 0
+										? "0"
+										: step >= 0.1
+											? `${+t.toFixed(2)} s`
+											: step >= 1e-4
+												? `${+(t * 1e3).toFixed(3)} ms`
+												: `${+(t * 1e6).toFixed(3)} µs`}
 							</span>
 						))}
 					</div>

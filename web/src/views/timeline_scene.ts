@@ -9,6 +9,8 @@ import type { ZoneLayer } from "../data/zone_tiles";
 
 const PROCESS_PX = 22;
 const CURVE_PX = 52;
+const MOST_CURVE_PX = 120;
+const MOST_ACTIVITY_PX = 72;
 const GAP_PX = 4;
 const MAX_COUNTERS = 12;
 
@@ -42,14 +44,31 @@ export function curvesOf(capture: Capture): Curve[] {
 	return curves;
 }
 
-export function lanesOf(capture: Capture, curves: Curve[], zones: ZoneRows | null): { lanes: Lane[]; height: number } {
+// How high lanes of n things are that share some pixels.
+const heightOf = (pixels: number, n: number, least: number, most: number) =>
+	Math.max(least, Math.min(most, Math.floor(pixels / Math.max(1, n))));
+
+// Few threads on a tall screen have high lanes: what is drawn in them has room. Zones take it where there are any.
+export function lanesOf(
+	capture: Capture,
+	curves: Curve[],
+	zones: ZoneRows | null,
+	room: number,
+): { lanes: Lane[]; height: number } {
+	const { threads, processes } = capture;
+	const rest = room - GAP_PX - (processes.n > 1 ? processes.n * PROCESS_PX : 0);
+	const activity = zones
+		? ACTIVITY_PX
+		: heightOf(rest - curves.length * (CURVE_PX + GAP_PX), threads.n, ACTIVITY_PX, MOST_ACTIVITY_PX);
+	const curve = zones
+		? CURVE_PX
+		: heightOf(rest - threads.n * activity, curves.length, CURVE_PX + GAP_PX, MOST_CURVE_PX) - GAP_PX;
 	const lanes: Lane[] = [];
 	let top = 0;
 	curves.forEach((_, index) => {
-		lanes.push({ kind: "curve", top, height: CURVE_PX, index, zoneTop: 0 });
-		top += CURVE_PX + GAP_PX;
+		lanes.push({ kind: "curve", top, height: curve, index, zoneTop: 0 });
+		top += curve + GAP_PX;
 	});
-	const { threads, processes } = capture;
 	const byProcess = new Map<number, number[]>();
 	for (let t = 0; t < threads.n; t++) {
 		const known = byProcess.get(threads.process[t]);
@@ -64,8 +83,8 @@ export function lanesOf(capture: Capture, curves: Curve[], zones: ZoneRows | nul
 		list.sort((a, b) => threads.cpu[b] - threads.cpu[a] || threads.start[a] - threads.start[b]);
 		for (const t of list) {
 			const depth = zones?.depth[t] ?? 0;
-			const height = ACTIVITY_PX + depth * ZONE_PX + (depth > 0 ? GAP_PX : 0);
-			lanes.push({ kind: "thread", top, height, index: t, zoneTop: ACTIVITY_PX });
+			const height = activity + depth * ZONE_PX + (depth > 0 ? GAP_PX : 0);
+			lanes.push({ kind: "thread", top, height, index: t, zoneTop: activity });
 			top += height;
 		}
 	}

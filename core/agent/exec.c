@@ -1,0 +1,251 @@
+// Programs that the target starts. Variables of the environment lead them to the capture, and they inherit these; but one that is given an
+// environment of its own (env= of subprocess, os.execve), or whose parent has set another PYTHONPATH, would be lost. So these functions add what
+// is missing to what is given. Where it was the agent that had to be added, it takes itself out again when it is there (start.c): the program
+// sees what it was given. An environment that has our variables but not the agent was made so on purpose, and is left alone.
+//
+// They may run in the child of a fork or vfork: locks may be held there that nobody will ever give back, and memory may be the parent's. So nothing
+// but the stack is written, and nothing is called that could take a lock.
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/memory.h"
+#include "base/compiler.h"
+#include "sigsafe/state.h"
+#include "wire/wire.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define FOLDER_NAME "/_startup"
+#define MAX_PATH_BYTES 4096
+// More is not for a stack.
+#define MAX_ADDED_BYTES (128u << 10)
+
+// What a Python reads when it starts: python/fathom/_startup. The last one joins by itself, the others want the agent preloaded.
+static const char *const leads[] = { "FATHOM_STARTUP", "FATHOM_STARTUP_TRACE", "FATHOM_STARTUP_JOIN" };
+enum { LEAD_JOIN = 2, N_LEADS = FM_ARRAY_LEN(leads), N_ADDED = N_LEADS + 4 };
+
+// Written when nothing is started, or by who holds the GIL. "" = nothing to add.
+static char folder[MAX_PATH_BYTES];                                   // of start-up files, first in PYTHONPATH
+static char agent[MAX_PATH_BYTES];                                    // last in LD_PRELOAD
+static char ring[sizeof(FM_WIRE_ENV "=") + sizeof(fm_sig.ring_path)]; // an entry of the environment
+
+typedef int (*exec_fn)(const char *, char *const[], char *const[]);
+typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+			char *const[], char *const[]);
+static exec_fn real_exec, real_exec_by_path;
+static spawn_fn real_spawn, real_spawnp;
+
+// In our constructor; earlier only where another library's starts a program.
+void fm_agent_exec_resolve(void)
+{
+	real_exec = (exec_fn)fm_agent_next_symbol("execve");
+	real_exec_by_path = (exec_fn)fm_agent_next_symbol("execvpe");
+	real_spawn = (spawn_fn)fm_agent_next_symbol("posix_spawn");
+	real_spawnp = (spawn_fn)fm_agent_next_symbol("posix_spawnp");
+}
+
+bool fm_agent_exec_is_followed(void)
+{
+	return folder[0] != 0;
+}
+
+bool fm_agent_exec_follow(const char *startup_folder)
+{
+	size_t len = strlen(startup_folder);
+	if (len >= sizeof(folder))
+		return false;
+	memcpy(folder, startup_folder, len + 1);
+	if (len && fm_sig.is_late) { // the program's calls do not come here by themselves
+		fm_agent_bind_prepare();
+		fm_agent_bind_all();
+	}
+	return true;
+}
+
+// The entry "NAME=value"; NULL when there is none.
+static char *find(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+	for (; env && *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			return *env;
+	return NULL;
+}
+
+static const char *value_of(const char *entry)
+{
+	return entry ? strchr(entry, '=') + 1 : "";
+}
+
+void fm_agent_exec_start(void)
+{
+	Dl_info own; // by the path it was preloaded by: a program may have put another behind it
+	if (dladdr((const void *)fm_agent_exec_start, &own) && own.dli_fname && own.dli_fname[0] == '/') {
+		snprintf(agent, sizeof(agent), "%s", own.dli_fname);
+		snprintf(ring, sizeof(ring), FM_WIRE_ENV "=%s", fm_sig.ring_path);
+	}
+	// The folder stands first (cli/startup.c).
+	const char *first = value_of(find(environ, leads[0]) ? find(environ, "PYTHONPATH") : NULL);
+	size_t len = strcspn(first, ":"), name_len = strlen(FOLDER_NAME);
+	if (len < sizeof(folder) && len > name_len && !memcmp(first + len - name_len, FOLDER_NAME, name_len)) {
+		memcpy(folder, first, len);
+		folder[len] = 0;
+	}
+}
+
+// What an environment lacks.
+struct lack {
+	char *entries[N_ADDED];
+	unsigned n;
+	bool has_no_agent, has_no_folder;
+	const char *preload, *python_path; // its own, or NULL
+	size_t n_given, text_bytes;
+};
+
+static bool has_part(const char *list, const char *part)
+{
+	size_t len = strlen(part);
+	for (; list; list = strchr(list, ':') ? strchr(list, ':') + 1 : NULL)
+		if (!strncmp(list, part, len) && (list[len] == ':' || !list[len]))
+			return true;
+	return false;
+}
+
+static struct lack look_at(char *const *env)
+{
+	struct lack l = { 0 };
+	bool is_led = false, is_preloaded = find(env, FM_WIRE_ENV);
+	if (ring[0] && agent[0] && !is_preloaded) {
+		l.has_no_agent = is_preloaded = true;
+		l.entries[l.n++] = ring;
+		l.entries[l.n++] = FM_WIRE_ENV_GIVEN "=1";
+		l.preload = find(env, "LD_PRELOAD");
+		l.text_bytes += sizeof("LD_PRELOAD=:") + strlen(agent) + strlen(value_of(l.preload));
+	}
+	for (unsigned i = 0; i < N_LEADS; i++) {
+		char *ours = folder[0] ? find(environ, leads[i]) : NULL;
+		if (!ours || (i != LEAD_JOIN && !is_preloaded))
+			continue;
+		is_led = true;
+		if (!find(env, leads[i]))
+			l.entries[l.n++] = ours;
+	}
+	const char *python_path = find(env, "PYTHONPATH");
+	if (is_led && !has_part(value_of(python_path), folder)) {
+		l.has_no_folder = true;
+		l.python_path = python_path;
+		l.text_bytes += sizeof("PYTHONPATH=:") + strlen(folder) + strlen(value_of(python_path));
+	}
+	while (env && env[l.n_given])
+		l.n_given++;
+	if ((l.n_given + N_ADDED + 1) * sizeof(char *) + l.text_bytes > MAX_ADDED_BYTES)
+		return (struct lack){ 0 };
+	return l;
+}
+
+// "NAME=first:second", or one of them if the other is empty. Returns where the next text goes.
+static char *put_list(char *text, const char *name, const char *first, const char *second)
+{
+	text = stpcpy(stpcpy(stpcpy(text, name), "="), first);
+	if (*first && *second)
+		text = stpcpy(text, ":");
+	return stpcpy(text, second) + 1;
+}
+
+static char *const *fill(const struct lack *l, char *const *env, char **entries, char *text)
+{
+	char **next = entries;
+	for (; env && *env; env++)
+		if (*env != l->preload && *env != l->python_path)
+			*next++ = *env;
+	for (unsigned i = 0; i < l->n; i++)
+		*next++ = l->entries[i];
+	if (l->has_no_agent) {
+		*next++ = text;
+		text = put_list(text, "LD_PRELOAD", value_of(l->preload), agent);
+	}
+	if (l->has_no_folder) {
+		*next++ = text;
+		put_list(text, "PYTHONPATH", folder, value_of(l->python_path));
+	}
+	*next = NULL;
+	return entries;
+}
+
+// On the caller's stack: see above.
+#define WITH_OURS(ret, env)                                                                                         \
+	struct lack lack_of_env = look_at(env);                                                                     \
+	char *const *(ret) = lack_of_env.n || lack_of_env.has_no_folder                                             \
+				     ? fill(&lack_of_env, env,                                                      \
+					    __builtin_alloca((lack_of_env.n_given + N_ADDED + 1) * sizeof(char *)), \
+					    __builtin_alloca(lack_of_env.text_bytes + 1))                           \
+				     : (env)
+
+static int run(exec_fn *real, const char *path, char *const argv[], char *const env[])
+{
+	if (!*real)
+		fm_agent_exec_resolve();
+	WITH_OURS(extended, env);
+	return *real ? (*real)(path, argv, extended) : (int)syscall(SYS_execve, path, argv, extended);
+}
+
+static int spawn(spawn_fn *real, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		 const posix_spawnattr_t *attributes, char *const argv[], char *const env[])
+{
+	if (!*real)
+		fm_agent_exec_resolve();
+	if (!*real)
+		return ENOSYS;
+	WITH_OURS(extended, env);
+	return (*real)(pid, path, actions, attributes, argv, extended);
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const env[])
+{
+	return run(&real_exec, path, argv, env);
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	return run(&real_exec, path, argv, environ);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+	return run(&real_exec_by_path, file, argv, environ);
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
+{
+	return run(&real_exec_by_path, file, argv, env);
+}
+
+EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
+		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+		       char *const env[restrict])
+{
+	return spawn(&real_spawn, pid, path, actions, attributes, argv, env);
+}
+
+EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *actions,
+			const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+			char *const env[restrict])
+{
+	return spawn(&real_spawnp, pid, file, actions, attributes, argv, env);
+}
+
+OURS(execve);
+OURS(execv);
+OURS(execvp);
+OURS(execvpe);
+OURS(posix_spawn);
+OURS(posix_spawnp);
+const struct fm_agent_hook fm_agent_exec_hooks[] = {
+	HOOK(execve), HOOK(execv), HOOK(execvp), HOOK(execvpe), HOOK(posix_spawn), HOOK(posix_spawnp), { NULL, NULL },
+};
