@@ -2,6 +2,9 @@
 // merge pairs evaluator frames with Python frames, so both parts must be known. The part's name is in .symtab only, which is
 // not mapped; it is read from the file once at start. In a stripped interpreter a frame stopped in the cold part is not
 // recognised, and its Python frame then stands one place off among the interpreter's own frames.
+//
+// In free-threaded builds the flag of the cycle collector says that some thread collects, not which one: the one with the collector's function on its
+// stack. In a stripped interpreter the collector's time is the interpreter's.
 #include "agent/agent.h"
 
 #include <elf.h>
@@ -16,6 +19,24 @@
 #include "sigsafe/state.h"
 
 static const char cold_name[] = "_PyEval_EvalFrameDefault.cold";
+static const char collector_name[] = "gc_collect_main"; // or this and what the compiler appends: .cold, .isra.0
+
+static void note_part(const char *name, size_t room, uintptr_t start, uintptr_t end)
+{
+	struct fm_sig_python *py = &fm_sig.python;
+	if (room >= sizeof(cold_name) && !memcmp(name, cold_name, sizeof(cold_name) - 1)) {
+		py->eval_cold_start = start;
+		py->eval_cold_end = end;
+	} else if (room >= sizeof(collector_name) && !memcmp(name, collector_name, sizeof(collector_name) - 1) &&
+		   strchr(".", name[sizeof(collector_name) - 1])) {
+		for (unsigned i = 0; i < FM_ARRAY_LEN(py->collector); i++)
+			if (!py->collector[i].end) {
+				py->collector[i].start = start;
+				py->collector[i].end = end;
+				break;
+			}
+	}
+}
 
 static void look_at_symbols(const uint8_t *file, size_t size, uintptr_t bias)
 {
@@ -35,11 +56,9 @@ static void look_at_symbols(const uint8_t *file, size_t size, uintptr_t bias)
 		const ElfW(Sym) *symbols = (const void *)(file + symtab->sh_offset);
 		const char *names = (const char *)file + strtab->sh_offset;
 		for (size_t n = 0; n < symtab->sh_size / sizeof(*symbols); n++)
-			if (symbols[n].st_name + sizeof(cold_name) <= strtab->sh_size &&
-			    !memcmp(names + symbols[n].st_name, cold_name, sizeof(cold_name) - 1)) {
-				fm_sig.python.eval_cold_start = bias + symbols[n].st_value;
-				fm_sig.python.eval_cold_end = fm_sig.python.eval_cold_start + symbols[n].st_size;
-			}
+			if (symbols[n].st_name < strtab->sh_size)
+				note_part(names + symbols[n].st_name, strtab->sh_size - symbols[n].st_name,
+					  bias + symbols[n].st_value, bias + symbols[n].st_value + symbols[n].st_size);
 	}
 }
 

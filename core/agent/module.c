@@ -1,6 +1,7 @@
 // The agent as a Python module, `fathom._agent`: the same file that is preloaded can be imported, by every CPython.
 //
 // No Python.h: what the stable ABI promises of a module definition is spelt out here and in py_api.h.
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,15 +17,11 @@ struct py_module_slot {
 	void *value;
 };
 
-// PyModuleDef of the stable ABI (3.5 and later, builds with a GIL).
+// PyModuleDef of the stable ABI (3.5 and later), behind its object head.
 struct py_module_def {
-	struct {
-		intptr_t refcount;
-		void *type;
-		struct py_object *(*init)(void);
-		intptr_t index;
-		struct py_object *copy;
-	} base;
+	struct py_object *(*init)(void);
+	intptr_t index;
+	struct py_object *copy;
 	const char *name;
 	const char *doc;
 	intptr_t size;
@@ -33,7 +30,7 @@ struct py_module_def {
 	void *traverse, *clear, *free;
 };
 
-extern struct py_object *PyModuleDef_Init(struct py_module_def *def) __attribute__((weak));
+extern struct py_object *PyModuleDef_Init(uintptr_t *def) __attribute__((weak));
 
 static bool is_joined(void)
 {
@@ -68,7 +65,12 @@ static struct py_object *start(struct py_object *self, struct py_object *path_ob
 	const char *path = PyUnicode_AsUTF8AndSize(path_object, &len);
 	if (!path)
 		return NULL;
+	// One at a time, which only a GIL would see to by itself.
+	static _Atomic bool is_starting;
+	if (atomic_exchange(&is_starting, true))
+		return PyErr_Format(PyExc_RuntimeError, "another thread is just beginning to profile this process");
 	const char *problem = fm_agent_late_start(path);
+	atomic_store(&is_starting, false);
 	return problem ? PyErr_Format(PyExc_RuntimeError, "%s", problem) : py_none();
 }
 
@@ -177,18 +179,34 @@ static int set_up(struct py_object *module)
 	return fm_zone_set_up();
 }
 
-static struct py_module_slot slots[] = { { 2 /* Py_mod_exec */, set_up }, { 0, NULL } };
+enum { PY_MOD_EXEC = 2, PY_MOD_GIL = 4 };
+#define PY_MOD_GIL_NOT_USED ((void *)1)
 
-static struct py_module_def definition = {
-	.base = { .refcount = 1 },
-	.name = "_agent",
-	.doc = "Fathom's agent, the part that runs inside a profiled program.",
-	.methods = methods,
-	.slots = slots,
+// A module that does not say that it can do without makes free-threaded builds switch the GIL on. Older ones refuse what they do not know.
+static struct py_module_slot slots[] = { { PY_MOD_EXEC, set_up }, { 0, NULL }, { 0, NULL } };
+
+// The head ends where the rest begins: a build with a shorter one is given the second half of it. PyModuleDef_Init fills it in.
+static struct {
+	uintptr_t head[4];
+	struct py_module_def rest;
+} definition = {
+	.rest = {
+		.name = "_agent",
+		.doc = "Fathom's agent, the part that runs inside a profiled program.",
+		.methods = methods,
+		.slots = slots,
+	},
 };
+static_assert(offsetof(struct py_module_def, name) == 24 && sizeof(definition) == 32 + 88, "no gap behind the head");
 
 __attribute__((visibility("default"))) struct py_object *PyInit__agent(void);
 __attribute__((visibility("default"))) struct py_object *PyInit__agent(void)
 {
-	return PyModuleDef_Init ? PyModuleDef_Init(&definition) : NULL;
+	if (!PyModuleDef_Init)
+		return NULL;
+	if (!py_is_free_threaded())
+		return PyModuleDef_Init(definition.head + 2);
+	slots[1] = (struct py_module_slot){ PY_MOD_GIL, PY_MOD_GIL_NOT_USED };
+	definition.head[1] = (uintptr_t)UINT32_MAX << 32; // immortal, as every static object there
+	return PyModuleDef_Init(definition.head);
 }

@@ -1,15 +1,17 @@
 // The few functions of CPython that the agent calls, without Python.h: all weak, so that the library still loads into a
-// program that has no Python. Called by threads that hold the GIL only.
+// program that has no Python. Called by threads that are attached to the interpreter only: they hold the GIL, where there is one.
 //
-// Layouts are those of the stable ABI (builds with a GIL; module.c refuses others).
+// Layouts are those of the stable ABI. The head of an object has two words, in free-threaded builds four: py_type() and py_body() know.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-struct py_object { // PyObject
-	intptr_t refcount;
-	struct py_object *type;
+// PyObject. Objects of types of our own begin with it; in builds with a GIL the second half stays unused. Of others' only the
+// address is good for anything.
+struct py_object {
+	uintptr_t words[4];
 };
 
 typedef struct py_object *(*py_function)(struct py_object *self, struct py_object *arg);
@@ -79,7 +81,8 @@ FM_PY_WEAK struct py_object *PyObject_Vectorcall(struct py_object *o, struct py_
 FM_PY_WEAK struct py_object *PyObject_CallFunction(struct py_object *o, const char *format, ...);
 FM_PY_WEAK struct py_object *PySys_GetObject(const char *name); // borrowed
 FM_PY_WEAK struct py_object *PyDict_New(void);
-FM_PY_WEAK struct py_object *PyDict_GetItemWithError(struct py_object *dict, struct py_object *key); // borrowed
+FM_PY_WEAK struct py_object *PyDict_GetItemWithError(struct py_object *dict, struct py_object *key);     // borrowed
+FM_PY_WEAK int PyDict_GetItemRef(struct py_object *dict, struct py_object *key, struct py_object **ret); // from 3.13 on
 FM_PY_WEAK int PyDict_SetItem(struct py_object *dict, struct py_object *key, struct py_object *value);
 FM_PY_WEAK intptr_t PyDict_Size(struct py_object *dict);
 FM_PY_WEAK unsigned long PyType_GetFlags(struct py_object *type);
@@ -91,6 +94,24 @@ FM_PY_WEAK void *PyThreadState_Get(void);
 FM_PY_WEAK void PyEval_SetProfile(py_trace_function fn, struct py_object *self);
 FM_PY_WEAK void PyEval_SetTrace(py_trace_function fn, struct py_object *self);
 FM_PY_WEAK int PyFrame_GetLineNumber(struct py_object *frame);
+
+FM_PY_WEAK void _Py_DecRefShared(struct py_object *o); // in free-threaded builds only, all of them
+
+static inline bool py_is_free_threaded(void)
+{
+	return _Py_DecRefShared != NULL;
+}
+
+static inline struct py_object *py_type(const struct py_object *o)
+{
+	return (struct py_object *)o->words[py_is_free_threaded() ? 3 : 1];
+}
+
+// What comes after an object's head.
+static inline const void *py_body(const struct py_object *o)
+{
+	return &o->words[py_is_free_threaded() ? 4 : 2];
+}
 
 static inline struct py_object *py_none(void)
 {

@@ -133,6 +133,7 @@ static bool claim_process(void)
 		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
+		atomic_store(&p->is_free_threaded, fm_sig.has_python && fm_sig.python.row.is_free_threaded);
 		return true;
 	}
 	atomic_fetch_add(&header->n_no_process, 1);
@@ -169,7 +170,8 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		fm_sig.tls_helper_end = tls_helper + tls_helper_size;
 	}
 	fm_sig_python_look(start, end, info->dlpi_addr);
-	if (!had_python && fm_sig.has_python && fm_sig.python.row.frames == FM_PY_FRAMES_OBJECTS)
+	const struct fm_py_row *row = &fm_sig.python.row;
+	if (!had_python && fm_sig.has_python && (row->frames == FM_PY_FRAMES_OBJECTS || row->is_free_threaded))
 		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);
 	return 0;
 }

@@ -30,9 +30,10 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to 3.10 and from 3.11 on.
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to 3.10 and, behind the word with the size, from
+// 3.11 on.
 #define CODE_FLAGS_38 36
-#define CODE_FLAGS_311 48
+#define CODE_FLAGS_311_BEHIND_SIZE 32
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
 struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS, .plain_generation = FM_TRACE_NO_CALLS };
@@ -260,7 +261,7 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 	return true;
 }
 
-// Asks the filter. May make the UTF-8 form of the names, once: we hold the GIL.
+// Asks the filter. May make the UTF-8 form of the names, once, which takes an attached thread.
 static void choose(struct fm_trace_code *entry)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
@@ -295,7 +296,7 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 	entry->name = *(const uintptr_t *)(code + row->code_name);
 	entry->lines = *(const uintptr_t *)(code + row->code_line_table);
 	entry->id = id == FM_SIG_NOT_A_FUNCTION ? 0 : id;
-	unsigned flags_at = row->minor >= 11 ? CODE_FLAGS_311 : CODE_FLAGS_38;
+	unsigned flags_at = row->minor >= 11 ? row->bytes_size + CODE_FLAGS_311_BEHIND_SIZE : CODE_FLAGS_38;
 	entry->is_generator = *(const uint32_t *)(code + flags_at) & CO_GENERATOR_KINDS;
 	if (entry->id)
 		choose(entry);

@@ -1,6 +1,6 @@
 // Traces: what the hooks share. Each thread writes 16-byte events to a ring of its own (wire/trace.h).
 //
-// The hooks run as part of the program, never at signal time: with the GIL held, between two of its steps. They allocate
+// The hooks run as part of the program, never at signal time: attached to the interpreter, between two steps of their thread. They allocate
 // nothing and take no lock. A full ring makes its writer wait for the collector while that is there (half a minute at most); after
 // that events are dropped and counted until half of the ring is free again.
 #pragma once

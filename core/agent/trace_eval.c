@@ -214,6 +214,9 @@ bool fm_trace_eval_is_for(uint32_t flags)
 	unsigned minor = fm_sig.python.row.minor;
 	if (minor <= 11)
 		return true;
+	// The change to sys.monitoring in deep recursions is made for one thread at a time.
+	if (fm_sig.python.row.is_free_threaded)
+		return false;
 	// 3.13 calls the __init__ of a class past the hook. What later ones do is not known.
 	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc;
 }

@@ -11,40 +11,42 @@
 #define HEAP_TYPE (1ul << 9)      // Py_TPFLAGS_HEAPTYPE
 #define MAX_NAME 256
 
-// PyCFunctionObject and PyMethodDescrObject as far as we look. Unchanged from 3.8 to 3.14.
+// What follows the head of PyCFunctionObject, PyMethodDescrObject and PyMethodObject, as far as we look. Unchanged from 3.8 to 3.14.
 struct c_function {
-	struct py_object head;
 	const struct py_method_def *def;
 	struct py_object *self, *module;
 };
 struct method_descriptor {
-	struct py_object head;
 	struct py_object *of_type, *name, *qualname;
 	const struct py_method_def *def;
+};
+struct bound_method {
+	struct py_object *function;
 };
 
 static bool is_type(struct py_object *o)
 {
-	return PyType_GetFlags(o->type) & TYPE_SUBCLASS;
+	return PyType_GetFlags(py_type(o)) & TYPE_SUBCLASS;
 }
 
 static uintptr_t key_of(struct py_object *o)
 {
-	if (o->type == &PyCFunction_Type)
-		return (uintptr_t)((struct c_function *)o)->def;
-	if (o->type == &PyMethodDescr_Type)
-		return (uintptr_t)((struct method_descriptor *)o)->def;
-	if (o->type == &PyFunction_Type)
+	struct py_object *type = py_type(o);
+	if (type == &PyCFunction_Type)
+		return (uintptr_t)((const struct c_function *)py_body(o))->def;
+	if (type == &PyMethodDescr_Type)
+		return (uintptr_t)((const struct method_descriptor *)py_body(o))->def;
+	if (type == &PyFunction_Type)
 		return 0;
-	if (o->type == &PyMethod_Type) { // bound: what it binds is the second word
-		struct py_object *function = *(struct py_object **)(o + 1);
-		return function && function->type != &PyFunction_Type ? key_of(function) : 0;
+	if (type == &PyMethod_Type) {
+		struct py_object *function = ((const struct bound_method *)py_body(o))->function;
+		return function && py_type(function) != &PyFunction_Type ? key_of(function) : 0;
 	}
 	// A type is itself. An object is known by its type: objects come and go, and their addresses are used again. Those of
 	// built-in types with names of their own (ufuncs) live as long as their module.
 	if (is_type(o))
 		return (uintptr_t)o;
-	return PyType_GetFlags(o->type) & HEAP_TYPE ? (uintptr_t)o->type : (uintptr_t)o;
+	return PyType_GetFlags(type) & HEAP_TYPE ? (uintptr_t)type : (uintptr_t)o;
 }
 
 // Appends the text of an attribute that is a string; nothing when there is none. Attributes of types and of objects of
@@ -80,10 +82,11 @@ static void append_text(char *to, const char *text)
 static void name_of(struct py_object *o, char *ret)
 {
 	ret[0] = 0;
-	if (o->type == &PyMethod_Type)
-		o = *(struct py_object **)(o + 1);
-	if (o->type == &PyCFunction_Type) {
-		const struct c_function *f = (const struct c_function *)o;
+	if (py_type(o) == &PyMethod_Type)
+		o = ((const struct bound_method *)py_body(o))->function;
+	struct py_object *type = py_type(o);
+	if (type == &PyCFunction_Type) {
+		const struct c_function *f = py_body(o);
 		intptr_t len;
 		const char *module = f->module ? PyUnicode_AsUTF8AndSize(f->module, &len) : NULL;
 		PyErr_Clear();
@@ -91,19 +94,20 @@ static void name_of(struct py_object *o, char *ret)
 			append_text(ret, module);
 			append_text(ret, ".");
 		} else if (f->self) {
-			append_type(ret, is_type(f->self) ? f->self : f->self->type);
+			append_type(ret, is_type(f->self) ? f->self : py_type(f->self));
 			append_text(ret, ".");
 		}
 		append_text(ret, f->def->name);
-	} else if (o->type == &PyMethodDescr_Type) {
-		append_type(ret, ((struct method_descriptor *)o)->of_type);
+	} else if (type == &PyMethodDescr_Type) {
+		const struct method_descriptor *d = py_body(o);
+		append_type(ret, d->of_type);
 		append_text(ret, ".");
-		append_text(ret, ((struct method_descriptor *)o)->def->name);
+		append_text(ret, d->def->name);
 	} else if (is_type(o)) {
 		append_type(ret, o);
 	} else {
-		append_type(ret, o->type);
-		if (!(PyType_GetFlags(o->type) & HEAP_TYPE)) {
+		append_type(ret, type);
+		if (!(PyType_GetFlags(type) & HEAP_TYPE)) {
 			append_text(ret, " ");
 			if (!append_attribute(ret, o, "__name__"))
 				ret[strlen(ret) - 1] = 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/trace.h"
+#include "agent/zone_api.h"
 
 // Ever new names must not fill the program's memory: later ones are made anew at each use.
 #define MAX_NAMES 65536
@@ -21,15 +22,13 @@
 #define TYPE_FLAGS_38 168
 #define UNICODE_SUBCLASS (1ul << 28) // Py_TPFLAGS_UNICODE_SUBCLASS
 
-struct told_id {
-	uint32_t id;
-	uint32_t generation; // of the capture that knows the id
-};
+// The generation of the capture that knows the id, and below it the id: one word, because without a GIL threads share names.
+typedef _Atomic uint64_t told_id;
 
 struct name {
 	struct py_object head;
 	struct py_object *text;
-	struct told_id zone, mark, counter;
+	told_id zone, mark, counter;
 };
 
 struct bound { // begins or ends one zone
@@ -46,23 +45,24 @@ static struct {
 } recent[N_RECENT];
 static bool is_none_immortal; // from 3.12 on its references are not counted
 
-static uint32_t id_of(struct name *name, struct told_id *told, uint32_t kind)
+static uint32_t id_of(struct name *name, told_id *told, uint32_t kind)
 {
 	// The generation also grows when call tracing starts and stops; a name is then told once more, which is harmless.
-	uint32_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
-	if (FM_LIKELY(told->id && told->generation == generation))
-		return told->id;
+	uint64_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
+	uint64_t known = atomic_load_explicit(told, memory_order_relaxed);
+	if (FM_LIKELY((uint32_t)known && known >> 32 == generation))
+		return (uint32_t)known;
 	intptr_t len = 0;
 	const char *text = PyUnicode_AsUTF8AndSize(name->text, &len);
-	told->id = text ? fm_trace_tell_name(kind, text, (size_t)len) : 0;
-	told->generation = generation;
-	return told->id;
+	uint32_t id = text ? fm_trace_tell_name(kind, text, (size_t)len) : 0;
+	atomic_store_explicit(told, generation << 32 | id, memory_order_relaxed);
+	return id;
 }
 
 static inline struct py_object *none(void)
 {
 	if (FM_UNLIKELY(!is_none_immortal)) // its refcount is in every CPU's mind: not even zero is added to it
-		_Py_NoneStruct.refcount++;
+		_Py_NoneStruct.words[0]++;
 	return &_Py_NoneStruct;
 }
 
@@ -71,27 +71,34 @@ static inline bool is_recording(void)
 	return atomic_load_explicit(&fm_trace.is_recording, memory_order_relaxed);
 }
 
-static inline struct fm_trace_thread *thread_when_recording(void)
+// With fm_zone_leave() after; NULL when nobody records.
+static inline struct fm_trace_thread *enter_when_recording(void)
 {
-	return is_recording() ? fm_trace_self() : NULL;
+	return is_recording() ? fm_zone_enter() : NULL;
 }
 
 // Apart from the two functions below, so that these are a load and a branch for who is not recorded.
 static __attribute__((noinline)) void record_begin(struct name *name)
 {
-	struct fm_trace_thread *t = fm_trace_self();
-	uint32_t id = t ? id_of(name, &name->zone, FM_WIRE_NAME_ZONE) : 0;
+	struct fm_trace_thread *t = fm_zone_enter();
+	if (!t)
+		return;
+	uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
+	fm_zone_leave(t);
 }
 
 static __attribute__((noinline)) void record_end(struct name *name)
 {
 	uint64_t stamp = fm_trace_stamp();
-	struct fm_trace_thread *t = fm_trace_self();
-	uint32_t id = t ? id_of(name, &name->zone, FM_WIRE_NAME_ZONE) : 0;
+	struct fm_trace_thread *t = fm_zone_enter();
+	if (!t)
+		return;
+	uint32_t id = id_of(name, &name->zone, FM_WIRE_NAME_ZONE);
 	if (id)
 		fm_trace_push(t, stamp, FM_WIRE_END, id);
+	fm_zone_leave(t);
 }
 
 static struct py_object *begin_zone(struct py_object *self, struct py_object *const *args, size_t n,
@@ -121,7 +128,7 @@ static struct py_object *call_bound(struct py_object *self, struct py_object *ar
 
 static void release(struct py_object *self)
 {
-	struct py_object *type = self->type;
+	struct py_object *type = py_type(self);
 	((void (*)(void *))PyType_GetSlot(type, PY_TP_FREE))(self);
 	Py_DecRef(type);
 }
@@ -172,9 +179,24 @@ int fm_zone_set_up(void)
 	return bound_type && name_type && names && zones ? 0 : -1;
 }
 
+// A new reference; NULL when there is none, or with an exception set. Without a GIL two threads may make the same name or zone at one
+// time: the second takes the first one's place in the dict, and both are good. So nobody may rely on the dict's own reference.
+static struct py_object *look_up(struct py_object *dict, struct py_object *text)
+{
+	struct py_object *known = NULL;
+	if (PyDict_GetItemRef) {
+		PyDict_GetItemRef(dict, text, &known);
+	} else {
+		known = PyDict_GetItemWithError(dict, text);
+		if (known)
+			Py_IncRef(known);
+	}
+	return known;
+}
+
 static bool is_text(struct py_object *o)
 {
-	return FM_LIKELY(o->type == &PyUnicode_Type) || PyType_GetFlags(o->type) & UNICODE_SUBCLASS;
+	return FM_LIKELY(py_type(o) == &PyUnicode_Type) || PyType_GetFlags(py_type(o)) & UNICODE_SUBCLASS;
 }
 
 // The text, or one that can be written down in its place (half of a surrogate pair cannot). A new reference; NULL with an exception set.
@@ -196,11 +218,9 @@ static struct py_object *writable(struct py_object *text)
 // The name's object: the one there is, or a new one. A new reference; NULL with an exception set.
 static struct name *get_name(struct py_object *text)
 {
-	struct py_object *known = PyDict_GetItemWithError(names, text);
-	if (FM_LIKELY(known != NULL)) {
-		Py_IncRef(known);
+	struct py_object *known = look_up(names, text);
+	if (FM_LIKELY(known != NULL))
 		return (struct name *)known;
-	}
 	if (PyErr_Occurred())
 		return NULL;
 	if (!is_text(text)) {
@@ -271,11 +291,11 @@ static void remember(struct py_object *name, struct py_object *zone, unsigned at
 
 static __attribute__((noinline)) struct py_object *find_or_make(struct py_object *name, unsigned at)
 {
-	struct py_object *zone = PyDict_GetItemWithError(zones, name);
+	struct py_object *zone = look_up(zones, name);
 	if (FM_UNLIKELY(zone == NULL))
 		return PyErr_Occurred() ? NULL : make_zone(name);
-	remember(name, zone, at);
-	Py_IncRef(zone);
+	if (!py_is_free_threaded()) // there another thread could take a place's objects away from under us
+		remember(name, zone, at);
 	return zone;
 }
 
@@ -285,7 +305,7 @@ struct py_object *fm_zone_get(struct py_object *self, struct py_object *name)
 	unsigned at = (unsigned)((uintptr_t)name >> 4 ^ (uintptr_t)name >> 12) & (N_RECENT - 1);
 	if (FM_UNLIKELY(recent[at].name != name))
 		return find_or_make(name, at);
-	recent[at].zone->refcount++; // an object as others are: no version does more for it
+	recent[at].zone->words[0]++; // an object as others are: no version does more for it
 	return recent[at].zone;
 }
 
@@ -306,10 +326,12 @@ struct py_object *fm_zone_mark(struct py_object *self, struct py_object *text)
 	struct name *name = get_name(text);
 	if (!name)
 		return NULL;
-	struct fm_trace_thread *t = thread_when_recording();
+	struct fm_trace_thread *t = enter_when_recording();
 	uint32_t id = t ? id_of(name, &name->mark, FM_WIRE_NAME_MARK) : 0;
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_MARK, id);
+	if (t)
+		fm_zone_leave(t);
 	Py_DecRef(&name->head);
 	return none();
 }
@@ -327,7 +349,7 @@ struct py_object *fm_zone_counter(struct py_object *self, struct py_object *cons
 	struct name *name = get_name(args[0]);
 	if (!name)
 		return NULL;
-	struct fm_trace_thread *t = thread_when_recording();
+	struct fm_trace_thread *t = enter_when_recording();
 	uint32_t id = t ? id_of(name, &name->counter, FM_WIRE_NAME_COUNTER) : 0;
 	if (id) {
 		uint64_t bits;
@@ -335,6 +357,8 @@ struct py_object *fm_zone_counter(struct py_object *self, struct py_object *cons
 		fm_trace_push_now(t, FM_WIRE_COUNTER, id);
 		fm_trace_push(t, bits, FM_WIRE_VALUE, 0);
 	}
+	if (t)
+		fm_zone_leave(t);
 	Py_DecRef(&name->head);
 	return none();
 }

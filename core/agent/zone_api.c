@@ -1,7 +1,4 @@
-// These functions run on any thread, with and without the GIL. A capture that ends must not take the ring away from under one of
-// them, and an atomic counter for all threads would double the cost of a zone. So each thread says in its own line of memory that it
-// writes (is_writing), and only then looks whether it may: whether its ring is of this generation. Who ends a capture begins another
-// one, makes all CPUs see it (membarrier), and then waits for those lines.
+// These functions run on any thread, with and without the GIL: fm_zone_enter() sees to it that their ring stays.
 #include "agent/zone_api.h"
 
 #include <string.h>
@@ -37,7 +34,7 @@ struct text {
 static struct text *_Atomic texts;
 static _Atomic bool is_used; // since this process began
 
-static struct fm_trace_thread *enter_first(void)
+struct fm_trace_thread *fm_zone_enter_first(void)
 {
 	// As a signal handler does it: late.c waits for n_inside, too.
 	atomic_fetch_add(&fm_sig.n_inside, 1);
@@ -47,26 +44,6 @@ static struct fm_trace_thread *enter_first(void)
 		atomic_store(&t->is_writing, 1);
 	atomic_fetch_sub(&fm_sig.n_inside, 1);
 	return t;
-}
-
-static void leave(struct fm_trace_thread *t)
-{
-	// Release: the event is written before the line says so.
-	atomic_store_explicit(&t->is_writing, 0, memory_order_release);
-}
-
-// This thread's ring, which stays until leave(); NULL when nobody records.
-static inline struct fm_trace_thread *enter(void)
-{
-	struct fm_trace_thread *t = fm_trace_own.thread;
-	if (FM_UNLIKELY(!t))
-		return enter_first();
-	atomic_store_explicit(&t->is_writing, 1, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst); // the other half of the fence is membarrier
-	if (FM_LIKELY(fm_trace_own.generation == atomic_load_explicit(&fm_trace.generation, memory_order_acquire)))
-		return t;
-	leave(t);
-	return enter_first();
 }
 
 bool fm_zone_api_is_busy(void)
@@ -94,26 +71,26 @@ static uint32_t id_of(struct fathom_name *name, uint32_t kind)
 
 static int begin(struct fathom_name *name)
 {
-	struct fm_trace_thread *t = enter();
+	struct fm_trace_thread *t = fm_zone_enter();
 	if (!t)
 		return 0;
 	uint32_t id = id_of(name, FM_WIRE_NAME_ZONE);
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
-	leave(t);
+	fm_zone_leave(t);
 	return id != 0;
 }
 
 static void end(struct fathom_name *name)
 {
-	struct fm_trace_thread *t = enter();
+	struct fm_trace_thread *t = fm_zone_enter();
 	if (!t)
 		return;
 	uint64_t stamp = fm_trace_stamp();
 	uint32_t id = id_of(name, FM_WIRE_NAME_ZONE);
 	if (id)
 		fm_trace_push(t, stamp, FM_WIRE_END, id);
-	leave(t);
+	fm_zone_leave(t);
 }
 
 static void push_plot(struct fm_trace_thread *t, uint32_t id, double value)
@@ -126,24 +103,24 @@ static void push_plot(struct fm_trace_thread *t, uint32_t id, double value)
 
 static void mark(struct fathom_name *name)
 {
-	struct fm_trace_thread *t = enter();
+	struct fm_trace_thread *t = fm_zone_enter();
 	if (!t)
 		return;
 	uint32_t id = id_of(name, FM_WIRE_NAME_MARK);
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_MARK, id);
-	leave(t);
+	fm_zone_leave(t);
 }
 
 static void plot(struct fathom_name *name, double value)
 {
-	struct fm_trace_thread *t = enter();
+	struct fm_trace_thread *t = fm_zone_enter();
 	if (!t)
 		return;
 	uint32_t id = id_of(name, FM_WIRE_NAME_COUNTER);
 	if (id)
 		push_plot(t, id, value);
-	leave(t);
+	fm_zone_leave(t);
 }
 
 static struct text *get_texts(void)
@@ -201,13 +178,13 @@ static void mark_text(const char *text, size_t len)
 		mark(name);
 		return;
 	}
-	struct fm_trace_thread *t = enter(); // messages may be long, and ever new
+	struct fm_trace_thread *t = fm_zone_enter(); // messages may be long, and ever new
 	if (!t)
 		return;
 	uint32_t id = fm_trace_tell_name(FM_WIRE_NAME_MARK, text, len);
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_MARK, id);
-	leave(t);
+	fm_zone_leave(t);
 }
 
 static void plot_text(const char *text, size_t len, double value)

@@ -114,6 +114,7 @@ static void enter_process(struct attach *a)
 	if (fm_remote_find_python(remote, &pc, &hexversion)) {
 		atomic_store(&entry->python_pc, pc);
 		atomic_store(&entry->python_version, hexversion);
+		atomic_store(&entry->is_free_threaded, fm_remote_is_free_threaded(remote));
 		atomic_store(&entry->python, FM_WIRE_PYTHON_KNOWN);
 	}
 	fm_remote_destroy(remote);

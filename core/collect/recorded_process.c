@@ -41,8 +41,8 @@ static void describe_process(struct fm_recorder *r, struct recorded_process *p, 
 	p->version[0] = 0;
 	if (atomic_load(&entry->python) != FM_WIRE_PYTHON_NONE) {
 		if (version & 0xffff)
-			snprintf(p->version, sizeof(p->version), "%u.%u.%u", version >> 24, version >> 16 & 0xff,
-				 version >> 8 & 0xff);
+			snprintf(p->version, sizeof(p->version), "%u.%u.%u%s", version >> 24, version >> 16 & 0xff,
+				 version >> 8 & 0xff, atomic_load(&entry->is_free_threaded) ? " free-threaded" : "");
 		else
 			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
 	}

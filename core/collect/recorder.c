@@ -322,7 +322,8 @@ void fm_recorder_drain(struct fm_recorder *r)
 			struct fm_wire_exact *sums = fm_exact_find(r->shared, i);
 			fm_levels_look(r->processes[i].levels, now_ns, n_processes, sums);
 			fm_exact_look(&r->processes[i], sums, now_ns);
-			fm_survivors_look(r->processes[i].survivors, now_ns);
+			fm_survivors_look(r->processes[i].survivors,
+					  atomic_load(&r->shared->processes[i].is_free_threaded), now_ns);
 		}
 	if (!look)
 		return;

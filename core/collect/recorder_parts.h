@@ -38,7 +38,7 @@ struct recorded_process {
 	int pidfd;
 	struct fm_process_info info;
 	struct fm_buf exe, command;
-	char version[24];
+	char version[32];
 	bool is_named;
 	FM_VEC(struct known_code) codes;   // by wire id
 	FM_VEC(uint32_t) code_ids;         // wire id -> writer id + 1; 0 = not written: nothing in the file has it yet

@@ -23,6 +23,7 @@ void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversio
 
 // Looks for an interpreter. *ret_pc: for fm_remote_set_python.
 bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_hexversion);
+bool fm_remote_is_free_threaded(const struct fm_remote *r); // once it is found
 
 // Where a thread is. Only sp and pc are known of one that sleeps; all of one that was stopped.
 struct fm_remote_regs {

@@ -99,6 +99,11 @@ bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_
 	return true;
 }
 
+bool fm_remote_is_free_threaded(const struct fm_remote *r)
+{
+	return r->python.row.is_free_threaded;
+}
+
 void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion)
 {
 	if (r->python.state == FM_REMOTE_HAS_PYTHON || !addr)
@@ -202,14 +207,17 @@ static bool push_frame(struct fm_remote *r, uint64_t frame)
 	if (id == UINT32_MAX)
 		return true;
 	if (row->lasti == FM_PY_LASTI_POINTER) {
-		uint64_t bytecode = code + row->code_bytecode, array, copy;
+		uint64_t bytecode = code + row->code_bytecode, n_units, array, copy;
 		uint32_t tlbc_idx;
-		if (row->frame_tlbc_index && fm_remote_u32(r->memory, frame + row->frame_tlbc_index, &tlbc_idx) &&
-		    tlbc_idx && fm_remote_u64(r->memory, code + row->code_tlbc, &array) &&
-		    fm_remote_u64(r->memory, array + 8 + (uint64_t)tlbc_idx * 8, &copy))
-			bytecode = copy;
 		if (!fm_remote_u64(r->memory, frame + row->frame_lasti, &lasti))
 			return false;
+		// Free-threaded 3.14 and later: the thread may have its own copy of the bytecode.
+		if (row->code_tlbc && fm_remote_u64(r->memory, code + row->bytes_size, &n_units) &&
+		    lasti - bytecode >= n_units * 2 &&
+		    fm_remote_u32(r->memory, frame + row->frame_tlbc_index, &tlbc_idx) &&
+		    fm_remote_u64(r->memory, code + row->code_tlbc, &array) &&
+		    fm_remote_u64(r->memory, array + 8 + (uint64_t)tlbc_idx * 8, &copy))
+			bytecode = lasti - copy < n_units * 2 ? copy : UINT64_MAX;
 		if (lasti >= bytecode && lasti - bytecode < INT32_MAX)
 			off = lasti - bytecode + 1;
 	} else {

@@ -116,16 +116,16 @@ static bool read_name(uint32_t pid, uint64_t addr, char ret[static FM_TYPE_NAME_
 }
 
 // The type of a type of a type ... is `type`, which is its own type. Random words lead nowhere like that.
-static bool leads_to_type(uint32_t pid, uint64_t type)
+static bool leads_to_type(uint32_t pid, const struct fm_py_type_layout *l, uint64_t type)
 {
 	for (unsigned step = 0; step < 4; step++) {
 		uint64_t meta;
-		if (!fm_process_read(pid, type + FM_PY_OB_TYPE, &meta, sizeof(meta), NULL))
+		if (!fm_process_read(pid, type + l->ob_type, &meta, sizeof(meta), NULL))
 			return false;
 		if (meta == type) {
 			uint64_t name_addr;
 			char name[FM_TYPE_NAME_BYTES];
-			return fm_process_read(pid, type + FM_PY_TP_NAME, &name_addr, sizeof(name_addr), NULL) &&
+			return fm_process_read(pid, type + l->tp_name, &name_addr, sizeof(name_addr), NULL) &&
 			       read_name(pid, name_addr, name) && !strcmp(name, "type");
 		}
 		type = meta;
@@ -133,38 +133,51 @@ static bool leads_to_type(uint32_t pid, uint64_t type)
 	return false;
 }
 
-// An object's own type says how many words lie before it: only the place that agrees with it is the object.
-static bool type_at(uint32_t pid, const uint8_t *head, size_t before, uint64_t size,
-		    char ret_name[static FM_TYPE_NAME_BYTES])
+static bool has_references(const uint8_t *object, bool is_free_threaded)
 {
-	uint64_t type = word_at(head, before + FM_PY_OB_TYPE);
-	uint8_t t[FM_PY_TYPE_BYTES];
-	if (!word_at(head, before + FM_PY_OB_REFCNT) || !type || type % 8 ||
-	    !fm_process_read(pid, type, t, sizeof(t), NULL))
-		return false;
-	uint64_t flags = word_at(t, FM_PY_TP_FLAGS), basic = word_at(t, FM_PY_TP_BASICSIZE);
-	size_t expected = (flags & FM_PY_TPFLAGS_HAVE_GC ? FM_PY_GC_HEAD_BYTES : 0) +
-			  (flags & FM_PY_TPFLAGS_PREHEADER ? FM_PY_PREHEADER_BYTES : 0);
-	if (!(flags & FM_PY_TPFLAGS_READY) || before != expected || basic < 16 || basic > size || before + basic > size)
-		return false;
-	return leads_to_type(pid, type) && read_name(pid, word_at(t, FM_PY_TP_NAME), ret_name);
+	if (!is_free_threaded)
+		return word_at(object, FM_PY_OB_REFCNT) != 0;
+	uint32_t local;
+	memcpy(&local, object + FM_PY_OB_REF_LOCAL, sizeof(local));
+	return local || word_at(object, FM_PY_OB_REF_SHARED) >> FM_PY_REF_SHARED_SHIFT;
 }
 
-bool fm_survivor_type(uint32_t pid, uint64_t addr, uint64_t size, char ret_name[static FM_TYPE_NAME_BYTES],
-		      bool *ret_is_refused)
+// An object's own type says how many words lie before it: only the place that agrees with it is the object.
+static bool type_at(uint32_t pid, bool is_free_threaded, const uint8_t *head, size_t before, uint64_t size,
+		    char ret_name[static FM_TYPE_NAME_BYTES])
 {
-	uint8_t head[FM_PY_PREHEADER_BYTES + FM_PY_GC_HEAD_BYTES + 16] = { 0 };
-	size_t len = FM_MIN((size_t)size, sizeof(head));
-	if (len < 16 || !fm_process_read(pid, addr, head, len, ret_is_refused))
+	const struct fm_py_type_layout *l = &fm_py_type_layouts[is_free_threaded];
+	uint64_t type = word_at(head, before + l->ob_type);
+	uint8_t t[FM_PY_TYPE_MAX_BYTES];
+	if (!has_references(head + before, is_free_threaded) || !type || type % 8 ||
+	    !fm_process_read(pid, type, t, l->type_bytes, NULL))
 		return false;
-	static const size_t befores[] = { 0, FM_PY_GC_HEAD_BYTES, FM_PY_GC_HEAD_BYTES + FM_PY_PREHEADER_BYTES };
+	uint64_t flags = word_at(t, l->tp_flags), basic = word_at(t, l->tp_basicsize);
+	size_t expected = (flags & FM_PY_TPFLAGS_HAVE_GC ? l->gc_head_bytes : 0) +
+			  (flags & FM_PY_TPFLAGS_PREHEADER ? FM_PY_PREHEADER_BYTES : 0);
+	if (!(flags & FM_PY_TPFLAGS_READY) || before != expected || basic < l->head_bytes || basic > size ||
+	    before + basic > size)
+		return false;
+	return leads_to_type(pid, l, type) && read_name(pid, word_at(t, l->tp_name), ret_name);
+}
+
+bool fm_survivor_type(uint32_t pid, bool is_free_threaded, uint64_t addr, uint64_t size,
+		      char ret_name[static FM_TYPE_NAME_BYTES], bool *ret_is_refused)
+{
+	const struct fm_py_type_layout *l = &fm_py_type_layouts[is_free_threaded];
+	uint8_t head[FM_PY_PREHEADER_BYTES + 16 + FM_PY_HEAD_MAX_BYTES] = { 0 };
+	size_t len = FM_MIN((size_t)size, sizeof(head));
+	if (len < l->head_bytes || !fm_process_read(pid, addr, head, len, ret_is_refused))
+		return false;
+	const size_t befores[] = { 0, l->gc_head_bytes, l->gc_head_bytes + FM_PY_PREHEADER_BYTES };
 	for (size_t i = 0; i < FM_ARRAY_LEN(befores); i++)
-		if (befores[i] + 16 <= len && type_at(pid, head, befores[i], size, ret_name))
+		if (befores[i] + l->head_bytes <= len &&
+		    type_at(pid, is_free_threaded, head, befores[i], size, ret_name))
 			return true;
 	return false;
 }
 
-static void look_at(struct fm_survivors *s, struct place *p)
+static void look_at(struct fm_survivors *s, bool is_free_threaded, struct place *p)
 {
 	if (p->state == PLACE_READ) {
 		fm_writer_alloc_type(s->writer, s->process_id, p->id, fm_str_of(p->name));
@@ -172,11 +185,12 @@ static void look_at(struct fm_survivors *s, struct place *p)
 		return;
 	}
 	bool is_refused = false;
-	p->state = fm_survivor_type(s->pid, p->addr, p->size, p->name, &is_refused) ? PLACE_READ : PLACE_TOLD;
+	p->state = fm_survivor_type(s->pid, is_free_threaded, p->addr, p->size, p->name, &is_refused) ? PLACE_READ
+												      : PLACE_TOLD;
 	s->is_refused |= is_refused;
 }
 
-void fm_survivors_look(struct fm_survivors *s, uint64_t now_ns)
+void fm_survivors_look(struct fm_survivors *s, bool is_free_threaded, uint64_t now_ns)
 {
 	if (!s->places || s->is_refused || now_ns < s->next_ns)
 		return;
@@ -185,7 +199,7 @@ void fm_survivors_look(struct fm_survivors *s, uint64_t now_ns)
 	for (unsigned i = 0; i < N_PLACES && n_reads < READS_PER_LOOK; i++) {
 		struct place *p = &s->places[s->next_place++ % N_PLACES];
 		if (p->state == PLACE_READ || (p->state == PLACE_WAITS && now_ns > p->born_ns + MIN_AGE_NS)) {
-			look_at(s, p);
+			look_at(s, is_free_threaded, p);
 			n_reads++;
 		}
 	}

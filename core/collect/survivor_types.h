@@ -16,10 +16,10 @@ void fm_survivors_destroy(struct fm_survivors *s); // NULL is fine
 // A block of Python's object allocator was born; a block died.
 void fm_survivors_born(struct fm_survivors *s, uint64_t id, uint64_t addr, uint64_t size, uint64_t time_ns);
 void fm_survivors_died(struct fm_survivors *s, uint64_t id);
-// Once in a while: reads and writes types when it is time.
-void fm_survivors_look(struct fm_survivors *s, uint64_t now_ns);
+// Once in a while: reads and writes types when it is time. is_free_threaded: of the process's Python.
+void fm_survivors_look(struct fm_survivors *s, bool is_free_threaded, uint64_t now_ns);
 
 // The type of the object in a block of `size` bytes, NUL-terminated. False: what lies there is no object, as far as can be
 // told, or it cannot be read (*ret_is_refused, may be NULL).
-bool fm_survivor_type(uint32_t pid, uint64_t addr, uint64_t size, char ret_name[static FM_TYPE_NAME_BYTES],
-		      bool *ret_is_refused);
+bool fm_survivor_type(uint32_t pid, bool is_free_threaded, uint64_t addr, uint64_t size,
+		      char ret_name[static FM_TYPE_NAME_BYTES], bool *ret_is_refused);

@@ -78,6 +78,7 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 	bool is_usable = err == FM_OK && py->code_type && py->current_thread_state && py->gilstate_thread_state;
 	if (fm_sig.process) {
 		atomic_store(&fm_sig.process->python_version, py->hexversion);
+		atomic_store(&fm_sig.process->is_free_threaded, is_usable && py->row.is_free_threaded);
 		atomic_store(&fm_sig.process->python_pc, is_usable ? (uintptr_t)py->gilstate_thread_state : 0);
 		atomic_store(&fm_sig.process->python, is_usable ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_UNKNOWN);
 	}

@@ -15,6 +15,8 @@
 #define THREAD_STATE_BYTES 2048
 // The evaluator's first instructions, in which it links its cframe; the longest seen is 240 bytes.
 #define EVALUATOR_PROLOGUE_BYTES 512
+// Of a function's bytecode, one for each thread that has run it at the same time as others.
+#define MAX_COPIES 4096u
 
 struct walk {
 	struct fm_sig_thread *t;
@@ -34,6 +36,27 @@ static FM_SIGSAFE void end_run(struct fm_sig_thread *t, uintptr_t marker)
 	t->n_runs++;
 }
 
+// Free-threaded 3.14 and later: each thread may run its own copy of a function's bytecode. The frame says by number which one, but it
+// is the instruction that lies in just one of them: while a generator goes on in another thread, the one word is already new and
+// the other still old. UINT64_MAX: in none.
+static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint32_t told, uint64_t lasti)
+{
+	const struct fm_py_row *row = w->row;
+	uint64_t n_units, array, n_copies, copy = code + row->code_bytecode;
+	if (!fm_sig_read_u64(w->t, code + row->bytes_size, &n_units)) // the size of any object that has one
+		return UINT64_MAX;
+	if (lasti - copy < n_units * 2)
+		return copy;
+	if (!fm_sig_read_u64(w->t, code + row->code_tlbc, &array) || !fm_sig_read_u64(w->t, array, &n_copies))
+		return UINT64_MAX;
+	if (told < n_copies && fm_sig_read_u64(w->t, array + 8 + told * 8ull, &copy) && lasti - copy < n_units * 2)
+		return copy;
+	for (uint64_t i = 1; i < n_copies && i < MAX_COPIES; i++)
+		if (fm_sig_read_u64(w->t, array + 8 + i * 8, &copy) && copy && lasti - copy < n_units * 2)
+			return copy;
+	return UINT64_MAX;
+}
+
 // Appends one frame, which is readable. False: not one we can believe in; nothing appended.
 static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 {
@@ -50,15 +73,9 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
 		uint64_t bytecode = code + row->code_bytecode;
-		uint32_t tlbc_idx = row->frame_tlbc_index ? fm_sig_u32_at(frame + row->frame_tlbc_index) : 0;
-		if (tlbc_idx) {
-			// Free-threaded 3.14+: each thread may run its own copy of the bytecode.
-			uint64_t array, copy;
-			if (fm_sig_read_u64(t, code + row->code_tlbc, &array) &&
-			    fm_sig_read_u64(t, array + 8 + (uint64_t)tlbc_idx * 8, &copy))
-				bytecode = copy;
-		}
 		uint64_t lasti = fm_sig_u64_at(frame + row->frame_lasti);
+		if (row->code_tlbc)
+			bytecode = find_copy(w, code, fm_sig_u32_at(frame + row->frame_tlbc_index), lasti);
 		if (lasti >= bytecode && lasti - bytecode < INT32_MAX)
 			off = lasti - bytecode + 1;
 	} else {

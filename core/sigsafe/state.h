@@ -109,6 +109,9 @@ struct fm_sig_python {
 	uintptr_t image_start, image_end, image_bias;
 	uintptr_t eval_start, eval_end;           // _PyEval_EvalFrameDefault, for 3.8 and 3.9
 	uintptr_t eval_cold_start, eval_cold_end; // its .cold part, when symbols tell
+	struct {
+		uintptr_t start, end;
+	} collector[4]; // free-threaded: the cycle collector's function and its parts, when symbols tell
 	uint32_t hexversion;
 	uint16_t frame_bytes, code_bytes; // of these structures, up to the last member that a walk looks at
 };

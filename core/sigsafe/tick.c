@@ -109,12 +109,15 @@ static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 // sample is left out, its time goes to the next one, and a thread gets its samples per second of CPU however crowded the
 // machine is. When it was the ticker itself that took the CPU, for microseconds, the place is as random as the ticker.
 //
+// A thread that yields while it spins for a lock (those of free-threaded Pythons do) is off the CPU again and again, for too short to be late
+// each time, and always at the same place.
+//
 // The scheduler tells them apart: a thread on a CPU has been given one once more often than it was taken off.
-static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now_ns, uint64_t *cpu_ns)
+static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now_ns, bool is_yielding, uint64_t *cpu_ns)
 {
 	const struct fm_wire_slot *slot = t->slot;
 	uint64_t sent_ns = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed); // 0 with perf
-	if (FM_LIKELY(!sent_ns || now_ns <= sent_ns + LATE_NS))
+	if (FM_LIKELY(!sent_ns || (now_ns <= sent_ns + LATE_NS && !is_yielding)))
 		return false;
 	uint64_t late_ns = now_ns - sent_ns, used_ns = *cpu_ns - t->last_cpu_ns;
 	uint64_t n_arrivals = atomic_load_explicit(&slot->n_arrivals_at_send, memory_order_relaxed);
@@ -125,7 +128,7 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now
 	if (is_counted && n_arrivals != (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1) {
 		// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
 		uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
-		if (since_ns < LATE_NS && since_ns + LATE_NS < late_ns)
+		if (is_yielding || (since_ns < LATE_NS && since_ns + LATE_NS < late_ns))
 			return true;
 	} else {
 		// On this CPU all the time; where the kernel does not count, only if it used as much CPU as time passed.
@@ -164,6 +167,18 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	t->last_cpu_ns += weight_ns; // a dropped sample's time goes to the next one
 }
 
+// Without a GIL other threads run while one collects.
+static FM_SIGSAFE bool is_in_collector(const struct fm_sig_thread *t)
+{
+	const struct fm_sig_python *py = &fm_sig.python;
+	for (uint32_t i = 0; i < t->n_native; i++)
+		for (unsigned part = 0; part < FM_ARRAY_LEN(py->collector); part++)
+			if (t->native[i].pc - py->collector[part].start <
+			    py->collector[part].end - py->collector[part].start)
+				return true;
+	return false;
+}
+
 FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
 {
 	fm_sig_restart_syscall(fm_sig_self, uc);
@@ -189,11 +204,12 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	fm_sig_stack_refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
-	if (FM_UNLIKELY(was_preempted(t, now_ns, &cpu_ns)))
+	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
+	bool is_yielding = is_after_syscall && fm_sig_syscall_number(t, uc) == SYS_sched_yield;
+	if (FM_UNLIKELY(was_preempted(t, now_ns, is_yielding, &cpu_ns)))
 		goto answered;
 	bool is_collecting;
 	fm_sig_python_walk(t, uc, &is_collecting);
-	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
 	bool is_system = is_after_syscall && is_kernel_time(t, now_ns, cpu_ns - t->last_cpu_ns);
 	uint8_t class = is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
 	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
@@ -223,7 +239,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	}
 	if (is_system)
 		class = FM_CLASS_SYSTEM;
-	if (is_collecting)
+	if (is_collecting && (!fm_sig.python.row.is_free_threaded || is_in_collector(t)))
 		class = FM_CLASS_GC;
 	int32_t syscall_nr = class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
 	fm_sig_merge(t, syscall_nr, &leaf_idx, &exact_idx);

@@ -55,7 +55,8 @@
 
 // Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
-#define FM_WIRE_ENV_GIVEN "FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
+#define FM_WIRE_ENV_GIVEN \
+	"FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
 
 // The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
 #define FM_TICK_SIGNAL SIGURG
@@ -145,12 +146,13 @@ struct fm_wire_process {
 	_Atomic uint32_t python;         // enum fm_wire_python
 	_Atomic uint32_t python_version; // PY_VERSION_HEX, or 0x030N0000 when only the minor is known
 	uint64_t start_ns;
-	_Atomic uint32_t is_gone;       // set by the agent when it gives up (engine lost, exec refused...)
-	_Atomic uint32_t engine_errors; // errno of the engine asked for, when another one is in use
-	_Atomic uint32_t memory_hooks;  // enum fm_wire_hooks, while memory is watched
-	_Atomic uint32_t perf_fd1;      // engine perf: its event's descriptor, plus 1; 0 = none
-	_Atomic uint64_t python_pc;     // some address of the interpreter's code; 0 before one is found
-	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 56];
+	_Atomic uint32_t is_gone;          // set by the agent when it gives up (engine lost, exec refused...)
+	_Atomic uint32_t engine_errors;    // errno of the engine asked for, when another one is in use
+	_Atomic uint32_t memory_hooks;     // enum fm_wire_hooks, while memory is watched
+	_Atomic uint32_t perf_fd1;         // engine perf: its event's descriptor, plus 1; 0 = none
+	_Atomic uint64_t python_pc;        // some address of the interpreter's code; 0 before one is found
+	_Atomic uint32_t is_free_threaded; // the Python was built without a GIL
+	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 60];
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 

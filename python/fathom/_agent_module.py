@@ -15,8 +15,6 @@ def load_agent() -> Any:
     loaded = sys.modules.get(_NAME)
     if loaded is not None:
         return loaded
-    if "t" in getattr(sys, "abiflags", ""):
-        raise RuntimeError("free-threaded builds of Python cannot be traced yet; use a build with the GIL")
     try:
         # By path and not by import: in a checkout the file lies in build/. Loading it twice would give the same library.
         path = agent_path()

@@ -27,6 +27,11 @@ class Python(NamedTuple):
     def minor(self) -> int:
         return int(self.version.split(".")[1])
 
+    @property
+    def longer_head(self) -> int:
+        """By how many bytes an object's head is longer than with a GIL."""
+        return 16 if self.kind == "freethreaded" else 0
+
     def __str__(self) -> str:
         return self.version + {"release": "", "debug": "d", "freethreaded": "t"}[self.kind]
 

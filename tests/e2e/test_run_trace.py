@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from capture import Python, find_pythons
+from capture import Python
 from guest import FATHOM, clean_env, run
 from runs import BURN, Results, fathom_run
 from tracing import ALL, FEW, LONG, TRUTH, check_truth, pythons, source
@@ -184,10 +184,6 @@ def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
     assert "calls" not in results.report
     results = fathom_run(tmp_path, ["/bin/true"], ["--trace", "--cpu"])
     assert [c for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
-    free = next((p for p in find_pythons() if "t" in p.kind), None)
-    if free:
-        results = fathom_run(tmp_path, [program], ["--trace", "--cpu"], python=free.path)
-        assert "free-threaded" in json.dumps(results.report["coverage"])
 
 
 def test_record_traces_too_and_leaves_nothing_else(tmp_path: Path) -> None:

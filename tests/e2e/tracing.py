@@ -17,13 +17,15 @@ LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
 
 
 def traceable() -> List[Python]:
-    """Free-threaded builds cannot be traced yet, and debug builds are like their releases."""
-    return [p for p in find_pythons() if p.kind == "release"]
+    """The oldest release first, the newest last. Debug builds are like their releases."""
+    found = find_pythons()
+    releases, free_threaded = ([p for p in found if p.kind == kind] for kind in ("release", "freethreaded"))
+    return releases[:-1] + free_threaded + releases[-1:]
 
 
 ALL = traceable()
-# One of each way to trace: the hook's three forms, and sys.monitoring.
-FEW = [p for p in ALL if p.minor in (8, 10, 11, 12) or p is ALL[-1]]
+# One of each way to trace: the hook's three forms, and sys.monitoring, with and without a GIL.
+FEW = [p for p in ALL if p.minor in (8, 10, 11, 12) or p.kind == "freethreaded" or p is ALL[-1]]
 
 
 def pythons(wanted: List[Python]) -> Any:

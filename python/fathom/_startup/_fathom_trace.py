@@ -7,7 +7,6 @@ program: an empty one, or why its calls are not traced (read by core/cli/traced.
 import _imp
 import atexit
 import os
-import sys
 from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import ExtensionFileLoader
 
@@ -30,8 +29,6 @@ def prepare(agent_path, results):
         os.close(fd)
 
     try:
-        if "t" in getattr(sys, "abiflags", ""):
-            raise RuntimeError("free-threaded builds of Python cannot be traced yet; use a build with the GIL")
         agent = _load(agent_path)
         if agent.is_tracing():
             raise RuntimeError("sub-interpreters are not traced")
