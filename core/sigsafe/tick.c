@@ -109,8 +109,9 @@ static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 // sample is left out, its time goes to the next one, and a thread gets its samples per second of CPU however crowded the
 // machine is. When it was the ticker itself that took the CPU, for microseconds, the place is as random as the ticker.
 //
-// A thread that yields while it spins for a lock (those of free-threaded Pythons do) is off the CPU again and again, for too short to be late
-// each time, and always at the same place.
+// A thread that yields while it spins for a lock is off the CPU again and again, for too short to be late each time, and always at the
+// same place. Those of free-threaded Pythons do, between instructions of whatever they run; a program that yields by itself, though, uses
+// its time there.
 //
 // The scheduler tells them apart: a thread on a CPU has been given one once more often than it was taken off.
 static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now_ns, bool is_yielding, uint64_t *cpu_ns)
@@ -205,7 +206,8 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
 	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
-	bool is_yielding = is_after_syscall && fm_sig_syscall_number(t, uc) == SYS_sched_yield;
+	bool is_yielding = fm_sig.python.row.is_free_threaded && is_after_syscall &&
+			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
 	if (FM_UNLIKELY(was_preempted(t, now_ns, is_yielding, &cpu_ns)))
 		goto answered;
 	bool is_collecting;
