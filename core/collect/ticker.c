@@ -57,11 +57,16 @@
 
 // Three numbers.
 #define SCHEDULE_BYTES 64
+#define STATUS_BYTES 4096
+// For so long after a thread had to wait for a CPU, for more than the ticker itself takes one, it is asked before each tick whether it has one.
+#define CROWDED_NS 100000000u
+#define NO_WAIT_NS 200000u
 
 struct tick_thread {
 	uint32_t tid;     // first: fm_process_find_thread()
 	int fd;           // of .../syscall or .../stat; -1: could not be opened
 	int schedstat_fd; // -1: not opened yet, or cannot be
+	int status_fd;    // the same
 	bool fd_is_stat;
 	bool is_blocking;              // blocked our signal at the last look
 	bool was_counted;              // as blocking it for good
@@ -75,6 +80,8 @@ struct tick_thread {
 	uint64_t sent_ns;              // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
+	uint64_t waited_ns;  // for a CPU, as of the last tick
+	uint64_t crowded_ns; // when that was last seen to have grown
 };
 
 struct tick_process {
@@ -116,6 +123,8 @@ static void close_thread(struct tick_thread *t)
 		close(t->fd);
 	if (t->schedstat_fd >= 0)
 		close(t->schedstat_fd);
+	if (t->status_fd >= 0)
+		close(t->status_fd);
 }
 
 static void close_process(struct tick_process *p)
@@ -160,7 +169,9 @@ static void note_thread(void *ctx, uint32_t tid)
 		p->threads.items[i].was_seen = true;
 		return;
 	}
-	struct tick_thread t = { .tid = tid, .schedstat_fd = -1, .slot = -1, .ran_ns = scan->now_ns, .was_seen = true };
+	struct tick_thread t = {
+		.tid = tid, .schedstat_fd = -1, .status_fd = -1, .slot = -1, .ran_ns = scan->now_ns, .was_seen = true
+	};
 	open_thread(p, &t);
 	fm_vec_push(&p->threads, t);
 }
@@ -233,16 +244,23 @@ static bool is_running(struct tick_thread *t)
 	return after_name && after_name[1] && after_name[2] == 'R';
 }
 
-// schedstat: CPU time used, time waited for a CPU, how often it was given one. "" where it cannot be had.
+// A file of the thread's, which stays open. "" where it cannot be had.
+static void read_file(const struct tick_process *p, const struct tick_thread *t, const char *name, int *fd, char *text,
+		      size_t size)
+{
+	if (*fd < 0) {
+		char path[64];
+		snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", p->pid, t->tid, name);
+		*fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	ssize_t n = *fd >= 0 ? pread(*fd, text, size - 1, 0) : 0;
+	text[n > 0 ? n : 0] = 0;
+}
+
+// CPU time used, time waited for a CPU, how often it was given one.
 static void read_schedule(const struct tick_process *p, struct tick_thread *t, char text[SCHEDULE_BYTES])
 {
-	if (t->schedstat_fd < 0) {
-		char path[64];
-		snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", p->pid, t->tid);
-		t->schedstat_fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, SCHEDULE_BYTES - 1, 0) : 0;
-	text[n > 0 ? n : 0] = 0;
+	read_file(p, t, "schedstat", &t->schedstat_fd, text, SCHEDULE_BYTES);
 }
 
 // True when a thread that rested at the last look has not been given a CPU since. Half the price of asking whether it runs.
@@ -255,18 +273,24 @@ static bool still_rests(const struct tick_process *p, struct tick_thread *t)
 	return is_same;
 }
 
-static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
+static bool blocks_signal(const struct tick_process *p, struct tick_thread *t)
 {
-	char path[64], text[4096];
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/status", p->pid, t->tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ssize_t n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[n > 0 ? n : 0] = 0;
+	char text[STATUS_BYTES];
+	read_file(p, t, "status", &t->status_fd, text, sizeof(text));
 	const char *mask = strstr(text, "\nSigBlk:");
 	return mask && strtoull(mask + 8, NULL, 16) >> (FM_TICK_SIGNAL - 1) & 1;
+}
+
+// "Running" is also who waits for a CPU. A thread on one has been given one once more often than it was taken off.
+static bool waits_for_cpu(const struct tick_process *p, struct tick_thread *t, uint64_t n_given)
+{
+	char text[STATUS_BYTES];
+	read_file(p, t, "status", &t->status_fd, text, sizeof(text));
+	const char *own = strstr(text, "\nvoluntary_ctxt_switches:"),
+		   *forced = strstr(text, "\nnonvoluntary_ctxt_switches:");
+	if (!own || !forced)
+		return false;
+	return n_given == strtoull(strchr(own, ':') + 1, NULL, 10) + strtoull(strchr(forced, ':') + 1, NULL, 10);
 }
 
 static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
@@ -299,15 +323,21 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	return true;
 }
 
-// Zeros where the kernel does not count.
-static void note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot)
+// Notes for the handler how the thread stands with the scheduler; zeros where the kernel does not count.
+static void note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot,
+			  uint64_t now_ns)
 {
 	char text[SCHEDULE_BYTES], *end;
 	read_schedule(p, t, text);
-	uint64_t cpu_ns = strtoull(text, &end, 10);
-	strtoull(end, &end, 10);
+	uint64_t cpu_ns = strtoull(text, &end, 10), waited_ns = strtoull(end, &end, 10),
+		 n_given = strtoull(end, NULL, 10);
 	atomic_store_explicit(&slot->cpu_ns_at_send, cpu_ns, memory_order_relaxed);
-	atomic_store_explicit(&slot->n_arrivals_at_send, strtoull(end, NULL, 10), memory_order_relaxed);
+	atomic_store_explicit(&slot->n_arrivals_at_send, n_given, memory_order_relaxed);
+	if (waited_ns > t->waited_ns + NO_WAIT_NS)
+		t->crowded_ns = now_ns;
+	t->waited_ns = waited_ns;
+	bool is_without = n_given && now_ns - t->crowded_ns < CROWDED_NS && waits_for_cpu(p, t, n_given);
+	atomic_store_explicit(&slot->was_without_cpu, is_without, memory_order_relaxed);
 }
 
 static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
@@ -333,7 +363,7 @@ static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct ti
 	if (t->slot >= 0) {
 		struct fm_wire_slot *slot = fm_shared_slot(k->shared, (uint32_t)t->slot);
 		t->n_ticks_at_send = atomic_load(&slot->n_ticks);
-		note_schedule(p, t, slot);
+		note_schedule(p, t, slot, now_ns);
 		// Asked for anew: looking at other threads took its time, and the handler judges by it.
 		atomic_store_explicit(&slot->sent_ns, fm_now_ns(), memory_order_relaxed);
 	}

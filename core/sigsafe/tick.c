@@ -128,8 +128,11 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	if (is_counted && n_arrivals != (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1) {
 		// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
+		// That says nothing of a call that a signal waited for together with its thread: it is left out like other code.
 		uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
-		if (is_yielding || (since_ns < LATE_NS && since_ns + LATE_NS < late_ns))
+		bool is_at_once =
+			since_ns < LATE_NS || atomic_load_explicit(&slot->was_without_cpu, memory_order_relaxed);
+		if (is_yielding || (is_at_once && since_ns + LATE_NS < late_ns))
 			return true;
 	} else {
 		// On this CPU all the time; where the kernel does not count, only if it used as much CPU as time passed.

@@ -239,6 +239,7 @@ struct fm_wire_slot {
 	// What the scheduler knew then: how often it had given the thread a CPU (0 = not known), and the CPU time it had used,
 	// which is exact for a thread on no CPU and some milliseconds old for one that runs.
 	_Atomic uint64_t n_arrivals_at_send, cpu_ns_at_send;
+	_Atomic uint32_t was_without_cpu; // it was known to be waiting for one
 };
 static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
 
