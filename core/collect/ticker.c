@@ -15,6 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/cost.h"
@@ -273,10 +274,11 @@ static bool still_rests(const struct tick_process *p, struct tick_thread *t)
 	return is_same;
 }
 
-static bool blocks_signal(const struct tick_process *p, struct tick_thread *t)
+static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
 {
 	char text[STATUS_BYTES];
-	read_file(p, t, "status", &t->status_fd, text, sizeof(text));
+	_cleanup_close_ int fd = -1; // asked once of most threads, of which there may be many
+	read_file(p, t, "status", &fd, text, sizeof(text));
 	const char *mask = strstr(text, "\nSigBlk:");
 	return mask && strtoull(mask + 8, NULL, 16) >> (FM_TICK_SIGNAL - 1) & 1;
 }
