@@ -211,19 +211,12 @@ static FM_SIGSAFE bool read_cframe(const struct walk *w, uint64_t cframe, struct
 	return fm_sig_read_u64(w->t, ret->outer + row->cframe_current_frame, &ret->outer_frame);
 }
 
-// A greenlet begins with a cframe of its own, in front of the thread's root, that has no frame.
-static FM_SIGSAFE bool is_greenlet_root(const struct walk *w, const struct cframe *c)
-{
-	return !c->frame && c->outer - w->ts < THREAD_STATE_BYTES;
-}
-
 // True for a cframe whose frames make up a whole run and from which the chain leads outwards to the one inside the thread state.
 static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t inner)
 {
 	struct cframe c;
 	if (cframe - w->ts >= THREAD_STATE_BYTES &&
-	    ((cframe & 7) || !read_cframe(w, cframe, &c) ||
-	     (!is_greenlet_root(w, &c) && !measure_run(w, c.frame, c.outer_frame))))
+	    ((cframe & 7) || !read_cframe(w, cframe, &c) || !measure_run(w, c.frame, c.outer_frame)))
 		return false;
 	for (uint32_t n = 0; n < FM_SIG_MAX_RUNS; n++) {
 		if (cframe - w->ts < THREAD_STATE_BYTES)
@@ -361,7 +354,9 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 			torn(t);
 			return;
 		}
-		if (FM_UNLIKELY(is_greenlet_root(w, &c)))
+		// A greenlet begins with a cframe of its own, in front of the thread's root, that has no frame. As the innermost one that
+		// would be what a call has left behind.
+		if (FM_UNLIKELY(!c.frame && n && c.outer - w->ts < THREAD_STATE_BYTES))
 			return;
 		uint64_t frame = c.frame;
 		if (FM_UNLIKELY(!push_run(w, &frame, c.outer_frame, &last))) {
