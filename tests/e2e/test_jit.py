@@ -152,9 +152,10 @@ def test_a_forked_child_runs_code_of_its_parent(emitter: Path, tmp_path: Path) -
 
 def test_other_code_at_the_same_address(emitter: Path, tmp_path: Path) -> None:
     capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.6, "remake"], OPTIONS, pick(8, 15))
-    first, second = (sum(n for _, n in stacks_with(capture, name)) for name in ("first_code", "second_code"))
-    assert first > 200 and second > 200, (first, second)
-    assert 0.6 < first / second < 1.6, (first, second)
+    first, second = (
+        sum(n for _, n in stacks_with(capture, name, "--unit", "us")) for name in ("first_code", "second_code")
+    )
+    assert 0.6 < first / second < 1.6, (first, second)  # of time: samples come rarer where others have the CPU
 
 
 def test_python_rust_cpp_run_time_code_python(emitter: Path, tmp_path: Path) -> None:

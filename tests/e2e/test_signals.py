@@ -108,9 +108,9 @@ PROGRAMS = {
     "ctrl_c_wakes_sleep": """
         import os, signal, threading, time
         for i in range(20):
-            threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
             begin = time.monotonic()
             try:
+                threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
                 time.sleep(5)
                 print("not woken")
             except KeyboardInterrupt:
