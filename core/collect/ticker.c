@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -325,8 +326,21 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	return true;
 }
 
-// Notes for the handler how the thread stands with the scheduler; zeros where the kernel does not count.
-static void note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot,
+// True when the ticker has the CPU that the thread had last, and may be who took it.
+static bool is_on_our_cpu(const struct tick_process *p, const struct tick_thread *t)
+{
+	char text[512];
+	_cleanup_close_ int fd = -1;
+	read_file(p, t, "stat", &fd, text, sizeof(text));
+	const char *at = strrchr(text, ')');
+	for (int field = 2; at && field < 39; field++)
+		at = strchr(at + 1, ' ');
+	return at && atoi(at + 1) == sched_getcpu();
+}
+
+// Notes for the handler how the thread stands with the scheduler; zeros where the kernel does not count. False when others have the CPU: a
+// signal would wait with the thread, and where it is in a call, until the end of that; no other could be sent meanwhile.
+static bool note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot,
 			  uint64_t now_ns)
 {
 	char text[SCHEDULE_BYTES], *end;
@@ -340,6 +354,7 @@ static void note_schedule(const struct tick_process *p, struct tick_thread *t, s
 	t->waited_ns = waited_ns;
 	bool is_without = n_given && now_ns - t->crowded_ns < CROWDED_NS && waits_for_cpu(p, t, n_given);
 	atomic_store_explicit(&slot->was_without_cpu, is_without, memory_order_relaxed);
+	return !is_without || is_on_our_cpu(p, t);
 }
 
 static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
@@ -365,7 +380,8 @@ static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct ti
 	if (t->slot >= 0) {
 		struct fm_wire_slot *slot = fm_shared_slot(k->shared, (uint32_t)t->slot);
 		t->n_ticks_at_send = atomic_load(&slot->n_ticks);
-		note_schedule(p, t, slot, now_ns);
+		if (!note_schedule(p, t, slot, now_ns))
+			return;
 		// Asked for anew: looking at other threads took its time, and the handler judges by it.
 		atomic_store_explicit(&slot->sent_ns, fm_now_ns(), memory_order_relaxed);
 	}
