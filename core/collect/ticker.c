@@ -246,7 +246,7 @@ static bool is_running(struct tick_thread *t)
 	return after_name && after_name[1] && after_name[2] == 'R';
 }
 
-// A file of the thread's, which stays open. "" where it cannot be had.
+// A file of the thread's, opened when *fd is -1; it is the caller's to close. "" where it cannot be had.
 static void read_file(const struct tick_process *p, const struct tick_thread *t, const char *name, int *fd, char *text,
 		      size_t size)
 {
