@@ -42,6 +42,39 @@ static bool can_write(const char *path)
 	return fd >= 0;
 }
 
+// Seconds, with or without the unit; "unlimited" leaves *ret_s as it is.
+static bool parse_duration(const char *text, double *ret_s)
+{
+	if (!strcmp(text, "unlimited"))
+		return true;
+	char *end;
+	double seconds = strtod(text, &end);
+	if (*end == 's')
+		end++;
+	if (*end || end == text || !(seconds > 0))
+		return false;
+	*ret_s = seconds;
+	return true;
+}
+
+static enum fm_err observe(uint32_t pid, bool may_stop, double max_overhead_pct,
+			   const struct fm_capture_options *capture, struct fm_diag *diag)
+{
+	struct fm_attach_options attach = {
+		.pid = pid,
+		.output_path = capture->output_path,
+		.rate_hz = capture->rate_hz,
+		.native = capture->native,
+		.may_stop = may_stop,
+		.duration_s = capture->duration_s,
+		.cpu_percent = max_overhead_pct > 0 ? (uint32_t)FM_MAX(max_overhead_pct, 1.0) : 100,
+		.at_end = capture->at_end,
+		.on_open = capture->on_open,
+		.on_open_arg = capture->on_open_arg,
+	};
+	return fm_attach_run(&attach, diag);
+}
+
 int fm_cmd_record(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
@@ -156,15 +189,9 @@ int fm_cmd_record(int argc, char **argv)
 		fm_say("no format named '%s'; 'fathom export --list' names them", format);
 		return FM_EXIT_USAGE;
 	}
-	if (duration && strcmp(duration, "unlimited")) {
-		char *end;
-		flags.duration_s = strtod(duration, &end);
-		if (*end == 's')
-			end++;
-		if (*end || end == duration || !(flags.duration_s > 0)) {
-			fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
-			return FM_EXIT_USAGE;
-		}
+	if (duration && !parse_duration(duration, &flags.duration_s)) {
+		fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
+		return FM_EXIT_USAGE;
 	}
 	char profile[4096], default_output[64];
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
@@ -192,20 +219,7 @@ int fm_cmd_record(int argc, char **argv)
 	if (err) {
 		exit_code = FM_EXIT_FAILED;
 	} else if (pid) {
-		struct fm_attach_options attach = {
-			.pid = attach_pid,
-			.output_path = capture.output_path,
-			.rate_hz = capture.rate_hz,
-			.native = capture.native,
-			.may_stop = !nonblocking,
-			.duration_s = capture.duration_s,
-			.cpu_percent = flags.max_overhead_pct > 0 ? (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0) : 100,
-			.at_end = capture.at_end,
-			.on_open = capture.on_open,
-			.on_open_arg = capture.on_open_arg,
-		};
-		struct fm_attach_result result;
-		err = fm_attach_run(&attach, &result, &diag);
+		err = observe(attach_pid, !nonblocking, flags.max_overhead_pct, &capture, &diag);
 		exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK;
 	} else {
 		struct fm_capture_result result;
