@@ -1,7 +1,7 @@
 // A profile in a scratch file of the test's own: written, read back, changed byte by byte.
 #pragma once
 
-#include "test.h"
+#include "scratch.h"
 
 #include <fcntl.h>
 
@@ -9,21 +9,10 @@
 #include "format/writer.h"
 #include "read/reader.h"
 
-// One scratch file for each test's process, removed at its end.
-static char scratch[64];
-
-static inline void remove_scratch(void)
-{
-	unlink(scratch);
-}
-
 static inline const char *scratch_path(void)
 {
-	if (!scratch[0]) {
-		snprintf(scratch, sizeof(scratch), "/tmp/fathom-test-%d.fathom", (int)getpid());
-		atexit(remove_scratch);
-	}
-	return scratch;
+	static const char *path;
+	return path ? path : (path = scratch_file());
 }
 
 static inline void write_file(const void *p, size_t len)
