@@ -187,6 +187,15 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 			 "whole");
 		meta_uint(c->writer, "memory_log_end_ns", totals->log_end_ns);
 	}
+	if (totals->max_sites >= FM_WIRE_NEARLY_ALL_SITES)
+		coverage(c, "the callers of some allocations",
+			 "a process allocated from more than 229,376 different stacks; from there on only the line "
+			 "itself "
+			 "is kept");
+	else if (totals->max_sites >= FM_WIRE_MANY_SITES)
+		coverage(c, "recursion in some stacks of allocations",
+			 "a process allocated from more than 32,768 different stacks; from there on a call that stands "
+			 "further out already is left out");
 	if (totals->n_exact_beyond) {
 		snprintf(what, sizeof(what), "the place of %llu allocations",
 			 (unsigned long long)totals->n_exact_beyond);
