@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "collect/punctual.h"
 #include "collect/recorder.h"
