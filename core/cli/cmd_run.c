@@ -187,13 +187,10 @@ int fm_cmd_run(int argc, char **argv)
 	capture.has_calls = is_traced;
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
-	struct fm_capture_result result;
-	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &result, &diag)) {
+	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &exit_code, &diag)) {
 		fm_say("%s", diag.text);
-		exit_code = result.exit_code;
 		goto out;
 	}
-	exit_code = result.exit_code;
 	// Of several runs each tells for itself, in a process of its own.
 	if (left.is_notebook && n_runs == 1 && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report
