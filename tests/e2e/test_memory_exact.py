@@ -87,6 +87,23 @@ def test_native_functions_by_their_stacks(tmp_path: Path) -> None:
     assert 300 * 1000 <= ask["peak_bytes"] <= 600 * 1000  # of stacks at different times: at most so much
 
 
+def test_code_that_ends_leaves_its_address_to_other_code(tmp_path: Path) -> None:
+    """A line is known by the address of its code: not for longer than that lives."""
+    assert NEWEST
+    script = tmp_path / "codes.py"
+    script.write_text(
+        "for n in range(300):\n"
+        "    text = chr(10) * (n % 7) + 'for i in range(50): bytes(%d)' % (100 + 10 * (n % 7))\n"
+        "    exec(compile(text, 'made', 'exec'))\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, "-S", script])
+    lines = {x["line"]: x["alloc_bytes"] for x in capture.report["lines"] if x["file"] == "made"}
+    for n in range(7):
+        runs = len(range(n, 300, 7))
+        beside = lines[n + 1] - runs * 50 * (33 + NEWEST.longer_head + 100 + 10 * n)
+        assert 0 <= beside <= runs * 200  # what a range and its loop take
+
+
 def test_the_sites_make_up_the_peak(tmp_path: Path) -> None:
     assert NEWEST
     script = tmp_path / "peaks.py"
