@@ -229,6 +229,9 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 }, // a million samples in no bytes
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 0, 9, 1, 1, 1 }, 7 },                // nine points in the bytes of one
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 6, 0 }, 4 },                         // domain 6
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 0, UINT64_MAX }, 4 },                // more than can be counted
 		{ FM_RECORD_SITES,
 		  { 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
 		  20 }, // nine sites in no bytes
