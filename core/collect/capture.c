@@ -192,6 +192,13 @@ static void write_memory_coverage(struct capture *c, const struct fm_recorder_to
 			 (unsigned long long)totals->n_exact_beyond);
 		coverage(c, what, "a process allocated from more than 262,143 different stacks");
 	}
+	if (totals->n_exact_untold) {
+		snprintf(what, sizeof(what), "the place of %llu allocations",
+			 (unsigned long long)totals->n_exact_untold);
+		coverage(c, what,
+			 "the collector got too little CPU to read where they were made; they count as native and "
+			 "nobody's");
+	}
 	if (totals->n_free_dropped) {
 		snprintf(what, sizeof(what), "the end of %llu sampled blocks",
 			 (unsigned long long)totals->n_free_dropped);

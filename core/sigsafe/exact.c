@@ -18,6 +18,9 @@
 #define TRIES 1024u
 #define NAP_NS 20000
 #define MAX_NAPS 1000u
+// Of a stack: what it takes to tell it with the names of everything in it, and how long to wait for that.
+#define ROOM_TO_TELL (128u << 10)
+#define LONGEST_WAIT_NS 1000000000u
 #define SIZE_BITS 44
 // Runs for every event.
 #define HOT inline __attribute__((always_inline))
@@ -123,10 +126,32 @@ static HOT uint32_t find_site(uint64_t key)
 	return FM_LIKELY(fm_wire_exact_sites(fm_sig_exact_sums)[site].key == key) ? site : find_site_further(key, i);
 }
 
+// A program that imports a large library has new stacks faster than a collector without a CPU can read them, and most are not seen a second
+// time: what such a place allocated would have none. So the program waits, but not again for a collector that is gone or stopped.
+static FM_SIGSAFE void wait_for_room(const struct fm_sig_thread *t)
+{
+	const struct fm_wire_slot *slot = t->slot;
+	uint64_t end_ns = 0, now_ns;
+	while (atomic_load_explicit(&slot->head, memory_order_relaxed) -
+		       atomic_load_explicit(&slot->tail, memory_order_acquire) >
+	       FM_WIRE_RING_BYTES - ROOM_TO_TELL) {
+		if (fm_sig_exact->has_telling_failed ||
+		    atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+			return;
+		now_ns = fm_now_ns();
+		end_ns = end_ns ? end_ns : now_ns + LONGEST_WAIT_NS;
+		fm_sig_exact->has_telling_failed = now_ns >= end_ns;
+		struct timespec nap = { .tv_nsec = NAP_NS };
+		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
+	}
+	fm_sig_exact->has_telling_failed = false;
+}
+
 // Tells the stack of a site that was seen first, or whose telling found no room before.
 static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread *t, uint32_t site, unsigned domain,
 							    bool has_native)
 {
+	wait_for_room(t);
 	t->now_ns = fm_now_ns();
 	fm_sig_stack_refresh(t);
 	fm_sig_alloc_take_stack(t, &domain, has_native);

@@ -13,6 +13,7 @@
 struct fm_sig_exact {
 	_Atomic uint32_t is_locked;
 	bool has_log_failed;                // a wait for the collector was in vain
+	bool has_telling_failed;            // the same for a site's stack
 	uint64_t n_logged, logged_ns;       // last number and last time that was given
 	uint32_t index[FM_SIG_EXACT_INDEX]; // by key: site, 0 = empty
 	uint8_t is_told[FM_WIRE_N_SITES];   // its stack is in a ring

@@ -292,3 +292,28 @@ def test_what_lives_is_told_as_of_the_programs_end(python: Python, option: str, 
     assert parts["python_heap_bytes"] == pytest.approx(memory["peak_bytes"], rel=0.3)
     text = run([FATHOM, "report", tmp_path / "exact.fathom"]).stdout
     assert ("What it takes to count every allocation is not known" in " ".join(text.split())) == (option != "--memory")
+
+
+FASTER = """
+import os, signal, subprocess, time
+import many_lines
+helper = subprocess.Popen(["sh", "-c", "sleep 0.6; kill -CONT %d" % os.getppid()])
+time.sleep(0.1)
+os.kill(os.getppid(), signal.SIGSTOP)     # the collector reads nothing for half a second
+for run in many_lines.all: run()
+helper.wait()
+"""
+
+
+def test_places_are_not_lost_to_a_slow_collector(tmp_path: Path) -> None:
+    """Each line is a place of its own that is met once, and they do not fit the ring."""
+    assert NEWEST
+    (tmp_path / "faster.py").write_text(FASTER)
+    (tmp_path / "many_lines.py").write_text(
+        "all = []\n" + ("def run():\n" + "    x = bytes(1000)\n" * 10000 + "all.append(run)\n") * 6
+    )
+    capture = exact(tmp_path, [NEWEST.path, tmp_path / "faster.py"])
+    lines = [row["alloc_bytes"] for row in capture.report["lines"] if row["function"] == "run"]
+    assert sorted(lines)[10:] == [1033 + NEWEST.longer_head] * (len(lines) - 10) and len(lines) > 59990
+    assert capture.report["memory"]["no_python"]["alloc_bytes"] < 5 * MIB
+    assert not any("the place of" in what for what in coverage(capture))
