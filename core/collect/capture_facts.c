@@ -256,6 +256,11 @@ static void tell_of_memory(const struct capture *c, const struct fm_recorder_tot
 	if (totals->n_exact_beyond)
 		fm_capture_lacks(c, "a process allocated from more than 262,143 different stacks",
 				 "the place of %llu allocations", (unsigned long long)totals->n_exact_beyond);
+	if (totals->n_exact_untold)
+		fm_capture_lacks(c,
+				 "the collector got too little CPU to read where they were made; they count as native "
+				 "and nobody's",
+				 "the place of %llu allocations", (unsigned long long)totals->n_exact_untold);
 	if (totals->n_free_dropped)
 		fm_capture_lacks(c, "freed faster than the collector could read; they count as still there",
 				 "the end of %llu sampled blocks", (unsigned long long)totals->n_free_dropped);
