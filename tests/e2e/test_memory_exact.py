@@ -326,9 +326,9 @@ def test_what_lives_is_told_as_of_the_programs_end(python: Python, option: str, 
     assert dropped["live_bytes"] < 0.05 * dropped["alloc_bytes"]
     memory = capture.report["memory"]
     assert memory["growth_rate"] > 0.5
-    # Its resident memory is explained, too, by sums as by samples.
-    parts = memory["reconciliation"]
-    assert parts["python_heap_bytes"] == pytest.approx(memory["peak_bytes"], rel=0.3)
+    # Its resident memory is explained, too, by sums as by samples: as of a moment when it was seen, or the peak.
+    heap = memory["reconciliation"]["python_heap_bytes"]
+    assert 0.99 * kept["live_bytes"] <= heap <= 1.01 * memory["peak_bytes"]
     text = run([FATHOM, "report", tmp_path / "exact.fathom"]).stdout
     assert ("What it takes to count every allocation is not known" in " ".join(text.split())) == (option != "--memory")
 
