@@ -11,7 +11,8 @@ static uint8_t *kinds_of_functions(const struct fm_symbolizer *symbolizer)
 	uint8_t *kinds = fm_alloc(n + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fm_function *f = fm_symbolizer_function(symbolizer, i);
-		if (f->kind != FM_FRAME_PYTHON)
+		if (f->kind != FM_FRAME_PYTHON ||
+		    f->is_ours) // for what Fathom itself does its caller pays, if there is one
 			continue;
 		kinds[i] = PYTHON | (f->is_library ? 0 : OWN);
 		if (!f->file.len || f->file.p[0] != '<')

@@ -208,11 +208,10 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 	return err;
 }
 
-enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_attach_result *ret, struct fm_diag *diag)
+enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_diag *diag)
 {
 	struct attach a = { .options = options, .shared = { .fd = -1 } };
 	struct fm_waiting_options looks = { .samples_running = options->may_stop, .cpu_percent = options->cpu_percent };
-	*ret = (struct fm_attach_result){ 0 };
 	enum fm_err err = begin(&a, &looks, diag);
 	if (err)
 		return end(&a, err, diag);
@@ -238,12 +237,9 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_att
 			flush_ns = fm_now_ns() + FLUSH_NS;
 			fm_writer_flush(a.writer);
 		}
-		if (!fm_recorder_n_alive(a.recorder)) {
-			ret->is_gone = true;
+		if (!fm_recorder_n_alive(a.recorder))
 			break;
-		}
 	}
-	ret->wall_ns = fm_now_ns() - a.start_ns;
 	return end(&a, FM_OK, diag);
 }
 

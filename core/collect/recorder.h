@@ -24,6 +24,8 @@ struct fm_recorder_totals {
 	struct fm_take_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
+	uint32_t n_without_perf;    // processes where the kernel refused the engine asked for
+	int perf_errno;             // to the last of these
 };
 
 struct fm_kernel_stacks;

@@ -48,8 +48,7 @@ struct fm_remote {
 	struct fm_map code_ids; // address -> index of codes + 1
 	FM_VEC(struct remote_code_entry) codes;
 	uint32_t code_generation;
-	struct fm_map states; // tid -> thread state
-	uint64_t states_ns;
+	struct fm_map states;           // tid -> thread state
 	uint32_t max_frames, max_chain; // as above, less in tests
 
 	// One stack at a time.

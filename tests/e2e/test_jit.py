@@ -392,3 +392,22 @@ def test_system_time_ends_in_the_name_of_the_call(python: Python, tmp_path: Path
     functions = {f["name"]: f for f in capture.report["functions"] if f["kind"] == "native" and "[kernel]" in str(f)}
     assert functions["read"]["self_s"] > 0
     assert capture.seconds("py_read", "system_s") >= 0.9 * functions["read"]["self_s"]
+
+
+TABLES = """
+import ctypes
+register = ctypes.CDLL(None)["__register_frame"]
+register.argtypes = [ctypes.c_void_p]
+empty = ctypes.create_string_buffer(16)
+for _ in range(16384 + 5):
+    register(empty)
+"""
+
+
+def test_more_unwind_tables_than_there_is_room_for_are_told_of(tmp_path: Path) -> None:
+    script = tmp_path / "tables.py"
+    script.write_text(TABLES)
+    capture = record(tmp_path / "p.fathom", script, [], [], pick(8, 15))
+    assert [c["what"] for c in capture.report["coverage"] if "unwind tables" in c["what"]] == [
+        "callers of some code made at run time (5 unwind tables)"
+    ]
