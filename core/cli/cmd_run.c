@@ -180,7 +180,7 @@ int fm_cmd_run(int argc, char **argv)
 		left.no_logs = no_startup.text;
 	else if (target.python || is_python(target.argv.items[0]))
 		left.no_logs =
-			"Python skipped its start-up files (-S, -I, -E), ended before them, or could not write here";
+			"Python ended before it came to its start-up files, or could not write here";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;

@@ -242,9 +242,25 @@ static void tell_of_memory(const struct capture *c, const struct fm_recorder_tot
 				 "are whole",
 				 "memory over time after the first %.1f s",
 				 (double)(totals->log_end_ns - c->start_ns) * 1e-9);
+	if (totals->max_sites >= FM_WIRE_NEARLY_ALL_SITES)
+		fm_capture_lacks(c,
+				 "a process allocated from more than 229,376 different stacks; from there on only the "
+				 "line itself is kept",
+				 "the callers of some allocations");
+	else if (totals->max_sites >= FM_WIRE_MANY_SITES)
+		fm_capture_lacks(
+			c,
+			"a process allocated from more than 32,768 different stacks; from there on a call that "
+			"stands further out already is left out",
+			"recursion in some stacks of allocations");
 	if (totals->n_exact_beyond)
 		fm_capture_lacks(c, "a process allocated from more than 262,143 different stacks",
 				 "the place of %llu allocations", (unsigned long long)totals->n_exact_beyond);
+	if (totals->n_exact_untold)
+		fm_capture_lacks(c,
+				 "the collector got too little CPU to read where they were made; they count as native "
+				 "and nobody's",
+				 "the place of %llu allocations", (unsigned long long)totals->n_exact_untold);
 	if (totals->n_free_dropped)
 		fm_capture_lacks(c, "freed faster than the collector could read; they count as still there",
 				 "the end of %llu sampled blocks", (unsigned long long)totals->n_free_dropped);

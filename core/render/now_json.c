@@ -82,6 +82,7 @@ static void head(struct fm_json *j, const struct fm_now *now, const struct fm_re
 	seconds(j, "elapsed_s", since_start(now, now->now_ns));
 	seconds(j, "window_s", now->window_ns);
 	fm_json_u64(j, "samples", r->n_samples);
+	fm_json_u64(j, "wait_samples", r->n_waits);
 	fm_json_u64(j, "trace_events", r->n_events);
 	fm_json_bool(j, "is_traced", now->is_traced);
 	fm_json_u64(j, "rss_bytes", resident_bytes(p));
