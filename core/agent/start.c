@@ -127,7 +127,7 @@ static bool claim_process(void)
 		p->parent_pid = (uint32_t)getppid();
 		p->engine = FM_ENGINE_TICKER;
 		p->start_ns = fm_now_ns();
-		p->engine_errors = 0;
+		p->engine_errno = 0;
 		p->perf_fd1 = 0;
 		p->is_gone = 0;
 		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);

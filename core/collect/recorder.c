@@ -338,6 +338,28 @@ uint32_t fm_recorder_n_alive(const struct fm_recorder *r)
 	return n;
 }
 
+static void tell_what_was_not_seen(struct fm_recorder *r)
+{
+	char what[96], why[160];
+	if (fm_rows_n_left_out(r->rows))
+		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
+				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	uint32_t n_tables = atomic_load(&r->shared->header->n_frame_tables_lost);
+	if (n_tables) {
+		snprintf(what, sizeof(what), "callers of some code made at run time (%u unwind tables)", n_tables);
+		snprintf(why, sizeof(why), "more than %u tables were registered at one time; stacks may be cut there",
+			 FM_WIRE_N_FRAME_TABLES);
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+	}
+	if (r->totals.n_without_perf) {
+		snprintf(what, sizeof(what), "engine perf in %u process%s", r->totals.n_without_perf,
+			 r->totals.n_without_perf == 1 ? "" : "es");
+		snprintf(why, sizeof(why), "perf events were refused there (%s), so the ticker was used",
+			 strerror(r->totals.perf_errno));
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+	}
+}
+
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 {
 	r->liveness_ns = 0;
@@ -351,9 +373,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			fm_recorded_process_end(r, i);
-	if (fm_rows_n_left_out(r->rows))
-		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
-				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	tell_what_was_not_seen(r);
 	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.held_ns, &r->totals.waiting_gap_ns);
 	fm_take_trace_finish(r->trace);
 	r->totals.trace = *fm_take_trace_totals(r->trace);

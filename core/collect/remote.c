@@ -53,11 +53,6 @@ const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t
 	return fm_remote_images_find(r->images, pc);
 }
 
-unsigned fm_remote_python_minor(const struct fm_remote *r)
-{
-	return r->python.state == FM_REMOTE_HAS_PYTHON ? r->python.row.minor : 0;
-}
-
 bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image)
 {
 	return r->python.state == FM_REMOTE_HAS_PYTHON && image->start == r->python.image_start;

@@ -68,7 +68,5 @@ struct fm_remote_code {
 };
 const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t code_id);
 uint32_t fm_remote_code_generation(const struct fm_remote *r);
-// The interpreter's version, "" when there is none; with the minor as a number.
-unsigned fm_remote_python_minor(const struct fm_remote *r);
 // True when the image is the interpreter's.
 bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image);

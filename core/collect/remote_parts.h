@@ -54,10 +54,9 @@ struct fm_remote {
 	FM_VEC(struct remote_code_entry) codes;
 	uint32_t code_generation;
 	struct fm_map states; // tid -> thread state
-	uint64_t states_ns;
 	FM_VEC(struct fm_remote_name) names;
-	uint64_t names_ns;  // when they were read
-	uint64_t threading; // the module; 0 = not found yet
+	uint64_t names_ns;              // when they were read
+	uint64_t threading;             // the module; 0 = not found yet
 	uint32_t max_frames, max_chain; // as above, less in tests
 
 	// One stack at a time.
