@@ -287,7 +287,7 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 	}
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz) {
 		snprintf(what, sizeof(what), "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
-		coverage(c, what, "deep stacks cost more than --max-overhead allows");
+		coverage(c, what, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new");
 	}
 	if (totals->n_processes_alive && !c->options->beside_pid) { // beside us, it goes on as it should
 		snprintf(what, sizeof(what), "the rest of %u child process%s", totals->n_processes_alive,
