@@ -247,7 +247,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	*t = (struct fm_summary){ 0 };
 	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
-	struct fm_payer *payers = fm_payers_find(view, symbolizer);
+	struct fm_payer *payers = fm_payers_find(profile, view, symbolizer);
 	mark_users(&b, payers);
 	add_functions_and_lines(&b, tally, payers);
 	free(payers);

@@ -142,8 +142,9 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "they next allowed it",
 				 "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz)
-		fm_capture_lacks(c, "deep stacks cost more than --max-overhead allows",
-				 "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
+		fm_capture_lacks(
+			c, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new",
+			"some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 	uint64_t n_no_slot = atomic_load(&header->n_no_slot), n_no_place = atomic_load(&header->n_no_place);
 	if (n_no_slot) {
 		char why[96];
@@ -256,6 +257,11 @@ static void tell_of_memory(const struct capture *c, const struct fm_recorder_tot
 	if (totals->n_exact_beyond)
 		fm_capture_lacks(c, "a process allocated from more than 262,143 different stacks",
 				 "the place of %llu allocations", (unsigned long long)totals->n_exact_beyond);
+	if (totals->n_exact_untold)
+		fm_capture_lacks(c,
+				 "the collector got too little CPU to read where they were made; they count as native "
+				 "and nobody's",
+				 "the place of %llu allocations", (unsigned long long)totals->n_exact_untold);
 	if (totals->n_free_dropped)
 		fm_capture_lacks(c, "freed faster than the collector could read; they count as still there",
 				 "the end of %llu sampled blocks", (unsigned long long)totals->n_free_dropped);

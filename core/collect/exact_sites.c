@@ -208,6 +208,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 		if (!sites[i].n_allocs)
 			continue;
 		struct recorded_site site = find_site(p, i);
+		r->totals.n_exact_untold += i && !site.is_told ? sites[i].n_allocs : 0;
 		// With a log, every stack is there already.
 		uint32_t node =
 			r->log_limit_bytes ? site.node : fm_site_stacks_cut(&p->site_stacks, site.node, is_own_code, p);

@@ -129,10 +129,9 @@ static HOT uint32_t find_site(uint64_t key)
 
 FM_SIGSAFE bool fm_sig_exact_wait(const struct fm_sig_thread *t, uint64_t bytes)
 {
-	if (fm_sig_exact->is_collector_gone)
-		return false;
-	fm_sig_exact->is_collector_gone = !fm_sig_ring_wait(t, bytes);
-	return !fm_sig_exact->is_collector_gone;
+	bool has_room = fm_sig_exact->is_collector_gone ? fm_sig_ring_has_room(t, bytes) : fm_sig_ring_wait(t, bytes);
+	fm_sig_exact->is_collector_gone = !has_room;
+	return has_room;
 }
 
 static HOT bool is_python(uint64_t frame)

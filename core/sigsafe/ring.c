@@ -45,7 +45,7 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 #define LONGEST_WAIT_NS 1000000000u
 #define NAP_NS 100000
 
-static FM_SIGSAFE bool has_room(const struct fm_sig_thread *t, uint64_t bytes)
+FM_SIGSAFE bool fm_sig_ring_has_room(const struct fm_sig_thread *t, uint64_t bytes)
 {
 	// Relaxed: who writes asks again.
 	uint64_t used = atomic_load_explicit(&t->slot->head, memory_order_relaxed) -
@@ -55,12 +55,12 @@ static FM_SIGSAFE bool has_room(const struct fm_sig_thread *t, uint64_t bytes)
 
 FM_SIGSAFE bool fm_sig_ring_wait(const struct fm_sig_thread *t, uint64_t bytes)
 {
-	if (FM_LIKELY(has_room(t, bytes)))
+	if (FM_LIKELY(fm_sig_ring_has_room(t, bytes)))
 		return true;
 	for (uint64_t end_ns = fm_now_ns() + LONGEST_WAIT_NS; fm_now_ns() < end_ns;) {
 		struct timespec nap = { .tv_nsec = NAP_NS };
 		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
-		if (has_room(t, bytes))
+		if (fm_sig_ring_has_room(t, bytes))
 			return true;
 		if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
 			break;

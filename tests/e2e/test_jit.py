@@ -283,6 +283,46 @@ def test_numba(tmp_path: Path) -> None:
     assert n_broken <= 0.005 * sum(ends.values()), n_broken
 
 
+NUMBA_PURE = """
+import math, time
+from numba import njit
+
+@njit
+def pure(x, n):
+    for i in range(n):
+        x = math.cos(x) + i  # a call, so that there is a frame to keep
+    return x
+
+def run(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pure(0.5, 50000)
+
+def main(seconds):
+    run(seconds)
+
+pure(0.5, 10)
+run(0.1)  # it is looked at when it was met
+time.sleep(0.5)
+main(0.7)
+"""
+
+
+def test_numba_functions_that_cannot_throw(tmp_path: Path) -> None:
+    """LLVM describes no way out of these."""
+    script = tmp_path / "pure.py"
+    script.write_text(NUMBA_PURE)
+    capture = record(tmp_path / "p.fathom", python_with("numba"), [script], OPTIONS)
+    hot: "Counter[bool]" = Counter()
+    for labels, n in capture.collapsed():
+        names = names_of(labels)
+        if "main" in names and "__main__::pure" in names:
+            is_whole = not any(map(is_error, labels)) and names.index("main") < names.index("__main__::pure")
+            hot[is_whole] += n
+    print(hot)
+    assert hot[True] > 250 and hot[False] <= 0.02 * hot[True], hot
+
+
 NUMBA_DEBUG = """
 import time
 from numba import njit
