@@ -212,8 +212,8 @@ static void follow_the_end(void)
 	}
 	is_held = is_ending;
 	atomic_store(&fm_sig_alloc_is_on, !is_ending && was_on);
-	if (fm_sig_self)
-		fm_sig_self->is_counting = false; // it asks anew
+	set_quick(!is_ending && was_on);
+	atomic_fetch_add(&fm_sig_mirror_epoch, 1); // nobody watches code objects meanwhile
 }
 
 void fm_agent_memory_check_python(void)

@@ -26,8 +26,8 @@ extern FM_HIDDEN struct fm_sig_exact *fm_sig_exact;
 // This process's place in shared memory; NULL when all are taken.
 extern FM_HIDDEN struct fm_wire_exact *fm_sig_exact_sums;
 
-// exact_python.c may be used: the capture began with the program, is exact, has a place for sums and no log. Threads learn it by their
-// mirror (alloc.h); it does not end but in a forked child.
+// exact_python.c may be used: the capture began with the program, is exact, has a place for sums and no log. Not while nothing is counted: in a child
+// that is not followed, at the interpreter's end.
 extern FM_HIDDEN _Atomic bool fm_sig_exact_is_quick;
 
 // Where it says whether the process has one thread, which needs no lock: another one cannot be made while it is in here.

@@ -124,7 +124,7 @@ TEST(what_is_no_profile_is_one_clear_line)
 	header[8] = 2;
 	write_file(header, sizeof(header));
 	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
-	CHECK(strstr(diag.text, "format 2.3"));
+	CHECK(strstr(diag.text, "format 2.4"));
 }
 
 // Files of chunks with right checksums and content of our choice.
