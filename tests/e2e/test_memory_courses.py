@@ -1,6 +1,5 @@
 """--memory=exact without a log: how lines went over time, and which one leaks, from what the collector saw of their sums now and then."""
 
-from pathlib import Path
 from typing import Any, Dict
 
 import pytest
