@@ -205,9 +205,15 @@ static void follow_the_end(void)
 		fm_sig_self->is_counting = false; // it asks anew
 }
 
+static _Atomic bool is_checked;
+
+bool fm_agent_memory_knows_python(void)
+{
+	return atomic_load_explicit(&is_checked, memory_order_relaxed);
+}
+
 void fm_agent_memory_check_python(void)
 {
-	static _Atomic bool is_checked;
 	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed))) {
 		if (is_watched && !fm_sig.is_late)
 			follow_the_end();

@@ -317,3 +317,15 @@ def test_places_are_not_lost_to_a_slow_collector(tmp_path: Path) -> None:
     assert sorted(lines)[10:] == [1033 + NEWEST.longer_head] * (len(lines) - 10) and len(lines) > 59990
     assert capture.report["memory"]["no_python"]["alloc_bytes"] < 5 * MIB
     assert not any("the place of" in what for what in coverage(capture))
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "pymalloc_debug", "mimalloc"])
+def test_whatever_allocator_python_is_told_to_use(allocator: str, tmp_path: Path) -> None:
+    """The same bytes; what an allocator maps for itself, and the debug hooks put around blocks, are nobody's."""
+    pythons = [p for p in some_pythons() if p.minor >= 13 and p.kind == "release"]
+    if not pythons:
+        pytest.skip("mimalloc came with 3.13")
+    (tmp_path / "keeps.py").write_text("kept = [bytes(100_000) for _ in range(200)]\n")
+    command = ["env", "PYTHONMALLOC=" + allocator, pythons[-1].path, tmp_path / "keeps.py"]
+    memory = exact(tmp_path, command).report["memory"]
+    assert 0 <= memory["peak_bytes"] - 200 * 100_033 < 5 * MIB
