@@ -160,6 +160,45 @@ def test_stacks_that_change_only_outside(tmp_path: Path) -> None:
     assert by_line["ticks"] == 2 * by_line["first"] // 3
 
 
+@pytest.mark.parametrize("python", some_pythons(), ids=str)
+def test_recursion_by_many_ways(python: Python, tmp_path: Path) -> None:
+    """Each call has a stack of its own, 150,049 of them: more than are kept. Lines and functions have their bytes all the same."""
+    script = tmp_path / "ways.py"
+    script.write_text(
+        "def ways(n):\n"
+        "    block = bytes(5000)\n"
+        "    if n < 2: return block\n"
+        "    ways(n - 1)\n"
+        "    ways(n - 2)\n"
+        "def start(): ways(24)\n"
+        "start()\n"
+    )
+    capture = exact(tmp_path, [python.path, script])
+    at = {x["line"]: x for x in capture.report["lines"] if x["file"].endswith("ways.py")}
+    start = next(f for f in capture.report["functions"] if f["name"] == "start")
+    n, size = 150049, 5000 + 33 + python.longer_head
+    assert at[2]["alloc_bytes"] - n * size in range(4096)
+    assert start["total_alloc_bytes"] - at[2]["alloc_bytes"] in range(0, 100000)
+    assert at[4]["alloc_bytes"] + at[5]["alloc_bytes"] < 100000
+    assert "recursion in some stacks of allocations" in coverage(capture)
+    assert not any(what.startswith("the place of") for what in coverage(capture))
+
+
+def test_more_stacks_than_there_are_sites(tmp_path: Path) -> None:
+    """64 ways to call, three times over, to a function with two lines that allocate: the lines keep every byte, callers may be lost."""
+    assert NEWEST
+    script = tmp_path / "paths.py"
+    levels = [f"def level{i}():\n" + f"    level{i - 1}()\n" * 64 for i in (1, 2, 3)]
+    script.write_text("def level0():\n    a = bytes(1000)\n    b = bytes(3000)\n" + "".join(levels) + "level3()\n")
+    capture = exact(tmp_path, [NEWEST.path, script])
+    at = {x["line"]: x for x in capture.report["lines"] if x["file"].endswith("paths.py")}
+    n, head = 64**3, 33 + NEWEST.longer_head
+    assert at[2]["alloc_bytes"] - n * (1000 + head) in range(4096)
+    assert at[3]["alloc_bytes"] - n * (3000 + head) in range(4096)
+    assert "the callers of some allocations" in coverage(capture)
+    assert not any(what.startswith("the place of") for what in coverage(capture))
+
+
 def test_threads_at_once(calls: Path, tmp_path: Path) -> None:
     """Four threads that do not hold the GIL: what they get is counted, or said to be lost."""
     assert NEWEST
@@ -287,9 +326,9 @@ def test_what_lives_is_told_as_of_the_programs_end(python: Python, option: str, 
     assert dropped["live_bytes"] < 0.05 * dropped["alloc_bytes"]
     memory = capture.report["memory"]
     assert memory["growth_rate"] > 0.5
-    # Its resident memory is explained, too, by sums as by samples.
-    parts = memory["reconciliation"]
-    assert parts["python_heap_bytes"] == pytest.approx(memory["peak_bytes"], rel=0.3)
+    # Its resident memory is explained, too, by sums as by samples: as of a moment when it was seen, or the peak.
+    heap = memory["reconciliation"]["python_heap_bytes"]
+    assert 0.99 * kept["live_bytes"] <= heap <= 1.01 * memory["peak_bytes"]
     text = run([FATHOM, "report", tmp_path / "exact.fathom"]).stdout
     assert ("What it takes to count every allocation is not known" in " ".join(text.split())) == (option != "--memory")
 
