@@ -53,7 +53,7 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 		h->stacks.items[i].alloc_bytes = h->stacks.items[i].at_peak_bytes = 0;
 	h->alloc_bytes = h->live_bytes = 0;
 	h->alloc_var = h->peak_var = 0;
-	uint64_t at_peak = 0, highest = 0;
+	uint64_t highest = 0, *at_peak = fm_alloc((in->profile->processes.n + 1) * sizeof(*at_peak)); // of each process
 	for (size_t i = 0; i < in->profile->sites.n; i++) {
 		const struct fm_site *s = &in->profile->sites.items[i];
 		if (s->domain == FM_ALLOC_COPY)
@@ -79,12 +79,17 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 							.at_peak_bytes = s->at_peak_bytes });
 		h->alloc_bytes += s->alloc_bytes;
 		h->live_bytes += s->live_bytes;
-		at_peak += s->at_peak_bytes;
+		at_peak[s->process_id] += s->at_peak_bytes;
 	}
 	for (size_t i = 0; i < h->timeline.n; i++)
 		highest = FM_MAX(highest, h->timeline.items[i].heap_high_bytes);
-	// One process: what its sites held at its peak is the peak. Several: each had its own time, and the timeline knows best.
-	h->peak_bytes = in->profile->processes.n > 1 && highest ? highest : at_peak;
+	// One process: what its sites held at its peak is the peak. Several: each had its own time, and the timeline knows best, but for what
+	// came and went between two looks (a program behind a wrapper script that is over soon).
+	highest = in->profile->processes.n > 1 ? highest : 0;
+	for (size_t i = 0; i < in->profile->processes.n; i++)
+		highest = FM_MAX(highest, at_peak[i]);
+	free(at_peak);
+	h->peak_bytes = highest;
 	h->growth_rate = fm_heap_share(h->live_bytes, h->alloc_bytes);
 	limit(&h->no_python, h->peak_bytes);
 	for (size_t i = 0; i < h->lines.n; i++)
