@@ -293,8 +293,11 @@ void fm_agent_find_self(void)
 	fm_sig.own_end = (uintptr_t)_end;
 }
 
-__attribute__((constructor)) static void start(void)
+// glibc gives constructors what it gives main().
+__attribute__((constructor)) static void start(int argc, char **argv, char **env)
 {
+	(void)argc;
+	(void)env;
 	// Always: programs call these through us, whether they are profiled or not.
 	fm_agent_malloc_resolve();
 	fm_agent_copy_resolve();
@@ -306,6 +309,9 @@ __attribute__((constructor)) static void start(void)
 	bool is_followed = !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN);
 	if (is_followed)
 		fm_agent_exec_start();
+	fm_agent_isolated_start(argv);
+	if (getenv(FM_WIRE_ENV_GIVEN))
+		fm_agent_let_look(path);
 	if (!is_followed || getenv(FM_WIRE_ENV_GIVEN))
 		leave_environment();
 	fm_agent_memory_start();

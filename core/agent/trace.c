@@ -147,8 +147,10 @@ struct fm_trace_thread *fm_trace_open(void)
 	if (s) {
 		uint32_t idx = s->idx;
 		t = threads[idx];
-		if (!t)
-			t = threads[idx] = fm_agent_map_private(sizeof(*t));
+		if (!t) { // two statements: clang takes no value from an assignment to what is atomic
+			t = fm_agent_map_private(sizeof(*t));
+			threads[idx] = t;
+		}
 		if (!t || (!t->control && !map_ring(t, idx))) {
 			atomic_store(&fm_trace.is_recording, 0); // the collector is gone, or there is no address space
 			t = NULL;

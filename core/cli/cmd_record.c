@@ -207,9 +207,7 @@ int fm_cmd_record(int argc, char **argv)
 		err = observe(attach_pid, !nonblocking, flags.max_overhead_pct, &capture, &diag);
 		exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK;
 	} else {
-		struct fm_capture_result result;
-		err = fm_capture_run(&capture, &result, &diag);
-		exit_code = result.exit_code;
+		err = fm_capture_run(&capture, &exit_code, &diag);
 	}
 	if (err) {
 		fm_say("%s", diag.text);

@@ -180,20 +180,17 @@ int fm_cmd_run(int argc, char **argv)
 		left.no_logs = no_startup.text;
 	else if (target.python || is_python(target.argv.items[0]))
 		left.no_logs =
-			"Python skipped its start-up files (-S, -I, -E), ended before them, or could not write here";
+			"Python ended before it came to its start-up files, or could not write here";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;
 	capture.has_calls = is_traced;
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
-	struct fm_capture_result result;
-	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &result, &diag)) {
+	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &exit_code, &diag)) {
 		fm_say("%s", diag.text);
-		exit_code = result.exit_code;
 		goto out;
 	}
-	exit_code = result.exit_code;
 	// Of several runs each tells for itself, in a process of its own.
 	if (left.is_notebook && n_runs == 1 && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report

@@ -184,20 +184,14 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, start_ns);
 }
 
-// Threads rename themselves when it suits them; what they are called now is written when it is news.
-static void name_thread(struct fm_recorder *r, struct recorded_slot *s)
+// Threads are renamed when it suits them; what they are called now is written when it is news.
+static void name_thread(struct fm_recorder *r, uint32_t idx)
 {
-	char path[64], name[sizeof(s->name)] = "";
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", r->processes[s->process_idx].pid, s->tid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
-	while (n > 0 && name[n - 1] == '\n')
-		n--;
-	name[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !strcmp(name, s->name))
-		return;
-	memcpy(s->name, name, sizeof(name));
-	fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(name));
+	struct recorded_slot *s = &r->slots[idx];
+	uint64_t since_ns = fm_shared_slot(r->shared, idx)->start_ns;
+	if (fm_waiting_name_thread(r->waiting, s->process_idx, r->processes[s->process_idx].pid, s->tid, since_ns,
+				   s->name))
+		fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(s->name));
 }
 
 static void close_slot(struct fm_recorder *r, uint32_t idx)
@@ -331,7 +325,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
-			name_thread(r, &r->slots[i]);
+			name_thread(r, i);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i])
 			fm_recorded_process_update(r, &r->processes[i], &r->shared->processes[i]);

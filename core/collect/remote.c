@@ -36,6 +36,7 @@ void fm_remote_destroy(struct fm_remote *r)
 	fm_map_deinit(&r->code_ids);
 	fm_map_deinit(&r->states);
 	fm_vec_deinit(&r->codes);
+	fm_vec_deinit(&r->names);
 	fm_vec_deinit(&r->native);
 	fm_vec_deinit(&r->frames);
 	fm_vec_deinit(&r->runs);

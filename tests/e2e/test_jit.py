@@ -87,6 +87,8 @@ def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path,
         n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels)
     )
     assert nameless <= 0.01 * sum(n for _, n in inside), nameless
+    kinds = {f["name"]: f["kind"] for f in capture.report["functions"]}
+    assert (kinds[how], kinds["py_back"]) == ("jit", "python")
     if how == "by_jitdump":
         assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)
 
