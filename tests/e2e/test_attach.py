@@ -51,7 +51,7 @@ def names(thread: Dict[str, Any]) -> List[str]:
 
 def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached: Any) -> None:
     few(python, 8, 14)
-    target = attached(python.path, 1.5)
+    target = attached(python.path, 3)
     seen = set()
     for _ in range(10):
         command = [fathom, "dump", "-p", str(target.process.pid), "--json"]
