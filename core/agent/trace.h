@@ -35,17 +35,19 @@ struct fm_trace_function {
 
 // One thread's side of its ring. Private memory, zeros in a forked child.
 struct fm_trace_thread {
-	struct fm_wire_trace *control; // the events follow it; NULL: nothing to write to
-	uint64_t head, limit;          // events written, and up to where there is room
-	uint64_t n_backed;             // events whose memory is there
-	uint64_t n_lost;               // since the last one that fitted
-	int32_t lost_depth;            // how the stack of zones changed meanwhile: up or down since then,
-	int32_t lost_lowest;           // and how far down it went in between
-	_Atomic uint32_t is_writing;   // the owner's (zone_api.c); read by who ends a capture
-	uint32_t armed;                // generation for which this thread has its profile function
-	bool has_lines;                // up to 3.11: the function that runs now is traced by line
-	bool is_setting;               // its functions are being set, about which audit hooks of the program may run
-	uintptr_t stack_floor;         // below this the C stack is nearly used up
+	struct fm_wire_trace
+		*control;      // the events follow it; NULL: nothing to write to. How many were written it knows itself
+	uintptr_t lap;         // where event 0 would be, had the ring not begun anew since: event n is n further on,
+	uint64_t limit;        // up to this one. That is as far as there is room, and not past the ring's end
+	uintptr_t stack_floor; // below this the C stack is nearly used up
+	uint64_t n_backed;     // events whose memory is there
+	uint64_t n_lost;       // since the last one that fitted
+	int32_t lost_depth;    // how the stack of zones changed meanwhile: up or down since then,
+	int32_t lost_lowest;   // and how far down it went in between
+	_Atomic uint32_t is_writing; // the owner's (zone_api.c); read by who ends a capture
+	uint32_t armed;              // generation for which this thread has its profile function
+	bool has_lines;              // up to 3.11: the function that runs now is traced by line
+	bool is_setting;             // its functions are being set, about which audit hooks of the program may run
 	struct fm_trace_code codes[FM_TRACE_CODES];
 	struct fm_trace_function functions[FM_TRACE_FUNCTIONS];
 };
@@ -71,7 +73,8 @@ struct fm_trace_state {
 	bool is_filter_new;                // since the last start: other functions or lines may be wanted
 	_Atomic uint32_t next_name_id;
 };
-extern struct fm_trace_state fm_trace;
+// Hidden, said here: a hook then reaches it in one instruction and needs no register for where it is.
+extern struct fm_trace_state fm_trace __attribute__((visibility("hidden")));
 
 // The calling thread's ring, good for one generation: one comparison tells a hook that it may write. initial-exec: no call.
 struct fm_trace_own {
@@ -95,7 +98,7 @@ void fm_trace_forget_codes(void);
 // The calling thread's ring, made at its first event; NULL when there is none to be had. errno stays.
 struct fm_trace_thread *fm_trace_open(void);
 // True when there is room for an event of that kind now; else it is lost, and counted.
-bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind);
+bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind, uint64_t *ret_head);
 // Tells of a code object. The entry is filled; id 0 when it is not to be traced or could not be told.
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code);
 // The id of a new name, told to the collector; 0 when that was not possible.
@@ -133,23 +136,41 @@ static inline void fm_trace_fetch_line(const struct fm_wire_event *e)
 #endif
 }
 
-// There is room.
-static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+// How many events this thread has written. It alone counts them.
+static FM_ALWAYS_INLINE uint64_t fm_trace_head(const struct fm_trace_thread *t)
 {
-	struct fm_wire_event *e = fm_wire_trace_event(t->control, t->head);
-	fm_trace_fetch_line(e + 16);
+	return atomic_load_explicit(&t->control->head, memory_order_relaxed);
+}
+
+// Where the next event goes, when there is room for it. Not in a child that was forked past the C library: what was its parent's is
+// zeros there.
+static FM_ALWAYS_INLINE bool fm_trace_has_room(const struct fm_trace_thread *t, uint64_t *ret_head)
+{
+	if (FM_UNLIKELY(!t->control))
+		return false;
+	*ret_head = fm_trace_head(t);
+	return FM_LIKELY(*ret_head < t->limit);
+}
+
+// At a place that fm_trace_has_room() gave.
+static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t head, uint64_t stamp, uint32_t kind,
+					    uint32_t id)
+{
+	struct fm_wire_event *e = (struct fm_wire_event *)(t->lap + head * sizeof(*e));
+	if (kind != FM_WIRE_LEAVE) // four events are a line, and who leaves has entered
+		fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
 	e->id = id;
 	e->kind = kind;
 	// Publishes the event: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
-	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
+	atomic_store_explicit(&t->control->head, head + 1, memory_order_release);
 }
 
 static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
 {
-	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t, kind))
-		return;
-	fm_trace_write(t, stamp, kind, id);
+	uint64_t head;
+	if (fm_trace_has_room(t, &head) || fm_trace_make_room(t, kind, &head))
+		fm_trace_write(t, head, stamp, kind, id);
 }
 
 static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
@@ -159,7 +180,10 @@ static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, u
 
 static FM_ALWAYS_INLINE struct fm_trace_code *fm_trace_code_place(struct fm_trace_thread *t, uintptr_t code)
 {
-	return &t->codes[(code >> 4 ^ code >> 16) & (FM_TRACE_CODES - 1)];
+	// Objects begin at multiples of 16: their addresses, that far masked, are already half of what an entry's place is from the first.
+	static_assert(sizeof(struct fm_trace_code) == 2 * 16, "the two below");
+	uintptr_t half_offset = (code ^ code >> 12) & (FM_TRACE_CODES - 1) * 16;
+	return (struct fm_trace_code *)((uint8_t *)t->codes + half_offset * 2);
 }
 
 static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code)

@@ -70,11 +70,23 @@ static __attribute__((noinline)) struct py_object *eval_by_monitoring(struct fm_
 	return next_eval(tstate, frame, is_throw);
 }
 
+// Near enough to where the frame is, and the compiler need not keep one register for that.
+static FM_ALWAYS_INLINE uintptr_t stack_pointer(void)
+{
+#if defined(__x86_64__)
+	uintptr_t ret;
+	__asm__("mov %%rsp, %0" : "=r"(ret));
+	return ret;
+#else
+	return (uintptr_t)__builtin_frame_address(0);
+#endif
+}
+
 static FM_ALWAYS_INLINE bool is_too_deep(const struct fm_trace_thread *t, const uint8_t *tstate, unsigned minor)
 {
 	if (minor <= 10)
 		return false;
-	if ((uintptr_t)__builtin_frame_address(0) < t->stack_floor)
+	if (stack_pointer() < t->stack_floor)
 		return true;
 	return minor == 12 && *(const int32_t *)(tstate + C_RECURSION_REMAINING_312) < C_RECURSION_RESERVE_312;
 }
@@ -163,24 +175,25 @@ static __attribute__((noinline)) struct py_object *leave_with_room(struct fm_tra
 static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor,
 						  eval_fn on_any_fn)
 {
-	uint32_t generation = atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed);
 	struct fm_trace_thread *t = fm_trace_own.thread; // there is one, if it is of this generation
-	if (FM_UNLIKELY(fm_trace_own.generation != generation))
+	uint32_t generation = fm_trace_own.generation;
+	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed)))
 		return on_any_fn(tstate, frame, is_throw);
+	uint64_t head;
 	uintptr_t code_address = code_of(frame, minor);
 	const struct fm_trace_code *code = fm_trace_code_place(t, code_address);
-	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address) || !code->is_plain || t->head == t->limit ||
+	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address) || !code->is_plain || !fm_trace_has_room(t, &head) ||
 			is_too_deep(t, tstate, minor)))
 		return on_any_fn(tstate, frame, is_throw);
 	uint32_t id = code->id;
-	fm_trace_write(t, fm_cycles(), FM_WIRE_ENTER, id);
+	fm_trace_write(t, head, fm_cycles(), FM_WIRE_ENTER, id);
 	struct py_object *ret = go_on(tstate, frame, is_throw, minor);
 	uint64_t stamp = fm_cycles();
 	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed)))
 		return ret;
-	if (FM_UNLIKELY(t->head == t->limit))
+	if (FM_UNLIKELY(!fm_trace_has_room(t, &head)))
 		return leave_with_room(t, stamp, id, ret);
-	fm_trace_write(t, stamp, FM_WIRE_LEAVE, id);
+	fm_trace_write(t, head, stamp, FM_WIRE_LEAVE, id);
 	return ret;
 }
 

@@ -155,7 +155,8 @@ struct fm_sig_state {
 	char exe[512];                              // the executable's path, for its image record
 };
 
-extern struct fm_sig_state fm_sig;
+extern struct fm_sig_state fm_sig
+	__attribute__((visibility("hidden"))); // said here, it is reached without a look into a table
 
 // The calling thread's memory, NULL before its first sample. initial-exec: reading it never allocates.
 extern __thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));
