@@ -186,18 +186,29 @@ static FM_ALWAYS_INLINE struct fm_trace_code *fm_trace_code_place(struct fm_trac
 	return (struct fm_trace_code *)((uint8_t *)t->codes + half_offset * 2);
 }
 
-static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code)
+// Where a code object has its name and its line table.
+struct fm_trace_code_layout {
+	uint16_t name, lines;
+};
+
+static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code,
+						  struct fm_trace_code_layout at)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
-	return entry->code == code && entry->name == *(const uintptr_t *)(code + row->code_name) &&
-	       entry->lines == *(const uintptr_t *)(code + row->code_line_table);
+	return FM_LIKELY(entry->code == code) && FM_LIKELY(entry->name == *(const uintptr_t *)(code + at.name)) &&
+	       FM_LIKELY(entry->lines == *(const uintptr_t *)(code + at.lines));
+}
+
+// As it is in this Python.
+static FM_ALWAYS_INLINE struct fm_trace_code_layout fm_trace_code_layout(void)
+{
+	return (struct fm_trace_code_layout){ fm_sig.python.row.code_name, fm_sig.python.row.code_line_table };
 }
 
 // What is known of a code object that runs now, and is therefore alive.
 static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *t, uintptr_t code)
 {
 	struct fm_trace_code *entry = fm_trace_code_place(t, code);
-	if (FM_UNLIKELY(!fm_trace_code_is_met(entry, code)))
+	if (FM_UNLIKELY(!fm_trace_code_is_met(entry, code, fm_trace_code_layout())))
 		fm_trace_meet_code(t, entry, code);
 	return entry;
 }

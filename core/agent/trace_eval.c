@@ -25,9 +25,27 @@ static eval_38_fn next_eval_38;
 static void *hooked_interp;
 static bool is_deep_program; // it recursed so deeply once that the hook is not for it
 
+// Where every release of a version has a frame's code, and that its name and line table: constants in the short way through the hook.
+static FM_ALWAYS_INLINE unsigned usual_frame_code(unsigned minor)
+{
+	return minor <= 11 ? 32 : 0;
+}
+
+static FM_ALWAYS_INLINE struct fm_trace_code_layout usual_code_layout(unsigned minor)
+{
+	return minor <= 10 ? (struct fm_trace_code_layout){ 112, 120 } : (struct fm_trace_code_layout){ 120, 136 };
+}
+
+static bool has_usual_layout(const struct fm_py_row *row)
+{
+	struct fm_trace_code_layout usual = usual_code_layout(row->minor);
+	return row->frame_code == usual_frame_code(row->minor) && row->code_name == usual.name &&
+	       row->code_line_table == usual.lines;
+}
+
 static FM_ALWAYS_INLINE uintptr_t code_of(const uint8_t *frame, unsigned minor)
 {
-	uintptr_t code = *(const uintptr_t *)(frame + fm_sig.python.row.frame_code);
+	uintptr_t code = *(const uintptr_t *)(frame + usual_frame_code(minor));
 	return minor >= 14 ? code & ~(uintptr_t)fm_sig.python.row.executable_tag_mask : code;
 }
 
@@ -182,8 +200,8 @@ static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, 
 	uint64_t head;
 	uintptr_t code_address = code_of(frame, minor);
 	const struct fm_trace_code *code = fm_trace_code_place(t, code_address);
-	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address) || !code->is_plain || !fm_trace_has_room(t, &head) ||
-			is_too_deep(t, tstate, minor)))
+	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address, usual_code_layout(minor)) || !code->is_plain ||
+			!fm_trace_has_room(t, &head) || is_too_deep(t, tstate, minor)))
 		return on_any_fn(tstate, frame, is_throw);
 	uint32_t id = code->id;
 	fm_trace_write(t, head, fm_cycles(), FM_WIRE_ENTER, id);
@@ -231,7 +249,8 @@ bool fm_trace_eval_is_for(uint32_t flags)
 	if (fm_sig.python.row.is_free_threaded)
 		return false;
 	// 3.13 calls the __init__ of a class past the hook. What later ones do is not known.
-	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc;
+	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc &&
+	       has_usual_layout(&fm_sig.python.row);
 }
 
 static void *current_interp(void)
@@ -243,6 +262,8 @@ const char *fm_trace_eval_start(void)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
 	void *interp = current_interp();
+	if (!has_usual_layout(row))
+		return "frames of this Python are not laid out as those of its release";
 	if (row->minor == 8) {
 		eval_38_fn *place = (void *)((uint8_t *)interp + row->interp_eval_frame);
 		if (*place != on_eval_38)

@@ -58,8 +58,8 @@ static FM_ALWAYS_INLINE struct fm_trace_thread *ready_ring(struct py_object *cod
 		return NULL;
 	const struct fm_trace_code *code = fm_trace_code_place(t, (uintptr_t)code_object);
 	*ret_id = code->id;
-	bool is_ready =
-		fm_trace_code_is_met(code, (uintptr_t)code_object) && code->id && fm_trace_has_room(t, ret_head);
+	bool is_ready = fm_trace_code_is_met(code, (uintptr_t)code_object, fm_trace_code_layout()) && code->id &&
+			fm_trace_has_room(t, ret_head);
 	return FM_LIKELY(is_ready) ? t : NULL;
 }
 
