@@ -78,10 +78,16 @@ static void note_threads(void)
 		closedir(tasks);
 }
 
+void fm_agent_let_look(const char *ring_path)
+{
+	unsigned long collector_pid;
+	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
+		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
+}
+
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static struct mapped retired, last; // of the capture before the last, and of the last
-	unsigned long collector_pid;
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)
@@ -92,9 +98,7 @@ const char *fm_agent_late_start(const char *ring_path)
 	fm_trace_forget();
 	fm_sig.is_late = true;
 	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
-	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
-	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
-		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
+	fm_agent_let_look(ring_path);
 	note_threads();
 	if (!fm_agent_start(ring_path))
 		return "the agent could not map the collector's memory ('ulimit -v' may be too low), or its tables are "

@@ -13,7 +13,7 @@ int fm_cmd_diff(int argc, char **argv)
 	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
-		  "for machines, schema fathom.diff/1: every function and line" },
+		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where NAME is looked for (default: .fathom)" },
 		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),

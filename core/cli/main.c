@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"

@@ -88,7 +88,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	*f = (struct fm_facts){ .exit_code = -1 };
 	f->command = fm_facts_command(p);
 	f->started = fm_profile_meta(p, "started", none);
-	f->python = fm_profile_meta(p, "python", none);
+	f->python = none;
 	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
 		f->python = p->processes.items[i].info.python_version;
 	f->engine = fm_profile_meta(p, "engine", root ? root->info.engine : none);

@@ -287,6 +287,12 @@ static void print_method(const struct fm_text *t)
 		if (f->cpu_s > 0)
 			fm_buf_printf(&line, ", %.1f%% of its CPU time", 100 * f->overhead_s / f->cpu_s);
 		fm_buf_str(&line, ", which is in the figures above, spread like the samples.");
+		bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
+		if (t->heap->is_exact || is_traced)
+			fm_buf_printf(&line, " What it takes to %s%s%s is not known, and comes on top of that.",
+				      t->heap->is_exact ? "count every allocation" : "",
+				      t->heap->is_exact && is_traced ? " and to " : "",
+				      is_traced ? "record every call" : "");
 	}
 	wrap(t, &line, 0);
 }

@@ -12,7 +12,7 @@
 #include "render/packed.h"
 #include "render/string_table.h"
 #include "serve/guard.h"
-#include "support/known.h"
+#include "known_analysis.h"
 
 //        0
 //      1   2        weights: 1: 1, 2: 5, 3: 4, 4: 2, 5: 2
@@ -231,23 +231,9 @@ TEST(base64_and_gzip_come_back_as_they_were)
 	}
 }
 
-static struct fm_analysis *open_known(void)
-{
-	char path[] = "/tmp/fathom-test-XXXXXX";
-	int fd = mkstemp(path);
-	CHECK(fd >= 0);
-	close(fd);
-	struct known_images images = { "/nonexistent/libkernel.so", FM_STR_LIT(""), 0x4000, 0x5000 };
-	struct fm_diag diag;
-	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
-	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag), FM_OK);
-	return a; // the file stays until the test ends: filters read it again
-}
-
 TEST(filters_count_what_passes)
 {
-	struct fm_analysis *a = open_known();
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_filter filter = { .from_ns = 1000000000 + 3000000000u, .to_ns = 1000000000 + 5000000000u };
 	struct fm_tally tally;
 	struct fm_diag diag;
@@ -265,13 +251,12 @@ TEST(filters_count_what_passes)
 	CHECK_EQ(tally.n_samples, 8800);
 	fm_tally_deinit(&tally);
 	fm_filter_deinit(&filter);
-	unlink(a->path);
 	fm_analysis_close(a);
 }
 
 TEST(a_capture_compared_with_itself_has_not_changed)
 {
-	struct fm_analysis *a = open_known();
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_overlay c;
 	fm_overlay_build(&c, a, a, 1000);
 	CHECK_EQ(c.whole_ns[0], 10000000000);
@@ -283,7 +268,6 @@ TEST(a_capture_compared_with_itself_has_not_changed)
 	}
 	for (size_t i = 1; i < c.nodes.n; i++)
 		CHECK(c.nodes.items[i].parent < i && c.nodes.items[i].function_id < c.functions.n);
-	unlink(a->path);
 	fm_analysis_close(a);
 	fm_overlay_deinit(&c);
 }
