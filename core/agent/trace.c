@@ -246,7 +246,7 @@ static uint64_t back_events(struct fm_trace_thread *t)
 	return n;
 }
 
-bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind, uint64_t *ret_head)
+bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 {
 	if (!t->control)
 		return false;
@@ -266,7 +266,7 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind, uint64_t *ret_
 	t->limit = head + FM_MIN(free_events, FM_WIRE_TRACE_EVENTS - in_lap);
 	if (t->n_lost)
 		tell_loss(t); // which may take the last ones of this lap
-	return fm_trace_has_room(t, ret_head) || fm_trace_make_room(t, kind, ret_head);
+	return fm_trace_has_room(t, &head) || fm_trace_make_room(t, kind);
 }
 
 // Asks the filter. May make the UTF-8 form of the names, once, which takes an attached thread.

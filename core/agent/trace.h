@@ -104,7 +104,7 @@ void fm_trace_forget_codes(void);
 // The calling thread's ring, made at its first event; NULL when there is none to be had. errno stays.
 struct fm_trace_thread *fm_trace_open(void);
 // True when there is room for an event of that kind now; else it is lost, and counted.
-bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind, uint64_t *ret_head);
+bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind);
 // Tells of a code object. The entry is filled; id 0 when it is not to be traced or could not be told.
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code);
 // The id of a new name, told to the collector; 0 when that was not possible.
@@ -163,7 +163,7 @@ static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t 
 					    uint32_t id)
 {
 	struct fm_wire_event *e = (struct fm_wire_event *)(t->lap + head * sizeof(*e));
-	if (kind != FM_WIRE_LEAVE) // four events are a line, and who leaves has entered
+	if (kind != FM_WIRE_LEAVE && kind != FM_WIRE_END) // four events are a line, and what ends has begun
 		fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
 	e->id = id;
@@ -175,8 +175,12 @@ static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t 
 static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
 {
 	uint64_t head;
-	if (fm_trace_has_room(t, &head) || fm_trace_make_room(t, kind, &head))
-		fm_trace_write(t, head, stamp, kind, id);
+	if (!fm_trace_has_room(t, &head)) {
+		if (!fm_trace_make_room(t, kind))
+			return;
+		head = fm_trace_head(t); // not by its address, which would keep it out of registers
+	}
+	fm_trace_write(t, head, stamp, kind, id);
 }
 
 static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
