@@ -1,6 +1,7 @@
 #include "collect/exact_sites.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -159,7 +160,7 @@ static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct 
 static uint8_t held_of(const struct recorded_process *p, double byte_ns, uint64_t peak_bytes)
 {
 	double whole = (double)(p->last_look_ns - p->first_look_ns) * (double)peak_bytes;
-	return whole > 0 ? (uint8_t)(FM_MIN(byte_ns / whole, 1.0) * 255 + 0.5) : 0;
+	return whole > 0 ? (uint8_t)lround(FM_MIN(byte_ns / whole, 1.0) * 255) : 0;
 }
 
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx)
