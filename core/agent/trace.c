@@ -204,7 +204,8 @@ static void lose(struct fm_trace_thread *t, uint32_t kind)
 	if (kind == FM_WIRE_ENTER || kind == FM_WIRE_RESUME || kind == FM_WIRE_BEGIN)
 		t->lost_depth++;
 	else if (kind == FM_WIRE_LEAVE || kind == FM_WIRE_END)
-		t->lost_lowest = FM_MIN(t->lost_lowest, --t->lost_depth);
+		t->lost_depth--;
+	t->lost_lowest = FM_MIN(t->lost_lowest, t->lost_depth);
 	t->n_lost++;
 	atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
 }

@@ -79,6 +79,17 @@ def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached
     target.end()
 
 
+@pytest.mark.parametrize("command", ["dump", "record"])
+def test_a_process_that_has_ended_is_one_line(fathom: Path, command: str, tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays as it is: nobody has asked how it ended
+        done = subprocess.run(
+            [fathom, command, "-p", str(process.pid)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"fathom: process {process.pid} has ended, and its parent has not asked how yet\n"
+
+
 def test_dump_for_people(fathom: Path, attached: Any) -> None:
     target = attached(sys.executable, 0.5)
     text = subprocess.run(
