@@ -216,9 +216,15 @@ static void follow_the_end(void)
 	atomic_fetch_add(&fm_sig_mirror_epoch, 1); // nobody watches code objects meanwhile
 }
 
+static _Atomic bool is_checked;
+
+bool fm_agent_memory_knows_python(void)
+{
+	return atomic_load_explicit(&is_checked, memory_order_relaxed);
+}
+
 void fm_agent_memory_check_python(void)
 {
-	static _Atomic bool is_checked;
 	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed))) {
 		if (is_watched && !fm_sig.is_late)
 			follow_the_end();

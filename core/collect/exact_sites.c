@@ -1,6 +1,7 @@
 #include "collect/exact_sites.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -184,7 +185,7 @@ static void write_course(struct fm_recorder *r, const struct fm_courses *courses
 static uint8_t held_of(const struct recorded_process *p, double byte_ns, uint64_t peak_bytes)
 {
 	double whole = (double)(p->last_look_ns - p->first_look_ns) * (double)peak_bytes;
-	return whole > 0 ? (uint8_t)(FM_MIN(byte_ns / whole, 1.0) * 255 + 0.5) : 0;
+	return whole > 0 ? (uint8_t)lround(FM_MIN(byte_ns / whole, 1.0) * 255) : 0;
 }
 
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx)
