@@ -159,7 +159,7 @@ struct fm_trace_thread *fm_trace_open(void)
 	if (t && s->trace != t) { // an earlier thread may have had the slot
 		t->limit = 0;
 		t->n_lost = 0;
-		t->armed = 0;
+		t->armed = t->n_starts = 0;
 		t->has_lines = t->is_setting = t->is_refused = false;
 		t->stack_floor = find_stack_floor();
 		atomic_store_explicit(&s->slot->has_trace, 1, memory_order_release);
@@ -167,6 +167,10 @@ struct fm_trace_thread *fm_trace_open(void)
 	}
 	if (t)
 		fm_trace_own = (struct fm_trace_own){ t, generation };
+	if (t && atomic_load(&fm_trace.is_on) && t->n_starts != fm_trace.n_starts) {
+		t->n_starts = fm_trace.n_starts;
+		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = saved_errno;
 	return t;

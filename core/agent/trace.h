@@ -46,6 +46,7 @@ struct fm_trace_thread {
 	int32_t lost_lowest;   // and how far down it went in between
 	_Atomic uint32_t is_writing; // the owner's (zone_api.c); read by who ends a capture
 	uint32_t armed;              // generation for which this thread has its profile function
+	uint32_t n_starts;           // as of the last trace that it told of
 	bool has_lines;              // up to 3.11: the function that runs now is traced by line
 	bool is_setting;             // its functions are being set, about which audit hooks of the program may run
 	bool is_refused;             // one of these did not let us
@@ -74,6 +75,7 @@ struct fm_trace_state {
 	_Atomic uint32_t plain_generation; // the same while nothing but calls is, by the cycle counter
 	_Atomic uint32_t hook_generation;  // the same while that is by FM_TRACE_BY_HOOK
 	uint32_t door;                     // enum fm_trace_door
+	uint32_t n_starts;                 // of traces; each thread tells with its first event that another one has begun
 	uint32_t flags;                    // enum fm_trace_flags
 	bool has_cycles;                   // stamps are fm_cycles()
 	bool is_filter_new;                // since the last start: other functions or lines may be wanted

@@ -142,8 +142,9 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "they next allowed it",
 				 "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz)
-		fm_capture_lacks(c, "deep stacks cost more than --max-overhead allows",
-				 "some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
+		fm_capture_lacks(
+			c, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new",
+			"some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
 	uint64_t n_no_slot = atomic_load(&header->n_no_slot), n_no_place = atomic_load(&header->n_no_place);
 	if (n_no_slot) {
 		char why[96];

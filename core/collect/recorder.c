@@ -179,7 +179,9 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->definitions_read = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
-	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	uint64_t start_ns =
+		fm_waiting_since(r->waiting, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, start_ns);
 }
 
 // Threads are renamed when it suits them; what they are called now is written when it is news.

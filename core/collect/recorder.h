@@ -55,6 +55,8 @@ struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r); // lent: collect/
 void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known
 // The id of a thread, which is made known if no sample has done so yet.
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
+// The same if it is known and has not ended, else FM_NO_ID.
+uint32_t fm_recorder_find_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 // Ends a thread that was never sampled; of others the recorder knows more.
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns);

@@ -61,13 +61,15 @@ struct fm_waiting {
 	FM_VEC(struct wait_process) processes;
 	struct fm_remote_stack stack;
 	int64_t budget_ns, hold_budget_ns;
+	int64_t stack_budget_ns; // the part of it that may go into reading stacks, where there are many threads
 	uint64_t budget_at_ns, used_ns;
 	uint64_t held_ns;                   // how long threads that run were held
 	uint64_t longest_gap_ns;            // from the time a look was due to the look
+	uint64_t unplaced_ns;               // waiting of threads of which no sleep was ever seen
 	size_t first_process, first_thread; // where the last look stopped
-	size_t n_threads;
-	bool is_uncounted; // this kernel keeps no schedstat
-	bool is_refused;   // the system does not let us look at a thread
+	size_t n_threads, most_threads;     // now, and ever
+	bool is_uncounted;                  // this kernel keeps no schedstat
+	bool is_refused;                    // the system does not let us look at a thread
 };
 
 // Writes what is owed for the thread's last sleep, at this time.
