@@ -75,10 +75,10 @@ struct fm_trace_state {
 	_Atomic uint32_t plain_generation; // the same while nothing but calls is, by the cycle counter
 	_Atomic uint32_t hook_generation;  // the same while that is by FM_TRACE_BY_HOOK
 	uint32_t door;                     // enum fm_trace_door
-	uint32_t n_starts;                 // of traces; each thread tells with its first event that another one has begun
-	uint32_t flags;                    // enum fm_trace_flags
-	bool has_cycles;                   // stamps are fm_cycles()
-	bool is_filter_new;                // since the last start: other functions or lines may be wanted
+	uint32_t n_starts;  // of traces; each thread tells with its first event that another one has begun
+	uint32_t flags;     // enum fm_trace_flags
+	bool has_cycles;    // stamps are fm_cycles()
+	bool is_filter_new; // since the last start: other functions or lines may be wanted
 	_Atomic uint32_t next_name_id;
 };
 // Hidden, said here: a hook then reaches it in one instruction and needs no register for where it is.
