@@ -20,9 +20,15 @@ typedef struct py_object *(*eval_38_fn)(uint8_t *frame, int is_throw);
 FM_PY_WEAK void _PyInterpreterState_SetEvalFrameFunc(void *interp, eval_fn fn);
 FM_PY_WEAK eval_fn _PyInterpreterState_GetEvalFrameFunc(void *interp);
 
+// Called without a stub in between, where the compiler can be told.
+#if __has_attribute(noplt)
+#define AT_ONCE __attribute__((noplt))
+#else
+#define AT_ONCE
+#endif
 // The interpreter's own evaluator, and the same as 3.8 has it.
-FM_PY_WEAK struct py_object *_PyEval_EvalFrameDefault(void *tstate, uint8_t *frame, int is_throw);
-FM_PY_WEAK struct py_object *eval_default_38(uint8_t *frame, int is_throw) __asm__("_PyEval_EvalFrameDefault");
+FM_PY_WEAK AT_ONCE struct py_object *_PyEval_EvalFrameDefault(void *tstate, uint8_t *frame, int is_throw);
+FM_PY_WEAK AT_ONCE struct py_object *eval_default_38(uint8_t *frame, int is_throw) __asm__("_PyEval_EvalFrameDefault");
 
 static eval_fn our_eval, chained_eval; // chained_eval: the other tool's, which ours stands over
 static eval_38_fn chained_eval_38;
