@@ -196,7 +196,8 @@ def test_recursion_by_many_ways(python: Python, tmp_path: Path) -> None:
     n, size = 150049, 5000 + 33 + python.longer_head
     assert at[2]["alloc_bytes"] - n * size in range(4096)
     assert start["total_alloc_bytes"] - at[2]["alloc_bytes"] in range(0, 100000)
-    assert at[4]["alloc_bytes"] + at[5]["alloc_bytes"] < 100000
+    # A line that allocates nothing, and that no sample fell on, is not there.
+    assert sum(at[line]["alloc_bytes"] for line in (4, 5) if line in at) < 100000
     assert "recursion in some stacks of allocations" in coverage(capture)
     assert not any(what.startswith("the place of") for what in coverage(capture))
 
