@@ -1,4 +1,5 @@
 // fathom diff: what changed between two captures, or two sets of repeated ones.
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/sides.h"
@@ -38,6 +39,9 @@ int fm_cmd_diff(int argc, char **argv)
 	int exit_code;
 	if (!fm_sides_load(&s, &usage, argc, argv, &view, &output_dir, &exit_code))
 		return exit_code;
+	const char *cut = fm_sides_cut(&s);
+	if (cut)
+		fm_say("%s was cut off before its end, or still runs: what it lacks is shown as a change", cut);
 	fm_text_flags_apply(&flags, &view);
 	if (is_json)
 		fm_compare_diff_json(stdout, &s.diff, &s.base, &s.new);

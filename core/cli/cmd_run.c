@@ -179,8 +179,7 @@ int fm_cmd_run(int argc, char **argv)
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
 	else if (target.python || is_python(target.argv.items[0]))
-		left.no_logs =
-			"Python ended before it came to its start-up files, or could not write here";
+		left.no_logs = "Python ended before it came to its start-up files, or could not write here";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;

@@ -169,13 +169,109 @@ static void raise_descriptor_limit(void)
 	}
 }
 
+// The file and the shared memory, as the options want them. Nothing runs yet.
+static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
+{
+	const struct fm_capture_options *options = c->options;
+	enum fm_err err = fm_shared_init(&c->shared, diag);
+	if (err)
+		return err;
+	struct fm_wire_header *header = c->shared.header;
+	int perf_errno = 0;
+	header->rate_hz = options->rate_hz;
+	header->engine = options->engine ? options->engine : fm_engine_choose();
+	if (options->engine == FM_ENGINE_PERF && !fm_engine_perf_is_permitted(&perf_errno))
+		header->engine = FM_ENGINE_TICKER;
+	header->flags = (options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
+	header->memory = options->memory;
+	if (options->memory == FM_WIRE_MEMORY_EXACT && (err = fm_shared_map_sums(&c->shared, diag)))
+		return err;
+	atomic_store(&header->memory_log, options->log_bytes != 0);
+	header->alloc_mean_bytes = options->alloc_mean_bytes;
+	if ((err = fm_writer_open(options->output_path, &c->writer, diag)))
+		return err;
+	fm_capture_write_opening(c, perf_errno);
+	if ((err = fm_writer_flush(c->writer)))
+		return fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
+	if (options->on_open)
+		options->on_open(options->output_path, options->on_open_arg);
+	c->recorder = fm_recorder_create(&c->shared, c->writer, &options->trace);
+	fm_recorder_set_sources(c->recorder, options->sources_dir);
+	fm_recorder_limit_log(c->recorder, options->log_bytes);
+	if (options->beside_pid)
+		fm_waiting_set(fm_recorder_waiting(c->recorder), &(struct fm_waiting_options){ .came_late = true });
+	return FM_OK;
+}
+
+static void start_clock(struct capture *c)
+{
+	c->start_ns = fm_now_ns();
+	c->start_cycles = fm_cycles();
+}
+
+// From the start of the target, or the word to the process beside us, to its end.
+static void watch(struct capture *c)
+{
+	const struct fm_capture_options *options = c->options;
+	struct fm_diag diag;
+	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
+						    .max_overhead = options->max_overhead };
+	if (fm_ticker_start(&c->shared, &ticker_options, &c->ticker, &diag) &&
+	    c->shared.header->engine == FM_ENGINE_TICKER)
+		fm_capture_lacks(c,
+				 "the thread that samples could not be started: a limit on processes ('ulimit -u', or "
+				 "the container's) was reached; raise it, or use --engine perf",
+				 "the whole program");
+	if (options->beside_pid) {
+		c->beside_rss_bytes = read_status_kib(c, "VmRSS: %lu") * 1024ull;
+		options->on_ready(c->shared.env_value); // all is ready: not a millisecond of a short block is missed
+		start_clock(c);
+		follow_beside(c);
+		c->usage.ru_maxrss = (long)read_status_kib(c, "VmHWM: %lu");
+	} else {
+		if (options->kernel)
+			watch_kernel(c);
+		follow(c);
+		wait_for_stragglers(c);
+	}
+}
+
+static void finish(struct capture *c)
+{
+	struct fm_ticker_stats ticks = { 0 };
+	struct fm_recorder_totals totals = { 0 };
+	atomic_store(&c->shared.header->is_over, 1);
+	if (c->ticker)
+		fm_ticker_stop(c->ticker, &ticks);
+	fm_recorder_finish(c->recorder, &totals);
+	fm_kernel_stacks_close(c->kernel);
+	fm_capture_write_closing(c, &totals, &ticks);
+	fm_writer_flush(c->writer); // whatever happens in the next step, this is on disk
+	if (c->options->at_end)
+		c->options->at_end(c->writer, c->options->at_end_arg);
+}
+
+static void release(struct capture *c, bool did_run)
+{
+	if (c->writer) {
+		say_write_error_once(c);
+		enum fm_err err = fm_writer_close(c->writer, NULL);
+		if (err && did_run && !c->did_say_write_error)
+			fm_say("cannot write all of %s; it is readable up to its last whole part",
+			       c->options->output_path);
+	}
+	if (c->recorder)
+		fm_recorder_destroy(c->recorder);
+	fm_launch_deinit(&c->launch);
+	if (c->beside_fd >= 0)
+		close(c->beside_fd);
+	fm_shared_deinit(&c->shared);
+}
+
 enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code, struct fm_diag *diag)
 {
 	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1 };
-	struct fm_ticker_stats ticks = { 0 };
-	struct fm_recorder_totals totals = { 0 };
 	char agent_path[4096];
-	int perf_errno = 0;
 	*ret_exit_code = 1;
 	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);
 	if (err)
@@ -183,35 +279,11 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_ex
 	// A file-size limit is an error of write(), not the end of us; the program gets the signal back as it was.
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, xfsz_before;
 	sigaction(SIGXFSZ, &ignore, &xfsz_before);
-	if ((err = fm_shared_init(&c.shared, diag)))
-		goto out;
-	c.shared.header->rate_hz = options->rate_hz;
-	c.shared.header->engine = options->engine ? options->engine : fm_engine_choose();
-	if (options->engine == FM_ENGINE_PERF && !fm_engine_perf_is_permitted(&perf_errno))
-		c.shared.header->engine = FM_ENGINE_TICKER;
-	c.shared.header->flags =
-		(options->native ? 0 : FM_WIRE_NO_NATIVE) | (options->children ? 0 : FM_WIRE_NO_CHILDREN);
-	c.shared.header->memory = options->memory;
-	if (options->memory == FM_WIRE_MEMORY_EXACT && (err = fm_shared_map_sums(&c.shared, diag)))
-		goto out;
-	atomic_store(&c.shared.header->memory_log, options->log_bytes != 0);
-	c.shared.header->alloc_mean_bytes = options->alloc_mean_bytes;
-	if ((err = fm_writer_open(options->output_path, &c.writer, diag)))
-		goto out;
-	fm_capture_write_opening(&c, perf_errno);
-	if ((err = fm_writer_flush(c.writer))) {
-		fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
-		goto out;
+	if ((err = prepare(&c, diag))) {
+		release(&c, false);
+		return err;
 	}
-	if (options->on_open)
-		options->on_open(options->output_path, options->on_open_arg);
-	c.recorder = fm_recorder_create(&c.shared, c.writer, &options->trace);
-	fm_recorder_set_sources(c.recorder, options->sources_dir);
-	fm_recorder_limit_log(c.recorder, options->log_bytes);
-	if (options->beside_pid)
-		fm_waiting_set(fm_recorder_waiting(c.recorder), &(struct fm_waiting_options){ .came_late = true });
-	c.start_ns = fm_now_ns();
-	c.start_cycles = fm_cycles();
+	start_clock(&c);
 	sigaction(SIGXFSZ, &xfsz_before, NULL);
 	if (options->beside_pid) {
 		c.beside_fd = (int)syscall(SYS_pidfd_open, options->beside_pid, 0);
@@ -219,55 +291,15 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_ex
 					  ret_exit_code, diag))) {
 		if (c.launch.pid > 0)
 			waitpid(c.launch.pid, NULL, 0);
-		goto out;
+		release(&c, false);
+		return err;
 	}
 	fm_ask_for_punctuality(0); // not before the target is on its way: it would inherit it
 	hold_signals(!options->beside_pid);
 	raise_descriptor_limit();
-	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
-						    .max_overhead = options->max_overhead };
-	if (fm_ticker_start(&c.shared, &ticker_options, &c.ticker, diag) && c.shared.header->engine == FM_ENGINE_TICKER)
-		fm_capture_lacks(&c,
-				 "the thread that samples could not be started: a limit on processes ('ulimit -u', or "
-				 "the container's) was reached; raise it, or use --engine perf",
-				 "the whole program");
-	if (options->kernel && !options->beside_pid)
-		watch_kernel(&c);
-	if (options->beside_pid) {
-		c.beside_rss_bytes = read_status_kib(&c, "VmRSS: %lu") * 1024ull;
-		options->on_ready(c.shared.env_value); // all is ready: not a millisecond of a short block is missed
-		c.start_ns = fm_now_ns();
-		c.start_cycles = fm_cycles();
-		follow_beside(&c);
-	} else {
-		follow(&c);
-		wait_for_stragglers(&c);
-	}
-	atomic_store(&c.shared.header->is_over, 1);
-	if (c.ticker)
-		fm_ticker_stop(c.ticker, &ticks);
-	fm_recorder_finish(c.recorder, &totals);
-	fm_kernel_stacks_close(c.kernel);
-	if (options->beside_pid)
-		c.usage.ru_maxrss = (long)read_status_kib(&c, "VmHWM: %lu");
-	fm_capture_write_closing(&c, &totals, &ticks);
-	fm_writer_flush(c.writer); // whatever happens in the next step, this is on disk
-	if (options->at_end)
-		options->at_end(c.writer, options->at_end_arg);
+	watch(&c);
+	finish(&c);
 	*ret_exit_code = WIFSIGNALED(c.status) ? 128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);
-out:
-	if (c.writer) {
-		say_write_error_once(&c);
-		enum fm_err close_err = fm_writer_close(c.writer, NULL);
-		if (close_err && !err && !c.did_say_write_error)
-			fm_say("cannot write all of %s; it is readable up to its last whole part",
-			       options->output_path);
-	}
-	if (c.recorder)
-		fm_recorder_destroy(c.recorder);
-	fm_launch_deinit(&c.launch);
-	if (c.beside_fd >= 0)
-		close(c.beside_fd);
-	fm_shared_deinit(&c.shared);
-	return err;
+	release(&c, true);
+	return FM_OK;
 }

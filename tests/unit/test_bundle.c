@@ -4,11 +4,12 @@
 #include <math.h>
 #include <zlib.h>
 
-#include "aggregate/overlay.h"
 #include "aggregate/edges.h"
 #include "aggregate/filter.h"
+#include "aggregate/overlay.h"
 #include "aggregate/prune.h"
 #include "aggregate/timeline.h"
+#include "render/bundle.h"
 #include "render/packed.h"
 #include "render/string_table.h"
 #include "serve/guard.h"
@@ -270,6 +271,31 @@ TEST(a_capture_compared_with_itself_has_not_changed)
 		CHECK(c.nodes.items[i].parent < i && c.nodes.items[i].function_id < c.functions.n);
 	fm_analysis_close(a);
 	fm_overlay_deinit(&c);
+}
+
+TEST(blocks_of_any_time_end_in_one_slot)
+{
+	const char *path = scratch_file();
+	struct fm_writer *w;
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 1 });
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 7));
+	for (uint32_t i = 0; i < 8; i++) { // more pairs of node and thread than rows are wanted, over all of time
+		uint32_t thread = fm_writer_thread(w, process, i + 1, 0);
+		fm_writer_alloc(w, &(struct fm_alloc){ thread, stack, UINT64_MAX / 8 * (i + 1), i + 1, 100, 100,
+						       FM_ALLOC_MALLOC });
+	}
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	struct fm_analysis *a;
+	CHECK_EQ(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag), FM_OK);
+	struct fm_bundle_limits limits = fm_bundle_for_file;
+	limits.max_blocks = 2;
+	FILE *out = fopen("/dev/null", "w");
+	CHECK(out);
+	CHECK_EQ(fm_bundle_write(out, a, &(struct fm_bundle_options){ .limits = &limits }, &diag), FM_OK);
+	fclose(out);
+	fm_analysis_close(a);
 }
 
 TEST(a_change_counts_when_sampling_does_not_explain_it)
