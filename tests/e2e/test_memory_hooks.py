@@ -586,3 +586,23 @@ def test_time_profile_does_not_show_the_hooks(tmp_path: Path) -> None:
     text = run([Path(under(profile)[0]), "export", "-f", "collapsed", profile]).stdout
     assert "_agent" not in text
     assert RAW == 2
+
+
+WEAK = """
+#include <stdlib.h>
+extern int nobody_has_this(void) __attribute__((weak));
+int is_there(void) { return nobody_has_this != 0; }
+void *ask(void) { return malloc(100); }
+"""
+
+
+def test_weak_symbols_that_nobody_defines_stay_so(tmp_path: Path) -> None:
+    """OpenBLAS asks so for OpenMP, and calls what it finds."""
+    (tmp_path / "weak.c").write_text(WEAK)
+    library = tmp_path / "libweak.so"
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "weak.c")], check=True)
+    script = tmp_path / "look.py"
+    script.write_text("import ctypes, sys\nl = ctypes.CDLL(sys.argv[1])\nl.ask()\nprint(l.is_there())\n")
+    command = under(tmp_path / "p.fathom", "--memory")
+    done = run([*command, some_pythons()[-1].path, script, library])
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
