@@ -91,6 +91,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->owner = &fm_sig_self;
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
 		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
+		t->n_arrivals = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->trace = NULL;
