@@ -40,6 +40,9 @@
 #define STRAGGLERS_NS 200000000u
 // Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
 #define MANY_DISPLACED 0.03
+// What a thread takes at most to get warm again after a tick that took its CPU (tests/e2e/test_crowded.py), and the share of its time worth telling.
+#define COLD_S 40e-6
+#define MANY_COLD 0.02
 // Of processes in which the agent could not map what every process maps.
 #define NO_ROOM "'ulimit -v' leaves no room for the 80 MiB of addresses that Fathom needs in a process; raise it"
 
@@ -272,6 +275,16 @@ static void write_closing(struct capture *c, const struct fm_recorder_totals *to
 			 "they stand for code that ran some microseconds before the system call at which they are "
 			 "shown; "
 			 "docs/sampling-math.md says why");
+	}
+	double cold = ticks->n_signals
+			      ? COLD_S * c->options->rate_hz * (double)ticks->n_crowded / (double)ticks->n_signals
+			      : 0;
+	if (cold > MANY_COLD) {
+		snprintf(what, sizeof(what), "the very place of up to %.0f%% of the CPU time", 100 * FM_MIN(cold, 1));
+		coverage(c, what,
+			 "the machine was crowded, and each look took the program its CPU: what it then takes to "
+			 "fill the caches again is shown at what ran at the next look; a CPU left free for Fathom "
+			 "avoids it");
 	}
 	if (ticks->n_perf_lost) {
 		snprintf(what, sizeof(what), "some 20 ms of %u process%s", ticks->n_perf_lost,

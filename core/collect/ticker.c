@@ -61,7 +61,7 @@
 // For so long after a thread had to wait for a CPU, for more than the ticker itself takes one, it is asked before each tick whether it has one.
 #define CROWDED_NS 100000000u
 #define NO_WAIT_NS 200000u
-// The same when the ticker itself is so late. Idle CPUs of virtual machines take some ten microseconds to wake up.
+// When the ticker itself is so late, too. Idle CPUs of virtual machines take some ten microseconds to wake up.
 #define LATE_NS 100000u
 // Ticks that came due while the ticker had no CPU: the last ones are remembered. A system call that kept it off for longer shows by these.
 #define MAX_DUE 16u
@@ -266,12 +266,13 @@ static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_
 {
 	struct fm_proc_schedule before = t->schedule;
 	fm_proc_thread_schedule(&t->proc, &t->schedule);
-	if (t->schedule.waited_ns > before.waited_ns + NO_WAIT_NS || k->is_late)
-		k->crowded_ns = t->crowded_ns = now_ns;
 	enum fm_proc_cpu cpu = FM_PROC_CPU_UNKNOWN;
 	uint64_t lost_ns = 0, due_ns = 0, cpu_ns = t->schedule.cpu_ns;
-	if (t->schedule.n_given && now_ns - t->crowded_ns < CROWDED_NS)
+	bool has_waited = t->schedule.waited_ns > before.waited_ns + NO_WAIT_NS;
+	if (t->schedule.n_given && (has_waited || k->is_late || now_ns - t->crowded_ns < CROWDED_NS))
 		cpu = fm_proc_thread_cpu(&t->proc, &k->self, t->schedule.n_given, &lost_ns);
+	if (has_waited || cpu == FM_PROC_CPU_HAS_NOT)
+		k->crowded_ns = t->crowded_ns = now_ns;
 	bool is_due = cpu != FM_PROC_CPU_HAS_NOT || find_due(k, t, &before, lost_ns, &due_ns);
 	t->is_off_cpu = cpu == FM_PROC_CPU_HAS_NOT;
 	if (!is_due)
@@ -323,6 +324,7 @@ static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct ti
 	if (syscall(SYS_tgkill, p->pid, t->proc.tid, FM_TICK_SIGNAL) == 0) {
 		t->sent_ns = now_ns;
 		k->stats.n_signals++;
+		k->stats.n_crowded += t->is_off_cpu;
 		k->stats.n_perf_lost += p->was_perf;
 		p->was_perf = false;
 	}
