@@ -38,13 +38,10 @@ VOCABULARY = {"format/model.h"}
 # Headers from outside libc, and the rooms that may know of them. Python.h is in no room: offsets come from pyabi.
 FOREIGN: Dict[str, Set[str]] = {
     r"zstd.*\.h": {"format", "read", "render"},
-    r"xxhash\.h": {"base", "format", "read"},
     r"(elfutils/.*|libelf\.h|gelf\.h|dwarf\.h)": {"image"},
     r"(libiberty/.*|demangle\.h)": {"symbolize"},
     r"zlib\.h": {"render"},
     r"microhttpd\.h": {"serve"},
-    r"(ncurses.*|curses)\.h": {"cli"},
-    r"sqlite3\.h": {"aggregate", "cli"},
     r"Python\.h": set(),
 }
 

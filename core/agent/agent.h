@@ -15,6 +15,8 @@ bool fm_agent_start(const char *ring_path);
 const char *fm_agent_late_start(const char *ring_path);
 void fm_agent_late_stop(void);  // no sample begins after this; what was taken is in the rings
 void fm_agent_late_leave(void); // the collector has ended: signals are the program's again
+// The collector need not be an ancestor of this process: where the kernel asks (Yama), it may look into it all the same.
+void fm_agent_let_look(const char *ring_path);
 // start.c: says where this library lies; known from its constructor on.
 void fm_agent_find_self(void);
 // start.c: private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.
@@ -42,6 +44,14 @@ void fm_agent_exec_resolve(void);
 void fm_agent_exec_start(void);
 bool fm_agent_exec_follow(const char *startup_folder);
 bool fm_agent_exec_is_followed(void);
+#define FM_AGENT_PATH_BYTES 4096
+// Where the environment leads Pythons to: the folder of our start-up files. False: nowhere.
+bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES]);
+
+// isolated.c: true when a Python with these arguments does not look for start-up files where its environment says.
+bool fm_agent_is_isolated(char *const argv[]);
+// In such a Python, which is about to start: the agent will run them.
+void fm_agent_isolated_start(char *const argv[]);
 
 // frame_tables.c: in a forked child, says again what its parent had registered.
 void fm_agent_frame_tables_inherit(uint32_t parent_idx);

@@ -157,7 +157,7 @@ void fm_agent_engine_start(void)
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
 		}
-		fm_sig.process->engine_errors = (uint32_t)err;
+		fm_sig.process->engine_errno = (uint32_t)err;
 	}
 	install(FM_TICK_SIGNAL, on_tick);
 	fm_sig.process->engine = FM_ENGINE_TICKER;

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define FOLDER_NAME "/_startup"
-#define MAX_PATH_BYTES 4096
 // More is not for a stack.
 #define MAX_ADDED_BYTES (128u << 10)
 
@@ -30,15 +30,21 @@
 static const char *const leads[] = { "FATHOM_STARTUP", "FATHOM_STARTUP_TRACE", "FATHOM_STARTUP_JOIN" };
 enum { LEAD_JOIN = 2, N_LEADS = FM_ARRAY_LEN(leads), N_ADDED = N_LEADS + 4 };
 
-// Written when nothing is started, or by who holds the GIL. "" = nothing to add.
-static char folder[MAX_PATH_BYTES];                                   // of start-up files, first in PYTHONPATH
-static char agent[MAX_PATH_BYTES];                                    // last in LD_PRELOAD
+// Written when nothing is started, or by who holds the GIL. "" or NULL = nothing to add.
+static char *lead_entries[N_LEADS];      // of our environment, kept: the program may clear it (env -i)
+static char folder[FM_AGENT_PATH_BYTES]; // of start-up files, first in PYTHONPATH
+static char agent[FM_AGENT_PATH_BYTES];  // last in LD_PRELOAD
 static char ring[sizeof(FM_WIRE_ENV "=") + sizeof(fm_sig.ring_path)]; // an entry of the environment
+// The capture is of the whole program, and every child gets the agent. A Python that traces itself has its Pythons join by start-up files: the agent
+// is for those that do not read them (isolated.c).
+static bool is_for_all;
 
 typedef int (*exec_fn)(const char *, char *const[], char *const[]);
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
 			char *const[], char *const[]);
+typedef int (*fexec_fn)(int, char *const[], char *const[]);
 static exec_fn real_exec, real_exec_by_path;
+static fexec_fn real_fexec;
 static spawn_fn real_spawn, real_spawnp;
 
 // In our constructor; earlier only where another library's starts a program.
@@ -46,6 +52,7 @@ void fm_agent_exec_resolve(void)
 {
 	real_exec = (exec_fn)fm_agent_next_symbol("execve");
 	real_exec_by_path = (exec_fn)fm_agent_next_symbol("execvpe");
+	real_fexec = (fexec_fn)fm_agent_next_symbol("fexecve");
 	real_spawn = (spawn_fn)fm_agent_next_symbol("posix_spawn");
 	real_spawnp = (spawn_fn)fm_agent_next_symbol("posix_spawnp");
 }
@@ -53,19 +60,6 @@ void fm_agent_exec_resolve(void)
 bool fm_agent_exec_is_followed(void)
 {
 	return folder[0] != 0;
-}
-
-bool fm_agent_exec_follow(const char *startup_folder)
-{
-	size_t len = strlen(startup_folder);
-	if (len >= sizeof(folder))
-		return false;
-	memcpy(folder, startup_folder, len + 1);
-	if (len && fm_sig.is_late) { // the program's calls do not come here by themselves
-		fm_agent_bind_prepare();
-		fm_agent_bind_all();
-	}
-	return true;
 }
 
 // The entry "NAME=value"; NULL when there is none.
@@ -83,20 +77,59 @@ static const char *value_of(const char *entry)
 	return entry ? strchr(entry, '=') + 1 : "";
 }
 
-void fm_agent_exec_start(void)
+static void know_agent(void)
 {
 	Dl_info own; // by the path it was preloaded by: a program may have put another behind it
 	if (dladdr((const void *)fm_agent_exec_start, &own) && own.dli_fname && own.dli_fname[0] == '/') {
 		snprintf(agent, sizeof(agent), "%s", own.dli_fname);
 		snprintf(ring, sizeof(ring), FM_WIRE_ENV "=%s", fm_sig.ring_path);
 	}
-	// The folder stands first (cli/startup.c).
-	const char *first = value_of(find(environ, leads[0]) ? find(environ, "PYTHONPATH") : NULL);
-	size_t len = strcspn(first, ":"), name_len = strlen(FOLDER_NAME);
-	if (len < sizeof(folder) && len > name_len && !memcmp(first + len - name_len, FOLDER_NAME, name_len)) {
-		memcpy(folder, first, len);
-		folder[len] = 0;
+}
+
+// What was kept before stays where it is: somebody may be about to start a program by it.
+static void keep_leads(bool is_any)
+{
+	for (unsigned i = 0; i < N_LEADS; i++) {
+		const char *entry = is_any ? find(environ, leads[i]) : NULL;
+		lead_entries[i] = entry ? strdup(entry) : NULL;
 	}
+}
+
+bool fm_agent_exec_follow(const char *startup_folder)
+{
+	size_t len = strlen(startup_folder);
+	if (len >= sizeof(folder))
+		return false;
+	memcpy(folder, startup_folder, len + 1);
+	keep_leads(len > 0);
+	if (len && fm_sig.is_late) { // the program's calls do not come here by themselves
+		know_agent();
+		fm_agent_bind_prepare();
+		fm_agent_bind_all();
+	}
+	return true;
+}
+
+bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES])
+{
+	// The folder stands first (cli/startup.c, _follow.py).
+	bool is_led = find(environ, leads[0]) || find(environ, leads[LEAD_JOIN]);
+	const char *first = value_of(is_led ? find(environ, "PYTHONPATH") : NULL);
+	size_t len = strcspn(first, ":"), name_len = strlen(FOLDER_NAME);
+	if (len >= FM_AGENT_PATH_BYTES || len <= name_len || memcmp(first + len - name_len, FOLDER_NAME, name_len) != 0)
+		return false;
+	memcpy(ret, first, len);
+	ret[len] = 0;
+	return true;
+}
+
+void fm_agent_exec_start(void)
+{
+	know_agent();
+	keep_leads(true);
+	is_for_all = find(environ, leads[0]) || !find(environ, leads[LEAD_JOIN]);
+	if (!fm_agent_find_startup(folder))
+		folder[0] = 0;
 }
 
 // What an environment lacks.
@@ -117,11 +150,19 @@ static bool has_part(const char *list, const char *part)
 	return false;
 }
 
-static struct lack look_at(char *const *env)
+static bool is_isolated_python(char *const argv[])
+{
+	const char *name = argv && argv[0] ? strrchr(argv[0], '/') : NULL;
+	name = name ? name + 1 : argv && argv[0] ? argv[0] : "";
+	return !strncmp(name, "python", 6) && fm_agent_is_isolated(argv);
+}
+
+static struct lack look_at(char *const argv[], char *const *env)
 {
 	struct lack l = { 0 };
 	bool is_led = false, is_preloaded = find(env, FM_WIRE_ENV);
-	if (ring[0] && agent[0] && !is_preloaded) {
+	bool is_wanted = is_for_all || (folder[0] && lead_entries[LEAD_JOIN] && is_isolated_python(argv));
+	if (is_wanted && ring[0] && agent[0] && !is_preloaded) {
 		l.has_no_agent = is_preloaded = true;
 		l.entries[l.n++] = ring;
 		l.entries[l.n++] = FM_WIRE_ENV_GIVEN "=1";
@@ -129,7 +170,7 @@ static struct lack look_at(char *const *env)
 		l.text_bytes += sizeof("LD_PRELOAD=:") + strlen(agent) + strlen(value_of(l.preload));
 	}
 	for (unsigned i = 0; i < N_LEADS; i++) {
-		char *ours = folder[0] ? find(environ, leads[i]) : NULL;
+		char *ours = folder[0] ? lead_entries[i] : NULL;
 		if (!ours || (i != LEAD_JOIN && !is_preloaded))
 			continue;
 		is_led = true;
@@ -179,8 +220,8 @@ static char *const *fill(const struct lack *l, char *const *env, char **entries,
 }
 
 // On the caller's stack: see above.
-#define WITH_OURS(ret, env)                                                                                         \
-	struct lack lack_of_env = look_at(env);                                                                     \
+#define WITH_OURS(ret, argv, env)                                                                                   \
+	struct lack lack_of_env = look_at(argv, env);                                                               \
 	char *const *(ret) = lack_of_env.n || lack_of_env.has_no_folder                                             \
 				     ? fill(&lack_of_env, env,                                                      \
 					    __builtin_alloca((lack_of_env.n_given + N_ADDED + 1) * sizeof(char *)), \
@@ -191,7 +232,7 @@ static int run(exec_fn *real, const char *path, char *const argv[], char *const 
 {
 	if (!*real)
 		fm_agent_exec_resolve();
-	WITH_OURS(extended, env);
+	WITH_OURS(extended, argv, env);
 	return *real ? (*real)(path, argv, extended) : (int)syscall(SYS_execve, path, argv, extended);
 }
 
@@ -202,7 +243,7 @@ static int spawn(spawn_fn *real, pid_t *pid, const char *path, const posix_spawn
 		fm_agent_exec_resolve();
 	if (!*real)
 		return ENOSYS;
-	WITH_OURS(extended, env);
+	WITH_OURS(extended, argv, env);
 	return (*real)(pid, path, actions, attributes, argv, extended);
 }
 
@@ -226,6 +267,62 @@ EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 	return run(&real_exec_by_path, file, argv, env);
 }
 
+EXPORT int fexecve(int fd, char *const argv[], char *const env[])
+{
+	if (!real_fexec)
+		fm_agent_exec_resolve();
+	WITH_OURS(extended, argv, env);
+	if (real_fexec)
+		return real_fexec(fd, argv, extended);
+	errno = ENOSYS;
+	return -1;
+}
+
+// The arguments up to the NULL that ends them, on the caller's stack. The list stands behind that NULL afterwards.
+static size_t count(const char *first, va_list list)
+{
+	size_t n = 0;
+	for (const char *arg = first; arg; arg = va_arg(list, const char *))
+		n++;
+	return n;
+}
+
+#define WITH_ARGUMENTS(argv, first, list)                                                                   \
+	va_list counted;                                                                                    \
+	va_start(list, first);                                                                              \
+	va_copy(counted, list);                                                                             \
+	size_t n_arguments = count(first, counted);                                                         \
+	va_end(counted);                                                                                    \
+	char **argv = __builtin_alloca((n_arguments + 1) * sizeof(char *));                                 \
+	argv[0] = (char *)(first);                                                                          \
+	for (size_t i_argument = 1; i_argument <= n_arguments; i_argument++) /* with the NULL at its end */ \
+	argv[i_argument] = va_arg(list, char *)
+
+EXPORT int execl(const char *path, const char *first, ...)
+{
+	va_list list;
+	WITH_ARGUMENTS(argv, first, list);
+	va_end(list);
+	return run(&real_exec, path, argv, environ);
+}
+
+EXPORT int execlp(const char *file, const char *first, ...)
+{
+	va_list list;
+	WITH_ARGUMENTS(argv, first, list);
+	va_end(list);
+	return run(&real_exec_by_path, file, argv, environ);
+}
+
+EXPORT int execle(const char *path, const char *first, ...)
+{
+	va_list list;
+	WITH_ARGUMENTS(argv, first, list);
+	char *const *env = va_arg(list, char *const *);
+	va_end(list);
+	return run(&real_exec, path, argv, env);
+}
+
 EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
 		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
 		       char *const env[restrict])
@@ -244,8 +341,13 @@ OURS(execve);
 OURS(execv);
 OURS(execvp);
 OURS(execvpe);
+OURS(execl);
+OURS(execlp);
+OURS(execle);
+OURS(fexecve);
 OURS(posix_spawn);
 OURS(posix_spawnp);
 const struct fm_agent_hook fm_agent_exec_hooks[] = {
-	HOOK(execve), HOOK(execv), HOOK(execvp), HOOK(execvpe), HOOK(posix_spawn), HOOK(posix_spawnp), { NULL, NULL },
+	HOOK(execve), HOOK(execv),   HOOK(execvp),      HOOK(execvpe),      HOOK(execl),    HOOK(execlp),
+	HOOK(execle), HOOK(fexecve), HOOK(posix_spawn), HOOK(posix_spawnp), { NULL, NULL },
 };

@@ -17,6 +17,7 @@
 #include "agent/memory.h"
 #include "agent/trace.h"
 #include "agent/zone_api.h"
+#include "base/clock.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
@@ -78,10 +79,16 @@ static void note_threads(void)
 		closedir(tasks);
 }
 
+void fm_agent_let_look(const char *ring_path)
+{
+	unsigned long collector_pid;
+	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
+		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
+}
+
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static struct mapped retired, last; // of the capture before the last, and of the last
-	unsigned long collector_pid;
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)
@@ -92,9 +99,7 @@ const char *fm_agent_late_start(const char *ring_path)
 	fm_trace_forget();
 	fm_sig.is_late = true;
 	atomic_fetch_add(&fm_sig.unload_generation, 1u << 16); // forget what threads remember of unwinding
-	// The collector is not our parent: where the kernel asks (Yama), it may look into this process all the same.
-	if (sscanf(ring_path, "/proc/%lu/", &collector_pid) == 1)
-		prctl(PR_SET_PTRACER, collector_pid, 0, 0, 0);
+	fm_agent_let_look(ring_path);
 	note_threads();
 	if (!fm_agent_start(ring_path))
 		return "the agent could not map the collector's memory ('ulimit -v' may be too low), or its tables are "
@@ -106,10 +111,20 @@ const char *fm_agent_late_start(const char *ring_path)
 	return NULL;
 }
 
+// A block ends between two samples, on a crowded machine long after the last one: the thread that ends it says what it has used.
+static void tell_own_cpu(void)
+{
+	struct fm_sig_thread *t = fm_sig_self;
+	if (t && t->slot && t->owner == &fm_sig_self)
+		atomic_store_explicit(&t->slot->cpu_ns, fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - t->first_cpu_ns,
+				      memory_order_relaxed);
+}
+
 void fm_agent_late_stop(void)
 {
 	if (!fm_sig.header || !fm_sig.is_late)
 		return;
+	tell_own_cpu();
 	fm_trace_end();
 	atomic_store(&fm_sig.header->is_over, 1);
 	fm_agent_memory_stop();

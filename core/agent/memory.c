@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/py_api.h"
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact.h"
@@ -183,11 +184,36 @@ void fm_agent_memory_stop(void)
 	fm_agent_unbind_all();
 }
 
+FM_PY_WEAK int Py_IsFinalizing(void);  // from 3.13 on
+FM_PY_WEAK int _Py_IsFinalizing(void); // before
+
+// An interpreter that ends gives all memory back. What it held is a question about the program, which is over by then: from here on
+// nothing is counted, unless it is started again.
+static void follow_the_end(void)
+{
+	static bool was_on, is_held; // written with the GIL held
+	bool is_ending = Py_IsFinalizing ? Py_IsFinalizing() : _Py_IsFinalizing && _Py_IsFinalizing();
+	if (FM_LIKELY(is_ending == is_held))
+		return;
+	if (is_ending) {
+		look_for_allocators();
+		was_on = atomic_load(&fm_sig_alloc_is_on);
+	}
+	is_held = is_ending;
+	atomic_store(&fm_sig_alloc_is_on, !is_ending && was_on);
+	if (fm_sig_self)
+		fm_sig_self->is_counting = false; // it asks anew
+}
+
 void fm_agent_memory_check_python(void)
 {
 	static _Atomic bool is_checked;
-	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed)) || !fm_sig_alloc_is_on ||
-	    !fm_sig.has_python || !fm_sig.python.current_thread_state())
+	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed))) {
+		if (is_watched && !fm_sig.is_late)
+			follow_the_end();
+		return;
+	}
+	if (!fm_sig_alloc_is_on || !fm_sig.has_python || !fm_sig.python.current_thread_state())
 		return;
 	atomic_store_explicit(&is_checked, true, memory_order_relaxed);
 	fm_agent_python_hook();

@@ -126,13 +126,11 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 	const char *problem = is_hooked ? fm_trace_eval_start() : fm_trace_monitor_start();
 	if (problem)
 		return PyErr_Format(PyExc_RuntimeError, "%s", problem);
+	fm_trace.n_starts++;
 	fm_trace_renew(true);
-	struct fm_trace_thread *t = fm_trace_self();
-	if (t) {
-		if (flags && is_hooked)
-			fm_trace_profile_arm(t);
-		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
-	}
+	struct fm_trace_thread *t = fm_trace_self(); // tells of it
+	if (t && flags && is_hooked)
+		fm_trace_profile_arm(t);
 	return py_none();
 }
 

@@ -127,7 +127,7 @@ static bool claim_process(void)
 		p->parent_pid = (uint32_t)getppid();
 		p->engine = FM_ENGINE_TICKER;
 		p->start_ns = fm_now_ns();
-		p->engine_errors = 0;
+		p->engine_errno = 0;
 		p->perf_fd1 = 0;
 		p->is_gone = 0;
 		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
@@ -293,8 +293,11 @@ void fm_agent_find_self(void)
 	fm_sig.own_end = (uintptr_t)_end;
 }
 
-__attribute__((constructor)) static void start(void)
+// glibc gives constructors what it gives main().
+__attribute__((constructor)) static void start(int argc, char **argv, char **env)
 {
+	(void)argc;
+	(void)env;
 	// Always: programs call these through us, whether they are profiled or not.
 	fm_agent_malloc_resolve();
 	fm_agent_copy_resolve();
@@ -306,6 +309,9 @@ __attribute__((constructor)) static void start(void)
 	bool is_followed = !(fm_sig.header->flags & FM_WIRE_NO_CHILDREN);
 	if (is_followed)
 		fm_agent_exec_start();
+	fm_agent_isolated_start(argv);
+	if (getenv(FM_WIRE_ENV_GIVEN))
+		fm_agent_let_look(path);
 	if (!is_followed || getenv(FM_WIRE_ENV_GIVEN))
 		leave_environment();
 	fm_agent_memory_start();

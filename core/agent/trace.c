@@ -36,7 +36,9 @@
 #define CODE_FLAGS_311_BEHIND_SIZE 32
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
 
-struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS, .plain_generation = FM_TRACE_NO_CALLS };
+struct fm_trace_state fm_trace = { .calls_generation = FM_TRACE_NO_CALLS,
+				   .plain_generation = FM_TRACE_NO_CALLS,
+				   .hook_generation = FM_TRACE_NO_CALLS };
 __thread struct fm_trace_own fm_trace_own;
 
 // By slot, mapped at its first event; private, zeros in a forked child.
@@ -47,7 +49,9 @@ void fm_trace_renew(bool is_on)
 	uint32_t generation = atomic_fetch_add(&fm_trace.generation, 1) + 1;
 	atomic_store(&fm_trace.is_on, is_on);
 	atomic_store(&fm_trace.calls_generation, is_on ? generation : FM_TRACE_NO_CALLS);
-	atomic_store(&fm_trace.plain_generation, is_on && !fm_trace.flags ? generation : FM_TRACE_NO_CALLS);
+	uint32_t plain = is_on && !fm_trace.flags ? generation : FM_TRACE_NO_CALLS;
+	atomic_store(&fm_trace.plain_generation, plain);
+	atomic_store(&fm_trace.hook_generation, fm_trace.door == FM_TRACE_BY_HOOK ? plain : FM_TRACE_NO_CALLS);
 }
 
 void fm_trace_join(void)
@@ -143,8 +147,10 @@ struct fm_trace_thread *fm_trace_open(void)
 	if (s) {
 		uint32_t idx = s->idx;
 		t = threads[idx];
-		if (!t)
-			t = threads[idx] = fm_agent_map_private(sizeof(*t));
+		if (!t) { // two statements: clang takes no value from an assignment to what is atomic
+			t = fm_agent_map_private(sizeof(*t));
+			threads[idx] = t;
+		}
 		if (!t || (!t->control && !map_ring(t, idx))) {
 			atomic_store(&fm_trace.is_recording, 0); // the collector is gone, or there is no address space
 			t = NULL;
@@ -154,14 +160,18 @@ struct fm_trace_thread *fm_trace_open(void)
 		t->head = atomic_load_explicit(&t->control->head, memory_order_relaxed);
 		t->limit = t->head;
 		t->n_lost = 0;
-		t->armed = 0;
-		t->has_lines = t->is_setting = false;
+		t->armed = t->n_starts = 0;
+		t->has_lines = t->is_setting = t->is_refused = false;
 		t->stack_floor = find_stack_floor();
 		atomic_store_explicit(&s->slot->has_trace, 1, memory_order_release);
 		s->trace = t;
 	}
 	if (t)
 		fm_trace_own = (struct fm_trace_own){ t, generation };
+	if (t && atomic_load(&fm_trace.is_on) && t->n_starts != fm_trace.n_starts) {
+		t->n_starts = fm_trace.n_starts;
+		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
+	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = saved_errno;
 	return t;

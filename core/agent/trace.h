@@ -43,8 +43,10 @@ struct fm_trace_thread {
 	int32_t lost_lowest;           // and how far down it went in between
 	_Atomic uint32_t is_writing;   // the owner's (zone_api.c); read by who ends a capture
 	uint32_t armed;                // generation for which this thread has its profile function
+	uint32_t n_starts;             // as of the last trace that it told of
 	bool has_lines;                // up to 3.11: the function that runs now is traced by line
 	bool is_setting;               // its functions are being set, about which audit hooks of the program may run
+	bool is_refused;               // one of these did not let us
 	uintptr_t stack_floor;         // below this the C stack is nearly used up
 	struct fm_trace_code codes[FM_TRACE_CODES];
 	struct fm_trace_function functions[FM_TRACE_FUNCTIONS];
@@ -56,6 +58,9 @@ enum fm_trace_flags {
 	FM_TRACE_SLOW_CLOCK = 256, // ours: there is no cycle counter to trust
 };
 
+// Which of our hooks records calls. Another tool's may have one of ours called that is not wanted, or for the second time.
+enum fm_trace_door { FM_TRACE_BY_MONITORING, FM_TRACE_BY_HOOK, FM_TRACE_BY_CHAINED_HOOK };
+
 // No generation of a trace: calls are not recorded.
 #define FM_TRACE_NO_CALLS UINT32_MAX
 
@@ -66,6 +71,9 @@ struct fm_trace_state {
 	_Atomic uint32_t generation;
 	_Atomic uint32_t calls_generation; // the same while calls are recorded, else FM_TRACE_NO_CALLS
 	_Atomic uint32_t plain_generation; // the same while nothing but calls is, by the cycle counter
+	_Atomic uint32_t hook_generation;  // the same while that is by FM_TRACE_BY_HOOK
+	uint32_t door;                     // enum fm_trace_door
+	uint32_t n_starts;                 // of traces; each thread tells with its first event that another one has begun
 	uint32_t flags;                    // enum fm_trace_flags
 	bool has_cycles;                   // stamps are fm_cycles()
 	bool is_filter_new;                // since the last start: other functions or lines may be wanted
@@ -188,7 +196,8 @@ void fm_trace_eval_stop(void);
 // trace_monitor.c: from 3.12 on, by sys.monitoring, where the hook is not for it.
 const char *fm_trace_monitor_start(void);
 void fm_trace_monitor_stop(void);
-// trace_profile.c: C calls and lines up to 3.11, thread by thread.
+// trace_profile.c: C calls and lines up to 3.11, thread by thread. Arms the calling thread, also where the program has set a function
+// of its own meanwhile.
 void fm_trace_profile_arm(struct fm_trace_thread *t);
 // From here on the calling thread's lines are traced, or not. Returns what was before.
 bool fm_trace_profile_set_lines(struct fm_trace_thread *t, bool has_lines);

@@ -1,5 +1,5 @@
 // Calls by the frame-evaluation hook of PEP 523: the interpreter evaluates every frame of every thread through one function
-// pointer, which is ours while a trace runs. A hook that was there before is called in turn.
+// pointer, which is ours while a trace runs. A hook that was there before is called in turn (up to 3.11; later ones are left to it).
 //
 // Up to 3.10 each Python call is a call of the evaluator anyhow, so this adds little. 3.11 and later would evaluate Python-to-Python
 // calls within one evaluator call; with any hook set they do not, and recursion takes C stack as it did before. A program with a high
@@ -20,8 +20,12 @@ typedef struct py_object *(*eval_38_fn)(uint8_t *frame, int is_throw);
 FM_PY_WEAK void _PyInterpreterState_SetEvalFrameFunc(void *interp, eval_fn fn);
 FM_PY_WEAK eval_fn _PyInterpreterState_GetEvalFrameFunc(void *interp);
 
-static eval_fn next_eval, our_eval;
-static eval_38_fn next_eval_38;
+// The interpreter's own evaluator, and the same as 3.8 has it.
+FM_PY_WEAK struct py_object *_PyEval_EvalFrameDefault(void *tstate, uint8_t *frame, int is_throw);
+FM_PY_WEAK struct py_object *eval_default_38(uint8_t *frame, int is_throw) __asm__("_PyEval_EvalFrameDefault");
+
+static eval_fn our_eval, chained_eval; // chained_eval: the other tool's, which ours stands over
+static eval_38_fn chained_eval_38;
 static void *hooked_interp;
 static bool is_deep_program; // it recursed so deeply once that the hook is not for it
 
@@ -38,14 +42,38 @@ static inline uint32_t kind_by_lasti(const uint8_t *frame, int is_throw)
 											  : FM_WIRE_ENTER;
 }
 
+// A tool whose hook ours stands over may put its own on top again, and has it call ours then: without this they would call each other for
+// ever. The frame that ours over another one has been asked to evaluate; the second time it is the interpreter's turn.
+static __thread const uint8_t *chained_frame;
+
+static FM_ALWAYS_INLINE struct py_object *eval_by_interpreter(void *tstate, uint8_t *frame, int is_throw,
+							      unsigned minor)
+{
+	return minor == 8 ? eval_default_38(frame, is_throw) : _PyEval_EvalFrameDefault(tstate, frame, is_throw);
+}
+
+// The next one after us.
+static FM_ALWAYS_INLINE struct py_object *go_on(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	if (FM_LIKELY(chained_frame != frame))
+		return eval_by_interpreter(tstate, frame, is_throw, minor);
+	return minor == 8 ? chained_eval_38(frame, is_throw) : chained_eval(tstate, frame, is_throw);
+}
+
+// What the interpreter calls once ours is off.
+static eval_fn what_is_below(void)
+{
+	return fm_trace.door == FM_TRACE_BY_CHAINED_HOOK ? chained_eval : _PyEval_EvalFrameDefault;
+}
+
 // Too deep to go on call by call in C: lets the interpreter recurse by itself until this frame is done.
 static __attribute__((noinline)) struct py_object *eval_without_hook(struct fm_trace_thread *t, void *tstate,
 								     uint8_t *frame, int is_throw)
 {
 	uint32_t generation = fm_trace.calls_generation;
 	atomic_fetch_add_explicit(&t->control->n_unseen, 1, memory_order_relaxed);
-	_PyInterpreterState_SetEvalFrameFunc(hooked_interp, next_eval);
-	struct py_object *ret = next_eval(tstate, frame, is_throw);
+	_PyInterpreterState_SetEvalFrameFunc(hooked_interp, what_is_below());
+	struct py_object *ret = go_on(tstate, frame, is_throw, fm_sig.python.row.minor);
 	if (generation == fm_trace.calls_generation)
 		_PyInterpreterState_SetEvalFrameFunc(hooked_interp, our_eval);
 	return ret;
@@ -67,7 +95,7 @@ static __attribute__((noinline)) struct py_object *eval_by_monitoring(struct fm_
 	if (problem)
 		return eval_without_hook(t, tstate, frame, is_throw);
 	is_deep_program = true;
-	return next_eval(tstate, frame, is_throw);
+	return _PyEval_EvalFrameDefault(tstate, frame, is_throw);
 }
 
 static FM_ALWAYS_INLINE bool is_too_deep(const struct fm_trace_thread *t, const uint8_t *tstate, unsigned minor)
@@ -86,11 +114,6 @@ static FM_ALWAYS_INLINE bool is_new_generator(const uint8_t *frame, unsigned min
 	return minor <= 12 ? instr[0] == 75 : instr[-2] == 34; // RETURN_GENERATOR
 }
 
-static FM_ALWAYS_INLINE struct py_object *go_on(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
-{
-	return minor == 8 ? next_eval_38(frame, is_throw) : next_eval(tstate, frame, is_throw);
-}
-
 // One function for all versions, of which the compiler makes one for each: minor and has_cycles are constants where it matters.
 static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, const struct fm_trace_code *code,
 						 uint32_t generation, void *tstate, uint8_t *frame, int is_throw,
@@ -104,7 +127,7 @@ static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, cons
 		kind = kind_by_lasti(frame, is_throw);
 	} else if (code->is_generator) {
 		if (frame[row->frame_owner] != row->generator_owner)
-			return next_eval(tstate, frame, is_throw); // makes the generator, runs nothing of it
+			return go_on(tstate, frame, is_throw, minor); // makes the generator, runs nothing of it
 		if (is_throw || !is_new_generator(frame, minor))
 			kind = FM_WIRE_RESUME;
 	}
@@ -125,7 +148,7 @@ static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_t
 							       uint32_t generation, void *tstate, uint8_t *frame,
 							       int is_throw)
 {
-	if (t->armed != generation)
+	if (!t->is_setting)
 		fm_trace_profile_arm(t);
 	if (!(fm_trace.flags & FM_TRACE_LINES) || t->is_setting)
 		return record(t, &code, generation, tstate, frame, is_throw, fm_sig.python.row.minor,
@@ -141,7 +164,8 @@ static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_t
 static FM_ALWAYS_INLINE struct py_object *on_any(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
 {
 	uint32_t generation;
-	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
+	struct fm_trace_thread *t =
+		fm_trace.door != FM_TRACE_BY_MONITORING ? fm_trace_self_for_calls(&generation) : NULL;
 	if (FM_UNLIKELY(!t))
 		return go_on(tstate, frame, is_throw, minor);
 	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame, minor));
@@ -163,7 +187,7 @@ static __attribute__((noinline)) struct py_object *leave_with_room(struct fm_tra
 static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor,
 						  eval_fn on_any_fn)
 {
-	uint32_t generation = atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed);
+	uint32_t generation = atomic_load_explicit(&fm_trace.hook_generation, memory_order_relaxed);
 	struct fm_trace_thread *t = fm_trace_own.thread; // there is one, if it is of this generation
 	if (FM_UNLIKELY(fm_trace_own.generation != generation))
 		return on_any_fn(tstate, frame, is_throw);
@@ -174,9 +198,9 @@ static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, 
 		return on_any_fn(tstate, frame, is_throw);
 	uint32_t id = code->id;
 	fm_trace_write(t, fm_cycles(), FM_WIRE_ENTER, id);
-	struct py_object *ret = go_on(tstate, frame, is_throw, minor);
+	struct py_object *ret = eval_by_interpreter(tstate, frame, is_throw, minor);
 	uint64_t stamp = fm_cycles();
-	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.plain_generation, memory_order_relaxed)))
+	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.hook_generation, memory_order_relaxed)))
 		return ret;
 	if (FM_UNLIKELY(t->head == t->limit))
 		return leave_with_room(t, stamp, id, ret);
@@ -184,9 +208,17 @@ static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, 
 	return ret;
 }
 
+// The hook that was put over the interpreter's own evaluator: below it there is nobody else.
+static FM_ALWAYS_INLINE struct py_object *on_any_alone(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
+{
+	if (FM_UNLIKELY(chained_frame == frame)) // the other one of ours has it already
+		return eval_by_interpreter(tstate, frame, is_throw, minor);
+	return on_any(tstate, frame, is_throw, minor);
+}
+
 static __attribute__((noinline)) struct py_object *on_any_38(void *tstate, uint8_t *frame, int is_throw)
 {
-	return on_any(tstate, frame, is_throw, 8);
+	return on_any_alone(tstate, frame, is_throw, 8);
 }
 
 static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
@@ -194,11 +226,28 @@ static struct py_object *on_eval_38(uint8_t *frame, int is_throw)
 	return on_eval(NULL, frame, is_throw, 8, on_any_38);
 }
 
+// The hook over another tool's.
+static struct py_object *on_eval_chained(void *tstate, uint8_t *frame, int is_throw)
+{
+	const uint8_t *outer = chained_frame;
+	if (outer == frame)
+		return eval_by_interpreter(tstate, frame, is_throw, fm_sig.python.row.minor);
+	chained_frame = frame;
+	struct py_object *ret = on_any(tstate, frame, is_throw, fm_sig.python.row.minor);
+	chained_frame = outer;
+	return ret;
+}
+
+static struct py_object *on_eval_chained_38(uint8_t *frame, int is_throw)
+{
+	return on_eval_chained(NULL, frame, is_throw);
+}
+
 #define HOOK_OF(version, minor)                                                                           \
 	static __attribute__((noinline)) struct py_object *on_any_##version(void *tstate, uint8_t *frame, \
 									    int is_throw)                 \
 	{                                                                                                 \
-		return on_any(tstate, frame, is_throw, minor);                                            \
+		return on_any_alone(tstate, frame, is_throw, minor);                                      \
 	}                                                                                                 \
 	static struct py_object *on_eval_##version(void *tstate, uint8_t *frame, int is_throw)            \
 	{                                                                                                 \
@@ -209,6 +258,11 @@ HOOK_OF(311, 11)
 HOOK_OF(312, 12)
 HOOK_OF(314, 14)
 
+static void *current_interp(void)
+{
+	return *(void **)((uint8_t *)PyThreadState_Get() + fm_sig.python.row.ts_interp);
+}
+
 bool fm_trace_eval_is_for(uint32_t flags)
 {
 	unsigned minor = fm_sig.python.row.minor;
@@ -218,35 +272,51 @@ bool fm_trace_eval_is_for(uint32_t flags)
 	if (fm_sig.python.row.is_free_threaded)
 		return false;
 	// 3.13 calls the __init__ of a class past the hook. What later ones do is not known.
-	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc;
+	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc &&
+	       _PyInterpreterState_GetEvalFrameFunc && _PyEval_EvalFrameDefault &&
+	       _PyInterpreterState_GetEvalFrameFunc(current_interp()) == _PyEval_EvalFrameDefault;
 }
 
-static void *current_interp(void)
+static eval_38_fn *hook_38(void *interp)
 {
-	return *(void **)((uint8_t *)PyThreadState_Get() + fm_sig.python.row.ts_interp);
+	return (void *)((uint8_t *)interp + fm_sig.python.row.interp_eval_frame);
+}
+
+static void start_38(void *interp)
+{
+	eval_38_fn have = *hook_38(interp);
+	bool is_alone = have == on_eval_38 || have == eval_default_38;
+	if (!is_alone && have != on_eval_chained_38)
+		chained_eval_38 = have;
+	fm_trace.door = is_alone ? FM_TRACE_BY_HOOK : FM_TRACE_BY_CHAINED_HOOK;
+	*hook_38(interp) = is_alone ? on_eval_38 : on_eval_chained_38;
+}
+
+static void start(void *interp)
+{
+	static const eval_fn by_minor[] = {
+		[9] = on_eval_39, [10] = on_eval_39, [11] = on_eval_311, [12] = on_eval_312, [14] = on_eval_314
+	};
+	eval_fn alone = by_minor[fm_sig.python.row.minor], have = _PyInterpreterState_GetEvalFrameFunc(interp);
+	bool is_alone = have == alone || have == _PyEval_EvalFrameDefault;
+	if (!is_alone && have != on_eval_chained)
+		chained_eval = have;
+	fm_trace.door = is_alone ? FM_TRACE_BY_HOOK : FM_TRACE_BY_CHAINED_HOOK;
+	our_eval = is_alone ? alone : on_eval_chained;
+	_PyInterpreterState_SetEvalFrameFunc(interp, our_eval);
 }
 
 const char *fm_trace_eval_start(void)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
+	bool is_38 = fm_sig.python.row.minor == 8;
 	void *interp = current_interp();
-	if (row->minor == 8) {
-		eval_38_fn *place = (void *)((uint8_t *)interp + row->interp_eval_frame);
-		if (*place != on_eval_38)
-			next_eval_38 = *place;
-		*place = on_eval_38;
-	} else {
-		if (!_PyInterpreterState_SetEvalFrameFunc || !_PyInterpreterState_GetEvalFrameFunc)
-			return "this Python has no frame-evaluation hook";
-		static const eval_fn by_minor[] = {
-			[9] = on_eval_39, [10] = on_eval_39, [11] = on_eval_311, [12] = on_eval_312, [14] = on_eval_314
-		};
-		our_eval = by_minor[row->minor];
-		eval_fn have = _PyInterpreterState_GetEvalFrameFunc(interp);
-		if (have != our_eval)
-			next_eval = have;
-		_PyInterpreterState_SetEvalFrameFunc(interp, our_eval);
-	}
+	if (!_PyEval_EvalFrameDefault ||
+	    (!is_38 && (!_PyInterpreterState_SetEvalFrameFunc || !_PyInterpreterState_GetEvalFrameFunc)))
+		return "this Python has no frame-evaluation hook";
+	if (is_38)
+		start_38(interp);
+	else
+		start(interp);
 	hooked_interp = interp;
 	return NULL;
 }
@@ -254,16 +324,14 @@ const char *fm_trace_eval_start(void)
 // A hook that was set over ours keeps calling us; then we stay, and do nothing.
 void fm_trace_eval_stop(void)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
 	if (!hooked_interp)
 		return;
-	if (row->minor == 8) {
-		eval_38_fn *place = (void *)((uint8_t *)hooked_interp + row->interp_eval_frame);
-		if (*place == on_eval_38)
-			*place = next_eval_38;
-	} else {
-		if (_PyInterpreterState_GetEvalFrameFunc(hooked_interp) == our_eval)
-			_PyInterpreterState_SetEvalFrameFunc(hooked_interp, next_eval);
+	bool is_chained = fm_trace.door == FM_TRACE_BY_CHAINED_HOOK;
+	if (fm_sig.python.row.minor == 8) {
+		if (*hook_38(hooked_interp) == (is_chained ? on_eval_chained_38 : on_eval_38))
+			*hook_38(hooked_interp) = is_chained ? chained_eval_38 : eval_default_38;
+	} else if (_PyInterpreterState_GetEvalFrameFunc(hooked_interp) == our_eval) {
+		_PyInterpreterState_SetEvalFrameFunc(hooked_interp, what_is_below());
 	}
 	hooked_interp = NULL;
 }

@@ -235,8 +235,10 @@ const char *fm_trace_monitor_start(void)
 		is_done = succeeds(PyObject_CallMethod(sys_monitoring, "restart_events", NULL));
 	fm_trace.is_filter_new = false;
 	is_done = is_done && succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "il", tool, set));
-	if (is_done)
+	if (is_done) {
+		fm_trace.door = FM_TRACE_BY_MONITORING;
 		return NULL;
+	}
 	PyErr_Clear();
 	fm_trace_monitor_stop();
 	return "sys.monitoring refused the events of a trace";

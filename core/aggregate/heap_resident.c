@@ -67,6 +67,19 @@ static void find_highest(struct fm_heap_resident *r, const struct fm_profile *p)
 	free(last);
 }
 
+static void add(struct fm_heap_resident *r, uint64_t *by_image, const struct fm_profile *p, uint8_t domain,
+		uint32_t stack_id, uint64_t bytes)
+{
+	if (domain == FM_ALLOC_COPY)
+		return;
+	if (fm_alloc_is_python(domain)) {
+		r->python_bytes += bytes;
+		return;
+	}
+	*(domain == FM_ALLOC_MMAP ? &r->mapped_bytes : &r->native_bytes) += bytes;
+	by_image[owner_of(p, stack_id)] += bytes;
+}
+
 void fm_heap_resident(struct fm_heap *h, const struct fm_heap_input *in)
 {
 	struct fm_heap_resident *r = &h->resident;
@@ -75,17 +88,16 @@ void fm_heap_resident(struct fm_heap *h, const struct fm_heap_input *in)
 	if (!r->time_ns)
 		return;
 	uint64_t *by_image = fm_alloc((p->images.n + 1) * sizeof(*by_image));
+	// Sums alone know what there was at the heap's own peak.
+	for (size_t i = 0; i < p->sites.n && !in->log->blocks.n; i++)
+		add(r, by_image, p, p->sites.items[i].domain, p->sites.items[i].stack_id,
+		    p->sites.items[i].at_peak_bytes);
 	uint32_t n_steps = fm_heap_log_steps_until(in->log, r->time_ns);
 	for (size_t i = 0; i < in->log->blocks.n; i++) {
 		const struct fm_block *b = &in->log->blocks.items[i];
 		if (!fm_block_lives_after(b, n_steps))
 			continue;
-		if (fm_alloc_is_python(b->domain)) {
-			r->python_bytes += b->weight;
-			continue;
-		}
-		*(b->domain == FM_ALLOC_MMAP ? &r->mapped_bytes : &r->native_bytes) += b->weight;
-		by_image[owner_of(p, b->stack_id)] += b->weight;
+		add(r, by_image, p, b->domain, b->stack_id, b->weight);
 	}
 	uint64_t heap = r->python_bytes + r->native_bytes + r->mapped_bytes, anon = r->anon_bytes + r->swap_bytes;
 	r->unexplained_bytes = anon > heap ? anon - heap : 0;

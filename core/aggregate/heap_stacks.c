@@ -1,3 +1,4 @@
+// What each stack of a thread allocated, held at the peak, leaked and copied: over the whole capture, or a range of it.
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,6 @@
 #define MIN_AGE_SHARE 0.1
 #define MAX_AGE_SHARE (1.0 / 3)
 #define LIFETIMES 4
-#define MIN_SURVIVAL 0.5
 #define MAX_DOUBT 0.05
 #define MIN_LATE_SHARE 0.25
 #define MANN_KENDALL_Z 2.326 // one-sided p < 0.01

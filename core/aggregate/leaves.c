@@ -53,8 +53,8 @@ void fm_leaves_build(struct fm_leaves *l, const struct fm_profile *profile, cons
 	sum_up(l);
 }
 
-void fm_leaves_build_memory(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_heap *heap,
-			    const struct fm_view *view, const struct fm_view_options *options)
+static void build_memory(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_heap *heap,
+			 const struct fm_view *view, const struct fm_view_options *options)
 {
 	*l = (struct fm_leaves){ 0 };
 	for (size_t i = 0; i < heap->stacks.n; i++) {
@@ -75,7 +75,7 @@ void fm_leaves_of(struct fm_leaves *l, const struct fm_analysis *a, const struct
 	if (options->metric == FM_METRIC_TIME)
 		fm_leaves_build(l, a->profile, &a->tally, &a->view, options);
 	else
-		fm_leaves_build_memory(l, a->profile, &a->heap, &a->view, options);
+		build_memory(l, a->profile, &a->heap, &a->view, options);
 }
 
 void fm_leaves_deinit(struct fm_leaves *l)

@@ -16,9 +16,6 @@ struct fm_leaves {
 // Sorted by group, then node; one row each. Only samples of the classes that the options show.
 void fm_leaves_build(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_tally *tally,
 		     const struct fm_view *view, const struct fm_view_options *options);
-// The same of memory, by options->metric.
-void fm_leaves_build_memory(struct fm_leaves *l, const struct fm_profile *profile, const struct fm_heap *heap,
-			    const struct fm_view *view, const struct fm_view_options *options);
-// Either, as the options say.
+// The same by options->metric, which may be of memory.
 void fm_leaves_of(struct fm_leaves *l, const struct fm_analysis *a, const struct fm_view_options *options);
 void fm_leaves_deinit(struct fm_leaves *l);

@@ -76,6 +76,7 @@ struct fm_named fm_namer_code(struct fm_namer *n, uint32_t code_id)
 		*f = (struct fm_function){ .kind = FM_FRAME_PYTHON,
 					   .is_known = true,
 					   .is_library = fm_name_is_library(code->filename),
+					   .is_ours = fm_name_is_ours(code->filename),
 					   .name = code->qualname.len ? code->qualname : code->name,
 					   .file = code->filename,
 					   .module = fm_name_module(&n->arena, code->filename),

@@ -46,7 +46,15 @@ static struct fm_now_function *row_of(struct builder *b, const struct fm_named *
 	return &b->now->functions.items[*at];
 }
 
-// The frames that a person wants to see, innermost first: with Python in it, a stack goes without the interpreter's own code and
+static bool is_folded(struct builder *b, const struct fm_frame *f)
+{
+	const struct fm_profile *p = b->profile;
+	if (f->kind == FM_FRAME_NATIVE)
+		return f->ref < p->images.n && (p->images.items[f->ref].flags & FM_IMAGE_IS_PYTHON);
+	return f->kind == FM_FRAME_PYTHON && f->ref < p->codes.n && fm_namer_code(b->namer, f->ref).function.is_ours;
+}
+
+// The frames that a person wants to see, innermost first: with Python in it, a stack goes without the interpreter's own code, without ours and
 // without what started it (view.h has the rule).
 static void shown_frames(struct builder *b, uint32_t stack_id)
 {
@@ -65,10 +73,7 @@ static void shown_frames(struct builder *b, uint32_t stack_id)
 	uint32_t s = stack_id;
 	for (size_t i = 0; i < n_until_python; i++, s = p->stacks.items[s].parent) {
 		uint32_t id = p->stacks.items[s].frame_id;
-		const struct fm_frame *f = id < p->frames.n ? &p->frames.items[id] : NULL;
-		bool is_hidden = f && f->kind == FM_FRAME_NATIVE && f->ref < p->images.n &&
-				 (p->images.items[f->ref].flags & FM_IMAGE_IS_PYTHON);
-		if (!is_hidden)
+		if (id >= p->frames.n || !is_folded(b, &p->frames.items[id]))
 			fm_vec_push(&b->frames, id);
 	}
 }

@@ -9,7 +9,8 @@ struct fm_payer {
 };
 
 // By node; free() it.
-struct fm_payer *fm_payers_find(const struct fm_view *view, const struct fm_symbolizer *symbolizer);
+struct fm_payer *fm_payers_find(const struct fm_profile *profile, const struct fm_view *view,
+				const struct fm_symbolizer *symbolizer);
 
 // Node + 1 of the line that is charged, 0 = none: libraries are charged to the user's line that called them, unless asked
 // for in detail.

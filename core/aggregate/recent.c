@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/weight.h"
+
 // A batch of a trace is written a tenth of a second after its first event; this is late by any measure.
 #define LATE_NS 1000000000u
 // Where more spans than this end in one bucket, only longer ones are drawn; with few for two seconds, shorter ones too.
@@ -106,6 +108,7 @@ static void add_weight(struct fm_recent_bucket *b, const struct fm_sample *s, ui
 void fm_recent_sample(struct fm_recent *r, const struct fm_sample *s)
 {
 	r->n_samples++;
+	r->n_waits += !fm_class_is_cpu(s->class);
 	if (s->time_ns < r->oldest_ns || s->time_ns > r->newest_ns || s->class >= FM_N_CLASSES)
 		return;
 	struct fm_recent_thread *t = thread_of(r, s->thread_id);

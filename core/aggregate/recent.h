@@ -90,7 +90,8 @@ struct fm_recent {
 	struct fm_recent_mark marks[FM_RECENT_MARKS];
 	uint64_t n_marks;
 	FM_VEC(struct fm_recent_counter) counters;
-	uint64_t n_samples, n_events; // since the beginning
+	uint64_t n_samples, n_waits,
+		n_events; // since the beginning; n_waits: of the samples, looks at threads that waited
 	uint64_t oldest_ns, newest_ns;
 };
 

@@ -224,6 +224,7 @@ void fm_runs_add(struct fm_runs *r, const struct fm_analysis *a, const struct fm
 		 const struct fm_run_totals *totals)
 {
 	r->n++;
+	r->n_cut += a->profile->is_truncated;
 	r->sample_sq += t->total.n ? t->total.cpu_sq / (double)t->total.n : 0;
 	r->block_sq += totals->block_bytes * totals->block_bytes;
 	figure_add(&r->wall_s, totals->wall_s, 0);

@@ -34,6 +34,7 @@ struct fm_run_totals {
 struct fm_runs {
 	unsigned n;
 	unsigned n_with_memory; // of them
+	unsigned n_cut;         // of them, without their end: cut off, or still written
 	struct fm_figure wall_s, cpu_s, max_rss_bytes;
 	double sample_sq; // sum over the runs of a sample's mean square, s^2
 	double block_sq;  // the same of a sampled block, bytes^2

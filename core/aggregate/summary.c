@@ -172,7 +172,8 @@ static void charge(struct build *b, struct walk *w, uint32_t function_id, const 
 	const struct fm_node *nodes = b->view->nodes.items;
 	struct fm_function_row *rows = b->t->functions.items;
 	fm_weight_add(&rows[function_id].self, self);
-	if (fm_symbolizer_function(b->symbolizer, function_id)->kind != FM_FRAME_PYTHON)
+	const struct fm_function *f = fm_symbolizer_function(b->symbolizer, function_id);
+	if (f->kind != FM_FRAME_PYTHON || f->is_ours)
 		fm_weight_add(&rows[function_id].charged, self);
 	if (payer->own)
 		fm_weight_add(&rows[nodes[payer->own - 1].function_id].charged, self);
@@ -246,7 +247,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	*t = (struct fm_summary){ 0 };
 	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
-	struct fm_payer *payers = fm_payers_find(view, symbolizer);
+	struct fm_payer *payers = fm_payers_find(profile, view, symbolizer);
 	mark_users(&b, payers);
 	add_functions_and_lines(&b, tally, payers);
 	free(payers);

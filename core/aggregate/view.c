@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "aggregate/children.h"
+#include "symbolize/names.h"
 
 bool fm_view_shows_class(const struct fm_view_options *options, unsigned class)
 {
@@ -33,8 +34,8 @@ static void mark_kinds(struct fm_view *v, const struct fm_profile *profile)
 static void use(struct fm_view *v, uint32_t stack)
 {
 	if (stack < v->n_stacks)
-		v->stack_flags[stack] |=
-			v->stack_flags[stack] & FM_STACK_HAS_PYTHON ? FM_STACK_USED : FM_STACK_USED | FM_STACK_IS_WHOLE;
+		v->stack_flags[stack] |= FM_STACK_USED | FM_STACK_IS_END |
+					 (v->stack_flags[stack] & FM_STACK_HAS_PYTHON ? 0 : FM_STACK_IS_WHOLE);
 }
 
 static void mark_used(struct fm_view *v, const struct fm_profile *profile, const struct fm_tally *tally)
@@ -60,6 +61,7 @@ struct builder {
 	struct fm_children tree;
 	uint64_t *last_place; // by frame id: of its outermost function as it was added last; 0 = not yet
 	uint32_t *whole;      // by stack id: its node with nothing folded, for FM_STACK_IS_WHOLE
+	bool *is_ours;        // by code id
 };
 
 // The frame's functions below the parent; the node of the innermost.
@@ -78,6 +80,20 @@ static uint32_t add_frame(struct builder *b, uint32_t parent, uint32_t frame_id)
 		parent = fm_children_get(&b->tree, parent, place.function_id, place.line, place.is_inlined);
 	}
 	return parent;
+}
+
+static bool is_ours(const struct builder *b, uint32_t frame_id)
+{
+	if (b->options->native_all || frame_id >= b->profile->frames.n)
+		return false;
+	const struct fm_frame *frame = &b->profile->frames.items[frame_id];
+	return frame->kind == FM_FRAME_PYTHON && frame->ref < b->profile->codes.n && b->is_ours[frame->ref];
+}
+
+// The node below which Fathom's own code shows.
+static uint32_t add_ours(struct builder *b, uint32_t parent)
+{
+	return fm_children_get(&b->tree, parent, fm_symbolizer_ours(b->symbolizer), 0, false);
 }
 
 static bool is_hidden(const struct builder *b, uint8_t flags, uint32_t frame_id)
@@ -106,10 +122,18 @@ static void add_stack(struct builder *b, uint32_t id, const struct fm_stack *sta
 	if ((flags & FM_STACK_IS_WHOLE) && !b->options->native_all)
 		b->whole[id] = add_frame(b, b->whole[stack->parent], stack->frame_id);
 	uint32_t parent = v->stack_node[stack->parent];
-	if (is_hidden(b, flags, stack->frame_id))
+	bool is_below_ours = v->stack_flags[stack->parent] & FM_STACK_IS_OURS;
+	if (is_ours(b, stack->frame_id) || (is_below_ours && is_hidden(b, flags, stack->frame_id))) {
 		v->stack_node[id] = parent;
-	else
-		v->stack_node[id] = add_frame(b, parent, stack->frame_id);
+		v->stack_flags[id] |= FM_STACK_IS_OURS;
+	} else if (is_hidden(b, flags, stack->frame_id)) {
+		v->stack_node[id] = parent;
+	} else {
+		bool is_python = stack->frame_id < b->profile->frames.n &&
+				 b->profile->frames.items[stack->frame_id].kind == FM_FRAME_PYTHON;
+		v->stack_node[id] =
+			add_frame(b, is_below_ours && !is_python ? add_ours(b, parent) : parent, stack->frame_id);
+	}
 }
 
 // Of a large capture none of this fits the cache: what a stack needs is fetched in steps while those before it are added.
@@ -159,7 +183,10 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 			     .options = options,
 			     .symbolizer = symbolizer,
 			     .last_place = fm_alloc((profile->frames.n + 1) * sizeof(uint64_t)),
-			     .whole = fm_alloc(v->n_stacks * sizeof(uint32_t)) };
+			     .whole = fm_alloc(v->n_stacks * sizeof(uint32_t)),
+			     .is_ours = fm_alloc(profile->codes.n + 1) };
+	for (size_t i = 0; i < profile->codes.n; i++)
+		b.is_ours[i] = fm_name_is_ours(profile->codes.items[i].filename);
 	fm_children_init(&b.tree, v->n_stacks);
 	for (size_t s = 1; s < v->n_stacks; s++) {
 		fetch(&b, s);
@@ -171,6 +198,10 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 	for (size_t s = 1; !options->native_all && s < v->n_stacks; s++)
 		if ((v->stack_flags[s] & (FM_STACK_IS_WHOLE | FM_STACK_HAS_PYTHON)) == FM_STACK_IS_WHOLE)
 			v->stack_node[s] = b.whole[s];
+	for (size_t s = 1; s < v->n_stacks; s++) // the same for those that end in what is ours
+		if ((v->stack_flags[s] & (FM_STACK_IS_OURS | FM_STACK_IS_END)) == (FM_STACK_IS_OURS | FM_STACK_IS_END))
+			v->stack_node[s] = add_ours(&b, v->stack_node[s]);
+	free(b.is_ours);
 	free(b.whole);
 	free(b.last_place);
 	order_nodes(&b);

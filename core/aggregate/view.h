@@ -3,7 +3,9 @@
 // The rule, unless asked otherwise, for a stack that holds a Python frame:
 //   - native frames of the interpreter's own image are left out (they are how Python calls, not what is called);
 //   - native frames outside the outermost Python frame are left out (main, libc's start);
-//   - native frames of every other image, and every error frame, stay.
+//   - native frames of every other image, and every error frame, stay;
+//   - Python frames of Fathom's own files are left out, as if whom they call were called by their caller. What they do themselves, native
+//     calls included, shows as one frame "[fathom]".
 // A stack without any Python frame keeps all its frames. Every sample keeps a place: a fold never loses one.
 #pragma once
 
@@ -77,6 +79,8 @@ enum fm_stack_flags {
 	FM_STACK_HAS_PYTHON = 2, // a Python frame is in it
 	FM_STACK_HAS_ERROR = 4,  // an error frame is in it
 	FM_STACK_IS_WHOLE = 8,   // a sample without any Python frame goes through it: shown with every frame
+	FM_STACK_IS_END = 16,    // a sample or a memory event ends in it
+	FM_STACK_IS_OURS = 32,   // its innermost frame, but for hidden ones, is Fathom's own
 };
 
 // Names only the frames that samples and memory events went through.

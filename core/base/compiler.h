@@ -4,7 +4,6 @@
 #define FM_MUST_CHECK __attribute__((warn_unused_result))
 #define FM_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
 #define FM_NORETURN __attribute__((noreturn))
-#define FM_UNUSED __attribute__((unused))
 #define FM_ALWAYS_INLINE inline __attribute__((always_inline))
 #define FM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FM_UNLIKELY(x) __builtin_expect(!!(x), 0)

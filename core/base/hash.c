@@ -52,15 +52,6 @@ static void map_resize(struct fm_map *map, size_t cap)
 	free(old.entries);
 }
 
-void fm_map_reserve(struct fm_map *map, size_t n)
-{
-	size_t cap = map->cap ? map->cap : 64;
-	while (n * 4 >= cap * 3)
-		cap *= 2;
-	if (cap > map->cap)
-		map_resize(map, cap);
-}
-
 uint64_t *fm_map_at(struct fm_map *map, uint64_t key, bool *ret_is_new)
 {
 	if (map->n * 4 >= map->cap * 3)

@@ -29,8 +29,6 @@ struct fm_map {
 	size_t n, cap;
 };
 void fm_map_deinit(struct fm_map *map);
-// Room for n keys, for whoever knows how many will come: growing moves every entry.
-void fm_map_reserve(struct fm_map *map, size_t n);
 // The value's place, or NULL. Valid until the next fm_map_at().
 uint64_t *fm_map_find(const struct fm_map *map, uint64_t key);
 // The value's place, made (as 0) when absent; *ret_is_new tells. ret_is_new may be NULL.

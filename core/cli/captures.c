@@ -26,6 +26,10 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 {
 	*c = (struct fm_captures){ 0 };
 	struct stat st;
+	if (stat(path, &st) != 0 && errno == ENOENT)
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "there is no %s; name a capture (as profile.fathom) or the results folder of a run",
+				   path);
 	if (stat(path, &st) != 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode)) {
@@ -48,6 +52,21 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 				   "results folder of one run",
 				   path);
 	return FM_OK;
+}
+
+enum fm_err fm_captures_find_one(const char *path, char **ret, struct fm_diag *diag)
+{
+	struct fm_captures c;
+	enum fm_err err = fm_captures_find(&c, path, diag);
+	if (!err && c.paths.n > 1)
+		err = fm_diag_set(diag, FM_E_USAGE, "%s holds %zu repeated runs; name one of them, as %s", path,
+				  c.paths.n, c.paths.items[0]);
+	if (!err) {
+		*ret = c.paths.items[0];
+		c.paths.n = 0;
+	}
+	fm_captures_deinit(&c);
+	return err;
 }
 
 static int compare_names(const void *a, const void *b)

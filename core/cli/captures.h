@@ -11,6 +11,8 @@ struct fm_captures {
 
 // A file is itself. A folder gives its profile.fathom, or its profile_1.fathom, profile_2.fathom, ...
 FM_MUST_CHECK enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_diag *diag);
+// The same where several are of no use. *ret is the caller's to free.
+FM_MUST_CHECK enum fm_err fm_captures_find_one(const char *path, char **ret, struct fm_diag *diag);
 // The results folders of a script, oldest first: output_dir/name/<date>/ that hold a capture. name may end in .py.
 FM_MUST_CHECK enum fm_err fm_captures_dated(struct fm_captures *c, const char *output_dir, const char *name,
 					    struct fm_diag *diag);

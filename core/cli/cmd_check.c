@@ -88,6 +88,13 @@ int fm_cmd_check(int argc, char **argv)
 	int exit_code;
 	if (!fm_sides_load(&s, &usage, argc, argv, &view, &output_dir, &exit_code))
 		return exit_code;
+	const char *cut = fm_sides_cut(&s);
+	if (cut) { // it would pass, having used less
+		fm_say("%s was cut off before its end, or still runs, so there is nothing to check; record it again",
+		       cut);
+		fm_sides_deinit(&s);
+		return FM_EXIT_FAILED;
+	}
 	const struct fm_change *time = metric[0] == 'c' ? &s.diff.cpu_s : &s.diff.wall_s;
 	const char *what = metric[0] == 'c' ? "CPU time" : "wall time";
 	struct fm_buf b = { 0 };

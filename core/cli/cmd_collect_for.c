@@ -48,11 +48,11 @@ static int refuse(const struct fm_diag *diag)
 static int collect(struct fm_capture_options *capture, const char *format, const char *also_as, bool has_table)
 {
 	struct fm_diag diag;
-	struct fm_capture_result result;
-	if (fm_capture_run(capture, &result, &diag))
+	int exit_code;
+	if (fm_capture_run(capture, &exit_code, &diag))
 		return refuse(&diag);
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	int exit_code = FM_EXIT_OK;
+	exit_code = FM_EXIT_OK; // how the program ends is its parent's to tell
 	if (also_as && fm_render_write(format, capture->output_path, also_as, &view, &diag)) {
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;

@@ -1,4 +1,5 @@
 // fathom diff: what changed between two captures, or two sets of repeated ones.
+#include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/sides.h"
@@ -13,7 +14,7 @@ int fm_cmd_diff(int argc, char **argv)
 	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
-		  "for machines, schema fathom.diff/1: every function and line" },
+		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where NAME is looked for (default: .fathom)" },
 		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),
@@ -38,6 +39,9 @@ int fm_cmd_diff(int argc, char **argv)
 	int exit_code;
 	if (!fm_sides_load(&s, &usage, argc, argv, &view, &output_dir, &exit_code))
 		return exit_code;
+	const char *cut = fm_sides_cut(&s);
+	if (cut)
+		fm_say("%s was cut off before its end, or still runs: what it lacks is shown as a change", cut);
 	fm_text_flags_apply(&flags, &view);
 	if (is_json)
 		fm_compare_diff_json(stdout, &s.diff, &s.base, &s.new);

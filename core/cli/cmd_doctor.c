@@ -15,7 +15,6 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/target.h"
 #include "collect/agent_path.h"
 #include "collect/capture.h"
 #include "collect/kernel_stacks.h"

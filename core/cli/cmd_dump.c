@@ -73,9 +73,6 @@ static void print_text(const struct fm_analysis *a)
 
 static void print_json(const struct fm_analysis *a)
 {
-	static const char *const kinds[] = {
-		[FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error"
-	};
 	const struct fm_process_info *info = &a->profile->processes.items[0].info;
 	struct fm_json j;
 	fm_json_init(&j, stdout);
@@ -103,7 +100,7 @@ static void print_json(const struct fm_analysis *a)
 			fm_json_str(&j, "module", f->module);
 			fm_json_str(&j, "file", f->file.len ? f->file : f->path);
 			fm_json_u64(&j, "line", node->line);
-			fm_json_str(&j, "kind", fm_str_of(kinds[f->kind]));
+			fm_json_str(&j, "kind", fm_label_kind(f));
 			fm_json_bool(&j, "inlined", node->is_inlined);
 			fm_json_end(&j);
 		}

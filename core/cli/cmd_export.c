@@ -1,5 +1,7 @@
 // fathom export: a capture in the format of another viewer.
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/captures.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -99,7 +101,8 @@ int fm_cmd_export(int argc, char **argv)
 	}
 	view.unit_us = !strcmp(unit, "us");
 	struct fm_diag diag;
-	if (fm_render_write(format, ops.v[0], out, &view, &diag)) {
+	_cleanup_free_ char *profile = NULL;
+	if (fm_captures_find_one(ops.v[0], &profile, &diag) || fm_render_write(format, profile, out, &view, &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;
 	}

@@ -42,6 +42,39 @@ static bool can_write(const char *path)
 	return fd >= 0;
 }
 
+// Seconds, with or without the unit; "unlimited" leaves *ret_s as it is.
+static bool parse_duration(const char *text, double *ret_s)
+{
+	if (!strcmp(text, "unlimited"))
+		return true;
+	char *end;
+	double seconds = strtod(text, &end);
+	if (*end == 's')
+		end++;
+	if (*end || end == text || !(seconds > 0))
+		return false;
+	*ret_s = seconds;
+	return true;
+}
+
+static enum fm_err observe(uint32_t pid, bool may_stop, double max_overhead_pct,
+			   const struct fm_capture_options *capture, struct fm_diag *diag)
+{
+	struct fm_attach_options attach = {
+		.pid = pid,
+		.output_path = capture->output_path,
+		.rate_hz = capture->rate_hz,
+		.native = capture->native,
+		.may_stop = may_stop,
+		.duration_s = capture->duration_s,
+		.cpu_percent = max_overhead_pct > 0 ? (uint32_t)FM_MAX(max_overhead_pct, 1.0) : 100,
+		.at_end = capture->at_end,
+		.on_open = capture->on_open,
+		.on_open_arg = capture->on_open_arg,
+	};
+	return fm_attach_run(&attach, diag);
+}
+
 int fm_cmd_record(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
@@ -60,12 +93,9 @@ int fm_cmd_record(int argc, char **argv)
 		{ "duration", 'd', FM_OPT_TEXT, &duration, "SECONDS",
 		  "ask the program to stop after so long (default: unlimited)" },
 		{ "native", 'n', FM_OPT_FLAG, &native, NULL, "native frames too: always so; taken for py-spy's sake" },
-		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
-		{ "kernel", 0, FM_OPT_FLAG, &flags.kernel, NULL,
-		  "the kernel's functions inside system calls, where the system permits it" },
+		FM_CAPTURE_OPTIONS(&flags),
 		{ "subprocesses", 's', FM_OPT_FLAG, &view.processes, NULL,
 		  "child processes are always followed; this names them in each stack" },
-		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
 		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
 		{ "gil", 'g', FM_OPT_FLAG, &view.gil_only, NULL, "only samples in the interpreter itself" },
 		{ "idle", 'i', FM_OPT_FLAG, &view.idle, NULL, "waiting samples too, where the capture has them" },
@@ -74,26 +104,14 @@ int fm_cmd_record(int argc, char **argv)
 		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
 		  "leave inlined calls inside the function around them" },
 		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
-		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT",
-		  "sample less often rather than cost more (default 10; 0 = no limit)" },
-		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
-		  "what triggers samples (default: the cheaper one here)" },
 		{ "pid", 'p', FM_OPT_TEXT, &pid, "PID",
 		  "attach to a running process and observe it, until it ends, --duration or Ctrl-C" },
 		{ "nonblocking", 0, FM_OPT_FLAG, &nonblocking, NULL,
 		  "with --pid: never hold a thread; only those that wait are seen then" },
-		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
-		  "memory, too: sampled, or =exact, every allocation (default: time only)" },
-		{ "memory-log", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory_log, "SIZE",
-		  "=exact, and every single event, until the file has SIZE (default 1G)" },
-		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
-		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
+		FM_MEMORY_OPTIONS(&flags, "memory, too: sampled, or =exact, every allocation (default: time only)"),
 		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
 		  "every Python call with its times as well; costs time by the call" },
-		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
-		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
-		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
-		  "what other machines must know to watch (default: a random one, printed)" },
+		FM_LISTEN_OPTIONS(&flags),
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
 	};
@@ -156,15 +174,9 @@ int fm_cmd_record(int argc, char **argv)
 		fm_say("no format named '%s'; 'fathom export --list' names them", format);
 		return FM_EXIT_USAGE;
 	}
-	if (duration && strcmp(duration, "unlimited")) {
-		char *end;
-		flags.duration_s = strtod(duration, &end);
-		if (*end == 's')
-			end++;
-		if (*end || end == duration || !(flags.duration_s > 0)) {
-			fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
-			return FM_EXIT_USAGE;
-		}
+	if (duration && !parse_duration(duration, &flags.duration_s)) {
+		fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
+		return FM_EXIT_USAGE;
 	}
 	char profile[4096], default_output[64];
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
@@ -192,25 +204,10 @@ int fm_cmd_record(int argc, char **argv)
 	if (err) {
 		exit_code = FM_EXIT_FAILED;
 	} else if (pid) {
-		struct fm_attach_options attach = {
-			.pid = attach_pid,
-			.output_path = capture.output_path,
-			.rate_hz = capture.rate_hz,
-			.native = capture.native,
-			.may_stop = !nonblocking,
-			.duration_s = capture.duration_s,
-			.cpu_percent = flags.max_overhead_pct > 0 ? (uint32_t)FM_MAX(flags.max_overhead_pct, 1.0) : 100,
-			.at_end = capture.at_end,
-			.on_open = capture.on_open,
-			.on_open_arg = capture.on_open_arg,
-		};
-		struct fm_attach_result result;
-		err = fm_attach_run(&attach, &result, &diag);
+		err = observe(attach_pid, !nonblocking, flags.max_overhead_pct, &capture, &diag);
 		exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK;
 	} else {
-		struct fm_capture_result result;
-		err = fm_capture_run(&capture, &result, &diag);
-		exit_code = result.exit_code;
+		err = fm_capture_run(&capture, &exit_code, &diag);
 	}
 	if (err) {
 		fm_say("%s", diag.text);

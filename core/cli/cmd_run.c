@@ -68,23 +68,11 @@ int fm_cmd_run(int argc, char **argv)
 		  "the interpreter for scripts and modules, or a virtual environment's folder (default: the active "
 		  "environment's, or python3 on PATH)" },
 		{ "cpu", 0, FM_OPT_FLAG, &flags.is_cpu, NULL, "time only (default: time and memory)" },
-		{ "memory", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory, "HOW",
-		  "time and memory: sampled (the default), or =exact, every allocation" },
-		{ "memory-log", 0, FM_OPT_OPTIONAL_TEXT, &flags.memory_log, "SIZE",
-		  "=exact, and every single event, until the file has SIZE (default 1G)" },
-		{ "precision", 0, FM_OPT_INT, &flags.precision, "N",
-		  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" },
+		FM_MEMORY_OPTIONS(&flags, "time and memory: sampled (the default), or =exact, every allocation"),
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
 		  "samples per second of CPU time (default 1000; 10k is fine)" },
-		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
-		{ "kernel", 0, FM_OPT_FLAG, &flags.kernel, NULL,
-		  "the kernel's functions inside system calls, where the system permits it" },
-		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "the first process only" },
-		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, "PCT",
-		  "sample less often rather than cost more (default 10; 0 = no limit)" },
+		FM_CAPTURE_OPTIONS(&flags),
 		{ "duration", 0, FM_OPT_REAL, &flags.duration_s, "S", "ask the program to stop after so many seconds" },
-		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker",
-		  "what triggers samples (default: the cheaper one here)" },
 		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
 		  "every Python call with its times as well, as python -m fathom records them; costs time by the "
 		  "call" },
@@ -99,10 +87,7 @@ int fm_cmd_run(int argc, char **argv)
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
-		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT",
-		  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },
-		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN",
-		  "what other machines must know to watch (default: a random one, printed)" },
+		FM_LISTEN_OPTIONS(&flags),
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
 		{ 0 },
@@ -194,21 +179,17 @@ int fm_cmd_run(int argc, char **argv)
 	if (fm_startup_init(&startup, &wishes, &no_startup))
 		left.no_logs = no_startup.text;
 	else if (target.python || is_python(target.argv.items[0]))
-		left.no_logs =
-			"Python skipped its start-up files (-S, -I, -E), ended before them, or could not write here";
+		left.no_logs = "Python ended before it came to its start-up files, or could not write here";
 	snprintf(cells, sizeof(cells), "%s/cells", dir);
 	capture.sources_dir = target.is_notebook ? cells : NULL;
 	capture.env = startup.env;
 	capture.has_calls = is_traced;
 	capture.at_end = tell_leftovers;
 	capture.at_end_arg = &left;
-	struct fm_capture_result result;
-	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &result, &diag)) {
+	if (fm_repeat_run(&capture, (unsigned)n_runs, dir, &exit_code, &diag)) {
 		fm_say("%s", diag.text);
-		exit_code = result.exit_code;
 		goto out;
 	}
-	exit_code = result.exit_code;
 	// Of several runs each tells for itself, in a process of its own.
 	if (left.is_notebook && n_runs == 1 && !left.did_run)
 		goto out; // the runner has said why; there is nothing to report

@@ -1,7 +1,9 @@
 // fathom view: the viewer in the browser, or as one file to keep.
 #include <limits.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
+#include "cli/captures.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -51,11 +53,15 @@ int fm_cmd_view(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	serve.port = (uint16_t)port;
-	serve.path = ops.v[ops.n - 1];
-	serve.base_path = ops.n == 2 ? ops.v[0] : NULL;
+	_cleanup_free_ char *path = NULL, *base_path = NULL;
 	struct fm_diag diag;
-	enum fm_err err =
-		html ? fm_render_html(serve.base_path, serve.path, html, &serve.view, &diag) : fm_serve(&serve, &diag);
+	enum fm_err err = fm_captures_find_one(ops.v[ops.n - 1], &path, &diag);
+	if (!err && ops.n == 2)
+		err = fm_captures_find_one(ops.v[0], &base_path, &diag);
+	serve.path = path;
+	serve.base_path = base_path;
+	if (!err)
+		err = html ? fm_render_html(base_path, path, html, &serve.view, &diag) : fm_serve(&serve, &diag);
 	if (err) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/compiler.h"
 #include "format/writer.h"
 
 static const char *const level_names[FM_N_LOG_LEVELS] = { "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL" };

@@ -1,8 +1,9 @@
 // The fathom program: one table of commands.
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/compiler.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -32,6 +33,31 @@ static void print_help(FILE *out)
 	fputs("\n'fathom COMMAND --help' has options and examples.\n", out);
 }
 
+// What was asked for and could not be written was not given: /dev/full, a closed descriptor.
+static int finish(int exit_code)
+{
+	bool is_bad = ferror(stdout); // stdio has forgotten why
+	if (is_bad) {
+		clearerr(stdout);
+		fputc('\n', stdout);
+	}
+	if (fflush(stdout) || is_bad) {
+		if (exit_code == FM_EXIT_OK)
+			fm_say("cannot write standard output: %m");
+		return exit_code == FM_EXIT_OK ? FM_EXIT_FAILED : exit_code;
+	}
+	return exit_code;
+}
+
+// Names that people know from elsewhere.
+static const char *hint_for(const char *name)
+{
+	if (!strcmp(name, "top"))
+		return "'fathom live' watches a program that was started with --listen, 'fathom dump -p PID' looks at "
+		       "any";
+	return "'fathom --help' lists them";
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -40,15 +66,21 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		print_help(stdout);
-		return FM_EXIT_OK;
+		return finish(FM_EXIT_OK);
 	}
 	if (!strcmp(argv[1], "--version")) {
 		puts("fathom " FM_VERSION);
-		return FM_EXIT_OK;
+		return finish(FM_EXIT_OK);
 	}
 	for (size_t i = 0; commands[i].name; i++)
-		if (!strcmp(argv[1], commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	fm_say("no command named '%s'; 'fathom --help' lists them", argv[1]);
+		if (!strcmp(argv[1], commands[i].name)) {
+			// These two hand signals on to the program, and pass on its exit status.
+			bool is_for_program = commands[i].run == fm_cmd_run || commands[i].run == fm_cmd_record;
+			if (!is_for_program)
+				signal(SIGXFSZ, SIG_IGN); // a file that may not grow is an error with a reason
+			int exit_code = commands[i].run(argc - 1, argv + 1);
+			return is_for_program ? exit_code : finish(exit_code);
+		}
+	fm_say("no command named '%s'; %s", argv[1], hint_for(argv[1]));
 	return FM_EXIT_USAGE;
 }

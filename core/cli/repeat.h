@@ -6,4 +6,4 @@
 // n_runs 1: options->output_path. More: profile_1.fathom, profile_2.fathom, ... in dir. Stops early when the target does not end
 // well, since the rest would fail alike, and when the user interrupts.
 FM_MUST_CHECK enum fm_err fm_repeat_run(const struct fm_capture_options *options, unsigned n_runs, const char *dir,
-					struct fm_capture_result *ret, struct fm_diag *diag);
+					int *ret_exit_code, struct fm_diag *diag);

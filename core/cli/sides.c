@@ -1,5 +1,7 @@
 #include "cli/sides.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/load_runs.h"
@@ -30,7 +32,10 @@ static enum fm_err load(struct fm_sides *s, const struct fm_operands *ops, const
 	struct fm_captures dated = { 0 };
 	const char *base = ops->v[0], *new = ops->n > 1 ? ops->v[1] : NULL;
 	enum fm_err err = FM_OK;
-	if (!new) {
+	size_t len = strlen(base);
+	if (!new &&len > 7 && !strcmp(base + len - 7, ".fathom"))
+		err = fm_diag_set(diag, FM_E_USAGE, "%s is one capture; name the one to compare it with, too", base);
+	else if (!new) {
 		err = fm_captures_dated(&dated, output_dir, base, diag);
 		if (!err && dated.paths.n < 2)
 			err = fm_diag_set(diag, FM_E_NOT_FOUND, "there is only one run of %s so far: %s", base,
@@ -49,6 +54,11 @@ static enum fm_err load(struct fm_sides *s, const struct fm_operands *ops, const
 			      view->detailed || !has_users(&s->base) || !has_users(&s->new));
 	fm_captures_deinit(&dated);
 	return err;
+}
+
+const char *fm_sides_cut(const struct fm_sides *s)
+{
+	return s->base.n_cut ? "BASE" : s->new.n_cut ? "NEW" : NULL;
 }
 
 bool fm_sides_load(struct fm_sides *ret, const struct fm_usage *usage, int argc, char **argv,

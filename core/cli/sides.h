@@ -14,4 +14,6 @@ struct fm_sides {
 // and *ret_exit is the exit code.
 bool fm_sides_load(struct fm_sides *ret, const struct fm_usage *usage, int argc, char **argv,
 		   const struct fm_view_options *view, const char *const *output_dir, int *ret_exit);
+// "BASE" or "NEW" when one of its captures lacks its end; else NULL.
+const char *fm_sides_cut(const struct fm_sides *s);
 void fm_sides_deinit(struct fm_sides *s);

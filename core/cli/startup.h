@@ -2,7 +2,8 @@
 // its calls.
 //
 // It travels by variables: PYTHONPATH with the hook's folder in front, FATHOM_STARTUP with the wishes, and FATHOM_STARTUP_TRACE with the
-// agent's path when calls are to be traced. The hook takes them back before the program sees them. A Python that ignores its environment (-I, -E) or skips site (-S) runs without.
+// agent's path when calls are to be traced. The hook takes them back before the program sees them. In a Python that ignores its environment (-I, -E) or skips site (-S)
+// the agent runs the hook (core/agent/isolated.c).
 #pragma once
 
 #include <stdbool.h>

@@ -13,8 +13,8 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/str.h"
+#include "collect/meta.h"
 #include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
@@ -123,13 +123,6 @@ static void enter_process(struct attach *a)
 	atomic_store(&entry->state, FM_WIRE_LIVE);
 }
 
-static void meta_uint(struct fm_writer *w, const char *key, uint64_t value)
-{
-	char text[24];
-	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
-	fm_writer_meta(w, key, fm_str_of(text));
-}
-
 static void write_opening(struct attach *a)
 {
 	char text[MAX_COMMAND_BYTES];
@@ -137,18 +130,10 @@ static void write_opening(struct attach *a)
 	while (n && text[n - 1] == 0)
 		n--;
 	fm_writer_meta(a->writer, "command", (struct fm_str){ text, (uint32_t)n });
-	time_t now = time(NULL);
-	struct tm utc;
-	gmtime_r(&now, &utc);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
-	fm_writer_meta(a->writer, "started", fm_str_of(text));
-	if (gethostname(text, 256) == 0)
-		fm_writer_meta(a->writer, "host", fm_str_of(text));
-	fm_writer_meta(a->writer, "fathom_version", fm_str_of(FM_VERSION));
-	fm_writer_meta(a->writer, "clock", FM_STR_LIT("monotonic"));
+	fm_meta_origin(a->writer);
 	fm_writer_meta(a->writer, "mode", FM_STR_LIT("attached"));
 	fm_writer_meta(a->writer, "engine", FM_STR_LIT("attach"));
-	meta_uint(a->writer, "rate_hz", a->options->rate_hz);
+	fm_meta_uint(a->writer, "rate_hz", a->options->rate_hz);
 	fm_writer_coverage(a->writer, FM_STR_LIT("the program before and after, and its child processes"),
 			   FM_STR_LIT("Fathom was attached to this one process while it ran"));
 	if (!a->options->may_stop)
@@ -189,11 +174,11 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 	if (a->recorder && !err) {
 		struct fm_recorder_totals totals;
 		fm_recorder_finish(a->recorder, &totals);
-		meta_uint(a->writer, "wall_ns", fm_now_ns() - a->start_ns);
-		meta_uint(a->writer, "overhead_ns", totals.held_ns);
-		meta_uint(a->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
-		meta_uint(a->writer, "waiting_cpu_ns", totals.waiting_cpu_ns);
-		meta_uint(a->writer, "waiting_gap_ns", totals.waiting_gap_ns);
+		fm_meta_uint(a->writer, "wall_ns", fm_now_ns() - a->start_ns);
+		fm_meta_uint(a->writer, "overhead_ns", totals.held_ns);
+		fm_meta_uint(a->writer, "collector_cpu_ns", fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
+		fm_meta_uint(a->writer, "waiting_cpu_ns", totals.waiting_cpu_ns);
+		fm_meta_uint(a->writer, "waiting_gap_ns", totals.waiting_gap_ns);
 		fm_writer_flush(a->writer);
 		if (a->options->at_end)
 			a->options->at_end(a->writer, a->options->at_end_arg);
@@ -208,11 +193,10 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 	return err;
 }
 
-enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_attach_result *ret, struct fm_diag *diag)
+enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_diag *diag)
 {
 	struct attach a = { .options = options, .shared = { .fd = -1 } };
 	struct fm_waiting_options looks = { .samples_running = options->may_stop, .cpu_percent = options->cpu_percent };
-	*ret = (struct fm_attach_result){ 0 };
 	enum fm_err err = begin(&a, &looks, diag);
 	if (err)
 		return end(&a, err, diag);
@@ -238,12 +222,9 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_att
 			flush_ns = fm_now_ns() + FLUSH_NS;
 			fm_writer_flush(a.writer);
 		}
-		if (!fm_recorder_n_alive(a.recorder)) {
-			ret->is_gone = true;
+		if (!fm_recorder_n_alive(a.recorder))
 			break;
-		}
 	}
-	ret->wall_ns = fm_now_ns() - a.start_ns;
 	return end(&a, FM_OK, diag);
 }
 

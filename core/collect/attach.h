@@ -23,13 +23,7 @@ struct fm_attach_options {
 	void *at_end_arg;
 };
 
-struct fm_attach_result {
-	uint64_t wall_ns;
-	bool is_gone; // the process ended
-};
-
 // FM_OK when the process was there and could be looked at. Otherwise diag says why not, with the remedy.
-FM_MUST_CHECK enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_attach_result *ret,
-					struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_diag *diag);
 // One look: a profile with the present stack of every thread.
 FM_MUST_CHECK enum fm_err fm_attach_once(const struct fm_attach_options *options, struct fm_diag *diag);

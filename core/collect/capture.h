@@ -40,16 +40,10 @@ struct fm_capture_options {
 	void *at_end_arg;
 };
 
-struct fm_capture_result {
-	int exit_code;   // what fathom should exit with: the target's own, or 128 + signal
-	int exit_signal; // 0 = none
-	uint64_t n_samples;
-	uint64_t wall_ns;
-};
-
 // FM_OK when the target ran, whatever it returned; a file that could not be written whole is said in one line on stderr and
-// does not stop the target. Otherwise diag says why nothing ran, and ret->exit_code is set.
-FM_MUST_CHECK enum fm_err fm_capture_run(const struct fm_capture_options *options, struct fm_capture_result *ret,
+// does not stop the target. Otherwise diag says why nothing ran. *ret_exit_code is set in any case, to what fathom should
+// exit with: the target's own, or 128 + signal.
+FM_MUST_CHECK enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code,
 					 struct fm_diag *diag);
 
 // The engine that costs the target less here. In a virtual machine every timer interrupt leaves the guest, which costs ten

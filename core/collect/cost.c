@@ -13,11 +13,19 @@ void fm_cost_add_slot(struct fm_cost *cost, const struct fm_wire_slot *slot)
 		cost->n[i] += atomic_load_explicit(&slot->cost[i], memory_order_relaxed);
 }
 
-void fm_cost_subtract(struct fm_cost *later, const struct fm_cost *earlier)
+void fm_cost_add_new(struct fm_cost *cost, struct fm_cost_seen *seen, uint32_t slot_idx,
+		     const struct fm_wire_slot *slot)
 {
-	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++)
-		later->n[i] -=
-			FM_MIN(later->n[i], earlier->n[i]); // slots that were freed in between took their counts along
+	uint32_t now[FM_WIRE_COST_BUCKETS], *before = seen->n[slot_idx];
+	bool is_same_thread = true; // a thread's counts never go down
+	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++) {
+		now[i] = atomic_load_explicit(&slot->cost[i], memory_order_relaxed);
+		is_same_thread &= now[i] >= before[i];
+	}
+	for (size_t i = 0; i < FM_WIRE_COST_BUCKETS; i++) {
+		cost->n[i] += now[i] - (is_same_thread ? before[i] : 0);
+		before[i] = now[i];
+	}
 }
 
 uint64_t fm_cost_samples(const struct fm_cost *cost)

@@ -1,3 +1,4 @@
+// Which engine is cheaper here, and whether the kernel lets us have it (capture.h).
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <stdio.h>

@@ -181,6 +181,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 		if (!sites[i].n_allocs)
 			continue;
 		struct recorded_site site = find_site(p, i);
+		r->totals.n_exact_untold += i && !site.is_told ? sites[i].n_allocs : 0;
 		// With a log, every stack is there already.
 		uint32_t node =
 			r->log_limit_bytes ? site.node : fm_site_stacks_cut(&p->site_stacks, site.node, is_own_code, p);
@@ -206,6 +207,7 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	fm_map_deinit(&by_stack);
 	r->totals.n_exact_lost += atomic_load(&e->n_lost);
 	r->totals.n_exact_beyond += e->n_beyond;
+	r->totals.max_sites = FM_MAX(r->totals.max_sites, n);
 	r->totals.n_unlogged += atomic_load(&e->n_unlogged);
 	uint64_t offset = FM_WIRE_EXACT_OFFSET + (uint64_t)((uint8_t *)e - r->shared->sums);
 	fallocate(r->shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, FM_WIRE_EXACT_BYTES);

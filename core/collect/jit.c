@@ -237,7 +237,8 @@ static void forget_frame_tables(struct fm_jit *jit)
 
 // ---- names ----
 
-// Code that has a name but no unwind information: its first instructions tell mostly.
+// Code that has a name but no unwind information: its first instructions tell mostly. LLVM writes none for functions that cannot throw, which
+// numba's compiled functions are as a rule, into objects that have some for others.
 static void guess_rows(struct fm_jit *jit, const struct fm_code_range *range)
 {
 	bool is_new;
@@ -260,14 +261,13 @@ static bool name_one(struct fm_jit *jit, const struct unnamed *u)
 		const struct fm_code_range *range = fm_code_ranges_find(sources[i], u->pc);
 		if (!range)
 			continue;
+		guess_rows(jit, range);
 		if (sources[i] == &jit->by_gdb &&
 		    fm_jit_debugs_want(&jit->debugs, range->owner, u->pc, u->image_id, range->name))
 			return true;
 		struct fm_symbol_link link = { .name = range->name };
 		link.line = fm_code_ranges_line(sources[i], range, u->pc, &link.file);
 		fm_writer_symbol(jit->writer, u->image_id, u->pc, &link, 1);
-		if (sources[i] != &jit->by_gdb)
-			guess_rows(jit, range);
 		return true;
 	}
 	return false;

@@ -1,3 +1,4 @@
+// Who a process is, and what becomes of it: the part of the recorder that knows processes (recorder_parts.h).
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -128,6 +129,10 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		snprintf(why, sizeof(why), "Python %s is not known to this Fathom; native frames only", p->version);
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 		r->totals.n_unknown_python++;
+	}
+	if (atomic_load(&entry->engine_errno)) {
+		r->totals.n_without_perf++;
+		r->totals.perf_errno = (int)atomic_load(&entry->engine_errno);
 	}
 	fm_exact_end(r, p, idx);
 	fm_levels_end(p->levels, signal);

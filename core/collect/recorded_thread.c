@@ -20,6 +20,12 @@ uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_
 	return (uint32_t)(*id - 1);
 }
 
+uint32_t fm_recorder_find_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
+{
+	const uint64_t *id = fm_map_find(&r->thread_ids, (uint64_t)process_idx << 32 | tid);
+	return id && *id && *id != THREAD_ENDED ? (uint32_t)(*id - 1) : FM_NO_ID;
+}
+
 bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid)
 {
 	const uint64_t *id = fm_map_find(&r->thread_ids, (uint64_t)process_idx << 32 | tid);

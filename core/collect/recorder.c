@@ -179,23 +179,19 @@ static void open_slot(struct fm_recorder *r, uint32_t idx)
 	s->definitions_read = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
-	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	uint64_t start_ns =
+		fm_waiting_since(r->waiting, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
+	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, start_ns);
 }
 
-// Threads rename themselves when it suits them; what they are called now is written when it is news.
-static void name_thread(struct fm_recorder *r, struct recorded_slot *s)
+// Threads are renamed when it suits them; what they are called now is written when it is news.
+static void name_thread(struct fm_recorder *r, uint32_t idx)
 {
-	char path[64], name[sizeof(s->name)] = "";
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", r->processes[s->process_idx].pid, s->tid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
-	while (n > 0 && name[n - 1] == '\n')
-		n--;
-	name[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !strcmp(name, s->name))
-		return;
-	memcpy(s->name, name, sizeof(name));
-	fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(name));
+	struct recorded_slot *s = &r->slots[idx];
+	uint64_t since_ns = fm_shared_slot(r->shared, idx)->start_ns;
+	if (fm_waiting_name_thread(r->waiting, s->process_idx, r->processes[s->process_idx].pid, s->tid, since_ns,
+				   s->name))
+		fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(s->name));
 }
 
 static void close_slot(struct fm_recorder *r, uint32_t idx)
@@ -329,7 +325,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (r->slots[i].is_used)
-			name_thread(r, &r->slots[i]);
+			name_thread(r, i);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i])
 			fm_recorded_process_update(r, &r->processes[i], &r->shared->processes[i]);
@@ -342,6 +338,28 @@ uint32_t fm_recorder_n_alive(const struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		n += r->processes[i].is_used && !fm_recorded_process_is_gone(&r->processes[i]);
 	return n;
+}
+
+static void tell_what_was_not_seen(struct fm_recorder *r)
+{
+	char what[96], why[160];
+	if (fm_rows_n_left_out(r->rows))
+		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
+				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	uint32_t n_tables = atomic_load(&r->shared->header->n_frame_tables_lost);
+	if (n_tables) {
+		snprintf(what, sizeof(what), "callers of some code made at run time (%u unwind tables)", n_tables);
+		snprintf(why, sizeof(why), "more than %u tables were registered at one time; stacks may be cut there",
+			 FM_WIRE_N_FRAME_TABLES);
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+	}
+	if (r->totals.n_without_perf) {
+		snprintf(what, sizeof(what), "engine perf in %u process%s", r->totals.n_without_perf,
+			 r->totals.n_without_perf == 1 ? "" : "es");
+		snprintf(why, sizeof(why), "perf events were refused there (%s), so the ticker was used",
+			 strerror(r->totals.perf_errno));
+		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
+	}
 }
 
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
@@ -357,9 +375,7 @@ void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used)
 			fm_recorded_process_end(r, i);
-	if (fm_rows_n_left_out(r->rows))
-		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
-				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+	tell_what_was_not_seen(r);
 	fm_waiting_cost(r->waiting, &r->totals.waiting_cpu_ns, &r->totals.held_ns, &r->totals.waiting_gap_ns);
 	fm_take_trace_finish(r->trace);
 	r->totals.trace = *fm_take_trace_totals(r->trace);

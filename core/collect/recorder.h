@@ -17,6 +17,8 @@ struct fm_recorder_totals {
 	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_displaced, n_bad_records;
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	uint64_t n_exact_lost, n_exact_beyond;
+	uint32_t max_sites;      // of exact mode, of one process
+	uint64_t n_exact_untold; // allocations whose stack did not come
 	uint64_t n_unlogged,
 		log_end_ns; // events that the log misses; when its file had grown to the limit, 0 = it had not
 	struct fm_cost cost;
@@ -24,6 +26,8 @@ struct fm_recorder_totals {
 	struct fm_take_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
+	uint32_t n_without_perf;    // processes where the kernel refused the engine asked for
+	int perf_errno;             // to the last of these
 };
 
 struct fm_kernel_stacks;
@@ -51,6 +55,8 @@ struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r); // lent: collect/
 void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known
 // The id of a thread, which is made known if no sample has done so yet.
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
+// The same if it is known and has not ended, else FM_NO_ID.
+uint32_t fm_recorder_find_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 // Ends a thread that was never sampled; of others the recorder knows more.
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns);

@@ -8,6 +8,7 @@
 #include "collect/jit.h"
 #include "collect/memory_levels.h"
 #include "collect/recorder.h"
+#include "collect/remote.h"
 #include "collect/rows.h"
 #include "collect/site_stacks.h"
 #include "collect/survivor_types.h"
@@ -63,7 +64,7 @@ struct recorded_slot {
 	uint32_t process_idx, tid, thread_id;
 	uint64_t definitions_read; // ring position
 	uint64_t noted_head;
-	char name[32];
+	char name[FM_THREAD_NAME_BYTES];
 	uint32_t epoch;          // of the process's frames, when the stacks below were made
 	FM_VEC(uint32_t) stacks; // stack id by depth of the last sample, outermost first
 	FM_VEC(uint64_t) wire;   // the same stack as the ring had it; bit 63 marks an interrupted pc

@@ -36,6 +36,7 @@ void fm_remote_destroy(struct fm_remote *r)
 	fm_map_deinit(&r->code_ids);
 	fm_map_deinit(&r->states);
 	fm_vec_deinit(&r->codes);
+	fm_vec_deinit(&r->names);
 	fm_vec_deinit(&r->native);
 	fm_vec_deinit(&r->frames);
 	fm_vec_deinit(&r->runs);
@@ -50,11 +51,6 @@ void fm_remote_stack_deinit(struct fm_remote_stack *stack)
 const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t pc)
 {
 	return fm_remote_images_find(r->images, pc);
-}
-
-unsigned fm_remote_python_minor(const struct fm_remote *r)
-{
-	return r->python.state == FM_REMOTE_HAS_PYTHON ? r->python.row.minor : 0;
 }
 
 bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image)

@@ -51,6 +51,11 @@ enum fm_remote_want { FM_REMOTE_PYTHON = 1, FM_REMOTE_NATIVE = 2 };
 void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
 			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret);
 
+#define FM_THREAD_NAME_BYTES 64 // longer names are cut
+// What Python's threading calls a thread that came at since_ns, by its kernel's id as it knows it itself; NULL = nothing, or not known yet. Valid until the
+// next call.
+const char *fm_remote_thread_name(struct fm_remote *r, uint32_t tid, uint64_t since_ns);
+
 // The image of a pc; NULL = none.
 const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t pc);
 
@@ -63,7 +68,5 @@ struct fm_remote_code {
 };
 const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t code_id);
 uint32_t fm_remote_code_generation(const struct fm_remote *r);
-// The interpreter's version, "" when there is none; with the minor as a number.
-unsigned fm_remote_python_minor(const struct fm_remote *r);
 // True when the image is the interpreter's.
 bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image);

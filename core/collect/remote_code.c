@@ -35,30 +35,37 @@ static uint32_t put_utf8(uint8_t *to, uint32_t c)
 	return 4;
 }
 
-static struct fm_str read_string(struct fm_remote *r, uint64_t object, uint32_t max_chars)
+uint32_t fm_remote_text(struct fm_remote *r, uint64_t object, uint32_t max_chars, uint8_t *to)
 {
 	const struct fm_py_row *row = &r->python.row;
-	static uint8_t raw[MAX_FILENAME_CHARS * 4], text[MAX_FILENAME_CHARS * 4];
+	static uint8_t raw[MAX_FILENAME_CHARS * 4];
 	uint64_t length;
 	uint32_t state;
-	struct fm_str none = { "", 0 };
+	max_chars = FM_MIN(max_chars, MAX_FILENAME_CHARS);
 	if (!fm_remote_u64(r->memory, object + row->str_length, &length) ||
 	    !fm_remote_u32(r->memory, object + row->str_state, &state) || !(state & row->str_compact_mask))
-		return none;
+		return 0;
 	uint32_t kind = (state & row->str_kind_mask) >> row->str_kind_shift;
 	if (kind != 1 && kind != 2 && kind != 4)
-		return none;
+		return 0;
 	uint32_t n = length < max_chars ? (uint32_t)length : max_chars, len = 0;
 	bool is_ascii = state & row->str_ascii_mask;
 	if (!fm_remote_read(r->memory, object + (is_ascii ? row->str_ascii_data : row->str_compact_data), raw,
 			    (size_t)n * kind))
-		return none;
+		return 0;
 	for (uint32_t i = 0; i < n; i++) {
 		uint32_t c = 0;
 		memcpy(&c, raw + (size_t)i * kind, kind);
-		len += put_utf8(text + len, c);
+		len += put_utf8(to + len, c);
 	}
-	return (struct fm_str){ fm_arena_strdup(&r->arena, (char *)text, len), len };
+	return len;
+}
+
+static struct fm_str read_string(struct fm_remote *r, uint64_t object, uint32_t max_chars)
+{
+	static uint8_t text[MAX_FILENAME_CHARS * 4];
+	uint32_t len = fm_remote_text(r, object, max_chars, text);
+	return len ? (struct fm_str){ fm_arena_strdup(&r->arena, (char *)text, len), len } : (struct fm_str){ "", 0 };
 }
 
 static struct fm_str read_bytes(struct fm_remote *r, uint64_t object)

@@ -37,6 +37,11 @@ struct remote_code_entry {
 	uint64_t print; // tells apart what is at one address in turn
 };
 
+struct fm_remote_name {
+	uint32_t tid; // as the thread knows itself
+	char text[FM_THREAD_NAME_BYTES];
+};
+
 struct fm_remote {
 	uint32_t pid;
 	const struct fm_shared *shared;
@@ -49,7 +54,9 @@ struct fm_remote {
 	FM_VEC(struct remote_code_entry) codes;
 	uint32_t code_generation;
 	struct fm_map states; // tid -> thread state
-	uint64_t states_ns;
+	FM_VEC(struct fm_remote_name) names;
+	uint64_t names_ns;              // when they were read
+	uint64_t threading;             // the module; 0 = not found yet
 	uint32_t max_frames, max_chain; // as above, less in tests
 
 	// One stack at a time.
@@ -77,6 +84,8 @@ uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid);
 void fm_remote_python_walk(struct fm_remote *r, uint64_t thread_state);
 // True when the address is in the GIL of the thread's interpreter.
 bool fm_remote_is_gil(struct fm_remote *r, uint64_t thread_state, uint64_t addr);
+// A string as UTF-8, cut at max_chars; to has room for four bytes each. Returns the bytes; 0 when it is no string.
+uint32_t fm_remote_text(struct fm_remote *r, uint64_t object, uint32_t max_chars, uint8_t *to);
 // Drops all code objects when there are too many.
 void fm_remote_limit_codes(struct fm_remote *r);
 // The id of a code object, copied at first sight. 0 = it is none; UINT32_MAX = the interpreter's own helper, no function.

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "collect/process_memory.h"
 #include "collect/remote_parts.h"
 #include "format/model.h"
 #include "pyabi/pyabi.h"

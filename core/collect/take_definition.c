@@ -1,3 +1,4 @@
+// What agents define before they use it: code objects with their source, images (recorder_parts.h).
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -59,6 +59,7 @@ struct fm_take_trace {
 	struct thread_trace threads[FM_WIRE_N_SLOTS];
 	struct process_trace processes[FM_WIRE_N_PROCESSES];
 	FM_VEC(uint32_t) busy; // slots that are traced
+	FM_VEC(uint8_t) zones; // by the profile's id of a name: whether it is one
 	struct calibration from;
 	uint64_t ns_per_2_32; // stamps since `from` to nanoseconds, times 2^32
 	struct fm_buf body;
@@ -109,6 +110,7 @@ void fm_take_trace_destroy(struct fm_take_trace *t)
 		free(t->kept.items[i].body);
 	fm_vec_deinit(&t->kept);
 	fm_vec_deinit(&t->busy);
+	fm_vec_deinit(&t->zones);
 	fm_buf_deinit(&t->body);
 	free(t);
 }
@@ -247,6 +249,31 @@ static void take_value(struct fm_take_trace *t, struct thread_trace *thread, uin
 	}
 }
 
+static bool is_zone(const struct fm_take_trace *t, fm_zone_ref ref)
+{
+	return fm_zone_ref_is_name(ref) && fm_zone_ref_id(ref) < t->zones.n && t->zones.items[fm_zone_ref_id(ref)];
+}
+
+// The end of a trace: of the calls that are open, and of the zones inside them. A zone around the trace goes on.
+static void end_calls(struct fm_take_trace *t, struct thread_trace *thread, uint64_t ns)
+{
+	size_t n = thread->encoder.open.n, n_around = 0;
+	while (n_around < n && is_zone(t, thread->encoder.open.items[n_around]))
+		n_around++;
+	if (!n_around)
+		put(t, thread, FM_ZONE_NOTE, FM_ZONE_OFF, ns, 0);
+	for (; n_around && n > n_around; n--)
+		put(t, thread, FM_ZONE_LEAVE, 0, ns, 0);
+}
+
+// The thread's first event of a trace. Calls that it has open are of the one before, which another thread ended: their ends never came.
+static void end_last_trace(struct fm_take_trace *t, struct thread_trace *thread, uint64_t on_ns)
+{
+	uint64_t off_ns = t->processes[thread->process_idx].off_ns, last_ns = thread->encoder.time_ns;
+	if (thread->encoder.open.n)
+		end_calls(t, thread, off_ns >= last_ns && off_ns <= on_ns ? off_ns : last_ns);
+}
+
 static uint32_t lookup(const uint32_t *ids, size_t n, uint32_t id)
 {
 	return id < n && ids[id] ? ids[id] - 1 : FM_NO_ID;
@@ -311,11 +338,12 @@ void fm_take_trace_read(struct fm_take_trace *t, uint32_t slot_idx, uint32_t pro
 			thread->next_loss = tail + EVENTS_BETWEEN_LOSSES;
 			break;
 		case FM_WIRE_TRACE_ON:
+			end_last_trace(t, thread, ns_of(t, e.stamp));
 			put(t, thread, FM_ZONE_NOTE, FM_ZONE_ON, ns_of(t, e.stamp), 0);
 			break;
 		case FM_WIRE_TRACE_OFF:
 			process->off_ns = ns_of(t, e.stamp);
-			put(t, thread, FM_ZONE_NOTE, FM_ZONE_OFF, process->off_ns, 0);
+			end_calls(t, thread, process->off_ns);
 			break;
 		}
 	}
@@ -328,8 +356,8 @@ void fm_take_trace_settle(struct fm_take_trace *t)
 	for (size_t i = 0; i < t->busy.n; i++) {
 		struct thread_trace *thread = &t->threads[t->busy.items[i]];
 		uint64_t off_ns = t->processes[thread->process_idx].off_ns;
-		if (off_ns && thread->encoder.open.n)
-			put(t, thread, FM_ZONE_NOTE, FM_ZONE_OFF, off_ns, 0);
+		if (thread->encoder.open.n && thread->encoder.time_ns < off_ns) // else what is open began later
+			end_calls(t, thread, off_ns);
 		if (thread->encoder.n && fm_now_ns() - thread->batch_ns >= BATCH_NS)
 			give_batch(t, thread);
 	}
@@ -346,7 +374,10 @@ bool fm_take_trace_name(struct fm_take_trace *t, uint32_t process_idx, const str
 	struct process_trace *process = &t->processes[process_idx];
 	struct fm_str name = { (const char *)rec->bytes, rec->name_len };
 	fm_vec_grow_to(&process->names, (size_t)rec->id + 1);
-	process->names.items[rec->id] = fm_writer_trace_name(t->writer, (enum fm_trace_name_kind)rec->kind, name) + 1;
+	uint32_t id = fm_writer_trace_name(t->writer, (enum fm_trace_name_kind)rec->kind, name);
+	process->names.items[rec->id] = id + 1;
+	fm_vec_grow_to(&t->zones, (size_t)id + 1);
+	t->zones.items[id] = rec->kind == FM_NAME_ZONE;
 	return true;
 }
 

@@ -110,7 +110,7 @@ struct fm_ticker {
 	struct fm_proc_thread self;
 	uint64_t perf_looked_ns;
 	FM_VEC(struct tick_process) processes;
-	struct fm_cost cost_before; // at the last look at the budget
+	struct fm_cost_seen cost_seen; // at the last look at the budget
 	struct fm_ticker_stats stats;
 };
 
@@ -475,14 +475,12 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 // The period at which handlers stay within their budget, from what they cost since the last time; 0 = keep what is.
 static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 {
-	struct fm_cost cost = { 0 }, window;
+	struct fm_cost window = { 0 };
 	for (uint32_t i = 0; i < k->shared->n_slots; i++)
 		if (atomic_load_explicit(&k->shared->owners[i].state, memory_order_acquire) == FM_WIRE_LIVE)
-			fm_cost_add_slot(&cost, fm_shared_slot(k->shared, i));
-	window = cost;
-	fm_cost_subtract(&window, &k->cost_before);
-	bool is_first = fm_cost_samples(&k->cost_before) == 0;
-	k->cost_before = cost;
+			fm_cost_add_new(&window, &k->cost_seen, i, fm_shared_slot(k->shared, i));
+	bool is_first = !k->cost_seen.is_later;
+	k->cost_seen.is_later |= fm_cost_samples(&window) > 0;
 	if (is_first || fm_cost_samples(&window) < BUDGET_SAMPLES)
 		return 0;
 	// The median: a process that just starts has dear samples for a while, and lowering the rate would not outlast them.

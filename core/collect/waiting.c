@@ -39,11 +39,25 @@
 #define FEW_THREADS 24u
 #define RECENT_SHARE 16
 #define MAX_REST_NS 500000000u
+// Of many threads that sleep often not every sleep can be read. Reading a stack takes as long as asking thirty threads how long they waited, and without
+// that the sums are wrong; so it gets this part of the budget, threads of which no sleep was seen yet come first, and what a thread waits unseen is charged
+// to the next sleep of its that is seen.
+#define STACK_PERCENT 75
+#define STACKS_AGAIN_NS 2000000
+// When there are more threads than ever before: a stack for each of the new ones.
+#define FIRST_STACK_NS 100000
+// A thread that was not found in the sleep of the last look is left alone for so long, times the number of threads: asking how long they waited is
+// to take no more than the rest of the budget.
+#define REST_PER_THREAD_NS 500000u
+// A thread that ends so long after its last look is taken to have waited meanwhile as it did before.
+#define LONG_UNSEEN_NS 50000000u
 // New threads show in the link count of /proc/PID/task, ended ones when they are looked at; a scan now and then finds those that
 // replaced others between two looks.
 #define RESCAN_NS 200000000u
 // A thread that was never seen asleep and waited less than this is not worth a place of its own.
 #define WORTH_TELLING_NS 20000000u
+// Waiting without a place is worth a line in the report from here on.
+#define MUCH_UNPLACED_NS 1000000000u
 #define DW_RSP 7
 
 void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *options)
@@ -80,6 +94,7 @@ struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_wri
 	w->shared = shared;
 	w->files = fm_remote_files_create();
 	w->budget_ns = BUDGET_START_NS;
+	w->stack_budget_ns = BUDGET_START_NS / 100 * STACK_PERCENT;
 	w->options.cpu_percent = BUDGET_PERCENT;
 	// A kernel that counts has counted us.
 	struct wait_thread self = { .schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) };
@@ -151,8 +166,13 @@ static void close_thread(struct wait_thread *t)
 // What is still owed, for a thread that is gone or is not looked at any more.
 static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
 {
-	// Its sleep ended at some time since the last look. What it waited where nobody looked goes to the last place where somebody did.
-	t->owed_ns += t->loose_ns + (t->is_asleep ? (now_ns - t->looked_ns) / 2 : 0);
+	uint64_t unseen_ns = now_ns - t->looked_ns;
+	if (unseen_ns > LONG_UNSEEN_NS && t->looked_ns > t->since_ns)
+		t->owed_ns += (uint64_t)((double)unseen_ns * (double)FM_MAX(t->counted_ns, 0) /
+					 (double)(t->looked_ns - t->since_ns));
+	else if (t->is_asleep) // until some time since the last look
+		t->owed_ns += unseen_ns / 2;
+	t->owed_ns += t->loose_ns; // what it waited where nobody looked goes to the last place where somebody did
 	if (t->thread_id == FM_NO_ID && fm_recorder_thread_has_ended(w->recorder, p->process_idx, t->named_tid))
 		return; // the recorder was faster
 	if (w->options.tells_all) {
@@ -161,10 +181,12 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 		fm_wait_name_thread(w, p, t);
 	}
 	if (t->owed_ns >= WORTH_TELLING_NS && !t->has_stack) { // nobody ever saw where
-		t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
+		if (t->thread_id == FM_NO_ID)
+			t->thread_id = fm_recorder_thread(w->recorder, p->process_idx, t->named_tid, t->since_ns);
 		t->stack_id = FM_ROOT_STACK;
 		t->class = FM_CLASS_WAIT;
 		t->has_stack = true;
+		w->unplaced_ns += t->owed_ns;
 	}
 	if (t->thread_id == FM_NO_ID)
 		return;
@@ -369,6 +391,21 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 	return true;
 }
 
+static bool may_read_stack(const struct fm_waiting *w, const struct wait_thread *t)
+{
+	return w->n_threads <= FEW_THREADS || w->budget_ns > BUDGET_MOST_NS / 2 || // which is surely left over
+	       w->stack_budget_ns > (t->has_stack ? STACKS_AGAIN_NS : 0);
+}
+
+static bool read_and_pay(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
+			 const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+{
+	uint64_t from_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	bool is_read = read_stack(w, p, t, n_arrivals, call, regs, now_ns);
+	w->stack_budget_ns -= (int64_t)(fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns);
+	return is_read;
+}
+
 static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
 {
 	struct schedule s;
@@ -412,7 +449,16 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	}
 	t->loose_ns += new_ns;
 	t->n_arrivals = s.n_arrivals;
-	t->is_asleep = is_asleep && read_stack(w, p, t, s.n_arrivals, &call, &regs, now_ns);
+	if (t->thread_id ==
+	    FM_NO_ID) // it may have ended for the recorder, who saw it run, before we settle what it waited
+		t->thread_id = fm_recorder_find_thread(w->recorder, p->process_idx, t->tid);
+	if (w->n_threads > FEW_THREADS && !w->options.samples_running)
+		t->rest_ns = now_ns + w->n_threads * REST_PER_THREAD_NS;
+	if (is_asleep && !may_read_stack(w, t)) {
+		t->is_asleep = false;
+		return; // it is read at a later look, if it still sleeps then
+	}
+	t->is_asleep = is_asleep && read_and_pay(w, p, t, s.n_arrivals, &call, &regs, now_ns);
 	if (t->is_asleep) {
 		t->asleep_ns = now_ns;
 		t->owed_ns = t->loose_ns;
@@ -429,6 +475,8 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 		int64_t earned_ns = (int64_t)((now_ns - w->budget_at_ns) * w->options.cpu_percent / 100);
 		w->budget_ns = FM_MIN(w->budget_ns + earned_ns, FM_MAX((int64_t)BUDGET_MOST_NS, w->budget_ns));
 		w->hold_budget_ns = FM_MIN(w->hold_budget_ns + earned_ns, (int64_t)BUDGET_MOST_NS);
+		w->stack_budget_ns = FM_MIN(w->stack_budget_ns + earned_ns * STACK_PERCENT / 100,
+					    FM_MAX((int64_t)BUDGET_MOST_NS, w->stack_budget_ns));
 	}
 	w->budget_at_ns = now_ns;
 	scan_processes(w);
@@ -437,9 +485,15 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 		scan_threads(w, &w->processes.items[i], now_ns);
 		w->n_threads += w->processes.items[i].threads.n;
 	}
+	if (w->n_threads > w->most_threads) {
+		int64_t extra_ns = (int64_t)(w->n_threads - w->most_threads) * FIRST_STACK_NS;
+		w->budget_ns += extra_ns;
+		w->stack_budget_ns += extra_ns;
+		w->most_threads = w->n_threads;
+	}
 	// Goes round from where the last look had to stop.
-	size_t process = w->first_process, thread = w->first_thread;
-	for (size_t n = 0; w->processes.n && n < w->n_threads && w->budget_ns > 0; n++) {
+	size_t process = w->first_process, thread = w->first_thread, n = 0;
+	for (; w->processes.n && n < w->n_threads && w->budget_ns > 0; n++) {
 		if (process >= w->processes.n)
 			process = thread = 0;
 		for (size_t tries = 0; tries <= w->processes.n && thread >= w->processes.items[process].threads.n;
@@ -459,6 +513,20 @@ void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
 	}
 	w->first_process = process;
 	w->first_thread = thread;
+	if (w->n_threads > FEW_THREADS &&
+	    n == w->n_threads) // all had theirs: let others be the first whose stacks are read
+		w->first_thread += now_ns % w->n_threads;
+}
+
+uint64_t fm_waiting_since(const struct fm_waiting *w, uint32_t process_idx, uint32_t tid, uint64_t start_ns)
+{
+	for (size_t i = 0; i < w->processes.n; i++) {
+		const struct wait_process *p = &w->processes.items[i];
+		for (size_t k = 0; p->process_idx == process_idx && k < p->threads.n; k++)
+			if (p->threads.items[k].tid == tid)
+				return FM_MIN(start_ns, p->threads.items[k].since_ns);
+	}
+	return start_ns;
 }
 
 void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx)
@@ -479,6 +547,13 @@ void fm_waiting_finish(struct fm_waiting *w)
 			w->writer, FM_STR_LIT("where some threads wait"),
 			FM_STR_LIT("the system refuses a look at them: the program gave up its privileges, or "
 				   "kernel.yama.ptrace_scope is above 1"));
+	if (w->unplaced_ns >= MUCH_UNPLACED_NS) {
+		char what[64];
+		snprintf(what, sizeof(what), "where threads waited for %.1f s in all", (double)w->unplaced_ns * 1e-9);
+		fm_writer_coverage(
+			w->writer, fm_str_of(what),
+			FM_STR_LIT("there were more of them than Fathom looks at; how long they waited is known"));
+	}
 	if (w->is_uncounted)
 		fm_writer_coverage(w->writer, FM_STR_LIT("waiting time"),
 				   FM_STR_LIT("this kernel does not count it (no CONFIG_SCHED_INFO)"));

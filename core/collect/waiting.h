@@ -25,6 +25,11 @@ void fm_waiting_set(struct fm_waiting *w, const struct fm_waiting_options *optio
 // One look at all threads, as far as it may cost now. Call it before the rings are read: what a thread that is asleep now has sampled
 // before is then written before what it waits from now on.
 void fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
+// True when a thread of the process is called otherwise than name says (of FM_THREAD_NAME_BYTES; "" = nothing yet), which is set then.
+bool fm_waiting_name_thread(struct fm_waiting *w, uint32_t process_idx, uint32_t pid, uint32_t tid, uint64_t since_ns,
+			    char *name);
+// When a thread began: start_ns, or when it was first seen here, if that was before.
+uint64_t fm_waiting_since(const struct fm_waiting *w, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
 // Writes what is known of a process's threads and drops it.
 void fm_waiting_forget(struct fm_waiting *w, uint32_t process_idx);
 // The same for all.

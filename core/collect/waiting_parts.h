@@ -34,7 +34,7 @@ struct wait_thread {
 	uint8_t class;
 	bool has_stack; // stack_id and class are of the last sleep that was seen
 	uint32_t n_pieces;
-	char name[24];
+	char name[FM_THREAD_NAME_BYTES];
 };
 
 struct wait_process {
@@ -46,6 +46,7 @@ struct wait_process {
 	bool is_warm;      // a stack of it was read: its files are open
 	bool has_lost;     // a thread that was looked at is gone
 	struct fm_remote *remote;
+	char first_name[16]; // of its main thread, as it was at first; later threads were born with that
 	struct fm_map python_frames; // as the remote reader has them -> writer's id
 	uint32_t code_generation;
 	FM_VEC(struct wait_thread) threads;
@@ -60,13 +61,15 @@ struct fm_waiting {
 	FM_VEC(struct wait_process) processes;
 	struct fm_remote_stack stack;
 	int64_t budget_ns, hold_budget_ns;
+	int64_t stack_budget_ns; // the part of it that may go into reading stacks, where there are many threads
 	uint64_t budget_at_ns, used_ns;
 	uint64_t held_ns;                   // how long threads that run were held
 	uint64_t longest_gap_ns;            // from the time a look was due to the look
+	uint64_t unplaced_ns;               // waiting of threads of which no sleep was ever seen
 	size_t first_process, first_thread; // where the last look stopped
-	size_t n_threads;
-	bool is_uncounted; // this kernel keeps no schedstat
-	bool is_refused;   // the system does not let us look at a thread
+	size_t n_threads, most_threads;     // now, and ever
+	bool is_uncounted;                  // this kernel keeps no schedstat
+	bool is_refused;                    // the system does not let us look at a thread
 };
 
 // Writes what is owed for the thread's last sleep, at this time.
@@ -74,6 +77,8 @@ void fm_wait_write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t t
 // The stack that was read last (w->stack), as the file has it.
 uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns);
 // What the thread is called, if that is news.
-void fm_wait_name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t);
+void fm_wait_name_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t);
 // The same, seldom: names come late, and then stay.
-void fm_wait_name_sometimes(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t);
+void fm_wait_name_sometimes(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t);
+// thread_name.c: true when the thread is called otherwise than name says (of FM_THREAD_NAME_BYTES; "" = nothing yet), which is set then.
+bool fm_wait_thread_name(struct wait_process *p, uint32_t tid, uint32_t own_tid, uint64_t since_ns, char *name);

@@ -87,25 +87,13 @@ uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint6
 	return stack;
 }
 
-// A thread that no sample has named yet: it may sleep from its first moment to its last.
-void fm_wait_name_thread(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
+void fm_wait_name_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t)
 {
-	char path[64], name[sizeof(t->name)] = "";
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", p->pid, t->tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name) - 1) : 0;
-	if (fd >= 0)
-		close(fd);
-	while (n > 0 && name[n - 1] == '\n')
-		n--;
-	name[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !strcmp(name, t->name))
-		return;
-	memcpy(t->name, name, sizeof(name));
-	fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(name));
+	if (fm_wait_thread_name(p, t->tid, t->own_tid, t->since_ns, t->name))
+		fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(t->name));
 }
 
-void fm_wait_name_sometimes(struct fm_waiting *w, const struct wait_process *p, struct wait_thread *t)
+void fm_wait_name_sometimes(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t)
 {
 	if ((t->n_pieces & (t->n_pieces + 1)) == 0)
 		fm_wait_name_thread(w, p, t);

@@ -15,7 +15,9 @@ enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_di
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
+		return fm_diag_set(diag, FM_E_IO,
+				   "cannot write %s: %s; name a file in a folder that is there and may be written to",
+				   path, strerror(errno));
 	*out = (struct fm_output){ .fd = fd, .path = fm_strdup_n(path, strlen(path)) };
 	return FM_OK;
 }

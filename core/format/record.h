@@ -40,8 +40,7 @@ enum fm_record_type {
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a reader.
-#define FM_STRING_EMPTY 0u // ""
-#define FM_FRAME_LOST 0u   // { FM_FRAME_ERROR, 0, FM_STACK_LOST }
+#define FM_FRAME_LOST 0u // { FM_FRAME_ERROR, 0, FM_STACK_LOST }
 #define FM_FIRST_STRING 1u
 #define FM_FIRST_FRAME 1u
 #define FM_FIRST_STACK 1u // stack 0 is the empty stack

@@ -1,7 +1,7 @@
-// Interns what it is handed, gathers records, and writes them out as one chunk per flush.
+// Gathers records and writes them out as one chunk per flush.
 //
-// A chunk's records come in the order strings, images, facts, codes, frames, stacks, memory, samples: whatever a record refers
-// to stands before it, in the same chunk or an earlier one.
+// A chunk's records come in the order tables, facts, memory, traces, samples: whatever a record refers to stands before
+// it, in the same chunk or an earlier one.
 #include "format/writer.h"
 
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "format/chunk.h"
+#include "format/interned.h"
 #include "format/memory.h"
 #include "format/output.h"
 #include "format/record.h"
@@ -33,13 +34,6 @@
 #define MAX_STRING_BYTES ((uint32_t)8 << 20)
 #define MAX_SOURCE_BYTES ((uint32_t)32 << 20)
 
-// Entries of one table that wait for the next chunk.
-struct table {
-	struct fm_buf body;
-	uint32_t n;         // ids given out
-	uint32_t n_pending; // of these, not yet written
-};
-
 struct thread_state {
 	uint32_t n_pending; // samples waiting
 	uint32_t order_pos; // where its next sample's index goes, while a chunk is built
@@ -51,20 +45,10 @@ struct fm_writer {
 	uint32_t seq;
 	uint64_t n_samples, n_memory_events;
 
-	struct table strings, images, codes, frames, stacks, trace_names;
+	struct fm_interned interned;
 	struct fm_buf traces; // whole records: batches of traces
 	struct fm_buf facts;  // whole records in the order of the calls, so that a later one replaces an earlier one
-	size_t pending_bytes; // in all of the above
-
-	struct fm_intern string_ids;
-	struct fm_intern image_keys; // path id and build id
-	FM_VEC(uint32_t) image_flags;
-	struct fm_intern code_keys; // the encoded entry
-	struct fm_intern trace_name_keys;
-	struct fm_map frame_ids; // hash of the frame -> id; a taken hash moves on by one
-	FM_VEC(struct fm_record_frame) frame_items;
-	struct fm_map stack_ids; // parent << 32 | frame
-	uint32_t last_stack_frame;
+	size_t pending_bytes; // in these, in memory's facts and in sites
 	struct fm_map source_names;
 
 	uint32_t n_processes;
@@ -95,24 +79,9 @@ enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_d
 		return err;
 	}
 	w->zstd = ZSTD_createCCtx();
-	fm_intern_id(&w->string_ids, (struct fm_str){ "", 0 }, NULL);
-	w->strings.n = FM_FIRST_STRING;
-	w->frames.n = FM_FIRST_FRAME;
-	fm_vec_push(&w->frame_items, (struct fm_record_frame){ FM_FRAME_ERROR, 0, FM_STACK_LOST });
-	w->stacks.n = FM_FIRST_STACK;
+	fm_interned_init(&w->interned);
 	*ret = w;
 	return FM_OK;
-}
-
-static void put_table(struct fm_writer *w, enum fm_record_type type, struct table *t)
-{
-	if (!t->n_pending)
-		return;
-	w->head.len = 0;
-	fm_record_put_batch(&w->head, (struct fm_record_batch){ t->n - t->n_pending, t->n_pending });
-	fm_record_put(&w->raw, type, &w->head, t->body.data, t->body.len);
-	t->n_pending = 0;
-	t->body.len = 0;
 }
 
 static void put_samples(struct fm_writer *w)
@@ -154,19 +123,15 @@ static enum fm_err write_chunk(struct fm_writer *w, enum fm_chunk_type type, int
 
 enum fm_err fm_writer_flush(struct fm_writer *w)
 {
-	if (w->out.err || (!w->pending_bytes && !w->samples.n && !w->memory.allocs.n && !w->memory.frees.n))
+	if (w->out.err || (!w->pending_bytes && !w->interned.pending_bytes && !w->samples.n && !w->memory.allocs.n &&
+			   !w->memory.frees.n))
 		return w->out.err;
 	w->raw.len = 0;
-	put_table(w, FM_RECORD_STRINGS, &w->strings);
-	put_table(w, FM_RECORD_IMAGES, &w->images);
+	fm_interned_put(&w->interned, &w->raw);
 	fm_buf_bytes(&w->raw, w->facts.data, w->facts.len);
 	w->facts.len = 0;
-	put_table(w, FM_RECORD_CODES, &w->codes);
-	put_table(w, FM_RECORD_FRAMES, &w->frames);
-	put_table(w, FM_RECORD_STACKS, &w->stacks);
 	fm_memory_pending_put(&w->memory, &w->raw);
 	fm_sites_pending_put(&w->sites, &w->raw);
-	put_table(w, FM_RECORD_TRACE_NAMES, &w->trace_names);
 	size_t table_bytes = w->raw.len;
 	fm_buf_bytes(&w->raw, w->traces.data, w->traces.len);
 	w->traces.len = 0;
@@ -190,21 +155,11 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	}
 	enum fm_err err = fm_output_close(&w->out, diag);
 	ZSTD_freeCCtx(w->zstd);
-	struct table *tables[] = { &w->strings, &w->images, &w->codes, &w->frames, &w->stacks, &w->trace_names };
-	for (size_t i = 0; i < FM_ARRAY_LEN(tables); i++)
-		fm_buf_deinit(&tables[i]->body);
+	fm_interned_deinit(&w->interned);
 	struct fm_buf *bufs[] = { &w->traces, &w->facts, &w->head, &w->scratch, &w->columns, &w->raw, &w->sealed };
 	for (size_t i = 0; i < FM_ARRAY_LEN(bufs); i++)
 		fm_buf_deinit(bufs[i]);
-	fm_intern_deinit(&w->string_ids);
-	fm_intern_deinit(&w->image_keys);
-	fm_intern_deinit(&w->code_keys);
-	fm_intern_deinit(&w->trace_name_keys);
-	fm_map_deinit(&w->frame_ids);
-	fm_map_deinit(&w->stack_ids);
 	fm_map_deinit(&w->source_names);
-	fm_vec_deinit(&w->image_flags);
-	fm_vec_deinit(&w->frame_items);
 	fm_vec_deinit(&w->threads);
 	fm_vec_deinit(&w->busy_threads);
 	fm_vec_deinit(&w->samples);
@@ -225,11 +180,22 @@ uint64_t fm_writer_bytes(const struct fm_writer *w)
 	return w->out.offset;
 }
 
+static void cut_if_full(struct fm_writer *w)
+{
+	if (FM_UNLIKELY(w->pending_bytes + w->interned.pending_bytes >= CUT_BYTES))
+		fm_writer_flush(w);
+}
+
 static void add_pending(struct fm_writer *w, size_t bytes)
 {
 	w->pending_bytes += bytes;
-	if (FM_UNLIKELY(w->pending_bytes >= CUT_BYTES))
-		fm_writer_flush(w);
+	cut_if_full(w);
+}
+
+static uint32_t cut_after(struct fm_writer *w, uint32_t id)
+{
+	cut_if_full(w);
+	return id;
 }
 
 static struct fm_str limited(struct fm_str s)
@@ -251,26 +217,9 @@ static void end_fact(struct fm_writer *w, enum fm_record_type type)
 	add_pending(w, w->facts.len - before);
 }
 
-// The new entry of a table stands at its body's end, from byte `before` on. Gives the entry's id.
-static uint32_t end_entry(struct fm_writer *w, struct table *t, size_t before)
-{
-	uint32_t id = t->n++;
-	t->n_pending++;
-	add_pending(w, t->body.len - before);
-	return id;
-}
-
 static uint32_t string_id(struct fm_writer *w, struct fm_str s)
 {
-	bool is_new;
-	s = limited(s);
-	uint32_t id = fm_intern_id(&w->string_ids, s, &is_new);
-	if (is_new) {
-		size_t before = w->strings.body.len;
-		fm_record_put_str(&w->strings.body, s);
-		end_entry(w, &w->strings, before);
-	}
-	return id;
+	return cut_after(w, fm_interned_string(&w->interned, limited(s)));
 }
 
 void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value)
@@ -372,24 +321,13 @@ uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str 
 	if (w->out.err)
 		return 0;
 	struct fm_record_image image = { string_id(w, path), limited(build_id), flags };
-	struct fm_buf *key = begin_fact(w);
-	fm_buf_u32(key, image.path);
-	fm_buf_bytes(key, image.build_id.p, image.build_id.len);
-	bool is_new;
-	uint32_t id = fm_intern_id(&w->image_keys, (struct fm_str){ (char *)key->data, (uint32_t)key->len }, &is_new);
-	if (is_new) {
-		size_t before = w->images.body.len;
-		fm_record_put_image(&w->images.body, &image);
-		fm_vec_push(&w->image_flags, flags);
-		end_entry(w, &w->images, before);
-	}
-	return id;
+	return cut_after(w, fm_interned_image(&w->interned, &image));
 }
 
 void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end,
 		       uint64_t bias)
 {
-	if (w->out.err || process_id >= w->n_processes || image_id >= w->images.n)
+	if (w->out.err || process_id >= w->n_processes || image_id >= w->interned.images.n)
 		return;
 	struct fm_buf *b = begin_fact(w);
 	fm_buf_varint(b, process_id);
@@ -412,41 +350,17 @@ uint32_t fm_writer_code(struct fm_writer *w, const struct fm_code_info *code)
 		.line_table_kind = code->line_table_kind,
 		.line_table = limited(code->line_table),
 	};
-	struct fm_buf *entry = begin_fact(w);
-	fm_record_put_code(entry, &record);
-	bool is_new;
-	uint32_t id =
-		fm_intern_id(&w->code_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len }, &is_new);
-	if (is_new) {
-		size_t before = w->codes.body.len;
-		fm_buf_bytes(&w->codes.body, entry->data, entry->len);
-		end_entry(w, &w->codes, before);
-	}
-	return id;
+	return cut_after(w, fm_interned_code(&w->interned, &record));
 }
 
 uint32_t fm_writer_frame(struct fm_writer *w, enum fm_frame_kind kind, uint32_t ref, uint64_t value)
 {
 	if (w->out.err)
 		return 0;
-	if ((kind == FM_FRAME_NATIVE && ref >= w->images.n) || (kind == FM_FRAME_PYTHON && ref >= w->codes.n))
+	if ((kind == FM_FRAME_NATIVE && ref >= w->interned.images.n) ||
+	    (kind == FM_FRAME_PYTHON && ref >= w->interned.codes.n))
 		ref = FM_NO_ID;
-	struct fm_record_frame frame = { (uint8_t)kind, ref, value };
-	uint64_t hash = fm_hash_u64(value ^ ((uint64_t)ref << 32 | (uint32_t)kind) * 0x9e3779b97f4a7c15u);
-	for (;; hash++) {
-		bool is_new;
-		uint64_t *id = fm_map_at(&w->frame_ids, hash, &is_new);
-		if (is_new) {
-			*id = w->frames.n;
-			fm_vec_push(&w->frame_items, frame);
-			size_t before = w->frames.body.len;
-			fm_record_put_frame(&w->frames.body, &frame);
-			return end_entry(w, &w->frames, before);
-		}
-		const struct fm_record_frame *f = &w->frame_items.items[*id];
-		if (f->value == value && f->ref == ref && f->kind == kind)
-			return (uint32_t)*id;
-	}
+	return cut_after(w, fm_interned_frame(&w->interned, &(struct fm_record_frame){ (uint8_t)kind, ref, value }));
 }
 
 uint32_t fm_writer_stack(struct fm_writer *w, uint32_t parent, uint32_t frame_id)
@@ -454,20 +368,10 @@ uint32_t fm_writer_stack(struct fm_writer *w, uint32_t parent, uint32_t frame_id
 	if (w->out.err)
 		return FM_ROOT_STACK;
 	struct fm_record_stack stack = {
-		.parent = parent < w->stacks.n ? parent : FM_ROOT_STACK,
-		.frame_id = frame_id < w->frames.n ? frame_id : FM_FRAME_LOST,
+		.parent = parent < w->interned.stacks.n ? parent : FM_ROOT_STACK,
+		.frame_id = frame_id < w->interned.frames.n ? frame_id : FM_FRAME_LOST,
 	};
-	bool is_new;
-	uint64_t *id = fm_map_at(&w->stack_ids, (uint64_t)stack.parent << 32 | stack.frame_id, &is_new);
-	if (!is_new)
-		return (uint32_t)*id;
-	*id = w->stacks.n;
-	size_t before = w->stacks.body.len;
-	// Distances start afresh in every batch, so that each can be read alone.
-	uint32_t previous_frame = w->stacks.n_pending ? w->last_stack_frame : 0;
-	fm_record_put_stack(&w->stacks.body, w->stacks.n, previous_frame, &stack);
-	w->last_stack_frame = stack.frame_id;
-	return end_entry(w, &w->stacks, before);
+	return cut_after(w, fm_interned_stack(&w->interned, &stack));
 }
 
 void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample)
@@ -477,7 +381,7 @@ void fm_writer_sample(struct fm_writer *w, const struct fm_sample *sample)
 	if (w->threads.items[sample->thread_id].n_pending++ == 0)
 		fm_vec_push(&w->busy_threads, sample->thread_id);
 	fm_vec_push(&w->samples, *sample);
-	if (FM_UNLIKELY(sample->stack_id >= w->stacks.n))
+	if (FM_UNLIKELY(sample->stack_id >= w->interned.stacks.n))
 		w->samples.items[w->samples.n - 1].stack_id = FM_ROOT_STACK;
 	if (FM_UNLIKELY(w->samples.n >= CUT_SAMPLES))
 		fm_writer_flush(w);
@@ -495,7 +399,7 @@ void fm_writer_alloc(struct fm_writer *w, const struct fm_alloc *alloc)
 	if (w->out.err || alloc->thread_id >= w->threads.n || alloc->domain >= FM_N_ALLOC_DOMAINS)
 		return;
 	fm_vec_push(&w->memory.allocs, *alloc);
-	if (FM_UNLIKELY(alloc->stack_id >= w->stacks.n))
+	if (FM_UNLIKELY(alloc->stack_id >= w->interned.stacks.n))
 		w->memory.allocs.items[w->memory.allocs.n - 1].stack_id = FM_ROOT_STACK;
 	end_memory_event(w);
 }
@@ -521,7 +425,7 @@ void fm_writer_site(struct fm_writer *w, const struct fm_site *site)
 	if (w->out.err || site->process_id >= w->n_processes || site->domain >= FM_N_ALLOC_DOMAINS)
 		return;
 	struct fm_site known = *site;
-	known.stack_id = site->stack_id < w->stacks.n ? site->stack_id : FM_ROOT_STACK;
+	known.stack_id = site->stack_id < w->interned.stacks.n ? site->stack_id : FM_ROOT_STACK;
 	fm_vec_push(&w->sites.sites, known);
 	add_pending(w, SITE_BYTES);
 }
@@ -549,7 +453,7 @@ void fm_writer_alloc_type(struct fm_writer *w, uint32_t process_id, uint64_t all
 void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, const struct fm_symbol_link *links,
 		      uint32_t n)
 {
-	if (w->out.err || image_id >= w->images.n)
+	if (w->out.err || image_id >= w->interned.images.n)
 		return;
 	n = FM_MIN(n, (uint32_t)FM_SYMBOL_MAX_LINKS);
 	struct fm_record_link records[FM_SYMBOL_MAX_LINKS];
@@ -567,23 +471,23 @@ void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, con
 
 enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id, struct fm_written_image *ret)
 {
-	struct fm_str key = fm_intern_get(&w->image_keys, image_id);
+	struct fm_str key = fm_intern_get(&w->interned.image_keys, image_id);
 	struct fm_cursor c = fm_cursor_over(key.p, key.len);
 	uint32_t path = fm_cursor_u32(&c);
-	if (image_id >= w->images.n || c.err)
+	if (image_id >= w->interned.images.n || c.err)
 		return FM_E_NOT_FOUND;
-	*ret = (struct fm_written_image){ fm_intern_get(&w->string_ids, path),
+	*ret = (struct fm_written_image){ fm_intern_get(&w->interned.string_ids, path),
 					  { (const char *)c.pos, (uint32_t)fm_cursor_left(&c) },
-					  w->image_flags.items[image_id] };
+					  w->interned.image_flags.items[image_id] };
 	return FM_OK;
 }
 
 enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, uint8_t *ret_kind, uint32_t *ret_ref,
 				uint64_t *ret_value)
 {
-	if (frame_id >= w->frame_items.n)
+	if (frame_id >= w->interned.frame_items.n)
 		return FM_E_NOT_FOUND;
-	const struct fm_record_frame *f = &w->frame_items.items[frame_id];
+	const struct fm_record_frame *f = &w->interned.frame_items.items[frame_id];
 	*ret_kind = f->kind;
 	*ret_ref = f->ref;
 	*ret_value = f->value;
@@ -595,18 +499,7 @@ uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind,
 	if (w->out.err)
 		return 0;
 	uint32_t text = string_id(w, name);
-	struct fm_buf *entry = begin_fact(w);
-	fm_buf_varint(entry, kind);
-	fm_buf_varint(entry, text);
-	bool is_new;
-	uint32_t id = fm_intern_id(&w->trace_name_keys, (struct fm_str){ (char *)entry->data, (uint32_t)entry->len },
-				   &is_new);
-	if (is_new) {
-		size_t before = w->trace_names.body.len;
-		fm_buf_bytes(&w->trace_names.body, entry->data, entry->len);
-		end_entry(w, &w->trace_names, before);
-	}
-	return id;
+	return cut_after(w, fm_interned_trace_name(&w->interned, kind, text));
 }
 
 void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len)

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/compiler.h"
 #include "image/elf_file.h"
 
 #define PAGE_MASK 4095ull

@@ -237,7 +237,7 @@ struct slot {
 struct layout {
 	uint16_t size;
 	uint16_t interp_size, interp_gc, gc_size, gc_collecting;
-	uint16_t runtime_size, interpreters_head, interp_next, threads_head, ceval_gil;
+	uint16_t runtime_size, interpreters_head, interp_next, threads_head, modules, ceval_gil;
 	uint16_t str_size, ascii_size, compact_size; // compact_size 0: not told before 3.15
 	struct slot tlbc[2]; // free-threaded builds only; none in 3.13, which has no thread-local bytecode
 	struct slot slots[N_ROW_FIELDS];
@@ -245,15 +245,15 @@ struct layout {
 
 #define SLOT(row_field, path, size_path, width) \
 	{ offsetof(struct fm_py_row, row_field), offsetof(LAYOUT, path), offsetof(LAYOUT, size_path), width },
-#define LAYOUT_COMMON                                                                                        \
-	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size),                                \
-	.interp_gc = offsetof(LAYOUT, interp.gc), .gc_size = offsetof(LAYOUT, gc.size),                      \
-	.runtime_size = offsetof(LAYOUT, runtime.size),                                                      \
-	.interpreters_head = offsetof(LAYOUT, runtime.interpreters_head),                                    \
-	.interp_next = offsetof(LAYOUT, interp.next), .threads_head = offsetof(LAYOUT, interp.threads_head), \
-	.ceval_gil = offsetof(LAYOUT, interp.ceval_gil), .gc_collecting = offsetof(LAYOUT, gc.collecting),   \
-	.str_size = offsetof(LAYOUT, str.size), .ascii_size = offsetof(LAYOUT, str.ascii_size),              \
-	.slots = { ROW_FIELDS(SLOT) }
+#define LAYOUT_COMMON                                                                                         \
+	.size = sizeof(LAYOUT), .interp_size = offsetof(LAYOUT, interp.size),                                 \
+	.interp_gc = offsetof(LAYOUT, interp.gc), .gc_size = offsetof(LAYOUT, gc.size),                       \
+	.runtime_size = offsetof(LAYOUT, runtime.size),                                                       \
+	.interpreters_head = offsetof(LAYOUT, runtime.interpreters_head),                                     \
+	.interp_next = offsetof(LAYOUT, interp.next), .threads_head = offsetof(LAYOUT, interp.threads_head),  \
+	.modules = offsetof(LAYOUT, interp.imports_modules), .ceval_gil = offsetof(LAYOUT, interp.ceval_gil), \
+	.gc_collecting = offsetof(LAYOUT, gc.collecting), .str_size = offsetof(LAYOUT, str.size),             \
+	.ascii_size = offsetof(LAYOUT, str.ascii_size), .slots = { ROW_FIELDS(SLOT) }
 #define LAYOUT_TLBC \
 	.tlbc = { SLOT(frame_tlbc_index, frame.tlbc_index, frame.size, 4) SLOT(code_tlbc, code.tlbc, code.size, 8) }
 
@@ -338,9 +338,12 @@ static int read_lists(const uint8_t *table, const struct layout *layout, struct 
 	uint64_t interp_size = read_u64(table + layout->interp_size);
 	uint64_t head = read_u64(table + layout->interpreters_head), next = read_u64(table + layout->interp_next);
 	uint64_t threads = read_u64(table + layout->threads_head), gil = read_u64(table + layout->ceval_gil);
+	uint64_t modules = read_u64(table + layout->modules);
 	if (runtime_size > INTERP_SIZE_MAX || interp_size > INTERP_SIZE_MAX || !is_within(head, 8, runtime_size) ||
-	    !is_within(next, 8, interp_size) || !is_within(threads, 8, interp_size) || !is_within(gil, 8, interp_size))
+	    !is_within(next, 8, interp_size) || !is_within(threads, 8, interp_size) ||
+	    !is_within(gil, 8, interp_size) || !is_within(modules, 8, interp_size))
 		return 0;
+	row->interp_modules = (uint32_t)modules;
 	row->runtime_interpreters = (uint32_t)head;
 	row->interp_next = (uint32_t)next;
 	row->interp_threads = (uint32_t)threads;

@@ -131,6 +131,7 @@ static int has_true_lists(const struct fm_py_row *row)
 	uint32_t other = row->minor <= 11 ? row->interp_gil : row->runtime_gil;
 	return row->runtime_interpreters && row->runtime_interpreters <= GC_MAX && row->runtime_interpreters % 8 == 0 &&
 	       row->interp_threads && row->interp_threads <= GC_MAX && row->interp_threads % 8 == 0 &&
+	       row->interp_modules && row->interp_modules <= GC_MAX && row->interp_modules % 8 == 0 &&
 	       row->interp_next <= GC_MAX && row->interp_next % 8 == 0 && row->interp_next != row->interp_threads &&
 	       gil && gil <= GC_MAX && gil % 8 == 0 && other == 0;
 }

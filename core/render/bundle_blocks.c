@@ -50,7 +50,7 @@ static uint32_t slot_of(const struct slots *s, uint64_t time_ns)
 // Two slots become one.
 static void coarsen(struct fm_map *rows, struct slots *s)
 {
-	s->width_ns *= 2;
+	s->width_ns += FM_MIN(s->width_ns, UINT64_MAX - s->width_ns);
 	struct fm_map fewer = { 0 };
 	for (size_t i = 0; i < rows->cap; i++) {
 		if (!rows->entries[i].used)
@@ -239,7 +239,7 @@ void fm_bundle_add_blocks(struct fm_bundle *b)
 		count_pairs(b, &pairs);
 		add_all(b, &rows, &pairs, &s);
 	}
-	while (rows.n > b->limits->max_blocks && s.width_ns < log->end_ns)
+	for (unsigned i = 0; i < SLOT_BITS && rows.n > b->limits->max_blocks; i++) // then there is one slot left
 		coarsen(&rows, &s);
 	if (has_room && rows.n <= 2 * b->limits->max_blocks) {
 		write(b, &rows, &s);

@@ -179,7 +179,8 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 	}
 }
 
-void fm_calls_print(const struct fm_style *s, const struct fm_trace_stats *stats, const struct fm_view_options *options)
+static void print_calls(const struct fm_style *s, const struct fm_trace_stats *stats,
+			const struct fm_view_options *options)
 {
 	char count[32], count2[32];
 	uint64_t region_ns = 0, outside_ns = 0;
@@ -220,7 +221,7 @@ enum fm_err fm_calls_write(FILE *out, const char *path, const struct fm_view_opt
 		return err;
 	struct fm_style style;
 	fm_style_init(&style, out, options);
-	fm_calls_print(&style, stats, options);
+	print_calls(&style, stats, options);
 	fm_trace_stats_free(stats);
 	return FM_OK;
 }

@@ -8,6 +8,7 @@
 // CPU time of the whole tree of processes that none of its threads accounts for, and that is worth a word.
 #define MIN_UNSEEN_S 0.1
 #define MIN_UNSEEN_SHARE 0.1
+#define MIN_UNSEEN_END_S 0.01
 #define MOST_AFTER_LAST 3.0  // periods of sampling, on average over threads
 #define PROCESS_START_S 0.01 // what starting a process takes before it is seen
 
@@ -59,7 +60,7 @@ static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 {
 	const struct fm_profile *p = a->profile;
 	uint32_t main_thread = find_main_thread(p);
-	uint64_t main_waited_ns = 0, cpu_ns = 0;
+	uint64_t main_waited_ns = 0, cpu_ns = 0, sampled_ns = 0;
 	// Threads that were never sampled have CPU time, too; sampled ones may not have been told theirs.
 	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
 		static const struct fm_thread_span never_sampled;
@@ -67,12 +68,14 @@ static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 			i < a->tally.threads.n ? &a->tally.threads.items[i] : &never_sampled;
 		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
 		cpu_ns += known ? known : span->cpu_ns;
+		sampled_ns += span->cpu_ns;
 		f->n_waits += span->n_waits;
 		if (i == main_thread)
 			main_waited_ns = span->wait_ns;
 		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
 	}
 	f->cpu_s = fm_seconds(cpu_ns);
+	f->sampled_s = fm_seconds(sampled_ns);
 	// The kernel's own sums of what the thread ran and what it waited; the rest of its life it was ready.
 	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;
 	if (is_waiting_known && main_thread != UINT32_MAX && p->threads.items[main_thread].cpu_ns)
@@ -88,7 +91,7 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	*f = (struct fm_facts){ .exit_code = -1 };
 	f->command = fm_facts_command(p);
 	f->started = fm_profile_meta(p, "started", none);
-	f->python = fm_profile_meta(p, "python", none);
+	f->python = none;
 	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
 		f->python = p->processes.items[i].info.python_version;
 	f->engine = fm_profile_meta(p, "engine", root ? root->info.engine : none);
@@ -131,6 +134,19 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	sum_threads(f, a);
 }
 
+// A block of a running process ends between two samples, and on a crowded machine long after the last.
+static void tell_unseen_end(const struct fm_facts *f, void (*each)(void *ctx, struct fm_str what, struct fm_str why),
+			    void *ctx)
+{
+	char what[96];
+	double unseen_s = f->cpu_s - f->sampled_s;
+	if (unseen_s < MIN_UNSEEN_END_S || unseen_s < MIN_UNSEEN_SHARE * f->cpu_s)
+		return;
+	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, f->cpu_s);
+	each(ctx, fm_str_of(what),
+	     FM_STR_LIT("used after the last sample: the block was short, or other programs had the CPUs"));
+}
+
 // The kernel counts with a process what its children used, once it has waited for them.
 static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *f,
 			    void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
@@ -139,6 +155,10 @@ static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *
 	double used_s = fm_seconds(fm_facts_meta_u64(a->profile, "target_user_ns") +
 				   fm_facts_meta_u64(a->profile, "target_system_ns"));
 	double unseen_s = used_s - f->cpu_s;
+	if (used_s == 0) {
+		tell_unseen_end(f, each, ctx);
+		return;
+	}
 	if (unseen_s < MIN_UNSEEN_S || unseen_s < MIN_UNSEEN_SHARE * used_s)
 		return;
 	// A thread's CPU time is known as of its last sample, a process's from when the agent is loaded.

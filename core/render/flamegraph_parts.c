@@ -1,3 +1,4 @@
+// The style and the script of a flame graph: it can be zoomed and searched wherever it is opened.
 #include "render/flamegraph.h"
 
 // One line of CSS or JavaScript is one line here.

@@ -141,9 +141,6 @@ static void write_classes(struct fm_json *j, const struct fm_weight *w)
 static void write_function(struct fm_json *j, const struct fm_analysis *a, const struct fm_summary *t,
 			   const struct fm_function_row *row, const struct fm_heap_function_row *heap_row)
 {
-	static const char *const kinds[] = {
-		[FM_FRAME_NATIVE] = "native", [FM_FRAME_PYTHON] = "python", [FM_FRAME_ERROR] = "error"
-	};
 	const struct fm_function *f = fm_analysis_function(a, row->function_id);
 	fm_json_newline(j);
 	fm_json_object(j, NULL);
@@ -152,7 +149,7 @@ static void write_function(struct fm_json *j, const struct fm_analysis *a, const
 	fm_json_str(j, "module", f->module);
 	fm_json_str(j, "file", f->file.len ? f->file : f->path);
 	fm_json_u64(j, "line", f->line);
-	fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+	fm_json_str(j, "kind", fm_label_kind(f));
 	fm_json_bool(j, "inlined", row->is_always_inlined);
 	fm_json_real(j, "self_s", fm_seconds(fm_weight_cpu_ns(&row->self)));
 	fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));

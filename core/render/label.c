@@ -140,6 +140,16 @@ unsigned fm_label_process_chain(const struct fm_analysis *a, uint32_t process_id
 	return n;
 }
 
+struct fm_str fm_label_kind(const struct fm_function *f)
+{
+	if (f->kind == FM_FRAME_PYTHON)
+		return FM_STR_LIT("python");
+	if (f->kind != FM_FRAME_NATIVE)
+		return FM_STR_LIT("error");
+	bool is_jit = f->path.len >= 4 && !memcmp(f->path.p, "[jit", 4);
+	return is_jit ? FM_STR_LIT("jit") : FM_STR_LIT("native");
+}
+
 void fm_label_clean(struct fm_buf *b, struct fm_str s)
 {
 	const char *p = s.p, *end = s.p + s.len;

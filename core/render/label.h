@@ -11,6 +11,8 @@ void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, const struct 
 void fm_label_name(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node);
 // The file part alone: "file.py", or the whole path when options say so; a library for native frames; "" when unknown.
 struct fm_str fm_label_file(const struct fm_analysis *a, uint32_t function_id);
+// "python", "native", "jit" or "error": the kind of a function in outputs for machines.
+struct fm_str fm_label_kind(const struct fm_function *f);
 // What follows the last slash; "package/__init__.py" for such.
 struct fm_str fm_label_last_part(struct fm_str path);
 // "thread (1234): name"

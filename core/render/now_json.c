@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 #include "base/json.h"
+#include "render/label.h"
 
 static const char *const class_keys[FM_N_CLASSES] = {
 	"python_s", "native_s", "system_s", "gc_s", "gil_wait_s", "wait_s"
 };
-static const char *const kind_names[] = { "native", "python", "error" };
 // By class, for the letters of a thread's activity.
 static const char class_letters[FM_N_CLASSES + 1] = "pnsglw";
 
@@ -82,6 +82,7 @@ static void head(struct fm_json *j, const struct fm_now *now, const struct fm_re
 	seconds(j, "elapsed_s", since_start(now, now->now_ns));
 	seconds(j, "window_s", now->window_ns);
 	fm_json_u64(j, "samples", r->n_samples);
+	fm_json_u64(j, "wait_samples", r->n_waits);
 	fm_json_u64(j, "trace_events", r->n_events);
 	fm_json_bool(j, "is_traced", now->is_traced);
 	fm_json_u64(j, "rss_bytes", resident_bytes(p));
@@ -96,7 +97,7 @@ static void function_name(struct fm_json *j, const struct fm_function *f, uint32
 	fm_json_str(j, "module", f->module.p ? f->module : FM_STR_LIT(""));
 	fm_json_str(j, "file", f->file.p ? f->file : FM_STR_LIT(""));
 	fm_json_u64(j, "line", line);
-	fm_json_str(j, "kind", fm_str_of(kind_names[FM_MIN(f->kind, FM_FRAME_ERROR)]));
+	fm_json_str(j, "kind", fm_label_kind(f));
 }
 
 static struct fm_str thread_name(const struct fm_profile *p, const struct fm_thread *t)

@@ -18,7 +18,7 @@ void fm_proto_double(struct fm_buf *b, uint32_t field, double value)
 	fm_buf_u64(b, bits);
 }
 
-void fm_proto_bytes(struct fm_buf *b, uint32_t field, const void *p, size_t len)
+static void put_bytes(struct fm_buf *b, uint32_t field, const void *p, size_t len)
 {
 	fm_buf_varint(b, field << 3 | LENGTH_AND_BYTES);
 	fm_buf_varint(b, len);
@@ -30,11 +30,11 @@ void fm_proto_text(struct fm_buf *b, uint32_t field, struct fm_str text)
 {
 	struct fm_buf clean = { 0 };
 	fm_label_clean(&clean, text);
-	fm_proto_bytes(b, field, clean.data, clean.len);
+	put_bytes(b, field, clean.data, clean.len);
 	fm_buf_deinit(&clean);
 }
 
 void fm_proto_message(struct fm_buf *b, uint32_t field, const struct fm_buf *inner)
 {
-	fm_proto_bytes(b, field, inner->data, inner->len);
+	put_bytes(b, field, inner->data, inner->len);
 }

@@ -6,7 +6,6 @@
 
 void fm_proto_uint(struct fm_buf *b, uint32_t field, uint64_t value); // also enum, bool, and int32 that is not negative
 void fm_proto_double(struct fm_buf *b, uint32_t field, double value);
-void fm_proto_bytes(struct fm_buf *b, uint32_t field, const void *p, size_t len);
 // A string field. It has to be UTF-8: what is not, and control characters, are replaced.
 void fm_proto_text(struct fm_buf *b, uint32_t field, struct fm_str text);
 void fm_proto_message(struct fm_buf *b, uint32_t field, const struct fm_buf *inner);

@@ -107,9 +107,9 @@ static void print_ending(const struct fm_text *t)
 		fm_buf_printf(&b, "Finished in %.3f seconds", f->wall_s);
 	else
 		fm_buf_printf(&b, "Watched for %.3f seconds", f->wall_s);
-	if (f->wall_s >= 120)
-		fm_buf_printf(&b, " (%u:%02u:%02u)", (unsigned)f->wall_s / 3600, (unsigned)f->wall_s / 60 % 60,
-			      (unsigned)f->wall_s % 60);
+	unsigned long long wall_s = (unsigned long long)f->wall_s; // a damaged file may tell of centuries
+	if (wall_s >= 120)
+		fm_buf_printf(&b, " (%llu:%02llu:%02llu)", wall_s / 3600, wall_s / 60 % 60, wall_s % 60);
 	if (f->max_rss_bytes)
 		fm_buf_printf(&b, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
 	unsigned n_processes = count_processes(t->a->profile);
@@ -287,6 +287,12 @@ static void print_method(const struct fm_text *t)
 		if (f->cpu_s > 0)
 			fm_buf_printf(&line, ", %.1f%% of its CPU time", 100 * f->overhead_s / f->cpu_s);
 		fm_buf_str(&line, ", which is in the figures above, spread like the samples.");
+		bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
+		if (t->heap->is_exact || is_traced)
+			fm_buf_printf(&line, " What it takes to %s%s%s is not known, and comes on top of that.",
+				      t->heap->is_exact ? "count every allocation" : "",
+				      t->heap->is_exact && is_traced ? " and to " : "",
+				      is_traced ? "record every call" : "");
 	}
 	wrap(t, &line, 0);
 }

@@ -183,6 +183,14 @@ static void fill_time(const struct lines *l, struct fm_table_row *row, const str
 			 waiting_s);
 }
 
+static bool has_any(const uint64_t *timeline)
+{
+	for (unsigned i = 0; i < FM_HEAP_LINE_BUCKETS; i++)
+		if (timeline[i])
+			return true;
+	return false;
+}
+
 static void fill_memory(const struct lines *l, struct fm_table_row *row, const struct fm_heap_figures *f,
 			const uint64_t *timeline)
 {
@@ -195,7 +203,7 @@ static void fill_memory(const struct lines *l, struct fm_table_row *row, const s
 			snprintf(row->cells[FM_TABLE_PEAK], sizeof(row->cells[0]), "%s",
 				 fm_style_short_bytes(f->peak_bytes, text));
 		struct fm_buf spark = { 0 };
-		if (timeline)
+		if (timeline && has_any(timeline)) // sums alone do not know when (exact mode)
 			fm_style_sparkline(&l->t->style, &spark, timeline, FM_HEAP_LINE_BUCKETS, SPARK_CELLS);
 		snprintf(row->cells[FM_TABLE_TIMELINE], sizeof(row->cells[0]), "%s%4.0f%%",
 			 spark.len ? (const char *)spark.data : "",

@@ -1,3 +1,4 @@
+// `fathom view`: serves until the page is closed, or a signal says so.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

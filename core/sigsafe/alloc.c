@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "sigsafe/ahead.h"
 #include "sigsafe/exact.h"
-#include "sigsafe/image.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/python.h"
 #include "sigsafe/raw.h"

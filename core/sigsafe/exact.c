@@ -21,9 +21,8 @@
 #define SIZE_BITS 44
 // Runs for every event.
 #define HOT inline __attribute__((always_inline))
-// From so many sites on, stacks are told apart by less: without the height of native code's stack, then without native code.
-#define MANY_SITES (FM_WIRE_N_SITES / 2)
-#define TOO_MANY_SITES (FM_WIRE_N_SITES / 4 * 3)
+// Of the ring, before a stack is told: the names of its functions go with it.
+#define ROOM_TO_TELL (FM_WIRE_RING_BYTES / 4)
 
 // glibc 2.32 and later: not 0 while the process has one thread. Older ones do not have it.
 extern char __libc_single_threaded __attribute__((weak));
@@ -88,14 +87,16 @@ static HOT bool is_native(uintptr_t caller)
 
 // Native frames are told once for each site, as they were then: below the same caller at the same height they are the same,
 // but for code that recurses or jumps around in its own stack.
-static HOT uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height)
+static HOT uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height, enum fm_sig_hash_of of)
 {
-	uint32_t n = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
-	if (FM_UNLIKELY(n >= MANY_SITES)) {
-		height = 0;
-		caller = n >= TOO_MANY_SITES ? 0 : caller;
-	}
-	return mix(mix(h, caller), height);
+	return mix(mix(h, caller), of == FM_SIG_HASH_WHOLE ? height : 0);
+}
+
+static HOT enum fm_sig_hash_of what_to_hash(uint32_t n_sites)
+{
+	return FM_LIKELY(n_sites < FM_WIRE_MANY_SITES) ? FM_SIG_HASH_WHOLE
+	       : n_sites < FM_WIRE_NEARLY_ALL_SITES    ? FM_SIG_HASH_FOLDED
+						       : FM_SIG_HASH_INNERMOST;
 }
 
 static FM_SIGSAFE __attribute__((noinline)) uint32_t find_site_further(uint64_t key, uint32_t i)
@@ -123,15 +124,47 @@ static HOT uint32_t find_site(uint64_t key)
 	return FM_LIKELY(fm_wire_exact_sites(fm_sig_exact_sums)[site].key == key) ? site : find_site_further(key, i);
 }
 
-// Tells the stack of a site that was seen first, or whose telling found no room before.
+FM_SIGSAFE bool fm_sig_exact_wait(const struct fm_sig_thread *t, uint64_t bytes)
+{
+	bool has_room = fm_sig_exact->is_collector_gone ? fm_sig_ring_has_room(t, bytes) : fm_sig_ring_wait(t, bytes);
+	fm_sig_exact->is_collector_gone = !has_room;
+	return has_room;
+}
+
+static HOT bool is_python(uint64_t frame)
+{
+	return frame >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON;
+}
+
+// Takes out of the stack what the site's key leaves out.
+static FM_SIGSAFE void shorten_stack(struct fm_sig_thread *t, enum fm_sig_hash_of of)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < t->n_out && of != FM_SIG_HASH_WHOLE; i++) {
+		bool is_seen_outside = false;
+		for (uint32_t k = i + 1; is_python(t->out[i]) && k < t->n_out && !is_seen_outside; k++)
+			is_seen_outside = t->out[k] == t->out[i];
+		if (!is_seen_outside || of == FM_SIG_HASH_INNERMOST)
+			t->out[n++] = t->out[i];
+		if (of == FM_SIG_HASH_INNERMOST && is_python(t->out[i]))
+			break;
+	}
+	t->n_out = of == FM_SIG_HASH_WHOLE ? t->n_out : n;
+}
+
+// Tells the stack of a site that was seen first, or whose telling found no room before. Site 0 has many.
 static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread *t, uint32_t site, unsigned domain,
 							    bool has_native)
 {
+	if (!site)
+		return;
+	fm_sig_exact_wait(t, ROOM_TO_TELL);
 	t->now_ns = fm_now_ns();
 	fm_sig_stack_refresh(t);
 	fm_sig_alloc_take_stack(t, &domain, has_native);
 	if (!has_native && !t->n_python && !(fm_sig.header->flags & FM_WIRE_NO_NATIVE))
 		t->n_out = 0; // the interpreter's own, at its start and end: many places are one site
+	shorten_stack(t, t->mirror ? t->mirror->of : FM_SIG_HASH_WHOLE);
 	uint32_t n_shared = fm_sig_stack_n_shared(t), n_own = t->n_out - n_shared;
 	struct fm_wire_site_stack *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_SITE, sizeof(*rec) + (uint64_t)n_own * sizeof(uint64_t));
@@ -271,10 +304,12 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 		return 0;
 	}
 	t->is_counting = !fm_sig.is_late && !fm_sig_log_ids;
-	uint64_t stack = fm_sig_python_hash(t);
-	bool has_native = is_native(caller);
+	uint32_t n_sites = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
+	enum fm_sig_hash_of of = what_to_hash(n_sites);
+	uint64_t stack = fm_sig_python_hash(t, of);
+	bool has_native = is_native(caller) && n_sites < FM_WIRE_TOO_MANY_SITES;
 	if (has_native)
-		stack = hash_native(stack, caller, (uintptr_t)__builtin_frame_address(0));
+		stack = hash_native(stack, caller, (uintptr_t)__builtin_frame_address(0), of);
 	if (FM_UNLIKELY(is_kept && !(at = fm_sig_block_get(p))))
 		count_lost();
 	else
@@ -292,6 +327,7 @@ FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned
 	if (FM_UNLIKELY(!p || fm_sig_alloc.depth))
 		return;
 	if (FM_UNLIKELY(!t || !t->is_counting || t->is_busy || fm_sig.is_late ||
+			fm_sig_exact_sums->n_sites >= FM_WIRE_MANY_SITES ||
 			caller - py->image_start >= py->image_end - py->image_start)) {
 		if (is_on())
 			fm_sig_exact_alloc(p, size, domain, caller, true);

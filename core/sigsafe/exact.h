@@ -12,7 +12,7 @@
 
 struct fm_sig_exact {
 	_Atomic uint32_t is_locked;
-	bool has_log_failed;                // a wait for the collector was in vain
+	bool is_collector_gone;             // or starved: a wait for it was in vain
 	uint64_t n_logged, logged_ns;       // last number and last time that was given
 	uint32_t index[FM_SIG_EXACT_INDEX]; // by key: site, 0 = empty
 	uint8_t is_told[FM_WIRE_N_SITES];   // its stack is in a ring
@@ -31,6 +31,8 @@ void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, ui
 // The end of a block by its address (when memory is watched), or by its token alone.
 void fm_sig_exact_free(const void *p);
 void fm_sig_exact_token_freed(uint64_t token);
+// Waits until the ring has room for so many bytes, unless that was in vain before. False: it has not.
+bool fm_sig_exact_wait(const struct fm_sig_thread *t, uint64_t bytes);
 // Takes a block out without counting its end, and puts it back. 0 = not there.
 uint64_t fm_sig_exact_take(const void *p);
 void fm_sig_exact_give_back(const void *p, uint64_t token);

@@ -1,33 +1,20 @@
 #include "sigsafe/exact_log.h"
 
-#include <time.h>
-
-#include "base/clock.h"
 #include "sigsafe/exact.h"
-#include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 
 #include "sigsafe/sigsafe.h"
 
 // Waiting costs the program time, losing costs the user the whole story.
-#define LONGEST_WAIT_NS 1000000000u
-#define NAP_NS 100000
-
 static FM_SIGSAFE __attribute__((noinline, cold)) void *wait_for_room(struct fm_sig_thread *t, uint16_t type,
 								      size_t size)
 {
-	uint64_t end_ns = fm_now_ns() + LONGEST_WAIT_NS;
-	while (!fm_sig_exact->has_log_failed && fm_sig_log_is_on()) {
-		struct timespec nap = { .tv_nsec = NAP_NS };
-		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
-		void *rec = fm_sig_ring_reserve(t, type, size);
-		if (rec)
-			return rec;
-		if (fm_now_ns() >= end_ns)
-			fm_sig_exact->has_log_failed = true; // the collector is gone or starved: once is enough
-	}
-	atomic_fetch_add_explicit(&fm_sig_exact_sums->n_unlogged, 1, memory_order_relaxed);
-	return NULL;
+	void *rec = NULL;
+	if (fm_sig_log_is_on() && fm_sig_exact_wait(t, 2 * size))
+		rec = fm_sig_ring_reserve(t, type, size);
+	if (!rec)
+		atomic_fetch_add_explicit(&fm_sig_exact_sums->n_unlogged, 1, memory_order_relaxed);
+	return rec;
 }
 
 static FM_SIGSAFE void *reserve(struct fm_sig_thread *t, uint16_t type, size_t size)

@@ -80,6 +80,16 @@ FM_SIG_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m,
 	return i;
 }
 
+void fm_sig_mirror_hash_less(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f);
+
+FM_SIG_INLINE void rehash_frame(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f)
+{
+	if (FM_UNLIKELY(m->of != FM_SIG_HASH_WHOLE))
+		fm_sig_mirror_hash_less(m, f);
+	else
+		f->hash = f->own ? mix(f[-1].hash, f->own) : f[-1].hash;
+}
+
 FM_SIG_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 {
 	struct fm_sig_mirror_frame *f = &m->frames[n];
@@ -87,9 +97,10 @@ FM_SIG_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 		return f->hash;
 	if (FM_UNLIKELY(m->n_hashed + 1 < n)) // mostly it is the innermost alone
 		for (struct fm_sig_mirror_frame *outer = &m->frames[m->n_hashed + 1]; outer < f; outer++)
-			outer->hash = outer->own ? mix(outer[-1].hash, outer->own) : outer[-1].hash;
+			rehash_frame(m, outer);
 	m->n_hashed = n;
-	return f->hash = f->own ? mix(f[-1].hash, f->own) : f[-1].hash;
+	rehash_frame(m, f);
+	return f->hash;
 }
 
 FM_SIG_INLINE uint64_t fm_sig_python_hash_quickly(struct fm_sig_thread *t)

@@ -126,7 +126,25 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_python_hash_anew(struct fm_
 	return rehash(m, n);
 }
 
-FM_SIGSAFE uint64_t fm_sig_python_hash(struct fm_sig_thread *t)
+// The same with less than the whole stack.
+FM_SIGSAFE __attribute__((noinline)) void fm_sig_mirror_hash_less(const struct fm_sig_mirror *m,
+								  struct fm_sig_mirror_frame *f)
 {
+	bool is_seen_outside = false;
+	for (const struct fm_sig_mirror_frame *outer = f - 1; outer > m->frames && !is_seen_outside; outer--)
+		is_seen_outside = outer->own == f->own;
+	if (!f->own || (m->of == FM_SIG_HASH_FOLDED && is_seen_outside))
+		f->hash = f[-1].hash;
+	else
+		f->hash = mix(m->of == FM_SIG_HASH_INNERMOST ? m->frames[0].hash : f[-1].hash, f->own);
+}
+
+FM_SIGSAFE uint64_t fm_sig_python_hash(struct fm_sig_thread *t, enum fm_sig_hash_of of)
+{
+	struct fm_sig_mirror *m = &fm_sig_mirrors[t->idx];
+	if (FM_UNLIKELY(m->of != of)) {
+		m->of = of;
+		m->n_hashed = 0;
+	}
 	return fm_sig_python_hash_quickly(t);
 }

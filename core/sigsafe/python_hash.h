@@ -26,10 +26,15 @@ struct fm_sig_mirror_layout {
 	bool is_lasti_pointer; // an instruction's address: it tells the code, too
 };
 
+// By what stacks are told apart. Where there are too many of them to keep, recursion counts once (a call that is further out already, at the
+// same instruction, is left out); then callers do not count.
+enum fm_sig_hash_of { FM_SIG_HASH_WHOLE, FM_SIG_HASH_FOLDED, FM_SIG_HASH_INNERMOST };
+
 struct fm_sig_mirror {
 	uint64_t thread_state, thread; // that was this thread's when it was last looked at; pthread_self() then
 	struct fm_sig_mirror_layout layout;
 	uint32_t n_last;                      // frames of the stack that was last seen
+	enum fm_sig_hash_of of;               // hashes are
 	uint32_t n_hashed;                    // hashes of frames [1, n_hashed] are those of the fields
 	uint16_t place[FM_SIG_MIRROR_PLACES]; // by a frame's address: its index, when it was last seen
 	struct fm_sig_mirror_frame frames[1 + FM_SIG_MIRROR_FRAMES]; // outermost first, from 1 on; 0 is nobody's
@@ -42,4 +47,4 @@ struct fm_sig_thread;
 extern struct fm_sig_mirror *fm_sig_mirrors;
 
 // 1 = no Python here. Between fm_sig_alloc_enter() and _leave() only.
-uint64_t fm_sig_python_hash(struct fm_sig_thread *t);
+uint64_t fm_sig_python_hash(struct fm_sig_thread *t, enum fm_sig_hash_of of);

@@ -108,14 +108,6 @@ static inline bool fm_sig_read_u32(struct fm_sig_thread *t, uintptr_t addr, uint
 	return true;
 }
 
-static inline bool fm_sig_read_u8(struct fm_sig_thread *t, uintptr_t addr, uint8_t *ret)
-{
-	if (!fm_sig_readable(t, addr, 1))
-		return false;
-	*ret = *(const uint8_t *)addr;
-	return true;
-}
-
 static inline uint64_t fm_sig_hash(uint64_t x)
 {
 	x *= 0x9e3779b97f4a7c15u;

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "base/clock.h"
 #include "sigsafe/places.h"
 #include "sigsafe/raw.h"
 
@@ -38,6 +39,32 @@ FM_SIGSAFE void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire
 	uint64_t head = atomic_load_explicit(&t->slot->head, memory_order_relaxed);
 	// Publishes the record: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
 	atomic_store_explicit(&t->slot->head, head + rec->size, memory_order_release);
+}
+
+#define LONGEST_WAIT_NS 1000000000u
+#define NAP_NS 100000
+
+FM_SIGSAFE bool fm_sig_ring_has_room(const struct fm_sig_thread *t, uint64_t bytes)
+{
+	// Relaxed: who writes asks again.
+	uint64_t used = atomic_load_explicit(&t->slot->head, memory_order_relaxed) -
+			atomic_load_explicit(&t->slot->tail, memory_order_relaxed);
+	return used + bytes <= FM_WIRE_RING_BYTES;
+}
+
+FM_SIGSAFE bool fm_sig_ring_wait(const struct fm_sig_thread *t, uint64_t bytes)
+{
+	if (FM_LIKELY(fm_sig_ring_has_room(t, bytes)))
+		return true;
+	for (uint64_t end_ns = fm_now_ns() + LONGEST_WAIT_NS; fm_now_ns() < end_ns;) {
+		struct timespec nap = { .tv_nsec = NAP_NS };
+		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
+		if (fm_sig_ring_has_room(t, bytes))
+			return true;
+		if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+			break;
+	}
+	return false;
 }
 
 struct fm_sig_earlier fm_sig_earlier[FM_SIG_N_EARLIER];

@@ -10,6 +10,9 @@
 // of it until fm_sig_ring_commit().
 void *fm_sig_ring_reserve(struct fm_sig_thread *t, uint16_t type, size_t size);
 void fm_sig_ring_commit(struct fm_sig_thread *t, const struct fm_wire_record *rec);
+bool fm_sig_ring_has_room(const struct fm_sig_thread *t, uint64_t bytes);
+// For hooks that may wait, never for handlers: naps until the collector has made room for so many bytes, a second at most. False: it has not.
+bool fm_sig_ring_wait(const struct fm_sig_thread *t, uint64_t bytes);
 
 // The calling thread's memory, with a slot claimed at first use; NULL when all slots are taken.
 struct fm_sig_thread *fm_sig_thread_get(void);

@@ -76,8 +76,7 @@ struct fm_sig_thread {
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
-	bool is_counting; // exact.c: nothing but is_busy stands in the way of counting its blocks
-	bool has_python_image_leaf;
+	bool is_counting;              // exact.c: nothing but is_busy stands in the way of counting its blocks
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;

@@ -23,7 +23,7 @@ static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, R
 					   REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
 					   REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
 
-FM_SIGSAFE void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc)
+static FM_SIGSAFE void regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc)
 {
 	for (unsigned i = 0; i < FM_CFI_N_REGS; i++)
 		regs->r[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of_dwarf[i]];
@@ -221,7 +221,7 @@ FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_re
 	const ucontext_t *uc = (const void *)regs->r[FM_DW_RSP];
 	if (!fm_sig_readable(t, (uintptr_t)uc, sizeof(*uc)))
 		return FM_STACK_UNREADABLE;
-	fm_sig_regs_from_context(regs, uc);
+	regs_from_context(regs, uc);
 	return 0;
 }
 
@@ -300,7 +300,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
 {
 	struct fm_sig_regs regs;
-	fm_sig_regs_from_context(&regs, uc);
+	regs_from_context(&regs, uc);
 	uint64_t sp = regs.r[FM_DW_RSP];
 	bool is_exact;
 	return step(t, &regs, true, false, &is_exact) == 0 && addr >= sp && addr < regs.r[FM_DW_RSP];
@@ -327,7 +327,7 @@ static FM_SIGSAFE bool is_greenlet_base(const struct fm_sig_thread *t, uint64_t 
 static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, bool want_all)
 {
 	struct fm_sig_regs regs;
-	fm_sig_regs_from_context(&regs, uc);
+	regs_from_context(&regs, uc);
 	if (fm_sig_is_resuming(regs.r[FM_DW_RA])) { // in our own detour: the stack as the program knows it
 		const struct fm_sig_resume *resume = (const struct fm_sig_resume *)regs.r[FM_DW_RSP];
 		if (fm_sig_readable(t, regs.r[FM_DW_RSP], sizeof(*resume))) {

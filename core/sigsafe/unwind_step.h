@@ -38,8 +38,6 @@ static inline struct fm_sig_range *fm_sig_range_place(struct fm_sig_thread *t, u
 // The row for the instruction at pc, from the cache or made now.
 const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc);
 
-void fm_sig_regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc);
-
 // One step by all that the entry of pc says, for all registers; slower than by a row, which knows rbp and rbx only.
 uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact);
 

@@ -49,21 +49,43 @@ static bool starts_with(struct fm_str s, const char *prefix)
 	return s.len >= n && !memcmp(s.p, prefix, n);
 }
 
-// Fathom's own files in the target: the runner of notebooks, the start-up hook, what runs jobs.
-static bool is_ours(struct fm_str path)
+static bool ends_with(struct fm_str s, const char *end)
 {
-	static const char *const parts[] = { "/fathom/_notebook.py", "/fathom/_startup/", "/fathom/_job",
-					     "/fathom/_magics.py" };
-	for (size_t i = 0; i < FM_ARRAY_LEN(parts); i++)
-		if (memmem(path.p, path.len, parts[i], strlen(parts[i])))
+	size_t n = strlen(end);
+	return s.len >= n && !memcmp(s.p + s.len - n, end, n);
+}
+
+bool fm_name_is_ours(struct fm_str filename)
+{
+	// All of python/fathom (tests/e2e/test_house.py compares). Others may call a folder fathom, too: whole names, and those that any
+	// package has only where packages of ours lie.
+	static const char *const files[] = { "_agent_module.py", "_follow.py",     "_job.py",         "_jobs.py",
+					     "_lines.py",        "_magics.py",     "_notebook.py",    "_session.py",
+					     "_trace.py",        "_trace_main.py", "pytest_plugin.py" };
+	static const char *const common[] = { "__init__.py", "__main__.py" };
+	static const char *const homes[] = { "/python/fathom/", "-packages/fathom/" };
+	size_t at = after_folder(filename, "fathom");
+	if (!at)
+		return false;
+	struct fm_str rest = { filename.p + at, filename.len - (uint32_t)at }, home = { filename.p, (uint32_t)at };
+	if (starts_with(rest, "_startup/"))
+		return true;
+	for (size_t i = 0; i < FM_ARRAY_LEN(files); i++)
+		if (fm_str_eq(rest, fm_str_of(files[i])))
 			return true;
-	return false;
+	bool is_common = false, is_home = false;
+	for (size_t i = 0; i < FM_ARRAY_LEN(common); i++)
+		is_common |= fm_str_eq(rest, fm_str_of(common[i]));
+	for (size_t i = 0; i < FM_ARRAY_LEN(homes); i++)
+		is_home |= ends_with(home, homes[i]);
+	return is_common && is_home;
 }
 
 bool fm_name_is_library(struct fm_str filename)
 {
-	return starts_with(filename, "<frozen ") || is_ours(filename) || after_folder(filename, "site-packages") ||
-	       after_folder(filename, "dist-packages") || after_stdlib(filename);
+	return starts_with(filename, "<frozen ") || fm_name_is_ours(filename) ||
+	       after_folder(filename, "site-packages") || after_folder(filename, "dist-packages") ||
+	       after_stdlib(filename);
 }
 
 struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename)

@@ -10,7 +10,11 @@
 // __init__.py.
 struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename);
 
-// Installed packages, the standard library and frozen modules.
+// Files of Fathom's own package that run inside the target: start-up files, what runs notebooks, scripts and jobs, the plugin of pytest. Nobody's
+// lines, and folded away wherever stacks are shown (aggregate/view.h).
+bool fm_name_is_ours(struct fm_str filename);
+
+// Installed packages, the standard library, frozen modules, and what is ours.
 bool fm_name_is_library(struct fm_str filename);
 
 // The name without "[abi:...]" parts: numba tells its copies of a function apart by them.

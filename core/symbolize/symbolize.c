@@ -135,6 +135,7 @@ uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id)
 			.kind = FM_FRAME_PYTHON,
 			.is_known = true,
 			.is_library = fm_name_is_library(code->filename),
+			.is_ours = fm_name_is_ours(code->filename),
 			.name = code->qualname.len ? code->qualname : code->name,
 			.file = code->filename,
 			.module = fm_name_module(&s->arena, code->filename),
@@ -145,6 +146,18 @@ uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id)
 		*known = function_id(s, &f) + 1;
 	}
 	return *known - 1;
+}
+
+uint32_t fm_symbolizer_ours(struct fm_symbolizer *s)
+{
+	struct fm_function f = { .kind = FM_FRAME_PYTHON,
+				 .is_known = true,
+				 .is_library = true,
+				 .is_ours = true,
+				 .name = FM_STR_LIT("[fathom]"),
+				 .file = FM_STR_LIT(""),
+				 .module = FM_STR_LIT("fathom") };
+	return function_id(s, &f);
 }
 
 static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_frame *frame)

@@ -20,6 +20,7 @@ struct fm_function {
 	bool is_known;           // false: `name` is an address, of the unnamed function's start where that is known
 	bool is_plumbing;        // native code of the interpreter itself
 	bool is_library;         // Python: installed or standard library or frozen, not the user's own code
+	bool is_ours;            // Python: a file of Fathom's own package; is_library, too
 	struct fm_str name;      // "CSSCode.symplectic_product", "cblas_dgemm", "0x1f20"; an error frame's text
 	struct fm_str full_name; // with parameters and template arguments, where `name` leaves them out
 	struct fm_str file;      // the source file; "" when unknown
@@ -45,6 +46,8 @@ const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t fr
 const struct fm_function *fm_symbolizer_function(const struct fm_symbolizer *s, uint32_t function_id);
 // The function of a code object of the profile, whether a frame names it or not. May be a new one.
 uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id);
+// The function that stands for Fathom's own Python code, where that is folded: "[fathom]", without a file. May be a new one.
+uint32_t fm_symbolizer_ours(struct fm_symbolizer *s);
 uint32_t fm_symbolizer_n_functions(const struct fm_symbolizer *s);
 
 // What could not be named, and why; known for the frames asked for so far.

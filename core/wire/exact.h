@@ -16,6 +16,11 @@
 #define FM_WIRE_N_EXACT 64      // processes at one time; more are counted in n_no_exact
 #define FM_WIRE_N_SITES 262144u // of a process; site 0 takes what is beyond
 #endif
+// From so many sites on, stacks are told apart by less, so that each block keeps its line: recursion counts once, and native code goes
+// without the height of its stack; then there is no native code; then no caller.
+#define FM_WIRE_MANY_SITES (FM_WIRE_N_SITES / 8)
+#define FM_WIRE_TOO_MANY_SITES (FM_WIRE_N_SITES / 4 * 3)
+#define FM_WIRE_NEARLY_ALL_SITES (FM_WIRE_N_SITES / 8 * 7)
 #define FM_WIRE_EXACT_HEADER 4096u
 
 struct fm_wire_site {
@@ -38,6 +43,9 @@ struct fm_wire_exact {
 	uint64_t n_beyond;           // allocations in site 0
 	_Atomic uint64_t n_unlogged; // events that were counted but did not fit the ring
 };
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+static_assert(FM_WIRE_MANY_SITES == 32768 && FM_WIRE_NEARLY_ALL_SITES == 229376, "as collect/capture_facts.c tells people");
+#endif
 static_assert(sizeof(struct fm_wire_site) == 64, "a site is a cache line");
 static_assert(sizeof(struct fm_wire_exact) <= FM_WIRE_EXACT_HEADER, "header fits its page");
 

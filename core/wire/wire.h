@@ -147,7 +147,7 @@ struct fm_wire_process {
 	_Atomic uint32_t python_version; // PY_VERSION_HEX, or 0x030N0000 when only the minor is known
 	uint64_t start_ns;
 	_Atomic uint32_t is_gone;          // set by the agent when it gives up (engine lost, exec refused...)
-	_Atomic uint32_t engine_errors;    // errno of the engine asked for, when another one is in use
+	_Atomic uint32_t engine_errno;     // of the engine asked for, when another one is in use
 	_Atomic uint32_t memory_hooks;     // enum fm_wire_hooks, while memory is watched
 	_Atomic uint32_t perf_fd1;         // engine perf: its event's descriptor, plus 1; 0 = none
 	_Atomic uint64_t python_pc;        // some address of the interpreter's code; 0 before one is found

@@ -2,7 +2,8 @@
 
 Two variables lead them to _startup/_fathom_join.py: PYTHONPATH with its folder in front, and FATHOM_STARTUP_JOIN with what to join. Only the real
 environment has them, which children inherit; os.environ stays as the program knows it. For children that are given an environment of their
-own the agent adds them (core/agent/exec.c). One that ignores its environment (-I, -E) or skips site (-S) is not followed.
+own the agent adds them (core/agent/exec.c). In one that ignores its environment (-I, -E) or skips site (-S) the agent, preloaded, does what
+_startup/ does (core/agent/isolated.c), if it is started by the name of python: not by a script's first line.
 """
 
 import os

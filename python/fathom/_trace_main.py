@@ -1,6 +1,9 @@
 """`python -m fathom SCRIPT`: runs a script or module with every call traced, as `python -m cProfile` does."""
 
 import _thread
+import builtins
+import contextlib
+import importlib.machinery
 import io
 import os
 import sys
@@ -145,6 +148,11 @@ def _parse(args: List[str]) -> _Options:
     return options
 
 
+def _as_python_names(path: str) -> str:
+    """A script's `__file__`, and the file of its functions."""
+    return os.path.abspath(path) if sys.version_info >= (3, 9) else path
+
+
 def _script(path: str) -> Tuple[Callable[[], None], str]:
     try:
         with io.open_code(os.path.abspath(path)) as file:
@@ -152,9 +160,15 @@ def _script(path: str) -> Tuple[Callable[[], None], str]:
     except OSError as error:
         print("fathom: cannot open %s: %s" % (path, error.strerror), file=sys.stderr)
         sys.exit(2)
-    main = types.ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=__builtins__, __spec__=None, __cached__=None)
     sys.path[0] = os.path.dirname(os.path.abspath(path))
+    path = _as_python_names(path)
+    main = types.ModuleType("__main__")
+    loader = importlib.machinery.SourceFileLoader("__main__", path)
+    main.__dict__.update(__file__=path, __builtins__=builtins, __loader__=loader)
+    if sys.version_info < (3, 15):
+        main.__dict__["__cached__"] = None
+    if sys.version_info < (3, 14):
+        main.__dict__["__annotations__"] = {}
 
     def run() -> None:
         code = compile(text, path, "exec", dont_inherit=True)
@@ -182,7 +196,7 @@ def _module(name: str) -> Tuple[Callable[[], None], str]:
 
 def _main_file(options: _Options) -> Optional[str]:
     if options.module is None:
-        return options.target[0]
+        return _as_python_names(options.target[0])
     return _lines.find(options.module + ".__main__") or _lines.find(options.module)
 
 
@@ -190,25 +204,21 @@ _flags: Optional[int] = None  # of a trace of the whole program
 
 
 def _traced(program: Callable[[], Any]) -> None:
-    """Runs it with nothing of ours between the start of the trace and the program."""
-    if _flags is None:
-        program()
-        return
-    _session.begin_calls(_flags)
+    """Runs it with nothing of ours between the start of the trace and the program. _end_trace() ends it."""
+    if _flags is not None:
+        _session.begin_calls(_flags)
+    program()
+
+
+def _end_trace() -> None:
+    """When the main thread is done. What other threads still do belongs to the trace: they are waited for as the interpreter does, which
+    first tells those of idle executors to end. It does nothing when it is called again at the interpreter's own end."""
     try:
-        program()
+        if _thread._count():
+            threading._shutdown()  # type: ignore[attr-defined]
     finally:
-        _wait_for_threads()
-        _session.end_calls()
-
-
-def _wait_for_threads() -> None:
-    """As the interpreter does when the main thread is done: what other threads still do belongs to the trace."""
-    if _thread._count() == 0:
-        return  # nobody to ask, and no call of ours in the trace
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+        if _flags is not None:
+            _session.end_calls()
 
 
 def _without_our_frames(error: BaseException) -> Any:
@@ -218,6 +228,13 @@ def _without_our_frames(error: BaseException) -> Any:
     while at is not None and os.path.dirname(os.path.abspath(at.tb_frame.f_code.co_filename)) == here:
         at = at.tb_next
     return at
+
+
+def _flush_output() -> None:
+    """What the program printed comes before our table."""
+    # It may have closed it, or nobody reads any more: the interpreter's own end says so.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        sys.stdout.flush()
 
 
 def main(args: List[str]) -> int:
@@ -265,14 +282,25 @@ def main(args: List[str]) -> int:
     stop_following = _follow.start(_flags)
     try:
         run()
-    except (SystemExit, KeyboardInterrupt):
-        raise
+    except SystemExit as error:
+        if error.code is None or isinstance(error.code, int):
+            raise
+        print(error.code, file=sys.stderr)  # before the other threads are done, as ever
+        return 1
     except BaseException as error:
         error.__traceback__ = _without_our_frames(error)
+        if not _thread._count():
+            _end_trace()  # nobody else goes on, and to print a traceback takes many calls
         sys.excepthook(type(error), error, error.__traceback__)
-        return 1
+        if not isinstance(error, KeyboardInterrupt):
+            return 1
+        sys.excepthook = lambda *_: None  # it is told; how the process ends is Python's business
+        raise
     finally:
-        sys.stdout.flush()
-        stop_following()
-        _session.close_session()
+        try:
+            _end_trace()
+        finally:
+            _flush_output()
+            stop_following()
+            _session.close_session()
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
-from capture import ROOT
+from capture import BUILD, ROOT
 from guest import FATHOM, pick_python, run, under
 
 PYTHON = pick_python()
@@ -131,6 +131,14 @@ def check_file(path: Path) -> None:
             assert is_one_line(done), done.stderr
         else:
             assert done.stderr == "" or is_one_line_of_warning(done.stderr), done.stderr
+
+
+def test_a_length_of_centuries(tmp_path: Path) -> None:
+    path = tmp_path / "p.fathom"
+    script = f"run 1\nmeta wall_ns {15 * 10**18}\nsample 0 1 0.5\n"
+    subprocess.run([BUILD / "tests" / "memory_profile", path], input=script, text=True, check=True)
+    done = run([FATHOM, "report", path])
+    assert done.returncode == 0 and "(4166666:40:00)" in done.stdout, done
 
 
 def is_one_line_of_warning(text: str) -> bool:

@@ -211,3 +211,12 @@ def test_no_links_in_the_repository(root: Path) -> None:
     if listed.returncode != 0:
         pytest.skip("not a git checkout")
     assert [line for line in listed.stdout.splitlines() if line.startswith("120000")] == []
+
+
+def test_every_file_of_the_package_is_known_as_our_own(root: Path) -> None:
+    """By their names they are folded out of stacks (core/symbolize/names.c)."""
+    text = (root / "core" / "symbolize" / "names.c").read_text()
+    package = root / "python" / "fathom"
+    named = {p.name for p in package.glob("*.py")}
+    assert named and {name for name in named if '"%s"' % name not in text} == set()
+    assert {p.relative_to(package).parts[0] for p in package.rglob("*.py") if p.parent != package} == {"_startup"}

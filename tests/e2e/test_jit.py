@@ -87,6 +87,8 @@ def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path,
         n for labels, n in capture.collapsed() if any(re.match(r"0x[0-9a-f]+ \(\[jit\]\)", label) for label in labels)
     )
     assert nameless <= 0.01 * sum(n for _, n in inside), nameless
+    kinds = {f["name"]: f["kind"] for f in capture.report["functions"]}
+    assert (kinds[how], kinds["py_back"]) == ("jit", "python")
     if how == "by_jitdump":
         assert any("by_jitdump (emitted.src:42)" in labels for labels, _ in inside)
 
@@ -281,6 +283,46 @@ def test_numba(tmp_path: Path) -> None:
     assert n_broken <= 0.005 * sum(ends.values()), n_broken
 
 
+NUMBA_PURE = """
+import math, time
+from numba import njit
+
+@njit
+def pure(x, n):
+    for i in range(n):
+        x = math.cos(x) + i  # a call, so that there is a frame to keep
+    return x
+
+def run(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pure(0.5, 50000)
+
+def main(seconds):
+    run(seconds)
+
+pure(0.5, 10)
+run(0.1)  # it is looked at when it was met
+time.sleep(0.5)
+main(0.7)
+"""
+
+
+def test_numba_functions_that_cannot_throw(tmp_path: Path) -> None:
+    """LLVM describes no way out of these."""
+    script = tmp_path / "pure.py"
+    script.write_text(NUMBA_PURE)
+    capture = record(tmp_path / "p.fathom", python_with("numba"), [script], OPTIONS)
+    hot: "Counter[bool]" = Counter()
+    for labels, n in capture.collapsed():
+        names = names_of(labels)
+        if "main" in names and "__main__::pure" in names:
+            is_whole = not any(map(is_error, labels)) and names.index("main") < names.index("__main__::pure")
+            hot[is_whole] += n
+    print(hot)
+    assert hot[True] > 250 and hot[False] <= 0.02 * hot[True], hot
+
+
 NUMBA_DEBUG = """
 import time
 from numba import njit
@@ -352,3 +394,22 @@ def test_system_time_ends_in_the_name_of_the_call(python: Python, tmp_path: Path
     functions = {f["name"]: f for f in capture.report["functions"] if f["kind"] == "native" and "[kernel]" in str(f)}
     assert functions["read"]["self_s"] > 0
     assert capture.seconds("py_read", "system_s") >= 0.9 * functions["read"]["self_s"]
+
+
+TABLES = """
+import ctypes
+register = ctypes.CDLL(None)["__register_frame"]
+register.argtypes = [ctypes.c_void_p]
+empty = ctypes.create_string_buffer(16)
+for _ in range(16384 + 5):
+    register(empty)
+"""
+
+
+def test_more_unwind_tables_than_there_is_room_for_are_told_of(tmp_path: Path) -> None:
+    script = tmp_path / "tables.py"
+    script.write_text(TABLES)
+    capture = record(tmp_path / "p.fathom", script, [], [], pick(8, 15))
+    assert [c["what"] for c in capture.report["coverage"] if "unwind tables" in c["what"]] == [
+        "callers of some code made at run time (5 unwind tables)"
+    ]

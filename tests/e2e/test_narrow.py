@@ -5,12 +5,13 @@ import errno
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
 from capture import ROOT, Capture, standard_error_s
-from guest import FATHOM, clean_env, pick_python, run, under
+from guest import FATHOM, clean_env, engines, pick_python, report, run, under
 from sandbox import CALLS, forbid
 
 PYTHON = pick_python()
@@ -86,6 +87,28 @@ def test_perf_asked_for_and_refused(tmp_path: Path) -> None:
     result = check_split(profile)
     assert result["engine"] == "ticker"
     assert "refused" in why_of(result, "engine perf") and not why_of(result, "system time")
+
+
+CHILD = """
+import subprocess, sys
+from sandbox import forbid
+subprocess.run([sys.executable, "-c", "sum(range(20000000))"], preexec_fn=forbid("perf_event_open"), check=True)
+"""
+
+
+@pytest.mark.skipif("perf" not in engines(), reason="no perf events here")
+def test_perf_refused_in_a_child_only(tmp_path: Path) -> None:
+    profile = tmp_path / "p.fathom"
+    env = clean_env({"PYTHONPATH": os.pathsep.join(sys.path)})
+    done = run(
+        [*under(profile, "--engine", "perf"), sys.executable, *write(tmp_path, CHILD)[1:]],
+        env=env,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    result = report(profile)
+    assert "refused there (Operation not permitted)" in why_of(result, "engine perf in 1 process")
+    child = result["processes"][1]["pid"]
+    assert sum(t["samples"] for t in result["threads"] if t["pid"] == child) >= 30
 
 
 JOB = """

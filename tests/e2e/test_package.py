@@ -50,7 +50,7 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
         "fathom/_notebook.py",
     }
     expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py", "fathom/pytest_plugin.py"}
-    expected |= {"fathom/_startup/_fathom_trace.py"}
+    expected |= {"fathom/_startup/_fathom_start.py", "fathom/_startup/_fathom_trace.py"}
     expected |= {"fathom/include/fathom.h", "fathom/include/TracyCompat.h"}
     if list((root / "core" / "agent").glob("*.c")):
         expected.add("fathom/_agent.abi3.so")

@@ -138,6 +138,16 @@ def test_multiprocessing_pool(method: str, tmp_path: Path) -> None:
     assert results.capture.seconds("work") == near(told(results)["work"])
     workers = {t["pid"] for t in results.report["threads"] if t["cpu_s"] > 0.05}
     assert len(workers) >= 3  # the pool's, beside the main process
+    # The line of code that starts a worker is nobody's own.
+    assert "<string>" not in (results.folder / "profile_results.txt").read_text()
+
+
+def test_code_given_to_python_is_the_users_own(tmp_path: Path) -> None:
+    """By -c, which is also how pools start their workers."""
+    code = BURN + "burn(0.3)"
+    results = fathom_run(tmp_path, [some_pythons()[-1].path, "-X", "utf8", "-c", code])
+    assert results.done.returncode == 0, results.done.stderr
+    assert "burn" in (text := (results.folder / "profile_results.txt").read_text()) and "<string>" in text
 
 
 FLASK = (

@@ -143,15 +143,18 @@ def test_invisible(python: Python, tmp_path: Path) -> None:
 
 
 def test_without_hook(tmp_path: Path) -> None:
-    """A Python that skips its start-up files runs all the same, and the report says what is missing."""
+    """Where no start-up file was read, the report says what is missing. A Python that is told to skip them is no such case."""
     script = write(tmp_path, "import warnings; warnings.warn('unseen'); print('ran')")
     python = some_pythons()[-1]
     for flag in ("-S", "-I", "-E"):
         results = fathom_run(tmp_path, [python.path, flag, script])
         assert results.done.stdout == "ran\n" and results.done.returncode == 0, results.done.stderr
-        assert not (results.folder / "logs.log").exists()
-        (gap,) = [g for g in results.report["coverage"] if g["what"] == "warnings and log records"]
-        assert "-S, -I, -E" in gap["why"], flag
+        assert [r.message for r in results.records] == ["UserWarning: unseen"], flag
+        assert not [g for g in results.report["coverage"] if g["what"] == "warnings and log records"]
+    ended = fathom_run(tmp_path, [python.path, "--version"])
+    assert ended.done.stdout.startswith("Python 3") and not (ended.folder / "logs.log").exists()
+    (gap,) = [g for g in ended.report["coverage"] if g["what"] == "warnings and log records"]
+    assert "ended before" in gap["why"]
     hooked = fathom_run(tmp_path, [python.path, script])
     assert [r.message for r in hooked.records] == ["UserWarning: unseen"]
     assert not [g for g in hooked.report["coverage"] if g["what"] == "warnings and log records"]

@@ -13,7 +13,7 @@ from typing import Any, List, Optional, Sequence
 
 import jsonschema
 import pytest
-from capture import Capture, Python, find_pythons
+from capture import ROOT, Capture, Python, find_pythons
 
 BUSY = """
     import sys, time
@@ -522,15 +522,15 @@ def validator(root: Path) -> Any:
 
 
 def undescribed(schema: Any, value: Any, path: str = "$") -> List[str]:
-    """Fields that the schema says nothing of. Memory grows fields of its own."""
+    """Fields that the schema says nothing of."""
     if isinstance(value, list):
         return sorted({x for item in value for x in undescribed(schema.get("items", {}), item, path + "[]")})
-    if not isinstance(value, dict) or path in ("$.memory", "$.leaks[]") or "properties" not in schema:
+    if not isinstance(value, dict) or "$ref" in schema:
         return []
     found = []
     for key, item in value.items():
-        if key not in schema["properties"]:
-            found += [] if "bytes" in key or "alloc" in key else [f"{path}.{key}"]
+        if key not in schema.get("properties", {}):
+            found.append(f"{path}.{key}")
         else:
             found += undescribed(schema["properties"][key], item, f"{path}.{key}")
     return found
@@ -547,16 +547,40 @@ CHILDREN = """
 """
 
 
-@pytest.mark.parametrize("what", ["script", "children", "failing", "killed", "native", "cut off"])
-def test_the_json_of_real_captures_follows_the_schema(run, fathom, validator, what, tmp_path):
+MARKED = """
+    import fathom
+    kept = []
+    def work(n):
+        return sum(i * i for i in range(n))
+    for i in range(300):
+        kept.append(bytearray(100_000))
+        work(1000)
+    fathom.mark("filled")
+"""
+
+
+@pytest.mark.parametrize(
+    "what", ["script", "children", "failing", "killed", "native", "cut off", "exact", "traced", "leak"]
+)
+def test_the_json_of_captures_follows_the_schema(run, fathom, build, validator, what, tmp_path):
     if what == "native":
         path = tmp_path / "n.fathom"
         subprocess.run([fathom, "record", "-o", path, "--", "seq", "200000"], check=True, stdout=subprocess.DEVNULL)
+    elif what == "leak":
+        path = tmp_path / "l.fathom"
+        events = [f"alloc 0 21 {i / 10} {i + 1} 4000 135000 0" for i in range(280)]
+        script = "\n".join(["run 30", "meta memory sampled", "sample 0 21 1", *events, ""])
+        subprocess.run([build / "tests" / "memory_profile", path], input=script, text=True, check=True)
     else:
-        source = {"script": BUSY, "children": CHILDREN, "failing": "raise SystemExit(5)", "cut off": BUSY}.get(
-            what, "import os; sum(range(3_000_000)); os.kill(os.getpid(), 9)"
-        )
-        r = run(source)
+        source = {
+            "script": BUSY,
+            "children": CHILDREN,
+            "failing": "raise SystemExit(5)",
+            "killed": "import os; sum(range(3_000_000)); os.kill(os.getpid(), 9)",
+            "cut off": BUSY,
+        }.get(what, MARKED)
+        options = {"exact": ["--memory-log"], "traced": ["--trace"]}.get(what, [])
+        r = run(source, *options, env={"PYTHONPATH": str(ROOT / "python")})
         path = r.results / "profile.fathom"
         if what == "children":
             assert re.search(r"^\d+ Processes:$", r.text, re.M)
@@ -567,6 +591,8 @@ def test_the_json_of_real_captures_follows_the_schema(run, fathom, validator, wh
     errors = [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(report)]
     assert errors == []
     assert undescribed(validator.schema, report) == []
+    assert what != "leak" or report["leaks"]
+    assert what != "traced" or report["calls"]["functions"] and report["calls"]["marks"]
 
 
 def test_the_schema_refuses_what_is_wrong(validator, fathom, build, tmp_path):

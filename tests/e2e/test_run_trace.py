@@ -8,7 +8,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import Python
-from guest import FATHOM, clean_env, run
+from guest import FATHOM, clean_env, compile_target, run
 from runs import BURN, Results, fathom_run
 from tracing import ALL, FEW, LONG, TRUTH, check_truth, pythons, source
 
@@ -175,15 +175,45 @@ def test_a_second_interpreter_is_harmless_and_said(python: Python, tmp_path: Pat
         assert [c for c in results.report["coverage"] if c["what"] == "the calls of 1 of 2 Pythons"]
 
 
+@pytest.mark.parametrize("option", ["-I", "-S", "-sE"])
+def test_a_program_that_ignores_its_environment_is_traced(tmp_path: Path, option: str) -> None:
+    """Logs are kept, too: the agent does all that the start-up file does."""
+    python = FEW[{"-I": 0, "-S": -1, "-sE": len(FEW) // 2}[option]]
+    text = """
+        import logging, os, sys
+        def f(): pass
+        for _ in range(9): f()
+        logging.warning("said")
+        print(sys.flags[:9], [k for k in os.environ if "FATHOM_ST" in k or "PYTHON" in k], [p for p in sys.path if "_startup" in p])
+    """
+    program = source(tmp_path, textwrap.dedent(text))
+    bare = run([python.path, option, program])
+    results = fathom_run(tmp_path, [python.path, option, program], ["--trace", "--cpu"])
+    assert (results.done.stdout, results.done.stderr) == (bare.stdout, bare.stderr) and bare.stdout.endswith("[] []\n")
+    assert python_calls(results, program)["f"] == 9
+    assert not [c for c in results.report["coverage"] if "calls" in c["what"]]
+    assert [r.message for r in results.records] == ["said"]
+
+
+def test_every_kind_of_exec_leads_on(tmp_path: Path) -> None:
+    """Below a program that was given an empty environment nothing is inherited: all that leads on is what exec adds."""
+    python = next(p for p in ALL if p.kind == "release" and p.minor == 11) if len(ALL) > 3 else ALL[0]
+    program = compile_target(tmp_path, "exec_kinds", ["exec_kinds.c"])
+    for how in ("execl", "execlp", "execle", "fexecve"):
+        code = "import os, sys\ndef f(): pass\nfor _ in range(7): f()\nprint(sorted(set(os.environ) - {'LC_CTYPE'}), sys.argv)"
+        command = ["/usr/bin/env", "-i", program, how, python.path, "-c", code]
+        bare = run(command)
+        results = fathom_run(tmp_path, command, ["--trace", "--cpu"])
+        assert results.done.stdout == bare.stdout == "[] ['-c']\n", how
+        calls = [f["calls"] for f in results.report.get("calls", {"functions": []})["functions"] if f["name"] == "f"]
+        assert calls == [7], how
+
+
 def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
-    python = ALL[-1]
-    program = source(tmp_path, "print(sum(range(1000)))")
-    results = fathom_run(tmp_path, [python.path, "-S", program], ["--trace", "--cpu"])
-    why = [c["why"] for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
-    assert len(why) == 1 and "start-up files" in why[0]
-    assert "calls" not in results.report
     results = fathom_run(tmp_path, ["/bin/true"], ["--trace", "--cpu"])
-    assert [c for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
+    why = [c["why"] for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
+    assert why == ["no Python ran in it that could be told to"]
+    assert "calls" not in results.report
 
 
 def test_record_traces_too_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -198,7 +228,7 @@ def test_record_traces_too_and_leaves_nothing_else(tmp_path: Path) -> None:
     assert '"fails",' in (out / "t.csv").read_text()
     assert sorted(path.name for path in out.iterdir()) == ["t.csv", "t.fathom"]
     assert not list(temporary.iterdir()), "notes and captures are taken away"
-    done = run([FATHOM, "record", "--trace", "-o", out / "s.fathom", "--", ALL[-1].path, "-S", "-c", "pass"], env=env)
+    done = run([FATHOM, "record", "--trace", "-o", out / "s.fathom", "--", "/bin/true"], env=env)
     report = run([FATHOM, "report", "--json", out / "s.fathom"]).stdout
     assert "calls: none was traced" in [c["what"] for c in json.loads(report)["coverage"]]
     done = run([FATHOM, "record", "--trace", "-o", out / "p.fathom", "-p", "1"])

@@ -104,6 +104,42 @@ def test_an_environment_of_its_own_leads_nobody_astray(python: Python, tmp_path:
     assert leaf_calls(tmp_path / "t.fathom") == 100 + 200 + 300 + 400 + 600 + 700 + 800 + 900 + 1000
 
 
+# What a child that ignores its environment, its user's files or `site` prints is the same without us; -S has no site-packages.
+ISOLATED = """
+import os, subprocess, sys
+import work
+COMMAND = "import os, sys; sys.path.insert(0, %r); import work; work.work(%d); print(sys.flags[:9], sorted(os.environ.items()), sys.path[1:])"
+def run(n, *options, **more):
+    command = [sys.executable, *options, COMMAND % (os.getcwd(), n)]
+    print(subprocess.run(command, stdout=subprocess.PIPE, check=True, **more).stdout.decode())
+run(100, "-I", "-c")
+run(200, "-E", "-c", env={"A": "1"})
+run(300, "-S", "-c")
+run(400, "-W", "ignore", "-sISc")
+run(500, "-Xutf8", "-I", "-c", env={})
+with open("isolated.py", "w") as file:
+    file.write(COMMAND % (os.getcwd(), 600))
+print(subprocess.run([sys.executable, "-I", "isolated.py"], stdout=subprocess.PIPE, check=True).stdout.decode())
+grandchild = "import os, subprocess, sys; print(subprocess.run([sys.executable, '-c', 'import work; work.work(700)'], check=True), sorted(os.environ))"
+subprocess.run([sys.executable, "-I", "-c", grandchild], check=True)
+code = subprocess.run([sys.executable, "-I", "-c", "import atexit, os; atexit.register(lambda: print('at exit', flush=True)); raise SystemExit(3)"]).returncode
+print(code, flush=True)
+os.execl(sys.executable, sys.executable, "-I", "-c", COMMAND % (os.getcwd(), 1000))
+"""
+
+
+@pythons(FEW)
+def test_what_ignores_its_environment_is_traced_all_the_same(python: Python, tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(WORK)
+    program = source(tmp_path, ISOLATED)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    env["PYTHONPATH"] = str(ROOT / "python")
+    bare = subprocess.run([python.path, program], stdout=subprocess.PIPE, check=True, text=True, env=env, cwd=tmp_path)
+    run = trace(python, tmp_path / "t.fathom", [], [program], cwd=tmp_path)
+    assert run.stdout == bare.stdout and run.stderr.count("Error") == 0
+    assert leaf_calls(tmp_path / "t.fathom") == 100 + 200 + 300 + 400 + 500 + 600 + 700 + 1000
+
+
 PARTIAL = """
 import subprocess, sys
 import work

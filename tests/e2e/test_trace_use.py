@@ -228,6 +228,44 @@ def test_captures_follow_one_another(python: Python, tmp_path: Path) -> None:
         assert calls["leaf"] == 110 * (i + 1) and calls["work"] == 2
 
 
+AGAIN = """
+import threading, time, fathom
+profiler = fathom.Profiler("t.fathom")
+def work(): outer()
+def outer():
+    for _ in range(3): inner()
+def inner(): time.sleep(0.002)
+is_over = False
+def serve():
+    while not is_over: step()
+def step(): time.sleep(0.001)
+server = threading.Thread(target=serve)
+server.start()
+profiler.enable(); profiler.disable()   # from here on zones are recorded
+with fathom.zone("around"):
+    for _ in range(40):
+        with profiler: work()
+    time.sleep(0.1)
+is_over = True
+server.join()
+profiler.close()
+"""
+
+
+@pythons([p for p in FEW if p.minor in (11, 12) or p is FEW[-1]])
+def test_traces_that_follow_at_once(python: Python, tmp_path: Path) -> None:
+    """The collector reads the end of one with the beginning of the next: neither's calls, nor a zone around all, are cut short."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    subprocess.run([python.path, source(tmp_path, AGAIN)], cwd=tmp_path, env=env, check=True)
+    rows = {row["name"]: row for row in rows_of(tmp_path / "t.fathom")}
+    assert (rows["work"]["calls"], rows["outer"]["calls"], rows["inner"]["calls"]) == (40, 40, 120)
+    assert rows["work"]["total_ns"] >= rows["outer"]["total_ns"] >= rows["inner"]["total_ns"] >= 120 * 2e6
+    assert rows["around"]["calls"] == 1 and rows["around"]["total_ns"] >= rows["work"]["total_ns"] + 0.1e9
+    assert rows["around"]["own_ns"] >= 0.1e9
+    # The other thread was in step() when most of the traces began: what it does in each is a call of its own.
+    assert rows["step"]["max_ns"] < rows["around"]["total_ns"] / 2 and rows["step"]["calls"] >= 40
+
+
 TOGETHER = """
 import cProfile, pstats, sys
 def leaf(): pass

@@ -91,9 +91,6 @@ class Trace:
             self.n_packets += 1
         assert not any(self._open.values()), "slices that never end"
 
-    def of_track(self, track: int) -> List[Slice]:
-        return [s for s in self.slices if s.track == track]
-
     def track_of(self, tid: int) -> int:
         return next(uuid for uuid, t in self.tracks.items() if t.tid == tid)
 

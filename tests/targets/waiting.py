@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 LIBC = ctypes.CDLL(None)  # lets go of the GIL around calls
 HOLDING = ctypes.PyDLL(None)  # keeps it
@@ -177,6 +177,27 @@ def idle_threads(n: float) -> None:
         threading.Thread(target=stop.wait, daemon=True).start()
     time.sleep(3)  # line: main
     stop.set()
+
+
+def restless_threads(n: float) -> None:
+    """Threads that sleep again and again: of so many no look can see every sleep. Each knows by the kernel's account how long it waited."""
+    waits: List[float] = []
+
+    def restless() -> None:
+        start = time.monotonic()
+        for _ in range(60):
+            time.sleep(0.02)
+            sum(range(3000))
+        with open("/proc/thread-self/schedstat") as f:
+            had_cpu, was_ready, _ = map(int, f.read().split())
+        waits.append(time.monotonic() - start - (had_cpu + was_ready) * 1e-9)
+
+    threads = [threading.Thread(target=restless) for _ in range(int(n))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    truth["restless"] = sum(waits)
 
 
 def alone(s: float) -> None:

@@ -109,8 +109,14 @@ int main(int argc, char **argv)
 #if PY_VERSION_HEX < 0x03090000
 	P(interp_next, struct _is, next);
 	P(interp_threads, struct _is, tstate_head);
+	P(interp_modules, struct _is, modules);
 #else
 	P(interp_next, PyInterpreterState, next);
+#if PY_VERSION_HEX < 0x030c0000
+	P(interp_modules, PyInterpreterState, modules);
+#else
+	P(interp_modules, PyInterpreterState, imports.modules);
+#endif
 #if PY_VERSION_HEX < 0x030b0000
 	P(interp_threads, PyInterpreterState, tstate_head);
 #else

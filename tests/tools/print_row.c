@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 	P(frame_previous), P(frame_code), P(frame_lasti), P(frame_is_entry), P(frame_owner), P(frame_tlbc_index);
 	P(code_name), P(code_qualname), P(code_filename), P(code_first_line), P(code_line_table);
 	P(code_flags), P(code_bytecode), P(code_tlbc);
-	P(runtime_interpreters), P(interp_next), P(interp_threads), P(ts_next), P(ts_native_id);
+	P(runtime_interpreters), P(interp_next), P(interp_threads), P(interp_modules), P(ts_next), P(ts_native_id);
 	P(runtime_gil), P(interp_gil);
 	P(interp_eval_frame), P(interp_gc_collecting), P(runtime_gc_collecting);
 	P(object_type), P(str_length), P(str_state), P(str_ascii_data), P(str_compact_data);

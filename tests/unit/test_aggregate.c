@@ -6,23 +6,7 @@
 #include "aggregate/leaves.h"
 #include "aggregate/libraries.h"
 #include "aggregate/path.h"
-#include "support/known.h"
-
-static struct fm_analysis *open_known(const struct fm_view_options *options)
-{
-	char path[] = "/tmp/fathom-test-XXXXXX";
-	int fd = mkstemp(path);
-	CHECK(fd >= 0);
-	close(fd);
-	// No such file: the frames are named by address.
-	struct known_images images = { "/nonexistent/libkernel.so", FM_STR_LIT(""), 0x4000, 0x5000 };
-	struct fm_diag diag;
-	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
-	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
-	unlink(path);
-	return a;
-}
+#include "known_analysis.h"
 
 static const struct fm_function_row *function(const struct fm_analysis *a, const struct fm_summary *t, const char *name)
 {
@@ -269,10 +253,7 @@ TEST(tally_keeps_threads_and_classes_apart_and_counts_nonsense)
 //   inner              1 sample
 static struct fm_analysis *open_inlined(const struct fm_view_options *options)
 {
-	char path[] = "/tmp/fathom-test-XXXXXX";
-	int fd = mkstemp(path);
-	CHECK(fd >= 0);
-	close(fd);
+	const char *path = scratch_file();
 	struct fm_writer *w;
 	struct fm_diag diag;
 	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
@@ -295,7 +276,6 @@ static struct fm_analysis *open_inlined(const struct fm_view_options *options)
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_analysis *a;
 	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
-	unlink(path);
 	return a;
 }
 

@@ -4,15 +4,16 @@
 #include <math.h>
 #include <zlib.h>
 
-#include "aggregate/overlay.h"
 #include "aggregate/edges.h"
 #include "aggregate/filter.h"
+#include "aggregate/overlay.h"
 #include "aggregate/prune.h"
 #include "aggregate/timeline.h"
+#include "render/bundle.h"
 #include "render/packed.h"
 #include "render/string_table.h"
 #include "serve/guard.h"
-#include "support/known.h"
+#include "known_analysis.h"
 
 //        0
 //      1   2        weights: 1: 1, 2: 5, 3: 4, 4: 2, 5: 2
@@ -231,23 +232,9 @@ TEST(base64_and_gzip_come_back_as_they_were)
 	}
 }
 
-static struct fm_analysis *open_known(void)
-{
-	char path[] = "/tmp/fathom-test-XXXXXX";
-	int fd = mkstemp(path);
-	CHECK(fd >= 0);
-	close(fd);
-	struct known_images images = { "/nonexistent/libkernel.so", FM_STR_LIT(""), 0x4000, 0x5000 };
-	struct fm_diag diag;
-	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
-	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag), FM_OK);
-	return a; // the file stays until the test ends: filters read it again
-}
-
 TEST(filters_count_what_passes)
 {
-	struct fm_analysis *a = open_known();
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_filter filter = { .from_ns = 1000000000 + 3000000000u, .to_ns = 1000000000 + 5000000000u };
 	struct fm_tally tally;
 	struct fm_diag diag;
@@ -265,13 +252,12 @@ TEST(filters_count_what_passes)
 	CHECK_EQ(tally.n_samples, 8800);
 	fm_tally_deinit(&tally);
 	fm_filter_deinit(&filter);
-	unlink(a->path);
 	fm_analysis_close(a);
 }
 
 TEST(a_capture_compared_with_itself_has_not_changed)
 {
-	struct fm_analysis *a = open_known();
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_overlay c;
 	fm_overlay_build(&c, a, a, 1000);
 	CHECK_EQ(c.whole_ns[0], 10000000000);
@@ -283,9 +269,33 @@ TEST(a_capture_compared_with_itself_has_not_changed)
 	}
 	for (size_t i = 1; i < c.nodes.n; i++)
 		CHECK(c.nodes.items[i].parent < i && c.nodes.items[i].function_id < c.functions.n);
-	unlink(a->path);
 	fm_analysis_close(a);
 	fm_overlay_deinit(&c);
+}
+
+TEST(blocks_of_any_time_end_in_one_slot)
+{
+	const char *path = scratch_file();
+	struct fm_writer *w;
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 1 });
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 7));
+	for (uint32_t i = 0; i < 8; i++) { // more pairs of node and thread than rows are wanted, over all of time
+		uint32_t thread = fm_writer_thread(w, process, i + 1, 0);
+		fm_writer_alloc(w, &(struct fm_alloc){ thread, stack, UINT64_MAX / 8 * (i + 1), i + 1, 100, 100,
+						       FM_ALLOC_MALLOC });
+	}
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	struct fm_analysis *a;
+	CHECK_EQ(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag), FM_OK);
+	struct fm_bundle_limits limits = fm_bundle_for_file;
+	limits.max_blocks = 2;
+	FILE *out = fopen("/dev/null", "w");
+	CHECK(out);
+	CHECK_EQ(fm_bundle_write(out, a, &(struct fm_bundle_options){ .limits = &limits }, &diag), FM_OK);
+	fclose(out);
+	fm_analysis_close(a);
 }
 
 TEST(a_change_counts_when_sampling_does_not_explain_it)

@@ -4,31 +4,17 @@
 #include <math.h>
 
 #include "aggregate/student.h"
-#include "support/known.h"
-#include "test.h"
+#include "known_analysis.h"
 
 static bool is_near(double a, double b, double tolerance)
 {
 	return fabs(a - b) <= tolerance;
 }
 
-static struct fm_analysis *open_known(void)
-{
-	char path[] = "/tmp/fathom-diff-XXXXXX";
-	struct fm_diag diag;
-	struct fm_analysis *a;
-	close(mkstemp(path));
-	struct known_images images = { "/nonexistent/lib.so", FM_STR_LIT("\x01\x02"), 0x4000, 0x5000 };
-	CHECK(known_write(path, &images, &diag) == FM_OK);
-	CHECK(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag) == FM_OK);
-	unlink(path);
-	return a;
-}
-
 // The known profile n times over.
 static void fill(struct fm_runs *r, unsigned n)
 {
-	struct fm_analysis *a = open_known();
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_summary t;
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	struct fm_run_totals totals = { 11.847, 10, 150e6, 131072 };

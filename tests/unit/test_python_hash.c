@@ -65,26 +65,40 @@ static void begin(void)
 		codes[i] = (struct code){ .type = i == N_CODES - 1 ? 78 : 77, .line_table = 1000 + i };
 }
 
-// What was seen: a stack in words, and its number.
+// What was seen: a stack in words, as far as it counts, and its number.
 static struct seen {
+	enum fm_sig_hash_of of;
 	uint64_t words[3 * N_FRAMES], n, hash;
 } seen[N_SEEN];
 static unsigned n_seen;
 
-static void check(void)
+static bool is_further_out(const struct frame *f)
 {
-	struct seen now = { 0 };
+	for (const struct frame *outer = (const struct frame *)f->previous; outer;
+	     outer = (const struct frame *)outer->previous)
+		if (outer->code == f->code && outer->lasti == f->lasti)
+			return true;
+	return false;
+}
+
+static void check(enum fm_sig_hash_of of)
+{
+	struct seen now = { .of = of };
 	for (struct frame *f = (struct frame *)state.current; f; f = (struct frame *)f->previous) {
 		const struct code *c = (const struct code *)f->code;
 		if (c->type != 77)
 			continue; // the interpreter's own
+		if ((of == FM_SIG_HASH_INNERMOST && now.n) || (of == FM_SIG_HASH_FOLDED && is_further_out(f)))
+			continue;
 		now.words[now.n++] = f->code;
 		now.words[now.n++] = f->lasti;
 		now.words[now.n++] = c->line_table;
 	}
-	now.hash = fm_sig_python_hash(&thread);
-	CHECK_EQ(fm_sig_python_hash(&thread), now.hash);
+	now.hash = fm_sig_python_hash(&thread, of);
+	CHECK_EQ(fm_sig_python_hash(&thread, of), now.hash);
 	for (unsigned i = 0; i < n_seen; i++) {
+		if (seen[i].of != of)
+			continue;
 		bool is_same = seen[i].n == now.n && !memcmp(seen[i].words, now.words, now.n * sizeof(uint64_t));
 		CHECK_EQ(seen[i].hash == now.hash, is_same);
 		if (is_same)
@@ -113,7 +127,7 @@ static void call(bool is_generator)
 	state.current = (uint64_t)&frames[at];
 }
 
-static void run_at_random(enum fm_py_lasti lasti)
+static void run_at_random(enum fm_py_lasti lasti, unsigned first_of, unsigned n_ofs)
 {
 	begin();
 	fm_sig.python.row.lasti = (uint8_t)lasti;
@@ -131,19 +145,34 @@ static void run_at_random(enum fm_py_lasti lasti)
 		else
 			codes[draw(N_CODES - 1)].line_table = 1000 + draw(3); // another one at its address
 		if (draw(3))
-			check();
+			check((enum fm_sig_hash_of)(first_of + draw(n_ofs)));
 	}
-	CHECK(n_seen > 500);
+	CHECK(n_seen > (first_of == FM_SIG_HASH_INNERMOST ? 20 : 500));
 }
 
 TEST(the_same_number_for_the_same_stack_only)
 {
-	run_at_random(FM_PY_LASTI_POINTER);
+	run_at_random(FM_PY_LASTI_POINTER, FM_SIG_HASH_WHOLE, 1);
+}
+
+TEST(recursion_counts_once)
+{
+	run_at_random(FM_PY_LASTI_POINTER, FM_SIG_HASH_FOLDED, 1);
+}
+
+TEST(callers_do_not_count)
+{
+	run_at_random(FM_PY_LASTI_POINTER, FM_SIG_HASH_INNERMOST, 1);
+}
+
+TEST(one_after_the_other_and_back)
+{
+	run_at_random(FM_PY_LASTI_POINTER, FM_SIG_HASH_WHOLE, 3);
 }
 
 TEST(also_where_an_instruction_does_not_tell_the_code)
 {
-	run_at_random(FM_PY_LASTI_BYTES);
+	run_at_random(FM_PY_LASTI_BYTES, FM_SIG_HASH_WHOLE, 1);
 }
 
 TEST(a_stack_too_deep_is_told_by_its_inner_part)
@@ -153,14 +182,14 @@ TEST(a_stack_too_deep_is_told_by_its_inner_part)
 	for (unsigned i = 0; i < 3 * FM_SIG_MIRROR_FRAMES; i++)
 		deep[i] = (struct frame){ (uint64_t)&codes[i % 3], i ? (uint64_t)&deep[i - 1] : 0, i % 5 };
 	state.current = (uint64_t)&deep[3 * FM_SIG_MIRROR_FRAMES - 1];
-	uint64_t before = fm_sig_python_hash(&thread);
-	CHECK_EQ(fm_sig_python_hash(&thread), before);
+	uint64_t before = fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE);
+	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
 	deep[0].lasti = 99; // too far out
-	CHECK_EQ(fm_sig_python_hash(&thread), before);
+	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
 	deep[3 * FM_SIG_MIRROR_FRAMES - 100].lasti = 99;
-	CHECK(fm_sig_python_hash(&thread) != before);
+	CHECK(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE) != before);
 	state.current = 0;
-	CHECK_EQ(fm_sig_python_hash(&thread), 1u);
+	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), 1u);
 }
 
 TEST_MAIN()

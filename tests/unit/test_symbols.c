@@ -179,6 +179,15 @@ TEST(names_are_what_people_write)
 	CHECK(fm_name_is_library(fm_str_of("/usr/lib/python3.13t/ast.py")));
 	CHECK(!fm_name_is_library(fm_str_of("/home/user/python3.11/app.py")));
 	CHECK(!fm_name_is_library(fm_str_of("app.py")));
+	CHECK(fm_name_is_ours(fm_str_of("/src/python/fathom/_startup/_fathom_hooks.py")));
+	CHECK(fm_name_is_ours(fm_str_of("/venv/lib/python3.11/site-packages/fathom/__main__.py")));
+	CHECK(fm_name_is_ours(fm_str_of("/src/python/fathom/_trace_main.py")) &&
+	      fm_name_is_library(fm_str_of("/src/python/fathom/_trace_main.py")));
+	// Others call their folders so, too.
+	CHECK(!fm_name_is_ours(fm_str_of("/home/user/fathom/__main__.py")));
+	CHECK(!fm_name_is_ours(fm_str_of("/home/user/fathom/_startup.py")));
+	CHECK(!fm_name_is_ours(fm_str_of("/home/user/fathom/tools/_jobs.py")));
+	CHECK(!fm_name_is_ours(fm_str_of("_jobs.py")) && !fm_name_is_ours(fm_str_of("")));
 	fm_arena_deinit(&arena);
 }
 

@@ -88,6 +88,10 @@ async function checkSummary(page, report) {
 	const tile = async (name) => page.textContent(`.tiles div:has(dt:text-is("${name}")) dd`);
 	same(await tile("CPU time"), report.cpu_s, "CPU time");
 	same(await tile("Wall time"), report.wall_s, "wall time");
+	// As the text report counts: looks at threads that waited are no samples of a running one, and are told beside them.
+	same(await tile("Samples"), report.samples - report.wait_samples, "samples");
+	const looks = /and ([\d,]+) looks at threads that waited/.exec(await page.textContent('.tiles div:has(dt:text-is("Samples"))'));
+	same(looks?.[1] ?? "0", report.wait_samples, "looks at threads that waited");
 	const legend = await page.locator(".summary .legend li").allTextContents();
 	for (const [name, key] of [["Python", "python_s"], ["native", "native_s"], ["system", "system_s"], ["waiting", "wait_s"]])
 		if (report.time[key] > 0)

@@ -237,6 +237,7 @@ export class CaptureBuilder {
 			cpu_s: byClass[0] + byClass[1] + byClass[2] + byClass[3],
 			rate_hz: 1000,
 			samples: cells.reduce((a, c) => a + c.n, 0),
+			wait_samples: cells.filter((c) => c.cls >= 4).reduce((a, c) => a + c.n, 0),
 			dropped: 0,
 			failed_unwinds: 0,
 			overhead_s: 0.021,

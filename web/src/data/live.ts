@@ -41,6 +41,7 @@ export interface LiveNow {
 	elapsed_s: number;
 	window_s: number;
 	samples: number;
+	wait_samples?: number;
 	trace_events: number;
 	is_traced: boolean;
 	rss_bytes: number;

@@ -15,7 +15,8 @@ export interface Report {
 	cpu_s?: number;
 	rate_hz?: number;
 	engine?: string;
-	samples?: number;
+	samples?: number; // of every class
+	wait_samples?: number; // of these, looks at threads that waited
 	dropped?: number;
 	failed_unwinds?: number;
 	overhead_s?: number;
@@ -23,4 +24,14 @@ export interface Report {
 	coverage?: { what: string; why: string }[];
 	time?: Partial<Record<"python_s" | "native_s" | "system_s" | "gc_s" | "gil_wait_s" | "wait_s", number>>;
 	memory?: { peak_bytes?: number; alloc_bytes?: number; growth_rate?: number };
+}
+
+// As the text report has it: what a second of CPU time was asked for is counted, looks at threads that waited are told beside it.
+export function sampleCounts(r: {
+	samples?: number;
+	wait_samples?: number;
+}): { running: number; waiting: number } | null {
+	if (r.samples === undefined) return null;
+	const waiting = r.wait_samples ?? 0;
+	return { running: r.samples - waiting, waiting };
 }

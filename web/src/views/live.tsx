@@ -3,6 +3,7 @@ import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact
 import { REPORT_KEYS } from "../data/classes";
 import { bytes, count, seconds, share, shortPath } from "../data/format";
 import { threadLabel, type LiveFeed, type LiveNow, type LivePlace } from "../data/live";
+import { sampleCounts } from "../data/report";
 import { heightOf, LABEL_PX, markUnder, paintLive, spanUnder, type LiveLook } from "../draw/live_painter";
 import { useApp } from "../ui/app_context";
 import { ClassBar, ClassLegend, Meter, Sparkline } from "../ui/bars";
@@ -285,7 +286,7 @@ export function LiveView() {
 				<b role="status">{stateText(live, now)}</b>
 				<span class="faint">
 					Python {now.python}, process {now.pid}
-					{now.rss_bytes > 0 ? `, ${bytes(now.rss_bytes)}` : ""}, {count(now.samples)} samples
+					{now.rss_bytes > 0 ? `, ${bytes(now.rss_bytes)}` : ""}, {count(sampleCounts(now)?.running ?? 0)} samples
 					{now.trace_events > 0 ? `, ${count(now.trace_events)} events` : ""}
 				</span>
 				<span class="space" />

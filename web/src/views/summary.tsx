@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, NONE } from "../data/capture";
 import { REPORT_KEYS } from "../data/classes";
 import { bytes, count, seconds, share, shortPath } from "../data/format";
+import { sampleCounts } from "../data/report";
 import { classTotals } from "../data/weights";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, ClassLegend, Meter } from "../ui/bars";
@@ -28,8 +29,12 @@ function Facts({ app }: { app: App }) {
 	if (peak > 0) facts.push(["Peak of the heap", bytes(peak)]);
 	if (r.max_rss_bytes) facts.push(["Most memory (RSS)", bytes(r.max_rss_bytes)]);
 	if (r.memory?.alloc_bytes) facts.push(["Allocated in all", bytes(r.memory.alloc_bytes)]);
-	if (r.samples !== undefined)
-		facts.push(["Samples", count(r.samples), r.rate_hz ? `asked for ${count(r.rate_hz)} a second` : ""]);
+	const samples = sampleCounts(r);
+	if (samples) {
+		const rate = r.rate_hz ? [`asked for ${count(r.rate_hz)} a second of CPU time`] : [];
+		const looks = samples.waiting > 0 ? [`and ${count(samples.waiting)} looks at threads that waited`] : [];
+		facts.push(["Samples", count(samples.running), [...rate, ...looks].join("; ")]);
+	}
 	if (r.overhead_s !== undefined)
 		facts.push([
 			"The profiler's own cost",

@@ -1,0 +1,19 @@
+// The profile of support/known.h, written and opened.
+#pragma once
+
+#include "scratch.h"
+
+#include "aggregate/analysis.h"
+#include "support/known.h"
+
+static inline struct fm_analysis *open_known(const struct fm_view_options *options)
+{
+	// No such file: the frames are named by address.
+	struct known_images images = { "/nonexistent/libkernel.so", FM_STR_LIT(""), 0x4000, 0x5000 };
+	const char *path = scratch_file();
+	struct fm_diag diag;
+	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
+	struct fm_analysis *a;
+	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	return a;
+}
