@@ -109,13 +109,31 @@ static uint64_t read_accounted_ns(struct fm_proc_thread *t, uint64_t *ret_n_take
 	return find_value(text, "\nse.exec_start"); // in milliseconds with six decimals
 }
 
-enum fm_proc_cpu fm_proc_thread_cpu(struct fm_proc_thread *t, struct fm_proc_thread *self, uint64_t n_given,
-				    uint64_t *ret_lost_ns)
+// A thread on a CPU has been given one once more often than it was taken one. But the former is not always counted, which shows: as a thread that was taken more than it got,
+// or as one that uses a CPU without having got one.
+static bool has_cpu(struct fm_proc_thread *t, const struct fm_proc_schedule *schedule, uint64_t n_taken)
+{
+	int64_t n_more = (int64_t)(schedule->n_given - n_taken) + t->n_missed;
+	bool has_used = n_more == 0 && t->n_taken == n_taken && t->cpu_ns && t->cpu_ns < schedule->cpu_ns;
+	if (n_more < 0)
+		t->n_missed -= n_more;
+	else if (n_more > 1)
+		t->n_missed -= n_more - 1;
+	else if (has_used)
+		t->n_missed++;
+	t->n_taken = n_taken;
+	t->cpu_ns = schedule->cpu_ns;
+	return n_more > 0 || has_used;
+}
+
+enum fm_proc_cpu fm_proc_thread_cpu(struct fm_proc_thread *t, struct fm_proc_thread *self,
+				    struct fm_proc_schedule *ret_schedule, uint64_t *ret_lost_ns)
 {
 	uint64_t n_taken, n_own, lost = read_accounted_ns(t, &n_taken);
 	if (lost == UINT64_MAX || n_taken == UINT64_MAX)
 		return FM_PROC_CPU_UNKNOWN;
-	if (n_given != n_taken)
+	fm_proc_thread_schedule(t, ret_schedule); // after it: who comes in between seems to run, and does
+	if (has_cpu(t, ret_schedule, n_taken))
 		return FM_PROC_CPU_HAS;
 	fm_clock_ns(CLOCK_THREAD_CPUTIME_ID); // asking for our own CPU time brings it up to date
 	uint64_t now_ns = fm_now_ns();

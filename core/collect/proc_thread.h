@@ -12,6 +12,8 @@ struct fm_proc_thread {
 	bool state_fd_is_stat;
 	int schedstat_fd, sched_fd; // -1: not opened yet, or cannot be
 	bool is_gone;               // it has ended, as far as its file tells
+	uint64_t n_taken, cpu_ns;   // at the last question for its CPU: how often it had been taken one, CPU time used
+	int64_t n_missed;           // some kernels forget to count now and then that they gave it a CPU
 };
 
 void fm_proc_thread_open(struct fm_proc_thread *ret, uint32_t pid, uint32_t tid);
@@ -35,6 +37,6 @@ enum fm_proc_cpu {
 	FM_PROC_CPU_HAS_NOT,
 };
 // Whether a thread is on a CPU, and if not, when it lost the last one, by the clock of the calling thread's own CPU (self): what another CPU took it
-// may be off by anything.
-enum fm_proc_cpu fm_proc_thread_cpu(struct fm_proc_thread *t, struct fm_proc_thread *self, uint64_t n_given,
-				    uint64_t *ret_lost_ns);
+// may be off by anything. The schedule is that of the same moment.
+enum fm_proc_cpu fm_proc_thread_cpu(struct fm_proc_thread *t, struct fm_proc_thread *self,
+				    struct fm_proc_schedule *ret_schedule, uint64_t *ret_lost_ns);

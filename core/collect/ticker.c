@@ -267,20 +267,23 @@ static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_
 	struct fm_proc_schedule before = t->schedule;
 	fm_proc_thread_schedule(&t->proc, &t->schedule);
 	enum fm_proc_cpu cpu = FM_PROC_CPU_UNKNOWN;
-	uint64_t lost_ns = 0, due_ns = 0, cpu_ns = t->schedule.cpu_ns;
+	uint64_t lost_ns = 0, due_ns = 0;
 	bool has_waited = t->schedule.waited_ns > before.waited_ns + NO_WAIT_NS;
 	if (t->schedule.n_given && (has_waited || k->is_late || now_ns - t->crowded_ns < CROWDED_NS))
-		cpu = fm_proc_thread_cpu(&t->proc, &k->self, t->schedule.n_given, &lost_ns);
+		cpu = fm_proc_thread_cpu(&t->proc, &k->self, &t->schedule, &lost_ns);
 	if (has_waited || cpu == FM_PROC_CPU_HAS_NOT)
 		k->crowded_ns = t->crowded_ns = now_ns;
 	bool is_due = cpu != FM_PROC_CPU_HAS_NOT || find_due(k, t, &before, lost_ns, &due_ns);
 	t->is_off_cpu = cpu == FM_PROC_CPU_HAS_NOT;
 	if (!is_due)
 		return false;
+	uint64_t cpu_ns = t->schedule.cpu_ns;
 	if (t->is_off_cpu && lost_ns > due_ns) // it went on until then
 		cpu_ns -= FM_MIN(lost_ns - due_ns, cpu_ns);
 	atomic_store_explicit(&slot->cpu_ns_at_due, cpu_ns, memory_order_relaxed);
-	atomic_store_explicit(&slot->n_arrivals_at_due, t->schedule.n_given, memory_order_relaxed);
+	atomic_store_explicit(&slot->n_arrivals_at_due,
+			      t->schedule.n_given ? t->schedule.n_given + (uint64_t)t->proc.n_missed : 0,
+			      memory_order_relaxed);
 	atomic_store_explicit(&slot->was_on_cpu, cpu == FM_PROC_CPU_HAS, memory_order_relaxed);
 	atomic_store_explicit(&slot->was_taken_cpu, t->is_off_cpu, memory_order_relaxed);
 	// Asked for anew: looking at other threads took its time, and the handler judges by it.
