@@ -191,19 +191,29 @@ def marked(n):
 def counted(n):
     for _ in range(n):
         counter("rows", 2.5)
-floor = zone
+floor = getter = zone
 def on_the_floor(n):
     for _ in range(n):
         with floor("load"):
+            pass
+def by_getter(n):
+    for _ in range(n):
+        with getter("load"):
+            pass
+floor_kept = kept
+def by_floor_kept(n):
+    for _ in range(n):
+        with floor_kept:
             pass
 works = [bare, zoned, zoned_by_kept, marked, counted]
 if {folder!r}:
     sys.path.insert(0, {folder!r})
     import trace_floor
     nothing = trace_floor.make_callback(False)
-    trace_floor.use_zone(type("Zone", (), {{"__slots__": (), "__enter__": nothing, "__exit__": nothing}})())
-    floor = trace_floor.zone
-    works.append(on_the_floor)
+    floor_kept = type("Zone", (), {{"__slots__": (), "__enter__": nothing, "__exit__": nothing}})()
+    trace_floor.use_zone(floor_kept)
+    floor, getter = trace_floor.zone, trace_floor.make_zone_getter()
+    works += [on_the_floor, by_getter, by_floor_kept]
 best = [1e9] * len(works)
 # Often and not long: up to 3.10 Python remembers where it found a name only in functions that are called often.
 for _ in range(30):
@@ -232,7 +242,10 @@ def measure_python_zones(python: str, rounds: int, folder: str) -> str:
     text = "%-8s" % version_of(python)
     for name, took in best.items():
         text += "   %s: " % name + ", ".join("%s %.1f" % pair for pair in zip(names, took))
-    return text + ("   with zone(name) that does nothing: %.1f" % best["not profiled"][-1] if floor else "")
+    if floor:
+        least = zip(["with zone(name)", "the same by a vectorcall", "with kept"], best["not profiled"][-3:])
+        text += "   doing nothing: " + ", ".join("%s %.1f" % pair for pair in least)
+    return text
 
 
 ZONES = """

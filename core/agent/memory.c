@@ -100,6 +100,14 @@ static void claim_sums(void)
 	atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
 }
 
+static void set_quick(bool is_counted)
+{
+	atomic_store_explicit(&fm_sig_exact_is_quick,
+			      is_counted && fm_sig_exact && fm_sig_exact_sums && !fm_sig_log_ids && !fm_sig.is_late &&
+				      fm_sig.has_python,
+			      memory_order_relaxed);
+}
+
 // What a capture before this one left.
 static void forget_last(void)
 {
@@ -107,6 +115,7 @@ static void forget_last(void)
 		for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++)
 			atomic_store_explicit(&fm_sig_live_filter[i], 0, memory_order_relaxed);
 	fm_sig_exact = NULL;
+	set_quick(false);
 	fm_sig_live_forget_all();
 }
 
@@ -141,6 +150,7 @@ static bool start_exact(void)
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
 		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);
 	claim_sums();
+	fm_sig_exact_find_alone();
 	fm_sig_exact = exact;
 	return true;
 }
@@ -167,6 +177,7 @@ void fm_agent_memory_start(void)
 	fm_agent_bind_prepare();
 	is_watched = true;
 	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release); // before threads come to the hooks
+	set_quick(true);
 	bool is_python_ours = fm_agent_python_hook();
 	if (fm_sig.is_late)
 		is_malloc_ours = is_copy_ours = fm_agent_bind_all();
@@ -201,13 +212,19 @@ static void follow_the_end(void)
 	}
 	is_held = is_ending;
 	atomic_store(&fm_sig_alloc_is_on, !is_ending && was_on);
-	if (fm_sig_self)
-		fm_sig_self->is_counting = false; // it asks anew
+	set_quick(!is_ending && was_on);
+	atomic_fetch_add(&fm_sig_mirror_epoch, 1); // nobody watches code objects meanwhile
+}
+
+static _Atomic bool is_checked;
+
+bool fm_agent_memory_knows_python(void)
+{
+	return atomic_load_explicit(&is_checked, memory_order_relaxed);
 }
 
 void fm_agent_memory_check_python(void)
 {
-	static _Atomic bool is_checked;
 	if (FM_LIKELY(atomic_load_explicit(&is_checked, memory_order_relaxed))) {
 		if (is_watched && !fm_sig.is_late)
 			follow_the_end();
@@ -225,10 +242,12 @@ void fm_agent_memory_fork(bool is_followed)
 	if (fm_sig_live)
 		fm_sig_live_forget_all();
 	a->has_lock = false;
+	a->mirror = NULL;
 	if (is_followed)
 		atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (fm_sig_exact && is_followed)
 		claim_sums();
+	set_quick(is_followed && is_watched);
 	a->allocs.mean = a->copies.mean = 0; // it draws blocks of its own
 	a->allocs.left = a->copies.left = 0;
 	atomic_store_explicit(&fm_sig_alloc_is_on, is_followed && is_watched, memory_order_release);

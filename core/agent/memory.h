@@ -15,6 +15,8 @@ void fm_agent_memory_stop(void);
 // From where a program sets its signals up, which Python does once it has chosen its allocators: PYTHONMALLOC, -X dev and the
 // like replace all of them, our hooks too. It sets them back when it ends, after the exit functions and before it destroys its modules.
 void fm_agent_memory_check_python(void);
+// True from then on.
+bool fm_agent_memory_knows_python(void);
 // In a forked child: its memory is its own, and begins with none.
 void fm_agent_memory_fork(bool is_followed);
 

@@ -162,6 +162,7 @@ static bool is_read_only(uintptr_t address)
 	unsigned n_perms = 0;
 	while (fd >= 0 && !is_found && (n = fm_sig_syscall(SYS_read, fd, (long)bytes, sizeof(bytes), 0)) > 0)
 		for (long i = 0; i < n && !is_found; i++) {
+			// NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the kernel has filled it
 			char c = bytes[i];
 			if (c == '\n') {
 				part = IN_START;

@@ -14,6 +14,7 @@
 
 #include "sigsafe/alloc.h"
 #include "sigsafe/maps.h"
+#include "sigsafe/state.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -29,13 +30,22 @@ static bool is_watched(void)
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
 }
 
-static void *map(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+// An interpreter that has not chosen its allocators yet maps nothing but room for them: the 1 GiB of mimalloc's first arena.
+static bool is_arena(uintptr_t caller)
+{
+	return caller - fm_sig.python.image_start < fm_sig.python.image_end - fm_sig.python.image_start &&
+	       !fm_agent_memory_knows_python();
+}
+
+static inline __attribute__((always_inline)) void *map(void *addr, size_t size, int prot, int flags, int fd,
+						       off_t offset)
 {
 	if (is_watched() && (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED)
 		fm_sig_map_removed((uintptr_t)addr, size);
 	// The system call is all that libc's own function makes of it.
 	void *p = (void *)syscall(SYS_mmap, addr, size, prot, flags, fd, offset);
-	if (p != MAP_FAILED && flags & MAP_ANONYMOUS && prot != PROT_NONE && is_watched())
+	if (p != MAP_FAILED && flags & MAP_ANONYMOUS && prot != PROT_NONE && is_watched() &&
+	    !is_arena((uintptr_t)__builtin_return_address(0)))
 		fm_sig_map_added((uintptr_t)p, size);
 	return p;
 }

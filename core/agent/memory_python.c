@@ -10,6 +10,7 @@
 
 #include "sigsafe/alloc.h"
 #include "sigsafe/exact.h"
+#include "sigsafe/exact_quick.h"
 #include "sigsafe/image.h"
 #include "sigsafe/state.h"
 
@@ -69,7 +70,7 @@ static SLOW void *calloc_slowly(struct domain *d, size_t n, size_t size)
 }
 
 // As in memory_malloc.c: the old block leaves the table first.
-static void *any_realloc(struct domain *d, void *p, size_t size)
+static __attribute__((noinline)) void *any_realloc(struct domain *d, void *p, size_t size)
 {
 	uint64_t id = FM_UNLIKELY(fm_sig_live_may_have(p)) ? fm_sig_alloc_take(p) : 0;
 	fm_sig_alloc.depth++;
@@ -121,37 +122,109 @@ static void small_free(void *ctx, void *p)
 		pymalloc.free(ctx, p);
 }
 
-// In exact mode every block goes the long way: no countdown to look at, and no filter.
-static inline __attribute__((always_inline)) void *exact_malloc(struct domain *d, void *ctx, size_t size)
+// In exact mode every block is looked at: no countdown, and no filter.
+typedef void *count_fn(void *p, uint64_t size, uint64_t ts, uintptr_t caller);
+
+static SLOW void *count_slowly(void *p, size_t size, unsigned domain, uintptr_t caller)
 {
-	if (FM_UNLIKELY(!fm_sig_exact)) // a later capture of this process is not
-		return small_malloc(d, ctx, size);
-	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES))
-		return malloc_slowly(d, size);
-	void *p = pymalloc.malloc(ctx, size);
-	fm_sig_exact_python_alloc(p, size, d->domain, (uintptr_t)__builtin_return_address(0));
+	if (!fm_sig_exact) // a later capture of this process is not
+		return fm_sig_alloc_count(p, size, domain);
+	fm_sig_exact_python_alloc(p, size, domain, caller);
 	return p;
 }
 
-static inline __attribute__((always_inline)) void *exact_calloc(struct domain *d, void *ctx, size_t n, size_t size)
+static inline __attribute__((always_inline)) uint64_t thread_state(void)
+{
+	return (uintptr_t)fm_sig.python.current_thread_state();
+}
+
+static inline bool is_quick(void)
+{
+	return FM_LIKELY(atomic_load_explicit(&fm_sig_exact_is_quick, memory_order_relaxed));
+}
+
+static inline __attribute__((always_inline)) void *counted(void *p, size_t size, struct domain *d, count_fn *count,
+							   uintptr_t caller)
+{
+	return is_quick() ? count(p, size, thread_state(), caller) : count_slowly(p, size, d->domain, caller);
+}
+
+// Pymalloc asks malloc for these.
+static __attribute__((noinline)) void *exact_large_malloc(struct domain *d, void *ctx, size_t size, count_fn *count,
+							  uintptr_t caller)
+{
+	fm_sig_alloc.depth++;
+	void *p = pymalloc.malloc(ctx, size);
+	fm_sig_alloc.depth--;
+	return counted(p, size, d, count, caller);
+}
+
+static __attribute__((noinline)) void *exact_large_calloc(struct domain *d, void *ctx, size_t size, count_fn *count,
+							  uintptr_t caller)
+{
+	fm_sig_alloc.depth++;
+	void *p = pymalloc.calloc(ctx, 1, size);
+	fm_sig_alloc.depth--;
+	return counted(p, size, d, count, caller);
+}
+
+static inline __attribute__((always_inline)) void *exact_malloc(struct domain *d, void *ctx, size_t size,
+								count_fn *count)
+{
+	uintptr_t caller = (uintptr_t)__builtin_return_address(0);
+	if (FM_UNLIKELY(size > PYMALLOC_MAX_BYTES))
+		return exact_large_malloc(d, ctx, size, count, caller);
+	return counted(pymalloc.malloc(ctx, size), size, d, count, caller);
+}
+
+static inline __attribute__((always_inline)) void *exact_calloc(struct domain *d, void *ctx, size_t n, size_t size,
+								count_fn *count)
 {
 	size_t whole;
-	if (FM_UNLIKELY(!fm_sig_exact))
-		return small_calloc(d, ctx, n, size);
-	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole) || whole > PYMALLOC_MAX_BYTES))
+	uintptr_t caller = (uintptr_t)__builtin_return_address(0);
+	if (FM_UNLIKELY(__builtin_mul_overflow(n, size, &whole)))
 		return calloc_slowly(d, n, size);
-	void *p = pymalloc.calloc(ctx, n, size);
-	fm_sig_exact_python_alloc(p, whole, d->domain, (uintptr_t)__builtin_return_address(0));
-	return p;
+	if (FM_UNLIKELY(whole > PYMALLOC_MAX_BYTES))
+		return exact_large_calloc(d, ctx, whole, count, caller);
+	return counted(pymalloc.calloc(ctx, n, size), whole, d, count, caller);
 }
 
-static void exact_free(void *ctx, void *p)
+// The old block leaves the table first, as above.
+static inline __attribute__((always_inline)) void *exact_realloc(struct domain *d, void *ctx, void *p, size_t size,
+								 count_fn *count)
 {
-	if (FM_LIKELY(fm_sig_exact))
+	uintptr_t caller = (uintptr_t)__builtin_return_address(0);
+	if (FM_UNLIKELY(!is_quick()))
+		return any_realloc(d, p, size);
+	uint64_t token = fm_sig_exact_take(p);
+	fm_sig_alloc.depth++; // it may be a large one, or have been
+	void *moved = pymalloc.realloc(ctx, p, size);
+	fm_sig_alloc.depth--;
+	if (FM_UNLIKELY(!moved)) {
+		if (token)
+			fm_sig_exact_give_back(p, token);
+		return NULL;
+	}
+	if (token)
+		fm_sig_exact_token_freed(token);
+	return count(moved, size, thread_state(), caller);
+}
+
+static SLOW void exact_free_slowly(void *ctx, void *p)
+{
+	if (fm_sig_exact)
 		fm_sig_exact_free(p);
 	else if (fm_sig_live_may_have(p))
 		fm_sig_alloc_freed(p);
 	pymalloc.free(ctx, p);
+}
+
+static void exact_free(void *ctx, void *p)
+{
+	if (FM_LIKELY(fm_sig_exact_free_quickly(p)))
+		pymalloc.free(ctx, p);
+	else
+		exact_free_slowly(ctx, p);
 }
 
 // Functions of its own for each domain, and the context stays what it was: while a hook is put in front of allocators in use, a thread
@@ -177,22 +250,35 @@ static void exact_free(void *ctx, void *p)
 		(void)ctx;                                         \
 		any_free(&domains[nth], p);                        \
 	}
-#define SMALL_HOOKS(of, nth, how)                                  \
+#define SMALL_HOOKS(of, nth)                                       \
 	static void *of##_malloc(void *ctx, size_t size)           \
 	{                                                          \
-		return how##_malloc(&domains[nth], ctx, size);     \
+		return small_malloc(&domains[nth], ctx, size);     \
 	}                                                          \
 	static void *of##_calloc(void *ctx, size_t n, size_t size) \
 	{                                                          \
-		return how##_calloc(&domains[nth], ctx, n, size);  \
+		return small_calloc(&domains[nth], ctx, n, size);  \
+	}
+#define EXACT_HOOKS(of, nth, count)                                       \
+	static void *of##_malloc(void *ctx, size_t size)                  \
+	{                                                                 \
+		return exact_malloc(&domains[nth], ctx, size, count);     \
+	}                                                                 \
+	static void *of##_calloc(void *ctx, size_t n, size_t size)        \
+	{                                                                 \
+		return exact_calloc(&domains[nth], ctx, n, size, count);  \
+	}                                                                 \
+	static void *of##_realloc(void *ctx, void *p, size_t size)        \
+	{                                                                 \
+		return exact_realloc(&domains[nth], ctx, p, size, count); \
 	}
 ANY_HOOKS(raw, PY_RAW)
 ANY_HOOKS(mem, PY_MEM)
 ANY_HOOKS(obj, PY_OBJ)
-SMALL_HOOKS(small_mem, PY_MEM, small)
-SMALL_HOOKS(small_obj, PY_OBJ, small)
-SMALL_HOOKS(exact_mem, PY_MEM, exact)
-SMALL_HOOKS(exact_obj, PY_OBJ, exact)
+SMALL_HOOKS(small_mem, PY_MEM)
+SMALL_HOOKS(small_obj, PY_OBJ)
+EXACT_HOOKS(exact_mem, PY_MEM, fm_sig_exact_mem)
+EXACT_HOOKS(exact_obj, PY_OBJ, fm_sig_exact_obj)
 
 static const struct py_allocator any_hooks[3] = {
 	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
@@ -206,8 +292,8 @@ static const struct py_allocator small_hooks[3] = {
 };
 static const struct py_allocator exact_hooks[3] = {
 	[PY_RAW] = { NULL, raw_malloc, raw_calloc, raw_realloc, raw_free },
-	[PY_MEM] = { NULL, exact_mem_malloc, exact_mem_calloc, mem_realloc, exact_free },
-	[PY_OBJ] = { NULL, exact_obj_malloc, exact_obj_calloc, obj_realloc, exact_free },
+	[PY_MEM] = { NULL, exact_mem_malloc, exact_mem_calloc, exact_mem_realloc, exact_free },
+	[PY_OBJ] = { NULL, exact_obj_malloc, exact_obj_calloc, exact_obj_realloc, exact_free },
 };
 
 static void *arena_alloc(void *ctx, size_t size)

@@ -157,8 +157,7 @@ struct fm_trace_thread *fm_trace_open(void)
 		}
 	}
 	if (t && s->trace != t) { // an earlier thread may have had the slot
-		t->head = atomic_load_explicit(&t->control->head, memory_order_relaxed);
-		t->limit = t->head;
+		t->limit = 0;
 		t->n_lost = 0;
 		t->armed = t->n_starts = 0;
 		t->has_lines = t->is_setting = t->is_refused = false;
@@ -180,7 +179,8 @@ struct fm_trace_thread *fm_trace_open(void)
 static uint64_t room(const struct fm_trace_thread *t)
 {
 	// Acquire: what lies below tail has been read before we overwrite it.
-	return FM_WIRE_TRACE_EVENTS - (t->head - atomic_load_explicit(&t->control->tail, memory_order_acquire));
+	return FM_WIRE_TRACE_EVENTS -
+	       (fm_trace_head(t) - atomic_load_explicit(&t->control->tail, memory_order_acquire));
 }
 
 // A killed one may stay in the table of processes for long: nobody has to wait for an orphan. One that was stopped must not stop us.
@@ -204,7 +204,8 @@ static void lose(struct fm_trace_thread *t, uint32_t kind)
 	if (kind == FM_WIRE_ENTER || kind == FM_WIRE_RESUME || kind == FM_WIRE_BEGIN)
 		t->lost_depth++;
 	else if (kind == FM_WIRE_LEAVE || kind == FM_WIRE_END)
-		t->lost_lowest = FM_MIN(t->lost_lowest, --t->lost_depth);
+		t->lost_depth--;
+	t->lost_lowest = FM_MIN(t->lost_lowest, t->lost_depth);
 	t->n_lost++;
 	atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
 }
@@ -265,10 +266,12 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 		uint64_t n_backed = back_events(t);
 		free_events = FM_MIN(free_events, n_backed);
 	}
-	t->limit = t->head + free_events;
+	uint64_t head = fm_trace_head(t), in_lap = head & (FM_WIRE_TRACE_EVENTS - 1);
+	t->lap = (uintptr_t)fm_wire_trace_event(t->control, head) - head * sizeof(struct fm_wire_event);
+	t->limit = head + FM_MIN(free_events, FM_WIRE_TRACE_EVENTS - in_lap);
 	if (t->n_lost)
-		tell_loss(t);
-	return true;
+		tell_loss(t); // which may take the last ones of this lap
+	return fm_trace_has_room(t, &head) || fm_trace_make_room(t, kind);
 }
 
 // Asks the filter. May make the UTF-8 form of the names, once, which takes an attached thread.
@@ -295,7 +298,10 @@ static void choose(struct fm_trace_code *entry)
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
-	(void)t;
+	if (!t->control) { // forked past the C library: nobody follows this child
+		*entry = (struct fm_trace_code){ 0 };
+		return;
+	}
 	// The definition goes into the ring that samples use: none may come between.
 	sigset_t all, old;
 	sigfillset(&all);
@@ -317,7 +323,8 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 
 uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len)
 {
-	if (!fm_trace_self())
+	const struct fm_trace_thread *t = fm_trace_self();
+	if (!t || !t->control)
 		return 0;
 	uint32_t id = atomic_fetch_add(&fm_trace.next_name_id, 1) + 1;
 	len = FM_MIN(len, (size_t)4096);

@@ -35,19 +35,21 @@ struct fm_trace_function {
 
 // One thread's side of its ring. Private memory, zeros in a forked child.
 struct fm_trace_thread {
-	struct fm_wire_trace *control; // the events follow it; NULL: nothing to write to
-	uint64_t head, limit;          // events written, and up to where there is room
-	uint64_t n_backed;             // events whose memory is there
-	uint64_t n_lost;               // since the last one that fitted
-	int32_t lost_depth;            // how the stack of zones changed meanwhile: up or down since then,
-	int32_t lost_lowest;           // and how far down it went in between
-	_Atomic uint32_t is_writing;   // the owner's (zone_api.c); read by who ends a capture
-	uint32_t armed;                // generation for which this thread has its profile function
-	uint32_t n_starts;             // as of the last trace that it told of
-	bool has_lines;                // up to 3.11: the function that runs now is traced by line
-	bool is_setting;               // its functions are being set, about which audit hooks of the program may run
-	bool is_refused;               // one of these did not let us
-	uintptr_t stack_floor;         // below this the C stack is nearly used up
+	struct fm_wire_trace
+		*control;      // the events follow it; NULL: nothing to write to. How many were written it knows itself
+	uintptr_t lap;         // where event 0 would be, had the ring not begun anew since: event n is n further on,
+	uint64_t limit;        // up to this one. That is as far as there is room, and not past the ring's end
+	uintptr_t stack_floor; // below this the C stack is nearly used up
+	uint64_t n_backed;     // events whose memory is there
+	uint64_t n_lost;       // since the last one that fitted
+	int32_t lost_depth;    // how the stack of zones changed meanwhile: up or down since then,
+	int32_t lost_lowest;   // and how far down it went in between
+	_Atomic uint32_t is_writing; // the owner's (zone_api.c); read by who ends a capture
+	uint32_t armed;              // generation for which this thread has its profile function
+	uint32_t n_starts;           // as of the last trace that it told of
+	bool has_lines;              // up to 3.11: the function that runs now is traced by line
+	bool is_setting;             // its functions are being set, about which audit hooks of the program may run
+	bool is_refused;             // one of these did not let us
 	struct fm_trace_code codes[FM_TRACE_CODES];
 	struct fm_trace_function functions[FM_TRACE_FUNCTIONS];
 };
@@ -73,13 +75,14 @@ struct fm_trace_state {
 	_Atomic uint32_t plain_generation; // the same while nothing but calls is, by the cycle counter
 	_Atomic uint32_t hook_generation;  // the same while that is by FM_TRACE_BY_HOOK
 	uint32_t door;                     // enum fm_trace_door
-	uint32_t n_starts;                 // of traces; each thread tells with its first event that another one has begun
-	uint32_t flags;                    // enum fm_trace_flags
-	bool has_cycles;                   // stamps are fm_cycles()
-	bool is_filter_new;                // since the last start: other functions or lines may be wanted
+	uint32_t n_starts;  // of traces; each thread tells with its first event that another one has begun
+	uint32_t flags;     // enum fm_trace_flags
+	bool has_cycles;    // stamps are fm_cycles()
+	bool is_filter_new; // since the last start: other functions or lines may be wanted
 	_Atomic uint32_t next_name_id;
 };
-extern struct fm_trace_state fm_trace;
+// Hidden, said here: a hook then reaches it in one instruction and needs no register for where it is.
+extern struct fm_trace_state fm_trace __attribute__((visibility("hidden")));
 
 // The calling thread's ring, good for one generation: one comparison tells a hook that it may write. initial-exec: no call.
 struct fm_trace_own {
@@ -141,23 +144,45 @@ static inline void fm_trace_fetch_line(const struct fm_wire_event *e)
 #endif
 }
 
-// There is room.
-static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
+// How many events this thread has written. It alone counts them.
+static FM_ALWAYS_INLINE uint64_t fm_trace_head(const struct fm_trace_thread *t)
 {
-	struct fm_wire_event *e = fm_wire_trace_event(t->control, t->head);
-	fm_trace_fetch_line(e + 16);
+	return atomic_load_explicit(&t->control->head, memory_order_relaxed);
+}
+
+// Where the next event goes, when there is room for it. Not in a child that was forked past the C library: what was its parent's is
+// zeros there.
+static FM_ALWAYS_INLINE bool fm_trace_has_room(const struct fm_trace_thread *t, uint64_t *ret_head)
+{
+	if (FM_UNLIKELY(!t->control))
+		return false;
+	*ret_head = fm_trace_head(t);
+	return FM_LIKELY(*ret_head < t->limit);
+}
+
+// At a place that fm_trace_has_room() gave.
+static FM_ALWAYS_INLINE void fm_trace_write(struct fm_trace_thread *t, uint64_t head, uint64_t stamp, uint32_t kind,
+					    uint32_t id)
+{
+	struct fm_wire_event *e = (struct fm_wire_event *)(t->lap + head * sizeof(*e));
+	if (kind != FM_WIRE_LEAVE && kind != FM_WIRE_END) // four events are a line, and what ends has begun
+		fm_trace_fetch_line(e + 16);
 	e->stamp = stamp;
 	e->id = id;
 	e->kind = kind;
 	// Publishes the event: its bytes must be visible before head moves. Pairs with the acquire load in the collector.
-	atomic_store_explicit(&t->control->head, ++t->head, memory_order_release);
+	atomic_store_explicit(&t->control->head, head + 1, memory_order_release);
 }
 
 static inline void fm_trace_push(struct fm_trace_thread *t, uint64_t stamp, uint32_t kind, uint32_t id)
 {
-	if (FM_UNLIKELY(t->head == t->limit) && !fm_trace_make_room(t, kind))
-		return;
-	fm_trace_write(t, stamp, kind, id);
+	uint64_t head;
+	if (!fm_trace_has_room(t, &head)) {
+		if (!fm_trace_make_room(t, kind))
+			return;
+		head = fm_trace_head(t); // not by its address, which would keep it out of registers
+	}
+	fm_trace_write(t, head, stamp, kind, id);
 }
 
 static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, uint32_t id)
@@ -167,21 +192,35 @@ static inline void fm_trace_push_now(struct fm_trace_thread *t, uint32_t kind, u
 
 static FM_ALWAYS_INLINE struct fm_trace_code *fm_trace_code_place(struct fm_trace_thread *t, uintptr_t code)
 {
-	return &t->codes[(code >> 4 ^ code >> 16) & (FM_TRACE_CODES - 1)];
+	// Objects begin at multiples of 16: their addresses, that far masked, are already half of what an entry's place is from the first.
+	static_assert(sizeof(struct fm_trace_code) == 2 * 16, "the two below");
+	uintptr_t half_offset = (code ^ code >> 12) & (FM_TRACE_CODES - 1) * 16;
+	return (struct fm_trace_code *)((uint8_t *)t->codes + half_offset * 2);
 }
 
-static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code)
+// Where a code object has its name and its line table.
+struct fm_trace_code_layout {
+	uint16_t name, lines;
+};
+
+static FM_ALWAYS_INLINE bool fm_trace_code_is_met(const struct fm_trace_code *entry, uintptr_t code,
+						  struct fm_trace_code_layout at)
 {
-	const struct fm_py_row *row = &fm_sig.python.row;
-	return entry->code == code && entry->name == *(const uintptr_t *)(code + row->code_name) &&
-	       entry->lines == *(const uintptr_t *)(code + row->code_line_table);
+	return FM_LIKELY(entry->code == code) && FM_LIKELY(entry->name == *(const uintptr_t *)(code + at.name)) &&
+	       FM_LIKELY(entry->lines == *(const uintptr_t *)(code + at.lines));
+}
+
+// As it is in this Python.
+static FM_ALWAYS_INLINE struct fm_trace_code_layout fm_trace_code_layout(void)
+{
+	return (struct fm_trace_code_layout){ fm_sig.python.row.code_name, fm_sig.python.row.code_line_table };
 }
 
 // What is known of a code object that runs now, and is therefore alive.
 static inline const struct fm_trace_code *fm_trace_code(struct fm_trace_thread *t, uintptr_t code)
 {
 	struct fm_trace_code *entry = fm_trace_code_place(t, code);
-	if (FM_UNLIKELY(!fm_trace_code_is_met(entry, code)))
+	if (FM_UNLIKELY(!fm_trace_code_is_met(entry, code, fm_trace_code_layout())))
 		fm_trace_meet_code(t, entry, code);
 	return entry;
 }

@@ -20,18 +20,42 @@ typedef struct py_object *(*eval_38_fn)(uint8_t *frame, int is_throw);
 FM_PY_WEAK void _PyInterpreterState_SetEvalFrameFunc(void *interp, eval_fn fn);
 FM_PY_WEAK eval_fn _PyInterpreterState_GetEvalFrameFunc(void *interp);
 
+// Called without a stub in between, where the compiler can be told.
+#if __has_attribute(noplt)
+#define AT_ONCE __attribute__((noplt))
+#else
+#define AT_ONCE
+#endif
 // The interpreter's own evaluator, and the same as 3.8 has it.
-FM_PY_WEAK struct py_object *_PyEval_EvalFrameDefault(void *tstate, uint8_t *frame, int is_throw);
-FM_PY_WEAK struct py_object *eval_default_38(uint8_t *frame, int is_throw) __asm__("_PyEval_EvalFrameDefault");
+FM_PY_WEAK AT_ONCE struct py_object *_PyEval_EvalFrameDefault(void *tstate, uint8_t *frame, int is_throw);
+FM_PY_WEAK AT_ONCE struct py_object *eval_default_38(uint8_t *frame, int is_throw) __asm__("_PyEval_EvalFrameDefault");
 
 static eval_fn our_eval, chained_eval; // chained_eval: the other tool's, which ours stands over
 static eval_38_fn chained_eval_38;
 static void *hooked_interp;
 static bool is_deep_program; // it recursed so deeply once that the hook is not for it
 
+// Where every release of a version has a frame's code, and that its name and line table: constants in the short way through the hook.
+static FM_ALWAYS_INLINE unsigned usual_frame_code(unsigned minor)
+{
+	return minor <= 11 ? 32 : 0;
+}
+
+static FM_ALWAYS_INLINE struct fm_trace_code_layout usual_code_layout(unsigned minor)
+{
+	return minor <= 10 ? (struct fm_trace_code_layout){ 112, 120 } : (struct fm_trace_code_layout){ 120, 136 };
+}
+
+static bool has_usual_layout(const struct fm_py_row *row)
+{
+	struct fm_trace_code_layout usual = usual_code_layout(row->minor);
+	return row->frame_code == usual_frame_code(row->minor) && row->code_name == usual.name &&
+	       row->code_line_table == usual.lines;
+}
+
 static FM_ALWAYS_INLINE uintptr_t code_of(const uint8_t *frame, unsigned minor)
 {
-	uintptr_t code = *(const uintptr_t *)(frame + fm_sig.python.row.frame_code);
+	uintptr_t code = *(const uintptr_t *)(frame + usual_frame_code(minor));
 	return minor >= 14 ? code & ~(uintptr_t)fm_sig.python.row.executable_tag_mask : code;
 }
 
@@ -98,11 +122,23 @@ static __attribute__((noinline)) struct py_object *eval_by_monitoring(struct fm_
 	return _PyEval_EvalFrameDefault(tstate, frame, is_throw);
 }
 
+// Near enough to where the frame is, and the compiler need not keep one register for that.
+static FM_ALWAYS_INLINE uintptr_t stack_pointer(void)
+{
+#if defined(__x86_64__)
+	uintptr_t ret;
+	__asm__("mov %%rsp, %0" : "=r"(ret));
+	return ret;
+#else
+	return (uintptr_t)__builtin_frame_address(0);
+#endif
+}
+
 static FM_ALWAYS_INLINE bool is_too_deep(const struct fm_trace_thread *t, const uint8_t *tstate, unsigned minor)
 {
 	if (minor <= 10)
 		return false;
-	if ((uintptr_t)__builtin_frame_address(0) < t->stack_floor)
+	if (stack_pointer() < t->stack_floor)
 		return true;
 	return minor == 12 && *(const int32_t *)(tstate + C_RECURSION_REMAINING_312) < C_RECURSION_RESERVE_312;
 }
@@ -187,24 +223,25 @@ static __attribute__((noinline)) struct py_object *leave_with_room(struct fm_tra
 static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor,
 						  eval_fn on_any_fn)
 {
-	uint32_t generation = atomic_load_explicit(&fm_trace.hook_generation, memory_order_relaxed);
 	struct fm_trace_thread *t = fm_trace_own.thread; // there is one, if it is of this generation
-	if (FM_UNLIKELY(fm_trace_own.generation != generation))
+	uint32_t generation = fm_trace_own.generation;
+	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.hook_generation, memory_order_relaxed)))
 		return on_any_fn(tstate, frame, is_throw);
+	uint64_t head;
 	uintptr_t code_address = code_of(frame, minor);
 	const struct fm_trace_code *code = fm_trace_code_place(t, code_address);
-	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address) || !code->is_plain || t->head == t->limit ||
-			is_too_deep(t, tstate, minor)))
+	if (FM_UNLIKELY(!fm_trace_code_is_met(code, code_address, usual_code_layout(minor)) || !code->is_plain ||
+			!fm_trace_has_room(t, &head) || is_too_deep(t, tstate, minor)))
 		return on_any_fn(tstate, frame, is_throw);
 	uint32_t id = code->id;
-	fm_trace_write(t, fm_cycles(), FM_WIRE_ENTER, id);
+	fm_trace_write(t, head, fm_cycles(), FM_WIRE_ENTER, id);
 	struct py_object *ret = eval_by_interpreter(tstate, frame, is_throw, minor);
 	uint64_t stamp = fm_cycles();
 	if (FM_UNLIKELY(generation != atomic_load_explicit(&fm_trace.hook_generation, memory_order_relaxed)))
 		return ret;
-	if (FM_UNLIKELY(t->head == t->limit))
+	if (FM_UNLIKELY(!fm_trace_has_room(t, &head)))
 		return leave_with_room(t, stamp, id, ret);
-	fm_trace_write(t, stamp, FM_WIRE_LEAVE, id);
+	fm_trace_write(t, head, stamp, FM_WIRE_LEAVE, id);
 	return ret;
 }
 
@@ -274,7 +311,8 @@ bool fm_trace_eval_is_for(uint32_t flags)
 	// 3.13 calls the __init__ of a class past the hook. What later ones do is not known.
 	return (minor == 12 || minor == 14) && !flags && !is_deep_program && _PyInterpreterState_SetEvalFrameFunc &&
 	       _PyInterpreterState_GetEvalFrameFunc && _PyEval_EvalFrameDefault &&
-	       _PyInterpreterState_GetEvalFrameFunc(current_interp()) == _PyEval_EvalFrameDefault;
+	       _PyInterpreterState_GetEvalFrameFunc(current_interp()) == _PyEval_EvalFrameDefault &&
+	       has_usual_layout(&fm_sig.python.row);
 }
 
 static eval_38_fn *hook_38(void *interp)
@@ -313,6 +351,8 @@ const char *fm_trace_eval_start(void)
 	if (!_PyEval_EvalFrameDefault ||
 	    (!is_38 && (!_PyInterpreterState_SetEvalFrameFunc || !_PyInterpreterState_GetEvalFrameFunc)))
 		return "this Python has no frame-evaluation hook";
+	if (!has_usual_layout(&fm_sig.python.row))
+		return "frames of this Python are not laid out as those of its release";
 	if (is_38)
 		start_38(interp);
 	else

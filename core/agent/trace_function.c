@@ -29,6 +29,22 @@ static bool is_type(struct py_object *o)
 	return PyType_GetFlags(py_type(o)) & TYPE_SUBCLASS;
 }
 
+// Of a type, which other words follow. Unchanged from 3.8 to 3.15.
+struct type_head {
+	intptr_t n_items;
+	const char *name;
+};
+
+// A class that the program makes may be gone, and another one lie at its address: its name is a part of what it is known by.
+static uintptr_t key_of_type(struct py_object *type)
+{
+	uintptr_t key = (uintptr_t)type;
+	if (PyType_GetFlags(type) & HEAP_TYPE)
+		for (const char *c = ((const struct type_head *)py_body(type))->name; *c; c++)
+			key = (key ^ (unsigned char)*c) * 0x100000001b3u; // FNV-1a
+	return key;
+}
+
 static uintptr_t key_of(struct py_object *o)
 {
 	struct py_object *type = py_type(o);
@@ -45,8 +61,8 @@ static uintptr_t key_of(struct py_object *o)
 	// A type is itself. An object is known by its type: objects come and go, and their addresses are used again. Those of
 	// built-in types with names of their own (ufuncs) live as long as their module.
 	if (is_type(o))
-		return (uintptr_t)o;
-	return PyType_GetFlags(type) & HEAP_TYPE ? (uintptr_t)type : (uintptr_t)o;
+		return key_of_type(o);
+	return PyType_GetFlags(type) & HEAP_TYPE ? key_of_type(type) : (uintptr_t)o;
 }
 
 // Appends the text of an attribute that is a string; nothing when there is none. Attributes of types and of objects of

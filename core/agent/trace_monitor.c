@@ -32,6 +32,7 @@ static inline struct py_object *never_again(void)
 	return disable;
 }
 
+// The stamp is by the cycle counter, which another clock may have to replace.
 static __attribute__((noinline)) struct py_object *push(struct py_object *code_object, uint64_t stamp, uint32_t kind,
 							bool can_disable)
 {
@@ -43,12 +44,13 @@ static __attribute__((noinline)) struct py_object *push(struct py_object *code_o
 	if (FM_UNLIKELY(!id))
 		return can_disable ? never_again() : NONE;
 	// What begins is stamped last and what ends first: our own time is then the caller's, not the function's.
-	fm_trace_push(t, kind == FM_WIRE_LEAVE ? stamp : fm_trace_stamp(), kind, id);
+	fm_trace_push(t, kind == FM_WIRE_LEAVE && fm_trace.has_cycles ? stamp : fm_trace_stamp(), kind, id);
 	return NONE;
 }
 
 // The ring, where an event of that code can be written to it with no more ado; else NULL, and push() does it. As on_eval() in trace_eval.c.
-static FM_ALWAYS_INLINE struct fm_trace_thread *ready_ring(struct py_object *code_object, uint32_t *ret_id)
+static FM_ALWAYS_INLINE struct fm_trace_thread *ready_ring(struct py_object *code_object, uint32_t *ret_id,
+							   uint64_t *ret_head)
 {
 	struct fm_trace_thread *t = fm_trace_own.thread;
 	if (FM_UNLIKELY(fm_trace_own.generation !=
@@ -56,7 +58,8 @@ static FM_ALWAYS_INLINE struct fm_trace_thread *ready_ring(struct py_object *cod
 		return NULL;
 	const struct fm_trace_code *code = fm_trace_code_place(t, (uintptr_t)code_object);
 	*ret_id = code->id;
-	bool is_ready = fm_trace_code_is_met(code, (uintptr_t)code_object) && code->id && t->head != t->limit;
+	bool is_ready = fm_trace_code_is_met(code, (uintptr_t)code_object, fm_trace_code_layout()) && code->id &&
+			fm_trace_has_room(t, ret_head);
 	return FM_LIKELY(is_ready) ? t : NULL;
 }
 
@@ -64,10 +67,11 @@ static struct py_object *on_start(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
 	uint32_t id;
-	struct fm_trace_thread *t = ready_ring(args[0], &id);
+	uint64_t head;
+	struct fm_trace_thread *t = ready_ring(args[0], &id, &head);
 	if (FM_UNLIKELY(!t))
 		return push(args[0], 0, FM_WIRE_ENTER, true);
-	fm_trace_write(t, fm_cycles(), FM_WIRE_ENTER, id);
+	fm_trace_write(t, head, fm_cycles(), FM_WIRE_ENTER, id);
 	return NONE;
 }
 
@@ -86,19 +90,19 @@ static struct py_object *on_throw(CALLBACK_ARGUMENTS)
 static struct py_object *on_leave(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
-	uint64_t stamp = fm_trace_stamp();
+	uint64_t stamp = fm_cycles(), head;
 	uint32_t id;
-	struct fm_trace_thread *t = ready_ring(args[0], &id);
+	struct fm_trace_thread *t = ready_ring(args[0], &id, &head);
 	if (FM_UNLIKELY(!t))
 		return push(args[0], stamp, FM_WIRE_LEAVE, true);
-	fm_trace_write(t, stamp, FM_WIRE_LEAVE, id);
+	fm_trace_write(t, head, stamp, FM_WIRE_LEAVE, id);
 	return NONE;
 }
 
 static struct py_object *on_unwind(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;
-	return push(args[0], fm_trace_stamp(), FM_WIRE_LEAVE, false);
+	return push(args[0], fm_cycles(), FM_WIRE_LEAVE, false);
 }
 
 // (code, offset, callable, first argument). It comes before every call; those of Python functions have events of their own,

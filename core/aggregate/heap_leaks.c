@@ -103,7 +103,7 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 		    seconds_in(h, l->log->steps.items[b->died].time_ns) <= end_s)
 			continue;
 		scratch[n++] = (struct fm_leak_block){ seconds_in(h, b->born_ns), freed_s, (double)b->weight,
-						       (double)b->size };
+						       (double)b->size, 1 };
 	}
 	struct fm_leak_verdict v;
 	if (!fm_leak_test(scratch, n, 0, end_s, &v))
@@ -138,6 +138,12 @@ static int compare_rows(const void *pa, const void *pb)
 	return (b->velocity_bytes_s > a->velocity_bytes_s) - (b->velocity_bytes_s < a->velocity_bytes_s);
 }
 
+void fm_heap_leaks_sort(struct fm_heap *h)
+{
+	if (h->leaks.n)
+		qsort(h->leaks.items, h->leaks.n, sizeof(*h->leaks.items), compare_rows);
+}
+
 void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_heap_input *in,
 		   const struct fm_heap_groups *g)
 {
@@ -152,6 +158,5 @@ void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_h
 	free(scratch);
 	free(l.starts);
 	free(l.order);
-	if (h->leaks.n)
-		qsort(h->leaks.items, h->leaks.n, sizeof(*h->leaks.items), compare_rows);
+	fm_heap_leaks_sort(h);
 }

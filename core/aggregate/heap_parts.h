@@ -25,6 +25,9 @@ void fm_heap_peak_lines(struct fm_heap *h, const struct fm_heap_input *in, const
 // heap_leaks.c
 void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_heap_input *in,
 		   const struct fm_heap_groups *g);
+void fm_heap_leaks_sort(struct fm_heap *h);
+// heap_courses.c: timelines of lines, and leaks, where there are sites and no events. After fm_heap_sites().
+void fm_heap_courses(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_groups *g);
 // heap_stacks.c: one row for each distinct stack and thread.
 void fm_heap_stacks(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_marks *marks);
 // heap_sites.c: figures of exact mode take the place of estimates.

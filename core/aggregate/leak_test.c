@@ -11,6 +11,7 @@
 #define MIN_AGE_SHARE 0.1
 #define MAX_AGE_SHARE (1.0 / 3)
 #define LIFETIMES 4
+#define FEW_FREED 0.02 // so few say nothing of how long blocks live: the list that keeps the others was one of them
 #define MAX_DOUBT 0.05
 #define MIN_LATE_SHARE 0.25
 #define MANN_KENDALL_Z 2.326 // one-sided p < 0.01
@@ -18,8 +19,9 @@
 
 // The posterior of the survival probability after seeing `freed` of n freed is Beta(n - freed + 1, freed + 1). How likely
 // it is at most one half: the upper tail of a binomial.
-static double doubt(size_t n, size_t freed)
+static double doubt(double n_blocks, double n_freed)
 {
+	size_t n = (size_t)(n_blocks + 0.5), freed = FM_MIN((size_t)(n_freed + 0.5), n);
 	double trials = (double)n + 1, least = (double)(n - freed) + 1;
 	if (trials > 1000) { // the normal curve is good enough there
 		double z = (least - 0.5 - trials / 2) / sqrt(trials / 4);
@@ -34,7 +36,7 @@ static double doubt(size_t n, size_t freed)
 }
 
 struct births {
-	size_t n, n_freed;
+	double n, n_freed;
 };
 
 // Blocks that had the time to grow old before the end, and how many of them were freed.
@@ -44,8 +46,8 @@ static struct births count_old(const struct fm_leak_block *blocks, size_t n, dou
 	for (size_t i = 0; i < n; i++) {
 		if (blocks[i].born_s > end_s - age_s)
 			continue;
-		b.n++;
-		b.n_freed += blocks[i].freed_s <= end_s;
+		b.n += blocks[i].n;
+		b.n_freed += blocks[i].freed_s <= end_s ? blocks[i].n : 0;
 	}
 	return b;
 }
@@ -58,13 +60,17 @@ static int compare_doubles(const void *pa, const void *pb)
 
 static double median_lifetime(const struct fm_leak_block *blocks, size_t n, double end_s)
 {
-	double *lives = fm_alloc((n + 1) * sizeof(*lives));
+	double *lives = fm_alloc((n + 1) * sizeof(*lives)), all = 0, freed = 0;
 	size_t n_lives = 0;
-	for (size_t i = 0; i < n; i++)
-		if (blocks[i].freed_s <= end_s)
-			lives[n_lives++] = blocks[i].freed_s - blocks[i].born_s;
+	for (size_t i = 0; i < n; i++) {
+		all += blocks[i].n;
+		if (blocks[i].freed_s > end_s)
+			continue;
+		freed += blocks[i].n;
+		lives[n_lives++] = blocks[i].freed_s - blocks[i].born_s;
+	}
 	qsort(lives, n_lives, sizeof(*lives), compare_doubles);
-	double median = n_lives ? lives[n_lives / 2] : 0;
+	double median = freed > all * FEW_FREED ? lives[n_lives / 2] : 0;
 	free(lives);
 	return median;
 }
@@ -147,7 +153,7 @@ bool fm_leak_test(const struct fm_leak_block *blocks, size_t n, double begin_s, 
 	if (!has_trend(bytes, N_CHECKPOINTS) || velocity - plus_minus <= 0 || velocity < FM_LEAK_MIN_VELOCITY ||
 	    late < MIN_LATE_SHARE * velocity)
 		return false;
-	*ret = (struct fm_leak_verdict){ .likelihood = (double)(old.n - old.n_freed + 1) / (double)(old.n + 2),
+	*ret = (struct fm_leak_verdict){ .likelihood = (old.n - old.n_freed + 1) / (old.n + 2),
 					 .velocity = velocity,
 					 .velocity_plus_minus = plus_minus,
 					 .bytes = bytes[N_CHECKPOINTS - 1],

@@ -8,6 +8,7 @@
 struct fm_leak_block {
 	double born_s, freed_s; // INFINITY = not freed
 	double weight, size;    // bytes
+	double n;               // how many blocks it stands for in the question how many were freed
 };
 
 struct fm_leak_verdict {

@@ -4,6 +4,8 @@
 #define FM_MUST_CHECK __attribute__((warn_unused_result))
 #define FM_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
 #define FM_NORETURN __attribute__((noreturn))
+// Of a declaration: the variable is in this library, and is read without asking where.
+#define FM_HIDDEN __attribute__((visibility("hidden")))
 #define FM_ALWAYS_INLINE inline __attribute__((always_inline))
 #define FM_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FM_UNLIKELY(x) __builtin_expect(!!(x), 0)

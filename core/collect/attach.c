@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "collect/meta.h"
+#include "collect/process_memory.h"
 #include "collect/punctual.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
@@ -52,6 +54,10 @@ static enum fm_err check_permission(uint32_t pid, struct fm_diag *diag)
 				   "may not look into process %u: %s; run as its user with "
 				   "kernel.yama.ptrace_scope=0, or as root",
 				   pid, strerror(errno));
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (fm_process_is_over(pidfd, pid))
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "process %u has ended, and its parent has not asked how yet",
+				   pid);
 	return FM_OK;
 }
 

@@ -1,6 +1,7 @@
 #include "collect/exact_sites.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -140,6 +141,7 @@ void fm_exact_look(struct recorded_process *p, struct fm_wire_exact *sums, uint6
 	fm_vec_grow_to(&p->byte_ns, n);
 	for (uint32_t i = 0; i < n; i++)
 		p->byte_ns.items[i] += since_ns * (double)sites[i].live_bytes; // one word: never torn
+	fm_courses_look(&p->courses, sites, n, now_ns, false);
 	p->first_look_ns = p->first_look_ns ? p->first_look_ns : now_ns;
 	p->last_look_ns = now_ns;
 	p->next_look_ns = now_ns + FM_MAX((uint64_t)LOOK_NS, (fm_now_ns() - begin_ns) * LOOK_TIMES_COST);
@@ -156,10 +158,34 @@ static void add(struct fm_site *to, const struct fm_wire_exact *e, const struct 
 	to->at_peak_bytes += fm_wire_site_at_peak(e, s);
 }
 
+struct course_points {
+	struct fm_course_point **items;
+	size_t n, cap;
+};
+
+// A stack's course over all its sites; with a log, events tell more.
+static void add_course(struct course_points *all, const struct fm_courses *courses, uint32_t site, size_t nth)
+{
+	if (site >= courses->of_site.n || !courses->of_site.items[site])
+		return;
+	fm_vec_grow_to(all, nth + 1);
+	if (!all->items[nth])
+		all->items[nth] = fm_alloc(FM_COURSE_LOOKS * sizeof(**all->items));
+	fm_courses_add(courses, site, all->items[nth]);
+}
+
+static void write_course(struct fm_recorder *r, const struct fm_courses *courses, const struct fm_site *site,
+			 struct fm_course_point *points)
+{
+	for (uint32_t i = 0; i < courses->n_looks; i++)
+		points[i].time_ns = courses->look_ns[i];
+	fm_writer_site_course(r->writer, site, points, courses->n_looks);
+}
+
 static uint8_t held_of(const struct recorded_process *p, double byte_ns, uint64_t peak_bytes)
 {
 	double whole = (double)(p->last_look_ns - p->first_look_ns) * (double)peak_bytes;
-	return whole > 0 ? (uint8_t)(FM_MIN(byte_ns / whole, 1.0) * 255 + 0.5) : 0;
+	return whole > 0 ? (uint8_t)lround(FM_MIN(byte_ns / whole, 1.0) * 255) : 0;
 }
 
 void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx)
@@ -171,6 +197,8 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 	uint32_t n = FM_MIN(atomic_load_explicit(&e->n_sites, memory_order_acquire), FM_WIRE_N_SITES);
 	FM_VEC(struct fm_site) sums = { 0 };
 	FM_VEC(double) averages = { 0 };
+	struct course_points courses = { 0 }; // by place in sums
+	fm_courses_look(&p->courses, sites, n, fm_now_ns(), true);
 	struct fm_map by_stack = { 0 };
 	fm_site_stacks_add(&p->site_stacks, NULL, 0, 0); // the empty one, at least
 	place_blocks(r, p, true);
@@ -197,11 +225,18 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 		add(&sums.items[*at], e, &sites[i]);
 		fm_vec_grow_to(&averages, sums.n);
 		averages.items[*at] += i < p->byte_ns.n ? p->byte_ns.items[i] : 0;
+		if (!r->log_limit_bytes)
+			add_course(&courses, &p->courses, i, *at);
 	}
 	for (size_t i = 0; i < sums.n; i++) {
 		sums.items[i].held = held_of(p, averages.items[i], sums.items[i].peak_bytes);
 		fm_writer_site(r->writer, &sums.items[i]);
+		if (i < courses.n && courses.items[i])
+			write_course(r, &p->courses, &sums.items[i], courses.items[i]);
+		if (i < courses.n)
+			free(courses.items[i]);
 	}
+	fm_vec_deinit(&courses);
 	fm_vec_deinit(&sums);
 	fm_vec_deinit(&averages);
 	fm_map_deinit(&by_stack);

@@ -24,6 +24,7 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	fm_vec_deinit(&p->replaced_ns);
 	fm_vec_deinit(&p->sites);
 	fm_vec_deinit(&p->byte_ns);
+	fm_courses_deinit(&p->courses);
 	fm_vec_deinit(&p->unplaced);
 	fm_site_stacks_deinit(&p->site_stacks);
 	for (size_t i = 0; i < p->codes.n; i++)

@@ -10,6 +10,7 @@
 #include "collect/recorder.h"
 #include "collect/remote.h"
 #include "collect/rows.h"
+#include "collect/site_courses.h"
 #include "collect/site_stacks.h"
 #include "collect/survivor_types.h"
 #include "collect/take_trace.h"
@@ -53,6 +54,7 @@ struct recorded_process {
 	struct fm_survivors *survivors;
 	FM_VEC(struct recorded_site) sites; // exact mode: by the agent's number
 	struct fm_site_stacks site_stacks;
+	struct fm_courses courses;
 	FM_VEC(double) byte_ns;                             // by site: what it held, times how long
 	uint64_t first_look_ns, last_look_ns, next_look_ns; // at these
 	FM_VEC(struct fm_alloc) unplaced; // events of its log whose site (in stack_id) is not told yet

@@ -46,7 +46,7 @@ bool fm_wait_thread_name(struct wait_process *p, uint32_t tid, uint32_t own_tid,
 	char comm[COMM_BYTES];
 	if (!read_comm(p->pid, tid, comm)) { // it is gone; the list may be from before
 		const char *was = fm_remote_thread_name(p->remote, own_tid, since_ns);
-		return was && (!name[0] || !strcmp(name, p->first_name)) && set_name(name, was);
+		return was && tid != p->pid && (!name[0] || !strcmp(name, p->first_name)) && set_name(name, was);
 	}
 	bool has_room = strlen(comm) < COMM_BYTES - 1, is_born_with = is_inherited(p, tid, comm);
 	if (tid == p->pid || (has_room && !is_born_with))

@@ -388,6 +388,7 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 	t->stack_id = fm_wait_write_stack(w, p, now_ns);
 	t->class = w->stack.waits_for_gil ? FM_CLASS_GIL_WAIT : FM_CLASS_WAIT;
 	t->has_stack = true;
+	fm_wait_name_sometimes(w, p, t);
 	return true;
 }
 

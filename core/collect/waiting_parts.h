@@ -46,7 +46,7 @@ struct wait_process {
 	bool is_warm;      // a stack of it was read: its files are open
 	bool has_lost;     // a thread that was looked at is gone
 	struct fm_remote *remote;
-	char first_name[16]; // of its main thread, as it was at first; later threads were born with that
+	char first_name[16];         // of its main thread, as it was at first; later threads were born with that
 	struct fm_map python_frames; // as the remote reader has them -> writer's id
 	uint32_t code_generation;
 	FM_VEC(struct wait_thread) threads;

@@ -18,7 +18,7 @@
 #define FM_FILE_HEADER_BYTES 16
 // A reader refuses a larger major number; a larger minor one only brings chunks and records that it passes over.
 #define FM_FILE_MAJOR 1
-#define FM_FILE_MINOR 3
+#define FM_FILE_MINOR 4
 
 #define FM_CHUNK_HEADER_BYTES 32
 #define FM_CHUNK_MARK \

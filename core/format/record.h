@@ -33,8 +33,9 @@ enum fm_record_type {
 	FM_RECORD_SITE = 19, // before 1.3
 	FM_RECORD_MEMORY_LEVEL = 20,
 	FM_RECORD_ALLOC_TYPE = 21,
-	FM_RECORD_SITES = 22, // from 1.3 on: sites.h
-	// 23 to 31: memory, too. 32 to 47: traces.
+	FM_RECORD_SITES = 22,       // from 1.3 on: sites.h
+	FM_RECORD_SITE_COURSE = 23, // from 1.4 on
+	// 24 to 31: memory, too. 32 to 47: traces.
 	FM_RECORD_TRACE_NAMES = 32, // 32 and 33 from 1.2 on
 	FM_RECORD_TRACE = 33,       // zones.h
 };

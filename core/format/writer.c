@@ -511,6 +511,26 @@ void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, 
 	add_pending(w, w->traces.len - before);
 }
 
+void fm_writer_site_course(struct fm_writer *w, const struct fm_site *site, const struct fm_course_point *points,
+			   uint32_t n)
+{
+	if (w->out.err || site->process_id >= w->n_processes || site->stack_id >= w->interned.stacks.n)
+		return;
+	struct fm_course_point last = { 0 };
+	struct fm_buf *b = begin_fact(w);
+	fm_buf_varint(b, site->process_id);
+	fm_buf_varint(b, site->stack_id);
+	fm_buf_varint(b, site->domain);
+	fm_buf_varint(b, n);
+	for (uint32_t i = 0; i < n; i++) {
+		fm_buf_varint(b, points[i].time_ns - last.time_ns);
+		fm_buf_varint(b, fm_zigzag(points[i].alloc_bytes - last.alloc_bytes));
+		fm_buf_varint(b, fm_zigzag(points[i].live_bytes - last.live_bytes));
+		last = points[i];
+	}
+	end_fact(w, FM_RECORD_SITE_COURSE);
+}
+
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text)
 {
 	if (w->out.err)

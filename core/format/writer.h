@@ -118,6 +118,13 @@ struct fm_site {
 };
 void fm_writer_site(struct fm_writer *w, const struct fm_site *site);
 
+// What of a site was seen at some times of the run, in order: how its live bytes went. Of site only process, stack and domain count.
+struct fm_course_point {
+	uint64_t time_ns, alloc_bytes, live_bytes; // allocated until then, and live of it
+};
+void fm_writer_site_course(struct fm_writer *w, const struct fm_site *site, const struct fm_course_point *points,
+			   uint32_t n);
+
 // What the kernel and the allocator say of a process's memory at a time; 0 = not known.
 struct fm_memory_level {
 	uint32_t process_id;

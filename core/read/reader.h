@@ -94,6 +94,13 @@ struct fm_alloc_type {
 	struct fm_str name;
 };
 
+// How the live bytes of a site went.
+struct fm_site_course {
+	uint32_t process_id, stack_id;
+	uint8_t domain;
+	uint32_t first, n; // of course_points
+};
+
 // Everything but the events. Borrowed from the reader; strings live as long as it does.
 struct fm_profile {
 	FM_VEC(struct fm_meta) metas;
@@ -110,6 +117,8 @@ struct fm_profile {
 	FM_VEC(struct fm_symbol_info) symbols; // of one address twice: either
 	FM_VEC(struct fm_symbol_link) symbol_links;
 	FM_VEC(struct fm_site) sites;                 // one for each (process, stack, domain)
+	FM_VEC(struct fm_site_course) courses;        // of sites, where there is no log of events
+	FM_VEC(struct fm_course_point) course_points; // of one course in order of time, side by side
 	FM_VEC(struct fm_memory_level) memory_levels; // of one process in order of time
 	FM_VEC(struct fm_alloc_type) alloc_types;
 	bool is_truncated; // no end mark, or bytes after the last whole chunk

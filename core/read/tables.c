@@ -4,6 +4,7 @@
 
 #include "format/memory.h"
 #include "format/record.h"
+#include "format/columns.h"
 #include "format/sites.h"
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
@@ -44,6 +45,8 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->symbols);
 	fm_vec_deinit(&p->symbol_links);
 	fm_vec_deinit(&p->sites);
+	fm_vec_deinit(&p->courses);
+	fm_vec_deinit(&p->course_points);
 	fm_vec_deinit(&p->memory_levels);
 	fm_vec_deinit(&p->alloc_types);
 	fm_map_deinit(&t->site_ids);
@@ -419,6 +422,35 @@ static enum fm_err take_sites(struct fm_tables *t, struct fm_cursor *c)
 	return err == FM_E_NOT_FOUND ? FM_OK : err;
 }
 
+static enum fm_err take_site_course(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_profile *p = &t->profile;
+	struct fm_site_course course = { .process_id = fm_record_get_id(c), .first = (uint32_t)p->course_points.n };
+	course.stack_id = fm_record_get_id(c);
+	uint64_t domain = fm_cursor_varint(c), n = fm_cursor_varint(c);
+	if (c->err || domain >= FM_N_ALLOC_DOMAINS || n >= UINT32_MAX - p->course_points.n)
+		return c->err ? c->err : FM_E_CORRUPT;
+	if (!need_process(t, course.process_id))
+		return FM_E_CORRUPT;
+	if (!fm_tables_need_stack(t, course.stack_id))
+		course.stack_id = FM_ROOT_STACK;
+	course.domain = (uint8_t)domain;
+	struct fm_course_point last = { 0 };
+	for (; course.n < n && !c->err; course.n++) { // each takes bytes of the record: n is bounded by its length
+		last.time_ns += fm_cursor_varint(c);
+		last.alloc_bytes += fm_unzigzag(fm_cursor_varint(c));
+		last.live_bytes += fm_unzigzag(fm_cursor_varint(c));
+		if (!c->err)
+			fm_vec_push(&p->course_points, last);
+	}
+	if (c->err) {
+		p->course_points.n = course.first;
+		return c->err;
+	}
+	fm_vec_push(&p->courses, course);
+	return FM_OK;
+}
+
 static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
 {
 	struct fm_memory_level level = fm_memory_level_get(c);
@@ -488,6 +520,8 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_site(t, body);
 	case FM_RECORD_SITES:
 		return take_sites(t, body);
+	case FM_RECORD_SITE_COURSE:
+		return take_site_course(t, body);
 	case FM_RECORD_MEMORY_LEVEL:
 		return take_memory_level(t, body);
 	case FM_RECORD_ALLOC_TYPE:

@@ -12,11 +12,20 @@
 #include "sigsafe/live.h"
 #include "sigsafe/sampler.h"
 
+struct fm_sig_mirror;
+
 struct fm_sig_alloc_thread {
 	struct fm_sig_sampler allocs, copies;
-	bool has_lock;   // exact mode: this thread has the lock
 	uint64_t log_id; // the number in the log of the block that was last counted or taken out here; 0 = it has none
-	uint32_t depth;  // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
+	struct fm_sig_mirror *mirror; // exact mode: its own, when it may be used by exact_quick.h; else NULL
+	union {
+		struct {
+			uint32_t
+				depth; // inside an allocator of Python's: what it asks of malloc is a part of what was asked of it
+			uint32_t has_lock; // exact mode: this thread has the lock, or its stack is being looked at
+		};
+		uint64_t is_inside; // both at one look
+	};
 };
 
 // initial-exec: reading it never allocates, and it is there until the thread's very end.

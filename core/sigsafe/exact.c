@@ -7,6 +7,8 @@
 #include "sigsafe/alloc.h"
 #include "sigsafe/blocks.h"
 #include "sigsafe/exact_log.h"
+#include "sigsafe/exact_quick.h"
+#include "sigsafe/python.h"
 #include "sigsafe/python_compare.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
@@ -18,29 +20,31 @@
 #define TRIES 1024u
 #define NAP_NS 20000
 #define MAX_NAPS 1000u
-#define SIZE_BITS 44
 // Runs for every event.
 #define HOT inline __attribute__((always_inline))
 // Of the ring, before a stack is told: the names of its functions go with it.
 #define ROOM_TO_TELL (FM_WIRE_RING_BYTES / 4)
 
-// glibc 2.32 and later: not 0 while the process has one thread. Older ones do not have it.
-extern char __libc_single_threaded __attribute__((weak));
-
 struct fm_sig_exact *fm_sig_exact;
 struct fm_wire_exact *fm_sig_exact_sums;
+_Atomic bool fm_sig_exact_is_quick;
+
+// glibc 2.32 and later: not 0 while the process has one thread. Older ones do not have it.
+extern char __libc_single_threaded __attribute__((weak));
+static const char never = 0;
+const char *fm_sig_exact_alone = &never;
+
+FM_SIGSAFE void fm_sig_exact_find_alone(void)
+{
+	fm_sig_exact_alone = &__libc_single_threaded ? &__libc_single_threaded : &never;
+}
 
 static FM_SIGSAFE void count_lost(void)
 {
 	atomic_fetch_add_explicit(&fm_sig_exact_sums->n_lost, 1, memory_order_relaxed);
 }
 
-static HOT bool is_single_threaded(void)
-{
-	return &__libc_single_threaded && __libc_single_threaded;
-}
-
-static FM_SIGSAFE __attribute__((noinline)) bool lock_among_threads(void)
+FM_SIGSAFE __attribute__((noinline)) bool fm_sig_exact_lock_among_threads(void)
 {
 	for (unsigned i = 0; i < MAX_NAPS; i++) {
 		for (unsigned k = 0; k < TRIES; k++)
@@ -54,14 +58,14 @@ static FM_SIGSAFE __attribute__((noinline)) bool lock_among_threads(void)
 }
 
 // Ours alone. A signal handler of the program that allocates while its own thread has it, and a thread that waits too long for
-// another one that was put off the CPU, give up; that is counted. A thread that is alone needs no more than its own mark: none can
-// be made while it is in here.
+// another one that was put off the CPU, give up; that is counted.
 static HOT bool lock(void)
 {
-	if (FM_LIKELY(!fm_sig_alloc.has_lock && (is_single_threaded() || lock_among_threads()))) {
-		fm_sig_alloc.has_lock = true;
-		atomic_signal_fence(memory_order_seq_cst);
-		return true;
+	if (FM_LIKELY(!fm_sig_alloc.has_lock)) {
+		fm_sig_exact_enter(&fm_sig_alloc);
+		if (fm_sig_exact_is_alone() || fm_sig_exact_lock_among_threads())
+			return true;
+		fm_sig_exact_leave(&fm_sig_alloc);
 	}
 	count_lost();
 	return false;
@@ -69,9 +73,8 @@ static HOT bool lock(void)
 
 static HOT void unlock(void)
 {
-	atomic_signal_fence(memory_order_seq_cst);
-	fm_sig_alloc.has_lock = false;
-	atomic_store_explicit(&fm_sig_exact->is_locked, 0, memory_order_release);
+	fm_sig_exact_unlock_among_threads();
+	fm_sig_exact_leave(&fm_sig_alloc);
 }
 
 // ---- sites ----
@@ -185,10 +188,14 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread
 
 // ---- events ----
 
-static HOT void count_freed(uint64_t token)
+// What is left to count of a block that ends. One that was watched may be another's from now on.
+static HOT uint64_t token_of_end(const void *p, uint64_t token)
 {
-	struct fm_wire_site *sites = fm_wire_exact_sites(fm_sig_exact_sums);
-	fm_wire_exact_remove(fm_sig_exact_sums, &sites[token >> SIZE_BITS], token & ((1ull << SIZE_BITS) - 1));
+	if (FM_UNLIKELY(token & FM_SIG_TOKEN_WATCHED)) {
+		fm_sig_code_forget((uintptr_t)p);
+		atomic_fetch_add_explicit(&fm_sig_mirror_epoch, 1, memory_order_relaxed);
+	}
+	return token & ~FM_SIG_TOKEN_WATCHED;
 }
 
 static HOT bool is_on(void)
@@ -200,6 +207,8 @@ static HOT bool is_on(void)
 static HOT struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
+	if (FM_UNLIKELY(fm_sig_alloc.has_lock)) // a signal handler of the program: its stack is being looked at
+		return NULL;
 	if (FM_UNLIKELY(!t || !t->slot || t->is_busy || fm_sig.is_late))
 		return fm_sig_alloc_enter(); // which may find a slot, and counts who is inside a late capture
 	t->is_busy = true;
@@ -237,26 +246,28 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void log_death(uint64_t log_id
 }
 
 // What a new block does to the sums. Under the lock. `at` is where it is kept; NULL = it is not found by its address.
-static HOT uint32_t sum_up(uint64_t key, uint64_t *at, uint64_t size)
+static HOT uint32_t sum_up(uint64_t key, const void *p, uint64_t *at, uint64_t size)
 {
 	uint32_t site = find_site(key);
 	if (at) {
-		if (FM_UNLIKELY(*at != 0)) // its end was lost
-			count_freed(*at);
-		*at = (uint64_t)site << SIZE_BITS | size;
+		uint64_t lost = FM_UNLIKELY(*at != 0) ? token_of_end(p, *at) : 0;
+		if (FM_UNLIKELY(lost != 0))
+			fm_sig_exact_remove(lost);
+		*at = (uint64_t)site << FM_SIG_TOKEN_SIZE_BITS | size;
 	}
 	fm_wire_exact_add(fm_sig_exact_sums, &fm_wire_exact_sites(fm_sig_exact_sums)[site], size);
 	return site;
 }
 
 // The same, with what the log wants.
-static FM_SIGSAFE __attribute__((noinline, cold)) uint32_t
-sum_up_and_log(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t size, unsigned domain, bool has_native)
+static FM_SIGSAFE __attribute__((noinline, cold)) uint32_t sum_up_and_log(struct fm_sig_thread *t, uint64_t key,
+									  const void *p, uint64_t *at, uint64_t size,
+									  unsigned domain, bool has_native)
 {
 	bool is_logged = fm_sig_log_is_on();
 	uint64_t lost_id = is_logged && at && *at ? *fm_sig_block_log_id(at) : 0, lost_ns = lost_id ? log_time() : 0;
 	uint64_t log_id = is_logged ? ++fm_sig_exact->n_logged : 0, log_ns = is_logged ? log_time() : 0;
-	uint32_t site = sum_up(key, at, size);
+	uint32_t site = sum_up(key, p, at, size);
 	unlock();
 	if (!fm_sig_exact->is_told[site]) // before its first block
 		tell(t, site, domain, has_native);
@@ -270,26 +281,37 @@ sum_up_and_log(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t siz
 	return site;
 }
 
-static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, uint64_t *at, uint64_t size, unsigned domain,
-			bool has_native, bool may_log)
+static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, const void *p, uint64_t *at, uint64_t size,
+			unsigned domain, bool has_native)
 {
 	uint32_t site;
 	if (FM_UNLIKELY(!lock()))
 		return 0;
-	if (may_log && fm_sig_log_ids != NULL) {
-		site = sum_up_and_log(t, key, at, size, domain, has_native);
+	if (FM_UNLIKELY(fm_sig_log_ids != NULL)) {
+		site = sum_up_and_log(t, key, p, at, size, domain, has_native);
 	} else {
-		site = sum_up(key, at, size);
+		site = sum_up(key, p, at, size);
 		unlock();
 	}
 	if (FM_UNLIKELY(!fm_sig_exact->is_told[site]))
 		tell(t, site, domain, has_native);
-	return (uint64_t)site << SIZE_BITS | size;
+	return (uint64_t)site << FM_SIG_TOKEN_SIZE_BITS | size;
 }
 
 static HOT uint64_t key_of(uint64_t stack, unsigned domain)
 {
 	return (stack + domain * 0x9fb21c651e98df25u) | 1;
+}
+
+// So that the next block from the same place is counted by exact_quick.h.
+static HOT void learn(struct fm_sig_thread *t, unsigned domain, uint64_t token)
+{
+	struct fm_sig_mirror *m = t->mirror;
+	uint32_t site = (uint32_t)(token >> FM_SIG_TOKEN_SIZE_BITS);
+	fm_sig_alloc.mirror = m;
+	if (site && fm_sig_exact->is_told[site])
+		fm_sig_mirror_learn(m, domain, &fm_wire_exact_sites(fm_sig_exact_sums)[site],
+				    (uint64_t)site << FM_SIG_TOKEN_SIZE_BITS);
 }
 
 // Not for others to inline: the height of its frame is a part of sites.
@@ -303,7 +325,6 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 			count_lost();
 		return 0;
 	}
-	t->is_counting = !fm_sig.is_late && !fm_sig_log_ids;
 	uint32_t n_sites = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
 	enum fm_sig_hash_of of = what_to_hash(n_sites);
 	uint64_t stack = fm_sig_python_hash(t, of);
@@ -313,35 +334,18 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 	if (FM_UNLIKELY(is_kept && !(at = fm_sig_block_get(p))))
 		count_lost();
 	else
-		token = add(t, key_of(stack, domain), at, size, domain, has_native, true);
+		token = add(t, key_of(stack, domain), p, at, size, domain, has_native);
+	if (!has_native && domain <= FM_ALLOC_MEM && stack != 1 && t->mirror->thread_state &&
+	    atomic_load_explicit(&fm_sig_exact_is_quick, memory_order_relaxed))
+		learn(t, domain, token);
 	leave(t);
 	return token;
 }
 
-// Nearly all blocks: the interpreter itself asks, in a thread that has counted before. When the capture is over, sums that nobody
-// will read are as good as none.
 FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller)
 {
-	struct fm_sig_thread *t = fm_sig_self;
-	const struct fm_sig_python *py = &fm_sig.python;
-	if (FM_UNLIKELY(!p || fm_sig_alloc.depth))
-		return;
-	if (FM_UNLIKELY(!t || !t->is_counting || t->is_busy || fm_sig.is_late ||
-			fm_sig_exact_sums->n_sites >= FM_WIRE_MANY_SITES ||
-			caller - py->image_start >= py->image_end - py->image_start)) {
-		if (is_on())
-			fm_sig_exact_alloc(p, size, domain, caller, true);
-		return;
-	}
-	t->is_busy = true;
-	atomic_signal_fence(memory_order_seq_cst);
-	uint64_t stack = fm_sig_python_hash_quickly(t), *at = fm_sig_block_get(p);
-	if (FM_LIKELY(at != NULL))
-		add(t, key_of(stack, domain), at, size, domain, false, false);
-	else
-		count_lost();
-	atomic_signal_fence(memory_order_seq_cst);
-	t->is_busy = false;
+	if (p && !fm_sig_alloc.depth && is_on())
+		fm_sig_exact_alloc(p, size, domain, caller, true);
 }
 
 // Counts the end of a block, and tells it.
@@ -350,7 +354,7 @@ static HOT void freed(uint64_t token, uint64_t log_id)
 	uint64_t log_ns = 0;
 	if (FM_UNLIKELY(!fm_sig_exact_sums || !lock()))
 		return;
-	count_freed(token);
+	fm_sig_exact_remove(token);
 	if (FM_UNLIKELY(log_id != 0) && fm_sig_log_is_on())
 		log_ns = log_time();
 	unlock();
@@ -363,6 +367,7 @@ FM_SIGSAFE uint64_t fm_sig_exact_take(const void *p)
 	uint64_t *at = fm_sig_block_find(p), token = at ? *at : 0;
 	if (!token)
 		return 0;
+	token = token_of_end(p, token);
 	*at = 0;
 	if (FM_UNLIKELY(fm_sig_log_ids != NULL))
 		fm_sig_alloc.log_id = *fm_sig_block_log_id(at);
@@ -386,11 +391,15 @@ FM_SIGSAFE void fm_sig_exact_token_freed(uint64_t token)
 
 FM_SIGSAFE void fm_sig_exact_free(const void *p)
 {
+	if (FM_LIKELY(fm_sig_exact_free_quickly(p)))
+		return;
 	if (FM_UNLIKELY(!is_on()))
 		return;
 	uint64_t *at = fm_sig_block_find(p), token = at ? *at : 0;
 	if (!token)
 		return;
 	*at = 0; // whatever comes: the block is about to be somebody else's
-	freed(token, FM_UNLIKELY(fm_sig_log_ids != NULL) ? *fm_sig_block_log_id(at) : 0);
+	token = token_of_end(p, token);
+	if (token)
+		freed(token, FM_UNLIKELY(fm_sig_log_ids != NULL) ? *fm_sig_block_log_id(at) : 0);
 }

@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+#include "sigsafe/blocks.h"
 #include "sigsafe/state.h"
+#include "wire/exact.h"
 
 #define FM_SIG_EXACT_INDEX (4 * FM_WIRE_N_SITES)
 
@@ -19,15 +22,46 @@ struct fm_sig_exact {
 };
 
 // NULL unless the mode is exact. Private, and wiped in a forked child.
-extern struct fm_sig_exact *fm_sig_exact;
+extern FM_HIDDEN struct fm_sig_exact *fm_sig_exact;
 // This process's place in shared memory; NULL when all are taken.
-extern struct fm_wire_exact *fm_sig_exact_sums;
+extern FM_HIDDEN struct fm_wire_exact *fm_sig_exact_sums;
+
+// exact_python.c may be used: the capture began with the program, is exact, has a place for sums and no log. Not while nothing is counted: in a child
+// that is not followed, at the interpreter's end.
+extern FM_HIDDEN _Atomic bool fm_sig_exact_is_quick;
+
+// Where it says whether the process has one thread, which needs no lock: another one cannot be made while it is in here.
+extern FM_HIDDEN const char *fm_sig_exact_alone;
+void fm_sig_exact_find_alone(void);
+static inline bool fm_sig_exact_is_alone(void)
+{
+	return *fm_sig_exact_alone != 0;
+}
+// False: nobody gave way for too long.
+bool fm_sig_exact_lock_among_threads(void);
+static inline void fm_sig_exact_unlock_among_threads(void)
+{
+	atomic_store_explicit(&fm_sig_exact->is_locked, 0, memory_order_release);
+}
+
+static_assert(FM_WIRE_N_SITES <= 1u << (63 - FM_SIG_TOKEN_SIZE_BITS), "a site's number fits a token");
+
+// What the end of a block does to the sums. Under the lock; the token as it was given.
+static inline void fm_sig_exact_remove(uint64_t token)
+{
+	fm_wire_exact_remove(fm_sig_exact_sums,
+			     &fm_wire_exact_sites(fm_sig_exact_sums)[token >> FM_SIG_TOKEN_SIZE_BITS],
+			     token & ((1ull << FM_SIG_TOKEN_SIZE_BITS) - 1));
+}
 
 // Counts a block that `caller` (a return address) asked for. With is_kept it is found again by its address. Returns its token, 0
 // when it was lost.
 uint64_t fm_sig_exact_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller, bool is_kept);
-// The same for a block of Python's, when memory is watched; p may be NULL. Nothing is inside: it is not a part of another one.
+// The same for a block of Python's, when memory is watched; p may be NULL.
 void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned domain, uintptr_t caller);
+// The same for one of pymalloc's; ts: what current_thread_state() says. Returns p.
+void *fm_sig_exact_obj(void *p, uint64_t size, uint64_t ts, uintptr_t caller);
+void *fm_sig_exact_mem(void *p, uint64_t size, uint64_t ts, uintptr_t caller);
 // The end of a block by its address (when memory is watched), or by its token alone.
 void fm_sig_exact_free(const void *p);
 void fm_sig_exact_token_freed(uint64_t token);

@@ -1,5 +1,6 @@
 #include "sigsafe/places.h"
 
+#include <fcntl.h>
 #include <linux/mman.h>
 
 #include "sigsafe/raw.h"
@@ -30,6 +31,18 @@ static FM_SIGSAFE struct fm_sig_thread *map_thread(void)
 	return (struct fm_sig_thread *)p;
 }
 
+// Where mremap does not do that (valgrind's), for the moment of a descriptor.
+static FM_SIGSAFE __attribute__((cold)) struct fm_wire_slot *map_slot_by_name(uint32_t idx)
+{
+	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)fm_sig.ring_path, O_RDWR | O_CLOEXEC, 0);
+	if (is_error(fd))
+		return NULL;
+	long p = fm_sig_syscall6(SYS_mmap, 0, FM_WIRE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+				 fd, (long)(FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES));
+	fm_sig_syscall(SYS_close, fd, 0, 0, 0);
+	return is_error(p) ? NULL : (struct fm_wire_slot *)p;
+}
+
 // The shared memory's descriptor is closed, and none is opened at signal time: the program may count on the next free number. But
 // mremap(2) of no bytes of a shared mapping maps its file once more, from that page on and as far as is asked for. So it begins
 // with the last page before the slot that is mapped, and what lies between is given back.
@@ -49,7 +62,7 @@ static FM_SIGSAFE struct fm_wire_slot *map_slot(uint32_t idx)
 	long p = fm_sig_syscall(SYS_mremap, (long)(end - PAGE_BYTES), 0, (long)(before + FM_WIRE_SLOT_BYTES),
 				MREMAP_MAYMOVE);
 	if (is_error(p))
-		return NULL;
+		return map_slot_by_name(idx);
 	fm_sig_syscall(SYS_munmap, p, (long)before, 0, 0);
 	return (struct fm_wire_slot *)(p + (long)before);
 }

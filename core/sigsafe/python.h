@@ -18,3 +18,5 @@ void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc, bool *ret
 // The id of a code object, its definition pushed into the ring at first sight; FM_WIRE_NO_CODE when the ring had no room,
 // 0 when code does not point to a code object, FM_SIG_NOT_A_FUNCTION for the interpreter's own helper code.
 uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code);
+// Another code object may come to this address: it has an id of its own, however alike they are.
+void fm_sig_code_forget(uintptr_t code);

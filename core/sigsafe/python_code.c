@@ -11,6 +11,9 @@
 #define MAX_FILENAME_CHARS 4096
 #define MAX_LINE_TABLE_BYTES (256u << 10)
 
+// Of places that a code object may have in the table.
+#define MAX_TRIES 16
+
 // A string object's characters, checked to be readable.
 struct py_string {
 	uintptr_t data;
@@ -148,7 +151,7 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 	uint32_t print =
 		(uint32_t)(fm_sig_hash(fields[0] ^ fm_sig_hash(fields[1] ^ fm_sig_hash(fields[2] ^ first_line))) >> 16);
 	struct fm_sig_code *free_entry = NULL;
-	for (uint32_t i = 0; i < 16; i++) {
+	for (uint32_t i = 0; i < MAX_TRIES; i++) {
 		struct fm_sig_code *entry = fm_sig_code_place(code, i);
 		uint64_t addr = atomic_load_explicit(&entry->addr, memory_order_acquire);
 		if (addr == code) {
@@ -174,4 +177,16 @@ FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 			atomic_store_explicit(&free_entry->id_print, (uint64_t)id << 32 | print, memory_order_release);
 	}
 	return id;
+}
+
+FM_SIGSAFE void fm_sig_code_forget(uintptr_t code)
+{
+	for (uint32_t i = 0; i < MAX_TRIES; i++) {
+		struct fm_sig_code *entry = fm_sig_code_place(code, i);
+		uint64_t addr = atomic_load_explicit(&entry->addr, memory_order_acquire);
+		if (addr == code)
+			atomic_store_explicit(&entry->id_print, 0, memory_order_release);
+		if (addr == code || !addr)
+			return;
+	}
 }

@@ -1,4 +1,4 @@
-// What python_hash.h does for every block: the comparison with the last stack. Inline, for exact.c and python_hash.c alone.
+// What python_hash.h does for every block: the comparison with the last stack. Inline, for exact*.c, exact_quick.h and python_hash.c alone.
 #pragma once
 
 #include "base/compiler.h"
@@ -10,8 +10,6 @@
 
 // Reads what a frame is about. False: that is nothing we can believe in.
 bool fm_sig_mirror_load(struct fm_sig_thread *t, struct fm_sig_mirror_frame *f);
-// Whatever has happened since: other frames, another thread state, none at all.
-uint64_t fm_sig_python_hash_anew(struct fm_sig_thread *t);
 
 FM_SIG_INLINE uint64_t word_at(uint64_t addr)
 {
@@ -42,36 +40,49 @@ FM_SIG_INLINE uint32_t find(struct fm_sig_mirror *m, uint64_t frame)
 	return m->frames[at].frame == frame ? at : 0;
 }
 
-// A code object's address may be used again, so its line table's goes in, too.
+FM_SIG_INLINE uint64_t lasti_of(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
+{
+	uint64_t lasti = word_at(frame + l->frame_lasti);
+	return is_lasti_pointer ? lasti : lasti & l->lasti_mask;
+}
+
+FM_SIG_INLINE uint64_t code_of(const struct fm_sig_mirror_layout *l, uint64_t frame)
+{
+	return word_at(frame + l->frame_code) & l->code_mask;
+}
+
+// The same function at the same instruction, by an instruction's address alone where that tells the code. (A code object that ends
+// takes all that is known of it along: fm_sig_mirror_epoch.)
+FM_SIG_INLINE bool is_where_it_was(const struct fm_sig_mirror_layout *l, const struct fm_sig_mirror_frame *f,
+				   bool is_lasti_pointer)
+{
+	return lasti_of(l, f->frame, is_lasti_pointer) == f->lasti &&
+	       (is_lasti_pointer || code_of(l, f->frame) == f->code);
+}
+
 FM_SIG_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 {
-	return (f->code ^ f->line_table << 16 ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63;
+	return f->print ? (f->print ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63 : 0;
 }
 
 // Compares frames [1, n] with what they are now, innermost first, and takes over what has changed. Each frame was named as its
-// caller by the one before: it is there to be read, and so is its code when that is the same. Returns the innermost frame whose
-// caller is another one than before, or that cannot be read (it is no frame then); 0 = there is none.
+// caller by the one before: it is there to be read. Returns the innermost frame whose caller is another one than before, or that
+// cannot be read (it is no frame then); 0 = there is none.
 FM_SIG_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n, bool is_lasti_pointer)
 {
-	const struct fm_sig_mirror_layout *l = &m->layout;
+	const struct fm_sig_mirror_layout layout = m->layout,
+					  *l = &layout; // a copy: frames could lie anywhere, for a compiler
 	uint32_t n_same = m->n_hashed, i = n;
 	for (struct fm_sig_mirror_frame *f = &m->frames[n]; i > 0; i--, f--) {
-		uint64_t lasti = word_at(f->frame + l->frame_lasti);
-		if (!is_lasti_pointer)
-			lasti &= l->lasti_mask;
-		// An instruction that is the same says that the code around it is.
-		bool is_code_same = (is_lasti_pointer && lasti == f->lasti) ||
-				    (word_at(f->frame + l->frame_code) & l->code_mask) == f->code;
-		if (FM_UNLIKELY(!is_code_same || word_at(f->code + l->line_table) != f->line_table)) {
-			n_same = FM_MIN(n_same, i - 1); // another function was called here
-			if (!fm_sig_mirror_load(t, f)) {
+		if (!is_where_it_was(l, f, is_lasti_pointer)) {
+			n_same = FM_MIN(n_same, i - 1);
+			if (code_of(l, f->frame) == f->code) { // the same one has gone on
+				f->lasti = lasti_of(l, f->frame, is_lasti_pointer);
+				f->own = hash_frame(f);
+			} else if (!fm_sig_mirror_load(t, f)) {
 				f->frame = 0;
 				break;
 			}
-		} else if (lasti != f->lasti) { // the same one has gone on
-			n_same = FM_MIN(n_same, i - 1);
-			f->lasti = lasti;
-			f->own = f->own ? hash_frame(f) : 0;
 		}
 		if (FM_UNLIKELY(word_at(f->frame + l->frame_previous) != f[-1].frame))
 			break;
@@ -103,24 +114,67 @@ FM_SIG_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 	return f->hash;
 }
 
-FM_SIG_INLINE uint64_t fm_sig_python_hash_quickly(struct fm_sig_thread *t)
+// ---- the last stack once more, but for the innermost instruction ----
+
+// Whether all callers of a frame are where they were.
+FM_SIG_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
+				    bool is_lasti_pointer)
 {
-	struct fm_sig_mirror *m = t->mirror;
-	if (FM_UNLIKELY(!m || !m->thread_state))
-		return fm_sig_python_hash_anew(t);
-	// One that was ours, and is somebody's now, can be read without asking.
+	const struct fm_sig_mirror_layout l =
+		m->layout; // a copy: what is read of frames could be anything for a compiler
+	uint64_t frame = f->frame;
+	for (;;) {
+		f--;
+		if (FM_UNLIKELY(word_at(frame + l.frame_previous) != f->frame))
+			return false;
+		frame = f->frame;
+		if (!frame)
+			return f == m->frames; // nobody's, whose address is 0
+		if (FM_UNLIKELY(!is_where_it_was(&l, f, is_lasti_pointer)))
+			return false;
+	}
+}
+
+// What the innermost frame's instruction and code are kept under.
+FM_SIG_INLINE uint64_t place_key(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
+{
+	return is_lasti_pointer ? lasti_of(l, frame, true)
+				: code_of(l, frame) ^ lasti_of(l, frame, false) * 0x9e3779b97f4a7c15u;
+}
+
+FM_SIG_INLINE struct fm_sig_memo *memo_at(struct fm_sig_mirror *m, uint64_t place, uint64_t callers, unsigned domain)
+{
+	return &m->memos[domain][((place >> 1) + callers) & (FM_SIG_MIRROR_MEMOS - 1)];
+}
+
+// NULL = there is none.
+FM_SIG_INLINE const struct fm_sig_memo *memo_of(struct fm_sig_mirror *m, uint64_t place, uint64_t callers,
+						unsigned domain)
+{
+	const struct fm_sig_memo *memo = memo_at(m, place, callers, domain);
+	return FM_LIKELY(memo->place == place && memo->callers == callers) ? memo : NULL;
+}
+
+// What was last learnt of this stack, for a thread that has ts as its own; NULL = it has to be looked at properly.
+FM_SIG_INLINE const struct fm_sig_memo *fm_sig_mirror_recall(struct fm_sig_mirror *m, uint64_t ts, unsigned domain,
+							     bool is_lasti_pointer)
+{
 	const struct fm_sig_mirror_layout *l = &m->layout;
-	uint64_t ts = (uintptr_t)fm_sig.python.current_thread_state();
-	if (FM_UNLIKELY(ts != m->thread_state || word_at(ts + l->ts_thread_id) != m->thread))
-		return fm_sig_python_hash_anew(t);
+	// One that was ours, and is somebody's now, can be read without asking.
+	if (FM_UNLIKELY(ts != m->thread_state))
+		return NULL;
+	if (FM_UNLIKELY(m->epoch != atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed)))
+		return NULL;
+	struct fm_sig_mirror_frame *f = m->last;
 	uint64_t frame = current_frame(l, ts);
-	if (FM_UNLIKELY(!frame))
-		return 1;
-	uint32_t n = m->n_last;
-	if (m->frames[n].frame != frame)
-		n = find(m, frame);
-	if (FM_UNLIKELY(!n || (l->is_lasti_pointer ? compare(t, m, n, true) : compare(t, m, n, false))))
-		return fm_sig_python_hash_anew(t);
-	m->n_last = n;
-	return rehash(m, n);
+	if (f->frame != frame) {
+		uint32_t n = find(m, frame);
+		if (FM_UNLIKELY(!n || n - 1 > m->n_hashed))
+			return NULL;
+		f = m->last = &m->frames[n];
+	}
+	if (FM_UNLIKELY(!are_callers_same(m, f, is_lasti_pointer)))
+		return NULL;
+	f = m->last; // once more: that is cheaper than to keep it
+	return memo_of(m, place_key(l, f->frame, is_lasti_pointer), f[-1].hash, domain);
 }

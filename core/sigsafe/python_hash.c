@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "sigsafe/blocks.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 
@@ -19,6 +20,7 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t detached_frame(struct fm_si
 }
 
 struct fm_sig_mirror *fm_sig_mirrors;
+_Atomic uint64_t fm_sig_mirror_epoch;
 
 static FM_SIGSAFE void read_layout(struct fm_sig_mirror_layout *l)
 {
@@ -32,10 +34,12 @@ static FM_SIGSAFE void read_layout(struct fm_sig_mirror_layout *l)
 	l->frame_code = row->frame_code;
 	l->frame_lasti = row->frame_lasti;
 	l->frame_previous = row->frame_previous;
-	l->line_table = row->code_line_table;
 	l->code_mask = ~(uint64_t)row->executable_tag_mask;
-	l->is_lasti_pointer = row->lasti == FM_PY_LASTI_POINTER;
-	l->lasti_mask = l->is_lasti_pointer ? ~0ull : UINT32_MAX;
+	l->lasti_mask = row->lasti == FM_PY_LASTI_POINTER ? ~0ull : UINT32_MAX;
+	// Free-threaded: into a thread's own copy of the instructions, which may end before its code does.
+	l->is_lasti_pointer = row->lasti == FM_PY_LASTI_POINTER && !row->is_free_threaded;
+	l->image_start = fm_sig.python.image_start;
+	l->image_bytes = fm_sig.python.image_end - fm_sig.python.image_start;
 }
 
 // The innermost frame of this thread; 0 = no Python here.
@@ -49,18 +53,59 @@ static FM_SIGSAFE uint64_t first_frame(struct fm_sig_thread *t, struct fm_sig_mi
 	return current_frame(&m->layout, ts);
 }
 
-// Reads what a frame is about. False: that is nothing we can believe in.
+static FM_SIGSAFE void forget_memos(struct fm_sig_mirror *m)
+{
+	for (uint32_t i = 0; i < FM_SIG_MIRROR_MEMOS; i++)
+		m->memos[0][i].place = m->memos[1][i].place = 0;
+}
+
+// Codes are known by their address. One that has ended may have left it to another.
+static FM_SIGSAFE void forget(struct fm_sig_mirror *m)
+{
+	m->epoch = atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed);
+	m->n_hashed = 0;
+	for (uint32_t i = 0; i < FM_SIG_MIRROR_PLACES; i++)
+		m->place[i] = 0;
+	for (uint32_t i = 0; i < FM_SIG_MIRROR_CODES; i++)
+		m->codes[i].code = 0;
+	forget_memos(m);
+}
+
+// What tells a code object from another one that had its address before: what its line table says, as far as 32 bytes go, its name and
+// first line. Those that are alike in all of these are told alike. 0 = it is none of the program's.
+static FM_SIGSAFE uint64_t print_of(struct fm_sig_thread *t, uint64_t code)
+{
+	const struct fm_py_row *row = &fm_sig.python.row;
+	uint64_t n = 0, table = word_at(code + row->code_line_table), print = code;
+	if (word_at(code + row->object_type) != fm_sig.python.code_type)
+		return 0;
+	print = mix(print, word_at(code + row->code_name));
+	print = mix(print, fm_sig_u32_at(code + row->code_first_line));
+	if (!fm_sig_read_u64(t, table + row->bytes_size, &n) || !fm_sig_readable(t, table + row->bytes_data, 32))
+		n = 0;
+	print = mix(print, n);
+	for (uint64_t i = 0; i < 4 && 8 * i < n; i++) {
+		uint64_t left = n - 8 * i, word = word_at(table + row->bytes_data + 8 * i);
+		print = mix(print, left < 8 ? word & ((1ull << 8 * left) - 1) : word);
+	}
+	return print | 1;
+}
+
 FM_SIGSAFE __attribute__((noinline)) bool fm_sig_mirror_load(struct fm_sig_thread *t, struct fm_sig_mirror_frame *f)
 {
 	const struct fm_sig_mirror_layout *l = &t->mirror->layout;
-	f->code = word_at(f->frame + l->frame_code) & l->code_mask;
+	f->code = code_of(l, f->frame);
 	f->lasti = word_at(f->frame + l->frame_lasti) & l->lasti_mask;
-	// One question for all that is read of it.
-	const struct fm_py_row *row = &fm_sig.python.row;
-	if (!fm_sig_readable(t, f->code, FM_MAX(row->object_type, row->code_line_table) + 8u))
-		return false;
-	f->line_table = word_at(f->code + l->line_table);
-	f->own = word_at(f->code + row->object_type) == fm_sig.python.code_type ? hash_frame(f) : 0;
+	struct fm_sig_mirror_code *known = &t->mirror->codes[f->code >> 4 & (FM_SIG_MIRROR_CODES - 1)];
+	if (known->code != f->code) {
+		if (!fm_sig_readable(t, f->code, fm_sig.python.code_bytes))
+			return false;
+		if (f->code - l->image_start >= l->image_bytes) // the interpreter's own stay
+			fm_sig_block_watch((const void *)f->code);
+		*known = (struct fm_sig_mirror_code){ f->code, print_of(t, f->code) };
+	}
+	f->print = known->print;
+	f->own = hash_frame(f);
 	return true;
 }
 
@@ -90,7 +135,7 @@ static FM_SIGSAFE uint64_t uproot(struct fm_sig_mirror *m, uint32_t n, uint32_t 
 }
 
 // Whatever has happened since: other frames, another thread state, none at all.
-FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_python_hash_anew(struct fm_sig_thread *t)
+static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thread *t)
 {
 	struct fm_sig_mirror *m = t->mirror = &fm_sig_mirrors[t->idx];
 	m->thread_state = 0;
@@ -98,10 +143,14 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_python_hash_anew(struct fm_
 		return 1;
 	read_layout(&m->layout);
 	m->frames[0].hash = 1;
+	if (m->epoch != atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed))
+		forget(m);
 	const struct fm_sig_mirror_layout *l = &m->layout;
 	uint64_t frame = first_frame(t, m);
-	if (!frame)
+	if (!frame) {
+		m->thread_state = 0;
 		return 1;
+	}
 	uint64_t frame_end = FM_MAX(FM_MAX(l->frame_code, l->frame_previous), l->frame_lasti) + 8u;
 	uint32_t n = 0, n_fresh = 0;
 	while (frame && n_fresh < FM_SIG_MIRROR_FRAMES) {
@@ -122,7 +171,9 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_python_hash_anew(struct fm_
 		n = 0;
 	if (n_fresh)
 		n = append(t, m, n, n_fresh);
-	m->n_last = n;
+	m->last = &m->frames[n];
+	if (!n)
+		m->thread_state = 0;
 	return rehash(m, n);
 }
 
@@ -139,12 +190,58 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_mirror_hash_less(const struct f
 		f->hash = mix(m->of == FM_SIG_HASH_INNERMOST ? m->frames[0].hash : f[-1].hash, f->own);
 }
 
+// One that was ours, and is somebody's now, can be read without asking.
+FM_SIG_INLINE bool is_still_ours(const struct fm_sig_mirror *m, uint64_t ts)
+{
+	return ts == m->thread_state && word_at(ts + m->layout.ts_thread_id) == m->thread &&
+	       m->epoch == atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed);
+}
+
+FM_SIG_INLINE uint32_t find_current(struct fm_sig_mirror *m, uint64_t ts)
+{
+	uint64_t frame = current_frame(&m->layout, ts);
+	return m->last->frame == frame ? (uint32_t)(m->last - m->frames) : find(m, frame);
+}
+
+// True when frames [1, n] are still a stack; what has changed in them is taken over.
+FM_SIG_INLINE bool follow(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n)
+{
+	return !(m->layout.is_lasti_pointer ? compare(t, m, n, true) : compare(t, m, n, false));
+}
+
 FM_SIGSAFE uint64_t fm_sig_python_hash(struct fm_sig_thread *t, enum fm_sig_hash_of of)
 {
 	struct fm_sig_mirror *m = &fm_sig_mirrors[t->idx];
 	if (FM_UNLIKELY(m->of != of)) {
 		m->of = of;
 		m->n_hashed = 0;
+		forget_memos(m);
 	}
-	return fm_sig_python_hash_quickly(t);
+	if (FM_UNLIKELY(!t->mirror || !m->thread_state))
+		return hash_anew(t);
+	uint64_t ts = (uintptr_t)fm_sig.python.current_thread_state();
+	uint32_t n = FM_LIKELY(is_still_ours(m, ts)) ? find_current(m, ts) : 0;
+	if (FM_UNLIKELY(!n || !follow(t, m, n)))
+		return hash_anew(t);
+	m->last = &m->frames[n];
+	return rehash(m, n);
+}
+
+FM_SIGSAFE const struct fm_sig_memo *fm_sig_mirror_follow(struct fm_sig_thread *t, uint64_t ts, unsigned domain)
+{
+	struct fm_sig_mirror *m = t->mirror;
+	uint32_t n = FM_LIKELY(is_still_ours(m, ts)) ? find_current(m, ts) : 0;
+	if (FM_UNLIKELY(!n))
+		return NULL;
+	struct fm_sig_mirror_frame *f = &m->frames[n];
+	if (FM_UNLIKELY(word_at(f->frame + m->layout.frame_previous) != f[-1].frame || !follow(t, m, n - 1)))
+		return NULL;
+	m->last = f;
+	return memo_of(m, place_key(&m->layout, f->frame, m->layout.is_lasti_pointer), rehash(m, n - 1), domain);
+}
+
+FM_SIGSAFE void fm_sig_mirror_learn(struct fm_sig_mirror *m, unsigned domain, struct fm_wire_site *site, uint64_t token)
+{
+	uint64_t place = place_key(&m->layout, m->last->frame, m->layout.is_lasti_pointer), callers = m->last[-1].hash;
+	*memo_at(m, place, callers, domain) = (struct fm_sig_memo){ place, callers, site, token };
 }

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "sigsafe/alloc.h"
 #include "sigsafe/places.h"
 #include "sigsafe/raw.h"
 
@@ -126,7 +127,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->is_busy = false;
 		t->trace = NULL;
 		t->mirror = NULL;
-		t->is_counting = false;
+		fm_sig_alloc.mirror = NULL;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
 		t->samples_until_page_flush = 0;
 		fm_sig_self = t;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "pyabi/row.h"
 #include "wire/wire.h"
 
@@ -76,7 +77,6 @@ struct fm_sig_thread {
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;
 	bool is_busy;
-	bool is_counting;              // exact.c: nothing but is_busy stands in the way of counting its blocks
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
@@ -157,7 +157,7 @@ struct fm_sig_state {
 	char exe[512];                              // the executable's path, for its image record
 };
 
-extern struct fm_sig_state fm_sig;
+extern FM_HIDDEN struct fm_sig_state fm_sig;
 
 // The calling thread's memory, NULL before its first sample. initial-exec: reading it never allocates.
 extern __thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));

@@ -25,9 +25,11 @@
 
 struct fm_wire_site {
 	uint64_t key; // 0 = free
-	uint64_t alloc_bytes, n_allocs, n_frees;
+	uint64_t alloc_bytes;
 	uint64_t live_bytes;
+	uint64_t n_allocs;   // apart from alloc_bytes: side by side, compilers make a pair of them, which takes longer
 	uint64_t peak_bytes; // highest live_bytes
+	uint64_t n_frees;
 	// Live at the process's peak of this number; when a later one has been, nothing was touched between: it is live_bytes.
 	uint64_t at_peak_bytes, epoch;
 };

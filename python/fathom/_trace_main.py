@@ -103,6 +103,8 @@ def _parse(args: List[str]) -> _Options:
             options.output = value(name, attached)
         elif name in ("-r", "--rate"):
             options.rate = value(name, attached)
+            if not options.rate.rstrip("k").isdigit():
+                _fail("--rate wants a whole number, as 1000 or 10k, not '%s'" % options.rate)
         elif name == "--last":
             options.last = value(name, attached)
             if not options.last.rstrip("s").replace(".", "", 1).isdigit():

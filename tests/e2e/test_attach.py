@@ -51,9 +51,11 @@ def names(thread: Dict[str, Any]) -> List[str]:
 
 def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached: Any) -> None:
     few(python, 8, 14)
-    target = attached(python.path, 1.5)
-    seen = set()
+    target = attached(python.path, 2)
+    seen, until = set(), time.monotonic() + 1
     for _ in range(10):
+        if time.monotonic() > until:  # a busy machine: the last look must not meet its end
+            break
         command = [fathom, "dump", "-p", str(target.process.pid), "--json"]
         dump = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         assert dump["schema"] == "fathom.dump/1" and dump["pid"] == target.process.pid
@@ -75,6 +77,17 @@ def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached
                 assert thread["tid"] == target.process.pid and "join" in called
     assert seen == {"sleeper", "work", "main"}
     target.end()
+
+
+@pytest.mark.parametrize("command", ["dump", "record"])
+def test_a_process_that_has_ended_is_one_line(fathom: Path, command: str, tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays as it is: nobody has asked how it ended
+        done = subprocess.run(
+            [fathom, command, "-p", str(process.pid)], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.decode() == f"fathom: process {process.pid} has ended, and its parent has not asked how yet\n"
 
 
 def test_dump_for_people(fathom: Path, attached: Any) -> None:

@@ -87,6 +87,23 @@ def test_native_functions_by_their_stacks(tmp_path: Path) -> None:
     assert 300 * 1000 <= ask["peak_bytes"] <= 600 * 1000  # of stacks at different times: at most so much
 
 
+def test_code_that_ends_leaves_its_address_to_other_code(tmp_path: Path) -> None:
+    """A line is known by the address of its code: not for longer than that lives."""
+    assert NEWEST
+    script = tmp_path / "codes.py"
+    script.write_text(
+        "for n in range(300):\n"
+        "    text = chr(10) * (n % 7) + 'for i in range(50): bytes(%d)' % (100 + 10 * (n % 7))\n"
+        "    exec(compile(text, 'made', 'exec'))\n"
+    )
+    capture = exact(tmp_path, [NEWEST.path, "-S", script])
+    lines = {x["line"]: x["alloc_bytes"] for x in capture.report["lines"] if x["file"] == "made"}
+    for n in range(7):
+        runs = len(range(n, 300, 7))
+        beside = lines[n + 1] - runs * 50 * (33 + NEWEST.longer_head + 100 + 10 * n)
+        assert 0 <= beside <= runs * 200  # what a range and its loop take
+
+
 def test_the_sites_make_up_the_peak(tmp_path: Path) -> None:
     assert NEWEST
     script = tmp_path / "peaks.py"
@@ -356,3 +373,40 @@ def test_places_are_not_lost_to_a_slow_collector(tmp_path: Path) -> None:
     assert sorted(lines)[10:] == [1033 + NEWEST.longer_head] * (len(lines) - 10) and len(lines) > 59990
     assert capture.report["memory"]["no_python"]["alloc_bytes"] < 5 * MIB
     assert not any("the place of" in what for what in coverage(capture))
+
+
+@pytest.mark.parametrize("allocator", ["malloc", "pymalloc_debug", "mimalloc"])
+def test_whatever_allocator_python_is_told_to_use(allocator: str, tmp_path: Path) -> None:
+    """The same bytes; what an allocator maps for itself, and the debug hooks put around blocks, are nobody's."""
+    pythons = [p for p in some_pythons() if p.minor >= 13 and p.kind == "release"]
+    if not pythons:
+        pytest.skip("mimalloc came with 3.13")
+    (tmp_path / "keeps.py").write_text("kept = [bytes(100_000) for _ in range(200)]\n")
+    command = ["env", "PYTHONMALLOC=" + allocator, pythons[-1].path, tmp_path / "keeps.py"]
+    memory = exact(tmp_path, command).report["memory"]
+    assert 0 <= memory["peak_bytes"] - 200 * 100_033 < 5 * MIB
+
+
+ONE_BY_ONE = """
+import os, time
+def child():
+    held = bytearray(10 << 20)
+    time.sleep(0.2)
+for _ in range(5):
+    pid = os.fork()
+    if pid == 0:
+        child()
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+
+
+def test_processes_that_never_met_do_not_add_up(tmp_path: Path) -> None:
+    assert NEWEST
+    (tmp_path / "forks.py").write_text(ONE_BY_ONE)
+    report = exact(tmp_path, [NEWEST.path, tmp_path / "forks.py"]).report
+    (line,) = [row for row in report["lines"] if row["function"] == "child" and row["alloc_bytes"] > MIB]
+    assert 0 <= line["alloc_bytes"] - 5 * 10 * MIB < 10000
+    # One after the other; that one has ended is not seen at once.
+    assert 10 * MIB <= line["peak_bytes"] <= 3 * 10 * MIB
+    assert report["memory"]["peak_bytes"] >= 10 * MIB

@@ -9,11 +9,10 @@ import subprocess
 import textwrap
 import time
 from pathlib import Path
-from typing import Any, List, Optional, Sequence
+from typing import Any, Optional, Sequence
 
-import jsonschema
 import pytest
-from capture import ROOT, Capture, Python, find_pythons
+from capture import Capture, Python, find_pythons
 
 BUSY = """
     import sys, time
@@ -509,101 +508,6 @@ def test_the_command_line_wins_over_variables_and_these_over_the_file(run, fatho
     out = tmp_path / "r.fathom"
     subprocess.run([fathom, "record", "-o", out, "--", "true"], cwd=tmp_path, check=True)
     assert Capture(out, None).report["rate_hz"] == 2000  # type: ignore[arg-type]
-
-
-# ---- the schema, and speed ----
-
-
-@pytest.fixture(scope="session")
-def validator(root: Path) -> Any:
-    schema = json.loads((root / "docs" / "report.schema.json").read_text())
-    jsonschema.Draft202012Validator.check_schema(schema)
-    return jsonschema.Draft202012Validator(schema)
-
-
-def undescribed(schema: Any, value: Any, path: str = "$") -> List[str]:
-    """Fields that the schema says nothing of."""
-    if isinstance(value, list):
-        return sorted({x for item in value for x in undescribed(schema.get("items", {}), item, path + "[]")})
-    if not isinstance(value, dict) or "$ref" in schema:
-        return []
-    found = []
-    for key, item in value.items():
-        if key not in schema.get("properties", {}):
-            found.append(f"{path}.{key}")
-        else:
-            found += undescribed(schema["properties"][key], item, f"{path}.{key}")
-    return found
-
-
-CHILDREN = """
-    import multiprocessing, threading
-    def work(n):
-        return sum(i * i for i in range(n))
-    if __name__ == "__main__":
-        t = threading.Thread(target=work, args=(300_000,)); t.start(); t.join()
-        with multiprocessing.Pool(2) as pool:
-            pool.map(work, [400_000] * 4)
-"""
-
-
-MARKED = """
-    import fathom
-    kept = []
-    def work(n):
-        return sum(i * i for i in range(n))
-    for i in range(300):
-        kept.append(bytearray(100_000))
-        work(1000)
-    fathom.mark("filled")
-"""
-
-
-@pytest.mark.parametrize(
-    "what", ["script", "children", "failing", "killed", "native", "cut off", "exact", "traced", "leak"]
-)
-def test_the_json_of_captures_follows_the_schema(run, fathom, build, validator, what, tmp_path):
-    if what == "native":
-        path = tmp_path / "n.fathom"
-        subprocess.run([fathom, "record", "-o", path, "--", "seq", "200000"], check=True, stdout=subprocess.DEVNULL)
-    elif what == "leak":
-        path = tmp_path / "l.fathom"
-        events = [f"alloc 0 21 {i / 10} {i + 1} 4000 135000 0" for i in range(280)]
-        script = "\n".join(["run 30", "meta memory sampled", "sample 0 21 1", *events, ""])
-        subprocess.run([build / "tests" / "memory_profile", path], input=script, text=True, check=True)
-    else:
-        source = {
-            "script": BUSY,
-            "children": CHILDREN,
-            "failing": "raise SystemExit(5)",
-            "killed": "import os; sum(range(3_000_000)); os.kill(os.getpid(), 9)",
-            "cut off": BUSY,
-        }.get(what, MARKED)
-        options = {"exact": ["--memory-log"], "traced": ["--trace"]}.get(what, [])
-        r = run(source, *options, env={"PYTHONPATH": str(ROOT / "python")})
-        path = r.results / "profile.fathom"
-        if what == "children":
-            assert re.search(r"^\d+ Processes:$", r.text, re.M)
-            assert re.search(r"^\d+ Threads:$", r.text, re.M)
-    if what == "cut off":
-        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    report = json.loads(subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
-    errors = [f"{e.json_path}: {e.message[:200]}" for e in validator.iter_errors(report)]
-    assert errors == []
-    assert undescribed(validator.schema, report) == []
-    assert what != "leak" or report["leaks"]
-    assert what != "traced" or report["calls"]["functions"] and report["calls"]["marks"]
-
-
-def test_the_schema_refuses_what_is_wrong(validator, fathom, build, tmp_path):
-    path = tmp_path / "known.fathom"
-    subprocess.run([build / "tests" / "known_profile", path], check=True)
-    good = json.loads(subprocess.run([fathom, "report", "--json", path], stdout=subprocess.PIPE, check=True).stdout)
-    assert validator.is_valid(good)
-    for key in ("schema", "time", "functions", "exit"):
-        assert not validator.is_valid({k: v for k, v in good.items() if k != key})
-    assert not validator.is_valid({**good, "wall_s": "long"})
-    assert not validator.is_valid({**good, "functions": [{**good["functions"][0], "kind": "magic"}]})
 
 
 def test_a_ten_minute_capture_is_reported_in_a_second(fathom, build, tmp_path):

@@ -25,6 +25,11 @@ def live(before=lambda: None):
         sum(range(20000))
         time.sleep(0.02)
 
+def naps():  # too short to be looked at twice, and no CPU time to be sampled by
+    names[threading.get_native_id()] = threading.current_thread()
+    while os.path.exists(stay):
+        time.sleep(0.1)
+
 class WithDict(threading.Thread):
     def __init__(self):
         super().__init__(name="of a class")
@@ -56,7 +61,7 @@ threads = [
     threading.Thread(target=live, name="gr\\u00f6\\u00dfe \\u4e2d\\u6587 \\U0001f40d"),
     threading.Thread(target=live, name="a name that is cut " + 9 * "too long "),
     threading.Thread(target=live, args=(prctl,), name="not by Python"),
-    threading.Thread(target=time.sleep, args=(0.1,), name="short"),
+    threading.Thread(target=naps, name="mostly asleep"),
     WithDict(),
     WithManyAttributes(),
 ]
@@ -64,7 +69,7 @@ for t in threads:
     t.start()
 pool = ThreadPoolExecutor(1, thread_name_prefix="a pool of workers")
 pool.submit(live)
-while len(names) < 8:
+while len(names) < 9:
     time.sleep(0.01)
 with open(said + ".part", "w") as file:
     json.dump({"pid": os.getpid(), "names": {tid: t.name for tid, t in names.items()}}, file)
@@ -109,6 +114,8 @@ def test_names_of_threading(tmp_path: Path) -> None:
     for python, out, said, process in runs:
         assert process.wait(60) == 0, python
         threads = {t["tid"]: t["name"] for t in report(out)["threads"]}
+        assert "python" in threads[json.loads(said.read_text())["pid"]], python
+        assert "" not in threads.values(), (python, threads)
         wrong[str(python)] = {
             name: threads.get(tid) for tid, name in expected(said).items() if threads.get(tid) != name
         }

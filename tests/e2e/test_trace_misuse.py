@@ -57,6 +57,37 @@ def test_a_fork_between_enable_and_disable(python: Python, tmp_path: Path) -> No
     assert calls["leaf"] == 10 + 100 + 200 + 20
 
 
+FORKS_BY_ITSELF = """
+import ctypes, os
+from fathom import zone
+def leaf(): pass
+def work(n):
+    for _ in range(n): leaf()
+def fork():
+    with zone("fork"):
+        number = {"x86_64": (57,), "aarch64": (220, 17, 0, 0, 0, 0)}[os.uname().machine]  # fork, or clone
+        return ctypes.CDLL(None).syscall(*number)
+work(10)
+pid = fork()
+if pid == 0:
+    work(100)
+    with zone("in the child"): len("")
+    os._exit(3)
+print(os.waitpid(pid, 0)[1] == 3 << 8)
+work(20)
+"""
+
+
+@pythons(FEW)
+@pytest.mark.parametrize("options", [[], ["--calls", "c"]])
+def test_a_child_that_nobody_is_told_of(python: Python, tmp_path: Path, options: List[str]) -> None:
+    """Forked past the C library: it cannot be followed, and must live all the same."""
+    run = trace(python, tmp_path / "t.fathom", ["--quiet", *options], [source(tmp_path, FORKS_BY_ITSELF)])
+    assert run.stdout == "True\n"
+    calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
+    assert calls["leaf"] == 10 + 20
+
+
 THREADS = """
 import threading, warnings, fathom
 warnings.simplefilter("error")

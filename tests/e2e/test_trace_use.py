@@ -409,3 +409,23 @@ def test_short_calls_are_left_out_on_request(python: Python, tmp_path: Path) -> 
         [BUILD / "fathom", "report", tmp_path / "t.fathom"], stdout=subprocess.PIPE, text=True
     ).stdout
     assert "short calls" in report
+
+
+CLASSES = """
+import gc
+def make(i): return type("Made%d" % i, (), {})
+def work():
+    for i in range(20):
+        made = make(i)
+        for _ in range(i + 1): made()
+        del made
+        gc.collect()    # the next one may be given its address
+work()
+"""
+
+
+@pythons([p for p in FEW if p.minor >= 12 and p.kind == "release"])
+def test_classes_that_come_and_go_keep_their_names(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", ["--calls", "c"], [source(tmp_path, CLASSES)])
+    calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
+    assert {name: n for name, n in calls.items() if "Made" in name} == {"__main__.Made%d" % i: i + 1 for i in range(20)}

@@ -97,6 +97,14 @@ static void print_memory(const struct fm_profile *p)
 		       s->process_id, s->stack_id, s->domain, s->alloc_bytes, s->n_allocs, s->n_frees, s->live_bytes,
 		       s->peak_bytes, s->at_peak_bytes, s->held);
 	}
+	for (size_t i = 0; i < p->courses.n; i++) {
+		const struct fm_site_course *c = &p->courses.items[i];
+		printf("course process=%u stack=%u domain=%u n=%u", c->process_id, c->stack_id, c->domain, c->n);
+		for (uint32_t k = 0; k < c->n; k++)
+			printf(" %" PRIu64 "/%" PRIu64, p->course_points.items[c->first + k].live_bytes,
+			       p->course_points.items[c->first + k].alloc_bytes);
+		printf("\n");
+	}
 	for (size_t i = 0; i < p->memory_levels.n; i++) {
 		const struct fm_memory_level *l = &p->memory_levels.items[i];
 		printf("level process=%u time=%" PRIu64 " heap=%" PRIu64 " high=%" PRIu64 " rss=%" PRIu64

@@ -124,7 +124,7 @@ TEST(what_is_no_profile_is_one_clear_line)
 	header[8] = 2;
 	write_file(header, sizeof(header));
 	CHECK_EQ(fm_reader_open(scratch_path(), &r, &diag), FM_E_BAD_VERSION);
-	CHECK(strstr(diag.text, "format 2.3"));
+	CHECK(strstr(diag.text, "format 2.4"));
 }
 
 // Files of chunks with right checksums and content of our choice.
@@ -229,6 +229,9 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		{ FM_RECORD_SAMPLES, { 0, 1000000, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, 11 }, // a million samples in no bytes
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 1, 0 }, 12 },    // a nine-byte number
 		{ FM_RECORD_SAMPLES, { 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 6 }, 12 },    // class 6
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 0, 9, 1, 1, 1 }, 7 },                // nine points in the bytes of one
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 6, 0 }, 4 },                         // domain 6
+		{ FM_RECORD_SITE_COURSE, { 0, 0, 0, UINT64_MAX }, 4 },                // more than can be counted
 		{ FM_RECORD_SITES,
 		  { 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
 		  20 }, // nine sites in no bytes

@@ -34,6 +34,9 @@ TEST(memory_survives_a_round_trip)
 	fm_writer_site(w, &site); // replaces
 	site.domain = FM_ALLOC_OBJ;
 	fm_writer_site(w, &site);
+	const struct fm_course_point points[] = { { 5, 10, 10 }, { 9, 1ull << 40, 3 }, { 9, 7, UINT64_MAX } };
+	fm_writer_site_course(w, &site, points, 3);
+	fm_writer_site_course(w, &(struct fm_site){ .process_id = 77 }, points, 3); // left out
 	struct fm_memory_level level = { process, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
 	fm_writer_memory_level(w, &level);
 	fm_writer_alloc_type(w, process, 3, FM_STR_LIT("Node"));
@@ -73,6 +76,15 @@ TEST(memory_survives_a_round_trip)
 	CHECK_EQ(p->sites.items[0].alloc_bytes, 100);
 	CHECK_EQ(p->sites.items[0].domain, FM_ALLOC_MEM);
 	CHECK_EQ(p->sites.items[1].at_peak_bytes, 6);
+	CHECK_EQ(p->courses.n, 1);
+	CHECK_EQ(p->courses.items[0].domain, FM_ALLOC_OBJ);
+	CHECK_EQ(p->courses.items[0].n, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct fm_course_point *point = &p->course_points.items[p->courses.items[0].first + i];
+		CHECK_EQ(point->time_ns, points[i].time_ns);
+		CHECK_EQ(point->alloc_bytes, points[i].alloc_bytes);
+		CHECK_EQ(point->live_bytes, points[i].live_bytes);
+	}
 	CHECK_EQ(p->memory_levels.n, 1);
 	const uint64_t *fields = &p->memory_levels.items[0].time_ns; // eleven of one type
 	for (uint64_t i = 0; i < 11; i++)

@@ -26,7 +26,7 @@ static void make_block(double born_s, double freed_s, double size)
 	if (dice_share() >= p)
 		return;
 	CHECK(seen.n < FM_ARRAY_LEN(seen.blocks));
-	seen.blocks[seen.n++] = (struct fm_leak_block){ born_s, freed_s, size / p, size };
+	seen.blocks[seen.n++] = (struct fm_leak_block){ born_s, freed_s, size / p, size, 1 };
 }
 
 // ---- what leaks ----

@@ -1,6 +1,6 @@
 // Stacks that are the same have the same number, others have others, whatever happened in between: calls, returns, generators that
 // are resumed from elsewhere, code objects that come to the address of others.
-#include "sigsafe/python_hash.h"
+#include "sigsafe/python_compare.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ struct frame { // as 3.13 has it, in small
 };
 
 struct code {
-	uint64_t refs, type, line_table;
+	uint64_t refs, type, name;
 };
 
 static struct {
@@ -50,19 +50,21 @@ static void begin(void)
 						.frame_previous = offsetof(struct frame, previous),
 						.frame_lasti = offsetof(struct frame, lasti),
 						.object_type = offsetof(struct code, type),
-						.code_line_table = offsetof(struct code, line_table),
+						.code_name = offsetof(struct code, name),
 						.ts_current_frame = offsetof(__typeof__(state), current),
 						.ts_thread_id = offsetof(__typeof__(state), thread_id) };
 	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
 	fm_sig.python.code_type = 77;
+	fm_sig.python.code_bytes = sizeof(struct code);
 	static struct fm_sig_mirror mirror;
+	fm_sig_mirror_epoch = 0;
 	memset(&mirror, 0, sizeof(mirror));
 	thread.mirror = NULL;
 	fm_sig_mirrors = &mirror;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();
 	for (unsigned i = 0; i < N_CODES; i++)
-		codes[i] = (struct code){ .type = i == N_CODES - 1 ? 78 : 77, .line_table = 1000 + i };
+		codes[i] = (struct code){ .type = i == N_CODES - 1 ? 78 : 77, .name = 1000 + i };
 }
 
 // What was seen: a stack in words, as far as it counts, and its number.
@@ -70,7 +72,7 @@ static struct seen {
 	enum fm_sig_hash_of of;
 	uint64_t words[3 * N_FRAMES], n, hash;
 } seen[N_SEEN];
-static unsigned n_seen;
+static unsigned n_seen, n_recalled;
 
 static bool is_further_out(const struct frame *f)
 {
@@ -92,10 +94,24 @@ static void check(enum fm_sig_hash_of of)
 			continue;
 		now.words[now.n++] = f->code;
 		now.words[now.n++] = f->lasti;
-		now.words[now.n++] = c->line_table;
+		now.words[now.n++] = c->name;
 	}
+	// What was learnt of a stack is recalled for it alone, by either way.
+	unsigned domain = (unsigned)draw(2);
+	const struct fm_sig_memo *recalled = NULL;
+	if (thread.mirror && thread.mirror->thread_state && thread.mirror->of == of && state.current) {
+		bool is_pointer = fm_sig.python.row.lasti == FM_PY_LASTI_POINTER;
+		recalled = draw(2) ? fm_sig_mirror_recall(thread.mirror, (uint64_t)&state, domain, is_pointer)
+				   : fm_sig_mirror_follow(&thread, (uint64_t)&state, domain);
+	}
+	uint64_t token = recalled ? recalled->token : 0;
 	now.hash = fm_sig_python_hash(&thread, of);
 	CHECK_EQ(fm_sig_python_hash(&thread, of), now.hash);
+	if (recalled)
+		CHECK_EQ(token, now.hash + domain);
+	n_recalled += recalled != NULL;
+	if (state.current)
+		fm_sig_mirror_learn(thread.mirror, domain, NULL, now.hash + domain);
 	for (unsigned i = 0; i < n_seen; i++) {
 		if (seen[i].of != of)
 			continue;
@@ -131,7 +147,7 @@ static void run_at_random(enum fm_py_lasti lasti, unsigned first_of, unsigned n_
 {
 	begin();
 	fm_sig.python.row.lasti = (uint8_t)lasti;
-	n_seen = 0;
+	n_seen = n_recalled = 0;
 	state.current = 0;
 	for (unsigned step = 0; step < 60000; step++) {
 		struct frame *top = (struct frame *)state.current;
@@ -142,12 +158,15 @@ static void run_at_random(enum fm_py_lasti lasti, unsigned first_of, unsigned n_
 			state.current = top->previous;
 		else if (what < 15)
 			go_on(top);
-		else
-			codes[draw(N_CODES - 1)].line_table = 1000 + draw(3); // another one at its address
+		else {
+			codes[draw(N_CODES - 1)].name = 1000 + draw(3); // another one at its address
+			atomic_fetch_add(&fm_sig_mirror_epoch, 1);      // which exact.c tells of
+		}
 		if (draw(3))
 			check((enum fm_sig_hash_of)(first_of + draw(n_ofs)));
 	}
 	CHECK(n_seen > (first_of == FM_SIG_HASH_INNERMOST ? 20 : 500));
+	CHECK(n_recalled > (n_ofs == 1 ? 2000 : 50));
 }
 
 TEST(the_same_number_for_the_same_stack_only)
