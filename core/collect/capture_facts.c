@@ -12,6 +12,9 @@
 
 // Samples shown at a system call that stand for the code before it: a larger share is worth a line in the report.
 #define MANY_DISPLACED 0.03
+// What a thread takes at most to get warm again after a tick that took its CPU (tests/e2e/test_crowded.py), and the share of its time worth telling.
+#define COLD_S 40e-6
+#define MANY_COLD 0.02
 // Of processes in which the agent could not map what every process maps.
 #define NO_ROOM "'ulimit -v' leaves no room for the 80 MiB of addresses that Fathom needs in a process; raise it"
 
@@ -101,6 +104,12 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 		fm_meta_uint(w, "memory_log_end_ns", totals->log_end_ns);
 }
 
+// Of the CPU time, that may have been spent in what ran before.
+static double cold_share(const struct fm_ticker_stats *ticks, uint32_t rate_hz)
+{
+	return ticks->n_signals ? COLD_S * rate_hz * (double)ticks->n_crowded / (double)ticks->n_signals : 0;
+}
+
 static void tell_of_trace(const struct capture *c, const struct fm_take_trace_totals *trace)
 {
 	if (trace->n_short)
@@ -132,6 +141,14 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "are shown; docs/sampling-math.md says why",
 				 "the very place of %.0f%% of the samples",
 				 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+	double cold = cold_share(ticks, c->options->rate_hz);
+	if (cold > MANY_COLD)
+		fm_capture_lacks(
+			c,
+			"the machine was crowded, and each look took the program its CPU: what it then takes to fill "
+			"the "
+			"caches again is shown at what ran at the next look; a CPU left free for Fathom avoids it",
+			"the very place of up to %.0f%% of the CPU time", 100 * FM_MIN(cold, 1));
 	if (ticks->n_perf_lost)
 		fm_capture_lacks(c,
 				 "descriptors of others were closed, the perf event's among them; the ticker went on",

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/cost.h"
+#include "collect/proc_thread.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
 
@@ -57,33 +58,31 @@
 // How nice the ticker is when it may choose: it runs for microseconds at a time.
 #define TICKER_NICE (-10)
 
-// Three numbers.
-#define SCHEDULE_BYTES 64
-#define STATUS_BYTES 4096
 // For so long after a thread had to wait for a CPU, for more than the ticker itself takes one, it is asked before each tick whether it has one.
 #define CROWDED_NS 100000000u
 #define NO_WAIT_NS 200000u
+// When the ticker itself is so late, too. Idle CPUs of virtual machines take some ten microseconds to wake up.
+#define LATE_NS 100000u
+// Ticks that came due while the ticker had no CPU: the last ones are remembered. A system call that kept it off for longer shows by these.
+#define MAX_DUE 16u
+// Between two clocks that are read one after the other.
+#define CLOCK_SLACK_NS 5000u
 
 struct tick_thread {
-	uint32_t tid;     // first: fm_process_find_thread()
-	int fd;           // of .../syscall or .../stat; -1: could not be opened
-	int schedstat_fd; // -1: not opened yet, or cannot be
-	int status_fd;    // the same
-	bool fd_is_stat;
-	bool is_blocking;              // blocked our signal at the last look
-	bool was_counted;              // as blocking it for good
-	bool is_checked;               // its mask was looked at
-	bool was_seen;                 // by the last scan
-	int slot;                      // index, -1 = not known yet
-	uint32_t skip;                 // ticks to let pass before the next look
-	uint64_t ran_ns;               // when it was last seen running
-	char schedule[SCHEDULE_BYTES]; // what schedstat said when it was last seen resting; "" = nothing yet
-	bool is_gone;                  // it has ended, as far as its file tells
-	uint64_t sent_ns;              // of the unanswered signal, 0 = none
+	struct fm_proc_thread proc;       // first: fm_process_find_thread()
+	bool is_blocking;                 // blocked our signal at the last look
+	bool was_counted;                 // as blocking it for good
+	bool is_checked;                  // its mask was looked at
+	bool was_seen;                    // by the last scan
+	int slot;                         // index, -1 = not known yet
+	uint32_t skip;                    // ticks to let pass before the next look
+	uint64_t ran_ns;                  // when it was last seen running
+	struct fm_proc_schedule schedule; // when it was last asked for
+	uint64_t sent_ns;                 // of the unanswered signal, 0 = none
 	uint64_t n_ticks_at_send;
 	uint64_t recheck_ns;
-	uint64_t waited_ns;  // for a CPU, as of the last tick
-	uint64_t crowded_ns; // when that was last seen to have grown
+	uint64_t crowded_ns; // when it was last seen to have waited for a CPU
+	bool is_off_cpu;     // at the last look; false = not known
 };
 
 struct tick_process {
@@ -104,6 +103,11 @@ struct fm_ticker {
 	uint32_t resting_skip, recent_skip;
 	uint32_t n_quiet; // ticks in a row at which those that rest were not looked at
 	int loadavg_fd;   // -1: it does not tell how many threads run
+	uint32_t n_due;   // ticks that came due since the last time, and when: the n-th at n % MAX_DUE
+	uint64_t due_ns[MAX_DUE];
+	bool is_late;        // the first of them came long ago
+	uint64_t crowded_ns; // when a thread was last seen to have waited for a CPU
+	struct fm_proc_thread self;
 	uint64_t perf_looked_ns;
 	FM_VEC(struct tick_process) processes;
 	struct fm_cost_seen cost_seen; // at the last look at the budget
@@ -119,41 +123,13 @@ static uint64_t next_random(struct fm_ticker *k)
 	return k->random = x;
 }
 
-static void close_thread(struct tick_thread *t)
-{
-	if (t->fd >= 0)
-		close(t->fd);
-	if (t->schedstat_fd >= 0)
-		close(t->schedstat_fd);
-	if (t->status_fd >= 0)
-		close(t->status_fd);
-}
-
 static void close_process(struct tick_process *p)
 {
 	for (size_t i = 0; i < p->threads.n; i++)
-		close_thread(&p->threads.items[i]);
+		fm_proc_thread_close(&p->threads.items[i].proc);
 	fm_vec_deinit(&p->threads);
 	if (p->task_fd >= 0)
 		close(p->task_fd);
-}
-
-static void open_thread(const struct tick_process *p, struct tick_thread *t)
-{
-	char path[64];
-	// "running" or what it waits for, in one microsecond; needs the right to trace, which a parent has.
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", p->pid, t->tid);
-	t->fd = open(path, O_RDONLY | O_CLOEXEC);
-	char probe[8];
-	if (t->fd >= 0 && pread(t->fd, probe, sizeof(probe), 0) <= 0) {
-		close(t->fd);
-		t->fd = -1;
-	}
-	t->fd_is_stat = t->fd < 0;
-	if (t->fd < 0) {
-		snprintf(path, sizeof(path), "/proc/%u/task/%u/stat", p->pid, t->tid);
-		t->fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
 }
 
 struct scan {
@@ -171,10 +147,8 @@ static void note_thread(void *ctx, uint32_t tid)
 		p->threads.items[i].was_seen = true;
 		return;
 	}
-	struct tick_thread t = {
-		.tid = tid, .schedstat_fd = -1, .status_fd = -1, .slot = -1, .ran_ns = scan->now_ns, .was_seen = true
-	};
-	open_thread(p, &t);
+	struct tick_thread t = { .slot = -1, .ran_ns = scan->now_ns, .was_seen = true };
+	fm_proc_thread_open(&t.proc, p->pid, tid);
 	fm_vec_push(&p->threads, t);
 }
 
@@ -190,7 +164,7 @@ static void scan_threads(struct tick_process *p, uint64_t now_ns)
 		if (p->threads.items[i].was_seen)
 			p->threads.items[kept++] = p->threads.items[i];
 		else
-			close_thread(&p->threads.items[i]);
+			fm_proc_thread_close(&p->threads.items[i].proc);
 	p->threads.n = kept;
 }
 
@@ -229,71 +203,12 @@ static void scan_processes(struct fm_ticker *k)
 	}
 }
 
-static bool is_running(struct tick_thread *t)
-{
-	char text[512];
-	if (t->fd < 0)
-		return false;
-	ssize_t n = pread(t->fd, text, t->fd_is_stat ? sizeof(text) - 1 : 8, 0);
-	if (n <= 0) {
-		t->is_gone = true;
-		return false;
-	}
-	if (!t->fd_is_stat)
-		return text[0] == 'r'; // "running"
-	text[n] = 0;
-	const char *after_name = strrchr(text, ')'); // the name may hold anything, also brackets
-	return after_name && after_name[1] && after_name[2] == 'R';
-}
-
-// A file of the thread's, opened when *fd is -1; it is the caller's to close. "" where it cannot be had.
-static void read_file(const struct tick_process *p, const struct tick_thread *t, const char *name, int *fd, char *text,
-		      size_t size)
-{
-	if (*fd < 0) {
-		char path[64];
-		snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", p->pid, t->tid, name);
-		*fd = open(path, O_RDONLY | O_CLOEXEC);
-	}
-	ssize_t n = *fd >= 0 ? pread(*fd, text, size - 1, 0) : 0;
-	text[n > 0 ? n : 0] = 0;
-}
-
-// CPU time used, time waited for a CPU, how often it was given one.
-static void read_schedule(const struct tick_process *p, struct tick_thread *t, char text[SCHEDULE_BYTES])
-{
-	read_file(p, t, "schedstat", &t->schedstat_fd, text, SCHEDULE_BYTES);
-}
-
 // True when a thread that rested at the last look has not been given a CPU since. Half the price of asking whether it runs.
-static bool still_rests(const struct tick_process *p, struct tick_thread *t)
+static bool still_rests(struct tick_thread *t)
 {
-	char text[SCHEDULE_BYTES];
-	read_schedule(p, t, text);
-	bool is_same = text[0] && !strcmp(text, t->schedule);
-	memcpy(t->schedule, text, strlen(text) + 1);
-	return is_same;
-}
-
-static bool blocks_signal(const struct tick_process *p, const struct tick_thread *t)
-{
-	char text[STATUS_BYTES];
-	_cleanup_close_ int fd = -1; // asked once of most threads, of which there may be many
-	read_file(p, t, "status", &fd, text, sizeof(text));
-	const char *mask = strstr(text, "\nSigBlk:");
-	return mask && strtoull(mask + 8, NULL, 16) >> (FM_TICK_SIGNAL - 1) & 1;
-}
-
-// "Running" is also who waits for a CPU. A thread on one has been given one once more often than it was taken off.
-static bool waits_for_cpu(const struct tick_process *p, struct tick_thread *t, uint64_t n_given)
-{
-	char text[STATUS_BYTES];
-	read_file(p, t, "status", &t->status_fd, text, sizeof(text));
-	const char *own = strstr(text, "\nvoluntary_ctxt_switches:"),
-		   *forced = strstr(text, "\nnonvoluntary_ctxt_switches:");
-	if (!own || !forced)
-		return false;
-	return n_given == strtoull(strchr(own, ':') + 1, NULL, 10) + strtoull(strchr(forced, ':') + 1, NULL, 10);
+	struct fm_proc_schedule before = t->schedule;
+	fm_proc_thread_schedule(&t->proc, &t->schedule);
+	return before.n_given && before.n_given == t->schedule.n_given && before.cpu_ns == t->schedule.cpu_ns;
 }
 
 static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
@@ -313,7 +228,7 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	if (!t->sent_ns)
 		return true;
 	if (t->slot < 0)
-		t->slot = find_slot(k->shared, p->process_idx, t->tid);
+		t->slot = find_slot(k->shared, p->process_idx, t->proc.tid);
 	if (t->slot >= 0 && atomic_load_explicit(&fm_shared_slot(k->shared, (uint32_t)t->slot)->n_ticks,
 						 memory_order_acquire) != t->n_ticks_at_send) {
 		t->sent_ns = 0;
@@ -326,68 +241,93 @@ static bool is_answered(struct fm_ticker *k, const struct tick_process *p, struc
 	return true;
 }
 
-// True when the ticker has the CPU that the thread had last, and may be who took it.
-static bool is_on_our_cpu(const struct tick_process *p, const struct tick_thread *t)
+// True when a tick came due while the thread was on the CPU that it lost at lost_ns; *ret_due_ns is the last one of these. Mostly it is the ticker who
+// took it. But others may have got it first; and a system call that cannot be interrupted keeps it to its end.
+static bool find_due(const struct fm_ticker *k, const struct tick_thread *t, const struct fm_proc_schedule *before,
+		     uint64_t lost_ns, uint64_t *ret_due_ns)
 {
-	char text[512];
-	_cleanup_close_ int fd = -1;
-	read_file(p, t, "stat", &fd, text, sizeof(text));
-	const char *at = strrchr(text, ')');
-	for (int field = 2; at && field < 39; field++)
-		at = strchr(at + 1, ' ');
-	return at && atoi(at + 1) == sched_getcpu();
+	uint32_t i = k->n_due, end = k->n_due - FM_MIN(k->n_due, MAX_DUE);
+	while (i > end && k->due_ns[(i - 1) % MAX_DUE] > lost_ns + CLOCK_SLACK_NS)
+		i--;
+	if (i == end || lost_ns > fm_now_ns() + CLOCK_SLACK_NS) // the latter by another CPU's clock
+		return false;
+	*ret_due_ns = k->due_ns[(i - 1) % MAX_DUE];
+	if (lost_ns <= *ret_due_ns + LATE_NS)
+		return true;
+	// It may have come after the tick. How long it was there follows from its CPU time, if it came once since that was last known.
+	uint64_t n_came = t->schedule.n_given - before->n_given;
+	return n_came == 0 || (n_came == 1 && t->is_off_cpu &&
+			       t->schedule.cpu_ns - before->cpu_ns + CLOCK_SLACK_NS >= lost_ns - *ret_due_ns);
 }
 
-// Notes for the handler how the thread stands with the scheduler; zeros where the kernel does not count. False when others have the CPU: a
-// signal would wait with the thread, and where it is in a call, until the end of that; no other could be sent meanwhile.
-static bool note_schedule(const struct tick_process *p, struct tick_thread *t, struct fm_wire_slot *slot,
-			  uint64_t now_ns)
+// Notes for the handler that a tick came due while the thread ran, and how it stood with the scheduler. False when others had the CPU: such a
+// thread does nothing that a sample could show, and the signal would hold up the ticks that are due once it runs.
+static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_slot *slot, uint64_t now_ns)
 {
-	char text[SCHEDULE_BYTES], *end;
-	read_schedule(p, t, text);
-	uint64_t cpu_ns = strtoull(text, &end, 10), waited_ns = strtoull(end, &end, 10),
-		 n_given = strtoull(end, NULL, 10);
-	atomic_store_explicit(&slot->cpu_ns_at_send, cpu_ns, memory_order_relaxed);
-	atomic_store_explicit(&slot->n_arrivals_at_send, n_given, memory_order_relaxed);
-	if (waited_ns > t->waited_ns + NO_WAIT_NS)
-		t->crowded_ns = now_ns;
-	t->waited_ns = waited_ns;
-	bool is_without = n_given && now_ns - t->crowded_ns < CROWDED_NS && waits_for_cpu(p, t, n_given);
-	atomic_store_explicit(&slot->was_without_cpu, is_without, memory_order_relaxed);
-	return !is_without || is_on_our_cpu(p, t);
+	struct fm_proc_schedule before = t->schedule;
+	fm_proc_thread_schedule(&t->proc, &t->schedule);
+	enum fm_proc_cpu cpu = FM_PROC_CPU_UNKNOWN;
+	uint64_t lost_ns = 0, due_ns = 0;
+	bool has_waited = t->schedule.waited_ns > before.waited_ns + NO_WAIT_NS;
+	if (t->schedule.n_given && (has_waited || k->is_late || now_ns - t->crowded_ns < CROWDED_NS))
+		cpu = fm_proc_thread_cpu(&t->proc, &k->self, &t->schedule, &lost_ns);
+	if (has_waited || cpu == FM_PROC_CPU_HAS_NOT)
+		k->crowded_ns = t->crowded_ns = now_ns;
+	bool is_due = cpu != FM_PROC_CPU_HAS_NOT || find_due(k, t, &before, lost_ns, &due_ns);
+	t->is_off_cpu = cpu == FM_PROC_CPU_HAS_NOT;
+	if (!is_due)
+		return false;
+	uint64_t cpu_ns = t->schedule.cpu_ns;
+	if (t->is_off_cpu && lost_ns > due_ns) // it went on until then
+		cpu_ns -= FM_MIN(lost_ns - due_ns, cpu_ns);
+	atomic_store_explicit(&slot->cpu_ns_at_due, cpu_ns, memory_order_relaxed);
+	atomic_store_explicit(&slot->n_arrivals_at_due,
+			      t->schedule.n_given ? t->schedule.n_given + (uint64_t)t->proc.n_missed : 0,
+			      memory_order_relaxed);
+	atomic_store_explicit(&slot->was_on_cpu, cpu == FM_PROC_CPU_HAS, memory_order_relaxed);
+	atomic_store_explicit(&slot->was_taken_cpu, t->is_off_cpu, memory_order_relaxed);
+	// Asked for anew: looking at other threads took its time, and the handler judges by it.
+	atomic_store_explicit(&slot->due_ns, fm_now_ns(), memory_order_relaxed);
+	return true;
+}
+
+// True when the thread lets our signal through, as far as is known.
+static bool is_open(struct fm_ticker *k, struct tick_thread *t, uint64_t now_ns)
+{
+	if (t->is_checked && !t->is_blocking)
+		return true;
+	if (t->is_blocking && now_ns < t->recheck_ns)
+		return false;
+	bool was_blocking = t->is_blocking;
+	t->is_checked = true;
+	t->is_blocking = fm_proc_thread_blocks(&t->proc, FM_TICK_SIGNAL);
+	if (!t->is_blocking)
+		return true;
+	t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
+	if (was_blocking && !t->was_counted) {
+		t->was_counted = true;
+		k->stats.n_blocked_threads++;
+	}
+	return false;
 }
 
 static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
 {
-	if (!is_answered(k, p, t, now_ns))
+	bool may_send = is_answered(k, p, t, now_ns);
+	if (may_send && !is_open(k, t, now_ns))
 		return;
-	if (t->is_blocking && now_ns < t->recheck_ns)
+	struct fm_wire_slot *slot = t->slot >= 0 ? fm_shared_slot(k->shared, (uint32_t)t->slot) : NULL;
+	uint64_t n_ticks = slot ? atomic_load(&slot->n_ticks) : 0;
+	// Also while a signal is on its way: a call that holds it back is shown for all the ticks that were due meanwhile.
+	if ((slot && !note_due(k, t, slot, now_ns)) || !may_send)
 		return;
-	if (!t->is_checked || t->is_blocking) {
-		bool was_blocking = t->is_blocking;
-		t->is_checked = true;
-		t->is_blocking = blocks_signal(p, t);
-		if (t->is_blocking) {
-			t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
-			if (was_blocking && !t->was_counted) {
-				t->was_counted = true;
-				k->stats.n_blocked_threads++;
-			}
-			return;
-		}
-	}
-	t->n_ticks_at_send = 0;
-	if (t->slot >= 0) {
-		struct fm_wire_slot *slot = fm_shared_slot(k->shared, (uint32_t)t->slot);
-		t->n_ticks_at_send = atomic_load(&slot->n_ticks);
-		if (!note_schedule(p, t, slot, now_ns))
-			return;
-		// Asked for anew: looking at other threads took its time, and the handler judges by it.
-		atomic_store_explicit(&slot->sent_ns, fm_now_ns(), memory_order_relaxed);
-	}
-	if (syscall(SYS_tgkill, p->pid, t->tid, FM_TICK_SIGNAL) == 0) {
+	if (slot)
+		atomic_store_explicit(&slot->sent_ns, atomic_load(&slot->due_ns), memory_order_relaxed);
+	t->n_ticks_at_send = n_ticks;
+	if (syscall(SYS_tgkill, p->pid, t->proc.tid, FM_TICK_SIGNAL) == 0) {
 		t->sent_ns = now_ns;
 		k->stats.n_signals++;
+		k->stats.n_crowded += t->is_off_cpu;
 		k->stats.n_perf_lost += p->was_perf;
 		p->was_perf = false;
 	}
@@ -413,12 +353,12 @@ static bool tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		return false;
 	}
 	bool rests = is_resting(t, now_ns);
-	if ((rests && still_rests(p, t)) || !is_running(t)) {
+	if ((rests && still_rests(t)) || !fm_proc_thread_is_running(&t->proc)) {
 		uint64_t idle_ticks = (now_ns - t->ran_ns) * k->options.rate_hz / (1000000000u * RECENT_SHARE);
 		uint32_t skip = rests ? k->resting_skip : k->recent_skip;
 		// Around what it should be: threads that came together are not looked at together for ever.
 		t->skip = (uint32_t)FM_MIN(idle_ticks, skip / 2 + next_random(k) % (skip + 1));
-		if (t->is_gone)
+		if (t->proc.is_gone)
 			p->n_links = 0; // scan: one that took its place leaves their number as it was
 		return false;
 	}
@@ -551,27 +491,41 @@ static uint64_t affordable_period_ns(struct fm_ticker *k, double cycles_per_ns)
 	return (uint64_t)(cost_ns / k->options.max_overhead);
 }
 
+// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
+//
+// On a crowded machine the ticks themselves set a beat, as each takes a CPU from somebody who then waits for the next turn: how long ago the last tick was
+// tells who runs. Only when that says nothing of the next one does every moment have the same chance, so they come as radioactive decay does.
+static uint64_t jittered(struct fm_ticker *k, uint64_t period, uint64_t now_ns)
+{
+	uint64_t random = next_random(k);
+	if (now_ns - k->crowded_ns < CROWDED_NS)
+		return (uint64_t)(-log((double)((random >> 11) + 1) * 0x1p-53) * (double)period);
+	return period / 2 + random % (period + 1);
+}
+
 static void *run(void *arg)
 {
 	struct fm_ticker *k = arg;
 	prctl(PR_SET_NAME, "fathom-ticker");
+	fm_proc_thread_open(&k->self, (uint32_t)getpid(), (uint32_t)syscall(SYS_gettid));
 	fm_ask_for_punctuality(TICKER_NICE);
 	prctl(PR_SET_TIMERSLACK, 1ul); // the default of 50 us is half a period at 10 kHz
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
 	uint64_t first_ns = fm_now_ns(), first_cycles = fm_cycles();
-	uint64_t next_ns = first_ns, budget_ns = first_ns + BUDGET_NS;
+	uint64_t next_ns = first_ns + jittered(k, period, first_ns), budget_ns = first_ns + BUDGET_NS;
 	k->stats.lowest_rate_hz = k->options.rate_hz;
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
-		// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
-		next_ns += period / 2 + next_random(k) % (period + 1);
 		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
 					  .tv_nsec = (long)(next_ns % 1000000000u) };
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		uint64_t now_ns = fm_now_ns();
-		if (now_ns > next_ns + 2 * period) { // do not make up for it in a burst
-			k->stats.n_late++;
-			next_ns = now_ns;
-		}
+		k->is_late = now_ns > next_ns + LATE_NS;
+		k->stats.n_late += now_ns > next_ns + 2 * period;
+		next_ns =
+			FM_MAX(next_ns, now_ns - FM_MIN(now_ns, MAX_DUE * period)); // after a long sleep of the machine
+		// When a tick is due does not depend on when the ticker got a CPU, which does on what the program does.
+		for (k->n_due = 0; next_ns <= now_ns; next_ns += jittered(k, period, now_ns))
+			k->due_ns[k->n_due++ % MAX_DUE] = next_ns;
 		k->stats.n_ticks++;
 		tick(k, now_ns);
 		if (k->options.max_overhead > 0 && now_ns >= budget_ns && k->processes.n) { // perf keeps its own rate
@@ -583,6 +537,7 @@ static void *run(void *arg)
 			k->stats.lowest_rate_hz = FM_MIN(k->stats.lowest_rate_hz, (uint32_t)(1000000000u / period));
 		}
 	}
+	fm_proc_thread_close(&k->self);
 	k->stats.cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
 }

@@ -20,6 +20,7 @@ struct fm_ticker_options {
 struct fm_ticker_stats {
 	uint64_t n_ticks;           // times the schedule came round
 	uint64_t n_signals;         // signals sent
+	uint64_t n_crowded;         // of them to threads that the ticker had taken the CPU
 	uint64_t n_late;            // ticks more than a period late
 	uint32_t n_blocked_threads; // threads seen that block the signal
 	uint32_t n_perf_lost;       // processes that closed their perf event, and got ticks from then on

@@ -114,11 +114,15 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		owner->pid = fm_sig.pid;
 		owner->tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
 		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-		atomic_store_explicit(&slot->sent_ns, 0,
-				      memory_order_relaxed); // the ticker's words to an earlier thread
+		// The ticker's words to an earlier thread.
+		atomic_store_explicit(&slot->sent_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->due_ns, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->n_arrivals_at_due, 0, memory_order_relaxed);
+		atomic_store_explicit(&slot->was_taken_cpu, 0, memory_order_relaxed);
 		t->owner = &fm_sig_self;
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
 		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
+		t->n_arrivals = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->trace = NULL;

@@ -70,6 +70,9 @@ struct fm_sig_thread {
 	uint64_t last_cpu_ns;
 	uint64_t first_cpu_ns;    // the thread's CPU time when the capture came to it; 0 unless it had run before
 	uint64_t now_ns;          // when this sample was taken
+	uint64_t answered_ns;     // when the last tick was answered,
+	uint64_t answered_cpu_ns; // the CPU time then,
+	uint64_t n_arrivals;      // and how often the thread had been given a CPU when it was due; 0 = not known
 	uint64_t system_ns;       // CPU time counted as the kernel's so far
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	uint32_t samples_until_page_flush;

@@ -59,10 +59,8 @@ static FM_SIGSAFE bool is_in_python(uint64_t pc)
 // a way before the interrupt that carries the signal arrives, and so is met at a call's end however little of its time the calls
 // take. How much they do take, the kernel knows; what is met there beyond that was the program's own code, just before. Only a
 // call that held the signal back for long was certainly on its way when it was sent.
-static FM_SIGSAFE bool is_kernel_time(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns)
+static FM_SIGSAFE bool is_kernel_time(struct fm_sig_thread *t, uint64_t weight_ns, bool is_long)
 {
-	uint64_t sent_ns = atomic_load_explicit(&t->slot->sent_ns, memory_order_relaxed);
-	bool is_long = sent_ns && now_ns > sent_ns + LATE_NS;
 	if (!is_long && t->system_ns + weight_ns > fm_sig_system_ns() + ACCOUNT_LAG_NS)
 		return false;
 	t->system_ns += weight_ns;
@@ -98,47 +96,88 @@ static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 	return pc >= fm_sig.tls_helper_start && pc < fm_sig.tls_helper_end && is_in_python(t->native[1].pc);
 }
 
-// A signal may come late for two reasons, of which the handler must know. *cpu_ns, the thread's CPU time now, becomes that at
-// the time of sending.
+// How often the scheduler has given this thread a CPU: once more often than it was taken off. 0 where that cannot be had.
+static FM_SIGSAFE uint64_t count_arrivals(void)
+{
+	struct rusage usage;
+	if (fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) != 0)
+		return 0;
+	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
+	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1;
+}
+
+// The tick that a handler answers.
+struct tick {
+	uint64_t sent_ns;    // its signal
+	uint64_t due_ns;     // or that of a later one which came while the signal was on its way
+	uint64_t n_arrivals; // how often the thread had been given a CPU, its coming back included; 0 = not known
+	uint64_t cpu_ns;     // what the scheduler said that it had used
+	bool was_on_cpu, was_taken_cpu;
+};
+
+static FM_SIGSAFE struct tick read_tick(const struct fm_wire_slot *slot)
+{
+	struct tick tick = {
+		.sent_ns = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed), // 0 with perf
+		.due_ns = atomic_load_explicit(&slot->due_ns, memory_order_relaxed),
+		.n_arrivals = atomic_load_explicit(&slot->n_arrivals_at_due, memory_order_relaxed),
+		.cpu_ns = atomic_load_explicit(&slot->cpu_ns_at_due, memory_order_relaxed),
+		.was_on_cpu = atomic_load_explicit(&slot->was_on_cpu, memory_order_relaxed),
+		.was_taken_cpu = atomic_load_explicit(&slot->was_taken_cpu, memory_order_relaxed),
+	};
+	tick.n_arrivals += tick.n_arrivals && tick.was_taken_cpu;
+	return tick;
+}
+
+// The CPU time that a thread had used when a tick was due, of which is known that it was on a CPU then, and lost it since. The scheduler's word is some
+// milliseconds old. No more can have been used than time passed since the last tick; and no less if the thread never left that CPU.
+static FM_SIGSAFE uint64_t guess_cpu_ns(const struct fm_sig_thread *t, const struct tick *tick, uint64_t cpu_ns)
+{
+	if (!t->n_arrivals || tick->due_ns < t->answered_ns)
+		return tick->cpu_ns;
+	uint64_t most_ns = FM_MIN(t->answered_cpu_ns + (tick->due_ns - t->answered_ns), cpu_ns);
+	uint64_t least_ns = FM_MIN(FM_MAX(tick->cpu_ns, t->last_cpu_ns), most_ns);
+	return t->n_arrivals == tick->n_arrivals ? most_ns : least_ns / 2 + most_ns / 2;
+}
+
+// A signal may come late for two reasons, of which the handler must know. *cpu_ns, the thread's CPU time now, becomes that when the tick was due.
 //
-// A system call lets it through at its end. The CPU time for which the sample stands ends when it was sent: otherwise a call as long
+// A system call lets it through at its end. The CPU time for which the sample stands ends when the last tick was due: otherwise a call as long
 // as a period would count half of itself twice, at the cost of what comes after. The rest is the next sample's.
 //
 // The thread was ready to run but on no CPU, for which "running" stands too. Then it is answered where the scheduler took the
 // CPU away: not at a random place but at a beat of the kernel's own, with which a program's beat can be in step. True: such a
 // sample is left out, its time goes to the next one, and a thread gets its samples per second of CPU however crowded the
-// machine is. When it was the ticker itself that took the CPU, for microseconds, the place is as random as the ticker.
+// machine is. When it was the ticker itself that took the CPU the place is as random as the ticker. Once it knows that the machine is crowded the ticker
+// asks for that, and sends no other signal.
 //
 // A thread that yields while it spins for a lock is off the CPU again and again, for too short to be late each time, and always at the
 // same place. Those of free-threaded Pythons do, between instructions of whatever they run; a program that yields by itself, though, uses
 // its time there.
 //
 // The scheduler tells them apart: a thread on a CPU has been given one once more often than it was taken off.
-static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, uint64_t now_ns, bool is_yielding, uint64_t *cpu_ns)
+static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, const struct tick *tick, uint64_t now_ns,
+				     bool is_yielding, uint64_t *cpu_ns)
 {
-	const struct fm_wire_slot *slot = t->slot;
-	uint64_t sent_ns = atomic_load_explicit(&slot->sent_ns, memory_order_relaxed); // 0 with perf
-	if (FM_LIKELY(!sent_ns || (now_ns <= sent_ns + LATE_NS && !is_yielding)))
-		return false;
-	uint64_t late_ns = now_ns - sent_ns, used_ns = *cpu_ns - t->last_cpu_ns;
-	uint64_t n_arrivals = atomic_load_explicit(&slot->n_arrivals_at_send, memory_order_relaxed);
-	uint64_t then_ns = atomic_load_explicit(&slot->cpu_ns_at_send, memory_order_relaxed);
-	struct rusage usage;
-	bool is_counted = n_arrivals && fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) == 0;
-	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
-	if (is_counted && n_arrivals != (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1) {
-		// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
-		// That says nothing of a call that a signal waited for together with its thread: it is left out like other code.
-		uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
-		bool is_at_once =
-			since_ns < LATE_NS || atomic_load_explicit(&slot->was_without_cpu, memory_order_relaxed);
-		if (is_yielding || (is_at_once && since_ns + LATE_NS < late_ns))
-			return true;
-	} else {
-		// On this CPU all the time; where the kernel does not count, only if it used as much CPU as time passed.
-		if (!is_counted && used_ns < late_ns)
-			return true;
-		then_ns = *cpu_ns - FM_MIN(late_ns, used_ns);
+	uint64_t then_ns = tick->cpu_ns, used_ns = *cpu_ns - t->last_cpu_ns;
+	if (FM_LIKELY(!tick->was_taken_cpu || is_yielding)) {
+		if (FM_LIKELY(!tick->sent_ns || (now_ns <= tick->sent_ns + LATE_NS && !is_yielding)))
+			return false;
+		uint64_t late_ns = now_ns - FM_MIN(tick->due_ns, now_ns);
+		uint64_t n_arrivals = tick->n_arrivals ? count_arrivals() : 0;
+		if (n_arrivals && n_arrivals != tick->n_arrivals) {
+			// Off the CPU at some time since. A long call that was on its way all the same is known by the CPU it used after.
+			uint64_t since_ns = *cpu_ns - FM_MIN(then_ns, *cpu_ns);
+			if (is_yielding || (since_ns < LATE_NS && since_ns + LATE_NS < late_ns))
+				return true;
+			if (tick->was_on_cpu)
+				then_ns = guess_cpu_ns(t, tick, *cpu_ns);
+		} else {
+			// On this CPU all the time; where the kernel does not count, only if it used as much CPU as time passed.
+			if (!n_arrivals && used_ns < late_ns)
+				return true;
+			then_ns = *cpu_ns - FM_MIN(late_ns, used_ns);
+		}
 	}
 	if (then_ns >= t->last_cpu_ns && then_ns < *cpu_ns)
 		*cpu_ns = then_ns;
@@ -211,11 +250,18 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
 	bool is_yielding = fm_sig.python.row.is_free_threaded && is_after_syscall &&
 			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
-	if (FM_UNLIKELY(was_preempted(t, now_ns, is_yielding, &cpu_ns)))
+	struct tick tick = read_tick(t->slot);
+	uint64_t due_cpu_ns = cpu_ns;
+	bool is_left_out = was_preempted(t, &tick, now_ns, is_yielding, &due_cpu_ns);
+	t->n_arrivals = tick.n_arrivals;
+	t->answered_ns = now_ns;
+	t->answered_cpu_ns = cpu_ns;
+	if (FM_UNLIKELY(is_left_out))
 		goto answered;
 	bool is_collecting;
 	fm_sig_python_walk(t, uc, &is_collecting);
-	bool is_system = is_after_syscall && is_kernel_time(t, now_ns, cpu_ns - t->last_cpu_ns);
+	bool is_long = tick.due_ns > tick.sent_ns + LATE_NS || cpu_ns - due_cpu_ns > LATE_NS;
+	bool is_system = is_after_syscall && is_kernel_time(t, due_cpu_ns - t->last_cpu_ns, is_long);
 	uint8_t class = is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
 	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
 	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {
@@ -252,8 +298,11 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 		leaf_idx = UINT32_MAX; // a return address
 	if (t->native_error || t->python_error)
 		bump(&t->slot->n_failed);
-	push_sample(t, now_ns, cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
-	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns - t->first_cpu_ns, memory_order_relaxed);
+	if (FM_UNLIKELY(
+		    tick.was_taken_cpu)) // caches are cold: what that costs is this sample's, as the next one may stand for something else
+		due_cpu_ns += ns_of(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+	push_sample(t, now_ns, due_cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
+	atomic_store_explicit(&t->slot->cpu_ns, due_cpu_ns - t->first_cpu_ns, memory_order_relaxed);
 	count_cost(t->slot, fm_cycles() - start);
 answered:
 	if (may_interrupt && fm_sig_restart_syscall(t, uc))

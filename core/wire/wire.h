@@ -236,10 +236,12 @@ struct fm_wire_slot {
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
 	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
-	// What the scheduler knew then: how often it had given the thread a CPU (0 = not known), and the CPU time it had used,
-	// which is exact for a thread on no CPU and some milliseconds old for one that runs.
-	_Atomic uint64_t n_arrivals_at_send, cpu_ns_at_send;
-	_Atomic uint32_t was_without_cpu; // it was known to be waiting for one
+	// The last tick that was due while the thread ran, and what the scheduler knew then. A call that holds the signal back may see several.
+	_Atomic uint64_t due_ns;
+	_Atomic uint64_t n_arrivals_at_due; // how often it had been given a CPU, 0 = not known
+	_Atomic uint64_t cpu_ns_at_due;     // exact for a thread on no CPU, some milliseconds old for one that runs
+	_Atomic uint32_t was_on_cpu;        // it was known to be on one
+	_Atomic uint32_t was_taken_cpu;     // the ticker had just taken it the CPU it was on
 };
 static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
 
