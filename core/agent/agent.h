@@ -52,6 +52,8 @@ bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES]);
 bool fm_agent_is_isolated(char *const argv[]);
 // In such a Python, which is about to start: the agent will run them.
 void fm_agent_isolated_start(char *const argv[]);
+// From where a program sets its signals up, as fm_agent_memory_check_python().
+void fm_agent_isolated_check(void);
 
 // frame_tables.c: in a forked child, says again what its parent had registered.
 void fm_agent_frame_tables_inherit(uint32_t parent_idx);

@@ -199,6 +199,7 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
 {
 	fm_agent_memory_check_python();
+	fm_agent_isolated_check();
 	if (!fm_agent_signal_is_held(sig))
 		return set_other(sig, act, old);
 	struct held_signal *h = &held[sig];

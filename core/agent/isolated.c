@@ -82,10 +82,23 @@ static int on_event(const char *event, struct py_object *args, void *data)
 	return 0;
 }
 
+static char folder[FM_AGENT_PATH_BYTES];
+static _Atomic bool is_due;
+
 void fm_agent_isolated_start(char *const argv[])
 {
-	static char folder[FM_AGENT_PATH_BYTES];
-	if (fm_sig.has_python && PySys_AddAuditHook && PyUnicode_DecodeFSDefault && PyImport_ImportModule &&
-	    fm_agent_is_isolated(argv) && fm_agent_find_startup(folder))
-		PySys_AddAuditHook(on_event, folder);
+	atomic_store(&is_due, fm_sig.has_python && PySys_AddAuditHook && PyUnicode_DecodeFSDefault &&
+				      PyImport_ImportModule && fm_agent_is_isolated(argv) &&
+				      fm_agent_find_startup(folder));
+}
+
+// Not before Python has chosen its allocators: it gives the hook's memory back by those that it has at its end, and PYTHONMALLOC=debug and -X dev
+// end a program that gives back what they have not given.
+void fm_agent_isolated_check(void)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&is_due, memory_order_relaxed)) || !fm_sig.python.current_thread_state() ||
+	    !atomic_exchange(&is_due, false))
+		return;
+	if (PySys_AddAuditHook(on_event, folder) != 0)
+		PyErr_Clear(); // the program has one of its own, which forbids it
 }

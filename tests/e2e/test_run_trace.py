@@ -175,10 +175,10 @@ def test_a_second_interpreter_is_harmless_and_said(python: Python, tmp_path: Pat
         assert [c for c in results.report["coverage"] if c["what"] == "the calls of 1 of 2 Pythons"]
 
 
-@pytest.mark.parametrize("option", ["-I", "-S", "-sE"])
+@pytest.mark.parametrize("option", ["-I", "-S", "-sE", "-IXdev"])
 def test_a_program_that_ignores_its_environment_is_traced(tmp_path: Path, option: str) -> None:
-    """Logs are kept, too: the agent does all that the start-up file does."""
-    python = FEW[{"-I": 0, "-S": -1, "-sE": len(FEW) // 2}[option]]
+    """Logs are kept, too: the agent does all that the start-up file does. -X dev: allocators that check what is given back to them."""
+    python = FEW[{"-I": 0, "-S": -1, "-sE": len(FEW) // 2, "-IXdev": 0}[option]]
     text = """
         import logging, os, sys
         def f(): pass
@@ -190,7 +190,7 @@ def test_a_program_that_ignores_its_environment_is_traced(tmp_path: Path, option
     bare = run([python.path, option, program])
     results = fathom_run(tmp_path, [python.path, option, program], ["--trace", "--cpu"])
     assert (results.done.stdout, results.done.stderr) == (bare.stdout, bare.stderr) and bare.stdout.endswith("[] []\n")
-    assert python_calls(results, program)["f"] == 9
+    assert (results.done.returncode, python_calls(results, program)["f"]) == (bare.returncode, 9)
     assert not [c for c in results.report["coverage"] if "calls" in c["what"]]
     assert [r.message for r in results.records] == ["said"]
 
