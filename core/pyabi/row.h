@@ -80,7 +80,7 @@ struct fm_py_row {
 	// Who is there: _PyRuntime names the first interpreter, an interpreter its first thread state, each names the next.
 	uint32_t runtime_interpreters;
 	uint32_t interp_next, interp_threads;
-	uint32_t interp_modules; // sys.modules
+	uint32_t interp_modules;        // sys.modules
 	uint16_t ts_next, ts_native_id; // ts_native_id: the kernel's thread id (3.11+), 8 bytes
 	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points to (3.12+).
 	uint32_t runtime_gil, interp_gil;

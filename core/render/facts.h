@@ -8,7 +8,7 @@ struct fm_facts {
 	struct fm_str python, started, engine;
 	double wall_s, cpu_s, overhead_s;
 	double sampled_s; // of cpu_s, what samples stand for
-	double no_cpu_s; // how long the main thread could have run but had no CPU; 0 where waiting was not counted
+	double no_cpu_s;  // how long the main thread could have run but had no CPU; 0 where waiting was not counted
 	uint64_t rate_hz, max_rss_bytes, n_samples, n_dropped;
 	uint64_t n_waits; // of the samples: looks at threads that waited
 	int exit_code;    // -1 = unknown

@@ -46,7 +46,8 @@ struct fm_wire_exact {
 	_Atomic uint64_t n_unlogged; // events that were counted but did not fit the ring
 };
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
-static_assert(FM_WIRE_MANY_SITES == 32768 && FM_WIRE_NEARLY_ALL_SITES == 229376, "as collect/capture_facts.c tells people");
+static_assert(FM_WIRE_MANY_SITES == 32768 && FM_WIRE_NEARLY_ALL_SITES == 229376,
+	      "as collect/capture_facts.c tells people");
 #endif
 static_assert(sizeof(struct fm_wire_site) == 64, "a site is a cache line");
 static_assert(sizeof(struct fm_wire_exact) <= FM_WIRE_EXACT_HEADER, "header fits its page");
