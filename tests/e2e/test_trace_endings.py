@@ -32,18 +32,18 @@ executor = ThreadPoolExecutor(2)
 print(sum(executor.map(abs, range(-10, 0))))
 """,
     "an exception while a thread goes on": """
-import sys, threading, time
+import sys, threading
 def slow():
-    time.sleep(0.3)
+    threading.main_thread().join()
     print("the thread is done", file=sys.stderr, flush=True)
 threading.Thread(target=slow).start()
 def fails(): 1 / 0
 fails()
 """,
     "an exit with a text while a thread goes on": """
-import sys, threading, time
+import sys, threading
 def slow():
-    time.sleep(0.3)
+    threading.main_thread().join()
     print("the thread is done", file=sys.stderr, flush=True)
 threading.Thread(target=slow).start()
 sys.exit("no more")
