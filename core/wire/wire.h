@@ -20,7 +20,7 @@
 #include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 4
+#define FM_WIRE_VERSION 5
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
