@@ -123,10 +123,12 @@ static void wait_for_end(struct fm_session *s, int collector)
 {
 	bool had_viewer = false;
 	while (!fm_tail_is_over(s->tail)) {
-		if (is_collector_gone(collector))
+		bool is_gone = is_collector_gone(collector);
+		had_viewer = atomic_load(&s->n_live) >
+			     0; // before they are told of the end: they go, and may be gone at once
+		if (is_gone)
 			fm_tail_set_over(s->tail);
 		fm_patience_look(&s->patience, fm_now_ns());
-		had_viewer = atomic_load(&s->n_live) > 0;
 	}
 	atomic_store(&s->is_over, true);
 	fm_served_set_growing(s->captures, false);

@@ -343,8 +343,8 @@ def test_waits_for_the_program_and_comes_back_after_a_drop(tmp_path):
     assert now["state"] in ("running", "ended")
     assert first.process.poll() is None
     second.process.send_signal(signal.SIGTERM)
-    viewer.stdout.read()
-    assert viewer.wait(timeout=60) == 0  # the second one has ended
+    viewer.communicate(timeout=60)
+    assert viewer.returncode == 0  # the second one has ended
     second.process.wait(timeout=30)
     first.end()
     for stream in (viewer.stdout, viewer.stderr):
