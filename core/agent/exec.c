@@ -160,13 +160,17 @@ static bool is_isolated_python(char *const argv[])
 static struct lack look_at(char *const argv[], char *const *env)
 {
 	struct lack l = { 0 };
-	bool is_led = false, is_preloaded = find(env, FM_WIRE_ENV);
+	// A program may pass on what tells of the capture. If it leaves LD_PRELOAD out it means it; if it has one of its own, that is beside us.
+	const char *preload = find(env, "LD_PRELOAD");
+	bool is_led = false, is_told = find(env, FM_WIRE_ENV);
+	bool is_preloaded = is_told && (!preload || has_part(value_of(preload), agent));
 	bool is_wanted = is_for_all || (folder[0] && lead_entries[LEAD_JOIN] && is_isolated_python(argv));
 	if (is_wanted && ring[0] && agent[0] && !is_preloaded) {
 		l.has_no_agent = is_preloaded = true;
-		l.entries[l.n++] = ring;
+		if (!is_told)
+			l.entries[l.n++] = ring;
 		l.entries[l.n++] = FM_WIRE_ENV_GIVEN "=1";
-		l.preload = find(env, "LD_PRELOAD");
+		l.preload = preload;
 		l.text_bytes += sizeof("LD_PRELOAD=:") + strlen(agent) + strlen(value_of(l.preload));
 	}
 	for (unsigned i = 0; i < N_LEADS; i++) {

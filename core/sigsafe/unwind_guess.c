@@ -235,6 +235,9 @@ FM_SIGSAFE uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_reg
 	bool is_generated = !fm_sig_image_find(pc, &image);
 	if (is_generated && step_by_epilogue(t, regs))
 		return 0;
+	// The loader's entry, where every program begins: of all the loader it alone has no tables.
+	if (!is_generated && fm_sig.tls_helper_start - image.start < image.end - image.start)
+		return FM_SIG_STEP_END;
 	if (is_exact && (step_at_edge(t, regs) || step_from_leaf(t, regs)))
 		return 0;
 	if (fm_sig_is_known(regs, FM_DW_RBP) && fp >= sp && !(fp & 7) && fp - sp <= FM_SIG_MAX_FRAME_BYTES &&

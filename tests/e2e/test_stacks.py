@@ -183,3 +183,22 @@ def test_numpy_with_its_assembly_kernels_and_threads(tmp_path: Path, record_prop
     capture = record(tmp_path / "p.fathom", python_with("numpy"), program, OPTIONS)
     samples = check_uses(capture, record_property)
     assert samples["use_numpy"] > 500
+
+
+def test_before_the_program_begins(fathom: Path, tmp_path: Path) -> None:
+    """What libraries do when they are loaded is called by the loader, whose entry has no unwind information: nobody called that."""
+    source, library = tmp_path / "early.c", tmp_path / "early.so"
+    source.write_text(
+        "static volatile unsigned n;\n"
+        "__attribute__((noinline)) void early_work(void) { for (unsigned i = 0; i < 200000000; i++) n += i; }\n"
+        "__attribute__((constructor)) static void begin(void) { early_work(); n++; }\n"
+    )
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    out = tmp_path / "p.fathom"
+    command = ["env", f"LD_PRELOAD={library}", "true"]
+    done = subprocess.run([fathom, "record", *OPTIONS, "-o", out, "--", *command], check=True)
+    capture = Capture(out, done)
+    early = [(labels, n) for labels, n in capture.collapsed() if any("early_work" in x for x in labels)]
+    assert sum(n for _, n in early) > 100
+    assert not any(is_error(x) for labels, _ in early for x in labels), early[:3]
+    assert capture.report["failed_unwinds"] == 0
