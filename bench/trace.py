@@ -18,6 +18,7 @@ import argparse
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -306,6 +307,9 @@ def main() -> int:
     parser.add_argument("--lines", action="store_true", help="lines instead of calls")
     parser.add_argument("--zones", action="store_true", help="zones instead of calls")
     args = parser.parse_args()
+    for python in args.python or []:
+        if not shutil.which(python):
+            parser.error(f"there is no Python at {python}; --python takes a path or the name of a program")
     with tempfile.TemporaryDirectory() as folder:
         if args.zones:
             print(measure_zones(args.rounds, folder), flush=True)
