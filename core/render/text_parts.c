@@ -17,6 +17,13 @@ static void print_rest(const struct fm_text *t, size_t n)
 		fprintf(t->style.out, "%22s and %zu more with less; --json lists them all\n", "", n);
 }
 
+// Without looks at it while it waited, as everywhere in the text.
+static uint64_t n_samples_of(const struct fm_text *t, const struct fm_thread_row *row)
+{
+	const struct fm_tally *tally = &t->a->tally;
+	return row->n - (row->thread_id < tally->threads.n ? tally->threads.items[row->thread_id].n_waits : 0);
+}
+
 void fm_text_threads(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
@@ -40,7 +47,7 @@ void fm_text_threads(const struct fm_text *t)
 		fprintf(s->out, "%8u %8u %9.3f s %5.1f%% %10s%s",
 			process != FM_NO_ID ? p->processes.items[process].info.pid : 0, thread ? thread->tid : 0,
 			fm_seconds(fm_weight_cpu_ns(&row->weight)), fm_text_percent(t, &row->weight),
-			fm_style_count(row->n, count), thread && thread->name.len ? "  " : "");
+			fm_style_count(n_samples_of(t, row), count), thread && thread->name.len ? "  " : "");
 		fm_style_fit(s, thread ? thread->name : FM_STR_LIT(""), s->width - 49, false);
 		fputc('\n', s->out);
 	}
