@@ -359,10 +359,11 @@ def test_subinterpreters(python: Python, tmp_path: Path) -> None:
     done = run([*under(profile, "--memory=exact"), python.path, target])
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
     told = report(profile)
-    rows = [f for f in told["functions"] if f["name"] == "inner" and f["kind"] == "python"]
+    # By line: so many interpreters have more stacks than are kept, and callers may be lost then.
+    rows = [x for x in told["lines"] if x["file"][0] == "<" and x["line"] == 2]
     # Interpreters that do not share a GIL wait for each other to count, and not for ever.
     lost = sum(int(c["what"].split()[0]) for c in told["coverage"] if "allocations or frees" in c["what"])
-    assert sum(f["total_alloc_bytes"] for f in rows) - 16 * 15 * MIB in range(-lost * MIB, MIB), lost
+    assert sum(x["alloc_bytes"] for x in rows) - 16 * 15 * MIB in range(-lost * MIB, 2 * MIB), lost
 
 
 def test_children_started_in_other_ways(tmp_path: Path) -> None:

@@ -426,6 +426,8 @@ work()
 
 @pythons([p for p in FEW if p.minor >= 12 and p.kind == "release"])
 def test_classes_that_come_and_go_keep_their_names(python: Python, tmp_path: Path) -> None:
+    if python.minor < 12:
+        pytest.skip("up to 3.11 Python does not tell of calls of classes")
     trace(python, tmp_path / "t.fathom", ["--calls", "c"], [source(tmp_path, CLASSES)])
     calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom")}
     assert {name: n for name, n in calls.items() if "Made" in name} == {"__main__.Made%d" % i: i + 1 for i in range(20)}
