@@ -82,7 +82,7 @@ struct fm_trace_state {
 	_Atomic uint32_t next_name_id;
 };
 // Hidden, said here: a hook then reaches it in one instruction and needs no register for where it is.
-extern struct fm_trace_state fm_trace __attribute__((visibility("hidden")));
+extern FM_HIDDEN struct fm_trace_state fm_trace;
 
 // The calling thread's ring, good for one generation: one comparison tells a hook that it may write. initial-exec: no call.
 struct fm_trace_own {

@@ -20,8 +20,6 @@
 #define TRIES 1024u
 #define NAP_NS 20000
 #define MAX_NAPS 1000u
-// Runs for every event.
-#define HOT inline __attribute__((always_inline))
 // Of the ring, before a stack is told: the names of its functions go with it.
 #define ROOM_TO_TELL (FM_WIRE_RING_BYTES / 4)
 
@@ -59,7 +57,7 @@ FM_SIGSAFE __attribute__((noinline)) bool fm_sig_exact_lock_among_threads(void)
 
 // Ours alone. A signal handler of the program that allocates while its own thread has it, and a thread that waits too long for
 // another one that was put off the CPU, give up; that is counted.
-static HOT bool lock(void)
+static FM_ALWAYS_INLINE bool lock(void)
 {
 	if (FM_LIKELY(!fm_sig_alloc.has_lock)) {
 		fm_sig_exact_enter(&fm_sig_alloc);
@@ -71,7 +69,7 @@ static HOT bool lock(void)
 	return false;
 }
 
-static HOT void unlock(void)
+static FM_ALWAYS_INLINE void unlock(void)
 {
 	fm_sig_exact_unlock_among_threads();
 	fm_sig_exact_leave(&fm_sig_alloc);
@@ -80,7 +78,7 @@ static HOT void unlock(void)
 // ---- sites ----
 
 // Whether native code is a part of the site: who asked is no part of the interpreter. PyMem_RawMalloc and its kin ask for others.
-static HOT bool is_native(uintptr_t caller)
+static FM_ALWAYS_INLINE bool is_native(uintptr_t caller)
 {
 	const struct fm_sig_python *py = &fm_sig.python;
 	return (caller - py->image_start >= py->image_end - py->image_start ||
@@ -90,12 +88,12 @@ static HOT bool is_native(uintptr_t caller)
 
 // Native frames are told once for each site, as they were then: below the same caller at the same height they are the same,
 // but for code that recurses or jumps around in its own stack.
-static HOT uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height, enum fm_sig_hash_of of)
+static FM_ALWAYS_INLINE uint64_t hash_native(uint64_t h, uintptr_t caller, uintptr_t height, enum fm_sig_hash_of of)
 {
 	return mix(mix(h, caller), of == FM_SIG_HASH_WHOLE ? height : 0);
 }
 
-static HOT enum fm_sig_hash_of what_to_hash(uint32_t n_sites)
+static FM_ALWAYS_INLINE enum fm_sig_hash_of what_to_hash(uint32_t n_sites)
 {
 	return FM_LIKELY(n_sites < FM_WIRE_MANY_SITES) ? FM_SIG_HASH_WHOLE
 	       : n_sites < FM_WIRE_NEARLY_ALL_SITES    ? FM_SIG_HASH_FOLDED
@@ -121,7 +119,7 @@ static FM_SIGSAFE __attribute__((noinline)) uint32_t find_site_further(uint64_t 
 }
 
 // The site of a key; a new one when it was never seen. Under the lock. Site 0 has no key: where nothing is, nothing is found.
-static HOT uint32_t find_site(uint64_t key)
+static FM_ALWAYS_INLINE uint32_t find_site(uint64_t key)
 {
 	uint32_t i = (uint32_t)(key >> 40) & (FM_SIG_EXACT_INDEX - 1), site = fm_sig_exact->index[i];
 	return FM_LIKELY(fm_wire_exact_sites(fm_sig_exact_sums)[site].key == key) ? site : find_site_further(key, i);
@@ -134,25 +132,31 @@ FM_SIGSAFE bool fm_sig_exact_wait(const struct fm_sig_thread *t, uint64_t bytes)
 	return has_room;
 }
 
-static HOT bool is_python(uint64_t frame)
+static FM_ALWAYS_INLINE bool is_python(uint64_t frame)
 {
 	return frame >> FM_WIRE_FRAME_SHIFT == FM_WIRE_FRAME_PYTHON;
 }
 
-// Takes out of the stack what the site's key leaves out.
-static FM_SIGSAFE void shorten_stack(struct fm_sig_thread *t, enum fm_sig_hash_of of)
+// A call that stands further out already is left out: recursion counts once.
+static FM_SIGSAFE void fold_recursion(struct fm_sig_thread *t)
 {
 	uint32_t n = 0;
-	for (uint32_t i = 0; i < t->n_out && of != FM_SIG_HASH_WHOLE; i++) {
+	for (uint32_t i = 0; i < t->n_out; i++) {
 		bool is_seen_outside = false;
 		for (uint32_t k = i + 1; is_python(t->out[i]) && k < t->n_out && !is_seen_outside; k++)
 			is_seen_outside = t->out[k] == t->out[i];
-		if (!is_seen_outside || of == FM_SIG_HASH_INNERMOST)
+		if (!is_seen_outside)
 			t->out[n++] = t->out[i];
-		if (of == FM_SIG_HASH_INNERMOST && is_python(t->out[i]))
-			break;
 	}
-	t->n_out = of == FM_SIG_HASH_WHOLE ? t->n_out : n;
+	t->n_out = n;
+}
+
+static FM_SIGSAFE void leave_out_callers(struct fm_sig_thread *t)
+{
+	uint32_t n = 0;
+	while (n < t->n_out && !is_python(t->out[n]))
+		n++;
+	t->n_out = FM_MIN(n + 1, t->n_out);
 }
 
 // Tells the stack of a site that was seen first, or whose telling found no room before. Site 0 has many.
@@ -167,7 +171,12 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread
 	fm_sig_alloc_take_stack(t, &domain, has_native);
 	if (!has_native && !t->n_python && !(fm_sig.header->flags & FM_WIRE_NO_NATIVE))
 		t->n_out = 0; // the interpreter's own, at its start and end: many places are one site
-	shorten_stack(t, t->mirror ? t->mirror->of : FM_SIG_HASH_WHOLE);
+	// As the site's key has it.
+	enum fm_sig_hash_of of = t->mirror ? t->mirror->of : FM_SIG_HASH_WHOLE;
+	if (of == FM_SIG_HASH_FOLDED)
+		fold_recursion(t);
+	else if (of == FM_SIG_HASH_INNERMOST)
+		leave_out_callers(t);
 	uint32_t n_shared = fm_sig_stack_n_shared(t), n_own = t->n_out - n_shared;
 	struct fm_wire_site_stack *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_SITE, sizeof(*rec) + (uint64_t)n_own * sizeof(uint64_t));
@@ -189,7 +198,7 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void tell(struct fm_sig_thread
 // ---- events ----
 
 // What is left to count of a block that ends. One that was watched may be another's from now on.
-static HOT uint64_t token_of_end(const void *p, uint64_t token)
+static FM_ALWAYS_INLINE uint64_t token_of_end(const void *p, uint64_t token)
 {
 	if (FM_UNLIKELY(token & FM_SIG_TOKEN_WATCHED)) {
 		fm_sig_code_forget((uintptr_t)p);
@@ -198,13 +207,13 @@ static HOT uint64_t token_of_end(const void *p, uint64_t token)
 	return token & ~FM_SIG_TOKEN_WATCHED;
 }
 
-static HOT bool is_on(void)
+static FM_ALWAYS_INLINE bool is_on(void)
 {
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
 	       !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed);
 }
 
-static HOT struct fm_sig_thread *enter(void)
+static FM_ALWAYS_INLINE struct fm_sig_thread *enter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
 	if (FM_UNLIKELY(fm_sig_alloc.has_lock)) // a signal handler of the program: its stack is being looked at
@@ -216,7 +225,7 @@ static HOT struct fm_sig_thread *enter(void)
 	return t;
 }
 
-static HOT void leave(struct fm_sig_thread *t)
+static FM_ALWAYS_INLINE void leave(struct fm_sig_thread *t)
 {
 	if (FM_UNLIKELY(fm_sig.is_late)) {
 		fm_sig_alloc_leave(t);
@@ -246,7 +255,7 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void log_death(uint64_t log_id
 }
 
 // What a new block does to the sums. Under the lock. `at` is where it is kept; NULL = it is not found by its address.
-static HOT uint32_t sum_up(uint64_t key, const void *p, uint64_t *at, uint64_t size)
+static FM_ALWAYS_INLINE uint32_t sum_up(uint64_t key, const void *p, uint64_t *at, uint64_t size)
 {
 	uint32_t site = find_site(key);
 	if (at) {
@@ -281,8 +290,8 @@ static FM_SIGSAFE __attribute__((noinline, cold)) uint32_t sum_up_and_log(struct
 	return site;
 }
 
-static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, const void *p, uint64_t *at, uint64_t size,
-			unsigned domain, bool has_native)
+static FM_ALWAYS_INLINE uint64_t add(struct fm_sig_thread *t, uint64_t key, const void *p, uint64_t *at, uint64_t size,
+				     unsigned domain, bool has_native)
 {
 	uint32_t site;
 	if (FM_UNLIKELY(!lock()))
@@ -298,13 +307,13 @@ static HOT uint64_t add(struct fm_sig_thread *t, uint64_t key, const void *p, ui
 	return (uint64_t)site << FM_SIG_TOKEN_SIZE_BITS | size;
 }
 
-static HOT uint64_t key_of(uint64_t stack, unsigned domain)
+static FM_ALWAYS_INLINE uint64_t key_of(uint64_t stack, unsigned domain)
 {
 	return (stack + domain * 0x9fb21c651e98df25u) | 1;
 }
 
 // So that the next block from the same place is counted by exact_quick.h.
-static HOT void learn(struct fm_sig_thread *t, unsigned domain, uint64_t token)
+static FM_ALWAYS_INLINE void learn(struct fm_sig_thread *t, unsigned domain, uint64_t token)
 {
 	struct fm_sig_mirror *m = t->mirror;
 	uint32_t site = (uint32_t)(token >> FM_SIG_TOKEN_SIZE_BITS);
@@ -349,7 +358,7 @@ FM_SIGSAFE void fm_sig_exact_python_alloc(const void *p, uint64_t size, unsigned
 }
 
 // Counts the end of a block, and tells it.
-static HOT void freed(uint64_t token, uint64_t log_id)
+static FM_ALWAYS_INLINE void freed(uint64_t token, uint64_t log_id)
 {
 	uint64_t log_ns = 0;
 	if (FM_UNLIKELY(!fm_sig_exact_sums || !lock()))

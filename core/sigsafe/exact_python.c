@@ -6,7 +6,7 @@
 #include "sigsafe/sigsafe.h"
 
 // In a thread whose stack was looked at before, by the interpreter itself.
-FM_SIG_INLINE bool is_simple(const struct fm_sig_alloc_thread *a, uintptr_t caller)
+static FM_ALWAYS_INLINE bool is_simple(const struct fm_sig_alloc_thread *a, uintptr_t caller)
 {
 	const struct fm_sig_mirror *m = a->mirror;
 	if (FM_UNLIKELY(!m))
@@ -17,7 +17,7 @@ FM_SIG_INLINE bool is_simple(const struct fm_sig_alloc_thread *a, uintptr_t call
 }
 
 // Puts the block into its entry and its bytes into the sums; false: an entry is not to be had, or taken.
-FM_SIG_INLINE bool count(const void *p, uint64_t size, const struct fm_sig_memo *memo)
+static FM_ALWAYS_INLINE bool count(const void *p, uint64_t size, const struct fm_sig_memo *memo)
 {
 	uintptr_t entries = fm_sig_block_stretch((uintptr_t)p);
 	if (FM_UNLIKELY(!entries))
@@ -54,7 +54,7 @@ static FM_SIGSAFE __attribute__((noinline)) void *count_further(void *p, uint64_
 }
 
 // The last stack once more, but for the innermost instruction.
-FM_SIG_INLINE void *count_quickly(void *p, uint64_t size, uint64_t ts, unsigned domain, bool is_lasti_pointer)
+static FM_ALWAYS_INLINE void *count_quickly(void *p, uint64_t size, uint64_t ts, unsigned domain, bool is_lasti_pointer)
 {
 	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
 	fm_sig_exact_enter(a);
@@ -80,7 +80,7 @@ static FM_SIGSAFE __attribute__((noinline, cold)) void *count_slowly(void *p, ui
 	return p;
 }
 
-FM_SIG_INLINE void *choose(void *p, uint64_t size, uint64_t ts, uintptr_t caller, unsigned domain)
+static FM_ALWAYS_INLINE void *choose(void *p, uint64_t size, uint64_t ts, uintptr_t caller, unsigned domain)
 {
 	struct fm_sig_alloc_thread *a = &fm_sig_alloc;
 	if (FM_UNLIKELY(!is_simple(a, caller) || (uintptr_t)p & 8))

@@ -6,61 +6,59 @@
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 
-#define FM_SIG_INLINE static inline __attribute__((always_inline))
-
 // Reads what a frame is about. False: that is nothing we can believe in.
 bool fm_sig_mirror_load(struct fm_sig_thread *t, struct fm_sig_mirror_frame *f);
 
-FM_SIG_INLINE uint64_t word_at(uint64_t addr)
+static FM_ALWAYS_INLINE uint64_t word_at(uint64_t addr)
 {
 	return *(const fm_sig_u64 *)addr;
 }
 
-FM_SIG_INLINE uint64_t mix(uint64_t h, uint64_t v)
+static FM_ALWAYS_INLINE uint64_t mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9fb21c651e98df25u;
 	return h ^ h >> 32;
 }
 
 // Where an attached thread state has the frame that runs: it is at rest, and what it points to is there.
-FM_SIG_INLINE uint64_t current_frame(const struct fm_sig_mirror_layout *l, uint64_t ts)
+static FM_ALWAYS_INLINE uint64_t current_frame(const struct fm_sig_mirror_layout *l, uint64_t ts)
 {
 	return word_at((l->has_cframe ? word_at(ts + l->ts_cframe) : ts) + l->current_frame);
 }
 
-FM_SIG_INLINE uint16_t *place_of(struct fm_sig_mirror *m, uint64_t frame)
+static FM_ALWAYS_INLINE uint16_t *place_of(struct fm_sig_mirror *m, uint64_t frame)
 {
 	return &m->place[frame * 0x9e3779b97f4a7c15u >> 32 & (FM_SIG_MIRROR_PLACES - 1)];
 }
 
 // Index of a frame; 0 = it is not there.
-FM_SIG_INLINE uint32_t find(struct fm_sig_mirror *m, uint64_t frame)
+static FM_ALWAYS_INLINE uint32_t find(struct fm_sig_mirror *m, uint64_t frame)
 {
 	uint32_t at = *place_of(m, frame);
 	return m->frames[at].frame == frame ? at : 0;
 }
 
-FM_SIG_INLINE uint64_t lasti_of(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
+static FM_ALWAYS_INLINE uint64_t lasti_of(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
 {
 	uint64_t lasti = word_at(frame + l->frame_lasti);
 	return is_lasti_pointer ? lasti : lasti & l->lasti_mask;
 }
 
-FM_SIG_INLINE uint64_t code_of(const struct fm_sig_mirror_layout *l, uint64_t frame)
+static FM_ALWAYS_INLINE uint64_t code_of(const struct fm_sig_mirror_layout *l, uint64_t frame)
 {
 	return word_at(frame + l->frame_code) & l->code_mask;
 }
 
 // The same function at the same instruction, by an instruction's address alone where that tells the code. (A code object that ends
 // takes all that is known of it along: fm_sig_mirror_epoch.)
-FM_SIG_INLINE bool is_where_it_was(const struct fm_sig_mirror_layout *l, const struct fm_sig_mirror_frame *f,
-				   bool is_lasti_pointer)
+static FM_ALWAYS_INLINE bool is_where_it_was(const struct fm_sig_mirror_layout *l, const struct fm_sig_mirror_frame *f,
+					     bool is_lasti_pointer)
 {
 	return lasti_of(l, f->frame, is_lasti_pointer) == f->lasti &&
 	       (is_lasti_pointer || code_of(l, f->frame) == f->code);
 }
 
-FM_SIG_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
+static FM_ALWAYS_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 {
 	return f->print ? (f->print ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63 : 0;
 }
@@ -68,7 +66,8 @@ FM_SIG_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 // Compares frames [1, n] with what they are now, innermost first, and takes over what has changed. Each frame was named as its
 // caller by the one before: it is there to be read. Returns the innermost frame whose caller is another one than before, or that
 // cannot be read (it is no frame then); 0 = there is none.
-FM_SIG_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n, bool is_lasti_pointer)
+static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n,
+					 bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout layout = m->layout,
 					  *l = &layout; // a copy: frames could lie anywhere, for a compiler
@@ -93,7 +92,7 @@ FM_SIG_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m,
 
 void fm_sig_mirror_hash_less(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f);
 
-FM_SIG_INLINE void rehash_frame(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f)
+static FM_ALWAYS_INLINE void rehash_frame(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f)
 {
 	if (FM_UNLIKELY(m->of != FM_SIG_HASH_WHOLE))
 		fm_sig_mirror_hash_less(m, f);
@@ -101,7 +100,7 @@ FM_SIG_INLINE void rehash_frame(const struct fm_sig_mirror *m, struct fm_sig_mir
 		f->hash = f->own ? mix(f[-1].hash, f->own) : f[-1].hash;
 }
 
-FM_SIG_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
+static FM_ALWAYS_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 {
 	struct fm_sig_mirror_frame *f = &m->frames[n];
 	if (m->n_hashed >= n)
@@ -117,8 +116,8 @@ FM_SIG_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 // ---- the last stack once more, but for the innermost instruction ----
 
 // Whether all callers of a frame are where they were.
-FM_SIG_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
-				    bool is_lasti_pointer)
+static FM_ALWAYS_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
+					      bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout l =
 		m->layout; // a copy: what is read of frames could be anything for a compiler
@@ -136,28 +135,29 @@ FM_SIG_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct 
 }
 
 // What the innermost frame's instruction and code are kept under.
-FM_SIG_INLINE uint64_t place_key(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
+static FM_ALWAYS_INLINE uint64_t place_key(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
 {
 	return is_lasti_pointer ? lasti_of(l, frame, true)
 				: code_of(l, frame) ^ lasti_of(l, frame, false) * 0x9e3779b97f4a7c15u;
 }
 
-FM_SIG_INLINE struct fm_sig_memo *memo_at(struct fm_sig_mirror *m, uint64_t place, uint64_t callers, unsigned domain)
+static FM_ALWAYS_INLINE struct fm_sig_memo *memo_at(struct fm_sig_mirror *m, uint64_t place, uint64_t callers,
+						    unsigned domain)
 {
 	return &m->memos[domain][((place >> 1) + callers) & (FM_SIG_MIRROR_MEMOS - 1)];
 }
 
 // NULL = there is none.
-FM_SIG_INLINE const struct fm_sig_memo *memo_of(struct fm_sig_mirror *m, uint64_t place, uint64_t callers,
-						unsigned domain)
+static FM_ALWAYS_INLINE const struct fm_sig_memo *memo_of(struct fm_sig_mirror *m, uint64_t place, uint64_t callers,
+							  unsigned domain)
 {
 	const struct fm_sig_memo *memo = memo_at(m, place, callers, domain);
 	return FM_LIKELY(memo->place == place && memo->callers == callers) ? memo : NULL;
 }
 
 // What was last learnt of this stack, for a thread that has ts as its own; NULL = it has to be looked at properly.
-FM_SIG_INLINE const struct fm_sig_memo *fm_sig_mirror_recall(struct fm_sig_mirror *m, uint64_t ts, unsigned domain,
-							     bool is_lasti_pointer)
+static FM_ALWAYS_INLINE const struct fm_sig_memo *fm_sig_mirror_recall(struct fm_sig_mirror *m, uint64_t ts,
+								       unsigned domain, bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout *l = &m->layout;
 	// One that was ours, and is somebody's now, can be read without asking.

@@ -191,20 +191,20 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_mirror_hash_less(const struct f
 }
 
 // One that was ours, and is somebody's now, can be read without asking.
-FM_SIG_INLINE bool is_still_ours(const struct fm_sig_mirror *m, uint64_t ts)
+static FM_ALWAYS_INLINE bool is_still_ours(const struct fm_sig_mirror *m, uint64_t ts)
 {
 	return ts == m->thread_state && word_at(ts + m->layout.ts_thread_id) == m->thread &&
 	       m->epoch == atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed);
 }
 
-FM_SIG_INLINE uint32_t find_current(struct fm_sig_mirror *m, uint64_t ts)
+static FM_ALWAYS_INLINE uint32_t find_current(struct fm_sig_mirror *m, uint64_t ts)
 {
 	uint64_t frame = current_frame(&m->layout, ts);
 	return m->last->frame == frame ? (uint32_t)(m->last - m->frames) : find(m, frame);
 }
 
 // True when frames [1, n] are still a stack; what has changed in them is taken over.
-FM_SIG_INLINE bool follow(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n)
+static FM_ALWAYS_INLINE bool follow(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n)
 {
 	return !(m->layout.is_lasti_pointer ? compare(t, m, n, true) : compare(t, m, n, false));
 }
