@@ -44,30 +44,22 @@ bool fm_agent_is_isolated(char *const argv[])
 	return false;
 }
 
-static void drop(struct py_object *o)
-{
-	if (o)
-		Py_DecRef(o);
-	else
-		PyErr_Clear();
-}
-
 // The start-up code takes the folder out of the path itself.
 static void run_startup(const char *folder)
 {
 	struct py_object *path = PySys_GetObject("path"), *entry = PyUnicode_DecodeFSDefault(folder);
 	if (!path || !entry) {
-		drop(entry);
+		py_succeeds(entry);
 		return;
 	}
-	drop(PyObject_CallMethod(path, "insert", "iO", 0, entry));
+	py_succeeds(PyObject_CallMethod(path, "insert", "iO", 0, entry));
 	struct py_object *module = PyImport_ImportModule("_fathom_start");
 	if (module)
-		drop(PyObject_CallMethod(module, "start", NULL));
+		py_succeeds(PyObject_CallMethod(module, "start", NULL));
 	else
-		drop(PyObject_CallMethod(path, "remove", "O", entry));
-	drop(module);
-	drop(entry);
+		py_succeeds(PyObject_CallMethod(path, "remove", "O", entry));
+	py_succeeds(module);
+	py_succeeds(entry);
 	PyErr_Clear();
 }
 

@@ -113,6 +113,16 @@ static inline const void *py_body(const struct py_object *o)
 	return &o->words[py_is_free_threaded() ? 4 : 2];
 }
 
+// Lets go of what a call gave; true when it went well. An exception is swallowed.
+static inline bool py_succeeds(struct py_object *ret)
+{
+	if (ret)
+		Py_DecRef(ret);
+	else
+		PyErr_Clear();
+	return ret != NULL;
+}
+
 static inline struct py_object *py_none(void)
 {
 	Py_IncRef(&_Py_NoneStruct);

@@ -177,16 +177,6 @@ static bool make_callback_type(void)
 	return callback_type != NULL;
 }
 
-// True when the call went well; an exception is swallowed.
-static bool succeeds(struct py_object *ret)
-{
-	if (ret)
-		Py_DecRef(ret);
-	else
-		PyErr_Clear();
-	return ret != NULL;
-}
-
 static struct py_object *monitoring(void)
 {
 	return PySys_GetObject ? PySys_GetObject("monitoring") : NULL;
@@ -201,7 +191,7 @@ static bool register_event(struct py_object *sys_monitoring, struct py_object *n
 		callback->vectorcall = event->callback;
 	bool is_done =
 		number && callback &&
-		succeeds(PyObject_CallMethod(sys_monitoring, "register_callback", "iOO", tool, number, callback));
+		py_succeeds(PyObject_CallMethod(sys_monitoring, "register_callback", "iOO", tool, number, callback));
 	if (is_done && !event->is_implied)
 		*set |= PyLong_AsLong(number);
 	if (number)
@@ -218,7 +208,7 @@ const char *fm_trace_monitor_start(void)
 	if (!sys_monitoring)
 		return "this Python has no sys.monitoring";
 	for (tool = FIRST_TOOL; tool <= LAST_TOOL; tool++)
-		if (succeeds(PyObject_CallMethod(sys_monitoring, "use_tool_id", "is", tool, "fathom")))
+		if (py_succeeds(PyObject_CallMethod(sys_monitoring, "use_tool_id", "is", tool, "fathom")))
 			break;
 	if (tool > LAST_TOOL) {
 		tool = -1;
@@ -236,9 +226,9 @@ const char *fm_trace_monitor_start(void)
 		disable = PyObject_GetAttrString(sys_monitoring, "DISABLE");
 	is_done = is_done && disable;
 	if (is_done && fm_trace.is_filter_new) // what an earlier trace did not want may be wanted now
-		is_done = succeeds(PyObject_CallMethod(sys_monitoring, "restart_events", NULL));
+		is_done = py_succeeds(PyObject_CallMethod(sys_monitoring, "restart_events", NULL));
 	fm_trace.is_filter_new = false;
-	is_done = is_done && succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "il", tool, set));
+	is_done = is_done && py_succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "il", tool, set));
 	if (is_done) {
 		fm_trace.door = FM_TRACE_BY_MONITORING;
 		return NULL;
@@ -254,7 +244,7 @@ void fm_trace_monitor_stop(void)
 	if (tool < 0 || !sys_monitoring)
 		return;
 	// 3.12 and 3.13 leave events on when the id is given back.
-	succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "ii", tool, 0));
-	succeeds(PyObject_CallMethod(sys_monitoring, "free_tool_id", "i", tool));
+	py_succeeds(PyObject_CallMethod(sys_monitoring, "set_events", "ii", tool, 0));
+	py_succeeds(PyObject_CallMethod(sys_monitoring, "free_tool_id", "i", tool));
 	tool = -1;
 }
