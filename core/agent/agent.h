@@ -26,9 +26,9 @@ void *fm_agent_map_or_clear(void *have, size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
-// True for a signal that was raised to take a sample: the program must not see it.
-bool fm_agent_signal_is_ours(const siginfo_t *info);
 bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *)); // one of ours
+// Puts our handler in front of what the program wants done with a fault (SIGSEGV, SIGBUS), which may just have changed.
+void fm_agent_install_fault(int sig);
 
 // eval_parts.c: where the evaluator's cold part lies (3.8 and 3.9 only).
 void fm_agent_find_eval_parts(const char *path, uintptr_t bias);
@@ -58,11 +58,8 @@ void fm_agent_isolated_check(void);
 // frame_tables.c: in a forked child, says again what its parent had registered.
 void fm_agent_frame_tables_inherit(uint32_t parent_idx);
 
-// What the program believes its disposition of our signal to be. True when sig is one the agent holds.
-bool fm_agent_signal_is_held(int sig);
+// From now on the signal is ours, and what the program has set is kept for it (sigsafe/handlers.h).
 void fm_agent_hold_signal(int sig);
 void fm_agent_release_signal(int sig); // as the program wants it, from now on without us
 // The program's handlers that are there already return through us, as those do that it sets later when we are preloaded; or no longer.
 void fm_agent_wrap_handlers(bool is_on);
-// Acts as the program's own disposition would: calls its handler, or does what the default does.
-void fm_agent_chain_signal(int sig, siginfo_t *info, void *context);

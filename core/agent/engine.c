@@ -5,7 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -13,89 +15,61 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "sigsafe/fault.h"
+#include "sigsafe/handlers.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
-#include "sigsafe/tick.h"
 
-#ifndef TRAP_PERF
-#define TRAP_PERF 6
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
 #endif
-
-// Two samples of a thread are at least so far apart: the time a sample and its timer take.
-#define PERF_SHORTEST_NS 20000u
-
-// Below this period a sample sets no other one: on a virtual machine that costs 10 to 20 us, a fifth of a period at 10 kHz, and
-// the odd period does against a beat what it can.
-#define PERF_JITTER_FROM_NS 500000u
-
-static int perf_fd = -1;
-static struct fm_wire_slot *perf_slot; // of the thread that opened it
-static uint64_t perf_random, perf_next_ns;
-
-// Ours come from the collector by tgkill, or from the kernel for the perf event; anybody else's belong to the program.
-bool fm_agent_signal_is_ours(const siginfo_t *info)
-{
-	if (info->si_signo == SIGTRAP)
-		return info->si_code == TRAP_PERF;
-	// libc's sigtimedwait shows SI_USER for SI_TKILL. The collector passes signals on to its child, but never this one.
-	return info->si_signo == FM_TICK_SIGNAL && (info->si_code == SI_TKILL || info->si_code == SI_USER) &&
-	       fm_sig.collector_pid != 0 && (uint32_t)info->si_pid == fm_sig.collector_pid;
-}
-
-static void on_tick(int sig, siginfo_t *info, void *context)
-{
-	if (fm_agent_signal_is_ours(info))
-		fm_sig_tick(context, /* may_interrupt= */ true);
-	else
-		fm_agent_chain_signal(sig, info, context);
-}
-
-// A fixed period could stay in step with the program's own beat, so each sample sets the next one's. The schedule is kept in
-// the thread's own CPU time: what the sample itself took does not lower the rate. Only the thread that opened the event can
-// do this; threads that inherited it keep a fixed one (odd_period_ns).
-static void jitter(void)
-{
-	struct fm_sig_thread *t = fm_sig_self;
-	if (!t || perf_fd < 0 || t->slot != perf_slot)
-		return;
-	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
-	if (period < PERF_JITTER_FROM_NS)
-		return;
-	uint64_t now = atomic_load_explicit(&t->slot->cpu_ns, memory_order_relaxed);
-	perf_random ^= perf_random << 13;
-	perf_random ^= perf_random >> 7;
-	perf_random ^= perf_random << 17;
-	perf_next_ns += period / 2 + perf_random % (period + 1);
-	if (perf_next_ns + 2 * period < now)
-		perf_next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
-	uint64_t next = perf_next_ns > now + PERF_SHORTEST_NS ? perf_next_ns - now : PERF_SHORTEST_NS;
-	if (fm_sig_syscall(SYS_ioctl, perf_fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
-		perf_fd = -1; // the program has closed it
-}
-
-static void on_trap(int sig, siginfo_t *info, void *context)
-{
-	if (fm_agent_signal_is_ours(info)) {
-		fm_sig_tick(context, /* may_interrupt= */ false); // raised in user code only
-		jitter();
-	} else {
-		fm_agent_chain_signal(sig, info, context);
-	}
-}
 
 bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *))
 {
-	return handler == on_tick || handler == on_trap;
+	return handler == fm_sig_on_tick || handler == fm_sig_on_trap || handler == fm_sig_on_fault;
 }
 
 static bool install(int sig, void (*handler)(int, siginfo_t *, void *))
 {
 	// SA_ONSTACK: a thread on a small stack that has set another one up for signals wants it used.
-	// All signals are blocked meanwhile: a program's handler that jumps out of ours would leave a sample half made.
+	// All signals are blocked meanwhile: a program's handler that jumps out of ours would leave a sample half made. But for those of
+	// faults: ours are mended (fault.h), and one that is not must not wait.
 	struct sigaction act = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	sigfillset(&act.sa_mask);
+	sigdelset(&act.sa_mask, SIGSEGV);
+	sigdelset(&act.sa_mask, SIGBUS);
 	fm_agent_hold_signal(sig);
 	return fm_agent_real_sigaction(sig, &act, NULL) == 0;
+}
+
+// Faults of our own reads come here first. What the program wants of them it gets as before: flags and mask are its own (SA_ONSTACK
+// above all, without which a stack that overflows cannot be told of), but for SA_RESETHAND, which the handler sees to.
+void fm_agent_install_fault(int sig)
+{
+	struct fm_sig_held *h = &fm_sig_held[sig];
+	const struct sigaction *theirs = &h->copies[atomic_load(&h->current)];
+	struct sigaction act = { .sa_sigaction = fm_sig_on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER };
+	if (!fm_sig_is_default_or_ignored(theirs)) {
+		act.sa_flags = SA_SIGINFO | (theirs->sa_flags & (SA_ONSTACK | SA_NODEFER | SA_RESTART));
+		act.sa_mask = theirs->sa_mask;
+	}
+	fm_agent_real_sigaction(sig, &act, NULL);
+}
+
+static void start_faults(void)
+{
+	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
+	if (frame)
+		fm_sig_frame_bytes = frame;
+	fm_agent_hold_signal(SIGSEGV);
+	fm_agent_hold_signal(SIGBUS);
+	fm_agent_install_fault(SIGSEGV);
+	fm_agent_install_fault(SIGBUS);
+	fm_sig_fault_handler = (uintptr_t)fm_sig_on_fault;
+#ifdef FM_INJECT_FAULTS
+	const char *nth = getenv("FATHOM_FAULT_NTH");
+	fm_sig_inject_nth = nth ? (uint32_t)strtoul(nth, NULL, 10) : 0;
+#endif
 }
 
 // Out of the way of programs that count on low descriptor numbers.
@@ -135,30 +109,29 @@ static int start_perf(void)
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;
-	perf_fd = move_up(fd);
-	perf_slot = fm_sig_self ? fm_sig_self->slot : NULL;
-	perf_random = fm_now_ns() | 1;
-	perf_next_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	fm_sig_perf = (struct fm_sig_perf){ move_up(fd), fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1,
+					    fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) };
 	return 0;
 }
 
 void fm_agent_engine_start(void)
 {
+	start_faults();
 	if (fm_sig.header->engine == FM_ENGINE_PERF) {
-		if (perf_fd >= 0) { // inherited over fork: counts the parent, not us
-			close(perf_fd);
-			perf_fd = -1;
+		if (fm_sig_perf.fd >= 0) { // inherited over fork: counts the parent, not us
+			close(fm_sig_perf.fd);
+			fm_sig_perf.fd = -1;
 		}
-		int err = install(SIGTRAP, on_trap) ? start_perf() : errno;
+		int err = install(SIGTRAP, fm_sig_on_trap) ? start_perf() : errno;
 		if (err == 0) {
 			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
-			install(FM_TICK_SIGNAL, on_tick);
-			fm_sig.process->perf_fd1 = (uint32_t)perf_fd + 1;
+			install(FM_TICK_SIGNAL, fm_sig_on_tick);
+			fm_sig.process->perf_fd1 = (uint32_t)fm_sig_perf.fd + 1;
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
 		}
 		fm_sig.process->engine_errno = (uint32_t)err;
 	}
-	install(FM_TICK_SIGNAL, on_tick);
+	install(FM_TICK_SIGNAL, fm_sig_on_tick);
 	fm_sig.process->engine = FM_ENGINE_TICKER;
 }

@@ -1,7 +1,7 @@
 // Functions of libc that the agent stands in front of, and no more than these:
 //   sigaction, signal   the program may set or ask for a handler of a signal that the agent holds; it gets what it would get
-//                       without us, and its handler is called for every signal that is not ours. With the ticker its
-//                       handlers of other signals return through us (on_theirs says why).
+//                       without us, and its handler is called for every signal that is not ours (sigsafe/handlers.c). With the
+//                       ticker its handlers of other signals return through us (fm_sig_on_theirs says why).
 //   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
@@ -19,23 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sigsafe/handlers.h"
 #include "sigsafe/state.h"
-#include "sigsafe/tick.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 typedef int (*sigaction_fn)(int, const struct sigaction *, struct sigaction *);
 typedef void (*handler_fn)(int);
 typedef int (*dlclose_fn)(void *);
-
-// The program's own disposition of a signal we hold. Written under the program's own calls, read at signal time; a reader
-// must not see half of it, so each is one of two copies and `current` says which.
-struct held_signal {
-	_Atomic int is_held;
-	_Atomic unsigned current;
-	struct sigaction copies[2];
-};
-static struct held_signal held[NSIG];
 
 static void *next_symbol(const char *name)
 {
@@ -57,24 +48,19 @@ int fm_agent_real_sigaction(int sig, const struct sigaction *act, struct sigacti
 	return fn(sig, act, old);
 }
 
-bool fm_agent_signal_is_held(int sig)
-{
-	return sig > 0 && sig < NSIG && atomic_load_explicit(&held[sig].is_held, memory_order_acquire);
-}
-
 void fm_agent_hold_signal(int sig)
 {
-	if (fm_agent_signal_is_held(sig))
+	if (fm_sig_is_held(sig))
 		return;
-	fm_agent_real_sigaction(sig, NULL, &held[sig].copies[0]);
-	atomic_store_explicit(&held[sig].is_held, 1, memory_order_release);
+	fm_agent_real_sigaction(sig, NULL, &fm_sig_held[sig].copies[0]);
+	atomic_store_explicit(&fm_sig_held[sig].is_held, 1, memory_order_release);
 }
 
 void fm_agent_release_signal(int sig)
 {
-	struct held_signal *h = &held[sig];
+	struct fm_sig_held *h = &fm_sig_held[sig];
 	struct sigaction ours;
-	if (!fm_agent_signal_is_held(sig))
+	if (!fm_sig_is_held(sig))
 		return;
 	// Without a preload the program's own calls do not pass here: what it has set meanwhile stays.
 	if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && ours.sa_flags & SA_SIGINFO &&
@@ -89,93 +75,30 @@ static bool is_borrowed_memory(void)
 	return (uint32_t)getpid() != fm_sig.pid;
 }
 
-static bool is_default_or_ignored(const struct sigaction *act)
-{
-	return act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN;
-}
-
-// Replaces what the program wants done with a signal we hold.
-static void set_held(struct held_signal *h, const struct sigaction *act)
-{
-	unsigned next = !atomic_load_explicit(&h->current, memory_order_acquire);
-	h->copies[next] = *act;
-	atomic_store_explicit(&h->current, next, memory_order_release);
-	if (h == &held[FM_TICK_SIGNAL])
-		atomic_store(&fm_sig.is_tick_handled, !is_default_or_ignored(act));
-}
-
-void fm_agent_chain_signal(int sig, siginfo_t *info, void *context)
-{
-	if (!fm_agent_signal_is_held(sig))
-		return;
-	struct held_signal *h = &held[sig];
-	struct sigaction act = h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
-	if (is_default_or_ignored(&act)) {
-		if (sig == SIGTRAP && (act.sa_handler == SIG_DFL || info->si_code > 0)) {
-			// A breakpoint that nobody handles ends the program, as it would have without us; one that the CPU raised
-			// does so even when ignored.
-			struct sigaction dfl = { .sa_handler = SIG_DFL };
-			fm_agent_real_sigaction(sig, &dfl, NULL);
-			syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig); // delivered when our handler returns
-		} else {
-			fm_sig_ignore(context); // the kernel would not even have woken the thread
-		}
-		return;
-	}
-	if (act.sa_flags & SA_RESETHAND) {
-		struct sigaction dfl = { .sa_handler = SIG_DFL };
-		set_held(h, &dfl);
-	}
-	// Ours runs with all signals blocked; theirs with what it asked for. Our return restores the thread's own mask.
-	sigset_t mask;
-	sigorset(&mask, &((ucontext_t *)context)->uc_sigmask, &act.sa_mask);
-	if (!(act.sa_flags & SA_NODEFER))
-		sigaddset(&mask, sig);
-	pthread_sigmask(SIG_SETMASK, &mask, NULL);
-	if (act.sa_flags & SA_SIGINFO)
-		act.sa_sigaction(sig, info, context);
-	else
-		act.sa_handler(sig);
-	fm_sig_mark_interrupted(context);
-}
-
-// The program's own handlers of other signals. A tick that comes while one runs may be delivered right after it, and would meet
-// the system call which the program's signal had just ended: that end is the program's, not ours to undo. So each handler
-// returns through here, where the context is marked.
-static _Atomic(void *) theirs[NSIG];
-
-static void on_theirs(int sig, siginfo_t *info, void *context)
-{
-	void *handler = atomic_load_explicit(&theirs[sig], memory_order_acquire);
-	if (handler)
-		((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
-	fm_sig_mark_interrupted(context);
-}
-
 // Signals that another process or a timer may send at any time. Those that the CPU raises end no system call.
 static bool is_wrapped(int sig)
 {
 	return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS && sig != SIGILL && sig != SIGFPE &&
-	       sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS && fm_agent_signal_is_held(FM_TICK_SIGNAL);
+	       sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS && fm_sig_is_held(FM_TICK_SIGNAL);
 }
 
 static int set_other(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	if (!is_wrapped(sig))
 		return fm_agent_real_sigaction(sig, act, old);
-	void *before = atomic_load_explicit(&theirs[sig], memory_order_acquire);
+	void *before = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
 	struct sigaction changed;
-	if (act && !is_default_or_ignored(act) && act->sa_sigaction != on_theirs && !is_borrowed_memory()) {
+	if (act && !fm_sig_is_default_or_ignored(act) && act->sa_sigaction != fm_sig_on_theirs && !is_borrowed_memory()) {
 		changed = *act;
 		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
-		changed.sa_sigaction = on_theirs;
-		atomic_store_explicit(&theirs[sig], (void *)act->sa_handler, memory_order_release);
+		changed.sa_sigaction = fm_sig_on_theirs;
+		atomic_store_explicit(&fm_sig_theirs[sig], (void *)act->sa_handler, memory_order_release);
 		act = &changed;
 	}
 	int ret = fm_agent_real_sigaction(sig, act, old);
 	if (ret != 0)
-		atomic_store_explicit(&theirs[sig], before, memory_order_release);
-	else if (old && old->sa_sigaction == on_theirs)
+		atomic_store_explicit(&fm_sig_theirs[sig], before, memory_order_release);
+	else if (old && old->sa_sigaction == fm_sig_on_theirs)
 		old->sa_handler = (handler_fn)before;
 	return ret;
 }
@@ -186,10 +109,10 @@ void fm_agent_wrap_handlers(bool is_on)
 	for (int sig = 1; sig < NSIG; sig++) {
 		if (!is_wrapped(sig) || sig == FM_TICK_SIGNAL || fm_agent_real_sigaction(sig, NULL, &act) != 0)
 			continue;
-		if (is_on && !is_default_or_ignored(&act) && act.sa_sigaction != on_theirs) {
+		if (is_on && !fm_sig_is_default_or_ignored(&act) && act.sa_sigaction != fm_sig_on_theirs) {
 			set_other(sig, &act, NULL);
-		} else if (!is_on && act.sa_sigaction == on_theirs) {
-			act.sa_handler = (handler_fn)atomic_load_explicit(&theirs[sig], memory_order_acquire);
+		} else if (!is_on && act.sa_sigaction == fm_sig_on_theirs) {
+			act.sa_handler = (handler_fn)atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
 			fm_agent_real_sigaction(sig, &act, NULL);
 		}
 	}
@@ -200,9 +123,9 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 {
 	fm_agent_memory_check_python();
 	fm_agent_isolated_check();
-	if (!fm_agent_signal_is_held(sig))
+	if (!fm_sig_is_held(sig))
 		return set_other(sig, act, old);
-	struct held_signal *h = &held[sig];
+	struct fm_sig_held *h = &fm_sig_held[sig];
 	struct sigaction before = h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
 	if (act && is_borrowed_memory()) {
 		if (fm_agent_real_sigaction(sig, act, NULL) != 0)
@@ -212,14 +135,19 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 #if defined(__x86_64__)
 		wanted.sa_flags |= 0x04000000; // SA_RESTORER: libc sets it, and shows it to those who ask
 #endif
-		set_held(h, &wanted);
+		fm_sig_held_set(h, &wanted);
+		if (sig == SIGSEGV || sig == SIGBUS) {
+			fm_agent_install_fault(sig);
+			goto done;
+		}
 		// A program that lets its signal end a system call gets that; our own then put the call back themselves.
-		bool restarts = is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;
+		bool restarts = fm_sig_is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;
 		if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && !(ours.sa_flags & SA_RESTART) == restarts) {
 			ours.sa_flags ^= SA_RESTART;
 			fm_agent_real_sigaction(sig, &ours, NULL);
 		}
 	}
+done:
 	if (old)
 		*old = before;
 	return 0;
@@ -229,7 +157,7 @@ EXPORT handler_fn signal(int sig, handler_fn handler);
 EXPORT handler_fn signal(int sig, handler_fn handler)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
-	if (!fm_agent_signal_is_held(sig)) {
+	if (!fm_sig_is_held(sig)) {
 		static _Atomic(void *) real;
 		void *fn = atomic_load_explicit(&real, memory_order_relaxed);
 		if (!fn) {
@@ -242,8 +170,8 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 		handler_fn before = ((handler_fn(*)(int, handler_fn))fn)(sig, handler);
 		if (before == SIG_ERR || !is_wrapped(sig))
 			return before;
-		if ((void *)before == (void *)on_theirs)
-			before = (handler_fn)atomic_load_explicit(&theirs[sig], memory_order_acquire);
+		if ((void *)before == (void *)fm_sig_on_theirs)
+			before = (handler_fn)atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
 		if (fm_agent_real_sigaction(sig, NULL, &act) == 0)
 			set_other(sig, &act, NULL);
 		return before;

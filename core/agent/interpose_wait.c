@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "sigsafe/state.h"
+#include "sigsafe/handlers.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -48,7 +48,7 @@ static int wait_for_theirs(const sigset_t *set, siginfo_t *info, const struct ti
 	struct timespec left;
 	for (;;) {
 		int sig = wait(set, info, timeout);
-		if (sig < 0 || !fm_agent_signal_is_ours(info))
+		if (sig < 0 || !fm_sig_is_ours(info))
 			return sig;
 		if (is_timed) {
 			uint64_t now_ns = fm_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
@@ -105,7 +105,7 @@ EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 	}
 	sigset_t theirs = *mask;
 	for (int sig = 1; sig < NSIG; sig++)
-		if (fm_agent_signal_is_held(sig))
+		if (fm_sig_is_held(sig) && sig != SIGSEGV && sig != SIGBUS)
 			sigdelset(&theirs, sig);
 	return fn(fd, sigisemptyset(&theirs) ? mask : &theirs, flags);
 }

@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "agent/py_api.h"
+#include "sigsafe/python_state.h"
 #include "sigsafe/state.h"
 
 #define STARTS_PROGRAM "cpython.run_" // _file, _module, _command, _stdin
@@ -88,7 +89,7 @@ void fm_agent_isolated_start(char *const argv[])
 // end a program that gives back what they have not given.
 void fm_agent_isolated_check(void)
 {
-	if (FM_LIKELY(!atomic_load_explicit(&is_due, memory_order_relaxed)) || !fm_sig.python.current_thread_state() ||
+	if (FM_LIKELY(!atomic_load_explicit(&is_due, memory_order_relaxed)) || !fm_sig_is_python_up() ||
 	    !atomic_exchange(&is_due, false))
 		return;
 	if (PySys_AddAuditHook(on_event, folder) != 0)

@@ -18,6 +18,7 @@
 #include "agent/trace.h"
 #include "agent/zone_api.h"
 #include "base/clock.h"
+#include "sigsafe/fault.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
@@ -139,6 +140,9 @@ void fm_agent_late_leave(void)
 		return;
 	fm_agent_wrap_handlers(false);
 	fm_agent_release_signal(FM_TICK_SIGNAL);
+	fm_sig_fault_handler = 0; // who reads from now on asks the kernel
+	fm_agent_release_signal(SIGSEGV);
+	fm_agent_release_signal(SIGBUS);
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 	// The rings' pages go back to the system now; the header, with its mark, stays.
 	madvise(fm_sig.shared + FM_WIRE_HEADER_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_HEADER_BYTES, MADV_REMOVE);

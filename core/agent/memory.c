@@ -16,6 +16,7 @@
 #include "sigsafe/image.h"
 #include "sigsafe/maps.h"
 #include "sigsafe/python_hash.h"
+#include "sigsafe/python_state.h"
 #include "sigsafe/state.h"
 
 // Fewer are not worth a start: a program has blocks in three or four.
@@ -230,7 +231,7 @@ void fm_agent_memory_check_python(void)
 			follow_the_end();
 		return;
 	}
-	if (!fm_sig_alloc_is_on || !fm_sig.has_python || !fm_sig.python.current_thread_state())
+	if (!fm_sig_alloc_is_on || !fm_sig.has_python || !fm_sig_is_python_up())
 		return;
 	atomic_store_explicit(&is_checked, true, memory_order_relaxed);
 	fm_agent_python_hook();

@@ -12,6 +12,7 @@
 #include "sigsafe/exact.h"
 #include "sigsafe/exact_quick.h"
 #include "sigsafe/image.h"
+#include "sigsafe/python_state.h"
 #include "sigsafe/state.h"
 
 #define PYMALLOC_MAX_BYTES 512u // SMALL_REQUEST_THRESHOLD of all versions
@@ -135,7 +136,7 @@ static SLOW void *count_slowly(void *p, size_t size, unsigned domain, uintptr_t 
 
 static inline __attribute__((always_inline)) uint64_t thread_state(void)
 {
-	return (uintptr_t)fm_sig.python.current_thread_state();
+	return fm_sig_current_state();
 }
 
 static inline bool is_quick(void)

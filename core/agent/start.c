@@ -130,7 +130,7 @@ static bool claim_process(void)
 		p->engine_errno = 0;
 		p->perf_fd1 = 0;
 		p->is_gone = 0;
-		atomic_store(&p->python_pc, fm_sig.has_python ? (uintptr_t)fm_sig.python.gilstate_thread_state : 0);
+		atomic_store(&p->python_pc, fm_sig.has_python ? fm_sig.python.eval_start : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
 		atomic_store(&p->is_free_threaded, fm_sig.has_python && fm_sig.python.row.is_free_threaded);
@@ -159,7 +159,7 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 	if (fm_sig_n_images_at_start < FM_SIG_N_IMAGES_AT_START) {
 		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr,
-						     info->dlpi_name ? info->dlpi_name : "" };
+						     info->dlpi_name && *info->dlpi_name ? (uintptr_t)info->dlpi_name : 0 };
 	}
 	fm_zone_api_offer(start, end, info->dlpi_addr);
 	bool had_python = fm_sig.has_python;

@@ -82,6 +82,7 @@ struct fm_py_row {
 	uint32_t interp_next, interp_threads;
 	uint32_t interp_modules;        // sys.modules
 	uint16_t ts_next, ts_native_id; // ts_native_id: the kernel's thread id (3.11+), 8 bytes
+	uint32_t runtime_current; // up to 3.11: the thread state that holds the GIL; later each thread has its own
 	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points to (3.12+).
 	uint32_t runtime_gil, interp_gil;
 

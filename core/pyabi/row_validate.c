@@ -133,7 +133,7 @@ static int has_true_lists(const struct fm_py_row *row)
 	       row->interp_threads && row->interp_threads <= GC_MAX && row->interp_threads % 8 == 0 &&
 	       row->interp_modules && row->interp_modules <= GC_MAX && row->interp_modules % 8 == 0 &&
 	       row->interp_next <= GC_MAX && row->interp_next % 8 == 0 && row->interp_next != row->interp_threads &&
-	       gil && gil <= GC_MAX && gil % 8 == 0 && other == 0;
+	       gil && gil <= GC_MAX && gil % 8 == 0 && other == 0 && (row->minor <= 11) == (row->runtime_current != 0);
 }
 
 enum fm_err fm_pyabi_row_validate(const struct fm_py_row *row)

@@ -12,10 +12,9 @@
 
 #include "sigsafe/sigsafe.h"
 
-static FM_SIGSAFE void want(const struct fm_sig_thread *t, uint64_t addr)
+static FM_SIGSAFE void want(uint64_t addr)
 {
 	__builtin_prefetch((const void *)addr);
-	__builtin_prefetch(&t->pages[addr >> 12 & (FM_SIG_PAGES - 1)]); // whether it can be read
 }
 
 FM_SIGSAFE void fm_sig_ahead(struct fm_sig_thread *t, const ucontext_t *uc)
@@ -34,10 +33,10 @@ FM_SIGSAFE void fm_sig_ahead(struct fm_sig_thread *t, const ucontext_t *uc)
 		__builtin_prefetch((const void *)t->runs[i].marker);
 	for (uint32_t i = 0; i < FM_MIN(t->n_python, FM_SIG_AHEAD); i++) {
 		uint64_t frame = t->met[i].frame, code = t->met[i].code;
-		want(t, frame + row->frame_code);
-		want(t, frame + row->frame_lasti);
-		want(t, code + row->code_first_line);
-		want(t, code + row->code_line_table);
+		want(frame + row->frame_code);
+		want(frame + row->frame_lasti);
+		want(code + row->code_first_line);
+		want(code + row->code_line_table);
 		__builtin_prefetch((const void *)(code + row->object_type));
 		__builtin_prefetch(fm_sig_code_place(code, 0));
 	}

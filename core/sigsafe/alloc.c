@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "sigsafe/ahead.h"
 #include "sigsafe/exact.h"
+#include "sigsafe/fault.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/python.h"
 #include "sigsafe/raw.h"
@@ -158,6 +159,7 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_alloc_take_stack(struct fm_sig_
 {
 	ucontext_t uc;
 	capture(&uc);
+	fm_sig_fault_check(NULL);
 	fm_sig_ahead(t, &uc);
 	bool is_collecting;
 	uint32_t leaf_idx, exact_idx;

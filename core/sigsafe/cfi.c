@@ -12,13 +12,15 @@
 // remember_state nests one deep in practice; a program that exceeds this is taken for damaged. Each takes 150 bytes of the
 // target's stack.
 #define MAX_REMEMBERED 4
+// Letters that say what else an entry has: "zPLRSB" has them all. What comes after these is skipped by its length.
+#define MAX_AUGMENTATION 7
 // Longest run of instructions looked at for one function.
 #define MAX_INSTRUCTIONS 20000
 
 // A pointer in one of the DW_EH_PE encodings; only those that images use in .eh_frame.
 static FM_SIGSAFE uint64_t read_encoded(struct fm_sig_reader *r, uint8_t enc)
 {
-	uintptr_t here = (uintptr_t)r->pos;
+	uintptr_t here = r->pos;
 	uint64_t v;
 	switch (enc & 0x0f) {
 	case 0x00: // absptr
@@ -66,7 +68,7 @@ struct cie {
 static FM_SIGSAFE bool read_cie(struct fm_sig_reader r, struct cie *ret)
 {
 	uint32_t len = (uint32_t)fm_sig_read_fixed(&r, 4);
-	if (r.is_bad || len == 0 || len >= 0xfffffff0 || len > (size_t)(r.end - r.pos))
+	if (r.is_bad || len == 0 || len >= 0xfffffff0 || len > r.end - r.pos)
 		return false;
 	r.end = r.pos + len;
 	if (fm_sig_read_fixed(&r, 4) != 0) // a CIE's id in .eh_frame
@@ -74,10 +76,11 @@ static FM_SIGSAFE bool read_cie(struct fm_sig_reader r, struct cie *ret)
 	uint8_t version = (uint8_t)fm_sig_read_fixed(&r, 1);
 	if (version != 1 && version != 3)
 		return false;
-	const uint8_t *aug = r.pos;
-	while (fm_sig_read_fixed(&r, 1) != 0)
+	char aug[MAX_AUGMENTATION + 1] = { 0 };
+	for (unsigned n = 0; (aug[FM_MIN(n, MAX_AUGMENTATION)] = (char)fm_sig_read_fixed(&r, 1)); n++)
 		if (r.is_bad)
 			return false;
+	aug[MAX_AUGMENTATION] = 0;
 	ret->code_align = fm_sig_read_uleb(&r);
 	ret->data_align = fm_sig_read_sleb(&r);
 	if (version == 1)
@@ -89,10 +92,10 @@ static FM_SIGSAFE bool read_cie(struct fm_sig_reader r, struct cie *ret)
 	ret->has_augmentation_data = aug[0] == 'z';
 	if (aug[0] == 'z') {
 		uint64_t aug_len = fm_sig_read_uleb(&r);
-		if (r.is_bad || aug_len > (size_t)(r.end - r.pos))
+		if (r.is_bad || aug_len > r.end - r.pos)
 			return false;
-		const uint8_t *aug_end = r.pos + aug_len;
-		for (const uint8_t *a = aug + 1; *a; a++) {
+		uintptr_t aug_end = r.pos + aug_len;
+		for (const char *a = aug + 1; *a; a++) {
 			if (*a == 'R')
 				ret->fde_enc = (uint8_t)fm_sig_read_fixed(&r, 1);
 			else if (*a == 'L')
@@ -148,8 +151,8 @@ static FM_SIGSAFE bool read_expr(struct fm_sig_reader *r, const struct fm_cfi_ro
 				 uint8_t where)
 {
 	uint64_t len = fm_sig_read_uleb(r);
-	int64_t off = r->pos - row->origin;
-	if (r->is_bad || len > UINT8_MAX || len > (size_t)(r->end - r->pos) || off != (int32_t)off)
+	int64_t off = (int64_t)(r->pos - row->origin);
+	if (r->is_bad || len > UINT8_MAX || len > r->end - r->pos || off != (int32_t)off)
 		return false;
 	r->pos += len;
 	if (ret) {
@@ -294,17 +297,16 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 	return !r.is_bad;
 }
 
-FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, const uint8_t *end, uintptr_t pc,
-				      struct fm_cfi_row *ret)
+FM_SIGSAFE uint32_t fm_sig_cfi_decode(uintptr_t fde, uintptr_t base, uintptr_t end, uintptr_t pc, struct fm_cfi_row *ret)
 {
 	struct fm_sig_reader r = { fde, end, false };
 	uint32_t len = (uint32_t)fm_sig_read_fixed(&r, 4);
-	if (r.is_bad || len == 0 || len >= 0xfffffff0 || len > (size_t)(r.end - r.pos))
+	if (r.is_bad || len == 0 || len >= 0xfffffff0 || len > r.end - r.pos)
 		return FM_STACK_BAD_UNWIND_INFO;
 	r.end = r.pos + len;
-	const uint8_t *id_pos = r.pos;
+	uintptr_t id_pos = r.pos;
 	uint32_t cie_distance = (uint32_t)fm_sig_read_fixed(&r, 4);
-	if (cie_distance == 0 || cie_distance > (size_t)(id_pos - base))
+	if (cie_distance == 0 || cie_distance > id_pos - base)
 		return FM_STACK_BAD_UNWIND_INFO;
 	struct cie cie;
 	struct fm_sig_reader at_cie = { id_pos - cie_distance, end, false };
@@ -318,7 +320,7 @@ FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, c
 		return FM_STACK_NO_UNWIND_INFO;
 	if (cie.has_augmentation_data) {
 		uint64_t aug_len = fm_sig_read_uleb(&r);
-		if (r.is_bad || aug_len > (size_t)(r.end - r.pos))
+		if (r.is_bad || aug_len > r.end - r.pos)
 			return FM_STACK_BAD_UNWIND_INFO;
 		r.pos += aug_len;
 	}
@@ -338,37 +340,52 @@ FM_SIGSAFE uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, c
 	return 0;
 }
 
-typedef int32_t __attribute__((aligned(1))) unaligned_i32;
+// Of the sorted table in .eh_frame_hdr: {start of function, FDE}, both relative to the header. False: not there any more.
+static FM_SIGSAFE bool read_entry(uintptr_t table, uint64_t i, int32_t *ret_start, int32_t *ret_fde)
+{
+	uint64_t both;
+	if (!fm_sig_read_u64(table + 8 * i, &both))
+		return false;
+	*ret_start = (int32_t)(uint32_t)both;
+	*ret_fde = (int32_t)(both >> 32);
+	return true;
+}
 
 FM_SIGSAFE uint32_t fm_sig_cfi_find(const struct fm_sig_image_info *image, uintptr_t pc, struct fm_cfi_row *ret)
 {
 	uintptr_t hdr = image->eh_frame_hdr;
 	if (hdr < image->start || hdr + 12 > image->end)
 		return FM_STACK_NO_UNWIND_INFO;
-	struct fm_sig_reader r = { (const uint8_t *)hdr, (const uint8_t *)image->end, false };
+	struct fm_sig_reader r = { hdr, image->end, false };
 	uint8_t version = (uint8_t)fm_sig_read_fixed(&r, 1), ptr_enc = (uint8_t)fm_sig_read_fixed(&r, 1);
 	uint8_t count_enc = (uint8_t)fm_sig_read_fixed(&r, 1), table_enc = (uint8_t)fm_sig_read_fixed(&r, 1);
 	if (version != 1 || table_enc != 0x3b) // datarel sdata4: what every linker writes
 		return FM_STACK_NO_UNWIND_INFO;
 	read_encoded(&r, ptr_enc);
 	uint64_t count = read_encoded(&r, count_enc);
-	if (r.is_bad || count == 0 || count > (size_t)(r.end - r.pos) / 8)
+	if (r.is_bad || count == 0 || count > (r.end - r.pos) / 8)
 		return FM_STACK_BAD_UNWIND_INFO;
-	// {start of function, FDE}, both relative to hdr, sorted. Linkers align it; damage does not.
-	const unaligned_i32 *table = (const void *)r.pos;
+	uintptr_t table = r.pos;
 	int64_t want = (int64_t)(pc - hdr);
-	if (want < table[0])
+	int32_t start, fde;
+	if (!read_entry(table, 0, &start, &fde))
+		return FM_STACK_BAD_UNWIND_INFO;
+	if (want < start)
 		return FM_STACK_NO_UNWIND_INFO;
 	uint64_t lo = 0, hi = count;
 	while (hi - lo > 1) {
 		uint64_t mid = lo + (hi - lo) / 2;
-		if (table[2 * mid] <= want)
+		if (!read_entry(table, mid, &start, &fde))
+			return FM_STACK_BAD_UNWIND_INFO;
+		if (start <= want)
 			lo = mid;
 		else
 			hi = mid;
 	}
-	const uint8_t *fde = (const uint8_t *)hdr + table[2 * lo + 1];
-	if (fde < (const uint8_t *)image->start || fde >= (const uint8_t *)image->end)
+	if (!read_entry(table, lo, &start, &fde))
 		return FM_STACK_BAD_UNWIND_INFO;
-	return fm_sig_cfi_decode(fde, (const uint8_t *)image->start, (const uint8_t *)image->end, pc, ret);
+	uintptr_t at = hdr + (uintptr_t)(intptr_t)fde;
+	if (at < image->start || at >= image->end)
+		return FM_STACK_BAD_UNWIND_INFO;
+	return fm_sig_cfi_decode(at, image->start, image->end, pc, ret);
 }

@@ -39,7 +39,7 @@ struct fm_cfi_state {
 
 struct fm_cfi_row {
 	bool is_signal_frame;  // the caller was interrupted: its registers are in the signal context
-	const uint8_t *origin; // expressions are counted from here: the FDE
+	uintptr_t origin;      // expressions are counted from here: the FDE
 	uint64_t start, end;   // of the instructions for which it is the row
 	struct fm_cfi_state state;
 };
@@ -49,5 +49,4 @@ struct fm_cfi_row {
 uint32_t fm_sig_cfi_find(const struct fm_sig_image_info *image, uintptr_t pc, struct fm_cfi_row *ret);
 
 // The FDE at fde applied to pc; what fm_sig_cfi_find calls once it has found the entry. [base, end) bounds every read.
-uint32_t fm_sig_cfi_decode(const uint8_t *fde, const uint8_t *base, const uint8_t *end, uintptr_t pc,
-			   struct fm_cfi_row *ret);
+uint32_t fm_sig_cfi_decode(uintptr_t fde, uintptr_t base, uintptr_t end, uintptr_t pc, struct fm_cfi_row *ret);

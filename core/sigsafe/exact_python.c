@@ -2,6 +2,7 @@
 // mostly is goes to exact.c, one step at a time.
 #include "sigsafe/exact_quick.h"
 #include "sigsafe/python_compare.h"
+#include "sigsafe/python_state.h"
 
 #include "sigsafe/sigsafe.h"
 
@@ -37,8 +38,8 @@ static FM_SIGSAFE __attribute__((noinline)) void *count_further(void *p, uint64_
 	struct fm_sig_thread *t = fm_sig_self;
 	bool is_counted = false;
 	if (FM_LIKELY(!t->is_busy)) {
-		uint64_t ts = (uintptr_t)fm_sig.python.current_thread_state();
-		t->is_busy = true; // pages known to be readable are looked up
+		uint64_t ts = fm_sig_current_state();
+		t->is_busy = true; // its scratch memory is used
 		fm_sig_exact_enter(a);
 		const struct fm_sig_memo *memo = fm_sig_mirror_follow(t, ts, domain);
 		if (FM_LIKELY(memo && (fm_sig_exact_is_alone() || fm_sig_exact_lock_among_threads()))) {

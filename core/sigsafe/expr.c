@@ -80,15 +80,15 @@ static FM_SIGSAFE bool binary(uint8_t op, uint64_t a, uint64_t b, uint64_t *ret)
 	return false;
 }
 
-static FM_SIGSAFE bool jump(struct fm_sig_reader *r, const uint8_t *begin, int16_t distance)
+static FM_SIGSAFE bool jump(struct fm_sig_reader *r, uintptr_t begin, int16_t distance)
 {
-	if (distance < begin - r->pos || distance > r->end - r->pos)
+	if (distance < (int64_t)(begin - r->pos) || distance > (int64_t)(r->end - r->pos))
 		return false;
-	r->pos += distance;
+	r->pos += (uintptr_t)(intptr_t)distance;
 	return true;
 }
 
-FM_SIGSAFE uint32_t fm_sig_expr_eval(struct fm_sig_thread *t, const uint8_t *expr, uint32_t len,
+FM_SIGSAFE uint32_t fm_sig_expr_eval(uintptr_t expr, uint32_t len,
 				     const struct fm_sig_regs *regs, const uint64_t *first, uint64_t *ret)
 {
 	struct fm_sig_reader r = { expr, expr + len, false };
@@ -147,17 +147,16 @@ FM_SIGSAFE uint32_t fm_sig_expr_eval(struct fm_sig_thread *t, const uint8_t *exp
 		uint64_t *top = &stack[n - 1];
 		switch (op) {
 		case 0x06: // deref
-			if (!fm_sig_read_u64(t, *top, top))
+			if (!fm_sig_read_u64(*top, top))
 				return FM_STACK_UNREADABLE;
 			continue;
 		case 0x94: { // deref_size
 			unsigned bytes = (unsigned)fm_sig_read_fixed(&r, 1);
 			if (bytes < 1 || bytes > 8)
 				return FM_STACK_BAD_UNWIND_INFO;
-			if (!fm_sig_readable(t, *top, bytes))
-				return FM_STACK_UNREADABLE;
 			v = 0;
-			fm_sig_copy(&v, (const void *)*top, bytes);
+			if (!fm_sig_read(*top, &v, bytes))
+				return FM_STACK_UNREADABLE;
 			*top = v;
 			continue;
 		}

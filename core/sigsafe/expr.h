@@ -4,7 +4,6 @@
 #include <stdint.h>
 
 #include "sigsafe/cfi.h"
-#include "sigsafe/state.h"
 
 // Registers of one frame by DWARF number. Outer frames have those only that inner ones are known to have kept.
 struct fm_sig_regs {
@@ -17,5 +16,5 @@ struct fm_sig_regs {
 
 // Returns 0 with *ret, enum fm_stack_error, or FM_SIG_NEEDS_ALL_REGS. first, when not NULL, lies on the stack at the start
 // (the CFA, for rules of registers).
-uint32_t fm_sig_expr_eval(struct fm_sig_thread *t, const uint8_t *expr, uint32_t len, const struct fm_sig_regs *regs,
-			  const uint64_t *first, uint64_t *ret);
+uint32_t fm_sig_expr_eval(uintptr_t expr, uint32_t len, const struct fm_sig_regs *regs, const uint64_t *first,
+			  uint64_t *ret);

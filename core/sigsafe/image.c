@@ -4,6 +4,7 @@
 
 #include <elf.h>
 #include <link.h>
+#include <stddef.h>
 
 #include "format/model.h"
 #include "sigsafe/python.h"
@@ -37,6 +38,18 @@ static FM_SIGSAFE bool find_at_start(uintptr_t pc, struct fm_sig_image_info *ret
 	return false;
 }
 
+// The loader's entry of an image; of one that is being closed by another thread it may be gone.
+static FM_SIGSAFE void read_link_map(uintptr_t link_map, struct fm_sig_image_info *ret)
+{
+	uint64_t bias = 0, path = 0;
+	uint8_t first;
+	if (link_map && (!fm_sig_read_u64(link_map + offsetof(struct link_map, l_addr), &bias) ||
+			 !fm_sig_read_u64(link_map + offsetof(struct link_map, l_name), &path)))
+		bias = path = 0;
+	ret->bias = bias;
+	ret->path = path && fm_sig_read_u8(path, &first) && first ? path : 0;
+}
+
 FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 {
 	if (FM_LIKELY(find_object != NULL)) {
@@ -46,8 +59,7 @@ FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 		ret->start = (uintptr_t)found.map_start;
 		ret->end = (uintptr_t)found.map_end;
 		ret->eh_frame_hdr = (uintptr_t)found.eh_frame;
-		ret->bias = found.link_map ? found.link_map->l_addr : 0;
-		ret->path = found.link_map && found.link_map->l_name ? found.link_map->l_name : "";
+		read_link_map((uintptr_t)found.link_map, ret);
 		// The kernel maps an executable's segments one by one, and where they leave holes (patchelf makes some) the
 		// answer is the one segment that holds pc, without header, tables or unwind information.
 		if (FM_UNLIKELY(ret->eh_frame_hdr < ret->start || ret->eh_frame_hdr >= ret->end) && ret->eh_frame_hdr)
@@ -57,42 +69,49 @@ FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 	return find_at_start(pc, ret);
 }
 
-static FM_SIGSAFE size_t length_of(const char *s, size_t max)
+// Headers that a linker wrote are on the first page; others are damage.
+#define MAX_HEADERS 64u
+
+// The program header of a type, from the nth on; false: there is none, or the image is gone.
+static FM_SIGSAFE bool find_header(uintptr_t start, uint32_t type, uint32_t *nth, ElfW(Phdr) *ret)
 {
-	size_t n = 0;
-	while (n < max && s[n])
-		n++;
-	return n;
+	ElfW(Ehdr) ehdr;
+	if (!fm_sig_read(start, &ehdr, sizeof(ehdr)) || ehdr.e_ident[0] != 0x7f || ehdr.e_ident[1] != 'E' ||
+	    ehdr.e_phentsize != sizeof(*ret) || ehdr.e_phnum > MAX_HEADERS)
+		return false;
+	for (; *nth < ehdr.e_phnum; ++*nth) {
+		if (!fm_sig_read(start + ehdr.e_phoff + *nth * sizeof(*ret), ret, sizeof(*ret)))
+			return false;
+		if (ret->p_type == type)
+			return true;
+	}
+	return false;
 }
 
-// The GNU build-id note of a mapped image; its bytes are borrowed from the image.
-static FM_SIGSAFE const uint8_t *find_build_id(const struct fm_sig_image_info *image, uint32_t *ret_len)
+// The GNU build-id note of a mapped image: where its bytes are. 0 = it has none.
+static FM_SIGSAFE uintptr_t find_build_id(const struct fm_sig_image_info *image, uint32_t *ret_len)
 {
-	const ElfW(Ehdr) *ehdr = (const void *)image->start;
-	if (ehdr->e_ident[0] != 0x7f || ehdr->e_ident[1] != 'E' || ehdr->e_phentsize != sizeof(ElfW(Phdr)) ||
-	    ehdr->e_phoff + (uint64_t)ehdr->e_phnum * sizeof(ElfW(Phdr)) > 4096)
-		return NULL;
-	const ElfW(Phdr) *phdr = (const void *)(image->start + ehdr->e_phoff);
-	for (uint32_t i = 0; i < ehdr->e_phnum; i++) {
-		if (phdr[i].p_type != PT_NOTE)
-			continue;
-		uintptr_t pos = image->bias + phdr[i].p_vaddr, end = pos + phdr[i].p_memsz;
+	ElfW(Phdr) phdr;
+	for (uint32_t nth = 0; find_header(image->start, PT_NOTE, &nth, &phdr); nth++) {
+		uintptr_t pos = image->bias + phdr.p_vaddr, end = pos + phdr.p_memsz;
 		if (pos < image->start || end > image->end)
 			continue;
-		while (pos + sizeof(ElfW(Nhdr)) <= end) {
-			const ElfW(Nhdr) *note = (const void *)pos;
-			uintptr_t name = pos + sizeof(*note), desc = name + ((note->n_namesz + 3) & ~3u);
-			uintptr_t next = desc + ((note->n_descsz + 3) & ~3u);
+		ElfW(Nhdr) note;
+		while (pos + sizeof(note) <= end && fm_sig_read(pos, &note, sizeof(note))) {
+			uintptr_t name = pos + sizeof(note), desc = name + ((note.n_namesz + 3) & ~3u);
+			uintptr_t next = desc + ((note.n_descsz + 3) & ~3u);
+			uint8_t first;
 			if (next > end || next <= pos)
 				break;
-			if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && *(const char *)name == 'G') {
-				*ret_len = FM_MIN(note->n_descsz, 64u);
-				return (const uint8_t *)desc;
+			if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && fm_sig_read_u8(name, &first) &&
+			    first == 'G') {
+				*ret_len = FM_MIN(note.n_descsz, 64u);
+				return desc;
 			}
 			pos = next;
 		}
 	}
-	return NULL;
+	return 0;
 }
 
 // True for the caller that has to tell; the others find it told or being told.
@@ -119,9 +138,9 @@ FM_SIGSAFE bool fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 	// Several threads may tell of the same image at once; the collector takes equal records for one.
 	if (!fm_sig.has_python)
 		fm_sig_python_look(image->start, image->end, image->bias);
-	const char *path = image->path[0] ? image->path : fm_sig.exe;
-	uint32_t path_len = (uint32_t)length_of(path, 4096), id_len = 0;
-	const uint8_t *build_id = find_build_id(image, &id_len);
+	uintptr_t path = image->path ? image->path : (uintptr_t)fm_sig.exe;
+	uint32_t path_len = (uint32_t)fm_sig_read_length(path, 4096), id_len = 0;
+	uintptr_t build_id = find_build_id(image, &id_len);
 	struct fm_wire_image *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_IMAGE, sizeof(struct fm_wire_image) + path_len + id_len);
 	if (!rec)
@@ -130,90 +149,106 @@ FM_SIGSAFE bool fm_sig_image_tell(struct fm_sig_thread *t, const struct fm_sig_i
 	rec->start = image->start;
 	rec->end = image->end;
 	rec->bias = image->bias;
-	rec->flags = image->path[0] ? 0 : FM_IMAGE_IS_MAIN;
+	rec->flags = image->path ? 0 : FM_IMAGE_IS_MAIN;
 	if (fm_sig.has_python && fm_sig.python.image_start == image->start)
 		rec->flags |= FM_IMAGE_IS_PYTHON;
-	if (path_len > 10 && path[0] == 'l' && path[6] == 'v' && path[7] == 'd') // linux-vdso.so.1
-		rec->flags |= FM_IMAGE_IS_VDSO;
 	rec->path_len = path_len;
 	rec->build_id_len = id_len;
 	rec->reserved = 0;
-	fm_sig_copy(rec->bytes, path, path_len);
-	fm_sig_copy(rec->bytes + path_len, build_id, id_len);
+	if (!fm_sig_read(path, rec->bytes, path_len) || !fm_sig_read(build_id, rec->bytes + path_len, id_len))
+		return true; // it has just been closed: nothing is committed, and nobody asks again
+	const uint8_t *name = rec->bytes;
+	if (path_len > 10 && name[0] == 'l' && name[6] == 'v' && name[7] == 'd') // linux-vdso.so.1
+		rec->flags |= FM_IMAGE_IS_VDSO;
 	fm_sig_ring_commit(t, &rec->rec);
 	atomic_store_explicit(&entry->told, 1, memory_order_release);
 	return true;
 }
 
-static FM_SIGSAFE bool same_name(const char *a, const char *b)
+static FM_SIGSAFE bool has_name(uintptr_t at, const char *name)
 {
-	for (; *a && *a == *b; a++, b++)
-		;
-	return *a == *b;
+	for (;; at++, name++) {
+		uint8_t c;
+		if (!fm_sig_read_u8(at, &c) || c != (uint8_t)*name)
+			return false;
+		if (!c)
+			return true;
+	}
+}
+
+// What is needed of an image's dynamic section to look a symbol up.
+struct symbols {
+	uintptr_t table, names, hash;
+	uint64_t names_bytes;
+};
+
+static FM_SIGSAFE bool find_symbols(uintptr_t start, uintptr_t end, uintptr_t bias, struct symbols *ret)
+{
+	ElfW(Phdr) phdr;
+	uint32_t nth = 0;
+	*ret = (struct symbols){ 0 };
+	if (!find_header(start, PT_DYNAMIC, &nth, &phdr))
+		return false;
+	uintptr_t pos = bias + phdr.p_vaddr, dynamic_end = pos + phdr.p_memsz;
+	if (pos < start || dynamic_end > end)
+		return false;
+	ElfW(Dyn) dyn;
+	for (; pos + sizeof(dyn) <= dynamic_end; pos += sizeof(dyn)) {
+		if (!fm_sig_read(pos, &dyn, sizeof(dyn)))
+			return false;
+		if (dyn.d_tag == DT_NULL)
+			break;
+		uintptr_t ptr = dyn.d_un.d_ptr;
+		// glibc relocates these in place for most images, but not for the vDSO and not on every CPU.
+		if (ptr < start)
+			ptr += bias;
+		if (dyn.d_tag == DT_SYMTAB)
+			ret->table = ptr;
+		else if (dyn.d_tag == DT_STRTAB)
+			ret->names = ptr;
+		else if (dyn.d_tag == DT_STRSZ)
+			ret->names_bytes = dyn.d_un.d_val;
+		else if (dyn.d_tag == DT_GNU_HASH)
+			ret->hash = ptr;
+	}
+	return ret->table >= start && ret->table < end && ret->names >= start &&
+	       ret->names + ret->names_bytes <= end && ret->hash >= start && ret->hash + 16 <= end;
 }
 
 FM_SIGSAFE uintptr_t fm_sig_elf_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name,
 				       uint64_t *ret_size)
 {
-	const ElfW(Ehdr) *ehdr = (const void *)start;
-	if (ehdr->e_ident[0] != 0x7f || ehdr->e_ident[1] != 'E' || ehdr->e_phentsize != sizeof(ElfW(Phdr)) ||
-	    ehdr->e_phoff + (uint64_t)ehdr->e_phnum * sizeof(ElfW(Phdr)) > 4096)
+	struct symbols s;
+	uint32_t head[4]; // buckets, first symbol, bloom words, shift
+	if (!find_symbols(start, end, bias, &s) || !fm_sig_read(s.hash, head, sizeof(head)))
 		return 0;
-	const ElfW(Phdr) *phdr = (const void *)(start + ehdr->e_phoff);
-	uintptr_t dynamic = 0, dynamic_end = 0;
-	for (uint32_t i = 0; i < ehdr->e_phnum; i++)
-		if (phdr[i].p_type == PT_DYNAMIC) {
-			dynamic = bias + phdr[i].p_vaddr;
-			dynamic_end = dynamic + phdr[i].p_memsz;
-		}
-	if (dynamic < start || dynamic_end > end)
-		return 0;
-	uintptr_t symtab = 0, strtab = 0, gnu_hash = 0;
-	uint64_t strsz = 0;
-	for (uintptr_t pos = dynamic; pos + sizeof(ElfW(Dyn)) <= dynamic_end; pos += sizeof(ElfW(Dyn))) {
-		const ElfW(Dyn) *dyn = (const void *)pos;
-		if (dyn->d_tag == DT_NULL)
-			break;
-		uintptr_t ptr = dyn->d_un.d_ptr;
-		// glibc relocates these in place for most images, but not for the vDSO and not on every CPU.
-		if (ptr < start)
-			ptr += bias;
-		if (dyn->d_tag == DT_SYMTAB)
-			symtab = ptr;
-		else if (dyn->d_tag == DT_STRTAB)
-			strtab = ptr;
-		else if (dyn->d_tag == DT_STRSZ)
-			strsz = dyn->d_un.d_val;
-		else if (dyn->d_tag == DT_GNU_HASH)
-			gnu_hash = ptr;
-	}
-	if (symtab < start || symtab >= end || strtab < start || strtab + strsz > end || gnu_hash < start ||
-	    gnu_hash + 16 > end)
-		return 0;
-	const uint32_t *head = (const void *)gnu_hash;
 	uint32_t n_buckets = head[0], first_symbol = head[1], n_bloom = head[2];
-	uintptr_t buckets = gnu_hash + 16 + (uint64_t)n_bloom * sizeof(ElfW(Addr));
+	uintptr_t buckets = s.hash + 16 + (uint64_t)n_bloom * sizeof(ElfW(Addr));
 	uintptr_t chains = buckets + (uint64_t)n_buckets * 4;
 	if (n_buckets == 0 || buckets > end || chains > end)
 		return 0;
 	uint32_t hash = 5381;
 	for (const char *c = name; *c; c++)
 		hash = hash * 33 + (uint8_t)*c;
-	uint32_t idx = *(const uint32_t *)(buckets + (uint64_t)(hash % n_buckets) * 4);
-	if (idx < first_symbol)
+	uint32_t idx;
+	if (!fm_sig_read_u32(buckets + (uint64_t)(hash % n_buckets) * 4, &idx) || idx < first_symbol)
 		return 0;
 	for (uint32_t limit = 0; limit < 100000; limit++, idx++) {
 		uintptr_t chain = chains + (uint64_t)(idx - first_symbol) * 4;
-		uintptr_t sym_addr = symtab + (uint64_t)idx * sizeof(ElfW(Sym));
-		if (chain + 4 > end || sym_addr + sizeof(ElfW(Sym)) > end)
+		uintptr_t sym_addr = s.table + (uint64_t)idx * sizeof(ElfW(Sym));
+		uint32_t chain_hash;
+		ElfW(Sym) sym;
+		if (chain + 4 > end || sym_addr + sizeof(sym) > end || !fm_sig_read_u32(chain, &chain_hash))
 			return 0;
-		uint32_t chain_hash = *(const uint32_t *)chain;
-		const ElfW(Sym) *sym = (const void *)sym_addr;
-		if ((chain_hash | 1) == (hash | 1) && sym->st_name < strsz && sym->st_shndx != SHN_UNDEF &&
-		    same_name((const char *)strtab + sym->st_name, name)) {
-			if (ret_size)
-				*ret_size = sym->st_size;
-			return bias + sym->st_value;
+		if ((chain_hash | 1) == (hash | 1)) {
+			if (!fm_sig_read(sym_addr, &sym, sizeof(sym)))
+				return 0;
+			if (sym.st_name < s.names_bytes && sym.st_shndx != SHN_UNDEF &&
+			    has_name(s.names + sym.st_name, name)) {
+				if (ret_size)
+					*ret_size = sym.st_size;
+				return bias + sym.st_value;
+			}
 		}
 		if (chain_hash & 1)
 			return 0;

@@ -10,7 +10,7 @@ struct fm_sig_image_info {
 	uintptr_t start, end;   // mapped range
 	uintptr_t eh_frame_hdr; // 0 when it has none
 	uintptr_t bias;
-	const char *path; // "" for the executable
+	uintptr_t path; // a string that the loader may free: fm_sig_read(). 0 for the executable
 };
 
 // False when pc is in no image that the dynamic linker knows (JIT code, a static program on an old libc).

@@ -1,26 +1,30 @@
-// Reading DWARF's numbers from a bounded range; what cfi.c and expr.c share. Signal-safe.
+// Reading DWARF's numbers from a bounded range of an image, which may go away meanwhile; what cfi.c and expr.c share. Signal-safe.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sigsafe/read.h"
+
 struct fm_sig_reader {
-	const uint8_t *pos, *end;
+	uintptr_t pos, end;
 	bool is_bad; // sticky
 };
 
 static inline uint64_t fm_sig_read_fixed(struct fm_sig_reader *r, unsigned bytes)
 {
-	if ((size_t)(r->end - r->pos) < bytes) {
-		r->is_bad = true;
-		r->pos = r->end;
-		return 0;
-	}
 	uint64_t v = 0;
-	for (unsigned i = 0; i < bytes; i++)
-		v |= (uint64_t)r->pos[i] << (8 * i);
-	r->pos += bytes;
+	for (unsigned i = 0; i < bytes; i++) {
+		uint8_t byte;
+		if (r->end - r->pos < bytes - i || !fm_sig_read_u8(r->pos, &byte)) {
+			r->is_bad = true;
+			r->pos = r->end;
+			return 0;
+		}
+		v |= (uint64_t)byte << (8 * i);
+		r->pos++;
+	}
 	return v;
 }
 

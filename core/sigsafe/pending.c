@@ -12,10 +12,6 @@
 #define LEAVE_STEP_NS 20000
 #define MAX_LEAVE_STEPS 50
 
-struct kernel_sigaction {
-	uint64_t handler, flags, restorer, mask;
-};
-
 // The first pending signal that would be delivered to a handler at our return, 0 when there is none.
 static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 {
@@ -27,7 +23,7 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	if (!atomic_load_explicit(&fm_sig.is_tick_handled, memory_order_relaxed))
 		pending &= ~(1ull << (FM_TICK_SIGNAL - 1));
 	for (; pending; pending &= pending - 1) {
-		struct kernel_sigaction act = { 0 };
+		struct fm_sig_kernel_action act = { 0 };
 		int sig = __builtin_ctzll(pending) + 1;
 		if (fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
 		    act.handler > 1) { // not SIG_DFL, SIG_IGN

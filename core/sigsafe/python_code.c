@@ -14,7 +14,7 @@
 // Of places that a code object may have in the table.
 #define MAX_TRIES 16
 
-// A string object's characters, checked to be readable.
+// A string object's characters.
 struct py_string {
 	uintptr_t data;
 	uint32_t n_chars;
@@ -22,15 +22,7 @@ struct py_string {
 	bool is_ascii;
 };
 
-static FM_SIGSAFE bool all_readable(struct fm_sig_thread *t, uintptr_t addr, uint64_t len)
-{
-	for (uintptr_t at = addr; at < addr + len; at += 4096)
-		if (!fm_sig_readable(t, at, 1))
-			return false;
-	return len == 0 || fm_sig_readable(t, addr + len - 1, 1);
-}
-
-static FM_SIGSAFE void open_string(struct fm_sig_thread *t, uintptr_t object, uint32_t max_chars, struct py_string *ret)
+static FM_SIGSAFE void open_string(uintptr_t object, uint32_t max_chars, struct py_string *ret)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
 	uint64_t length;
@@ -39,8 +31,8 @@ static FM_SIGSAFE void open_string(struct fm_sig_thread *t, uintptr_t object, ui
 	ret->n_chars = 0;
 	ret->data = 0;
 	ret->is_ascii = true;
-	if (!fm_sig_read_u64(t, object + row->str_length, &length) ||
-	    !fm_sig_read_u32(t, object + row->str_state, &state))
+	if (!fm_sig_read_u64(object + row->str_length, &length) ||
+	    !fm_sig_read_u32(object + row->str_state, &state))
 		return;
 	if (!(state & row->str_compact_mask))
 		return; // never so for names of code objects
@@ -50,10 +42,6 @@ static FM_SIGSAFE void open_string(struct fm_sig_thread *t, uintptr_t object, ui
 	ret->is_ascii = state & row->str_ascii_mask;
 	ret->data = object + (ret->is_ascii ? row->str_ascii_data : row->str_compact_data);
 	ret->n_chars = length < max_chars ? (uint32_t)length : max_chars;
-	if (!all_readable(t, ret->data, (uint64_t)ret->n_chars * kind)) {
-		ret->n_chars = 0;
-		return;
-	}
 	ret->kind = kind;
 }
 
@@ -62,17 +50,28 @@ static FM_SIGSAFE uint32_t utf8_bytes_at_most(const struct py_string *s)
 	return s->is_ascii ? s->n_chars : s->n_chars * (s->kind == 1 ? 2 : s->kind == 2 ? 3 : 4);
 }
 
+static FM_SIGSAFE bool read_char(const struct py_string *s, uint32_t i, uint32_t *ret)
+{
+	uint8_t narrow = 0;
+	uint16_t wide = 0;
+	if (s->kind == 4)
+		return fm_sig_read_u32(s->data + 4ull * i, ret);
+	if (s->kind == 2 ? !fm_sig_read_u16(s->data + 2ull * i, &wide) : !fm_sig_read_u8(s->data + i, &narrow))
+		return false;
+	*ret = s->kind == 2 ? wide : narrow;
+	return true;
+}
+
+// Returns how many bytes that were; what cannot be read ends it.
 static FM_SIGSAFE uint32_t put_utf8(uint8_t *to, const struct py_string *s)
 {
-	if (s->is_ascii) {
-		fm_sig_copy(to, (const void *)s->data, s->n_chars);
-		return s->n_chars;
-	}
+	if (s->is_ascii)
+		return fm_sig_read(s->data, to, s->n_chars) ? s->n_chars : 0;
 	uint8_t *p = to;
 	for (uint32_t i = 0; i < s->n_chars; i++) {
-		uint32_t c = s->kind == 1   ? ((const uint8_t *)s->data)[i]
-			     : s->kind == 2 ? ((const uint16_t *)s->data)[i]
-					    : ((const uint32_t *)s->data)[i];
+		uint32_t c;
+		if (!read_char(s, i, &c))
+			break;
 		if (c < 0x80) {
 			*p++ = (uint8_t)c;
 		} else if (c < 0x800) {
@@ -97,21 +96,19 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
 	struct py_string name, qualname, filename;
-	open_string(t, fields[0], MAX_NAME_CHARS, &name);
-	open_string(t, fields[1], MAX_FILENAME_CHARS, &filename);
+	open_string(fields[0], MAX_NAME_CHARS, &name);
+	open_string(fields[1], MAX_FILENAME_CHARS, &filename);
 	uint64_t qualname_object = 0;
 	qualname.n_chars = 0;
 	qualname.is_ascii = true;
-	if (row->code_qualname && fm_sig_read_u64(t, code + row->code_qualname, &qualname_object))
-		open_string(t, qualname_object, MAX_NAME_CHARS, &qualname);
+	if (row->code_qualname && fm_sig_read_u64(code + row->code_qualname, &qualname_object))
+		open_string(qualname_object, MAX_NAME_CHARS, &qualname);
 	uint64_t table_len = 0;
 	uintptr_t table = fields[2] + row->bytes_data;
-	if (!fm_sig_read_u64(t, fields[2] + row->bytes_size, &table_len))
+	if (!fm_sig_read_u64(fields[2] + row->bytes_size, &table_len))
 		table_len = 0;
 	if (table_len > MAX_LINE_TABLE_BYTES)
 		table_len = MAX_LINE_TABLE_BYTES;
-	if (!all_readable(t, table, table_len))
-		table_len = 0;
 	struct fm_wire_code *rec =
 		fm_sig_ring_reserve(t, FM_WIRE_CODE,
 				    sizeof(*rec) + utf8_bytes_at_most(&name) + utf8_bytes_at_most(&qualname) +
@@ -127,9 +124,10 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 	p += rec->name_len = put_utf8(p, &name);
 	p += rec->qualname_len = put_utf8(p, &qualname);
 	p += rec->filename_len = put_utf8(p, &filename);
-	fm_sig_copy(p, (const void *)table, table_len);
+	if (!fm_sig_read(table, p, table_len))
+		table_len = 0;
 	p += rec->line_table_len = (uint32_t)table_len;
-	rec->rec.size = (uint32_t)((p - (uint8_t *)rec + 7) & ~7l); // less than reserved when names are not ASCII
+	rec->rec.size = (uint32_t)((p - (uint8_t *)rec + 7) & ~7l); // less than reserved when names are not ASCII, or gone
 	fm_sig_ring_commit(t, &rec->rec);
 	return true;
 }
@@ -137,12 +135,14 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 FM_SIGSAFE uint32_t fm_sig_code_id(struct fm_sig_thread *t, uintptr_t code)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
-	if (!fm_sig_readable(t, code, fm_sig.python.code_bytes) ||
-	    fm_sig_u64_at(code + row->object_type) != fm_sig.python.code_type)
+	uint64_t type, fields[3];
+	uint32_t first_line;
+	if (!fm_sig_read_u64(code + row->object_type, &type) || type != fm_sig.python.code_type ||
+	    !fm_sig_read_u64(code + row->code_name, &fields[0]) ||
+	    !fm_sig_read_u64(code + row->code_filename, &fields[1]) ||
+	    !fm_sig_read_u64(code + row->code_line_table, &fields[2]) ||
+	    !fm_sig_read_u32(code + row->code_first_line, &first_line))
 		return 0;
-	uint64_t fields[3] = { fm_sig_u64_at(code + row->code_name), fm_sig_u64_at(code + row->code_filename),
-			       fm_sig_u64_at(code + row->code_line_table) };
-	uint32_t first_line = fm_sig_u32_at(code + row->code_first_line);
 	// From 3.12 on an inlined constructor call has a frame of the interpreter's own under it, whose code has one string for
 	// both its names and no first line. Tracebacks leave it out, and so do we.
 	if (FM_UNLIKELY(fields[0] == fields[1] && first_line == 0))

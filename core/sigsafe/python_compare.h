@@ -9,21 +9,19 @@
 // Reads what a frame is about. False: that is nothing we can believe in.
 bool fm_sig_mirror_load(struct fm_sig_thread *t, struct fm_sig_mirror_frame *f);
 
-static FM_ALWAYS_INLINE uint64_t word_at(uint64_t addr)
-{
-	return *(const fm_sig_u64 *)addr;
-}
-
 static FM_ALWAYS_INLINE uint64_t mix(uint64_t h, uint64_t v)
 {
 	h = (h ^ v) * 0x9fb21c651e98df25u;
 	return h ^ h >> 32;
 }
 
-// Where an attached thread state has the frame that runs: it is at rest, and what it points to is there.
+// The frame that runs, by its thread's state; 0 = none.
 static FM_ALWAYS_INLINE uint64_t current_frame(const struct fm_sig_mirror_layout *l, uint64_t ts)
 {
-	return word_at((l->has_cframe ? word_at(ts + l->ts_cframe) : ts) + l->current_frame);
+	uint64_t frame;
+	if (l->has_cframe && !fm_sig_read_u64(ts + l->ts_cframe, &ts))
+		return 0;
+	return fm_sig_read_u64(ts + l->current_frame, &frame) ? frame : 0;
 }
 
 static FM_ALWAYS_INLINE uint16_t *place_of(struct fm_sig_mirror *m, uint64_t frame)
@@ -38,24 +36,21 @@ static FM_ALWAYS_INLINE uint32_t find(struct fm_sig_mirror *m, uint64_t frame)
 	return m->frames[at].frame == frame ? at : 0;
 }
 
-static FM_ALWAYS_INLINE uint64_t lasti_of(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
+// What a frame says of itself; false: it is gone.
+static FM_ALWAYS_INLINE bool read_lasti(const struct fm_sig_mirror_layout *l, uint64_t frame, uint64_t *ret)
 {
-	uint64_t lasti = word_at(frame + l->frame_lasti);
-	return is_lasti_pointer ? lasti : lasti & l->lasti_mask;
+	if (!fm_sig_read_u64(frame + l->frame_lasti, ret))
+		return false;
+	*ret &= l->lasti_mask;
+	return true;
 }
 
-static FM_ALWAYS_INLINE uint64_t code_of(const struct fm_sig_mirror_layout *l, uint64_t frame)
+static FM_ALWAYS_INLINE bool read_code(const struct fm_sig_mirror_layout *l, uint64_t frame, uint64_t *ret)
 {
-	return word_at(frame + l->frame_code) & l->code_mask;
-}
-
-// The same function at the same instruction, by an instruction's address alone where that tells the code. (A code object that ends
-// takes all that is known of it along: fm_sig_mirror_epoch.)
-static FM_ALWAYS_INLINE bool is_where_it_was(const struct fm_sig_mirror_layout *l, const struct fm_sig_mirror_frame *f,
-					     bool is_lasti_pointer)
-{
-	return lasti_of(l, f->frame, is_lasti_pointer) == f->lasti &&
-	       (is_lasti_pointer || code_of(l, f->frame) == f->code);
+	if (!fm_sig_read_u64(frame + l->frame_code, ret))
+		return false;
+	*ret &= l->code_mask;
+	return true;
 }
 
 static FM_ALWAYS_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
@@ -63,9 +58,10 @@ static FM_ALWAYS_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 	return f->print ? (f->print ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63 : 0;
 }
 
-// Compares frames [1, n] with what they are now, innermost first, and takes over what has changed. Each frame was named as its
-// caller by the one before: it is there to be read. Returns the innermost frame whose caller is another one than before, or that
-// cannot be read (it is no frame then); 0 = there is none.
+// Compares frames [1, n] with what they are now, innermost first, and takes over what has changed. Returns the innermost frame whose
+// caller is another one than before, or that cannot be read (it is no frame then); 0 = there is none. A frame is the same one at the same
+// place by its instruction's address alone where that tells the code. (A code object that ends takes all that is known of it along:
+// fm_sig_mirror_epoch.)
 static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n,
 					 bool is_lasti_pointer)
 {
@@ -73,17 +69,25 @@ static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_
 					  *l = &layout; // a copy: frames could lie anywhere, for a compiler
 	uint32_t n_same = m->n_hashed, i = n;
 	for (struct fm_sig_mirror_frame *f = &m->frames[n]; i > 0; i--, f--) {
-		if (!is_where_it_was(l, f, is_lasti_pointer)) {
+		uint64_t lasti, code = f->code, previous;
+		if (FM_UNLIKELY(!read_lasti(l, f->frame, &lasti) ||
+				((lasti != f->lasti || !is_lasti_pointer) && !read_code(l, f->frame, &code)) ||
+				!fm_sig_read_u64(f->frame + l->frame_previous, &previous))) {
+			f->frame = 0;
 			n_same = FM_MIN(n_same, i - 1);
-			if (code_of(l, f->frame) == f->code) { // the same one has gone on
-				f->lasti = lasti_of(l, f->frame, is_lasti_pointer);
+			break;
+		}
+		if (lasti != f->lasti || code != f->code) {
+			n_same = FM_MIN(n_same, i - 1);
+			if (code == f->code) { // the same one has gone on
+				f->lasti = lasti;
 				f->own = hash_frame(f);
 			} else if (!fm_sig_mirror_load(t, f)) {
 				f->frame = 0;
 				break;
 			}
 		}
-		if (FM_UNLIKELY(word_at(f->frame + l->frame_previous) != f[-1].frame))
+		if (FM_UNLIKELY(previous != f[-1].frame))
 			break;
 	}
 	m->n_hashed = n_same;
@@ -115,30 +119,38 @@ static FM_ALWAYS_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 
 // ---- the last stack once more, but for the innermost instruction ----
 
-// Whether all callers of a frame are where they were.
+// Whether all callers of a frame are where they were. Only where reads are recoverable.
 static FM_ALWAYS_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
 					      bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout l =
 		m->layout; // a copy: what is read of frames could be anything for a compiler
-	uint64_t frame = f->frame;
+	uint64_t frame = f->frame, previous, lasti, code;
 	for (;;) {
 		f--;
-		if (FM_UNLIKELY(word_at(frame + l.frame_previous) != f->frame))
+		if (FM_UNLIKELY(!fm_sig_load_u64(frame + l.frame_previous, &previous) || previous != f->frame))
 			return false;
 		frame = f->frame;
 		if (!frame)
 			return f == m->frames; // nobody's, whose address is 0
-		if (FM_UNLIKELY(!is_where_it_was(&l, f, is_lasti_pointer)))
+		if (FM_UNLIKELY(!fm_sig_load_u64(frame + l.frame_lasti, &lasti)))
+			return false;
+		if (FM_UNLIKELY((is_lasti_pointer ? lasti : lasti & l.lasti_mask) != f->lasti))
+			return false;
+		if (!is_lasti_pointer && (!fm_sig_load_u64(frame + l.frame_code, &code) || (code & l.code_mask) != f->code))
 			return false;
 	}
 }
 
-// What the innermost frame's instruction and code are kept under.
+// What the innermost frame's instruction and code are kept under; 0 = it is gone.
 static FM_ALWAYS_INLINE uint64_t place_key(const struct fm_sig_mirror_layout *l, uint64_t frame, bool is_lasti_pointer)
 {
-	return is_lasti_pointer ? lasti_of(l, frame, true)
-				: code_of(l, frame) ^ lasti_of(l, frame, false) * 0x9e3779b97f4a7c15u;
+	uint64_t lasti, code;
+	if (!read_lasti(l, frame, &lasti))
+		return 0;
+	if (is_lasti_pointer)
+		return lasti;
+	return read_code(l, frame, &code) ? code ^ lasti * 0x9e3779b97f4a7c15u : 0;
 }
 
 static FM_ALWAYS_INLINE struct fm_sig_memo *memo_at(struct fm_sig_mirror *m, uint64_t place, uint64_t callers,
@@ -152,7 +164,7 @@ static FM_ALWAYS_INLINE const struct fm_sig_memo *memo_of(struct fm_sig_mirror *
 							  unsigned domain)
 {
 	const struct fm_sig_memo *memo = memo_at(m, place, callers, domain);
-	return FM_LIKELY(memo->place == place && memo->callers == callers) ? memo : NULL;
+	return FM_LIKELY(place && memo->place == place && memo->callers == callers) ? memo : NULL;
 }
 
 // What was last learnt of this stack, for a thread that has ts as its own; NULL = it has to be looked at properly.
@@ -160,13 +172,14 @@ static FM_ALWAYS_INLINE const struct fm_sig_memo *fm_sig_mirror_recall(struct fm
 								       unsigned domain, bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout *l = &m->layout;
-	// One that was ours, and is somebody's now, can be read without asking.
-	if (FM_UNLIKELY(ts != m->thread_state))
+	if (FM_UNLIKELY(ts != m->thread_state || !fm_sig_is_recoverable))
 		return NULL;
 	if (FM_UNLIKELY(m->epoch != atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed)))
 		return NULL;
 	struct fm_sig_mirror_frame *f = m->last;
 	uint64_t frame = current_frame(l, ts);
+	if (FM_UNLIKELY(!frame))
+		return NULL;
 	if (f->frame != frame) {
 		uint32_t n = find(m, frame);
 		if (FM_UNLIKELY(!n || n - 1 > m->n_hashed))

@@ -3,21 +3,12 @@
 #include <pthread.h>
 
 #include "sigsafe/blocks.h"
+#include "sigsafe/fault.h"
+#include "sigsafe/python_state.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 
 #include "sigsafe/sigsafe.h"
-
-// The same of a thread that does not hold the GIL: at the interpreter's end its state may have been freed behind its back.
-static FM_SIGSAFE __attribute__((noinline)) uint64_t detached_frame(struct fm_sig_thread *t,
-								    const struct fm_sig_mirror_layout *l)
-{
-	uint64_t ts = (uintptr_t)fm_sig.python.gilstate_thread_state(), frame = 0;
-	if (!ts || (l->has_cframe && !fm_sig_read_u64(t, ts + l->ts_cframe, &ts)) ||
-	    !fm_sig_read_u64(t, ts + l->current_frame, &frame))
-		return 0;
-	return fm_sig_readable(t, frame, 8) ? frame : 0;
-}
 
 struct fm_sig_mirror *fm_sig_mirrors;
 _Atomic uint64_t fm_sig_mirror_epoch;
@@ -42,15 +33,17 @@ static FM_SIGSAFE void read_layout(struct fm_sig_mirror_layout *l)
 	l->image_bytes = fm_sig.python.image_end - fm_sig.python.image_start;
 }
 
-// The innermost frame of this thread; 0 = no Python here.
+// The innermost frame of this thread; 0 = no Python here. The state of a thread that does not hold the GIL is not kept: at the
+// interpreter's end it may be freed behind its back.
 static FM_SIGSAFE uint64_t first_frame(struct fm_sig_thread *t, struct fm_sig_mirror *m)
 {
-	uint64_t ts = (uintptr_t)fm_sig.python.current_thread_state(), us = (uint64_t)pthread_self(), owner;
-	if (!ts || !fm_sig_read_u64(t, ts + m->layout.ts_thread_id, &owner) || owner != us)
-		return detached_frame(t, &m->layout);
-	m->thread_state = ts;
-	m->thread = us;
-	return current_frame(&m->layout, ts);
+	bool is_attached;
+	uint64_t ts = fm_sig_thread_state(t, &is_attached);
+	if (is_attached) {
+		m->thread_state = ts;
+		m->thread = (uint64_t)pthread_self();
+	}
+	return ts ? current_frame(&m->layout, ts) : 0;
 }
 
 static FM_SIGSAFE void forget_memos(struct fm_sig_mirror *m)
@@ -73,20 +66,23 @@ static FM_SIGSAFE void forget(struct fm_sig_mirror *m)
 
 // What tells a code object from another one that had its address before: what its line table says, as far as 32 bytes go, its name and
 // first line. Those that are alike in all of these are told alike. 0 = it is none of the program's.
-static FM_SIGSAFE uint64_t print_of(struct fm_sig_thread *t, uint64_t code)
+static FM_SIGSAFE uint64_t print_of(uint64_t code)
 {
 	const struct fm_py_row *row = &fm_sig.python.row;
-	uint64_t n = 0, table = word_at(code + row->code_line_table), print = code;
-	if (word_at(code + row->object_type) != fm_sig.python.code_type)
+	uint64_t type, name, n = 0, table, words[4], print = code;
+	uint32_t first_line;
+	if (!fm_sig_read_u64(code + row->object_type, &type) || type != fm_sig.python.code_type ||
+	    !fm_sig_read_u64(code + row->code_line_table, &table) || !fm_sig_read_u64(code + row->code_name, &name) ||
+	    !fm_sig_read_u32(code + row->code_first_line, &first_line))
 		return 0;
-	print = mix(print, word_at(code + row->code_name));
-	print = mix(print, fm_sig_u32_at(code + row->code_first_line));
-	if (!fm_sig_read_u64(t, table + row->bytes_size, &n) || !fm_sig_readable(t, table + row->bytes_data, 32))
+	print = mix(print, name);
+	print = mix(print, first_line);
+	if (!fm_sig_read_u64(table + row->bytes_size, &n) || !fm_sig_read(table + row->bytes_data, words, sizeof(words)))
 		n = 0;
 	print = mix(print, n);
 	for (uint64_t i = 0; i < 4 && 8 * i < n; i++) {
-		uint64_t left = n - 8 * i, word = word_at(table + row->bytes_data + 8 * i);
-		print = mix(print, left < 8 ? word & ((1ull << 8 * left) - 1) : word);
+		uint64_t left = n - 8 * i;
+		print = mix(print, left < 8 ? words[i] & ((1ull << 8 * left) - 1) : words[i]);
 	}
 	return print | 1;
 }
@@ -94,15 +90,16 @@ static FM_SIGSAFE uint64_t print_of(struct fm_sig_thread *t, uint64_t code)
 FM_SIGSAFE __attribute__((noinline)) bool fm_sig_mirror_load(struct fm_sig_thread *t, struct fm_sig_mirror_frame *f)
 {
 	const struct fm_sig_mirror_layout *l = &t->mirror->layout;
-	f->code = code_of(l, f->frame);
-	f->lasti = word_at(f->frame + l->frame_lasti) & l->lasti_mask;
+	if (!read_code(l, f->frame, &f->code) || !read_lasti(l, f->frame, &f->lasti))
+		return false;
 	struct fm_sig_mirror_code *known = &t->mirror->codes[f->code >> 4 & (FM_SIG_MIRROR_CODES - 1)];
 	if (known->code != f->code) {
-		if (!fm_sig_readable(t, f->code, fm_sig.python.code_bytes))
+		uint8_t byte;
+		if (!fm_sig_read_u8(f->code, &byte))
 			return false;
 		if (f->code - l->image_start >= l->image_bytes) // the interpreter's own stay
 			fm_sig_block_watch((const void *)f->code);
-		*known = (struct fm_sig_mirror_code){ f->code, print_of(t, f->code) };
+		*known = (struct fm_sig_mirror_code){ f->code, print_of(f->code) };
 	}
 	f->print = known->print;
 	f->own = hash_frame(f);
@@ -131,7 +128,8 @@ static FM_SIGSAFE uint64_t uproot(struct fm_sig_mirror *m, uint32_t n, uint32_t 
 	uint64_t last = m->frames[i].frame;
 	for (uint32_t k = n; k >= i && m->frames[k].frame && *n_fresh < FM_SIG_MIRROR_FRAMES; k--)
 		m->fresh[(*n_fresh)++] = m->frames[k].frame;
-	return last ? word_at(last + m->layout.frame_previous) : 0;
+	uint64_t previous;
+	return last && fm_sig_read_u64(last + m->layout.frame_previous, &previous) ? previous : 0;
 }
 
 // Whatever has happened since: other frames, another thread state, none at all.
@@ -145,13 +143,12 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thr
 	m->frames[0].hash = 1;
 	if (m->epoch != atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed))
 		forget(m);
-	const struct fm_sig_mirror_layout *l = &m->layout;
+	fm_sig_fault_check(NULL);
 	uint64_t frame = first_frame(t, m);
 	if (!frame) {
 		m->thread_state = 0;
 		return 1;
 	}
-	uint64_t frame_end = FM_MAX(FM_MAX(l->frame_code, l->frame_previous), l->frame_lasti) + 8u;
 	uint32_t n = 0, n_fresh = 0;
 	while (frame && n_fresh < FM_SIG_MIRROR_FRAMES) {
 		uint32_t other = 0;
@@ -162,10 +159,11 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thr
 			frame = uproot(m, n, other, &n_fresh);
 			continue;
 		}
-		if (!fm_sig_readable(t, frame, frame_end))
+		uint64_t previous;
+		if (!fm_sig_read_u64(frame + m->layout.frame_previous, &previous))
 			break;
 		m->fresh[n_fresh++] = frame;
-		frame = word_at(frame + l->frame_previous);
+		frame = previous;
 	}
 	if (!frame || n_fresh == FM_SIG_MIRROR_FRAMES)
 		n = 0;
@@ -190,16 +188,18 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_mirror_hash_less(const struct f
 		f->hash = mix(m->of == FM_SIG_HASH_INNERMOST ? m->frames[0].hash : f[-1].hash, f->own);
 }
 
-// One that was ours, and is somebody's now, can be read without asking.
 static FM_ALWAYS_INLINE bool is_still_ours(const struct fm_sig_mirror *m, uint64_t ts)
 {
-	return ts == m->thread_state && word_at(ts + m->layout.ts_thread_id) == m->thread &&
+	uint64_t owner;
+	return ts == m->thread_state && fm_sig_read_u64(ts + m->layout.ts_thread_id, &owner) && owner == m->thread &&
 	       m->epoch == atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed);
 }
 
 static FM_ALWAYS_INLINE uint32_t find_current(struct fm_sig_mirror *m, uint64_t ts)
 {
 	uint64_t frame = current_frame(&m->layout, ts);
+	if (FM_UNLIKELY(!frame))
+		return 0;
 	return m->last->frame == frame ? (uint32_t)(m->last - m->frames) : find(m, frame);
 }
 
@@ -219,7 +219,7 @@ FM_SIGSAFE uint64_t fm_sig_python_hash(struct fm_sig_thread *t, enum fm_sig_hash
 	}
 	if (FM_UNLIKELY(!t->mirror || !m->thread_state))
 		return hash_anew(t);
-	uint64_t ts = (uintptr_t)fm_sig.python.current_thread_state();
+	uint64_t ts = fm_sig_current_state();
 	uint32_t n = FM_LIKELY(is_still_ours(m, ts)) ? find_current(m, ts) : 0;
 	if (FM_UNLIKELY(!n || !follow(t, m, n)))
 		return hash_anew(t);
@@ -234,7 +234,9 @@ FM_SIGSAFE const struct fm_sig_memo *fm_sig_mirror_follow(struct fm_sig_thread *
 	if (FM_UNLIKELY(!n))
 		return NULL;
 	struct fm_sig_mirror_frame *f = &m->frames[n];
-	if (FM_UNLIKELY(word_at(f->frame + m->layout.frame_previous) != f[-1].frame || !follow(t, m, n - 1)))
+	uint64_t previous;
+	if (FM_UNLIKELY(!fm_sig_read_u64(f->frame + m->layout.frame_previous, &previous) ||
+			previous != f[-1].frame || !follow(t, m, n - 1)))
 		return NULL;
 	m->last = f;
 	return memo_of(m, place_key(&m->layout, f->frame, m->layout.is_lasti_pointer), rehash(m, n - 1), domain);

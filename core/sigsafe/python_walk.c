@@ -2,9 +2,8 @@
 // frame from 3.12 on); the address of that thing is the run's marker, by which merge.c finds the C frame that owns the run.
 #include "sigsafe/python.h"
 
-#include <pthread.h>
-
 #include "format/model.h"
+#include "sigsafe/python_state.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
 #include "sigsafe/unwind.h"
@@ -43,28 +42,31 @@ static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint32
 {
 	const struct fm_py_row *row = w->row;
 	uint64_t n_units, array, n_copies, copy = code + row->code_bytecode;
-	if (!fm_sig_read_u64(w->t, code + row->bytes_size, &n_units)) // the size of any object that has one
+	if (!fm_sig_read_u64(code + row->bytes_size, &n_units)) // the size of any object that has one
 		return UINT64_MAX;
 	if (lasti - copy < n_units * 2)
 		return copy;
-	if (!fm_sig_read_u64(w->t, code + row->code_tlbc, &array) || !fm_sig_read_u64(w->t, array, &n_copies))
+	if (!fm_sig_read_u64(code + row->code_tlbc, &array) || !fm_sig_read_u64(array, &n_copies))
 		return UINT64_MAX;
-	if (told < n_copies && fm_sig_read_u64(w->t, array + 8 + told * 8ull, &copy) && lasti - copy < n_units * 2)
+	if (told < n_copies && fm_sig_read_u64(array + 8 + told * 8ull, &copy) && lasti - copy < n_units * 2)
 		return copy;
 	for (uint64_t i = 1; i < n_copies && i < MAX_COPIES; i++)
-		if (fm_sig_read_u64(w->t, array + 8 + i * 8, &copy) && copy && lasti - copy < n_units * 2)
+		if (fm_sig_read_u64(array + 8 + i * 8, &copy) && copy && lasti - copy < n_units * 2)
 			return copy;
 	return UINT64_MAX;
 }
 
-// Appends one frame, which is readable. False: not one we can believe in; nothing appended.
+// Appends one frame. False: not one we can believe in; nothing appended.
 static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 {
 	struct fm_sig_thread *t = w->t;
 	const struct fm_py_row *row = w->row;
 	if (t->n_python == FM_SIG_MAX_FRAMES)
 		return false;
-	uint64_t code = fm_sig_u64_at(frame + row->frame_code) & ~(uint64_t)row->executable_tag_mask;
+	uint64_t code, lasti;
+	if (!fm_sig_read_u64(frame + row->frame_code, &code))
+		return false;
+	code &= ~(uint64_t)row->executable_tag_mask;
 	uint32_t id = fm_sig_code_id(t, code);
 	if (id == 0)
 		return false;
@@ -73,13 +75,20 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	uint64_t off = 0; // instruction offset + 1
 	if (row->lasti == FM_PY_LASTI_POINTER) {
 		uint64_t bytecode = code + row->code_bytecode;
-		uint64_t lasti = fm_sig_u64_at(frame + row->frame_lasti);
-		if (row->code_tlbc)
-			bytecode = find_copy(w, code, fm_sig_u32_at(frame + row->frame_tlbc_index), lasti);
+		uint32_t told;
+		if (!fm_sig_read_u64(frame + row->frame_lasti, &lasti))
+			return false;
+		if (row->code_tlbc) {
+			if (!fm_sig_read_u32(frame + row->frame_tlbc_index, &told))
+				return false;
+			bytecode = find_copy(w, code, told, lasti);
+		}
 		if (lasti >= bytecode && lasti - bytecode < INT32_MAX)
 			off = lasti - bytecode + 1;
 	} else {
-		uint32_t n = fm_sig_u32_at(frame + row->frame_lasti);
+		uint32_t n;
+		if (!fm_sig_read_u32(frame + row->frame_lasti, &n))
+			return false;
 		if ((int32_t)n >= 0)
 			off = (uint64_t)n * (row->lasti == FM_PY_LASTI_UNITS ? 2 : 1) + 1;
 	}
@@ -103,32 +112,33 @@ static FM_SIGSAFE void walk_objects(struct walk *w)
 	struct fm_sig_thread *t = w->t;
 	const struct fm_py_row *row = w->row;
 	uint64_t frame;
-	if (!fm_sig_read_u64(t, w->ts + row->ts_frame, &frame))
+	if (!fm_sig_read_u64(w->ts + row->ts_frame, &frame))
 		return;
 	while (frame) {
-		if (!fm_sig_readable(t, frame, fm_sig.python.frame_bytes) || !push_frame(w, frame)) {
+		uint64_t previous;
+		if (!fm_sig_read_u64(frame + row->frame_previous, &previous) || !push_frame(w, frame)) {
 			torn(t);
 			break;
 		}
 		end_run(t, 0);
-		frame = fm_sig_u64_at(frame + row->frame_previous);
+		frame = previous;
 	}
 	if (row->frames != FM_PY_FRAMES_OBJECTS_CFRAME)
 		return;
 	// The chains are in step at the outer end; at the inner end one may be ahead while the evaluator enters or leaves.
 	uint32_t n_cframes = 0;
 	uint64_t cframe, first;
-	if (!fm_sig_read_u64(t, w->ts + row->ts_cframe, &first))
+	if (!fm_sig_read_u64(w->ts + row->ts_cframe, &first))
 		return;
 	for (cframe = first; cframe - w->ts >= THREAD_STATE_BYTES && n_cframes < FM_SIG_MAX_RUNS; n_cframes++)
-		if (!fm_sig_read_u64(t, cframe + row->cframe_previous, &cframe))
+		if (!fm_sig_read_u64(cframe + row->cframe_previous, &cframe))
 			return;
 	cframe = first;
 	for (uint32_t i = 0; i < n_cframes; i++) {
 		int64_t run = (int64_t)i + t->n_runs - n_cframes;
 		if (run >= 0)
 			t->runs[run].marker = cframe;
-		if (!fm_sig_read_u64(t, cframe + row->cframe_previous, &cframe))
+		if (!fm_sig_read_u64(cframe + row->cframe_previous, &cframe))
 			return;
 	}
 }
@@ -141,13 +151,15 @@ static FM_SIGSAFE enum chain step_outwards(const struct walk *w, uint64_t *frame
 					   bool *ret_is_shim)
 {
 	const struct fm_py_row *row = w->row;
-	uint64_t at = *frame;
-	if (!at || at == outer_frame || (at & 7) || !fm_sig_readable(w->t, at, fm_sig.python.frame_bytes))
+	uint64_t at = *frame, previous;
+	uint8_t owner, is_entry = 0;
+	if (!at || at == outer_frame || (at & 7) || !fm_sig_read_u64(at + row->frame_previous, &previous) ||
+	    !fm_sig_read_u8(at + row->frame_owner, &owner) ||
+	    (row->frame_is_entry && !fm_sig_read_u8(at + row->frame_is_entry, &is_entry)))
 		return CHAIN_BROKEN;
-	uint64_t previous = fm_sig_u64_at(at + row->frame_previous);
-	*ret_is_shim = fm_sig_u8_at(at + row->frame_owner) >= row->first_shim_owner;
+	*ret_is_shim = owner >= row->first_shim_owner;
 	*frame = previous;
-	if (!*ret_is_shim && !(row->frame_is_entry && fm_sig_u8_at(at + row->frame_is_entry)))
+	if (!*ret_is_shim && !is_entry)
 		return CHAIN_GOES_ON;
 	return row->frames == FM_PY_FRAMES_SHIM || previous == outer_frame ? CHAIN_ENDS : CHAIN_BROKEN;
 }
@@ -185,8 +197,10 @@ static FM_SIGSAFE uint32_t measure_run(const struct walk *w, uint64_t frame, uin
 		if (chain == CHAIN_BROKEN)
 			return 0;
 		if (!is_shim) {
-			code = fm_sig_u64_at(at + w->row->frame_code) & ~(uint64_t)w->row->executable_tag_mask;
-			if ((code & 7) || !fm_sig_read_u64(w->t, code + w->row->object_type, &type) ||
+			if (!fm_sig_read_u64(at + w->row->frame_code, &code))
+				return 0;
+			code &= ~(uint64_t)w->row->executable_tag_mask;
+			if ((code & 7) || !fm_sig_read_u64(code + w->row->object_type, &type) ||
 			    type != fm_sig.python.code_type)
 				return 0;
 		}
@@ -203,12 +217,9 @@ struct cframe {
 static FM_SIGSAFE bool read_cframe(const struct walk *w, uint64_t cframe, struct cframe *ret)
 {
 	const struct fm_py_row *row = w->row;
-	size_t size = FM_MAX(row->cframe_current_frame, row->cframe_previous) + 8u;
-	if (!fm_sig_readable(w->t, cframe, size))
-		return false;
-	ret->frame = fm_sig_u64_at(cframe + row->cframe_current_frame);
-	ret->outer = fm_sig_u64_at(cframe + row->cframe_previous);
-	return fm_sig_read_u64(w->t, ret->outer + row->cframe_current_frame, &ret->outer_frame);
+	return fm_sig_read_u64(cframe + row->cframe_current_frame, &ret->frame) &&
+	       fm_sig_read_u64(cframe + row->cframe_previous, &ret->outer) &&
+	       fm_sig_read_u64(ret->outer + row->cframe_current_frame, &ret->outer_frame);
 }
 
 // True for a cframe whose frames make up a whole run and from which the chain leads outwards to the one inside the thread state.
@@ -224,7 +235,7 @@ static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t
 		if (cframe <= inner || (cframe & 7))
 			return false;
 		inner = cframe;
-		if (!fm_sig_read_u64(w->t, cframe + w->row->cframe_previous, &cframe))
+		if (!fm_sig_read_u64(cframe + w->row->cframe_previous, &cframe))
 			return false;
 	}
 	return false;
@@ -293,7 +304,7 @@ static FM_SIGSAFE bool is_filled_in(const struct walk *w, uint64_t cframe)
 static FM_SIGSAFE uint64_t find_outer_cframe(const struct walk *w, uint64_t entering)
 {
 	uint64_t best = 0, previous;
-	if (fm_sig_read_u64(w->t, entering + w->row->cframe_previous, &previous) && is_cframe(w, previous, entering))
+	if (fm_sig_read_u64(entering + w->row->cframe_previous, &previous) && is_cframe(w, previous, entering))
 		best = previous;
 	for (unsigned i = 0; i < N_GENERAL_REGISTERS + N_VECTOR_HALVES; i++) {
 		uint64_t reg = i < N_GENERAL_REGISTERS ? general_register(w->uc, i)
@@ -320,7 +331,7 @@ static FM_SIGSAFE uint64_t find_innermost_frame(const struct walk *w, uint64_t c
 	for (unsigned i = 0; i <= N_GENERAL_REGISTERS; i++) {
 		if (i < N_GENERAL_REGISTERS)
 			candidate = general_register(w->uc, i);
-		else if (!fm_sig_read_u64(w->t, current + w->row->frame_previous, &candidate))
+		else if (!fm_sig_read_u64(current + w->row->frame_previous, &candidate))
 			continue;
 		if (!candidate || candidate == current)
 			continue;
@@ -338,7 +349,7 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
 	uint64_t cframe, last = 0;
-	if (!fm_sig_read_u64(t, w->ts + w->row->ts_cframe, &cframe))
+	if (!fm_sig_read_u64(w->ts + w->row->ts_cframe, &cframe))
 		return;
 	if (FM_UNLIKELY(is_entering_evaluator(w)) && fm_sig_is_in_leaf_frame(t, w->uc, cframe) &&
 	    !is_filled_in(w, cframe)) {
@@ -380,7 +391,7 @@ static FM_SIGSAFE void walk_shims(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
 	uint64_t frame, shim = 0;
-	if (!fm_sig_read_u64(t, w->ts + w->row->ts_current_frame, &frame))
+	if (!fm_sig_read_u64(w->ts + w->row->ts_current_frame, &frame))
 		return;
 	for (uint32_t n = 0; frame; n++) {
 		uint64_t current = frame;
@@ -409,14 +420,9 @@ FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc
 	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
 		return;
 	const struct fm_sig_python *py = &fm_sig.python;
-	struct walk w = { t, &py->row, (uintptr_t)py->current_thread_state(), uc };
-	// Up to 3.11 the "current" state is the GIL holder's, of whatever thread; from 3.12 on it is this thread's, and none while
-	// the GIL is released. The state that belongs to this thread in either case is PyGILState's.
-	uint64_t owner;
-	bool is_attached =
-		w.ts && fm_sig_read_u64(t, w.ts + py->row.ts_thread_id, &owner) && owner == (uint64_t)pthread_self();
-	if (!is_attached)
-		w.ts = (uintptr_t)py->gilstate_thread_state();
+	struct walk w = { t, &py->row, 0, uc };
+	bool is_attached;
+	w.ts = fm_sig_thread_state(t, &is_attached);
 	if (!w.ts)
 		return;
 	if (py->row.frames == FM_PY_FRAMES_SHIM)
@@ -429,10 +435,11 @@ FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc
 	uint64_t interp;
 	uint32_t collecting = 0;
 	if (is_attached && py->row.interp_gc_collecting) {
-		if (fm_sig_read_u64(t, w.ts + py->row.ts_interp, &interp))
-			fm_sig_read_u32(t, interp + py->row.interp_gc_collecting, &collecting);
+		*ret_is_collecting = fm_sig_read_u64(w.ts + py->row.ts_interp, &interp) &&
+				     fm_sig_read_u32(interp + py->row.interp_gc_collecting, &collecting) &&
+				     collecting == 1;
 	} else if (is_attached && py->row.runtime_gc_collecting) {
-		fm_sig_read_u32(t, py->runtime + py->row.runtime_gc_collecting, &collecting);
+		*ret_is_collecting =
+			fm_sig_read_u32(py->runtime + py->row.runtime_gc_collecting, &collecting) && collecting == 1;
 	}
-	*ret_is_collecting = collecting == 1;
 }

@@ -1,6 +1,5 @@
 #include "sigsafe/raw.h"
 
-#include <errno.h>
 #include <sys/resource.h>
 
 #include "sigsafe/sigsafe.h"
@@ -15,14 +14,4 @@ FM_SIGSAFE uint64_t fm_sig_system_ns(void)
 		return UINT64_MAX / 2;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	return (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
-}
-
-FM_SIGSAFE bool fm_sig_probe_page(struct fm_sig_thread *t, uintptr_t addr)
-{
-	uintptr_t page = addr >> 12;
-	long ret = fm_sig_syscall(SYS_rt_sigprocmask, ~0L, (long)(page << 12), 0, 8);
-	if (ret != -EINVAL)
-		return false;
-	t->pages[page & (FM_SIG_PAGES - 1)] = page;
-	return true;
 }

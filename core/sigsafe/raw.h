@@ -1,4 +1,4 @@
-// What the signal-time code may use instead of libc: system calls without errno, copies without memcpy, guarded reads.
+// What the signal-time code may use instead of libc: system calls without errno, copies without memcpy.
 #pragma once
 
 #include <stdbool.h>
@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "base/compiler.h"
+#include "sigsafe/read.h"
 #include "sigsafe/state.h"
 
 // A system call that leaves errno alone; returns -errno on failure.
@@ -42,11 +43,12 @@ static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
 	return fm_sig_syscall6(nr, a, b, c, d, 0, 0);
 }
 
-// Words at any address: both our CPUs take them; the types tell the compiler, which may assume otherwise.
-typedef uint16_t __attribute__((aligned(1), may_alias)) fm_sig_u16;
-typedef uint32_t __attribute__((aligned(1), may_alias)) fm_sig_u32;
-typedef uint64_t __attribute__((aligned(1), may_alias)) fm_sig_u64;
+// As the kernel has it, not libc.
+struct fm_sig_kernel_action {
+	uint64_t handler, flags, restorer, mask;
+};
 
+// Between places of our own; what is not ours is read by fm_sig_read().
 static inline void fm_sig_copy(void *to, const void *from, size_t len)
 {
 	uint8_t *t = to;
@@ -59,54 +61,6 @@ static inline void fm_sig_copy(void *to, const void *from, size_t len)
 
 // The calling thread's time in the kernel, by the kernel's own account; UINT64_MAX / 2 when it will not say.
 uint64_t fm_sig_system_ns(void);
-
-// True when the page of addr can be read. Asks the kernel by a call that reads 8 bytes and then always fails for another
-// reason: rt_sigprocmask with an impossible `how` gives EFAULT for bad memory and EINVAL for good, and changes nothing.
-bool fm_sig_probe_page(struct fm_sig_thread *t, uintptr_t addr);
-
-// True when [addr, addr + len) can be read, len at most a page.
-static inline bool fm_sig_readable(struct fm_sig_thread *t, uintptr_t addr, size_t len)
-{
-	// Below the first page and above the user half there is nothing of ours; pointers torn in two end up there.
-	if (FM_UNLIKELY(addr < 4096 || addr >= (1ull << 47) - 4096))
-		return false;
-	uintptr_t first = addr >> 12, last = (addr + len - 1) >> 12;
-	if (FM_UNLIKELY(t->pages[first & (FM_SIG_PAGES - 1)] != first) && !fm_sig_probe_page(t, addr))
-		return false;
-	return first == last || t->pages[last & (FM_SIG_PAGES - 1)] == last || fm_sig_probe_page(t, last << 12);
-}
-
-// For what is known to be readable: the parts of a structure that was asked for as a whole.
-static inline uint64_t fm_sig_u64_at(uintptr_t addr)
-{
-	return *(const fm_sig_u64 *)addr;
-}
-
-static inline uint32_t fm_sig_u32_at(uintptr_t addr)
-{
-	return *(const fm_sig_u32 *)addr;
-}
-
-static inline uint8_t fm_sig_u8_at(uintptr_t addr)
-{
-	return *(const uint8_t *)addr;
-}
-
-static inline bool fm_sig_read_u64(struct fm_sig_thread *t, uintptr_t addr, uint64_t *ret)
-{
-	if (!fm_sig_readable(t, addr, 8))
-		return false;
-	*ret = *(const fm_sig_u64 *)addr;
-	return true;
-}
-
-static inline bool fm_sig_read_u32(struct fm_sig_thread *t, uintptr_t addr, uint32_t *ret)
-{
-	if (!fm_sig_readable(t, addr, 4))
-		return false;
-	*ret = *(const fm_sig_u32 *)addr;
-	return true;
-}
 
 static inline uint64_t fm_sig_hash(uint64_t x)
 {

@@ -16,15 +16,10 @@
 
 #if defined(__x86_64__)
 
-// Code before pc. A thread without memory of its own cannot ask for a page; the one that pc is on is there.
-static FM_SIGSAFE bool is_code_readable(struct fm_sig_thread *t, uint64_t pc, uint64_t len)
+FM_SIGSAFE bool fm_sig_is_after_syscall(uint64_t pc)
 {
-	return t ? fm_sig_readable(t, pc - len, len) : (pc & 4095) >= len;
-}
-
-FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
-{
-	return is_code_readable(t, pc, 2) && *(const fm_sig_u16 *)(pc - 2) == 0x050f;
+	uint16_t op;
+	return fm_sig_read_u16(pc - 2, &op) && op == 0x050f;
 }
 
 // Calls that fail with EINTR only before they did anything, so that making them again is what an undisturbed thread would
@@ -82,17 +77,17 @@ static FM_SIGSAFE bool is_repeatable(uint32_t nr)
 static FM_SIGSAFE uint32_t find_number_of_cancellable(struct fm_sig_thread *t, const ucontext_t *uc)
 {
 	uint64_t pc = fm_sig_context_pc(uc), nr;
-	const uint8_t *before = (const uint8_t *)(pc - 7);
-	if (!t || !is_code_readable(t, pc, 7) || before[3] != 0x24)
+	uint8_t before[7];
+	if (!t || !fm_sig_read(pc - sizeof(before), before, sizeof(before)) || before[3] != 0x24)
 		return UINT32_MAX;
 	if (before[0] == 0x48 && before[1] == 0x8b && before[2] == 0x44) {
 		uint64_t at = (uint64_t)uc->uc_mcontext.gregs[REG_RSP] + before[4];
-		return fm_sig_read_u64(t, at, &nr) && nr <= UINT16_MAX ? (uint32_t)nr : UINT32_MAX;
+		return fm_sig_read_u64(at, &nr) && nr <= UINT16_MAX ? (uint32_t)nr : UINT32_MAX;
 	}
 	if (before[0] != 0x4c || before[1] != 0x89 || before[2] != 0x5c || before[4] != 8)
 		return UINT32_MAX;
 	fm_sig_unwind(t, uc);
-	return t->n_native > 2 && fm_sig_read_u64(t, t->native[1].cfa, &nr) && nr <= UINT16_MAX ? (uint32_t)nr
+	return t->n_native > 2 && fm_sig_read_u64(t->native[1].cfa, &nr) && nr <= UINT16_MAX ? (uint32_t)nr
 												: UINT32_MAX;
 }
 
@@ -101,14 +96,14 @@ static FM_SIGSAFE uint32_t find_number_of_cancellable(struct fm_sig_thread *t, c
 static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t *uc)
 {
 	uint64_t pc = fm_sig_context_pc(uc);
-	const uint8_t *call = (const uint8_t *)(pc - 2);
+	uint8_t code[6 + MAX_NUMBER_GAP], *call = code + sizeof(code); // up to the call
 	uint32_t nr = find_number_of_cancellable(t, uc);
 	if (nr != UINT32_MAX)
 		return nr;
-	for (uint64_t gap = 0; gap <= MAX_NUMBER_GAP; gap++) {
+	if (!fm_sig_read(pc - 2 - sizeof(code), code, sizeof(code)))
+		return UINT32_MAX;
+	for (unsigned gap = 0; gap <= MAX_NUMBER_GAP; gap++) {
 		const uint8_t *at = call - gap;
-		if (!is_code_readable(t, pc, gap + 2 + 6))
-			return UINT32_MAX;
 		if (gap == 0 && at[-2] == 0x31 && at[-1] == 0xc0)
 			return SYS_read;
 		// Preceded by 0x41 it would load r8.
@@ -120,7 +115,7 @@ static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t
 
 FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, const ucontext_t *uc)
 {
-	uint32_t nr = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc)) ? find_number(t, uc) : UINT32_MAX;
+	uint32_t nr = fm_sig_is_after_syscall(fm_sig_context_pc(uc)) ? find_number(t, uc) : UINT32_MAX;
 	return nr < FM_WIRE_N_SYSCALLS ? (int32_t)nr : -1;
 }
 
@@ -181,7 +176,7 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 	greg_t *regs = uc->uc_mcontext.gregs;
 	uint64_t pc = (uint64_t)regs[REG_RIP], flags;
 	// The kernel is about to make the call again because our handler has SA_RESTART; the program's own may not have it.
-	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(t, pc + 2)) {
+	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(pc + 2)) {
 		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) &&
 		    !(flags & SA_RESTART)) {
 			regs[REG_RAX] = -EINTR;
@@ -190,7 +185,7 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 		return false;
 	}
 	// The syscall instruction leaves its return address in rcx; fm_sig_mark_interrupted takes it away.
-	if ((uint64_t)regs[REG_RCX] != pc || !fm_sig_is_after_syscall(t, pc))
+	if ((uint64_t)regs[REG_RCX] != pc || !fm_sig_is_after_syscall(pc))
 		return false;
 	bool is_partial = regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX];
 	if (!(is_partial || regs[REG_RAX] == -EINTR) || fm_sig_is_theirs_pending(uc, &flags))
@@ -207,9 +202,10 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 
 #else
 
-FM_SIGSAFE bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc)
+FM_SIGSAFE bool fm_sig_is_after_syscall(uint64_t pc)
 {
-	return fm_sig_readable(t, pc - 4, 4) && *(const fm_sig_u32 *)(pc - 4) == 0xd4000001u; // svc #0
+	uint32_t op;
+	return fm_sig_read_u32(pc - 4, &op) && op == 0xd4000001u; // svc #0
 }
 
 FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)

@@ -17,7 +17,7 @@ static inline uint64_t fm_sig_context_pc(const ucontext_t *uc)
 }
 
 // True when the thread was in the kernel for a system call: pc stands right behind the instruction that made it.
-bool fm_sig_is_after_syscall(struct fm_sig_thread *t, uint64_t pc);
+bool fm_sig_is_after_syscall(uint64_t pc);
 
 // The number of the system call that was interrupted; -1 when neither the code before it nor its caller's frame tells.
 int32_t fm_sig_syscall_number(struct fm_sig_thread *t, const ucontext_t *uc);

@@ -125,11 +125,12 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->n_arrivals = 0;
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
+		t->thread_state = 0;
+		t->python_unknown_until_ns = 0;
 		t->trace = NULL;
 		t->mirror = NULL;
 		fm_sig_alloc.mirror = NULL;
 		// Its unwind rows are of the process, not of a thread: what an earlier owner of this memory learnt stays true.
-		t->samples_until_page_flush = 0;
 		fm_sig_self = t;
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;

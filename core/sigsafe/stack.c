@@ -18,12 +18,6 @@ FM_SIGSAFE void fm_sig_stack_refresh(struct fm_sig_thread *t)
 			t->ranges[i].size = 0;
 		t->n_prev = 0; // the same address may be another function now: the next stack is written whole
 	}
-	if (t->samples_until_page_flush == 0) {
-		t->samples_until_page_flush = FM_SIG_PAGES_TTL;
-		for (uint32_t i = 0; i < FM_SIG_PAGES; i++)
-			t->pages[i] = 0;
-	}
-	t->samples_until_page_flush--;
 }
 
 FM_SIGSAFE uint32_t fm_sig_stack_n_shared(const struct fm_sig_thread *t)

@@ -21,12 +21,6 @@
 #define FM_SIG_RANGE_SHIFT 7
 // Frames whose memory is asked for ahead (ahead.c). Stacks are seldom deeper, and it takes time also where nothing is gained.
 #define FM_SIG_AHEAD 64
-// Pages known to be readable. 512 x 4 KiB covers the stack and the hot objects of most threads.
-#define FM_SIG_PAGES 512 // power of two
-// A page once readable may be unmapped later: forget them now and then. What this bounds is not a crash in normal use
-// (live objects stay mapped) but how long a stale belief could pair with a torn pointer.
-#define FM_SIG_PAGES_TTL 256 // samples
-
 // How to get from a frame to its caller, for one pc. kind is enum fm_sig_row_kind.
 struct fm_sig_row {
 	uint64_t pc;
@@ -75,8 +69,9 @@ struct fm_sig_thread {
 	uint64_t n_arrivals;      // and how often the thread had been given a CPU when it was due; 0 = not known
 	uint64_t system_ns;       // CPU time counted as the kernel's so far
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
-	uint32_t samples_until_page_flush;
 	bool is_busy;
+	uintptr_t thread_state;           // this thread's, when it was last seen (python_state.h); 0 = none
+	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
@@ -86,7 +81,6 @@ struct fm_sig_thread {
 	uint32_t exact_native; // index of a frame below a signal frame, whose pc is exact; UINT32_MAX = none
 	uint32_t native_error; // enum fm_stack_error or 0
 	uint32_t python_error;
-	uint64_t pages[FM_SIG_PAGES];
 	struct fm_sig_met met[FM_SIG_AHEAD];
 	struct fm_sig_row rows[FM_SIG_ROWS];
 	struct fm_sig_range ranges[FM_SIG_RANGES];
@@ -103,10 +97,22 @@ struct fm_sig_place {
 	struct fm_wire_slot *_Atomic slot; // of this capture
 };
 
+enum fm_sig_tls_kind {
+	FM_SIG_TLS_UNKNOWN = 0,
+	FM_SIG_TLS_FIXED = 1,  // no thread-local at all: one for all threads, at offset
+	FM_SIG_TLS_STATIC = 2, // at the thread pointer + offset
+	FM_SIG_TLS_MODULE = 3, // in the thread's block of that module, at offset
+};
+
+// Where a thread-local variable is.
+struct fm_sig_tls {
+	uint8_t kind; // enum fm_sig_tls_kind
+	uint64_t module, offset;
+};
+
 struct fm_sig_python {
 	struct fm_py_row row;
-	void *(*current_thread_state)(void);  // _PyThreadState_UncheckedGet
-	void *(*gilstate_thread_state)(void); // PyGILState_GetThisThreadState
+	struct fm_sig_tls current; // the current thread state (python_state.h)
 	uintptr_t runtime, code_type;
 	uintptr_t image_start, image_end, image_bias;
 	uintptr_t eval_start, eval_end;           // _PyEval_EvalFrameDefault, for 3.8 and 3.9
@@ -115,7 +121,6 @@ struct fm_sig_python {
 		uintptr_t start, end;
 	} collector[4]; // free-threaded: the cycle collector's function and its parts, when symbols tell
 	uint32_t hexversion;
-	uint16_t frame_bytes, code_bytes; // of these structures, up to the last member that a walk looks at
 };
 
 // Code objects and images already told of. Open addressing, insert only, safe between threads.

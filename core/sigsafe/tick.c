@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "format/model.h"
 #include "sigsafe/ahead.h"
+#include "sigsafe/fault.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/pending.h"
@@ -224,6 +225,7 @@ static FM_SIGSAFE bool is_in_collector(const struct fm_sig_thread *t)
 
 FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
 {
+	fm_sig_fault_check(uc);
 	fm_sig_restart_syscall(fm_sig_self, uc);
 }
 
@@ -232,12 +234,13 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	uint64_t start = fm_cycles();
 	int saved_errno = errno;
 	struct fm_sig_thread *t = NULL;
+	fm_sig_fault_check(uc);
 	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read: late.c
 	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
 		t = fm_sig_thread_get();
 	if (!t || t->is_busy) {
 		if (may_interrupt)
-			fm_sig_ignore(uc);
+			fm_sig_restart_syscall(NULL, uc); // a busy thread's memory is in use
 		if (t) // in an allocator hook that takes a sample itself: the time goes to the next tick
 			bump(&t->slot->n_ticks);
 		goto out;
@@ -247,7 +250,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	fm_sig_stack_refresh(t);
 	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
 	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
-	bool is_after_syscall = fm_sig_is_after_syscall(t, fm_sig_context_pc(uc));
+	bool is_after_syscall = fm_sig_is_after_syscall(fm_sig_context_pc(uc));
 	bool is_yielding = fm_sig.python.row.is_free_threaded && is_after_syscall &&
 			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
 	struct tick tick = read_tick(t->slot);

@@ -4,6 +4,8 @@
 // need another register, the stack is walked again by the full rules (unwind_full.c).
 #include "sigsafe/unwind.h"
 
+#include <stddef.h>
+
 #include "format/model.h"
 #include "image/unwind_row.h"
 #include "pyabi/greenlet.h"
@@ -23,10 +25,10 @@ static const uint8_t greg_of_dwarf[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, R
 					   REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
 					   REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
 
-static FM_SIGSAFE void regs_from_context(struct fm_sig_regs *regs, const ucontext_t *uc)
+static FM_SIGSAFE void regs_from_context(struct fm_sig_regs *regs, const greg_t *gregs)
 {
 	for (unsigned i = 0; i < FM_CFI_N_REGS; i++)
-		regs->r[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of_dwarf[i]];
+		regs->r[i] = (uint64_t)gregs[greg_of_dwarf[i]];
 	regs->known = (1u << FM_CFI_N_REGS) - 1;
 }
 
@@ -46,17 +48,26 @@ static FM_SIGSAFE bool is_deref_rule(const uint8_t *e, uint32_t len, int32_t *re
 	return true;
 }
 
+// The longest rule that a row can hold, the PLT's. False: longer, or not there any more.
+#define MAX_RULE_BYTES 11
+static FM_SIGSAFE bool read_rule(const struct fm_cfi_row *cfi, const struct fm_cfi_rule *rule, uint8_t *ret)
+{
+	return rule->expr_len <= MAX_RULE_BYTES &&
+	       fm_sig_read(cfi->origin + (uintptr_t)(intptr_t)rule->off, ret, rule->expr_len);
+}
+
 // The offset of rbp or rbx as rows have it; *lost gets the bit when a row cannot say it.
 static FM_SIGSAFE int16_t saved_offset(const struct fm_cfi_row *cfi, unsigned reg, uint8_t lost_bit, uint8_t *lost)
 {
 	const struct fm_cfi_rule *rule = &cfi->state.regs[reg];
-	const uint8_t *e = cfi->origin + rule->off;
+	uint8_t e[MAX_RULE_BYTES];
 	if (rule->where == FM_CFI_SAME)
 		return 0;
 	if (rule->where == FM_CFI_AT && rule->off && rule->off > INT16_MIN && rule->off < INT16_MAX)
 		return (int16_t)rule->off;
 	// gcc saves rbp of functions that realign their stack as "at rbp + 0".
-	if (reg == FM_DW_RBP && rule->where == FM_CFI_AT_EXPR && rule->expr_len == 2 && e[0] == 0x76 && e[1] == 0)
+	if (reg == FM_DW_RBP && rule->where == FM_CFI_AT_EXPR && read_rule(cfi, rule, e) && rule->expr_len == 2 &&
+	    e[0] == 0x76 && e[1] == 0)
 		return FM_UNWIND_AT_RBP;
 	*lost |= lost_bit;
 	return 0;
@@ -65,7 +76,7 @@ static FM_SIGSAFE int16_t saved_offset(const struct fm_cfi_row *cfi, unsigned re
 static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row *row)
 {
 	const struct fm_cfi_rule *cfa = &cfi->state.cfa, *ra = &cfi->state.regs[FM_DW_RA];
-	const uint8_t *e = cfi->origin + cfa->off;
+	uint8_t e[MAX_RULE_BYTES];
 	row->kind = FM_SIG_ROW_FULL;
 	if (cfi->is_signal_frame) {
 		row->kind = FM_SIG_ROW_SIGNAL;
@@ -90,6 +101,8 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 		row->cfa_off = cfa->off;
 		row->cfa_reg = cfi->state.cfa_reg;
 		row->kind = FM_SIG_ROW_REG;
+	} else if (!read_rule(cfi, cfa, e)) {
+		return;
 	} else if (is_plt_rule(e, cfa->expr_len)) {
 		row->cfa_off = e[6] - 0x30; // DW_OP_litN
 		row->kind = FM_SIG_ROW_PLT;
@@ -123,21 +136,35 @@ static FM_SIGSAFE void take_row_of(const struct fm_wire_row_image *e, uint64_t p
 										   : FM_SIG_ROW_NONE;
 }
 
+#define MAX_PATH_BYTES 4096u
+
+static FM_SIGSAFE uint32_t hash_path(uintptr_t path)
+{
+	uint32_t hash = FM_WIRE_PATH_HASH;
+	uint8_t byte;
+	for (uint32_t i = 0; i < MAX_PATH_BYTES && fm_sig_read_u8(path + i, &byte) && byte; i++)
+		hash = fm_wire_path_hash_add(hash, byte);
+	return hash;
+}
+
+static FM_SIGSAFE bool is_greenlet(uintptr_t path)
+{
+	char end[64] = ""; // of the path: its last name is all that counts
+	size_t len = fm_sig_read_length(path, MAX_PATH_BYTES), n = FM_MIN(len, sizeof(end) - 1);
+	return fm_sig_read(path + len - n, end, n) && fm_py_is_greenlet_image(end);
+}
+
 // Rows that the collector made from the image's file.
 static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image, uint64_t pc, struct fm_sig_row *row)
 {
 	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
 	uint32_t n = atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire);
-	const char *path = image->path[0] ? image->path : fm_sig.exe;
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];
 		if (atomic_load_explicit(&e->process_idx1, memory_order_acquire) != fm_sig.process_idx + 1 ||
 		    e->start != image->start || e->bias != image->bias || e->flags)
 			continue;
-		uint32_t len = 0;
-		while (path[len])
-			len++;
-		if (e->path_hash == fm_wire_path_hash(path, len))
+		if (e->path_hash == hash_path(image->path ? image->path : (uintptr_t)fm_sig.exe))
 			take_row_of(e, pc, row);
 		return;
 	}
@@ -163,10 +190,10 @@ FM_SIGSAFE bool fm_sig_is_run_time_code(uint64_t pc)
 }
 
 // What a row's range does not say, since it is told by the instructions at pc.
-static FM_SIGSAFE const struct fm_sig_row *check_start_context(struct fm_sig_thread *t, struct fm_sig_row *row)
+static FM_SIGSAFE const struct fm_sig_row *check_start_context(struct fm_sig_row *row)
 {
 	if (row->kind == FM_SIG_ROW_REG && row->cfa_reg == FM_DW_RSP && row->cfa_off == 8 &&
-	    fm_sig_is_start_context(t, row->pc, 0))
+	    fm_sig_is_start_context(row->pc, 0))
 		row->kind = FM_SIG_ROW_END;
 	return row;
 }
@@ -180,7 +207,7 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 	if (pc - range->row.pc < range->size) {
 		*row = range->row;
 		row->pc = pc;
-		return check_start_context(t, row);
+		return check_start_context(row);
 	}
 	row->pc = pc;
 	row->rbp_off = row->rbx_off = 0;
@@ -204,24 +231,24 @@ FM_SIGSAFE const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uin
 			range->row.pc = cfi.start;
 			range->size = cfi.end - cfi.start;
 		}
-		return check_start_context(t, row);
+		return check_start_context(row);
 	}
 	if (err != FM_STACK_NO_UNWIND_INFO)
 		row->kind = FM_SIG_ROW_BAD;
 	else if (fm_sig.shared)
 		take_published_row(&image, pc, row);
-	if (FM_UNLIKELY(fm_py_is_greenlet_image(image.path)))
+	if (FM_UNLIKELY(is_greenlet(image.path)))
 		row->flags |= FM_SIG_ROW_IN_GREENLET;
 	return row;
 }
 
-FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_regs *regs)
+FM_SIGSAFE uint32_t fm_sig_step_signal(struct fm_sig_regs *regs)
 {
 	// At __restore_rt the stack pointer points to the ucontext that the kernel pushed.
-	const ucontext_t *uc = (const void *)regs->r[FM_DW_RSP];
-	if (!fm_sig_readable(t, (uintptr_t)uc, sizeof(*uc)))
+	greg_t gregs[NGREG];
+	if (!fm_sig_read(regs->r[FM_DW_RSP] + offsetof(ucontext_t, uc_mcontext.gregs), gregs, sizeof(gregs)))
 		return FM_STACK_UNREADABLE;
-	regs_from_context(regs, uc);
+	regs_from_context(regs, gregs);
 	return 0;
 }
 
@@ -237,7 +264,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	uint32_t done = FM_UNLIKELY(row->flags & FM_SIG_ROW_IN_GREENLET) ? FM_SIG_STEPPED_IN_GREENLET : 0;
 	*ret_is_exact = false;
 	if (FM_UNLIKELY(want_all) && (kind == FM_SIG_ROW_REG || kind == FM_SIG_ROW_PLT || kind == FM_SIG_ROW_DEREF)) {
-		uint32_t err = fm_sig_step_full(t, regs, pc, is_exact);
+		uint32_t err = fm_sig_step_full(regs, pc, is_exact);
 		if (err != FM_STACK_NO_UNWIND_INFO) // else the row was published, and is all there is
 			return err ? err : done;
 	}
@@ -247,10 +274,10 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	case FM_SIG_ROW_BAD:
 		return FM_STACK_BAD_UNWIND_INFO;
 	case FM_SIG_ROW_FULL:
-		return fm_sig_step_full(t, regs, pc, is_exact);
+		return fm_sig_step_full(regs, pc, is_exact);
 	case FM_SIG_ROW_SIGNAL:
 		*ret_is_exact = true;
-		return fm_sig_step_signal(t, regs);
+		return fm_sig_step_signal(regs);
 	case FM_SIG_ROW_REG:
 		if (FM_UNLIKELY(!fm_sig_is_known(regs, row->cfa_reg)))
 			return FM_SIG_NEEDS_ALL_REGS;
@@ -262,7 +289,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	case FM_SIG_ROW_DEREF:
 		if (!fm_sig_is_known(regs, FM_DW_RBP))
 			return FM_SIG_NEEDS_ALL_REGS;
-		if (!fm_sig_read_u64(t, fp + (uint64_t)(int64_t)row->cfa_off, &cfa))
+		if (!fm_sig_read_u64(fp + (uint64_t)(int64_t)row->cfa_off, &cfa))
 			return FM_STACK_UNREADABLE;
 		break;
 	default:
@@ -270,21 +297,21 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 	}
 	if (cfa <= r[FM_DW_RSP] || cfa - r[FM_DW_RSP] > FM_SIG_MAX_FRAME_BYTES || (cfa & 7))
 		return FM_STACK_BAD_CFA;
-	if (!fm_sig_read_u64(t, cfa - 8, &ra))
+	if (!fm_sig_read_u64(cfa - 8, &ra))
 		return FM_STACK_UNREADABLE;
 	uint32_t known = regs->known & (1u << FM_DW_RSP | 1u << FM_DW_RA | 1u << FM_DW_RBP | 1u << FM_DW_RBX);
 	if (row->rbp_off) {
 		uint64_t at = row->rbp_off == FM_UNWIND_AT_RBP ? fp : cfa + (uint64_t)(int64_t)row->rbp_off;
-		if (!fm_sig_read_u64(t, at, &fp))
+		if (!fm_sig_read_u64(at, &fp))
 			return FM_STACK_UNREADABLE;
 		known |= 1u << FM_DW_RBP;
 	}
 	if (row->rbx_off) {
-		if (!fm_sig_read_u64(t, cfa + (uint64_t)(int64_t)row->rbx_off, &bx))
+		if (!fm_sig_read_u64(cfa + (uint64_t)(int64_t)row->rbx_off, &bx))
 			return FM_STACK_UNREADABLE;
 		known |= 1u << FM_DW_RBX;
 	}
-	if (FM_UNLIKELY(row->flags & FM_UNWIND_GUESSED) && !fm_sig_is_return_address(t, ra))
+	if (FM_UNLIKELY(row->flags & FM_UNWIND_GUESSED) && !fm_sig_is_return_address(ra))
 		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
 	if (FM_UNLIKELY(row->flags))
 		known &= ~((row->flags & FM_UNWIND_LOST_RBP ? 1u << FM_DW_RBP : 0) |
@@ -300,7 +327,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr)
 {
 	struct fm_sig_regs regs;
-	regs_from_context(&regs, uc);
+	regs_from_context(&regs, uc->uc_mcontext.gregs);
 	uint64_t sp = regs.r[FM_DW_RSP];
 	bool is_exact;
 	return step(t, &regs, true, false, &is_exact) == 0 && addr >= sp && addr < regs.r[FM_DW_RSP];
@@ -327,12 +354,12 @@ static FM_SIGSAFE bool is_greenlet_base(const struct fm_sig_thread *t, uint64_t 
 static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, bool want_all)
 {
 	struct fm_sig_regs regs;
-	regs_from_context(&regs, uc);
+	regs_from_context(&regs, uc->uc_mcontext.gregs);
 	if (fm_sig_is_resuming(regs.r[FM_DW_RA])) { // in our own detour: the stack as the program knows it
-		const struct fm_sig_resume *resume = (const struct fm_sig_resume *)regs.r[FM_DW_RSP];
-		if (fm_sig_readable(t, regs.r[FM_DW_RSP], sizeof(*resume))) {
-			regs.r[FM_DW_RA] = resume->pc;
-			regs.r[FM_DW_RSP] = resume->sp;
+		struct fm_sig_resume resume;
+		if (fm_sig_read(regs.r[FM_DW_RSP], &resume, sizeof(resume))) {
+			regs.r[FM_DW_RA] = resume.pc;
+			regs.r[FM_DW_RSP] = resume.sp;
 		}
 	}
 	bool is_exact = true;

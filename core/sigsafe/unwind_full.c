@@ -11,12 +11,11 @@
 
 #if defined(__x86_64__)
 
-static FM_SIGSAFE uint32_t find_cfa(struct fm_sig_thread *t, const struct fm_cfi_row *cfi,
-				    const struct fm_sig_regs *regs, uint64_t *ret)
+static FM_SIGSAFE uint32_t find_cfa(const struct fm_cfi_row *cfi, const struct fm_sig_regs *regs, uint64_t *ret)
 {
 	const struct fm_cfi_rule *rule = &cfi->state.cfa;
 	if (rule->where == FM_CFI_VALUE_EXPR)
-		return fm_sig_expr_eval(t, cfi->origin + rule->off, rule->expr_len, regs, NULL, ret);
+		return fm_sig_expr_eval(cfi->origin + rule->off, rule->expr_len, regs, NULL, ret);
 	if (cfi->state.cfa_reg >= FM_CFI_N_REGS)
 		return FM_STACK_BAD_UNWIND_INFO;
 	if (!fm_sig_is_known(regs, cfi->state.cfa_reg))
@@ -26,9 +25,8 @@ static FM_SIGSAFE uint32_t find_cfa(struct fm_sig_thread *t, const struct fm_cfi
 }
 
 // One register's value in the caller. *ret_is_known says whether it has one.
-static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct fm_cfi_row *cfi,
-					 const struct fm_sig_regs *regs, unsigned reg, uint64_t cfa, uint64_t *ret,
-					 bool *ret_is_known)
+static FM_SIGSAFE uint32_t find_register(const struct fm_cfi_row *cfi, const struct fm_sig_regs *regs, unsigned reg,
+					 uint64_t cfa, uint64_t *ret, bool *ret_is_known)
 {
 	const struct fm_cfi_rule *rule = &cfi->state.regs[reg];
 	uint32_t err;
@@ -39,7 +37,7 @@ static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct f
 		*ret_is_known = fm_sig_is_known(regs, reg) && (FM_SIG_CALLEE_SAVED >> reg & 1);
 		return 0;
 	case FM_CFI_AT:
-		return fm_sig_read_u64(t, cfa + (uint64_t)(int64_t)rule->off, ret) ? 0 : FM_STACK_UNREADABLE;
+		return fm_sig_read_u64(cfa + (uint64_t)(int64_t)rule->off, ret) ? 0 : FM_STACK_UNREADABLE;
 	case FM_CFI_VALUE:
 		*ret = cfa + (uint64_t)(int64_t)rule->off;
 		return 0;
@@ -51,17 +49,17 @@ static FM_SIGSAFE uint32_t find_register(struct fm_sig_thread *t, const struct f
 		return 0;
 	case FM_CFI_AT_EXPR:
 	case FM_CFI_VALUE_EXPR:
-		err = fm_sig_expr_eval(t, cfi->origin + rule->off, rule->expr_len, regs, &cfa, ret);
+		err = fm_sig_expr_eval(cfi->origin + rule->off, rule->expr_len, regs, &cfa, ret);
 		if (err || rule->where == FM_CFI_VALUE_EXPR)
 			return err;
-		return fm_sig_read_u64(t, *ret, ret) ? 0 : FM_STACK_UNREADABLE;
+		return fm_sig_read_u64(*ret, ret) ? 0 : FM_STACK_UNREADABLE;
 	default:
 		*ret_is_known = false;
 		return 0;
 	}
 }
 
-FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact)
+FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_regs *regs, uint64_t pc, bool is_exact)
 {
 	struct fm_sig_image_info image;
 	struct fm_cfi_row cfi;
@@ -71,7 +69,7 @@ FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs
 	if (err)
 		return err;
 	uint64_t cfa = 0;
-	err = find_cfa(t, &cfi, regs, &cfa);
+	err = find_cfa(&cfi, regs, &cfa);
 	if (err)
 		return err;
 	// With the return address in a register the frame may be empty; a step must gain ground all the same, or the walk never ends.
@@ -83,7 +81,7 @@ FM_SIGSAFE uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs
 	for (unsigned reg = 0; reg < FM_CFI_N_REGS; reg++) {
 		bool is_known;
 		caller.r[reg] = 0;
-		err = find_register(t, &cfi, regs, reg, cfa, &caller.r[reg], &is_known);
+		err = find_register(&cfi, regs, reg, cfa, &caller.r[reg], &is_known);
 		// A rule counted from a register that is lost loses this one, too; only the return address cannot do without.
 		if (err == FM_SIG_NEEDS_ALL_REGS && reg != FM_DW_RA)
 			is_known = false;

@@ -39,7 +39,7 @@ static inline struct fm_sig_range *fm_sig_range_place(struct fm_sig_thread *t, u
 const struct fm_sig_row *fm_sig_row_find(struct fm_sig_thread *t, uint64_t pc);
 
 // One step by all that the entry of pc says, for all registers; slower than by a row, which knows rbp and rbx only.
-uint32_t fm_sig_step_full(struct fm_sig_thread *t, struct fm_sig_regs *regs, uint64_t pc, bool is_exact);
+uint32_t fm_sig_step_full(struct fm_sig_regs *regs, uint64_t pc, bool is_exact);
 
 // One step out of code that no unwind information describes. is_exact: the frame was interrupted, it has not called.
 // *ret_is_exact: the caller was interrupted, too: this was a signal frame.
@@ -49,11 +49,11 @@ uint32_t fm_sig_step_guess(struct fm_sig_thread *t, struct fm_sig_regs *regs, bo
 bool fm_sig_is_run_time_code(uint64_t pc);
 
 // True when ra is the address behind a call in a loaded image or in code made at run time.
-bool fm_sig_is_return_address(struct fm_sig_thread *t, uint64_t ra);
+bool fm_sig_is_return_address(uint64_t ra);
 
 // glibc's __start_context, to which the first function of a makecontext stack returns. Its entry says it was called, but nothing
 // did: such a stack ends there. ahead: how far behind pc its known instructions may begin.
-bool fm_sig_is_start_context(struct fm_sig_thread *t, uint64_t pc, unsigned ahead);
+bool fm_sig_is_start_context(uint64_t pc, unsigned ahead);
 
 // One step through a signal frame.
-uint32_t fm_sig_step_signal(struct fm_sig_thread *t, struct fm_sig_regs *regs);
+uint32_t fm_sig_step_signal(struct fm_sig_regs *regs);

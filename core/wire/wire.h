@@ -180,11 +180,18 @@ struct fm_wire_row_image {
 };
 static_assert(sizeof(struct fm_wire_row_image) == 48, "row image entry size");
 
+#define FM_WIRE_PATH_HASH 2166136261u // of an empty path
+
+static inline uint32_t fm_wire_path_hash_add(uint32_t hash, uint8_t byte)
+{
+	return (hash ^ byte) * 16777619u;
+}
+
 static inline uint32_t fm_wire_path_hash(const char *path, uint32_t len)
 {
-	uint32_t hash = 2166136261u;
+	uint32_t hash = FM_WIRE_PATH_HASH;
 	for (uint32_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)path[i]) * 16777619u;
+		hash = fm_wire_path_hash_add(hash, (uint8_t)path[i]);
 	return hash;
 }
 

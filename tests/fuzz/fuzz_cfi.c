@@ -7,6 +7,7 @@
 #include "format/model.h"
 #include "sigsafe/cfi.h"
 #include "sigsafe/expr.h"
+#include "sigsafe/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -14,16 +15,15 @@ static void check_rule(const struct fm_cfi_rule *rule, const struct fm_cfi_row *
 {
 	if (rule->where != FM_CFI_AT_EXPR && rule->where != FM_CFI_VALUE_EXPR)
 		return;
-	const uint8_t *expr = row->origin + rule->off;
+	const uint8_t *expr = (const uint8_t *)(row->origin + (uintptr_t)(intptr_t)rule->off);
 	if (expr < image || rule->expr_len > size || (size_t)(expr - image) > size - rule->expr_len)
 		abort(); // an expression outside of the image
 	// An address that is read may, by a fuzzer's luck, be of memory that the sanitizer guards.
 	if (rule->expr_len && (memchr(expr, 0x06, rule->expr_len) || memchr(expr, 0x94, rule->expr_len)))
 		return;
-	static struct fm_sig_thread t;
 	struct fm_sig_regs regs = { .known = 0 }; // no addresses to read from: what memory holds is not what is tested
 	uint64_t value;
-	uint32_t err = fm_sig_expr_eval(&t, expr, rule->expr_len, &regs, NULL, &value);
+	uint32_t err = fm_sig_expr_eval((uintptr_t)expr, rule->expr_len, &regs, NULL, &value);
 	if (err > FM_STACK_LOST && err != FM_SIG_NEEDS_ALL_REGS)
 		abort();
 }
@@ -40,18 +40,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(&pc_off, data + 1, 4);
 	struct fm_cfi_row row;
 	uint32_t err;
+	fm_sig_is_recoverable = true; // plain loads in this build (read.h): what reads out of bounds is seen
 	if (data[0] & 0x80) {
 		struct fm_sig_image_info info = {
 			.start = (uintptr_t)image,
 			.end = (uintptr_t)image + image_size,
 			.eh_frame_hdr = (uintptr_t)image + (data[0] & 0x7c),
-			.path = "",
 		};
 		err = fm_sig_cfi_find(&info, (uintptr_t)image + pc_off, &row);
 	} else {
-		size_t fde = data[0];
-		err = fde < image_size ? fm_sig_cfi_decode(image + fde, image, image + image_size, pc_off, &row)
-				       : FM_STACK_NO_UNWIND_INFO;
+		uintptr_t start = (uintptr_t)image, fde = start + data[0];
+		err = data[0] < image_size ? fm_sig_cfi_decode(fde, start, start + image_size, pc_off, &row)
+					   : FM_STACK_NO_UNWIND_INFO;
 	}
 	if (err == 0) {
 		check_rule(&row.state.cfa, &row, image, image_size);

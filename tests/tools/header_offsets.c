@@ -126,6 +126,7 @@ int main(int argc, char **argv)
 #endif
 #if PY_VERSION_HEX < 0x030c0000
 	P(runtime_gil, _PyRuntimeState, ceval.gil);
+	P(runtime_current, _PyRuntimeState, gilstate.tstate_current);
 #else
 	P(interp_gil, PyInterpreterState, ceval.gil);
 #endif

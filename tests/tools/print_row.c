@@ -37,7 +37,7 @@ int main(int argc, char **argv)
 	P(code_name), P(code_qualname), P(code_filename), P(code_first_line), P(code_line_table);
 	P(code_flags), P(code_bytecode), P(code_tlbc);
 	P(runtime_interpreters), P(interp_next), P(interp_threads), P(interp_modules), P(ts_next), P(ts_native_id);
-	P(runtime_gil), P(interp_gil);
+	P(runtime_current), P(runtime_gil), P(interp_gil);
 	P(interp_eval_frame), P(interp_gc_collecting), P(runtime_gc_collecting);
 	P(object_type), P(str_length), P(str_state), P(str_ascii_data), P(str_compact_data);
 	P(str_kind_mask), P(str_kind_shift), P(str_compact_mask), P(str_ascii_mask), P(bytes_size), P(bytes_data);

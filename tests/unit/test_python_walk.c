@@ -8,6 +8,7 @@
 #include "sigsafe/state.h"
 #include "wire/wire.h"
 
+#include "faults.h"
 #include "test.h"
 
 #define N_UNITS 20
@@ -41,10 +42,7 @@ static struct fm_sig_thread thread;
 static struct fm_wire_slot slot;
 static uint8_t ring[FM_WIRE_RING_BYTES];
 
-static void *thread_state(void)
-{
-	return &state;
-}
+static uint64_t current_state; // as CPython keeps it: a pointer
 
 static void begin(void)
 {
@@ -77,10 +75,9 @@ static void begin(void)
 		.str_length = 64,
 		.str_state = 72,
 	};
-	fm_sig.python.current_thread_state = fm_sig.python.gilstate_thread_state = thread_state;
+	current_state = (uint64_t)&state;
+	fm_sig.python.current = (struct fm_sig_tls){ .kind = FM_SIG_TLS_FIXED, .offset = (uint64_t)&current_state };
 	fm_sig.python.code_type = 77;
-	fm_sig.python.frame_bytes = sizeof(struct frame);
-	fm_sig.python.code_bytes = offsetof(struct code, own);
 	fm_sig.codes = codes;
 	atomic_store(&fm_sig.has_python, 1);
 	thread.slot = &slot;
@@ -114,6 +111,7 @@ static int64_t offset_of(const void *instruction, int32_t copy)
 
 TEST(an_instruction_is_found_in_the_copy_that_the_frame_names)
 {
+	mend_faults();
 	begin();
 	CHECK_EQ(offset_of(&code.own[7], 0), 14);
 	CHECK_EQ(offset_of(&copies[0][0], 1), 0);
@@ -122,6 +120,7 @@ TEST(an_instruction_is_found_in_the_copy_that_the_frame_names)
 
 TEST(an_instruction_is_found_where_it_lies_when_the_frame_names_another_copy)
 {
+	mend_faults();
 	begin();
 	CHECK_EQ(offset_of(&copies[1][3], 1), 6);
 	CHECK_EQ(offset_of(&copies[0][3], 0), 6);
@@ -133,6 +132,7 @@ TEST(an_instruction_is_found_where_it_lies_when_the_frame_names_another_copy)
 
 TEST(an_instruction_outside_of_all_copies_is_none)
 {
+	mend_faults();
 	begin();
 	static uint16_t elsewhere[4];
 	CHECK_EQ(offset_of(elsewhere, 1), -1);

@@ -7,6 +7,7 @@
 
 #include "format/model.h"
 #include "sigsafe/unwind_step.h"
+#include "faults.h"
 #include "test.h"
 
 // Sanitizers would make them larger than MAX_BYTES.
@@ -89,6 +90,7 @@ static uint32_t check_chain(void (*const *chain)(void), uint32_t n)
 
 TEST(a_signal_in_a_chain_finds_its_functions_in_order)
 {
+	mend_faults();
 	static void (*const chain[])(void) = { leaf, with_alloca, with_large_frame, with_aligned_frame };
 	start();
 	with_aligned_frame();
@@ -118,6 +120,7 @@ LINK static void raiser(void)
 
 TEST(the_stack_goes_on_through_a_signal_frame)
 {
+	mend_faults();
 	static void (*const inner[])(void) = { leaf, with_alloca }, (*const outer[])(void) = { raiser };
 #ifdef __SANITIZE_THREAD__
 	return; // it calls handlers later, from functions of its own
@@ -141,6 +144,7 @@ static ucontext_t caller, fiber;
 
 TEST(a_fiber_s_stack_ends_where_it_began)
 {
+	mend_faults();
 	static char block[65536];
 	static void (*const chain[])(void) = { leaf, with_alloca };
 	start();
@@ -168,6 +172,7 @@ LINK static void smashed(void)
 
 TEST(a_smashed_return_address_is_an_error_frame)
 {
+	mend_faults();
 	static void (*const chain[])(void) = { leaf, smashed };
 	start();
 	smashed();
@@ -178,6 +183,7 @@ TEST(a_smashed_return_address_is_an_error_frame)
 // Every instruction and every byte between: what was remembered of the code around it gives the row that its own entry gives.
 TEST(a_row_known_for_a_stretch_of_code_is_that_of_each_pc_in_it)
 {
+	mend_faults();
 	enum { N_PCS = 200000 };
 	uint64_t first = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "qsort"), n_known = 0;
 	start();

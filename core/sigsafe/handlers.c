@@ -1,0 +1,153 @@
+#include "sigsafe/handlers.h"
+
+#include <linux/perf_event.h>
+
+#include "sigsafe/fault.h"
+#include "sigsafe/raw.h"
+#include "sigsafe/restart.h"
+#include "sigsafe/tick.h"
+
+#include "sigsafe/sigsafe.h"
+
+#ifndef TRAP_PERF
+#define TRAP_PERF 6
+#endif
+
+// Two samples of a thread are at least so far apart: the time a sample and its timer take.
+#define PERF_SHORTEST_NS 20000u
+
+// Below this period a sample sets no other one: on a virtual machine that costs 10 to 20 us, a fifth of a period at 10 kHz, and
+// the odd period does against a beat what it can.
+#define PERF_JITTER_FROM_NS 500000u
+
+struct fm_sig_held fm_sig_held[NSIG];
+_Atomic(void *) fm_sig_theirs[NSIG];
+struct fm_sig_perf fm_sig_perf = { .fd = -1 };
+
+FM_SIGSAFE bool fm_sig_is_ours(const siginfo_t *info)
+{
+	if (info->si_signo == SIGTRAP)
+		return info->si_code == TRAP_PERF;
+	// libc's sigtimedwait shows SI_USER for SI_TKILL. The collector passes signals on to its child, but never this one.
+	return info->si_signo == FM_TICK_SIGNAL && (info->si_code == SI_TKILL || info->si_code == SI_USER) &&
+	       fm_sig.collector_pid != 0 && (uint32_t)info->si_pid == fm_sig.collector_pid;
+}
+
+FM_SIGSAFE void fm_sig_held_set(struct fm_sig_held *h, const struct sigaction *act)
+{
+	unsigned next = !atomic_load_explicit(&h->current, memory_order_acquire);
+	h->copies[next] = *act;
+	atomic_store_explicit(&h->current, next, memory_order_release);
+	if (h == &fm_sig_held[FM_TICK_SIGNAL])
+		atomic_store(&fm_sig.is_tick_handled, !fm_sig_is_default_or_ignored(act));
+}
+
+// A signal that nobody handles ends the program, as it would have without us. One that the CPU raised comes again by itself when the
+// instruction is tried again, with all that the kernel knows of it; one that was sent is sent again, and delivered at our return.
+static FM_SIGSAFE void do_default(int sig, const siginfo_t *info)
+{
+	struct fm_sig_kernel_action dfl = { 0 };
+	fm_sig_syscall(SYS_rt_sigaction, sig, (long)&dfl, 0, sizeof(dfl.mask));
+	bool comes_again = info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS);
+	if (!comes_again)
+		fm_sig_syscall(SYS_tgkill, fm_sig_syscall(SYS_getpid, 0, 0, 0, 0),
+			       fm_sig_syscall(SYS_gettid, 0, 0, 0, 0), sig, 0);
+}
+
+static FM_SIGSAFE uint64_t mask_word(const sigset_t *set)
+{
+	return *(const uint64_t *)set; // the kernel's, of 64 signals
+}
+
+// Acts as the program's own disposition would: calls its handler, or does what the default does.
+static FM_SIGSAFE void chain(int sig, siginfo_t *info, ucontext_t *uc)
+{
+	struct fm_sig_held *h = &fm_sig_held[sig];
+	if (!fm_sig_is_held(sig))
+		return;
+	struct sigaction act;
+	fm_sig_copy(&act, &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)], sizeof(act));
+	if (fm_sig_is_default_or_ignored(&act)) {
+		// What the CPU raised ends a program even when it is ignored. The tick's signal is ignored by default.
+		if (sig != FM_TICK_SIGNAL && (act.sa_handler == SIG_DFL || info->si_code > 0))
+			do_default(sig, info);
+		else
+			fm_sig_ignore(uc); // the kernel would not even have woken the thread
+		return;
+	}
+	if (act.sa_flags & SA_RESETHAND) {
+		struct sigaction dfl = { .sa_handler = SIG_DFL };
+		fm_sig_held_set(h, &dfl);
+	}
+	// Ours runs with other signals blocked than theirs asked for. Our return restores the thread's own mask.
+	uint64_t mask = mask_word(&uc->uc_sigmask) | mask_word(&act.sa_mask);
+	if (!(act.sa_flags & SA_NODEFER))
+		mask |= 1ull << (sig - 1);
+	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask));
+	if (act.sa_flags & SA_SIGINFO)
+		act.sa_sigaction(sig, info, uc);
+	else
+		act.sa_handler(sig);
+	if (sig != SIGSEGV && sig != SIGBUS)
+		fm_sig_mark_interrupted(uc);
+}
+
+FM_SIGSAFE void fm_sig_on_tick(int sig, siginfo_t *info, void *context)
+{
+	if (fm_sig_is_ours(info))
+		fm_sig_tick(context, /* may_interrupt= */ true);
+	else
+		chain(sig, info, context);
+}
+
+// A fixed period could stay in step with the program's own beat, so each sample sets the next one's. The schedule is kept in
+// the thread's own CPU time: what the sample itself took does not lower the rate. Only the thread that opened the event can
+// do this; threads that inherited it keep a fixed one (agent/engine.c).
+static FM_SIGSAFE void jitter(void)
+{
+	struct fm_sig_thread *t = fm_sig_self;
+	struct fm_sig_perf *p = &fm_sig_perf;
+	if (!t || p->fd < 0 || t->slot != p->slot || !fm_sig.header)
+		return;
+	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
+	if (period < PERF_JITTER_FROM_NS)
+		return;
+	uint64_t now = atomic_load_explicit(&t->slot->cpu_ns, memory_order_relaxed);
+	p->random ^= p->random << 13;
+	p->random ^= p->random >> 7;
+	p->random ^= p->random << 17;
+	p->next_ns += period / 2 + p->random % (period + 1);
+	if (p->next_ns + 2 * period < now)
+		p->next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
+	uint64_t next = p->next_ns > now + PERF_SHORTEST_NS ? p->next_ns - now : PERF_SHORTEST_NS;
+	if (fm_sig_syscall(SYS_ioctl, p->fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
+		p->fd = -1; // the program has closed it
+}
+
+FM_SIGSAFE void fm_sig_on_trap(int sig, siginfo_t *info, void *context)
+{
+	if (fm_sig_is_ours(info)) {
+		fm_sig_tick(context, /* may_interrupt= */ false); // raised in user code only
+		jitter();
+	} else {
+		chain(sig, info, context);
+	}
+}
+
+FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
+{
+	// A signal that somebody sent is the program's, wherever it meets us.
+	if (info->si_code <= 0 || !fm_sig_fault(context))
+		chain(sig, info, context);
+}
+
+// The program's own handlers of other signals. A tick that comes while one runs may be delivered right after it, and would meet
+// the system call which the program's signal had just ended: that end is the program's, not ours to undo. So each handler
+// returns through here, where the context is marked.
+FM_SIGSAFE void fm_sig_on_theirs(int sig, siginfo_t *info, void *context)
+{
+	void *handler = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
+	if (handler)
+		((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
+	fm_sig_mark_interrupted(context);
+}
