@@ -61,7 +61,7 @@ check-includes: ## no room includes what it may not
 	@python3 scripts/check_includes.py
 
 check-sigsafe: all ## signal-time code calls nothing that is not listed with a reason
-	@scripts/check_sigsafe.sh $(BUILD)
+	@scripts/check_sigsafe.py $(BUILD)
 
 lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck; for aarch64, too, where its compiler is there
 	@scripts/bootstrap.sh lint

@@ -10,7 +10,7 @@
 extern const char __start_fm_sigsafe[] __attribute__((visibility("hidden")));
 extern const char __stop_fm_sigsafe[] __attribute__((visibility("hidden")));
 
-// Each of these takes a lock, allocates, or may load a library. scripts/check_sigsafe.sh catches what is called in other ways;
+// Each of these takes a lock, allocates, or may load a library. scripts/check_sigsafe.py catches what is called in other ways;
 // this catches it with a file and a line.
 #pragma GCC poison memcpy memset memmove
 #pragma GCC poison malloc calloc realloc free aligned_alloc posix_memalign
