@@ -52,6 +52,10 @@ void fm_agent_install_fault(int sig)
 	if (!fm_sig_is_default_or_ignored(theirs)) {
 		act.sa_flags = SA_SIGINFO | (theirs->sa_flags & (SA_ONSTACK | SA_NODEFER | SA_RESTART));
 		act.sa_mask = theirs->sa_mask;
+		if (act.sa_flags & SA_ONSTACK) { // as interpose.c does with other signals
+			sigaddset(&act.sa_mask, FM_TICK_SIGNAL);
+			sigaddset(&act.sa_mask, SIGTRAP);
+		}
 	}
 	fm_agent_real_sigaction(sig, &act, NULL);
 }

@@ -82,25 +82,53 @@ static bool is_wrapped(int sig)
 	       sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS && fm_sig_is_held(FM_TICK_SIGNAL);
 }
 
+// A handler on a signal stack: another signal frame may find no room there, and ends the program. So ours wait until it has returned.
+static bool add_ours(struct sigaction *act)
+{
+	if (!(act->sa_flags & SA_ONSTACK) || sigismember(&act->sa_mask, FM_TICK_SIGNAL))
+		return false;
+	sigaddset(&act->sa_mask, FM_TICK_SIGNAL);
+	if (fm_sig_is_held(SIGTRAP))
+		sigaddset(&act->sa_mask, SIGTRAP);
+	return true;
+}
+
+// From what the kernel has to what the program has set.
+static void show_theirs(struct sigaction *act, void *handler, bool waits)
+{
+	if (act->sa_sigaction != fm_sig_on_theirs)
+		return;
+	act->sa_handler = (handler_fn)handler;
+	if (waits) {
+		sigdelset(&act->sa_mask, FM_TICK_SIGNAL);
+		sigdelset(&act->sa_mask, SIGTRAP);
+	}
+}
+
 static int set_other(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	if (!is_wrapped(sig))
 		return fm_agent_real_sigaction(sig, act, old);
 	void *before = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
+	bool waited = atomic_load_explicit(&fm_sig_theirs_wait[sig], memory_order_relaxed), waits = waited;
 	struct sigaction changed;
 	if (act && !fm_sig_is_default_or_ignored(act) && act->sa_sigaction != fm_sig_on_theirs && !is_borrowed_memory()) {
 		changed = *act;
 		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
 		changed.sa_sigaction = fm_sig_on_theirs;
+		waits = add_ours(&changed);
 		atomic_store_explicit(&fm_sig_theirs[sig], (void *)act->sa_handler, memory_order_release);
 		act = &changed;
 	}
 	int ret = fm_agent_real_sigaction(sig, act, old);
-	if (ret != 0)
+	if (ret != 0) {
 		atomic_store_explicit(&fm_sig_theirs[sig], before, memory_order_release);
-	else if (old && old->sa_sigaction == fm_sig_on_theirs)
-		old->sa_handler = (handler_fn)before;
-	return ret;
+		return ret;
+	}
+	atomic_store_explicit(&fm_sig_theirs_wait[sig], waits, memory_order_relaxed);
+	if (old)
+		show_theirs(old, before, waited);
+	return 0;
 }
 
 void fm_agent_wrap_handlers(bool is_on)
@@ -112,7 +140,8 @@ void fm_agent_wrap_handlers(bool is_on)
 		if (is_on && !fm_sig_is_default_or_ignored(&act) && act.sa_sigaction != fm_sig_on_theirs) {
 			set_other(sig, &act, NULL);
 		} else if (!is_on && act.sa_sigaction == fm_sig_on_theirs) {
-			act.sa_handler = (handler_fn)atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
+			show_theirs(&act, atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire),
+				    atomic_load(&fm_sig_theirs_wait[sig]));
 			fm_agent_real_sigaction(sig, &act, NULL);
 		}
 	}

@@ -20,6 +20,7 @@
 #include "agent/zone_api.h"
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "sigsafe/budget.h"
 #include "sigsafe/image.h"
 #include "sigsafe/python.h"
 #include "sigsafe/raw.h"
@@ -107,6 +108,8 @@ static bool map_shared(const char *path)
 	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
 	fm_sig.header = header = (void *)p;
 	fm_sig.collector_pid = header->collector_pid;
+	fm_sig.sample_cycles = fm_sig_cycles_in(FM_SIG_SAMPLE_NS);
+	fm_sig.python_cycles = fm_sig_cycles_in(FM_SIG_PYTHON_NS);
 	return true;
 }
 

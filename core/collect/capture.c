@@ -169,6 +169,16 @@ static void raise_descriptor_limit(void)
 	}
 }
 
+// The cycle counter's rate, to one in a thousand: deadlines are counted in it.
+static uint32_t measure_cycles(void)
+{
+	uint64_t start_ns = fm_now_ns(), start = fm_cycles(), now_ns;
+	do
+		now_ns = fm_now_ns();
+	while (now_ns - start_ns < 200000);
+	return (uint32_t)((fm_cycles() - start) * 1024 / (now_ns - start_ns));
+}
+
 // The file and the shared memory, as the options want them. Nothing runs yet.
 static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
 {
@@ -188,6 +198,8 @@ static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
 		return err;
 	atomic_store(&header->memory_log, options->log_bytes != 0);
 	header->alloc_mean_bytes = options->alloc_mean_bytes;
+	header->cycles_per_1024ns = measure_cycles();
+	header->max_overhead_1024 = (uint32_t)(options->max_overhead * 1024);
 	if ((err = fm_writer_open(options->output_path, &c->writer, diag)))
 		return err;
 	fm_capture_write_opening(c, perf_errno);

@@ -203,6 +203,9 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
 	r->totals.n_displaced += atomic_load(&slot->n_displaced);
+	r->totals.n_cut += atomic_load(&slot->n_cut);
+	r->totals.n_unafforded += atomic_load(&slot->n_unafforded);
+	r->totals.n_no_stack += atomic_load(&slot->n_no_stack);
 	r->totals.n_alloc_samples += atomic_load(&slot->n_alloc_samples);
 	r->totals.n_alloc_dropped += atomic_load(&slot->n_alloc_dropped);
 	r->totals.n_free_dropped += atomic_load(&slot->n_free_dropped);

@@ -34,7 +34,9 @@ enum fm_frame_kind {
 	X(FM_STACK_NOT_CODE, 6, "return address outside any code")             \
 	X(FM_STACK_PYTHON_TORN, 7, "Python frames unreadable at this instant") \
 	X(FM_STACK_PYTHON_UNKNOWN, 8, "unknown Python version")                \
-	X(FM_STACK_LOST, 9, "lost in a damaged part of the profile")
+	X(FM_STACK_LOST, 9, "lost in a damaged part of the profile")           \
+	X(FM_STACK_CUT, 10, "stack cut: its sample took too long")             \
+	X(FM_STACK_NO_ROOM, 11, "no room to walk on this signal stack")
 
 enum fm_stack_error {
 #define X(name, number, text) name = number,

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "sigsafe/ahead.h"
+#include "sigsafe/budget.h"
 #include "sigsafe/exact.h"
 #include "sigsafe/fault.h"
 #include "sigsafe/merge.h"
@@ -160,10 +161,12 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_alloc_take_stack(struct fm_sig_
 	ucontext_t uc;
 	capture(&uc);
 	fm_sig_fault_check(NULL);
+	fm_sig_budget_begin(t, fm_cycles());
 	fm_sig_ahead(t, &uc);
 	bool is_collecting;
 	uint32_t leaf_idx, exact_idx;
 	fm_sig_python_walk(t, &uc, &is_collecting);
+	fm_sig_budget_go_on(t);
 	t->n_native = t->native_error = 0;
 	t->exact_native = UINT32_MAX;
 	if (is_native_wanted || !t->n_python)

@@ -22,6 +22,7 @@
 
 struct fm_sig_held fm_sig_held[NSIG];
 _Atomic(void *) fm_sig_theirs[NSIG];
+_Atomic bool fm_sig_theirs_wait[NSIG];
 struct fm_sig_perf fm_sig_perf = { .fd = -1 };
 
 FM_SIGSAFE bool fm_sig_is_ours(const siginfo_t *info)
@@ -134,10 +135,20 @@ FM_SIGSAFE void fm_sig_on_trap(int sig, siginfo_t *info, void *context)
 	}
 }
 
+// Of several signals that the CPU or an event raised, the kernel delivers the oldest first, even one that is blocked (up to Linux 6.18
+// at least): a perf event's that had to wait comes between a fault and its handler, and the fault's context then is the first instruction
+// of ours. The fault comes again by itself when that has returned.
+static FM_SIGSAFE bool is_overtaken(const ucontext_t *uc)
+{
+	uintptr_t pc = fm_sig_context_pc(uc);
+	return pc == (uintptr_t)fm_sig_on_trap;
+}
+
 FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 {
 	// A signal that somebody sent is the program's, wherever it meets us.
-	if (info->si_code <= 0 || !fm_sig_fault(context))
+	bool is_raised = info->si_code > 0;
+	if (!is_raised || (!fm_sig_fault(context) && !is_overtaken(context)))
 		chain(sig, info, context);
 }
 

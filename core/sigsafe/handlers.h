@@ -31,6 +31,9 @@ void fm_sig_held_set(struct fm_sig_held *h, const struct sigaction *act);
 
 // The program's handlers of other signals, which return through fm_sig_on_theirs().
 extern _Atomic(void *) fm_sig_theirs[NSIG];
+// Those whose mask has got our tick in addition: they run on a signal stack of the program's, which has room for them, and for no signal
+// frame more.
+extern _Atomic bool fm_sig_theirs_wait[NSIG];
 
 // The perf engine's event, for the thread that opened it: each of its samples sets when the next one is due.
 struct fm_sig_perf {

@@ -3,6 +3,7 @@
 #include "sigsafe/python.h"
 
 #include "format/model.h"
+#include "sigsafe/budget.h"
 #include "sigsafe/python_state.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
@@ -22,6 +23,7 @@ struct walk {
 	const struct fm_py_row *row;
 	uintptr_t ts;
 	const ucontext_t *uc;
+	bool is_cut; // the time was up
 };
 
 static FM_SIGSAFE void end_run(struct fm_sig_thread *t, uintptr_t marker)
@@ -50,7 +52,7 @@ static FM_SIGSAFE uint64_t find_copy(const struct walk *w, uint64_t code, uint32
 		return UINT64_MAX;
 	if (told < n_copies && fm_sig_read_u64(array + 8 + told * 8ull, &copy) && lasti - copy < n_units * 2)
 		return copy;
-	for (uint64_t i = 1; i < n_copies && i < MAX_COPIES; i++)
+	for (uint64_t i = 1; i < n_copies && i < MAX_COPIES && !fm_sig_is_out_of_time(w->t, (uint32_t)i); i++)
 		if (fm_sig_read_u64(array + 8 + i * 8, &copy) && copy && lasti - copy < n_units * 2)
 			return copy;
 	return UINT64_MAX;
@@ -100,9 +102,12 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 	return true;
 }
 
-static FM_SIGSAFE void torn(struct fm_sig_thread *t)
+static FM_SIGSAFE void torn(struct walk *w)
 {
-	t->python_error = t->n_python == FM_SIG_MAX_FRAMES ? FM_STACK_TOO_DEEP : FM_STACK_PYTHON_TORN;
+	struct fm_sig_thread *t = w->t;
+	t->python_error = w->is_cut                             ? FM_STACK_CUT
+			  : t->n_python == FM_SIG_MAX_FRAMES ? FM_STACK_TOO_DEEP
+							     : FM_STACK_PYTHON_TORN;
 }
 
 // 3.8 to 3.10: frame objects, one evaluator call each. Runs get their markers from the cframe chain (3.10); on 3.8 and
@@ -114,10 +119,11 @@ static FM_SIGSAFE void walk_objects(struct walk *w)
 	uint64_t frame;
 	if (!fm_sig_read_u64(w->ts + row->ts_frame, &frame))
 		return;
-	while (frame) {
+	for (uint32_t n = 0; frame; n++) {
 		uint64_t previous;
-		if (!fm_sig_read_u64(frame + row->frame_previous, &previous) || !push_frame(w, frame)) {
-			torn(t);
+		w->is_cut = fm_sig_is_out_of_time(t, n);
+		if (w->is_cut || !fm_sig_read_u64(frame + row->frame_previous, &previous) || !push_frame(w, frame)) {
+			torn(w);
 			break;
 		}
 		end_run(t, 0);
@@ -131,7 +137,7 @@ static FM_SIGSAFE void walk_objects(struct walk *w)
 	if (!fm_sig_read_u64(w->ts + row->ts_cframe, &first))
 		return;
 	for (cframe = first; cframe - w->ts >= THREAD_STATE_BYTES && n_cframes < FM_SIG_MAX_RUNS; n_cframes++)
-		if (!fm_sig_read_u64(cframe + row->cframe_previous, &cframe))
+		if (fm_sig_is_out_of_time(t, n_cframes) || !fm_sig_read_u64(cframe + row->cframe_previous, &cframe))
 			return;
 	cframe = first;
 	for (uint32_t i = 0; i < n_cframes; i++) {
@@ -172,6 +178,9 @@ static FM_SIGSAFE bool push_run(struct walk *w, uint64_t *frame, uint64_t outer_
 	for (uint32_t n = 0; n < FM_SIG_MAX_FRAMES; n++) {
 		uint64_t at = *frame;
 		bool is_shim;
+		w->is_cut = fm_sig_is_out_of_time(t, t->n_python + n);
+		if (w->is_cut)
+			return true;
 		enum chain chain = step_outwards(w, frame, outer_frame, &is_shim);
 		if (chain == CHAIN_BROKEN || (!is_shim && !push_frame(w, at))) {
 			bool is_full = t->n_python == FM_SIG_MAX_FRAMES;
@@ -190,7 +199,7 @@ static FM_SIGSAFE bool push_run(struct walk *w, uint64_t *frame, uint64_t outer_
 // How many frames a run has from here on; 0 when it is none. Frames without a code object are none.
 static FM_SIGSAFE uint32_t measure_run(const struct walk *w, uint64_t frame, uint64_t outer_frame)
 {
-	for (uint32_t n = 1; n < FM_SIG_MAX_FRAMES; n++) {
+	for (uint32_t n = 1; n < FM_SIG_MAX_FRAMES && !fm_sig_is_out_of_time(w->t, n); n++) {
 		uint64_t code, type, at = frame;
 		bool is_shim;
 		enum chain chain = step_outwards(w, &frame, outer_frame, &is_shim);
@@ -229,7 +238,7 @@ static FM_SIGSAFE bool is_cframe(const struct walk *w, uint64_t cframe, uint64_t
 	if (cframe - w->ts >= THREAD_STATE_BYTES &&
 	    ((cframe & 7) || !read_cframe(w, cframe, &c) || !measure_run(w, c.frame, c.outer_frame)))
 		return false;
-	for (uint32_t n = 0; n < FM_SIG_MAX_RUNS; n++) {
+	for (uint32_t n = 0; n < FM_SIG_MAX_RUNS && !fm_sig_is_out_of_time(w->t, n); n++) {
 		if (cframe - w->ts < THREAD_STATE_BYTES)
 			return true;
 		if (cframe <= inner || (cframe & 7))
@@ -355,14 +364,14 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 	    !is_filled_in(w, cframe)) {
 		cframe = find_outer_cframe(w, cframe);
 		if (!cframe) {
-			torn(t);
+			torn(w);
 			return;
 		}
 	}
 	for (uint32_t n = 0; cframe && cframe - w->ts >= THREAD_STATE_BYTES; n++) {
 		struct cframe c;
 		if (n == FM_SIG_MAX_RUNS || !read_cframe(w, cframe, &c)) {
-			torn(t);
+			torn(w);
 			return;
 		}
 		// A greenlet begins with a cframe of its own, in front of the thread's root, that has no frame. As the innermost one that
@@ -373,13 +382,13 @@ static FM_SIGSAFE void walk_cframes(struct walk *w)
 		if (FM_UNLIKELY(!push_run(w, &frame, c.outer_frame, &last))) {
 			frame = n == 0 ? find_innermost_frame(w, c.frame, c.outer_frame) : 0;
 			if (!frame || !push_run(w, &frame, c.outer_frame, &last)) {
-				torn(t);
+				torn(w);
 				return;
 			}
 		}
 		end_run(t, cframe);
-		if (t->n_python == FM_SIG_MAX_FRAMES) {
-			torn(t);
+		if (w->is_cut || t->n_python == FM_SIG_MAX_FRAMES) {
+			torn(w);
 			return;
 		}
 		cframe = c.outer;
@@ -399,14 +408,14 @@ static FM_SIGSAFE void walk_shims(struct walk *w)
 		if (FM_UNLIKELY(!push_run(w, &frame, 0, &shim))) {
 			frame = n == 0 ? find_innermost_frame(w, current, 0) : 0;
 			if (!frame || !push_run(w, &frame, 0, &shim)) {
-				torn(t);
+				torn(w);
 				return;
 			}
 		}
 		if (t->n_python > n_before)
 			end_run(t, shim);
-		if (n == FM_SIG_MAX_FRAMES || t->n_python == FM_SIG_MAX_FRAMES) {
-			torn(t);
+		if (w->is_cut || n == FM_SIG_MAX_FRAMES || t->n_python == FM_SIG_MAX_FRAMES) {
+			torn(w);
 			return;
 		}
 	}
@@ -420,7 +429,7 @@ FM_SIGSAFE void fm_sig_python_walk(struct fm_sig_thread *t, const ucontext_t *uc
 	if (!atomic_load_explicit(&fm_sig.has_python, memory_order_acquire))
 		return;
 	const struct fm_sig_python *py = &fm_sig.python;
-	struct walk w = { t, &py->row, 0, uc };
+	struct walk w = { t, &py->row, 0, uc, false };
 	bool is_attached;
 	w.ts = fm_sig_thread_state(t, &is_attached);
 	if (!w.ts)

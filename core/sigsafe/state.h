@@ -72,6 +72,9 @@ struct fm_sig_thread {
 	bool is_busy;
 	uintptr_t thread_state;           // this thread's, when it was last seen (python_state.h); 0 = none
 	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
+	uint64_t start_cycles, deadline; // of the sample that is being taken (budget.h), by the cycle counter
+	uint64_t budget_cpu_ns;          // the thread's CPU time when it last earned; 0 = never
+	int64_t saved_ns;                // what it has earned and not spent
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
@@ -146,6 +149,7 @@ struct fm_sig_state {
 	bool is_late;              // the capture began in a running process: its threads have used CPU before
 	_Atomic uint32_t n_inside; // handlers under way, of all threads; a late capture takes the last one's place at 0
 	uint8_t *shared;           // FM_WIRE_COMMON_BYTES of the shared memory
+	uint64_t sample_cycles, python_cycles; // FM_SIG_SAMPLE_NS and FM_SIG_PYTHON_NS (budget.h)
 	struct fm_sig_place places[FM_WIRE_N_SLOTS];
 	struct fm_sig_code *codes;
 	struct fm_sig_image *images;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "format/model.h"
 #include "sigsafe/ahead.h"
+#include "sigsafe/budget.h"
 #include "sigsafe/fault.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
@@ -229,11 +230,133 @@ FM_SIGSAFE void fm_sig_ignore(ucontext_t *uc)
 	fm_sig_restart_syscall(fm_sig_self, uc);
 }
 
+// What a sample is made of beside its stack, which is in the thread's memory.
+struct sample {
+	struct tick tick;
+	uint64_t now_ns, cpu_ns; // when the signal was answered: the time, and the thread's CPU time
+	uint64_t due_cpu_ns;     // its CPU time when the tick was due
+	uint32_t leaf_idx, exact_idx;
+	uint8_t class;
+	bool is_after_syscall; // the pc stands behind a system call
+	bool is_system;        // and the time is the kernel's
+};
+
+// Reads the clocks. False: there is nothing to sample now; the time is the next sample's.
+static FM_SIGSAFE bool begin(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
+{
+	s->now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
+	s->cpu_ns = s->due_cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	s->is_after_syscall = fm_sig_is_after_syscall(fm_sig_context_pc(uc));
+	bool is_yielding = fm_sig.python.row.is_free_threaded && s->is_after_syscall &&
+			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
+	s->tick = read_tick(t->slot);
+	bool is_left_out = was_preempted(t, &s->tick, s->now_ns, is_yielding, &s->due_cpu_ns);
+	t->n_arrivals = s->tick.n_arrivals;
+	t->answered_ns = s->now_ns;
+	t->answered_cpu_ns = s->cpu_ns;
+	if (FM_UNLIKELY(is_left_out))
+		return false;
+	if (FM_LIKELY(fm_sig_budget_allows(t, s->cpu_ns)))
+		return true;
+	bump(&t->slot->n_unafforded);
+	return false;
+}
+
+// One native frame, where the thread is, and why there is no more.
+static FM_SIGSAFE void take_pc(struct fm_sig_thread *t, const ucontext_t *uc, uint32_t error)
+{
+	t->n_native = 1;
+	t->native_error = error;
+	t->exact_native = UINT32_MAX;
+	t->native[0].pc = fm_sig_context_pc(uc);
+	t->native[0].cfa = UINT64_MAX;
+	t->native_sp = 0;
+	t->is_leaf_ours = false;
+}
+
+// Python frames only; a thread without any shows where it is by its pc alone.
+static FM_SIGSAFE void take_python_only(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
+{
+	struct fm_sig_image_info image;
+	take_pc(t, uc, 0);
+	if (t->n_python)
+		t->n_native = 0;
+	else if (fm_sig_image_find(t->native[0].pc, &image))
+		fm_sig_image_tell(t, &image);
+	if (s->is_after_syscall && t->n_python)
+		s->class = FM_CLASS_PYTHON; // the caller is not known: Python code is never far
+}
+
+static FM_SIGSAFE void take_native(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
+{
+	fm_sig_unwind(t, uc);
+	if (s->is_after_syscall && !s->is_system) {
+		step_back(t);
+		bump(&t->slot->n_displaced);
+	}
+	if (s->class == FM_CLASS_NATIVE &&
+	    (s->is_after_syscall ? t->n_native && is_in_python(t->native[0].pc) : is_interpreter_at_tls(t)))
+		s->class = FM_CLASS_PYTHON;
+}
+
+// Both stacks, and what the thread was doing.
+static FM_SIGSAFE void take_stack(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
+{
+	bool is_collecting;
+	fm_sig_python_walk(t, uc, &is_collecting);
+	fm_sig_budget_go_on(t);
+	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE)
+		take_python_only(t, uc, s);
+	else
+		take_native(t, uc, s);
+	if (s->is_system)
+		s->class = FM_CLASS_SYSTEM;
+	if (is_collecting && (!fm_sig.python.row.is_free_threaded || is_in_collector(t)))
+		s->class = FM_CLASS_GC;
+}
+
+static FM_SIGSAFE void take_sample(struct fm_sig_thread *t, ucontext_t *uc, bool has_room, struct sample *s)
+{
+	uint64_t weight_ns = s->due_cpu_ns - t->last_cpu_ns;
+	bool is_long = s->tick.due_ns > s->tick.sent_ns + LATE_NS || s->cpu_ns - s->due_cpu_ns > LATE_NS;
+	s->is_system = s->is_after_syscall && is_kernel_time(t, weight_ns, is_long);
+	s->class = is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
+	if (FM_LIKELY(has_room)) {
+		take_stack(t, uc, s);
+	} else {
+		t->n_python = t->n_runs = t->python_error = 0;
+		take_pc(t, uc, FM_STACK_NO_ROOM);
+		s->class = s->is_system ? FM_CLASS_SYSTEM : s->class;
+	}
+	int32_t syscall_nr = s->class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
+	fm_sig_merge(t, syscall_nr, &s->leaf_idx, &s->exact_idx);
+	if (s->is_after_syscall && !s->is_system)
+		s->leaf_idx = UINT32_MAX; // a return address
+	if (t->native_error == FM_STACK_CUT || t->python_error == FM_STACK_CUT)
+		bump(&t->slot->n_cut);
+	else if (t->native_error || t->python_error)
+		bump(&t->slot->n_failed);
+	// The ticker took the CPU: caches are cold, and what that costs is this sample's, as the next may stand for something else.
+	if (FM_UNLIKELY(s->tick.was_taken_cpu))
+		s->due_cpu_ns += ns_of(CLOCK_THREAD_CPUTIME_ID) - s->cpu_ns;
+	push_sample(t, s->now_ns, s->due_cpu_ns - t->last_cpu_ns, s->class, s->leaf_idx, s->exact_idx);
+	atomic_store_explicit(&t->slot->cpu_ns, s->due_cpu_ns - t->first_cpu_ns, memory_order_relaxed);
+}
+
 FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 {
 	uint64_t start = fm_cycles();
+	size_t room = fm_sig_room(uc);
+	struct fm_sig_thread *t = fm_sig_self;
+	if (FM_UNLIKELY(room < FM_SIG_ANSWER_BYTES)) {
+		if (t && t->slot) {
+			bump(&t->slot->n_no_stack);
+			bump(&t->slot->n_ticks);
+		}
+		return;
+	}
 	int saved_errno = errno;
-	struct fm_sig_thread *t = NULL;
+	t = NULL;
 	fm_sig_fault_check(uc);
 	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read: late.c
 	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
@@ -243,79 +366,26 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 			fm_sig_restart_syscall(NULL, uc); // a busy thread's memory is in use
 		if (t) // in an allocator hook that takes a sample itself: the time goes to the next tick
 			bump(&t->slot->n_ticks);
-		goto out;
-	}
-	t->is_busy = true;
-	fm_sig_ahead(t, uc);
-	fm_sig_stack_refresh(t);
-	uint64_t now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
-	uint64_t cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
-	bool is_after_syscall = fm_sig_is_after_syscall(fm_sig_context_pc(uc));
-	bool is_yielding = fm_sig.python.row.is_free_threaded && is_after_syscall &&
-			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
-	struct tick tick = read_tick(t->slot);
-	uint64_t due_cpu_ns = cpu_ns;
-	bool is_left_out = was_preempted(t, &tick, now_ns, is_yielding, &due_cpu_ns);
-	t->n_arrivals = tick.n_arrivals;
-	t->answered_ns = now_ns;
-	t->answered_cpu_ns = cpu_ns;
-	if (FM_UNLIKELY(is_left_out))
-		goto answered;
-	bool is_collecting;
-	fm_sig_python_walk(t, uc, &is_collecting);
-	bool is_long = tick.due_ns > tick.sent_ns + LATE_NS || cpu_ns - due_cpu_ns > LATE_NS;
-	bool is_system = is_after_syscall && is_kernel_time(t, due_cpu_ns - t->last_cpu_ns, is_long);
-	uint8_t class = is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
-	uint32_t leaf_idx = UINT32_MAX, exact_idx = UINT32_MAX;
-	if (fm_sig.header->flags & FM_WIRE_NO_NATIVE) {
-		// Python frames only; a thread without any shows where it is by its pc alone.
-		t->n_native = t->n_python ? 0 : 1;
-		t->native_error = 0;
-		t->exact_native = UINT32_MAX;
-		t->native[0].pc = fm_sig_context_pc(uc);
-		t->native[0].cfa = UINT64_MAX;
-		t->native_sp = 0;
-		t->is_leaf_ours = false;
-		struct fm_sig_image_info image;
-		if (t->n_native && fm_sig_image_find(t->native[0].pc, &image))
-			fm_sig_image_tell(t, &image);
-		if (is_after_syscall && t->n_python)
-			class = FM_CLASS_PYTHON; // the caller is not known: Python code is never far
 	} else {
-		fm_sig_unwind(t, uc);
-		if (is_after_syscall && !is_system) {
-			step_back(t);
-			bump(&t->slot->n_displaced);
+		struct sample s;
+		t->is_busy = true;
+		fm_sig_budget_begin(t, start);
+		fm_sig_ahead(t, uc);
+		fm_sig_stack_refresh(t);
+		if (begin(t, uc, &s)) {
+			take_sample(t, uc, room >= FM_SIG_WALK_BYTES, &s);
+			count_cost(t->slot, fm_cycles() - start);
+			fm_sig_budget_end(t);
 		}
-		if (class == FM_CLASS_NATIVE &&
-		    (is_after_syscall ? t->n_native && is_in_python(t->native[0].pc) : is_interpreter_at_tls(t)))
-			class = FM_CLASS_PYTHON;
+		if (may_interrupt && fm_sig_restart_syscall(t, uc))
+			bump(&t->slot->n_restarted);
+		fm_sig_leave_to_main(t, uc);
+		t->is_busy = false;
+		// Last: the ticker may send the next signal now.
+		atomic_store_explicit(&t->slot->n_ticks,
+				      atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,
+				      memory_order_release);
 	}
-	if (is_system)
-		class = FM_CLASS_SYSTEM;
-	if (is_collecting && (!fm_sig.python.row.is_free_threaded || is_in_collector(t)))
-		class = FM_CLASS_GC;
-	int32_t syscall_nr = class == FM_CLASS_SYSTEM && t->n_native ? fm_sig_syscall_number(t, uc) : -1;
-	fm_sig_merge(t, syscall_nr, &leaf_idx, &exact_idx);
-	if (is_after_syscall && !is_system)
-		leaf_idx = UINT32_MAX; // a return address
-	if (t->native_error || t->python_error)
-		bump(&t->slot->n_failed);
-	if (FM_UNLIKELY(
-		    tick.was_taken_cpu)) // caches are cold: what that costs is this sample's, as the next one may stand for something else
-		due_cpu_ns += ns_of(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
-	push_sample(t, now_ns, due_cpu_ns - t->last_cpu_ns, class, leaf_idx, exact_idx);
-	atomic_store_explicit(&t->slot->cpu_ns, due_cpu_ns - t->first_cpu_ns, memory_order_relaxed);
-	count_cost(t->slot, fm_cycles() - start);
-answered:
-	if (may_interrupt && fm_sig_restart_syscall(t, uc))
-		bump(&t->slot->n_restarted);
-	fm_sig_leave_to_main(t, uc);
-	t->is_busy = false;
-	// Last: the ticker may send the next signal now.
-	atomic_store_explicit(&t->slot->n_ticks, atomic_load_explicit(&t->slot->n_ticks, memory_order_relaxed) + 1,
-			      memory_order_release);
-out:
 	atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
 	errno = saved_errno;
 }

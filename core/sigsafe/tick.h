@@ -4,7 +4,11 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-// Samples the calling thread as it was when the signal came. Async-signal-safe; bounded work; uses about 2 KiB of stack;
+// What walking takes of a signal stack, and what a sample without walking does. Where there is less, the tick is counted and no more.
+#define FM_SIG_WALK_BYTES 3072u
+#define FM_SIG_ANSWER_BYTES 1280u
+
+// Samples the calling thread as it was when the signal came. Async-signal-safe; bounded work (budget.h); uses about 2.5 KiB of stack, less where there is less;
 // leaves errno alone. With may_interrupt (the signal came from outside, not from the thread's own user code) uc may change: a
 // system call that our signal interrupted is put back.
 void fm_sig_tick(ucontext_t *uc, bool may_interrupt);

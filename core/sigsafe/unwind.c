@@ -9,6 +9,7 @@
 #include "format/model.h"
 #include "image/unwind_row.h"
 #include "pyabi/greenlet.h"
+#include "sigsafe/budget.h"
 #include "sigsafe/cfi.h"
 #include "sigsafe/image.h"
 #include "sigsafe/merge.h"
@@ -293,6 +294,8 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 			return FM_STACK_UNREADABLE;
 		break;
 	default:
+		if (fm_cycles() > t->deadline) // a guess may take as long as a hundred steps
+			return FM_STACK_CUT;
 		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
 	}
 	if (cfa <= r[FM_DW_RSP] || cfa - r[FM_DW_RSP] > FM_SIG_MAX_FRAME_BYTES || (cfa & 7))
@@ -371,6 +374,8 @@ static FM_SIGSAFE uint32_t walk(struct fm_sig_thread *t, const ucontext_t *uc, b
 	for (;;) {
 		if (t->n_native == FM_SIG_MAX_FRAMES)
 			return FM_STACK_TOO_DEEP;
+		if (fm_sig_is_out_of_time(t, t->n_native))
+			return FM_STACK_CUT;
 		struct fm_sig_native *frame = &t->native[t->n_native++];
 		frame->pc = regs.r[FM_DW_RA];
 		bool is_left_out = is_ours(frame->pc);

@@ -94,6 +94,8 @@ struct fm_wire_header {
 	uint32_t flags;            // enum fm_wire_flags
 	uint32_t memory;           // enum fm_wire_memory
 	uint64_t alloc_mean_bytes; // one allocated byte in so many is sampled
+	uint32_t cycles_per_1024ns; // of the CPU's cycle counter
+	uint32_t max_overhead_1024; // share of a thread's CPU time that may be spent on its samples, in 1/1024; 0 = any
 	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
 	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
 	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
@@ -233,6 +235,9 @@ struct fm_wire_slot {
 	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
 	_Atomic uint64_t n_restarted; // system calls put back after our signal
 	_Atomic uint64_t n_displaced; // samples of code just before a system call, met at the call's end
+	_Atomic uint64_t n_cut;       // samples whose stack was cut where its time was up
+	_Atomic uint64_t n_unafforded; // ticks without a sample: earlier ones had taken more than may be spent
+	_Atomic uint64_t n_no_stack;   // ticks without a sample: the signal stack has no room for one
 	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
 	_Atomic uint64_t n_alloc_samples;
 	_Atomic uint64_t n_alloc_dropped; // ring or live table full: these blocks are not counted at all

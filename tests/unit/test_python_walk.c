@@ -38,7 +38,7 @@ static struct {
 
 static uint64_t nothing[16]; // a string, and bytes, of length 0
 static struct frame frame, shim;
-static struct fm_sig_thread thread;
+static struct fm_sig_thread thread = { .deadline = UINT64_MAX };
 static struct fm_wire_slot slot;
 static uint8_t ring[FM_WIRE_RING_BYTES];
 

@@ -14,7 +14,7 @@
 #define LINK __attribute__((noinline, noipa, no_sanitize_address, no_sanitize_undefined))
 #define NO_TAIL_CALL() __asm__ volatile("")
 
-static struct fm_sig_thread t;
+static struct fm_sig_thread t = { .deadline = UINT64_MAX };
 static struct fm_wire_header header;
 static struct fm_sig_image images[FM_SIG_IMAGES];
 static uint8_t ring[FM_WIRE_RING_BYTES];

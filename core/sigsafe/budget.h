@@ -1,0 +1,46 @@
+// How long a sample may take, and all samples together. Both by time that was spent, from the first sample on: a stack may be as deep as
+// memory, and a program that does nothing but answer our signals makes no progress.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "base/compiler.h"
+#include "sigsafe/state.h"
+
+// One sample: some 4,000 frames. What is further out is left out, and a frame in its place says so (FM_STACK_CUT).
+#define FM_SIG_SAMPLE_NS 200000u
+// Of that the Python frames may take half, so that native ones get their share.
+#define FM_SIG_PYTHON_NS (FM_SIG_SAMPLE_NS / 2)
+// Loops look at the clock once in so many steps: it costs 20 cycles, a step about 100.
+#define FM_SIG_STEPS_PER_LOOK 32u
+// What a thread may have saved up of its share: so much can be spent at once. Its first samples are dear, because memory is mapped and
+// every function is new.
+#define FM_SIG_SAVED_NS 5000000
+
+// Begins a sample, or a hook's look at the stack. From now on deadlines count.
+static inline void fm_sig_budget_begin(struct fm_sig_thread *t, uint64_t start_cycles)
+{
+	t->start_cycles = start_cycles;
+	t->deadline = start_cycles + fm_sig.python_cycles;
+}
+
+// The Python frames are done: the rest of the time is for native ones.
+static inline void fm_sig_budget_go_on(struct fm_sig_thread *t)
+{
+	t->deadline = t->start_cycles + fm_sig.sample_cycles;
+}
+
+// For loops: true when the time is up. step: how often it went round.
+static FM_ALWAYS_INLINE bool fm_sig_is_out_of_time(const struct fm_sig_thread *t, uint32_t step)
+{
+	return FM_UNLIKELY(step % FM_SIG_STEPS_PER_LOOK == FM_SIG_STEPS_PER_LOOK - 1) && fm_cycles() > t->deadline;
+}
+
+// True when the thread may spend time on a sample now. cpu_ns: its CPU time.
+bool fm_sig_budget_allows(struct fm_sig_thread *t, uint64_t cpu_ns);
+// What was spent since the beginning.
+void fm_sig_budget_end(struct fm_sig_thread *t);
+// The CPU's cycles in so many nanoseconds.
+uint64_t fm_sig_cycles_in(uint64_t ns);
