@@ -143,7 +143,8 @@ static FM_SIGSAFE void fold_recursion(struct fm_sig_thread *t)
 	uint32_t n = 0;
 	for (uint32_t i = 0; i < t->n_out; i++) {
 		bool is_seen_outside = false;
-		for (uint32_t k = i + 1; is_python(t->out[i]) && k < t->n_out && !is_seen_outside; k++)
+		uint32_t end = FM_MIN(t->n_out, i + FM_SIG_MIRROR_DEEP); // as fm_sig_mirror_hash_less() does
+		for (uint32_t k = i + 1; is_python(t->out[i]) && k < end && !is_seen_outside; k++)
 			is_seen_outside = t->out[k] == t->out[i];
 		if (!is_seen_outside)
 			t->out[n++] = t->out[i];

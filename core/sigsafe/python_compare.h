@@ -58,17 +58,17 @@ static FM_ALWAYS_INLINE uint64_t hash_frame(const struct fm_sig_mirror_frame *f)
 	return f->print ? (f->print ^ f->lasti * 0x9e3779b97f4a7c15u) | 1ull << 63 : 0;
 }
 
-// Compares frames [1, n] with what they are now, innermost first, and takes over what has changed. Returns the innermost frame whose
+// Compares frames (end, n] with what they are now, innermost first, and takes over what has changed. Returns the innermost frame whose
 // caller is another one than before, or that cannot be read (it is no frame then); 0 = there is none. A frame is the same one at the same
 // place by its instruction's address alone where that tells the code. (A code object that ends takes all that is known of it along:
 // fm_sig_mirror_epoch.)
-static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n,
-					 bool is_lasti_pointer)
+static FM_ALWAYS_INLINE uint32_t compare_part(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n,
+					      uint32_t end, bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout layout = m->layout,
 					  *l = &layout; // a copy: frames could lie anywhere, for a compiler
 	uint32_t n_same = m->n_hashed, i = n;
-	for (struct fm_sig_mirror_frame *f = &m->frames[n]; i > 0; i--, f--) {
+	for (struct fm_sig_mirror_frame *f = &m->frames[n]; i > end; i--, f--) {
 		uint64_t lasti, code = f->code, previous;
 		if (FM_UNLIKELY(!read_lasti(l, f->frame, &lasti) ||
 				((lasti != f->lasti || !is_lasti_pointer) && !read_code(l, f->frame, &code)) ||
@@ -91,14 +91,26 @@ static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_
 			break;
 	}
 	m->n_hashed = n_same;
-	return i;
+	return i > end ? i : 0;
+}
+
+uint32_t fm_sig_mirror_take_turn(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n);
+
+// The same for all of the first n frames; of deep stacks for the innermost, and some of the others.
+static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint32_t n,
+					 bool is_lasti_pointer)
+{
+	if (FM_LIKELY(n <= FM_SIG_MIRROR_DEEP))
+		return compare_part(t, m, n, 0, is_lasti_pointer);
+	uint32_t other = compare_part(t, m, n, n - FM_SIG_MIRROR_DEEP, is_lasti_pointer);
+	return other ? other : fm_sig_mirror_take_turn(t, m, n - FM_SIG_MIRROR_DEEP);
 }
 
 void fm_sig_mirror_hash_less(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f);
 
 static FM_ALWAYS_INLINE void rehash_frame(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f)
 {
-	if (FM_UNLIKELY(m->of != FM_SIG_HASH_WHOLE))
+	if (FM_UNLIKELY(m->of != FM_SIG_HASH_WHOLE || f - m->frames > FM_SIG_MIRROR_DEEP))
 		fm_sig_mirror_hash_less(m, f);
 	else
 		f->hash = f->own ? mix(f[-1].hash, f->own) : f[-1].hash;
@@ -119,20 +131,27 @@ static FM_ALWAYS_INLINE uint64_t rehash(struct fm_sig_mirror *m, uint32_t n)
 
 // ---- the last stack once more, but for the innermost instruction ----
 
-// Whether all callers of a frame are where they were. Only where reads are recoverable.
-static FM_ALWAYS_INLINE bool are_callers_same(const struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
+// Whether all callers of a frame are where they were; of deep stacks the innermost of them, now and then "no" for the sake of the others.
+// Only where reads are recoverable.
+static FM_ALWAYS_INLINE bool are_callers_same(struct fm_sig_mirror *m, const struct fm_sig_mirror_frame *f,
 					      bool is_lasti_pointer)
 {
 	const struct fm_sig_mirror_layout l =
 		m->layout; // a copy: what is read of frames could be anything for a compiler
 	uint64_t frame = f->frame, previous, lasti, code;
+	const struct fm_sig_mirror_frame *end = m->frames;
+	if (FM_UNLIKELY(f - end > FM_SIG_MIRROR_DEEP)) {
+		if (m->n_quick++ == FM_SIG_MIRROR_QUICK)
+			return false;
+		end = f - FM_SIG_MIRROR_DEEP;
+	}
 	for (;;) {
 		f--;
 		if (FM_UNLIKELY(!fm_sig_load_u64(frame + l.frame_previous, &previous) || previous != f->frame))
 			return false;
 		frame = f->frame;
-		if (!frame)
-			return f == m->frames; // nobody's, whose address is 0
+		if (FM_UNLIKELY(f == end))
+			return true; // nobody's, whose address is 0; or what is looked at by turns
 		if (FM_UNLIKELY(!fm_sig_load_u64(frame + l.frame_lasti, &lasti)))
 			return false;
 		if (FM_UNLIKELY((is_lasti_pointer ? lasti : lasti & l.lasti_mask) != f->lasti))

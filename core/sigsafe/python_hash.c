@@ -10,6 +10,8 @@
 
 #include "sigsafe/sigsafe.h"
 
+#define STACKS_PER_CHECK 256u
+
 struct fm_sig_mirror *fm_sig_mirrors;
 _Atomic uint64_t fm_sig_mirror_epoch;
 
@@ -57,8 +59,9 @@ static FM_SIGSAFE void forget(struct fm_sig_mirror *m)
 {
 	m->epoch = atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed);
 	m->n_hashed = 0;
-	for (uint32_t i = 0; i < FM_SIG_MIRROR_PLACES; i++)
-		m->place[i] = 0;
+	for (uint32_t i = 1; i <= m->n_used; i++)
+		*place_of(m, m->frames[i].frame) = 0;
+	m->n_used = 0;
 	for (uint32_t i = 0; i < FM_SIG_MIRROR_CODES; i++)
 		m->codes[i].code = 0;
 	forget_memos(m);
@@ -119,6 +122,7 @@ static FM_SIGSAFE uint32_t append(struct fm_sig_thread *t, struct fm_sig_mirror 
 		}
 		*place_of(m, f->frame) = (uint16_t)++n;
 	}
+	m->n_used = FM_MAX(m->n_used, n);
 	return n;
 }
 
@@ -132,6 +136,25 @@ static FM_SIGSAFE uint64_t uproot(struct fm_sig_mirror *m, uint32_t n, uint32_t 
 	return last && fm_sig_read_u64(last + m->layout.frame_previous, &previous) ? previous : 0;
 }
 
+// Compares some of the first n frames, from where the last turn ended outwards. As compare().
+FM_SIGSAFE __attribute__((noinline)) uint32_t fm_sig_mirror_take_turn(struct fm_sig_thread *t, struct fm_sig_mirror *m,
+								      uint32_t n)
+{
+	uint32_t start = m->turn && m->turn < n ? m->turn : n;
+	uint32_t end = start > FM_SIG_MIRROR_TURN ? start - FM_SIG_MIRROR_TURN : 0;
+	m->turn = end;
+	m->n_quick = 0;
+	return compare_part(t, m, start, end, false);
+}
+
+// Of a stack with more frames than there is room for.
+static FM_SIGSAFE uint64_t hash_innermost(struct fm_sig_thread *t, struct fm_sig_mirror *m, uint64_t frame)
+{
+	struct fm_sig_mirror_frame f = { .frame = frame };
+	m->thread_state = 0; // nothing is kept of it
+	return fm_sig_mirror_load(t, &f) && f.own ? mix(m->frames[0].hash, f.own) : m->frames[0].hash;
+}
+
 // Whatever has happened since: other frames, another thread state, none at all.
 static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thread *t)
 {
@@ -143,11 +166,18 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thr
 	m->frames[0].hash = 1;
 	if (m->epoch != atomic_load_explicit(&fm_sig_mirror_epoch, memory_order_relaxed))
 		forget(m);
-	fm_sig_fault_check(NULL);
-	uint64_t frame = first_frame(t, m);
+	if (m->n_until_check-- == 0) {
+		fm_sig_fault_check(NULL);
+		m->n_until_check = STACKS_PER_CHECK;
+	}
+	uint64_t frame = first_frame(t, m), innermost = frame;
 	if (!frame) {
 		m->thread_state = 0;
 		return 1;
+	}
+	if (FM_UNLIKELY(m->n_skip)) {
+		m->n_skip--;
+		return hash_innermost(t, m, innermost);
 	}
 	uint32_t n = 0, n_fresh = 0;
 	while (frame && n_fresh < FM_SIG_MIRROR_FRAMES) {
@@ -165,8 +195,12 @@ static FM_SIGSAFE __attribute__((noinline)) uint64_t hash_anew(struct fm_sig_thr
 		m->fresh[n_fresh++] = frame;
 		frame = previous;
 	}
-	if (!frame || n_fresh == FM_SIG_MIRROR_FRAMES)
+	if (!frame)
 		n = 0;
+	if (FM_UNLIKELY(n + n_fresh >= FM_SIG_MIRROR_FRAMES)) {
+		m->n_skip = n_fresh; // so many blocks pay for having looked
+		return hash_innermost(t, m, innermost);
+	}
 	if (n_fresh)
 		n = append(t, m, n, n_fresh);
 	m->last = &m->frames[n];
@@ -180,9 +214,11 @@ FM_SIGSAFE __attribute__((noinline)) void fm_sig_mirror_hash_less(const struct f
 								  struct fm_sig_mirror_frame *f)
 {
 	bool is_seen_outside = false;
-	for (const struct fm_sig_mirror_frame *outer = f - 1; outer > m->frames && !is_seen_outside; outer--)
+	// Further out than this nobody looks: a recursion that takes so many calls to come round again is told as it is.
+	const struct fm_sig_mirror_frame *end = f - m->frames > FM_SIG_MIRROR_DEEP ? f - FM_SIG_MIRROR_DEEP : m->frames;
+	for (const struct fm_sig_mirror_frame *outer = f - 1; outer > end && !is_seen_outside; outer--)
 		is_seen_outside = outer->own == f->own;
-	if (!f->own || (m->of == FM_SIG_HASH_FOLDED && is_seen_outside))
+	if (!f->own || (m->of != FM_SIG_HASH_INNERMOST && is_seen_outside))
 		f->hash = f[-1].hash;
 	else
 		f->hash = mix(m->of == FM_SIG_HASH_INNERMOST ? m->frames[0].hash : f[-1].hash, f->own);

@@ -1,6 +1,11 @@
 // One number for the Python stack of the calling thread, for hooks that ask for every allocation. Frames are not hashed each time
 // but compared with how they last were: code, instruction and caller, from the innermost to the outermost. Only from the first
 // that is not the same inwards are hashes made anew.
+//
+// What a block costs grows by what changed, not by how deep the stack is. Of a deep one the innermost FM_SIG_MIRROR_DEEP frames are compared
+// for each block, the others by turns. A caller further out cannot have changed without all of these having returned and been called again, at the same
+// places and instructions, and without any block in between; where it did all the same, which the next turn finds, blocks since the last one have the
+// caller that was there before. Recursion further in than that counts once: each of its depths would be a stack of its own.
 #pragma once
 
 #include <stdatomic.h>
@@ -9,9 +14,12 @@
 
 #include "base/compiler.h"
 
-#define FM_SIG_MIRROR_FRAMES 4096 // deeper stacks are told apart by their inner part
-#define FM_SIG_MIRROR_PLACES \
-	1024 // power of two; more frames than these may be looked for in vain, which costs time only
+#define FM_SIG_MIRROR_FRAMES 16384 // what is further in is told apart by its innermost frame alone
+#define FM_SIG_MIRROR_PLACES 32768 // power of two; frames that share one are looked for in vain, which costs time only
+#define FM_SIG_MIRROR_DEEP 64
+// Frames of the outer part that are compared at a turn, and how many blocks of exact_quick.h pass between two.
+#define FM_SIG_MIRROR_TURN 256
+#define FM_SIG_MIRROR_QUICK 64
 
 #define FM_SIG_MIRROR_MEMOS 256 // power of two
 #define FM_SIG_MIRROR_CODES 128 // power of two
@@ -59,6 +67,11 @@ struct fm_sig_mirror {
 	struct fm_sig_mirror_layout layout;
 	enum fm_sig_hash_of of;                               // hashes are
 	uint32_t n_hashed;                                    // hashes of frames [1, n_hashed] are those of the fields
+	uint32_t n_used;   // frames [1, n_used] were ever filled since the last forgetting
+	uint32_t turn;     // the frame at which the outer part's next turn begins, inwards out; 0 = at the deep part's end
+	uint32_t n_quick;  // blocks since the last turn that exact_quick.h counted
+	uint32_t n_until_check; // stacks until fm_sig_fault_check() is asked again: it takes as long as some of them
+	uint32_t n_skip;   // blocks for which no stack is walked: one before had more frames than there is room for
 	struct fm_sig_memo memos[2][FM_SIG_MIRROR_MEMOS];     // FM_ALLOC_OBJ, FM_ALLOC_MEM; by place
 	struct fm_sig_mirror_code codes[FM_SIG_MIRROR_CODES]; // by address
 	uint16_t place[FM_SIG_MIRROR_PLACES];                 // by a frame's address: its index, when it was last seen

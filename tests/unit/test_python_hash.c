@@ -197,22 +197,66 @@ TEST(also_where_an_instruction_does_not_tell_the_code)
 	run_at_random(FM_PY_LASTI_BYTES, FM_SIG_HASH_WHOLE, 1);
 }
 
-TEST(a_stack_too_deep_is_told_by_its_inner_part)
+static struct frame deep[3 * FM_SIG_MIRROR_FRAMES];
+
+// n frames, no two neighbours within reach of another alike: recursion would count once.
+static void go_down(unsigned n)
 {
-	mend_faults();
 	begin();
-	static struct frame deep[3 * FM_SIG_MIRROR_FRAMES];
-	for (unsigned i = 0; i < 3 * FM_SIG_MIRROR_FRAMES; i++)
-		deep[i] = (struct frame){ (uint64_t)&codes[i % 3], i ? (uint64_t)&deep[i - 1] : 0, i % 5 };
-	state.current = (uint64_t)&deep[3 * FM_SIG_MIRROR_FRAMES - 1];
+	for (unsigned i = 0; i < n; i++)
+		deep[i] = (struct frame){ (uint64_t)&codes[i % 3], i ? (uint64_t)&deep[i - 1] : 0,
+					  codes[i % 3].name + i % (3 * FM_SIG_MIRROR_DEEP) };
+	state.current = (uint64_t)&deep[n - 1];
+}
+
+TEST(a_stack_with_no_room_is_told_by_its_innermost_frame)
+{
+	const unsigned n = 3 * FM_SIG_MIRROR_FRAMES;
+	mend_faults();
+	go_down(n);
 	uint64_t before = fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE);
 	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
-	deep[0].lasti = 99; // too far out
+	deep[0].lasti = deep[n - 100].lasti = 99;
 	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
-	deep[3 * FM_SIG_MIRROR_FRAMES - 100].lasti = 99;
+	deep[n - 1].lasti = 99;
 	CHECK(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE) != before);
 	state.current = 0;
 	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), 1u);
+}
+
+TEST(of_a_deep_stack_the_inner_part_is_compared_at_once_and_the_outer_by_turns)
+{
+	const unsigned n = 4000, most_turns = n / FM_SIG_MIRROR_TURN + 2;
+	mend_faults();
+	go_down(n);
+	uint64_t before = fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), now = before;
+	for (unsigned i = 0; i < 3 * most_turns; i++)
+		CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
+	uint64_t lasti = deep[n - FM_SIG_MIRROR_DEEP / 2].lasti;
+	deep[n - FM_SIG_MIRROR_DEEP / 2].lasti = 7;
+	CHECK(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE) != before);
+	deep[n - FM_SIG_MIRROR_DEEP / 2].lasti = lasti;
+	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), before);
+	deep[3].lasti = 7; // far out
+	unsigned n_asked = 0;
+	for (; now == before; n_asked++)
+		now = fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE);
+	CHECK(n_asked <= most_turns);
+	CHECK(n_asked > 1); // it does not go through all of it each time
+}
+
+TEST(recursion_counts_once_in_a_deep_stack)
+{
+	mend_faults();
+	go_down(4000);
+	for (unsigned i = 200; i < 4000; i++)
+		deep[i] = (struct frame){ (uint64_t)&codes[0], (uint64_t)&deep[i - 1], 5 };
+	state.current = (uint64_t)&deep[3999];
+	uint64_t hash = fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE);
+	state.current = (uint64_t)&deep[1000];
+	CHECK_EQ(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE), hash);
+	state.current = (uint64_t)&deep[199];
+	CHECK(fm_sig_python_hash(&thread, FM_SIG_HASH_WHOLE) != hash);
 }
 
 TEST_MAIN()
