@@ -274,7 +274,8 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	uint64_t start = fm_cycles();
 	struct fm_sig_thread *t = fm_sig_alloc_enter();
 	uint64_t now_ns = fm_now_ns();
-	fm_sig_sampler_next(s, now_ns, domain == FM_ALLOC_COPY ? 0 : fm_sig_live_pressure());
+	fm_sig_sampler_next(s, now_ns,
+			    (domain == FM_ALLOC_COPY ? 0 : fm_sig_live_pressure()) + (t ? t->alloc_pressure : 0));
 	// Drawn for another capture of this process; so was this sample, with its weight.
 	if (FM_UNLIKELY(s->base_mean != mean >> n_finer))
 		fm_sig_sampler_start(s, mean, certain, n_finer, new_seed());
@@ -283,6 +284,7 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	t->now_ns = now_ns;
 	sampled.id = take(t, p, n, sampled.weight, domain);
 	count_cost(t, start);
+	fm_sig_budget_end_alloc(t);
 	fm_sig_alloc_leave(t);
 	return sampled;
 }

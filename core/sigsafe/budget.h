@@ -19,6 +19,9 @@
 // every function is new.
 #define FM_SIG_SAVED_NS 5000000
 
+// Allocations are halved so often at the most: 1,024 times rarer.
+#define FM_SIG_MAX_PRESSURE 10u
+
 // Begins a sample, or a hook's look at the stack. From now on deadlines count.
 static inline void fm_sig_budget_begin(struct fm_sig_thread *t, uint64_t start_cycles)
 {
@@ -40,7 +43,8 @@ static FM_ALWAYS_INLINE bool fm_sig_is_out_of_time(const struct fm_sig_thread *t
 
 // True when the thread may spend time on a sample now. cpu_ns: its CPU time.
 bool fm_sig_budget_allows(struct fm_sig_thread *t, uint64_t cpu_ns);
-// What was spent since the beginning.
+// What was spent since the beginning: on a sample of time; on one of an allocation or a copy, which get rarer when too much is.
 void fm_sig_budget_end(struct fm_sig_thread *t);
+void fm_sig_budget_end_alloc(struct fm_sig_thread *t);
 // The CPU's cycles in so many nanoseconds.
 uint64_t fm_sig_cycles_in(uint64_t ns);

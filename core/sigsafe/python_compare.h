@@ -103,7 +103,9 @@ static FM_ALWAYS_INLINE uint32_t compare(struct fm_sig_thread *t, struct fm_sig_
 	if (FM_LIKELY(n <= FM_SIG_MIRROR_DEEP))
 		return compare_part(t, m, n, 0, is_lasti_pointer);
 	uint32_t other = compare_part(t, m, n, n - FM_SIG_MIRROR_DEEP, is_lasti_pointer);
-	return other ? other : fm_sig_mirror_take_turn(t, m, n - FM_SIG_MIRROR_DEEP);
+	if (other || m->n_since_turn++ < FM_SIG_MIRROR_BLOCKS_PER_TURN)
+		return other;
+	return fm_sig_mirror_take_turn(t, m, n - FM_SIG_MIRROR_DEEP);
 }
 
 void fm_sig_mirror_hash_less(const struct fm_sig_mirror *m, struct fm_sig_mirror_frame *f);
@@ -141,7 +143,7 @@ static FM_ALWAYS_INLINE bool are_callers_same(struct fm_sig_mirror *m, const str
 	uint64_t frame = f->frame, previous, lasti, code;
 	const struct fm_sig_mirror_frame *end = m->frames;
 	if (FM_UNLIKELY(f - end > FM_SIG_MIRROR_DEEP)) {
-		if (m->n_quick++ == FM_SIG_MIRROR_QUICK)
+		if (m->n_since_turn++ >= FM_SIG_MIRROR_BLOCKS_PER_TURN)
 			return false;
 		end = f - FM_SIG_MIRROR_DEEP;
 	}

@@ -143,7 +143,7 @@ FM_SIGSAFE __attribute__((noinline)) uint32_t fm_sig_mirror_take_turn(struct fm_
 	uint32_t start = m->turn && m->turn < n ? m->turn : n;
 	uint32_t end = start > FM_SIG_MIRROR_TURN ? start - FM_SIG_MIRROR_TURN : 0;
 	m->turn = end;
-	m->n_quick = 0;
+	m->n_since_turn = 0;
 	return compare_part(t, m, start, end, false);
 }
 

@@ -17,9 +17,9 @@
 #define FM_SIG_MIRROR_FRAMES 16384 // what is further in is told apart by its innermost frame alone
 #define FM_SIG_MIRROR_PLACES 32768 // power of two; frames that share one are looked for in vain, which costs time only
 #define FM_SIG_MIRROR_DEEP 64
-// Frames of the outer part that are compared at a turn, and how many blocks of exact_quick.h pass between two.
+// Frames of the outer part that are compared at a turn, and how many blocks pass between two.
 #define FM_SIG_MIRROR_TURN 256
-#define FM_SIG_MIRROR_QUICK 64
+#define FM_SIG_MIRROR_BLOCKS_PER_TURN 64
 
 #define FM_SIG_MIRROR_MEMOS 256 // power of two
 #define FM_SIG_MIRROR_CODES 128 // power of two
@@ -69,7 +69,7 @@ struct fm_sig_mirror {
 	uint32_t n_hashed;                                    // hashes of frames [1, n_hashed] are those of the fields
 	uint32_t n_used;   // frames [1, n_used] were ever filled since the last forgetting
 	uint32_t turn;     // the frame at which the outer part's next turn begins, inwards out; 0 = at the deep part's end
-	uint32_t n_quick;  // blocks since the last turn that exact_quick.h counted
+	uint32_t n_since_turn;  // blocks
 	uint32_t n_until_check; // stacks until fm_sig_fault_check() is asked again: it takes as long as some of them
 	uint32_t n_skip;   // blocks for which no stack is walked: one before had more frames than there is room for
 	struct fm_sig_memo memos[2][FM_SIG_MIRROR_MEMOS];     // FM_ALLOC_OBJ, FM_ALLOC_MEM; by place

@@ -126,6 +126,8 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->budget_cpu_ns = 0;
+		t->saved_ns = 0;
+		t->alloc_saved_ns = t->alloc_pressure = 0;
 		t->thread_state = 0;
 		t->python_unknown_until_ns = 0;
 		t->trace = NULL;

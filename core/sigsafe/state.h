@@ -74,7 +74,9 @@ struct fm_sig_thread {
 	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
 	uint64_t start_cycles, deadline; // of the sample that is being taken (budget.h), by the cycle counter
 	uint64_t budget_cpu_ns;          // the thread's CPU time when it last earned; 0 = never
-	int64_t saved_ns;                // what it has earned and not spent
+	int64_t saved_ns;                // what it has earned and not spent on samples of time,
+	int64_t alloc_saved_ns;          // and on those of allocations and copies
+	uint8_t alloc_pressure;          // these are so many times halved
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
