@@ -60,11 +60,17 @@ def count_e2e(alone: Path) -> Count:
     return count
 
 
+def count_chaos(result: Path) -> Count:
+    counts = json.loads(result.read_text())
+    return Count(*(counts[name] for name in ("passed", "failed", "skipped")))
+
+
 def main() -> int:
     build = Path(sys.argv[1])
     counts: List[Count] = []
     for name, file, count in [
         ("unit", build / "meson-logs" / "testlog.json", count_meson),
+        ("chaos", build / "chaos.json", count_chaos),
         ("end-to-end", build / "e2e-alone.xml", count_e2e),
     ]:
         if not file.exists():

@@ -5,6 +5,8 @@
     chaos: limited                        with the usual --max-overhead: the program is about time
     chaos: stderr first line              of the rest, addresses and paths differ from run to run
     chaos: from 3.9                       the first Python that has what it needs
+    chaos: wants NAME ...                 packages, installed where there are wheels of them
+    chaos: venv                           may use the packages of .venv, on the Python of that
     chaos: not MODE ...                   modes in which it says something else, for a reason that stands beside
 
 A program gets the scale of its work as the first argument. It exits by 77 where it cannot run.
@@ -12,17 +14,22 @@ A program gets the scale of its work as the first argument. It exits by 77 where
 
 import os
 import re
-import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROGRAMS = HERE / "programs"
 HEAD_LINES = 25
-LIBRARIES = [Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib/aarch64-linux-gnu"), Path("/usr/lib"), Path("/usr/local/lib")]
+LIBRARIES = [
+    Path("/usr/lib/x86_64-linux-gnu"),
+    Path("/usr/lib/aarch64-linux-gnu"),
+    Path("/usr/lib"),
+    Path("/usr/local/lib"),
+]
 SKIPPED = 77
 
 
@@ -36,6 +43,8 @@ class Guest(NamedTuple):
     limited: bool
     first_line: bool
     since: int  # minor version of Python
+    wants: Tuple[str, ...]
+    venv: bool
     not_in: Set[str]
 
     @property
@@ -66,7 +75,6 @@ MODES = [
     Mode("run", "run", (), 15),
     Mode("run-trace", "run", ("--trace",), 40, True),
 ]
-EXTRA_S = 10.0  # CPU that any run may take beside: start, report, symbols
 
 
 def first_lines(source: Path) -> List[str]:
@@ -78,8 +86,9 @@ def read_guest(source: Path) -> List[Guest]:
     helpers: List[str] = []
     not_in: Set[str] = set()
     cases: List[List[str]] = []
-    limited = first_line = False
+    limited = first_line = venv = False
     since = 0
+    wants: List[str] = []
     for line in first_lines(source):
         match = re.match(r"\W*chaos: (\w+) ?(.*)", line)
         if not match:
@@ -93,6 +102,10 @@ def read_guest(source: Path) -> List[Guest]:
             limited = True
         elif key == "stderr":
             first_line = True
+        elif key == "venv":
+            venv = True
+        elif key == "wants":
+            wants += words
         elif key == "from":
             since = int(words[0].split(".")[1])
         elif key == "not":
@@ -111,9 +124,8 @@ def read_guest(source: Path) -> List[Guest]:
             else:
                 arguments.append(word)
         name = source.stem + (":" + case[0] if case[0] else "")
-        found.append(
-            Guest(name, source, tuple(arguments), env, status, tuple(helpers), limited, first_line, since, not_in)
-        )
+        said = (tuple(helpers), limited, first_line, since, tuple(wants), venv, not_in)
+        found.append(Guest(name, source, tuple(arguments), env, status, *said))
     return found
 
 
@@ -145,12 +157,14 @@ def find_library(name: str) -> Optional[str]:
     return found[0] if found else None
 
 
-def environment(guest: Guest, folder: Path, packages: Path) -> Optional[Dict[str, str]]:
+def environment(guest: Guest, folder: Path, packages: Path, minor: int) -> Optional[Dict[str, str]]:
     """None if this machine lacks what the case needs."""
+    shared = ROOT / ".venv" / "lib" / f"python3.{minor}" / "site-packages"
+    paths = [path for path in [packages] + ([shared] if guest.venv else []) if path.is_dir()]
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM"))}
     env["CHAOS_HELPERS"] = str(folder)
     env["PYTHONDONTWRITEBYTECODE"] = "1"
-    env["PYTHONPATH"] = os.pathsep.join([str(packages)] if packages.is_dir() else [])
+    env["PYTHONPATH"] = os.pathsep.join(map(str, paths))
     for name, value in guest.env.items():
         if value.startswith("@"):
             library = find_library(value[1:])
@@ -181,15 +195,26 @@ def fits(guest: Guest, mode: Mode, minor: int) -> bool:
     return mode.name not in guest.not_in and (guest.is_python or not mode.python_only) and minor >= guest.since
 
 
-def install(packages: List[str], python: str, folder: Path) -> bool:
-    """Wheels for one Python, below a folder of their own. False if there are none for it."""
-    command = [python, "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--upgrade", "--target", str(folder)]
-    try:
-        done = subprocess.run([*command, *packages], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1200)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
-def has(program: str) -> bool:
-    return shutil.which(program) is not None
+def install(packages: Sequence[str], python: str, minor: int, folder: Path) -> bool:
+    """Wheels for one Python, below a folder of their own. False if there are none for it; asked once only."""
+    asked = [folder / (".asked-" + name) for name in packages]
+    if all(path.exists() for path in asked):
+        return all(path.read_text() == "installed" for path in asked)
+    pip = ["-m", "pip", "install", "--quiet", "--only-binary", ":all:", "--upgrade", "--target", str(folder)]
+    # A Python without pip is served by ours, which knows what fits another version.
+    foreign = [sys.executable, *pip, "--python-version", f"3.{minor}"]
+    good = False
+    for command in ([python, *pip], foreign):
+        try:
+            said = subprocess.run(
+                [*command, *packages], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=1200
+            )
+        except subprocess.TimeoutExpired:
+            continue
+        good = good or said.returncode == 0
+        if good:
+            break
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in asked:
+        path.write_text("installed" if good else "no wheel")
+    return good

@@ -145,7 +145,9 @@ class Session:
             return self.bare_runs[key]
 
     def run_bare(self, guest: Guest, python: Python) -> Bare:
-        env = guests.environment(guest, self.helpers, self.packages(python))
+        if guest.wants:
+            guests.install(guest.wants, python.path, python.minor, self.packages(python))
+        env = guests.environment(guest, self.helpers, self.packages(python), python.minor)
         if env is None:
             return Bare(None, "", True)
         folder = self.place()
@@ -174,7 +176,7 @@ class Session:
             return
         folder = self.place()
         command, env = self.command(cell, folder)
-        limit_s = mode.factor * bare.ending.cpu_s + guests.EXTRA_S
+        limit_s = mode.factor * bare.ending.cpu_s + self.options.extra
         ending = watch.run(command, folder, env, limit_s, self.options.idle, cores=guest.status >= 0)
         cause = judge(guest, mode, bare.ending, ending)
         with self.lock:
@@ -192,7 +194,7 @@ class Session:
 
     def command(self, cell: Cell, folder: Path) -> Tuple[List[str], Dict[str, str]]:
         guest, python, mode = cell
-        env = guests.environment(guest, self.helpers, self.packages(python))
+        env = guests.environment(guest, self.helpers, self.packages(python), python.minor)
         assert env is not None
         bare = guests.bare_command(guest, python.path, self.helpers, self.options.scale)
         if mode.form == "module":
@@ -316,16 +318,27 @@ def work_through(session: Session, cells: Iterator[Cell], end: float) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.5)  # so that a signal to us is heard
 
 
 def parse(arguments: List[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     sure = runs_needed(0.01, 0.99)
-    parser.add_argument("--runs", type=int, help=f"of each program, spread over Pythons and modes (default {sure}: a fault of one in 100 shows with 99 %%)")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        help=f"of each program, spread over Pythons and modes (default {sure}: a fault of one in 100 shows with 99 %%)",
+    )
     parser.add_argument("--each", type=int, help="runs of each program on each Python in each mode, instead")
-    parser.add_argument("--seconds", type=float, help="a budget on the clock; alone, over the whole matrix in random order until it is used")
-    parser.add_argument("--short", action="store_true", help="each program once, on one Python in one mode, which the seed chooses")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help="a budget on the clock; alone, over the whole matrix in random order until it is used",
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="each program once, on one Python in one mode, which the seed chooses"
+    )
     parser.add_argument("--pythons", help="3.11,3.14 (default: all)")
     parser.add_argument("--programs", help="names, with or without the case (default: all)")
     parser.add_argument("--modes", help=", ".join(mode.name for mode in MODES))
@@ -333,14 +346,24 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="of each program's work")
     parser.add_argument("--seed", type=int, help="of the order (default: another one each time; it is printed)")
     parser.add_argument("--idle", type=float, default=20.0, help="seconds without CPU time after which a program hangs")
+    parser.add_argument(
+        "--extra",
+        type=float,
+        default=10.0,
+        help="seconds of CPU that any run may take beside its limit: start, report, symbols",
+    )
     parser.add_argument("--fathom", type=Path, default=ROOT / "build" / "fathom", help="the program under test")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "chaos", help="for helpers, packages and failures")
+    parser.add_argument("--programs-from", type=Path, default=guests.PROGRAMS, help="a folder of other programs")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "chaos", help="for helpers, packages and failures"
+    )
     parser.add_argument("--result", type=Path, help="where to write the counts as JSON")
     parser.add_argument("--install", help="packages, with commas, for each Python that has wheels of them, and no run")
     parser.add_argument("--keep-cores", action="store_true", help="keep the core of a failure beside its backtrace")
     parser.add_argument("--list", action="store_true", help="print programs, Pythons and modes, and no run")
     parser.add_argument("-v", "--verbose", action="store_true", help="a line for each run")
     options = parser.parse_args(arguments)
+    guests.PROGRAMS = options.programs_from.resolve()
     options.folder, options.fathom = options.folder.resolve(), options.fathom.resolve()
     if not (options.runs or options.each or options.seconds or options.short):
         options.runs = sure
@@ -351,12 +374,14 @@ def parse(arguments: List[str]) -> argparse.Namespace:
 
 def main(arguments: List[str]) -> int:
     options = parse(arguments)
-    pythons = [p for p in find_pythons() if chosen(options.pythons, p.name)]
+    wanted = [guest for guest in guests.all_guests() if chosen(options.programs, guest.name)]
+    found = find_pythons() if options.install or any(guest.is_python for guest in wanted) else []
+    pythons = [p for p in found if chosen(options.pythons, p.name)]
     session = Session(options)
     if options.install:
         for python in pythons:
-            done = guests.install(options.install.split(","), python.path, session.packages(python))
-            print(python.name, "installed" if done else "has no wheels of that, or no pip")
+            done = guests.install(options.install.split(","), python.path, python.minor, session.packages(python))
+            print(python.name, "installed" if done else "has no wheels of that")
         return 0
     options.perf = perf_works(options.fathom)
     rows = cells_of(options, pythons)
@@ -371,6 +396,8 @@ def main(arguments: List[str]) -> int:
     for guest in guests.all_guests():
         if guest.name in rows:
             guests.build(guest, session.helpers)
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sig, lambda number, frame: watch.stop_all_and_exit(128 + number))
     print(f"chaos: {len(rows)} programs, {len(pythons)} Pythons, seed {options.seed}", flush=True)
     begin = time.monotonic()
     end = begin + (options.seconds or math.inf)

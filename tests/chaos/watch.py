@@ -1,17 +1,22 @@
 """Runs one program to its end and says how it ended. What it used is judged by CPU time, so that a busy machine fails nobody."""
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set
 
 LOOK_S = 0.5  # between two looks at what the processes have used
-HUNG_CPU_S = 0.05  # a program that used less than this in the whole of `idle_s` stands still
+HUNG_SHARE = 0.02  # of one CPU; who waits for a lock by looking again and again uses a little, who is kept waiting by others gets more
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
-COLLECTOR = "fathom"  # by the kernel's name of the process; it looks around all the time, also beside a program that hangs
+COLLECTOR = (
+    "fathom"  # by the kernel's name of the process; it looks around all the time, also beside a program that hangs
+)
+
+sessions: Set[int] = set()  # that we began and that have not ended
 
 
 class Ending(NamedTuple):
@@ -75,7 +80,18 @@ def trace_of_core(core: Path, default: Path) -> str:
     program = Path(said[1].rstrip("'.")) if said else default
     if not program.is_file():
         program = default
-    return gdb(str(program), str(core), "-ex", "bt 60", "-ex", "info registers", "-ex", "x/3i $pc", "-ex", "thread apply all bt 60")
+    return gdb(
+        str(program),
+        str(core),
+        "-ex",
+        "bt 60",
+        "-ex",
+        "info registers",
+        "-ex",
+        "x/3i $pc",
+        "-ex",
+        "thread apply all bt 60",
+    )
 
 
 def stop(session: int, with_trace: bool) -> str:
@@ -87,15 +103,19 @@ def stop(session: int, with_trace: bool) -> str:
         text += "".join(trace_of_process(member) for member in left if member.name == COLLECTOR)
     for _ in range(20):
         for member in left:
-            try:
+            with contextlib.suppress(OSError):
                 os.kill(member.pid, signal.SIGKILL)
-            except OSError:
-                pass
         left = [m for m in members(session) if Path("/proc", str(m.pid), "exe").exists()]
         if not left:
             break
         time.sleep(0.05)
     return text
+
+
+def stop_all_and_exit(status: int) -> NoReturn:
+    for session in list(sessions):
+        stop(session, False)
+    os._exit(status)
 
 
 def run(
@@ -120,6 +140,7 @@ def run(
             env=env,
             start_new_session=True,
         )
+    sessions.add(process.pid)
     begin = moved = looked = time.monotonic()
     used_s = moved_at_s = 0.0
     cause = trace = ""
@@ -131,11 +152,12 @@ def run(
             process.returncode = -os.WTERMSIG(raw) if os.WIFSIGNALED(raw) else os.WEXITSTATUS(raw)
             usage = resources.ru_utime + resources.ru_stime
             stop(process.pid, False)
+            sessions.discard(process.pid)
             break
         if now - looked >= LOOK_S and not cause:
             looked = now
             used_s = max(used_s, sum(member.cpu_s for member in members(process.pid)))
-            if used_s - moved_at_s >= HUNG_CPU_S:
+            if used_s - moved_at_s >= HUNG_SHARE * idle_s:
                 moved, moved_at_s = now, used_s
             if used_s > cpu_limit_s:
                 cause = f"more than {cpu_limit_s:.1f} s of CPU"

@@ -26,7 +26,7 @@ def work(seed):
     rng = random.Random(seed)
     kept = {}
     total = 0
-    for i in range(int(20000 * scale)):
+    for i in range(int(50000 * scale)):
         kept[rng.randrange(400)] = [bytearray(rng.choice((8, 100, 600, 3000, 70000))), str(i), {i: i}]
         if i % 7 == 0 and kept:
             kept.pop(next(iter(kept)))

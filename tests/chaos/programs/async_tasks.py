@@ -25,7 +25,7 @@ async def cancelled():
 
 async def main():
     total = 0
-    for i in range(max(1, int(60 * scale))):
+    for i in range(max(1, int(220 * scale))):
         total += sum(await asyncio.gather(*(nest(d + i, d) for d in range(0, 120, 3))))
         total += await cancelled()
     return total

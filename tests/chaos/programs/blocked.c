@@ -34,7 +34,7 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-	long n = (long)(atof(argc > 1 ? argv[1] : "1") * 4000) + 1, total = 0;
+	long n = (long)(atof(argc > 1 ? argv[1] : "1") * 14000) + 1, total = 0;
 	if (argc > 2 && strcmp(argv[2], "all") == 0) {
 		sigset_t all;
 		sigfillset(&all);

@@ -5,7 +5,7 @@ import sys
 
 scale = float(sys.argv[1])
 total = 0
-for i in range(int(1500 * scale)):
+for i in range(int(2500 * scale)):
     space = {}
     text = "def made%d(n):\n    x = [n + %d for _ in range(60)]\n    return sum(v for v in x)\n" % (i, i)
     exec(compile(text, "<made %d>" % i, "exec"), space)

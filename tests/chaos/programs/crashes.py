@@ -48,6 +48,6 @@ def thread():
     one.join()
 
 
-print(sum(down(i % 100) for i in range(int(15000 * scale))), flush=True)
+print(sum(down(i % 100) for i in range(int(40000 * scale))), flush=True)
 {"segv": segv, "bus": bus, "abort": os.abort, "thread": thread}[kind]()
 print("still here")

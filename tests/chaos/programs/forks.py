@@ -64,7 +64,9 @@ def by_pool():
 def by_subprocess():
     total = 0
     for i in range(max(2, int(12 * scale))):
-        done = subprocess.run([sys.executable, "-S", "-c", "print(sum(i for i in range(30000)) %% %d)" % (i + 7)], stdout=subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", "print(sum(i for i in range(30000)) %% %d)" % (i + 7)], stdout=subprocess.PIPE
+        )
         total += int(done.stdout) + done.returncode
         total += subprocess.call(["/bin/false"]) + work(i)
     return total

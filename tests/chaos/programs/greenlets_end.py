@@ -1,4 +1,7 @@
-"""Greenlets that begin and end at different depths. Their frames live in chunks of their own, which end with them."""
+"""Greenlets that begin and end at different depths. Their frames live in chunks of their own, which end with them.
+
+chaos: wants greenlet
+"""
 
 import sys
 

@@ -1,6 +1,8 @@
 """Imports what can be imported of large libraries, of which many bring thread-locals and threads of their own. Prints which.
 
 The runner's --install brings them.
+
+chaos: venv
 """
 
 import importlib
@@ -8,7 +10,17 @@ import sys
 import warnings
 
 warnings.simplefilter("ignore")
-NAMES = ["numpy", "pandas", "sklearn.ensemble", "scipy.stats", "lightgbm", "xgboost", "matplotlib.pyplot", "sqlalchemy", "numba"]
+NAMES = [
+    "numpy",
+    "pandas",
+    "sklearn.ensemble",
+    "scipy.stats",
+    "lightgbm",
+    "xgboost",
+    "matplotlib.pyplot",
+    "sqlalchemy",
+    "numba",
+]
 found = []
 for name in NAMES:
     try:

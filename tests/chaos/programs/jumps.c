@@ -71,7 +71,7 @@ static long by_threads(long n)
 static long by_timer(long n)
 {
 	volatile long jumps = 0;
-	struct itimerval every = {{0, 2000}, {0, 2000}};
+	struct itimerval every = { { 0, 2000 }, { 0, 2000 } };
 	setitimer(ITIMER_PROF, &every, NULL);
 	if (sigsetjmp(back, 1))
 		jumps++;
@@ -88,12 +88,12 @@ int main(int argc, char **argv)
 {
 	double scale = atof(argc > 1 ? argv[1] : "1");
 	const char *kind = argc > 2 ? argv[2] : "raised";
-	struct sigaction action = {.sa_handler = jump};
+	struct sigaction action = { .sa_handler = jump };
 	sigaction(SIGUSR1, &action, NULL);
 	sigaction(SIGPROF, &action, NULL);
-	long n = strcmp(kind, "raised") == 0 ? raised((long)(30000 * scale) + 1)
-	       : strcmp(kind, "timer") == 0 ? by_timer((long)(200 * scale) + 1)
-					    : by_threads((long)(10000 * scale) + 1);
+	long n = strcmp(kind, "raised") == 0  ? raised((long)(30000 * scale) + 1)
+		 : strcmp(kind, "timer") == 0 ? by_timer((long)(200 * scale) + 1)
+					      : by_threads((long)(10000 * scale) + 1);
 	printf("%s %ld\n", kind, n);
 	return 0;
 }

@@ -22,10 +22,18 @@ static void *churn(void *arg)
 			continue;
 		memset(at, 1, size);
 		switch (rand_r(&seed) % 4) {
-		case 0: munmap(at, size); break;
-		case 1: syscall(SYS_munmap, at, size); break;
-		case 2: mprotect(at, size, PROT_NONE), munmap(at, size); break;
-		default: madvise(at, size, MADV_DONTNEED), munmap(at, size); break;
+		case 0:
+			munmap(at, size);
+			break;
+		case 1:
+			syscall(SYS_munmap, at, size);
+			break;
+		case 2:
+			mprotect(at, size, PROT_NONE), munmap(at, size);
+			break;
+		default:
+			madvise(at, size, MADV_DONTNEED), munmap(at, size);
+			break;
 		}
 	}
 	return NULL;

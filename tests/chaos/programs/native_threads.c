@@ -33,7 +33,7 @@ long run_threads(callback call, int n_threads, long n_calls, long n_spins)
 	struct work works[16];
 	long sum = 0;
 	for (int i = 0; i < n_threads; i++) {
-		works[i] = (struct work){call, n_calls, n_spins, 0};
+		works[i] = (struct work){ call, n_calls, n_spins, 0 };
 		pthread_create(&threads[i], NULL, run, &works[i]);
 	}
 	for (int i = 0; i < n_threads; i++) {

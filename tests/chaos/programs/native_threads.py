@@ -23,4 +23,4 @@ def called(i):
     return down(i % 120)
 
 
-print(sum(library.run_threads(called, 4, int(150 * scale) + 1, 20000) for _ in range(8)))
+print(sum(library.run_threads(called, 4, int(350 * scale) + 1, 20000) for _ in range(8)))

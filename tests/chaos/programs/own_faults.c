@@ -36,7 +36,8 @@ __attribute__((noinline)) static long spin(long n)
 /* The load that may fault has its address and that of what follows known, as with recoverable loads everywhere. */
 #if defined(__x86_64__)
 extern char load_at[], load_after[];
-__asm__(".text\n.globl load\n.type load,@function\nload:\n.cfi_startproc\nload_at: movl (%rdi), %eax\nret\nload_after: movl $-1, "
+__asm__(".text\n.globl load\n.type load,@function\nload:\n.cfi_startproc\nload_at: movl (%rdi), %eax\nret\nload_after: "
+	"movl $-1, "
 	"%eax\nret\n.cfi_endproc\n.size load,.-load\n");
 extern int load(const void *at);
 #endif
@@ -118,7 +119,7 @@ __attribute__((noinline)) static long fall(long n)
 static long by_overflow(long n)
 {
 	static char room[65536];
-	stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+	stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
 	sigaltstack(&stack, NULL);
 	volatile long done = 0;
 	for (volatile long i = 0; i < n; i++) {
@@ -153,13 +154,13 @@ int main(int argc, char **argv)
 {
 	double scale = atof(argc > 1 ? argv[1] : "1");
 	kind = argc > 2 ? argv[2] : "jump";
-	struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+	struct sigaction action = { .sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK };
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
-	long got = strcmp(kind, "bus") == 0 ? by_bus((long)(8000 * scale) + 1)
-		 : strcmp(kind, "overflow") == 0 ? by_overflow((long)(60 * scale) + 1)
-		 : strcmp(kind, "threads") == 0 ? by_threads((long)(3000 * scale) + 1)
-						: rounds((long)(8000 * scale) + 1);
+	long got = strcmp(kind, "bus") == 0        ? by_bus((long)(8000 * scale) + 1)
+		   : strcmp(kind, "overflow") == 0 ? by_overflow((long)(1500 * scale) + 1)
+		   : strcmp(kind, "threads") == 0  ? by_threads((long)(3000 * scale) + 1)
+						   : rounds((long)(16000 * scale) + 1);
 	printf("%s %ld\n", kind, got);
 	return 0;
 }

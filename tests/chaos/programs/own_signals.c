@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 		signal(SIGURG, count);
 		signal(SIGTRAP, count);
 	} else {
-		struct sigaction action = {.sa_sigaction = take, .sa_flags = SA_SIGINFO};
+		struct sigaction action = { .sa_sigaction = take, .sa_flags = SA_SIGINFO };
 		sigaction(SIGURG, &action, NULL);
 		sigaction(SIGTRAP, &action, NULL);
 	}
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
 		raise(SIGURG);
 		spin(20000);
 		raise(SIGTRAP);
-		sigqueue(getpid(), SIGURG, (union sigval){.sival_int = 3});
+		sigqueue(getpid(), SIGURG, (union sigval){ .sival_int = 3 });
 		spin(20000);
 	}
 	printf("%s %d %d %d\n", kind, (int)urg, (int)trap, (int)queued);

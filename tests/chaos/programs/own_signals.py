@@ -25,7 +25,7 @@ def down(n):
 
 
 def beside():
-    for i in range(int(2500 * scale)):
+    for i in range(int(15000 * scale)):
         down(i % 40)
 
 
@@ -34,7 +34,7 @@ threads = [threading.Thread(target=beside) for _ in range(2)]
 for thread in threads:
     thread.start()
 sent = 0
-for i in range(int(400 * scale) + 1):
+for i in range(int(2500 * scale) + 1):
     before = handled
     os.kill(os.getpid(), sig)
     sent += 1

@@ -43,9 +43,9 @@ totals = []
 with tempfile.TemporaryDirectory(dir=".") as folder:
     folder = os.path.abspath(folder)
     if sys.argv[2] == "one":
-        reload(folder, "a", int(2500 * scale))
+        reload(folder, "a", int(7000 * scale))
     else:
-        threads = [threading.Thread(target=reload, args=(folder, name, int(800 * scale))) for name in "abc"]
+        threads = [threading.Thread(target=reload, args=(folder, name, int(2000 * scale))) for name in "abc"]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -93,10 +93,10 @@ static long by_alternate(long n, size_t size)
 {
 	char *at = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	mprotect(at, 4096, PROT_NONE);
-	stack_t stack = {.ss_sp = at + 4096, .ss_size = size};
+	stack_t stack = { .ss_sp = at + 4096, .ss_size = size };
 	if (at == MAP_FAILED || sigaltstack(&stack, NULL))
 		exit(77); /* the kernel wants more on this machine */
-	struct sigaction action = {.sa_handler = on_stack, .sa_flags = SA_ONSTACK};
+	struct sigaction action = { .sa_handler = on_stack, .sa_flags = SA_ONSTACK };
 	sigaction(SIGUSR1, &action, NULL);
 	for (long i = 0; i < n; i++)
 		raise(SIGUSR1);
@@ -134,11 +134,11 @@ int main(int argc, char **argv)
 	const char *kind = argc > 2 ? argv[2] : "threads";
 	long got;
 	if (strcmp(kind, "threads") == 0)
-		got = by_threads((long)(250 * scale) + 1);
+		got = by_threads((long)(500 * scale) + 1);
 	else if (strcmp(kind, "fibers") == 0)
-		got = by_fibers((long)(6000 * scale) + 1);
+		got = by_fibers((long)(12000 * scale) + 1);
 	else if (strcmp(kind, "alternate") == 0)
-		got = by_alternate((long)(800 * scale) + 1, (size_t)atol(argv[3]));
+		got = by_alternate((long)(2000 * scale) + 1, (size_t)atol(argv[3]));
 	else
 		got = by_edge((long)(500 * scale) + 1);
 	printf("%s %ld\n", kind, got);

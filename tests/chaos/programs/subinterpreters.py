@@ -35,7 +35,11 @@ def once():
 
 
 done = []
-if sys.argv[2] == "threads" and sys.version_info >= (3, 13):  # before, interpreters in several threads end badly without us, too
+if sys.argv[2] == "threads" and sys.version_info >= (
+    3,
+    13,
+):  # before, interpreters in several threads end badly without us, too
+
     def several():
         for _ in range(max(1, int(8 * scale))):
             done.append(once())

@@ -32,17 +32,17 @@ def beside():
         allocate(300)
 
 
-threads = [threading.Thread(target=beside) for _ in range(2 if with_threads else 0)]
+threads = [threading.Thread(target=beside) for _ in range(1 if with_threads else 0)]
 for thread in threads:
     thread.start()
 total = 0
 with tempfile.TemporaryDirectory(dir=".") as folder:
-    for i in range(max(1, int(120 * scale))):
+    for i in range(max(1, int(300 * scale))):
         path = os.path.join(os.path.abspath(folder), "lib%d.so" % i)
         shutil.copy(source, path)
         library = ctypes.CDLL(path)
         total += library.touch(i)
-        allocate(600 if with_threads else 6000)
+        allocate(300)
         total += library.touch(i)
 running = False
 for thread in threads:

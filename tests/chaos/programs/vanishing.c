@@ -35,13 +35,16 @@ static void fill(char *at)
 static void point_and_burn(char *at, long n)
 {
 #if defined(__x86_64__)
-	__asm__ volatile("lea -128(%%rsp), %%rsp\n\tpush %%rbp\n\tpush %%rbx\n\tpush %%r12\n\tpush %%r13\n\tpush %%r14\n\tpush %%r15\n\t"
-			 "mov %0, %%rbp\n\tmov %0, %%rbx\n\tmov %0, %%r12\n\tmov %0, %%r13\n\tmov %0, %%r14\n\tmov %0, %%r15\n\t"
-			 "1: dec %1\n\tjnz 1b\n\t"
-			 "pop %%r15\n\tpop %%r14\n\tpop %%r13\n\tpop %%r12\n\tpop %%rbx\n\tpop %%rbp\n\tlea 128(%%rsp), %%rsp\n\t"
-			 : "+a"(at), "+c"(n)
-			 :
-			 : "memory", "cc");
+	__asm__ volatile(
+		"lea -128(%%rsp), %%rsp\n\tpush %%rbp\n\tpush %%rbx\n\tpush %%r12\n\tpush %%r13\n\tpush %%r14\n\tpush "
+		"%%r15\n\t"
+		"mov %0, %%rbp\n\tmov %0, %%rbx\n\tmov %0, %%r12\n\tmov %0, %%r13\n\tmov %0, %%r14\n\tmov %0, %%r15\n\t"
+		"1: dec %1\n\tjnz 1b\n\t"
+		"pop %%r15\n\tpop %%r14\n\tpop %%r13\n\tpop %%r12\n\tpop %%rbx\n\tpop %%rbp\n\tlea 128(%%rsp), "
+		"%%rsp\n\t"
+		: "+a"(at), "+c"(n)
+		:
+		: "memory", "cc");
 #else
 	for (volatile long i = 0; i < n; i++)
 		__asm__ volatile("" : : "r"(at));
