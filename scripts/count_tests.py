@@ -55,7 +55,8 @@ def count_e2e(alone: Path) -> Count:
     again = alone.with_name("e2e-again.xml")
     if again.exists():
         second = count_pytest(again)
-        print(f"end-to-end: {second.passed} of {count.failed} that failed passed at the second try")
+        tried = second.passed + second.failed
+        print(f"end-to-end: {count.failed} failed, {tried} of them were tried again, {second.passed} passed then")
         count = Count(count.passed + second.passed, max(count.failed - second.passed, second.failed), count.skipped)
     return count
 
