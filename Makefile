@@ -59,7 +59,7 @@ check-unit: all ## unit tests in C, and every fuzz target over its corpus
 check-e2e: all ## tests of the built program, with pytest
 	@scripts/e2e.sh $(VENV_PYTHON) $(BUILD) $(PYTEST_ARGS)
 
-check-chaos: all ## hostile programs, bare and profiled: each of them once, on another Python and in another mode each time
+check-chaos: all ## hostile programs, bare and profiled: each once or twice, on other Pythons and in other modes each time
 	@rm -f $(BUILD)/chaos.json
 	@$(VENV_PYTHON) tests/chaos/run.py --short --scale 0.5 --fathom $(BUILD)/fathom --folder $(BUILD)/chaos --result $(BUILD)/chaos.json $(CHAOS_ARGS)
 

@@ -1,7 +1,7 @@
 """The programs of tests/chaos/programs, what each says of itself in its first lines, and the ways to run them.
 
     chaos: needs NAME ...                 C files of that folder, compiled to CHAOS_HELPERS/NAME.so
-    chaos: case NAME [WORD ...]           one row: arguments; A=B is a variable, ends=SIGNAL what its end has to be
+    chaos: case NAME [WORD ...]           one row: arguments; A=B is a variable, ends=SIGNAL what its end has to be, from=3.9 as below
     chaos: limited                        with the usual --max-overhead: the program is about time
     chaos: stderr first line              of the rest, addresses and paths differ from run to run
     chaos: from 3.9                       the first Python that has what it needs
@@ -114,17 +114,19 @@ def read_guest(source: Path) -> List[Guest]:
             raise SystemExit(f"{source}: no such word: chaos: {key}")
     found = []
     for case in cases or [[""]]:
-        arguments, env, status = [], {}, 0
+        arguments, env, status, since_case = [], {}, 0, since
         for word in case[1:]:
             name, equals, value = word.partition("=")
             if name == "ends":
                 status = -signal.Signals[value]
+            elif name == "from":
+                since_case = int(value.split(".")[1])
             elif equals:
                 env[name] = value
             else:
                 arguments.append(word)
         name = source.stem + (":" + case[0] if case[0] else "")
-        said = (tuple(helpers), limited, first_line, since, tuple(wants), venv, not_in)
+        said = (tuple(helpers), limited, first_line, since_case, tuple(wants), venv, not_in)
         found.append(Guest(name, source, tuple(arguments), env, status, *said))
     return found
 

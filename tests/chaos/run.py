@@ -256,8 +256,12 @@ def cells_of(options: argparse.Namespace, pythons: List[Python]) -> Dict[str, Li
 
 def plan(rows: Dict[str, List[Cell]], options: argparse.Namespace, rng: random.Random) -> Iterator[Cell]:
     """Without an end for a budget of time; else every program so often, in random order."""
-    if options.short:  # each program once, each time in another place of its row
-        once = [rng.choice(cells) for cells in rows.values()]
+    if options.short:  # each program, each time in other places of its row; there are more of these if it has Pythons
+        once = [
+            cell
+            for cells in rows.values()
+            for cell in rng.sample(cells, min(len(cells), 2 if cells[0].guest.is_python else 1))
+        ]
         rng.shuffle(once)
         yield from once
         return
@@ -337,7 +341,9 @@ def parse(arguments: List[str]) -> argparse.Namespace:
         help="a budget on the clock; alone, over the whole matrix in random order until it is used",
     )
     parser.add_argument(
-        "--short", action="store_true", help="each program once, on one Python in one mode, which the seed chooses"
+        "--short",
+        action="store_true",
+        help="each program once, those in Python twice, on Pythons and in modes that the seed chooses",
     )
     parser.add_argument("--pythons", help="3.11,3.14 (default: all)")
     parser.add_argument("--programs", help="names, with or without the case (default: all)")

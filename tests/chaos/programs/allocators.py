@@ -4,7 +4,7 @@ chaos: case malloc PYTHONMALLOC=malloc
 chaos: case pymalloc PYTHONMALLOC=pymalloc
 chaos: case debug PYTHONMALLOC=debug
 chaos: case malloc_debug PYTHONMALLOC=malloc_debug
-chaos: case mimalloc PYTHONMALLOC=mimalloc
+chaos: case mimalloc from=3.13 PYTHONMALLOC=mimalloc
 chaos: case jemalloc LD_PRELOAD=@jemalloc PYTHONMALLOC=malloc
 chaos: case tcmalloc LD_PRELOAD=@tcmalloc PYTHONMALLOC=malloc
 chaos: case arenas MALLOC_ARENA_MAX=1 MALLOC_PERTURB_=165
