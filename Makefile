@@ -4,6 +4,8 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 30
+CHAOS_RUNS ?= 459 # a fault of one run in 100 shows with 99 %
+CHAOS_SECONDS ?=
 WHEEL_DIR ?= dist
 DEMO ?= examples/log_digest.py
 
@@ -27,7 +29,7 @@ TIDY = clang-tidy -p $(BUILD)/tidy --quiet --warnings-as-errors='*' --extra-arg=
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
 
-.PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz bench wheel install clean help
+.PHONY: all demo test check-unit check-e2e check-chaos check-includes check-sigsafe lint format asan tsan fuzz chaos bench wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
 	@$(call ninja,$(BUILD))
@@ -45,7 +47,7 @@ demo: ## install what is missing, build, profile an example and print its report
 test: ## install what is missing, build, run every check and test
 	@scripts/bootstrap.sh build
 	@scripts/bootstrap.sh test & $(MAKE) --no-print-directory all; status=$$?; wait $$! || status=1; exit $$status
-	@failed=; for stage in check-includes check-sigsafe check-unit check-e2e; do \
+	@failed=; for stage in check-includes check-sigsafe check-unit check-chaos check-e2e; do \
 		$(MAKE) --no-print-directory $$stage || failed="$$failed $$stage"; done; \
 	$(VENV_PYTHON) scripts/count_tests.py $(BUILD) || failed="$${failed:- count}"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed"; exit 1; fi
@@ -56,6 +58,10 @@ check-unit: all ## unit tests in C, and every fuzz target over its corpus
 
 check-e2e: all ## tests of the built program, with pytest
 	@scripts/e2e.sh $(VENV_PYTHON) $(BUILD) $(PYTEST_ARGS)
+
+check-chaos: all ## hostile programs, bare and profiled: each once or twice, on other Pythons and in other modes each time
+	@rm -f $(BUILD)/chaos.json
+	@$(VENV_PYTHON) tests/chaos/run.py --short --scale 0.5 --fathom $(BUILD)/fathom --folder $(BUILD)/chaos --result $(BUILD)/chaos.json $(CHAOS_ARGS)
 
 check-includes: ## no room includes what it may not
 	@python3 scripts/check_includes.py
@@ -106,6 +112,10 @@ fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
 	@$(call ninja,build-fuzz)
 	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+chaos: all ## the same CHAOS_RUNS (459) times each, or for CHAOS_SECONDS, over all Pythons and modes; CHAOS_ARGS narrows it down
+	@scripts/bootstrap.sh test
+	@$(VENV_PYTHON) tests/chaos/run.py $(if $(CHAOS_SECONDS),--seconds $(CHAOS_SECONDS),--runs $(CHAOS_RUNS)) --fathom $(BUILD)/fathom --folder $(BUILD)/chaos $(CHAOS_ARGS)
 
 bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)

@@ -55,9 +55,15 @@ def count_e2e(alone: Path) -> Count:
     again = alone.with_name("e2e-again.xml")
     if again.exists():
         second = count_pytest(again)
-        print(f"end-to-end: {second.passed} of {count.failed} that failed passed at the second try")
+        tried = second.passed + second.failed
+        print(f"end-to-end: {count.failed} failed, {tried} of them were tried again, {second.passed} passed then")
         count = Count(count.passed + second.passed, max(count.failed - second.passed, second.failed), count.skipped)
     return count
+
+
+def count_chaos(result: Path) -> Count:
+    counts = json.loads(result.read_text())
+    return Count(*(counts[name] for name in ("passed", "failed", "skipped")))
 
 
 def main() -> int:
@@ -65,6 +71,7 @@ def main() -> int:
     counts: List[Count] = []
     for name, file, count in [
         ("unit", build / "meson-logs" / "testlog.json", count_meson),
+        ("chaos", build / "chaos.json", count_chaos),
         ("end-to-end", build / "e2e-alone.xml", count_e2e),
     ]:
         if not file.exists():

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from hurt import check_end
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("FATHOM_BUILD", "build")
 TARGETS = ROOT / "tests" / "targets"
@@ -185,5 +187,6 @@ def record(
     command += ([python.path] if python else []) + [str(target), *map(str, args)]
     env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, timeout=600)
+    check_end(run)
     assert run.returncode == 0, run.stdout
     return Capture(out, run)

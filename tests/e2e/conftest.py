@@ -1,12 +1,14 @@
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
+import json
 import os
 import sys
 import time
 import zlib
 from pathlib import Path
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
+import hurt
 import pytest
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
 
@@ -31,12 +33,53 @@ BEGIN = (
 )
 
 
+def pytest_addoption(parser: Any) -> None:
+    parser.addoption(
+        "--failures-to", metavar="FILE", help="write which tests failed, and which of them may be tried again"
+    )
+    parser.addoption("--only-listed", metavar="FILE", help="run the tests whose names stand in FILE, one a line")
+
+
 def pytest_configure(config: Any) -> None:
+    hurt.watch()
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
 
 
+def pytest_runtest_setup(item: Any) -> None:
+    del hurt.seen[:]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
+    """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts."""
+    report = (yield).get_result()
+    if report.failed:
+        why = hurt.why_final(call.excinfo.value if call.excinfo else None)
+        report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
+
+
+failures: Dict[str, str] = {}  # by test: why it may not be tried again
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    if report.failed:
+        # A report without a word on it is of a worker that crashed.
+        failures[report.nodeid] = failures.get(report.nodeid) or getattr(report, "final", "its worker crashed")
+
+
+def pytest_sessionfinish(session: Any) -> None:
+    path = session.config.getoption("--failures-to")
+    if path and not hasattr(session.config, "workerinput"):
+        Path(path).write_text(json.dumps(failures, indent=1) + "\n")
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: List[Any]) -> None:
+def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
+    listed = config.getoption("--only-listed")
+    if listed:
+        names = set(Path(listed).read_text().splitlines())
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in names])
+        items[:] = [item for item in items if item.nodeid in names]
     ranks = {"test_%s.py" % name: rank for rank, name in enumerate(BEGIN)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(BEGIN)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from capture import BUILD, TARGETS, Python, find_pythons
+from hurt import GuestHurt
 
 LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
 FATHOM = BUILD / "fathom"
@@ -51,15 +52,18 @@ def run(command: Sequence[Arg], timeout: float = 120, **more: Any) -> "subproces
     more.setdefault("stdin", subprocess.DEVNULL if "input" not in more else None)
     if more["stdin"] is None:
         del more["stdin"]
-    return subprocess.run(
-        [str(a) for a in command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-        **more,
-    )
+    try:
+        return subprocess.run(
+            [str(a) for a in command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            **more,
+        )
+    except subprocess.TimeoutExpired as late:
+        raise GuestHurt(f"no end of {late.cmd} within {late.timeout} s") from late
 
 
 def report(profile: Path) -> Dict[str, Any]:

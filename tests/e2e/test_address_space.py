@@ -47,6 +47,7 @@ def size_of(folder: Path, n_threads: int, *options: str) -> int:
     return int(json.loads(done.stdout))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("n_threads", [0, 24])
 def test_it_grows_with_the_threads(n_threads: int, tmp_path: Path) -> None:
     bare = size_of(tmp_path, n_threads)
@@ -125,6 +126,7 @@ def test_no_room_for_threads(tmp_path: Path) -> None:
     assert int(what.split()[0]) > 0 and what.endswith(" samples") and "3 MiB each" in why
 
 
+@pytest.mark.statistical
 def test_the_collector_under_a_limit(tmp_path: Path) -> None:
     """Both have 700 MiB: that is a quarter for threads, and everything works."""
     assert PYTHON

@@ -49,6 +49,7 @@ def names(thread: Dict[str, Any]) -> List[str]:
     return [f["name"].split(".")[-1] for f in thread["frames"]]
 
 
+@pytest.mark.statistical
 def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached: Any) -> None:
     few(python, 8, 14)
     target = attached(python.path, 2)
@@ -100,6 +101,7 @@ def test_dump_for_people(fathom: Path, attached: Any) -> None:
     target.end()
 
 
+@pytest.mark.statistical
 def test_record_of_a_running_process(python: Python, fathom: Path, attached: Any, tmp_path: Path) -> None:
     few(python, 9, 13)
     target = attached(python.path, 2.5)

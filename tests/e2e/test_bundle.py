@@ -371,6 +371,7 @@ def test_known_leak(tmp_path):
     assert leaked == {"at_21": leak["bytes"], "at_22": 0}
 
 
+@pytest.mark.statistical
 def test_memory_of_a_real_program(tmp_path):
     """`fathom run` of known allocations: 60 MiB held and given back, 120 MB kept to the end, 40 MiB in another thread."""
     script = tmp_path / "hungry.py"

@@ -7,6 +7,8 @@ import pytest
 from capture import TARGETS, Python, find_pythons
 from guest import LONG, engines, report, run, some_pythons, under
 
+pytestmark = pytest.mark.statistical
+
 two_pythons = True  # conftest
 
 each_python = True  # conftest: chosen here

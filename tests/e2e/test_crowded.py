@@ -15,6 +15,8 @@ import pytest
 from capture import Python, find_pythons
 from test_truth import PERIOD_S, SECONDS, Comparison, line_row, run
 
+pytestmark = pytest.mark.statistical
+
 TICKER = ("--engine", "ticker")
 # A tick takes caches along with the CPU. Filling them again is time of the code that was interrupted, but comes after the tick, and is shown where the next one falls.
 COLD_S = 40e-6

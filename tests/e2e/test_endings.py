@@ -106,6 +106,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = 20) -> Any:
 
 
 @pytest.mark.alone  # nothing says how long the collector had to wait for a CPU
+@pytest.mark.statistical
 def test_kill_9_of_fathom(tmp_path: Path) -> None:
     """The program goes on unharmed; the file holds all up to 100 ms before the kill."""
     profile, clock, end = tmp_path / "p.fathom", tmp_path / "clock", tmp_path / "end"

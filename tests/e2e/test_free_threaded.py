@@ -23,6 +23,7 @@ if not FREE:
 free_threaded = pytest.mark.parametrize("python", FREE, ids=str)
 
 
+@pytest.mark.statistical
 @free_threaded
 def test_lines_of_one_function_in_many_threads(
     profile: Any, python: Python, tmp_path: Path, record_property: Any
@@ -78,6 +79,7 @@ other.join()
 """
 
 
+@pytest.mark.statistical
 @free_threaded
 def test_only_the_thread_that_collects_is_in_the_collector(python: Python, tmp_path: Path) -> None:
     capture = record(tmp_path / "p.fathom", Path(source(tmp_path, GC)), python=python)
@@ -126,6 +128,7 @@ def test_exact_memory_of_many_threads(python: Python, tmp_path: Path) -> None:
     assert lines["gone"]["peak_bytes"] < 8 * 4096
 
 
+@pytest.mark.statistical
 @free_threaded
 def test_sampled_memory_of_many_threads(python: Python, tmp_path: Path) -> None:
     """Blocks of a size that is always sampled: nothing is left to chance."""

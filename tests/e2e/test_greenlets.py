@@ -8,6 +8,8 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from capture import FRAME_ERROR, FRAME_PYTHON, TARGETS, Capture, Python, record, standard_error_s
 
+pytestmark = pytest.mark.statistical
+
 each_frame_layout = True  # conftest
 SECONDS = 1.0
 CHAINS = [

@@ -98,6 +98,7 @@ def line_of(mark: str) -> int:
     return next(i for i, line in enumerate(lines, 1) if line.endswith("// LINE " + mark))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("dwarf", ["-gdwarf-4", "-gdwarf-5"])
 def test_inlined_calls_of_an_object_in_memory(emitter: Path, tmp_path: Path, dwarf: str) -> None:
     """As for files: each inlined call is a frame of its own, with its line; calls around it have the line of the call."""
@@ -378,6 +379,7 @@ py_stat()
 """
 
 
+@pytest.mark.statistical
 def test_system_time_ends_in_the_name_of_the_call(python: Python, tmp_path: Path) -> None:
     script = tmp_path / "calls.py"
     script.write_text(SYSTEM)

@@ -70,6 +70,7 @@ if __name__ == "__main__":
 )
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", one_python(), ids=str)
 def test_run_job(python: Python, tmp_path: Path) -> None:
     out, done = run_code(python.path, tmp_path, RUN_JOB)
@@ -172,6 +173,7 @@ print(json.dumps({"profile": str(job.report.profile)}))
 """
 
 
+@pytest.mark.statistical
 def test_what_a_block_used_is_known_without_a_sample(tmp_path: Path) -> None:
     """With a period longer than the block its time is the thread's own count; what no sample stands for is said."""
     for python in one_python(newest=True):
@@ -183,6 +185,7 @@ def test_what_a_block_used_is_known_without_a_sample(tmp_path: Path) -> None:
         assert len(said) == (capture.report["cpu_s"] - sampled_s > 0.03), (capture.report["coverage"], sampled_s)
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_job(python: Python, tmp_path: Path) -> None:
     """A block of this process: what it and its threads and forks did meanwhile, and nothing from before or after."""
@@ -235,6 +238,7 @@ print(json.dumps({"profile": str(job.report.profile), "locked": locked[1] - lock
 """
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", one_python(), ids=str)
 def test_a_block_waits_where_it_waits(python: Python, tmp_path: Path) -> None:
     """Sleeping and locked threads of a block are charged to their lines, from the block's beginning to its end and no longer."""
@@ -348,6 +352,7 @@ cell("%unload_ext fathom")
 """
 
 
+@pytest.mark.statistical
 def test_ipython_magics(tmp_path: Path) -> None:
     python = python_with("IPython")
     (tmp_path / "session.py").write_text(IPYTHON)

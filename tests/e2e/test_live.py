@@ -147,6 +147,7 @@ def functions(now: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     return {f["name"]: f for f in now["functions"]}
 
 
+@pytest.mark.statistical
 def test_what_is_told_is_true(watched):
     now = watched.now()
     assert now["schema"] == "fathom.live/1" and now["state"] == "running" and now["window_s"] == 5
@@ -244,6 +245,7 @@ def test_other_users_of_the_machine_need_the_token(watched):
     assert status_as_nobody(X_Fathom_Token=watched.token) == 2
 
 
+@pytest.mark.statistical
 def test_viewers_that_never_read_change_nothing(watched):
     def resident_kib() -> int:
         status = Path(f"/proc/{watched.server()}/status").read_text()
@@ -306,6 +308,7 @@ def test_it_is_followed_to_its_end_and_those_who_do_not_read_do_not_hold_it_up(t
     mute.close()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", ALL if LONG else FEW[-1:], ids=str)
 def test_a_traced_program(tmp_path, python):
     w = Watched(tmp_path, 60, how="trace", python=python)

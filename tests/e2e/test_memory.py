@@ -12,7 +12,7 @@ from guest import pick_python
 
 MIB = 1 << 20
 PYTHON = pick_python()
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
+pytestmark = [pytest.mark.skipif(PYTHON is None, reason="no Python to run"), pytest.mark.statistical]
 
 Remember = Callable[..., Dict[str, Any]]
 

@@ -9,6 +9,8 @@ import pytest
 from exact import MIB
 from guest import FATHOM, compile_target, pick_python, run, under
 
+pytestmark = pytest.mark.statistical
+
 each_python = True  # conftest: chosen here
 NEWEST = pick_python()
 assert NEWEST

@@ -7,6 +7,8 @@ from capture import Capture
 from exact import MIB, exact
 from guest import pick_python
 
+pytestmark = pytest.mark.statistical
+
 each_python = True  # conftest: chosen here
 NEWEST = pick_python()
 assert NEWEST

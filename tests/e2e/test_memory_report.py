@@ -262,6 +262,7 @@ def test_impossible_numbers_do_no_harm(make: Make, report: Callable[..., Dict[st
     assert report(make(script))["memory"]["mode"] == "exact"
 
 
+@pytest.mark.statistical
 @pytest.mark.skipif(not os.environ.get("FATHOM_TEST_LONG"), reason="FATHOM_TEST_LONG=1 runs it")
 def test_a_million_events_take_less_than_a_second(build: Path, fathom: Path, tmp_path: Path) -> None:
     """CPU time of a report with memory against one without: ten minutes of samples each."""

@@ -90,6 +90,7 @@ def has_run(stacks: List[List[str]], *frames) -> bool:
     return any(s[i : i + len(want)] == want for s in stacks for i in range(len(s)))
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("flags", [["-gdwarf-5"], ["-gdwarf-4"], ["-g", "-gz"], ["-g", "-gsplit-dwarf"]], ids=" ".join)
 def test_cpp_templates_and_inlines(fathom, env, tmp_path, flags):
     got = capture(fathom, env, compiled(tmp_path, "names.cpp", "-O2", *flags))
@@ -292,6 +293,7 @@ def c_frames() -> List[str]:
     return [f"{f} (names.c:{line_of('names.c', m)})" for f, m in zip(C_FRAMES, marks)]
 
 
+@pytest.mark.statistical
 def test_c(fathom, env, tmp_path):
     got = capture(fathom, env, compiled(tmp_path, "names.c", "-O1", "-g", "-fno-optimize-sibling-calls"))
     assert has_run(got.stacks(), *c_frames())
@@ -374,6 +376,7 @@ def test_stripped_with_packed_symbols(fathom, env, tmp_path):
     assert has_run(got.stacks(), *(f + " (names)" for f in C_FRAMES))
 
 
+@pytest.mark.statistical
 def test_stripped_without_anything(fathom, env, tmp_path):
     program = compiled(tmp_path, "names.c", *FLAGS)
     split_debug(program).unlink()

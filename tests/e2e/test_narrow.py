@@ -15,7 +15,7 @@ from guest import FATHOM, clean_env, engines, pick_python, report, run, under
 from sandbox import CALLS, forbid
 
 PYTHON = pick_python()
-pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
+pytestmark = [pytest.mark.skipif(PYTHON is None, reason="no Python to run"), pytest.mark.statistical]
 
 # Seven tenths here, three tenths there, by the program's own clock; and a wait.
 PROGRAM = """

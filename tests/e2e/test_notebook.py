@@ -16,6 +16,7 @@ def cells_of(results: Any) -> Dict[int, Dict[str, Any]]:
     return {c["cell"]: c for c in results.report["cells"]}
 
 
+@pytest.mark.statistical
 def test_plain_python(tmp_path: Path) -> None:
     """Oldest and newest Python, no IPython needed. The hot line, its cell and its text are known."""
     for python in some_pythons():
@@ -92,6 +93,7 @@ MAGICS = [
 ]
 
 
+@pytest.mark.statistical
 def test_magics(tmp_path: Path) -> None:
     python = python_with("IPython", "matplotlib")
     cells = [c.replace("%s", str(tmp_path / "written")) if "writefile" in c else c for c in MAGICS]
@@ -146,6 +148,7 @@ def test_magics_without_ipython(tmp_path: Path) -> None:
     assert cells_of(results)[5]["status"] == "skipped"
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", one_python(), ids=str)
 def test_failing_cell(python: Python, tmp_path: Path) -> None:
     def run_cells(*cells: str) -> Any:
@@ -229,6 +232,7 @@ def test_bad_notebook(text: str, why: str, tmp_path: Path) -> None:
     ), done.stderr
 
 
+@pytest.mark.statistical
 def test_fork_and_pool(tmp_path: Path) -> None:
     """Workers of a pool find the notebook's functions in __main__; a forked child leaves the times alone."""
     cells = [

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Iterator, List
 
+import pytest
 from capture import ROOT, Capture, Python
 from guest import FATHOM, clean_env, run
 from runs import BURN, fathom_run, one_python, write_notebook
@@ -58,6 +59,7 @@ def check(capture: Capture, python: Python) -> None:
     assert not found, (str(python), found)
 
 
+@pytest.mark.statistical
 def test_hooks_of_a_run(tmp_path: Path) -> None:
     for python in one_python(newest=True):
         script = tmp_path / "app.py"
@@ -72,6 +74,7 @@ def test_hooks_of_a_run(tmp_path: Path) -> None:
         assert {i + 1 for i, text in enumerate(LOGS.split("\n")) if "log." in text and "    " in text} <= lines
 
 
+@pytest.mark.statistical
 def test_what_runs_a_script_or_a_job(tmp_path: Path) -> None:
     for python in one_python():
         (tmp_path / "app.py").write_text(BURN + "burn(0.2)\n")

@@ -74,6 +74,7 @@ def test_zones_marks_and_counters(python: Python, tmp_path: Path) -> None:
     check_nesting(parsed.slices)
 
 
+@pytest.mark.statistical
 def test_samples_have_a_row_of_their_own(tmp_path: Path) -> None:
     subprocess.run([BUILD / "tests" / "known_profile", tmp_path / "known.fathom"], check=True)
     parsed = Trace(export(tmp_path / "known.fathom").read_bytes())

@@ -20,6 +20,8 @@ import pytest
 from guest import FATHOM, LONG, clean_env, default_signals, run, some_pythons
 from runs import BURN, Results, fathom_run, one_python, python_with
 
+pytestmark = pytest.mark.statistical
+
 each_python = True  # conftest: chosen here
 
 

@@ -218,6 +218,7 @@ def cpu_of(command: List[str], env: Dict[str, str]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("python", one_python(newest=True), ids=str)
 def test_cost(python: Python, tmp_path: Path) -> None:
     """Of a start, in CPU time: the least of several, taken in turn, so that a busy machine counts for both."""

@@ -102,6 +102,7 @@ def test_matplotlib(tmp_path: Path) -> None:
     assert bare.stderr.splitlines()[-1] == plain.done.stderr.splitlines()[-1]
 
 
+@pytest.mark.statistical
 def test_time_in_a_plot_window_is_waiting(tmp_path: Path) -> None:
     """The user looks at a plot for 1.2 s: that is waiting in the line that shows it, and no work. With --no-plots it is nothing."""
     python = python_with("matplotlib")

@@ -79,6 +79,7 @@ def shares(text: str, heading: str) -> dict:
     return {name: (float(share), float(pm)) for name, share, pm in rows}
 
 
+@pytest.mark.statistical
 def test_the_summary_tells_where_the_time_went(run, fathom):
     r = run(BUSY)
     assert r.code == 0
@@ -163,6 +164,7 @@ def test_a_program_that_only_waits_says_so(run):
     assert "nearly all of it was waiting" in sentence
 
 
+@pytest.mark.statistical
 def test_waiting_has_a_list_of_its_own(run, fathom):
     r = run(
         """
@@ -203,6 +205,7 @@ def test_waiting_of_libraries_is_told_from_ones_own(run):
     assert "Functions by Waiting" not in r.text
 
 
+@pytest.mark.statistical
 def test_time_without_a_cpu_is_told(run):
     """Two busy processes on one CPU: the rest of the clock is neither work nor waiting."""
     r = run(
@@ -282,6 +285,7 @@ def test_user_code_that_nobody_wrote_is_no_error(run, fathom, some_python):
 # ---- several runs ----
 
 
+@pytest.mark.statistical
 def test_repeat_gives_means_and_intervals(run, fathom):
     r = run(BUSY.replace("0.45", "0.12").replace("0.15", "0.04"), "--repeat", "3")
     assert r.code == 0
@@ -349,6 +353,7 @@ def test_a_notebook_can_be_repeated(run, fathom):
         assert [c["cell"] for c in json.loads(told)["cells"]] == [1, 2]
 
 
+@pytest.mark.statistical
 def test_diff_check_and_history(run, fathom):
     def tool(*args):
         return subprocess.run(
@@ -510,6 +515,7 @@ def test_the_command_line_wins_over_variables_and_these_over_the_file(run, fatho
     assert Capture(out, None).report["rate_hz"] == 2000  # type: ignore[arg-type]
 
 
+@pytest.mark.statistical
 def test_a_ten_minute_capture_is_reported_in_a_second(fathom, build, tmp_path):
     path = tmp_path / "big.fathom"
     subprocess.run([build / "tests" / "gen_profile", path, "600000"], check=True, stdout=subprocess.DEVNULL)

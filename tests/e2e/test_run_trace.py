@@ -50,6 +50,7 @@ main()
 )
 
 
+@pytest.mark.statistical
 @pythons(SOME)
 def test_one_run_has_samples_memory_and_calls(python: Python, tmp_path: Path) -> None:
     program = source(tmp_path, PROGRAM)

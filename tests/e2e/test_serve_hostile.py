@@ -184,6 +184,7 @@ def test_answers_are_not_split(server: Server) -> None:
 
 
 @pytest.mark.alone
+@pytest.mark.statistical
 def test_those_who_never_finish_are_hung_up_on(server: Server) -> None:
     """As many as fit, each with a byte now and then. Whoever comes properly is answered when their time is over, at the latest."""
     slow = []

@@ -87,6 +87,7 @@ __attribute__((noinline)) void NAME_outer(long n)
 """
 
 
+@pytest.mark.statistical
 def test_libraries_that_take_turns_at_one_address(python: Python, tmp_path: Path) -> None:
     paths = []
     for factor, name in enumerate(("alpha", "bravo", "delta"), 3):
@@ -124,6 +125,7 @@ def busy_rate(capture: Capture) -> float:
     return float(sum(t["samples"] for t in busy) / sum(t["cpu_s"] for t in busy))
 
 
+@pytest.mark.statistical
 def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> None:
     options = ["--rate", "1000", "--max-overhead", "0", "--engine", "ticker"]
     capture = record(tmp_path / "p.fathom", TARGETS / "idle_threads.py", [1.0, 158], options, python)
@@ -138,6 +140,7 @@ def test_only_running_threads_get_signals(python: Python, tmp_path: Path) -> Non
     assert int(meta["n_signals"]) < 3 * 1000 * capture.report["wall_s"], meta
 
 
+@pytest.mark.statistical
 def test_waiting_threads_do_not_cost_others_their_samples(python: Python, tmp_path: Path) -> None:
     """Even while these hand each other the GIL. Compared with the same program without them at the same time: what else the machine does
     costs samples in both."""
@@ -146,14 +149,10 @@ def test_waiting_threads_do_not_cost_others_their_samples(python: Python, tmp_pa
     def capture(n_idle: int) -> Capture:
         return record(tmp_path / f"{n_idle}.fathom", TARGETS / "idle_threads.py", [1.5, n_idle], options, python)
 
-    rates = []
-    for _attempt in range(3):
-        with ThreadPoolExecutor() as pool:
-            crowded, alone = pool.map(busy_rate, pool.map(capture, (158, 0)))
-        rates.append((crowded, alone))
-        if crowded > 0.7 * min(alone, 1000):  # more than was asked for is nothing to hold on to
-            return
-    raise AssertionError(f"samples per CPU second with 158 idle threads, and without: {rates}")
+    with ThreadPoolExecutor() as pool:
+        crowded, alone = pool.map(busy_rate, pool.map(capture, (158, 0)))
+    # More than was asked for is nothing to hold on to.
+    assert crowded > 0.7 * min(alone, 1000), "samples per CPU second with 158 idle threads, and without"
 
 
 def check_uses(capture: Capture, record_property: Any) -> "Counter[str]":
@@ -177,6 +176,7 @@ def test_native_parts_of_the_standard_library(python: Python, tmp_path: Path, re
     check_uses(record(tmp_path / "p.fathom", TARGETS / "stdlib_work.py", [0.25], OPTIONS, python), record_property)
 
 
+@pytest.mark.statistical
 def test_numpy_with_its_assembly_kernels_and_threads(tmp_path: Path, record_property: Any) -> None:
     """OpenBLAS's kernels have no unwind information at all."""
     program = [TARGETS / "stdlib_work.py", 1.0, "use_numpy"]

@@ -60,6 +60,7 @@ def test_every_kind_of_call_is_counted(python: Python, tmp_path: Path, when: str
     assert {name: calls.get(name) for name in truth} == truth
 
 
+@pytest.mark.statistical
 @pythons(FEW)
 def test_own_times_add_up_to_the_wall_time(python: Python, tmp_path: Path) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "times"])

@@ -48,6 +48,7 @@ def test_recursion_counts_once(traced: Any) -> None:
         assert rows[name]["own_ns"] < 0.5 * rows[name]["total_ns"], "the time is stretch()'s"
 
 
+@pytest.mark.statistical
 def test_every_number_lies_between_the_two_measurements(traced: Any) -> None:
     profile, truth, rows = traced
     inner, outer = truth["inner"], truth["outer"]

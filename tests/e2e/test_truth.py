@@ -15,6 +15,8 @@ from typing import Any, Dict, List, Tuple
 import pytest
 from capture import CLASS_GC, TARGETS, Capture, Python, Sample, find_pythons, standard_error_s
 
+pytestmark = pytest.mark.statistical
+
 SECONDS = 2.0 if os.environ.get("FATHOM_TEST_LONG") else 0.7  # the tolerance follows from the samples got
 PERIOD_S = 1e-3
 ENGINES = ["ticker", "perf"]

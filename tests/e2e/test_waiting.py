@@ -14,7 +14,7 @@ import pytest
 from capture import FRAME_ERROR, TARGETS, Capture, Python, find_pythons, record
 from native import NO_TABLES
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.statistical]
 LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
 SECONDS = 0.5 if LONG else 0.25
 

@@ -11,6 +11,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import BUILD, ROOT, TARGETS, Python, find_pythons
+from hurt import check_end
 
 TRUTH = TARGETS / "trace_truth.py"
 LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
@@ -41,6 +42,8 @@ def trace(
     run = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, timeout=300, **popen
     )
+    if run.returncode != status:
+        check_end(run)
     assert run.returncode == status, run.stdout + run.stderr
     return run
 

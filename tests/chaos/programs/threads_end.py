@@ -1,0 +1,39 @@
+"""Threads that work for a moment and end, some of them deep, while others begin.
+
+chaos: case joined joined
+chaos: case daemon daemon
+"""
+
+import sys
+import threading
+
+scale = float(sys.argv[1])
+sums = {}
+
+
+def down(n):
+    if n:
+        return 1 + down(n - 1)
+    return sum(i & 3 for i in range(2000))
+
+
+def work(i):
+    sums[i] = down(i % 200) + sum(down(3) for _ in range(3))
+
+
+def forever():
+    while True:
+        down(50)
+
+
+n = int(700 * scale)
+for begin in range(0, n, 8):
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(begin, begin + 8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+if sys.argv[2] == "daemon":  # they are still at work when the interpreter ends
+    for _ in range(4):
+        threading.Thread(target=forever, daemon=True).start()
+print(len(sums), sum(sums.values()))

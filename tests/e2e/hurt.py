@@ -1,0 +1,76 @@
+"""What a test saw of processes that crashed or hung. Such a failure is final: nothing of it is a matter of chance to us.
+
+Every process that a test starts is looked at (`watch()`, by conftest), whatever the test itself asks about it.
+"""
+
+import signal
+import subprocess
+from typing import Any, List, Optional
+
+# Ends that nobody asks for. A program that is told to end (SIGTERM, SIGKILL, ...) may well have been told so by its test.
+CRASHES = (
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGABRT,
+    signal.SIGILL,
+    signal.SIGFPE,
+    signal.SIGTRAP,
+    signal.SIGSYS,
+)
+
+
+class GuestHurt(AssertionError):
+    """A program under Fathom ended by a signal, or did not end."""
+
+
+seen: List[str] = []  # during the test that runs
+
+
+def crash_of(status: Optional[int]) -> str:
+    """The signal's name, also if `fathom` ended as a shell does; empty for any other end."""
+    found = [sig.name for sig in CRASHES if status in (-sig, 128 + sig)]
+    return found[0] if found else ""
+
+
+def check_end(run: "subprocess.CompletedProcess[str]") -> None:
+    crash = crash_of(run.returncode)
+    if crash:
+        raise GuestHurt(f"{crash} of {run.args}\n{run.stdout or ''}{run.stderr or ''}")
+
+
+class Watched(subprocess.Popen):  # type: ignore[type-arg]
+    """Notes how each process ends, and each wait that takes too long."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "returncode" and crash_of(value):
+            seen.append(f"{crash_of(value)} of {self.args}")
+        super().__setattr__(name, value)
+
+    def communicate(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().communicate(*args, **kwargs)
+        except subprocess.TimeoutExpired:
+            seen.append(f"no end of {self.args}")
+            raise
+
+    def wait(self, timeout: Optional[float] = None) -> int:
+        try:
+            return super().wait(timeout)
+        except subprocess.TimeoutExpired:
+            seen.append(f"no end of {self.args}")
+            raise
+
+
+def watch() -> None:
+    subprocess.Popen = Watched  # type: ignore[misc]
+
+
+def why_final(error: Optional[BaseException]) -> str:
+    """Why a failure is no matter of chance; empty if it may be. A fixture's error is shown to each of its tests, what it noted to the first."""
+    while error is not None:
+        if isinstance(error, (GuestHurt, subprocess.TimeoutExpired)):
+            return str(error).splitlines()[0]
+        if isinstance(error, subprocess.CalledProcessError) and crash_of(error.returncode):
+            return f"{crash_of(error.returncode)} of {error.cmd}"
+        error = error.__cause__ or error.__context__
+    return seen[0] if seen else ""
