@@ -26,6 +26,7 @@ void *fm_agent_map_or_clear(void *have, size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
+void fm_agent_engine_forget(void); // in a forked child: the event that came with it counts the parent
 // True for a signal that was raised to take a sample: the program must not see it.
 bool fm_agent_signal_is_ours(const siginfo_t *info);
 bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *)); // one of ours

@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 #include "sigsafe/tick.h"
@@ -28,7 +29,6 @@
 // the odd period does against a beat what it can.
 #define PERF_JITTER_FROM_NS 500000u
 
-static int perf_fd = -1;
 static struct fm_wire_slot *perf_slot; // of the thread that opened it
 static uint64_t perf_random, perf_next_ns;
 
@@ -56,6 +56,7 @@ static void on_tick(int sig, siginfo_t *info, void *context)
 static void jitter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
+	int perf_fd = atomic_load_explicit(&fm_sig_quiet.perf_fd, memory_order_relaxed);
 	if (!t || perf_fd < 0 || t->slot != perf_slot)
 		return;
 	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
@@ -70,7 +71,7 @@ static void jitter(void)
 		perf_next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
 	uint64_t next = perf_next_ns > now + PERF_SHORTEST_NS ? perf_next_ns - now : PERF_SHORTEST_NS;
 	if (fm_sig_syscall(SYS_ioctl, perf_fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
-		perf_fd = -1; // the program has closed it
+		atomic_store(&fm_sig_quiet.perf_fd, -1); // the program has closed it
 }
 
 static void on_trap(int sig, siginfo_t *info, void *context)
@@ -135,25 +136,29 @@ static int start_perf(void)
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;
-	perf_fd = move_up(fd);
+	atomic_store(&fm_sig_quiet.perf_fd, move_up(fd));
 	perf_slot = fm_sig_self ? fm_sig_self->slot : NULL;
 	perf_random = fm_now_ns() | 1;
 	perf_next_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	return 0;
 }
 
+void fm_agent_engine_forget(void)
+{
+	int fd = atomic_exchange(&fm_sig_quiet.perf_fd, -1);
+	if (fd >= 0)
+		close(fd);
+}
+
 void fm_agent_engine_start(void)
 {
 	if (fm_sig.header->engine == FM_ENGINE_PERF) {
-		if (perf_fd >= 0) { // inherited over fork: counts the parent, not us
-			close(perf_fd);
-			perf_fd = -1;
-		}
+		fm_agent_engine_forget();
 		int err = install(SIGTRAP, on_trap) ? start_perf() : errno;
 		if (err == 0) {
 			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
 			install(FM_TICK_SIGNAL, on_tick);
-			fm_sig.process->perf_fd1 = (uint32_t)perf_fd + 1;
+			fm_sig.process->perf_fd1 = (uint32_t)atomic_load(&fm_sig_quiet.perf_fd) + 1;
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
 		}

@@ -76,6 +76,10 @@ static struct py_object *start(struct py_object *self, struct py_object *path_ob
 
 static bool stop_calls(void)
 {
+	if (atomic_exchange(&fm_trace.is_left, 0)) {
+		fm_trace_monitor_stop();
+		fm_trace_eval_stop();
+	}
 	if (!atomic_load(&fm_trace.is_on))
 		return false;
 	// Its own frames first: what comes after this stamp is not part of the trace.
@@ -118,6 +122,7 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 		return PyErr_Format(PyExc_RuntimeError, "this Python is not known to Fathom");
 	if (atomic_load(&fm_trace.is_on))
 		return PyErr_Format(PyExc_RuntimeError, "calls are being traced already");
+	stop_calls(); // hooks of a trace that was left alone
 	uint32_t new_flags = (uint32_t)flags | (fm_trace.has_cycles ? 0 : FM_TRACE_SLOW_CLOCK);
 	if (fm_trace.flags != new_flags)
 		fm_trace_forget_codes();
