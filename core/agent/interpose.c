@@ -57,6 +57,11 @@ int fm_agent_real_sigaction(int sig, const struct sigaction *act, struct sigacti
 	return fn(sig, act, old);
 }
 
+static bool has_handler(const struct sigaction *act)
+{
+	return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
+}
+
 bool fm_agent_signal_is_held(int sig)
 {
 	return sig > 0 && sig < NSIG && atomic_load_explicit(&held[sig].is_held, memory_order_acquire);
@@ -67,6 +72,9 @@ void fm_agent_hold_signal(int sig)
 	if (fm_agent_signal_is_held(sig))
 		return;
 	fm_agent_real_sigaction(sig, NULL, &held[sig].copies[0]);
+	atomic_store(&held[sig].current, 0);
+	if (sig == FM_TICK_SIGNAL)
+		atomic_store(&fm_sig.is_tick_handled, has_handler(&held[sig].copies[0]));
 	atomic_store_explicit(&held[sig].is_held, 1, memory_order_release);
 }
 
@@ -89,11 +97,6 @@ static bool is_borrowed_memory(void)
 	return (uint32_t)getpid() != fm_sig.pid;
 }
 
-static bool is_default_or_ignored(const struct sigaction *act)
-{
-	return act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN;
-}
-
 // Replaces what the program wants done with a signal we hold.
 static void set_held(struct held_signal *h, const struct sigaction *act)
 {
@@ -101,7 +104,7 @@ static void set_held(struct held_signal *h, const struct sigaction *act)
 	h->copies[next] = *act;
 	atomic_store_explicit(&h->current, next, memory_order_release);
 	if (h == &held[FM_TICK_SIGNAL])
-		atomic_store(&fm_sig.is_tick_handled, !is_default_or_ignored(act));
+		atomic_store(&fm_sig.is_tick_handled, has_handler(act));
 }
 
 void fm_agent_chain_signal(int sig, siginfo_t *info, void *context)
@@ -110,7 +113,7 @@ void fm_agent_chain_signal(int sig, siginfo_t *info, void *context)
 		return;
 	struct held_signal *h = &held[sig];
 	struct sigaction act = h->copies[atomic_load_explicit(&h->current, memory_order_acquire)];
-	if (is_default_or_ignored(&act)) {
+	if (!has_handler(&act)) {
 		if (sig == SIGTRAP && (act.sa_handler == SIG_DFL || info->si_code > 0)) {
 			// A breakpoint that nobody handles ends the program, as it would have without us; one that the CPU raised
 			// does so even when ignored.
@@ -165,7 +168,7 @@ static int set_other(int sig, const struct sigaction *act, struct sigaction *old
 		return fm_agent_real_sigaction(sig, act, old);
 	void *before = atomic_load_explicit(&theirs[sig], memory_order_acquire);
 	struct sigaction changed;
-	if (act && !is_default_or_ignored(act) && act->sa_sigaction != on_theirs && !is_borrowed_memory()) {
+	if (act && has_handler(act) && act->sa_sigaction != on_theirs && !is_borrowed_memory()) {
 		changed = *act;
 		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
 		changed.sa_sigaction = on_theirs;
@@ -186,7 +189,7 @@ void fm_agent_wrap_handlers(bool is_on)
 	for (int sig = 1; sig < NSIG; sig++) {
 		if (!is_wrapped(sig) || sig == FM_TICK_SIGNAL || fm_agent_real_sigaction(sig, NULL, &act) != 0)
 			continue;
-		if (is_on && !is_default_or_ignored(&act) && act.sa_sigaction != on_theirs) {
+		if (is_on && has_handler(&act) && act.sa_sigaction != on_theirs) {
 			set_other(sig, &act, NULL);
 		} else if (!is_on && act.sa_sigaction == on_theirs) {
 			act.sa_handler = (handler_fn)atomic_load_explicit(&theirs[sig], memory_order_acquire);
@@ -214,7 +217,7 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 #endif
 		set_held(h, &wanted);
 		// A program that lets its signal end a system call gets that; our own then put the call back themselves.
-		bool restarts = is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;
+		bool restarts = !has_handler(&wanted) || wanted.sa_flags & SA_RESTART;
 		if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && !(ours.sa_flags & SA_RESTART) == restarts) {
 			ours.sa_flags ^= SA_RESTART;
 			fm_agent_real_sigaction(sig, &ours, NULL);
@@ -275,6 +278,10 @@ EXPORT int dlclose(void *handle)
 	}
 	return ret;
 }
+
+OURS(sigaction);
+OURS(signal);
+const struct fm_agent_hook fm_agent_signal_hooks[] = { HOOK(sigaction), HOOK(signal), { NULL, NULL } };
 
 extern void *fm_agent_dlsym(void *handle, const char *name); // memory_bind.c
 OURS(dlclose);

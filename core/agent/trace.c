@@ -280,6 +280,7 @@ static void give_up(void)
 	if (atomic_exchange(&fm_trace.is_on, 0)) {
 		atomic_fetch_add(&fm_sig.header->n_traces_ended, 1);
 		atomic_store(&fm_trace.is_left, 1);
+		fm_trace.is_filter_new = true; // places that are asked no more are, by the next trace
 	}
 	fm_trace_end();
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
