@@ -1,6 +1,7 @@
 // What the agent in a process has written so far, from outside and without a collector, as one line of JSON.
 //   look_at_wire PID
-// perf_events: open perf descriptors. ring_kib: memory of all rings and sums that the process has mapped.
+// n_waiting: processes that are quiet until the collector comes back. perf_events: open perf descriptors. ring_kib: memory of all rings that the process has mapped (not
+// of the sums, which are touched by looking at them).
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -60,6 +61,18 @@ static void add_sites(uint64_t at, struct sums *sums)
 		sums->n_exact += site.n_allocs + site.n_frees;
 }
 
+// Returns how many processes of its table wait.
+static unsigned read_header(uint64_t at, struct fm_wire_header *ret)
+{
+	static struct fm_wire_process processes[FM_WIRE_N_PROCESSES];
+	unsigned n = 0;
+	if (!read_at(at, ret, sizeof(*ret)) || !read_at(at + FM_WIRE_HEADER_BYTES, processes, sizeof(processes)))
+		return 0;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		n += processes[i].state == FM_WIRE_LIVE && processes[i].is_quiet;
+	return n;
+}
+
 // A mapping of the shared memory; mappings of neighbours may have become one.
 static void add_mapping(uint64_t start, uint64_t end, uint64_t offset, struct sums *sums)
 {
@@ -85,7 +98,8 @@ int main(int argc, char **argv)
 	char path[64], line[512];
 	struct fm_wire_header header = { 0 };
 	struct sums sums = { 0 };
-	bool is_shared = false, is_ring = false;
+	bool is_shared = false, is_ring = false, is_sums = false;
+	unsigned n_waiting = 0;
 	if (argc < 2)
 		return 2;
 	snprintf(path, sizeof(path), "/proc/%s/mem", argv[1]);
@@ -99,17 +113,18 @@ int main(int argc, char **argv)
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) == 3) {
 			is_shared = strstr(line, "/memfd:fathom") != NULL;
 			is_ring = is_shared && offset >= FM_WIRE_SLOTS_OFFSET;
+			is_sums = is_ring && offset >= FM_WIRE_EXACT_OFFSET && offset < FM_WIRE_TRACE_OFFSET;
 			if (is_shared && offset == 0 && end - start > FM_WIRE_HEADER_BYTES)
-				read_at(start, &header, sizeof(header));
+				n_waiting = read_header(start, &header);
 			if (is_ring)
 				add_mapping(start, end, offset, &sums);
-		} else if (is_ring && sscanf(line, "Rss: %" SCNu64, &kib) == 1) {
+		} else if (is_ring && !is_sums && sscanf(line, "Rss: %" SCNu64, &kib) == 1) {
 			sums.ring_kib += kib;
 		}
 	}
-	printf("{\"n_quiet\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64 ", \"n_allocs\": %" PRIu64
+	printf("{\"n_quiet\": %u, \"n_waiting\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64 ", \"n_allocs\": %" PRIu64
 	       ", \"n_exact\": %" PRIu64 ", \"n_traced\": %" PRIu64 ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
-	       header.n_quiet, header.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact, sums.n_traced,
+	       header.n_quiet, n_waiting, header.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact, sums.n_traced,
 	       sums.ring_kib, count_perf_events(argv[1]));
 	return 0;
 }
