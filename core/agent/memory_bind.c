@@ -354,8 +354,7 @@ static void add(const struct fm_agent_hook *hooks, enum what what)
 	for (; hooks->name && n_bindings < MAX_BINDINGS; hooks++) {
 		uintptr_t theirs = (uintptr_t)fm_agent_next_symbol(hooks->name);
 		if (theirs) // a libc may be older than a name
-			bindings[n_bindings++] =
-				(struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, what };
+			bindings[n_bindings++] = (struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, what };
 	}
 }
 

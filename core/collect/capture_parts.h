@@ -26,7 +26,7 @@ struct capture {
 	uint64_t beside_rss_bytes; // what it held before
 	bool did_say_write_error;
 	bool has_given_up; // nothing more can be written
-	bool is_left; // the process beside us wanted no more, and goes on
+	bool is_left;      // the process beside us wanted no more, and goes on
 };
 
 // How it is made. perf_errno: why engine perf is not used although it was asked for, or 0.

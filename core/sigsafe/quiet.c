@@ -39,8 +39,9 @@ static FM_SIGSAFE bool is_collector_gone(void)
 {
 	struct stat st;
 	long ret = fm_sig_syscall(SYS_newfstatat, AT_FDCWD, (long)fm_sig.ring_path, (long)&st, 0);
-	if (ret != 0)
-		return ret == -ENOENT || ret == -ESRCH || ret == -ENOTDIR;
+	if (ret != 0) // but not where there is no /proc at all, after a chroot say
+		return (ret == -ENOENT || ret == -ESRCH) &&
+		       fm_sig_syscall(SYS_newfstatat, AT_FDCWD, (long)"/proc/self", (long)&st, 0) == 0;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	return st.st_dev != fm_sig_quiet.memory_dev || st.st_ino != fm_sig_quiet.memory_ino;
 }
@@ -68,8 +69,8 @@ static FM_SIGSAFE void release_rings(void)
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct fm_wire_slot *slot = atomic_load_explicit(&fm_sig.places[i].slot, memory_order_relaxed);
 		if (slot)
-			fm_sig_syscall(SYS_madvise, (long)slot + FM_WIRE_CONTROL_BYTES, FM_WIRE_RING_BYTES,
-				       MADV_REMOVE, 0);
+			fm_sig_syscall(SYS_madvise, (long)slot + FM_WIRE_CONTROL_BYTES, FM_WIRE_RING_BYTES, MADV_REMOVE,
+				       0);
 	}
 	if (fm_sig_exact_sums)
 		fm_sig_syscall(SYS_madvise, (long)fm_sig_exact_sums + FM_WIRE_EXACT_HEADER,

@@ -34,11 +34,12 @@ enum fm_sig_quiet_state {
 };
 
 struct fm_sig_quiet {
-	_Atomic uint32_t state;     // enum fm_sig_quiet_state
-	_Atomic int perf_fd;        // of the engine perf's event; -1 = none
-	_Atomic uint64_t since_ns;  // when it went quiet
-	uint64_t memory_dev, memory_ino; // who holds this file open is the collector, and no other process with its number
-	bool was_quick;             // exact mode's, to go on as before
+	_Atomic uint32_t state;    // enum fm_sig_quiet_state
+	_Atomic int perf_fd;       // of the engine perf's event; -1 = none
+	_Atomic uint64_t since_ns; // when it went quiet
+	uint64_t memory_dev,
+		memory_ino; // who holds this file open is the collector, and no other process with its number
+	bool was_quick;     // exact mode's, to go on as before
 };
 
 extern FM_HIDDEN struct fm_sig_quiet fm_sig_quiet;

@@ -104,9 +104,9 @@ struct fm_wire_header {
 	_Atomic uint32_t n_gaps;   // collector: times without a beat of FM_WIRE_GAP_NS and longer
 	_Atomic uint32_t n_quiet;  // any process: times that one was left alone
 	_Atomic uint64_t quiet_ns; // any process: how long, where it was for a time only
-	_Atomic uint64_t n_freed_unseen; // any process: ends of sampled blocks while it was quiet
-	_Atomic uint32_t n_traces_ended; // any process: traces that nobody read any more
-	_Atomic uint64_t gap_cpu_ns;     // any thread: CPU time used in gaps, for which there are no samples
+	_Atomic uint64_t n_freed_unseen;      // any process: ends of sampled blocks while it was quiet
+	_Atomic uint32_t n_traces_ended;      // any process: traces that nobody read any more
+	_Atomic uint64_t gap_cpu_ns;          // any thread: CPU time used in gaps, for which there are no samples
 	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	uint32_t n_slots;                 // that may be claimed; fewer where the collector's address space is limited

@@ -71,15 +71,16 @@ class Capture:
             default_signals()
             before()
 
-        self.out = open(folder / "out", "w+")
-        self.fathom = subprocess.Popen(
-            [str(FATHOM), "record", "-o", str(self.profile), *options, "--", "sh", "-c", shell, "sh", *program],
-            stdout=self.out,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=clean_env(),
-            preexec_fn=prepare,
-        )
+        self.out = folder / "out"
+        with self.out.open("w") as out:
+            self.fathom = subprocess.Popen(
+                [str(FATHOM), "record", "-o", str(self.profile), *options, "--", "sh", "-c", shell, "sh", *program],
+                stdout=out,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=clean_env(),
+                preexec_fn=prepare,
+            )
         self.wait(lambda: (folder / "pid").exists())
         self.pid = int((folder / "pid").read_text())
 
@@ -113,8 +114,8 @@ class Capture:
         """The program ends; what it and its shell wrote."""
         self.stop.touch()
         self.wait(lambda: not self.is_alive())
-        self.wait(lambda: "status" in Path(self.out.name).read_text())
-        return Path(self.out.name).read_text()
+        self.wait(lambda: "status" in self.out.read_text())
+        return self.out.read_text()
 
     def close(self) -> None:
         self.stop.touch()
@@ -124,7 +125,6 @@ class Capture:
         assert self.fathom.stderr
         self.fathom.stderr.close()
         self.wait(lambda: not self.is_alive())
-        self.out.close()
 
 
 @pytest.fixture

@@ -57,7 +57,8 @@ static void add_sites(uint64_t at, struct sums *sums)
 	struct fm_wire_site site;
 	if (!read_at(at, &head, sizeof(head)) || !head.process_idx1)
 		return;
-	for (uint32_t i = 0; i < head.n_sites && read_at(at + FM_WIRE_EXACT_HEADER + i * sizeof(site), &site, sizeof(site)); i++)
+	for (uint32_t i = 0;
+	     i < head.n_sites && read_at(at + FM_WIRE_EXACT_HEADER + i * sizeof(site), &site, sizeof(site)); i++)
 		sums->n_exact += site.n_allocs + site.n_frees;
 }
 
@@ -86,8 +87,7 @@ static void add_mapping(uint64_t start, uint64_t end, uint64_t offset, struct su
 		} else if (where >= FM_WIRE_EXACT_OFFSET) {
 			if ((where - FM_WIRE_EXACT_OFFSET) % FM_WIRE_EXACT_BYTES == 0)
 				add_sites(at, sums);
-		} else if (where >= FM_WIRE_SLOTS_OFFSET &&
-			   (where - FM_WIRE_SLOTS_OFFSET) % FM_WIRE_SLOT_BYTES == 0) {
+		} else if (where >= FM_WIRE_SLOTS_OFFSET && (where - FM_WIRE_SLOTS_OFFSET) % FM_WIRE_SLOT_BYTES == 0) {
 			add_slot(at, sums);
 		}
 	}
@@ -122,9 +122,10 @@ int main(int argc, char **argv)
 			sums.ring_kib += kib;
 		}
 	}
-	printf("{\"n_quiet\": %u, \"n_waiting\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64 ", \"n_allocs\": %" PRIu64
-	       ", \"n_exact\": %" PRIu64 ", \"n_traced\": %" PRIu64 ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
-	       header.n_quiet, n_waiting, header.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact, sums.n_traced,
-	       sums.ring_kib, count_perf_events(argv[1]));
+	printf("{\"n_quiet\": %u, \"n_waiting\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64
+	       ", \"n_allocs\": %" PRIu64 ", \"n_exact\": %" PRIu64 ", \"n_traced\": %" PRIu64
+	       ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
+	       header.n_quiet, n_waiting, header.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact,
+	       sums.n_traced, sums.ring_kib, count_perf_events(argv[1]));
 	return 0;
 }
