@@ -72,12 +72,12 @@ class Capture:
             before()
 
         self.out = folder / "out"
-        with self.out.open("w") as out:
+        self.errors = folder / "errors"  # no pipe: the program has it open for as long as it runs
+        with self.out.open("w") as out, self.errors.open("w") as errors:
             self.fathom = subprocess.Popen(
                 [str(FATHOM), "record", "-o", str(self.profile), *options, "--", "sh", "-c", shell, "sh", *program],
                 stdout=out,
-                stderr=subprocess.PIPE,
-                text=True,
+                stderr=errors,
                 env=clean_env(),
                 preexec_fn=prepare,
             )
@@ -122,8 +122,6 @@ class Capture:
         for number in (signal.SIGCONT, signal.SIGKILL):
             self.fathom.send_signal(number)
         self.fathom.wait()
-        assert self.fathom.stderr
-        self.fathom.stderr.close()
         self.wait(lambda: not self.is_alive())
 
 
@@ -154,14 +152,16 @@ def check_is_quiet(capture: Capture, was_open: bool) -> Dict[str, int]:
 def test_collector_killed(engine: str, mode: str, start: Callable[..., Capture]) -> None:
     capture = start(engine, mode)
     capture.work(0.3)
+    begin_s = capture.cpu_s()
     before = capture.look()
     assert before["perf_events"] == (engine == "perf")
     capture.fathom.kill()
     capture.fathom.wait()
+    dying_s = capture.cpu_s() - begin_s  # which takes its time on a busy machine
     capture.work(0.4)
     after = check_is_quiet(capture, was_open=False)
-    # Two threads, of which one runs at a time: 80 ms of its own for each until one of them notices. A kill takes its time.
-    assert after["n_samples"] - before["n_samples"] < 250
+    # Two threads, of which one runs at a time: 80 ms of its own for each until one of them notices.
+    assert after["n_samples"] - before["n_samples"] < 1000 * 1.1 * dying_s + 250
     if engine == "perf" or mode != "time":  # nothing in there notices that there are no ticks, and nothing has to
         assert after["n_quiet"] == 1
         assert not after["n_waiting"]  # it is known that nobody will come back
@@ -224,8 +224,8 @@ def test_disk_full(engine: str, mode: str, start: Callable[..., Capture]) -> Non
     capture.work(0.2)
     check_is_quiet(capture, was_open=False)
     assert capture.finish() == OUTPUT
-    _, errors = capture.fathom.communicate()
-    assert capture.fathom.returncode == 0
+    assert capture.fathom.wait() == 0
+    errors = capture.errors.read_text()
     assert errors.count("fathom: cannot write more to") == 1 and "the program goes on" in errors
     report(capture.profile)  # what was written before can be read
 
@@ -240,6 +240,6 @@ def test_collector_out_of_memory(start: Callable[..., Capture]) -> None:
     if capture.fathom.poll() is None:  # it got along with what it had
         assert capture.finish() == OUTPUT
         return
-    assert "out of memory" in str(capture.fathom.communicate()[1])
+    assert "out of memory" in capture.errors.read_text()
     check_is_quiet(capture, was_open=False)
     assert capture.finish() == OUTPUT
