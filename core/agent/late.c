@@ -18,6 +18,7 @@
 #include "agent/trace.h"
 #include "agent/zone_api.h"
 #include "base/clock.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
@@ -90,6 +91,10 @@ void fm_agent_let_look(const char *ring_path)
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static struct mapped retired, last; // of the capture before the last, and of the last
+	if (fm_sig.header && fm_sig.is_late && atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE) {
+		fm_agent_late_stop(); // of a capture whose collector is gone
+		fm_agent_late_leave();
+	}
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)

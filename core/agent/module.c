@@ -10,6 +10,7 @@
 #include "agent/trace.h"
 #include "agent/trace_filter.h"
 #include "agent/zone.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/state.h"
 
 struct py_module_slot {
@@ -34,7 +35,8 @@ extern struct py_object *PyModuleDef_Init(uintptr_t *def) __attribute__((weak));
 
 static bool is_joined(void)
 {
-	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over);
+	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over) &&
+	       atomic_load(&fm_sig_quiet.state) != FM_SIG_GONE;
 }
 
 static struct py_object *is_active(struct py_object *self, struct py_object *unused)
