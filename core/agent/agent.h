@@ -26,6 +26,7 @@ void *fm_agent_map_or_clear(void *have, size_t size);
 
 // engine.c: the signal handler and, for the perf engine, the event. Called with the shared memory mapped.
 void fm_agent_engine_start(void);
+void fm_agent_engine_forget(void); // in a forked child: the event that came with it counts the parent
 bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *)); // one of ours
 // Puts our handler in front of what the program wants done with a fault (SIGSEGV, SIGBUS), which may just have changed.
 void fm_agent_install_fault(int sig);

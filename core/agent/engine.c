@@ -17,6 +17,7 @@
 #include "base/compiler.h"
 #include "sigsafe/fault.h"
 #include "sigsafe/handlers.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 
@@ -113,24 +114,29 @@ static int start_perf(void)
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;
-	fm_sig_perf = (struct fm_sig_perf){ move_up(fd), fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1,
+	atomic_store(&fm_sig_quiet.perf_fd, move_up(fd));
+	fm_sig_perf = (struct fm_sig_perf){ fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1,
 					    fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) };
 	return 0;
+}
+
+void fm_agent_engine_forget(void)
+{
+	int fd = atomic_exchange(&fm_sig_quiet.perf_fd, -1);
+	if (fd >= 0)
+		close(fd);
 }
 
 void fm_agent_engine_start(void)
 {
 	start_faults();
 	if (fm_sig.header->engine == FM_ENGINE_PERF) {
-		if (fm_sig_perf.fd >= 0) { // inherited over fork: counts the parent, not us
-			close(fm_sig_perf.fd);
-			fm_sig_perf.fd = -1;
-		}
+		fm_agent_engine_forget();
 		int err = install(SIGTRAP, fm_sig_on_trap) ? start_perf() : errno;
 		if (err == 0) {
 			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
 			install(FM_TICK_SIGNAL, fm_sig_on_tick);
-			fm_sig.process->perf_fd1 = (uint32_t)fm_sig_perf.fd + 1;
+			fm_sig.process->perf_fd1 = (uint32_t)atomic_load(&fm_sig_quiet.perf_fd) + 1;
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
 		}

@@ -53,6 +53,9 @@ void fm_agent_hold_signal(int sig)
 	if (fm_sig_is_held(sig))
 		return;
 	fm_agent_real_sigaction(sig, NULL, &fm_sig_held[sig].copies[0]);
+	atomic_store(&fm_sig_held[sig].current, 0);
+	if (sig == FM_TICK_SIGNAL)
+		atomic_store(&fm_sig.is_tick_handled, !fm_sig_is_default_or_ignored(&fm_sig_held[sig].copies[0]));
 	atomic_store_explicit(&fm_sig_held[sig].is_held, 1, memory_order_release);
 }
 
@@ -232,6 +235,10 @@ EXPORT int dlclose(void *handle)
 	}
 	return ret;
 }
+
+OURS(sigaction);
+OURS(signal);
+const struct fm_agent_hook fm_agent_signal_hooks[] = { HOOK(sigaction), HOOK(signal), { NULL, NULL } };
 
 extern void *fm_agent_dlsym(void *handle, const char *name); // memory_bind.c
 OURS(dlclose);

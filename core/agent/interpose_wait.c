@@ -1,6 +1,7 @@
 // Functions that take a signal instead of having it delivered. A thread that blocks all signals and waits for any of them would
 // be handed ours: it is passed over, and the wait goes on.
 #include "agent/agent.h"
+#include "agent/memory.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -109,3 +110,11 @@ EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 			sigdelset(&theirs, sig);
 	return fn(fd, sigisemptyset(&theirs) ? mask : &theirs, flags);
 }
+
+OURS(sigtimedwait);
+OURS(sigwaitinfo);
+OURS(sigwait);
+OURS(signalfd);
+const struct fm_agent_hook fm_agent_signal_wait_hooks[] = {
+	HOOK(sigtimedwait), HOOK(sigwaitinfo), HOOK(sigwait), HOOK(signalfd), { NULL, NULL },
+};

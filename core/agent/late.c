@@ -1,6 +1,6 @@
 // A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded. To allocators
-// and copies it is bound slot by slot (memory_bind.c), where memory is watched, and to what starts programs, where these are followed; what else it interposes it does not see: a handler for
-// SIGURG that the program sets meanwhile.
+// and copies it is bound slot by slot (memory_bind.c), where memory is watched, to what starts programs, where these are followed, and always to what sets or waits for
+// signals: a handler for SIGURG that the program sets meanwhile must not get our ticks.
 //
 // Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
 // still look at is taken away: the end of a capture is a mark in its shared memory; that memory is unmapped two captures later; and
@@ -19,11 +19,13 @@
 #include "agent/zone_api.h"
 #include "base/clock.h"
 #include "sigsafe/fault.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
 
 // A handler takes microseconds of CPU, but its thread may have to wait for one.
 #define QUIET_MS 2000
+#define PENDING_MS 200
 
 // What a capture has mapped of its shared memory.
 struct mapped {
@@ -90,6 +92,10 @@ void fm_agent_let_look(const char *ring_path)
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static struct mapped retired, last; // of the capture before the last, and of the last
+	if (fm_sig.header && fm_sig.is_late && atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE) {
+		fm_agent_late_stop(); // of a capture whose collector is gone
+		fm_agent_late_leave();
+	}
 	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)
@@ -107,6 +113,8 @@ const char *fm_agent_late_start(const char *ring_path)
 		       "full";
 	unmap(&retired);
 	retired = last;
+	fm_agent_bind_prepare();
+	fm_agent_bind_all(); // signals, which we hold by now
 	fm_agent_wrap_handlers(true);
 	fm_agent_memory_start();
 	return NULL;
@@ -134,12 +142,50 @@ void fm_agent_late_stop(void)
 	is_quiet_soon();
 }
 
+// A tick that this thread has not taken yet, by "SigPnd:\t" and the mask in hexadecimal digits, as /proc has it.
+static bool is_tick_pending(const char *tid)
+{
+	char path[320], line[128];
+	unsigned long long mask = 0;
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", tid);
+	FILE *status = fopen(path, "re");
+	bool is_pending = false;
+	while (status && fgets(line, sizeof(line), status))
+		if (sscanf(line, "SigPnd: %llx", &mask) == 1 || sscanf(line, "ShdPnd: %llx", &mask) == 1)
+			is_pending |= mask >> (FM_TICK_SIGNAL - 1) & 1;
+	if (status)
+		fclose(status);
+	return is_pending;
+}
+
+// The collector has ended, but a thread of ours that got no CPU since, or blocks the signal, may have its last tick still before it: taken then, by a handler of
+// the program, it would be one signal too many. Such a thread is waited for. False: for too long; then our handler stays, and does nothing but pass on what is not ours.
+static bool are_ticks_delivered(void)
+{
+	struct timespec nap = { .tv_nsec = 1000000 };
+	for (int i = 0; i < PENDING_MS; i++) {
+		bool is_any = false;
+		DIR *tasks = opendir("/proc/self/task");
+		for (struct dirent *e; tasks && !is_any && (e = readdir(tasks));)
+			is_any = e->d_name[0] != '.' && is_tick_pending(e->d_name);
+		if (tasks)
+			closedir(tasks);
+		if (!is_any)
+			return true;
+		nanosleep(&nap, NULL);
+	}
+	return false;
+}
+
 void fm_agent_late_leave(void)
 {
 	if (!fm_sig.header || !fm_sig.is_late)
 		return;
-	fm_agent_wrap_handlers(false);
-	fm_agent_release_signal(FM_TICK_SIGNAL);
+	if (are_ticks_delivered()) {
+		fm_agent_wrap_handlers(false);
+		fm_agent_release_signal(FM_TICK_SIGNAL);
+		fm_agent_unbind_signals();
+	}
 	fm_sig_fault_handler = 0; // who reads from now on asks the kernel
 	fm_agent_release_signal(SIGSEGV);
 	fm_agent_release_signal(SIGBUS);

@@ -17,6 +17,7 @@
 #include "sigsafe/maps.h"
 #include "sigsafe/python_hash.h"
 #include "sigsafe/python_state.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/state.h"
 
 // Fewer are not worth a start: a program has blocks in three or four.
@@ -105,7 +106,7 @@ static void set_quick(bool is_counted)
 {
 	atomic_store_explicit(&fm_sig_exact_is_quick,
 			      is_counted && fm_sig_exact && fm_sig_exact_sums && !fm_sig_log_ids && !fm_sig.is_late &&
-				      fm_sig.has_python,
+				      fm_sig.has_python && !fm_sig_is_quiet(),
 			      memory_order_relaxed);
 }
 

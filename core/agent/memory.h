@@ -39,7 +39,8 @@ struct fm_agent_hook {
 	void *ours;
 };
 extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[], fm_agent_copy_hooks[],
-	fm_agent_library_hooks[], fm_agent_exec_hooks[], fm_agent_arrow_hooks[];
+	fm_agent_library_hooks[], fm_agent_exec_hooks[], fm_agent_signal_hooks[], fm_agent_signal_wait_hooks[],
+	fm_agent_arrow_hooks[];
 // For their files: a function under a name that is ours alone, and its line in such a table.
 #if __has_attribute(copy)
 #define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn), copy(fn)))
@@ -52,10 +53,12 @@ extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[],
 	}
 
 // memory_bind.c: points the slots of libraries that the loader bound past us at our functions, and back. prepare finds what ours stand in
-// front of. Allocators and copies only while memory is watched. True when calls of malloc come to us by it that did not before.
+// front of. Allocators and copies only while memory is watched; signals while we hold the tick's (late.c). True when calls of malloc come to us by it that
+// did not before. unbind: all but signals; those by unbind_signals, when ours is the program's again.
 void fm_agent_bind_prepare(void);
 bool fm_agent_bind_all(void);
 void fm_agent_unbind_all(void);
+void fm_agent_unbind_signals(void);
 // False for an image that has nothing mapped.
 bool fm_agent_image_range(const struct dl_phdr_info *info, uintptr_t *ret_start, uintptr_t *ret_end);
 

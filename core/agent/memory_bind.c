@@ -21,6 +21,7 @@
 #include "agent/agent.h"
 #include "base/compiler.h"
 #include "sigsafe/alloc.h"
+#include "sigsafe/handlers.h"
 #include "sigsafe/image.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
@@ -33,12 +34,12 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BINDINGS 48u // names that we stand in front of: 35
+#define MAX_BINDINGS 48u // names that we stand in front of: 41
 
 static struct binding {
 	const char *name;
 	uintptr_t ours, theirs; // theirs: what ours calls
-	bool is_memory;
+	enum what { OF_MEMORY, OF_PROGRAMS, OF_SIGNALS } what;
 } bindings[MAX_BINDINGS];
 static unsigned n_bindings;
 static unsigned
@@ -46,7 +47,7 @@ static unsigned
 static uintptr_t libc_address, loader_start, page_bytes;
 
 // Under the loader's lock: which libraries were looked at. New ones stand behind those that were there before.
-static bool is_bound;
+static bool is_bound, is_signals_bound;
 static unsigned long long n_adds_seen, n_subs_seen;
 static unsigned n_images_seen;
 
@@ -212,7 +213,8 @@ static void close_sealed(struct image *m)
 // ---- all of them ----
 
 struct look {
-	bool is_undone;      // slots get back what they held
+	bool is_undone;      // slots get back what they held,
+	bool is_of_signals;  // of these and no others; else of all but these
 	bool is_malloc_sole; // nobody but libc defines malloc: what a slot will be bound to is known
 	unsigned n_images, n_mallocs;
 };
@@ -222,9 +224,16 @@ static bool is_memory_wanted(void)
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
 }
 
+// A late capture: the program's own handler of the tick's signal goes through us, or it would get ticks.
+static bool is_signal_wanted(void)
+{
+	return fm_sig.is_late && fm_sig_is_held(FM_TICK_SIGNAL) && fm_sig.header &&
+	       !atomic_load(&fm_sig.header->is_over);
+}
+
 static bool is_binding_wanted(const struct binding *b)
 {
-	return !b->is_memory || is_memory_wanted();
+	return b->what == OF_PROGRAMS || (b->what == OF_MEMORY ? is_memory_wanted() : is_signal_wanted());
 }
 
 static const struct binding *find_binding(const char *name)
@@ -241,7 +250,7 @@ static uintptr_t choose(const struct look *look, const struct image *m, const El
 	if (!now) // a weak symbol that nobody defines, as the library can tell; so is the function of a hook that there is not
 		return 0;
 	for (unsigned i = 0; i < n_bindings; i++)
-		if (look->is_undone ? now == bindings[i].ours
+		if (look->is_undone ? now == bindings[i].ours && (bindings[i].what == OF_SIGNALS) == look->is_of_signals
 				    : now == bindings[i].theirs && is_binding_wanted(&bindings[i]))
 			return look->is_undone ? bindings[i].theirs : bindings[i].ours;
 	// Not bound yet: it leads back into the library, to the code that will ask the loader.
@@ -250,7 +259,7 @@ static uintptr_t choose(const struct look *look, const struct image *m, const El
 	    symbol->st_shndx != SHN_UNDEF)
 		return 0;
 	const struct binding *b = find_binding((const char *)m->names + symbol->st_name);
-	return b && (look->is_malloc_sole || !b->is_memory) ? b->ours : 0;
+	return b && (look->is_malloc_sole || b->what != OF_MEMORY) ? b->ours : 0;
 }
 
 static void bind_slot(struct look *look, struct image *m, const ElfW(Rela) * r)
@@ -308,7 +317,7 @@ static int bind_image(struct dl_phdr_info *info, size_t size, void *arg)
 
 static bool is_wanted(void)
 {
-	return n_bindings && (is_memory_wanted() || fm_agent_exec_is_followed());
+	return n_bindings && (is_memory_wanted() || fm_agent_exec_is_followed() || is_signal_wanted());
 }
 
 // Called for the first image and no other; the lock lets one thread in again.
@@ -316,35 +325,37 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct look *look = arg;
 	(void)size;
-	if (look->is_undone && !is_bound)
+	bool *is_any_bound = look->is_of_signals ? &is_signals_bound : &is_bound;
+	if (look->is_undone && !*is_any_bound)
 		return 1;
 	if (look->is_undone) {
-		is_bound = false;
+		*is_any_bound = false;
 		n_images_seen = 0;
 		dl_iterate_phdr(bind_image, look);
 		return 1;
 	}
-	if (!is_wanted() || (is_bound && info->dlpi_adds == n_adds_seen))
+	bool has_new_kind = is_signal_wanted() && !is_signals_bound;
+	if (!is_wanted() || (is_bound && !has_new_kind && info->dlpi_adds == n_adds_seen))
 		return 1;
-	if (!is_bound || info->dlpi_subs != n_subs_seen)
+	if (!is_bound || has_new_kind || info->dlpi_subs != n_subs_seen)
 		n_images_seen = 0; // one was unloaded: the others may have moved up
 	look->is_malloc_sole = true;
 	dl_iterate_phdr(count_malloc, look);
 	dl_iterate_phdr(bind_image, look);
 	is_bound = true;
+	is_signals_bound |= is_signal_wanted();
 	n_images_seen = look->n_images;
 	n_adds_seen = info->dlpi_adds;
 	n_subs_seen = info->dlpi_subs;
 	return 1;
 }
 
-static void add(const struct fm_agent_hook *hooks, bool is_memory)
+static void add(const struct fm_agent_hook *hooks, enum what what)
 {
 	for (; hooks->name && n_bindings < MAX_BINDINGS; hooks++) {
 		uintptr_t theirs = (uintptr_t)fm_agent_next_symbol(hooks->name);
 		if (theirs) // a libc may be older than a name
-			bindings[n_bindings++] =
-				(struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, is_memory };
+			bindings[n_bindings++] = (struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, what };
 	}
 }
 
@@ -357,14 +368,16 @@ void fm_agent_bind_prepare(void)
 	page_bytes = getauxval(AT_PAGESZ);
 	if (!libc_address || !page_bytes)
 		return;
-	add(fm_agent_malloc_hooks, true); // malloc first
-	add(fm_agent_map_hooks, true);
-	add(fm_agent_copy_hooks, true);
-	add(fm_agent_library_hooks, false);
-	add(fm_agent_exec_hooks, false);
+	add(fm_agent_malloc_hooks, OF_MEMORY); // malloc first
+	add(fm_agent_map_hooks, OF_MEMORY);
+	add(fm_agent_copy_hooks, OF_MEMORY);
+	add(fm_agent_library_hooks, OF_PROGRAMS);
+	add(fm_agent_exec_hooks, OF_PROGRAMS);
+	add(fm_agent_signal_hooks, OF_SIGNALS);
+	add(fm_agent_signal_wait_hooks, OF_SIGNALS);
 	n_of_libc = n_bindings;
 	for (const struct fm_agent_hook *hook = fm_agent_arrow_hooks; hook->name && n_bindings < MAX_BINDINGS; hook++)
-		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0, true };
+		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0, OF_MEMORY };
 }
 
 bool fm_agent_bind_all(void)
@@ -377,6 +390,12 @@ bool fm_agent_bind_all(void)
 void fm_agent_unbind_all(void)
 {
 	struct look look = { .is_undone = true };
+	dl_iterate_phdr(look_at_all, &look);
+}
+
+void fm_agent_unbind_signals(void)
+{
+	struct look look = { .is_undone = true, .is_of_signals = true };
 	dl_iterate_phdr(look_at_all, &look);
 }
 

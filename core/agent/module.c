@@ -10,6 +10,7 @@
 #include "agent/trace.h"
 #include "agent/trace_filter.h"
 #include "agent/zone.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/state.h"
 
 struct py_module_slot {
@@ -34,7 +35,8 @@ extern struct py_object *PyModuleDef_Init(uintptr_t *def) __attribute__((weak));
 
 static bool is_joined(void)
 {
-	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over);
+	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over) &&
+	       atomic_load(&fm_sig_quiet.state) != FM_SIG_GONE;
 }
 
 static struct py_object *is_active(struct py_object *self, struct py_object *unused)
@@ -76,6 +78,10 @@ static struct py_object *start(struct py_object *self, struct py_object *path_ob
 
 static bool stop_calls(void)
 {
+	if (atomic_exchange(&fm_trace.is_left, 0)) {
+		fm_trace_monitor_stop();
+		fm_trace_eval_stop();
+	}
 	if (!atomic_load(&fm_trace.is_on))
 		return false;
 	// Its own frames first: what comes after this stamp is not part of the trace.
@@ -118,6 +124,7 @@ static struct py_object *trace_start(struct py_object *self, struct py_object *f
 		return PyErr_Format(PyExc_RuntimeError, "this Python is not known to Fathom");
 	if (atomic_load(&fm_trace.is_on))
 		return PyErr_Format(PyExc_RuntimeError, "calls are being traced already");
+	stop_calls(); // hooks of a trace that was left alone
 	uint32_t new_flags = (uint32_t)flags | (fm_trace.has_cycles ? 0 : FM_TRACE_SLOW_CLOCK);
 	if (fm_trace.flags != new_flags)
 		fm_trace_forget_codes();

@@ -23,6 +23,7 @@
 #include "sigsafe/budget.h"
 #include "sigsafe/image.h"
 #include "sigsafe/python.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/state.h"
@@ -93,7 +94,8 @@ static bool map_shared(const char *path)
 	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size >= FM_WIRE_SLOTS_END) // trace rings may follow
 		header = mmap(NULL, FM_WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	uint8_t *p = NULL;
-	if (header != MAP_FAILED && header->magic == FM_WIRE_MAGIC && header->version == FM_WIRE_VERSION) {
+	if (header != MAP_FAILED && header->magic == FM_WIRE_MAGIC && header->version == FM_WIRE_VERSION &&
+	    !atomic_load(&header->is_over)) {
 		p = map_common(fd);
 		if (!p)
 			atomic_fetch_add(&header->n_no_room, 1);
@@ -110,6 +112,7 @@ static bool map_shared(const char *path)
 	fm_sig.collector_pid = header->collector_pid;
 	fm_sig.sample_cycles = fm_sig_cycles_in(FM_SIG_SAMPLE_NS);
 	fm_sig.python_cycles = fm_sig_cycles_in(FM_SIG_PYTHON_NS);
+	fm_sig_quiet_start(st.st_dev, st.st_ino);
 	return true;
 }
 
@@ -132,6 +135,7 @@ static bool claim_process(void)
 		p->start_ns = fm_now_ns();
 		p->engine_errno = 0;
 		p->perf_fd1 = 0;
+		p->is_quiet = 0;
 		p->is_gone = 0;
 		atomic_store(&p->python_pc, fm_sig.has_python ? fm_sig.python.eval_start : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
@@ -241,9 +245,11 @@ static void after_fork_in_child(void)
 	fm_sig_self = NULL;
 	atomic_store(&fm_sig.n_inside, 0); // a handler of another thread, which is not here
 	fm_agent_memory_fork(/* is_followed= */ false);
+	fm_agent_engine_forget();
 	if (atomic_load(&fm_sig.header->is_over))
 		return;
-	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN) {
+	bool is_orphan = atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE;
+	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN || is_orphan) {
 		fm_sig.header = NULL;
 		fm_trace_join();
 		return;
@@ -251,6 +257,7 @@ static void after_fork_in_child(void)
 	uint32_t parent_idx = fm_sig.process_idx;
 	fm_sig.process = NULL;
 	fm_sig.next_code_id = 0;
+	fm_sig_quiet_start(fm_sig_quiet.memory_dev, fm_sig_quiet.memory_ino);
 	join();
 	fm_trace_join();
 	if (!fm_sig.header)

@@ -15,6 +15,7 @@
 #include "agent/py_api.h"
 #include "agent/trace_filter.h"
 #include "sigsafe/python.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/ring.h"
 
 // Waiting costs the program time, losing costs the user the exact answer. A collector that is there empties the ring well within
@@ -23,6 +24,11 @@
 #define LOOK_NS 100000000u // how often to look whether it is
 #define NAP_NS 100000
 #define FIRST_BACKED 1024u // events: four pages
+// Whether somebody still reads is asked once in so many events: every millisecond of bare recursion, and of what is slower it costs less.
+#define LOOK_EVENTS 16384u
+// A collector that was stopped, and that a trace can wait for no longer: after this it has ended. Until then what is lost is counted, and told when
+// there is room again.
+#define LONGEST_LOSS_NS 5000000000u
 // How much C stack a thread keeps for what is not ours: the evaluator below us, and whatever it calls.
 #define STACK_RESERVE_BYTES (256u << 10)
 
@@ -226,9 +232,11 @@ static uint64_t wait_for_room(const struct fm_trace_thread *t)
 	int saved_errno = errno;
 	struct timespec nap = { .tv_nsec = NAP_NS };
 	uint64_t now_ns = fm_now_ns(), until_ns = now_ns + LONGEST_WAIT_NS, look_ns = now_ns + LOOK_NS, free_events;
-	while ((free_events = room(t)) == 0 && now_ns < until_ns && !atomic_load(&fm_sig.header->is_over)) {
-		if (now_ns >= look_ns && !is_collector_there())
+	while ((free_events = room(t)) == 0 && now_ns < until_ns && !fm_sig_is_over()) {
+		if (now_ns >= look_ns && !is_collector_there()) {
+			fm_sig_quiet_begin(now_ns);
 			break;
+		}
 		if (now_ns >= look_ns)
 			look_ns = now_ns + LOOK_NS;
 		nanosleep(&nap, NULL);
@@ -251,10 +259,47 @@ static uint64_t back_events(struct fm_trace_thread *t)
 	return n;
 }
 
+// For good, or for longer than a trace can bridge.
+static bool is_nobody_there(const struct fm_trace_thread *t)
+{
+	if (t->n_lost % 1024) // it has lost some since the last look, and looks seldom
+		return false;
+	uint64_t now_ns = fm_now_ns();
+	if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		return true;
+	if (!fm_sig_quiet_look(fm_sig_self, now_ns) && !fm_sig_is_quiet())
+		return false;
+	return atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE ||
+	       now_ns - atomic_load(&fm_sig_quiet.since_ns) > LONGEST_LOSS_NS;
+}
+
+// Nothing is recorded any more. Threads may be writing an event just now: their rings' first pages stay, with how far they are.
+static void give_up(void)
+{
+	int saved_errno = errno;
+	if (atomic_exchange(&fm_trace.is_on, 0)) {
+		atomic_fetch_add(&fm_sig.header->n_traces_ended, 1);
+		atomic_store(&fm_trace.is_left, 1);
+		fm_trace.is_filter_new = true; // places that are asked no more are, by the next trace
+	}
+	fm_trace_end();
+	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
+		struct fm_trace_thread *t = threads[i];
+		if (t && t->control && atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE)
+			madvise((uint8_t *)t->control + FM_WIRE_CONTROL_BYTES,
+				FM_WIRE_TRACE_SLOT_BYTES - FM_WIRE_CONTROL_BYTES, MADV_REMOVE);
+	}
+	errno = saved_errno;
+}
+
 bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 {
 	if (!t->control)
 		return false;
+	if (is_nobody_there(t)) {
+		give_up();
+		return false;
+	}
 	uint64_t free_events = room(t);
 	if (free_events == 0 && !t->n_lost)
 		free_events = wait_for_room(t);
@@ -268,7 +313,7 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind)
 	}
 	uint64_t head = fm_trace_head(t), in_lap = head & (FM_WIRE_TRACE_EVENTS - 1);
 	t->lap = (uintptr_t)fm_wire_trace_event(t->control, head) - head * sizeof(struct fm_wire_event);
-	t->limit = head + FM_MIN(free_events, FM_WIRE_TRACE_EVENTS - in_lap);
+	t->limit = head + FM_MIN(FM_MIN(free_events, FM_WIRE_TRACE_EVENTS - in_lap), (uint64_t)LOOK_EVENTS);
 	if (t->n_lost)
 		tell_loss(t); // which may take the last ones of this lap
 	return fm_trace_has_room(t, &head) || fm_trace_make_room(t, kind);

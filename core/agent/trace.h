@@ -69,6 +69,7 @@ enum fm_trace_door { FM_TRACE_BY_MONITORING, FM_TRACE_BY_HOOK, FM_TRACE_BY_CHAIN
 struct fm_trace_state {
 	_Atomic uint32_t is_recording; // there are rings: zones, marks and counters are written
 	_Atomic uint32_t is_on;        // calls are, too
+	_Atomic uint32_t is_left;      // they were, but nobody reads any more: the hooks are to be taken away
 	// Grows with every start, stop and fork: what was open before is not ours to close, and a thread looks anew where its ring is.
 	_Atomic uint32_t generation;
 	_Atomic uint32_t calls_generation; // the same while calls are recorded, else FM_TRACE_NO_CALLS

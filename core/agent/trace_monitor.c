@@ -32,6 +32,12 @@ static inline struct py_object *never_again(void)
 	return disable;
 }
 
+// Nobody reads any more (trace.c): no place is of interest.
+static inline bool is_left(void)
+{
+	return atomic_load_explicit(&fm_trace.is_left, memory_order_relaxed);
+}
+
 // The stamp is by the cycle counter, which another clock may have to replace.
 static __attribute__((noinline)) struct py_object *push(struct py_object *code_object, uint64_t stamp, uint32_t kind,
 							bool can_disable)
@@ -39,7 +45,7 @@ static __attribute__((noinline)) struct py_object *push(struct py_object *code_o
 	uint32_t generation;
 	struct fm_trace_thread *t = fm_trace_self_for_calls(&generation);
 	if (FM_UNLIKELY(!t))
-		return NONE;
+		return can_disable && is_left() ? never_again() : NONE;
 	uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
 	if (FM_UNLIKELY(!id))
 		return can_disable ? never_again() : NONE;
@@ -114,7 +120,7 @@ static struct py_object *on_call(CALLBACK_ARGUMENTS)
 	uint32_t id = t ? fm_trace_function(t, args[2]) : 0;
 	if (id)
 		fm_trace_push_now(t, FM_WIRE_BEGIN, id);
-	return NONE;
+	return !t && is_left() ? never_again() : NONE;
 }
 
 static struct py_object *on_c_return(CALLBACK_ARGUMENTS)
@@ -134,7 +140,7 @@ static struct py_object *on_line(CALLBACK_ARGUMENTS)
 	IGNORE_REST;
 	struct fm_trace_thread *t = fm_trace_self();
 	if (!t)
-		return NONE;
+		return is_left() ? never_again() : NONE;
 	if (!fm_trace_code(t, (uintptr_t)args[0])->has_lines)
 		return never_again();
 	fm_trace_push_now(t, FM_WIRE_LINE, (uint32_t)PyLong_AsLong(args[1]));

@@ -79,15 +79,25 @@ static void watch_kernel(struct capture *c)
 		fm_recorder_add_kernel(c->recorder, c->kernel);
 }
 
+// Nothing more can be written: the agent is told to stop, and the program goes on by itself.
+static void give_up(struct capture *c)
+{
+	say_write_error_once(c);
+	c->has_given_up = true;
+	atomic_store(&c->shared.header->is_over, 1);
+}
+
 // Takes over what the target wrote, and puts it on disk now and then. Returns the time.
 static uint64_t drain(struct capture *c, uint64_t *flush_ns)
 {
-	fm_recorder_drain(c->recorder);
+	fm_shared_beat(&c->shared, fm_now_ns());
+	if (!c->has_given_up)
+		fm_recorder_drain(c->recorder);
 	uint64_t now_ns = fm_now_ns();
-	if (now_ns >= *flush_ns) {
+	if (now_ns >= *flush_ns && !c->has_given_up) {
 		*flush_ns = now_ns + FLUSH_NS;
 		if (fm_writer_flush(c->writer))
-			say_write_error_once(c);
+			give_up(c);
 	}
 	return now_ns;
 }

@@ -15,6 +15,8 @@
 // What a thread takes at most to get warm again after a tick that took its CPU (tests/e2e/test_crowded.py), and the share of its time worth telling.
 #define COLD_S 40e-6
 #define MANY_COLD 0.02
+// CPU time without samples.
+#define WORTH_TELLING_S 0.1
 // Of processes in which the agent could not map what every process maps.
 #define NO_ROOM "'ulimit -v' leaves no room for the 80 MiB of addresses that Fathom needs in a process; raise it"
 
@@ -126,6 +128,23 @@ static void tell_of_trace(const struct capture *c, const struct fm_take_trace_to
 				 "calls at the deepest points of the recursion");
 }
 
+// Times in which the collector did not run, and the agents noticed.
+static void tell_of_silence(const struct capture *c)
+{
+	const struct fm_wire_header *header = c->shared.header;
+	double silent_s = (double)atomic_load(&c->shared.silent_ns) / 1e9;
+	double cpu_s = (double)atomic_load(&header->gap_cpu_ns) / 1e9;
+	char why[160];
+	snprintf(why, sizeof(why), "Fathom itself did not run for %.1f s: it was stopped, or got no CPU", silent_s);
+	if (atomic_load(&header->n_quiet) || cpu_s >= WORTH_TELLING_S)
+		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile", cpu_s);
+	if (atomic_load(&header->n_freed_unseen))
+		fm_capture_lacks(c, why, "the end of %llu sampled blocks, which count as still there",
+				 (unsigned long long)atomic_load(&header->n_freed_unseen));
+	if (atomic_load(&header->n_traces_ended) && !c->has_given_up)
+		fm_capture_lacks(c, why, "the rest of the trace");
+}
+
 static void tell_of_samples(const struct capture *c, const struct fm_recorder_totals *totals,
 			    const struct fm_ticker_stats *ticks)
 {
@@ -141,6 +160,7 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "are shown; docs/sampling-math.md says why",
 				 "the very place of %.0f%% of the samples",
 				 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
+	tell_of_silence(c);
 	double cold = cold_share(ticks, c->options->rate_hz);
 	if (cold > MANY_COLD)
 		fm_capture_lacks(

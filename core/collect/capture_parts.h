@@ -25,7 +25,8 @@ struct capture {
 	int beside_fd;             // of the process that joins by itself
 	uint64_t beside_rss_bytes; // what it held before
 	bool did_say_write_error;
-	bool is_left; // the process beside us wanted no more, and goes on
+	bool has_given_up; // nothing more can be written
+	bool is_left;      // the process beside us wanted no more, and goes on
 };
 
 // How it is made. perf_errno: why engine perf is not used although it was asked for, or 0.

@@ -10,7 +10,11 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "wire/trace.h"
+
+// No agent takes us for stopped before (sigsafe/quiet.h).
+#define SILENT_NS 80000000u
 
 // Fewer are not worth a start: a program has a few threads, and so do its children.
 #define MIN_SLOTS 32u
@@ -96,6 +100,7 @@ enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 	shared->header->trace_clock = has_trace ? trace_clock() : 0;
 	shared->header->version = FM_WIRE_VERSION;
 	shared->header->collector_pid = (uint32_t)getpid();
+	fm_shared_beat(shared, fm_now_ns());
 	shared->header->magic = FM_WIRE_MAGIC;
 	snprintf(shared->env_value, sizeof(shared->env_value), "/proc/%d/fd/%d", getpid(), shared->fd);
 	return FM_OK;
@@ -124,6 +129,16 @@ void fm_shared_deinit(struct fm_shared *shared)
 	if (shared->fd >= 0)
 		close(shared->fd);
 	*shared = (struct fm_shared){ .fd = -1 };
+}
+
+void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns)
+{
+	uint64_t before_ns = atomic_exchange(&shared->header->beat_ns, now_ns);
+	uint64_t silent_ns = before_ns && now_ns > before_ns ? now_ns - before_ns : 0;
+	if (silent_ns >= FM_WIRE_GAP_NS)
+		atomic_fetch_add(&shared->header->n_gaps, 1);
+	if (silent_ns >= SILENT_NS)
+		atomic_fetch_add(&shared->silent_ns, silent_ns);
 }
 
 void fm_shared_free_slot(struct fm_shared *shared, uint32_t idx)

@@ -15,6 +15,7 @@ struct fm_shared {
 	struct fm_wire_process *processes; // FM_WIRE_N_PROCESSES
 	struct fm_wire_owner *owners;      // FM_WIRE_N_SLOTS
 	char env_value[64];                // for FM_WIRE_ENV
+	_Atomic uint64_t silent_ns;        // how long no beat came, where that was longer than an agent waits
 };
 
 FM_MUST_CHECK enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag);
@@ -32,6 +33,9 @@ static inline const uint8_t *fm_shared_ring(const struct fm_shared *shared, uint
 {
 	return (const uint8_t *)fm_shared_slot(shared, idx) + FM_WIRE_CONTROL_BYTES;
 }
+
+// Says that the collector runs.
+void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns);
 
 // Gives a slot back: zeroes its control block and returns the ring's pages. Its owner must be gone.
 void fm_shared_free_slot(struct fm_shared *shared, uint32_t idx);

@@ -44,7 +44,7 @@
 #define IDLE_LOOK_SHARE 0.02
 #define IDLE_LOOK_NS 800.0
 #define MAX_IDLE_SKIP 64u
-// How often to look whether a process has closed its perf event.
+// How often to look whether a process has closed its perf event, or went quiet.
 #define PERF_LOOK_NS 20000000u
 // But a thread that ran a while ago is looked at again after this share of that while, at the latest.
 #define RECENT_SHARE 8
@@ -431,13 +431,29 @@ static void look_for_lost_perf(struct fm_ticker *k)
 		scan_processes(k);
 }
 
+// A process that took us for stopped, and we were, waits for a tick. Any of its threads will do.
+static void wake_quiet(const struct fm_ticker *k)
+{
+	if (!atomic_load_explicit(&k->shared->header->n_quiet, memory_order_relaxed))
+		return;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
+		struct fm_wire_process *entry = &k->shared->processes[i];
+		uint32_t pid = atomic_load(&entry->pid); // once: it may be cleared meanwhile
+		if (atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE &&
+		    atomic_load(&entry->is_quiet) && pid)
+			kill((pid_t)pid, FM_TICK_SIGNAL);
+	}
+}
+
 static void tick(struct fm_ticker *k, uint64_t now_ns)
 {
 	if (k->n_claimed_seen != atomic_load(&k->shared->header->n_processes_claimed))
 		scan_processes(k);
-	if (k->shared->header->engine == FM_ENGINE_PERF && now_ns - k->perf_looked_ns > PERF_LOOK_NS) {
+	if (now_ns - k->perf_looked_ns > PERF_LOOK_NS) {
 		k->perf_looked_ns = now_ns;
-		look_for_lost_perf(k);
+		if (k->shared->header->engine == FM_ENGINE_PERF)
+			look_for_lost_perf(k);
+		wake_quiet(k);
 	}
 	uint32_t n_running = 0, n_resting = 0, n_recent = 0;
 	for (size_t i = 0; i < k->processes.n; i++) {
@@ -503,6 +519,12 @@ static uint64_t jittered(struct fm_ticker *k, uint64_t period, uint64_t now_ns)
 	return period / 2 + random % (period + 1);
 }
 
+static void sleep_until(uint64_t ns)
+{
+	struct timespec until = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
 static void *run(void *arg)
 {
 	struct fm_ticker *k = arg;
@@ -513,12 +535,16 @@ static void *run(void *arg)
 	uint64_t wanted = 1000000000u / k->options.rate_hz, period = wanted;
 	uint64_t first_ns = fm_now_ns(), first_cycles = fm_cycles();
 	uint64_t next_ns = first_ns + jittered(k, period, first_ns), budget_ns = first_ns + BUDGET_NS;
+	uint64_t beat_ns = first_ns;
 	k->stats.lowest_rate_hz = k->options.rate_hz;
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
-		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
-					  .tv_nsec = (long)(next_ns % 1000000000u) };
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-		uint64_t now_ns = fm_now_ns();
+		sleep_until(FM_MIN(next_ns, beat_ns + FM_WIRE_BEAT_NS));
+		uint64_t now_ns = beat_ns = fm_now_ns();
+		fm_shared_beat(k->shared, now_ns);
+		if (atomic_load_explicit(&k->shared->header->is_over, memory_order_relaxed))
+			next_ns = now_ns + FM_WIRE_BEAT_NS; // nobody wants a tick any more
+		if (now_ns < next_ns)
+			continue;
 		k->is_late = now_ns > next_ns + LATE_NS;
 		k->stats.n_late += now_ns > next_ns + 2 * period;
 		next_ns =

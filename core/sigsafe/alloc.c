@@ -12,6 +12,7 @@
 #include "sigsafe/fault.h"
 #include "sigsafe/merge.h"
 #include "sigsafe/python.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
@@ -51,8 +52,7 @@ static FM_SIGSAFE void count_cost(struct fm_sig_thread *t, uint64_t start)
 
 static FM_SIGSAFE bool is_on(void)
 {
-	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
-	       !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed);
+	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) && !fm_sig_is_over();
 }
 
 // The thread's slot. It is claimed with signals blocked: a tick in the middle of that would claim another one.
@@ -282,7 +282,8 @@ static FM_SIGSAFE struct fm_sig_sampled look(struct fm_sig_sampler *s, uint64_t 
 	if (!t)
 		return sampled; // no slot, or a signal handler of the program inside of this very function
 	t->now_ns = now_ns;
-	sampled.id = take(t, p, n, sampled.weight, domain);
+	if (!fm_sig_quiet_look(t, now_ns))
+		sampled.id = take(t, p, n, sampled.weight, domain);
 	count_cost(t, start);
 	fm_sig_budget_end_alloc(t);
 	fm_sig_alloc_leave(t);
@@ -346,8 +347,11 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 		return;
 	}
 	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
-	if (!t)
+	if (!t) {
+		if (fm_sig_is_quiet()) // whoever reads the ring some day does not learn of it
+			atomic_fetch_add_explicit(&fm_sig.header->n_freed_unseen, 1, memory_order_relaxed);
 		return;
+	}
 	push_freed(t, id);
 	fm_sig_alloc_leave(t);
 }
@@ -368,7 +372,9 @@ FM_SIGSAFE void fm_sig_alloc_freed(void *p)
 
 FM_SIGSAFE uint64_t fm_sig_alloc_take(void *p)
 {
-	return fm_sig_exact ? fm_sig_exact_take(p) : fm_sig_live_remove(p);
+	if (!fm_sig_exact)
+		return fm_sig_live_remove(p);
+	return fm_sig_is_quiet() ? 0 : fm_sig_exact_take(p); // whoever is counted there next puts it right
 }
 
 FM_SIGSAFE void fm_sig_alloc_give_back(void *p, uint64_t id)

@@ -10,6 +10,7 @@
 #include "sigsafe/exact_quick.h"
 #include "sigsafe/python.h"
 #include "sigsafe/python_compare.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/ring.h"
 #include "sigsafe/stack.h"
@@ -73,6 +74,14 @@ static FM_ALWAYS_INLINE void unlock(void)
 {
 	fm_sig_exact_unlock_among_threads();
 	fm_sig_exact_leave(&fm_sig_alloc);
+}
+
+FM_SIGSAFE __attribute__((noinline, cold)) void fm_sig_exact_look(struct fm_sig_thread *t)
+{
+	if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+		fm_sig_quiet_end(); // which the shortest way does not see by itself
+	else
+		fm_sig_quiet_look(t, fm_now_ns());
 }
 
 // ---- sites ----
@@ -210,8 +219,7 @@ static FM_ALWAYS_INLINE uint64_t token_of_end(const void *p, uint64_t token)
 
 static FM_ALWAYS_INLINE bool is_on(void)
 {
-	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) &&
-	       !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed);
+	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) && !fm_sig_is_over();
 }
 
 static FM_ALWAYS_INLINE struct fm_sig_thread *enter(void)
@@ -305,6 +313,8 @@ static FM_ALWAYS_INLINE uint64_t add(struct fm_sig_thread *t, uint64_t key, cons
 	}
 	if (FM_UNLIKELY(!fm_sig_exact->is_told[site]))
 		tell(t, site, domain, has_native);
+	if (fm_sig_exact_is_time_to_look(&fm_wire_exact_sites(fm_sig_exact_sums)[site]))
+		fm_sig_exact_look(t);
 	return (uint64_t)site << FM_SIG_TOKEN_SIZE_BITS | size;
 }
 

@@ -46,6 +46,14 @@ static inline void fm_sig_exact_unlock_among_threads(void)
 
 static_assert(FM_WIRE_N_SITES <= 1u << (63 - FM_SIG_TOKEN_SIZE_BITS), "a site's number fits a token");
 
+// Whether somebody still reads (quiet.h) is asked once in so many blocks of a site: every 100 us of a program that does nothing else.
+#define FM_SIG_EXACT_LOOK 1024u // power of two
+static inline bool fm_sig_exact_is_time_to_look(const struct fm_wire_site *site)
+{
+	return FM_UNLIKELY(site->n_allocs % FM_SIG_EXACT_LOOK == 0);
+}
+void fm_sig_exact_look(struct fm_sig_thread *t);
+
 // What the end of a block does to the sums. Under the lock; the token as it was given.
 static inline void fm_sig_exact_remove(uint64_t token)
 {

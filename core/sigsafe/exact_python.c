@@ -28,6 +28,8 @@ static FM_ALWAYS_INLINE bool count(const void *p, uint64_t size, const struct fm
 		return false;
 	*at = memo->token | size;
 	fm_wire_exact_add(fm_sig_exact_sums, memo->site, size);
+	if (fm_sig_exact_is_time_to_look(memo->site))
+		fm_sig_exact_look(fm_sig_self);
 	return true;
 }
 

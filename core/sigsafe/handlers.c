@@ -3,6 +3,7 @@
 #include <linux/perf_event.h>
 
 #include "sigsafe/fault.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
 #include "sigsafe/tick.h"
@@ -23,7 +24,7 @@
 struct fm_sig_held fm_sig_held[NSIG];
 _Atomic(void *) fm_sig_theirs[NSIG];
 _Atomic bool fm_sig_theirs_wait[NSIG];
-struct fm_sig_perf fm_sig_perf = { .fd = -1 };
+struct fm_sig_perf fm_sig_perf;
 
 FM_SIGSAFE bool fm_sig_is_ours(const siginfo_t *info)
 {
@@ -108,7 +109,8 @@ static FM_SIGSAFE void jitter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
 	struct fm_sig_perf *p = &fm_sig_perf;
-	if (!t || p->fd < 0 || t->slot != p->slot || !fm_sig.header)
+	int fd = atomic_load_explicit(&fm_sig_quiet.perf_fd, memory_order_relaxed);
+	if (!t || fd < 0 || t->slot != p->slot || !fm_sig.header)
 		return;
 	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
 	if (period < PERF_JITTER_FROM_NS)
@@ -121,8 +123,8 @@ static FM_SIGSAFE void jitter(void)
 	if (p->next_ns + 2 * period < now)
 		p->next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
 	uint64_t next = p->next_ns > now + PERF_SHORTEST_NS ? p->next_ns - now : PERF_SHORTEST_NS;
-	if (fm_sig_syscall(SYS_ioctl, p->fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
-		p->fd = -1; // the program has closed it
+	if (fm_sig_syscall(SYS_ioctl, fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
+		atomic_store(&fm_sig_quiet.perf_fd, -1); // the program has closed it
 }
 
 FM_SIGSAFE void fm_sig_on_trap(int sig, siginfo_t *info, void *context)

@@ -35,9 +35,8 @@ extern _Atomic(void *) fm_sig_theirs[NSIG];
 // frame more.
 extern _Atomic bool fm_sig_theirs_wait[NSIG];
 
-// The perf engine's event, for the thread that opened it: each of its samples sets when the next one is due.
+// For the thread that opened the perf engine's event (fm_sig_quiet.perf_fd): each of its samples sets when the next one is due.
 struct fm_sig_perf {
-	int fd;                    // -1 = none
 	struct fm_wire_slot *slot; // of that thread
 	uint64_t random, next_ns;
 };

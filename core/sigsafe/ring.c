@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "sigsafe/alloc.h"
 #include "sigsafe/places.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 
 #include "sigsafe/sigsafe.h"
@@ -57,13 +58,13 @@ FM_SIGSAFE bool fm_sig_ring_wait(const struct fm_sig_thread *t, uint64_t bytes)
 {
 	if (FM_LIKELY(fm_sig_ring_has_room(t, bytes)))
 		return true;
-	for (uint64_t end_ns = fm_now_ns() + LONGEST_WAIT_NS; fm_now_ns() < end_ns;) {
+	uint64_t now_ns = fm_now_ns(), end_ns = now_ns + LONGEST_WAIT_NS;
+	while (now_ns < end_ns && !fm_sig_quiet_look_waiting(now_ns)) {
 		struct timespec nap = { .tv_nsec = NAP_NS };
 		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
 		if (fm_sig_ring_has_room(t, bytes))
 			return true;
-		if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
-			break;
+		now_ns = fm_now_ns();
 	}
 	return false;
 }
@@ -123,6 +124,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
 		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
 		t->n_arrivals = 0;
+		t->n_gaps = atomic_load_explicit(&fm_sig.header->n_gaps, memory_order_relaxed);
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->budget_cpu_ns = 0;

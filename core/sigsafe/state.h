@@ -68,6 +68,10 @@ struct fm_sig_thread {
 	uint64_t answered_cpu_ns; // the CPU time then,
 	uint64_t n_arrivals;      // and how often the thread had been given a CPU when it was due; 0 = not known
 	uint64_t system_ns;       // CPU time counted as the kernel's so far
+	struct fm_sig_patience {
+		uint64_t beat_ns, cpu_ns;
+	} patience;               // quiet.h: a beat of the collector that was late, and the CPU time when that was seen
+	uint32_t n_gaps;          // of the header, as of the last sample
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	bool is_busy;
 	uintptr_t thread_state;           // this thread's, when it was last seen (python_state.h); 0 = none

@@ -14,6 +14,7 @@
 #include "sigsafe/merge.h"
 #include "sigsafe/pending.h"
 #include "sigsafe/python.h"
+#include "sigsafe/quiet.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/restart.h"
 #include "sigsafe/ring.h"
@@ -186,6 +187,20 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, const struct
 	return false;
 }
 
+// The collector had not run for long. What the thread did meanwhile nobody saw: one sample must not stand for all of that.
+static FM_SIGSAFE bool was_in_gap(struct fm_sig_thread *t, uint64_t cpu_ns)
+{
+	uint32_t n_gaps = atomic_load_explicit(&fm_sig.header->n_gaps, memory_order_relaxed);
+	if (FM_LIKELY(t->n_gaps == n_gaps))
+		return false;
+	t->n_gaps = n_gaps;
+	if (cpu_ns > t->last_cpu_ns)
+		atomic_fetch_add_explicit(&fm_sig.header->gap_cpu_ns, cpu_ns - t->last_cpu_ns, memory_order_relaxed);
+	t->last_cpu_ns = cpu_ns;
+	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns - t->first_cpu_ns, memory_order_relaxed);
+	return true;
+}
+
 static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uint64_t weight_ns, uint8_t class,
 				   uint32_t leaf_idx, uint32_t exact_idx)
 {
@@ -254,7 +269,7 @@ static FM_SIGSAFE bool begin(struct fm_sig_thread *t, const ucontext_t *uc, stru
 	t->n_arrivals = s->tick.n_arrivals;
 	t->answered_ns = s->now_ns;
 	t->answered_cpu_ns = s->cpu_ns;
-	if (FM_UNLIKELY(is_left_out))
+	if (FM_UNLIKELY(is_left_out) || fm_sig_quiet_look(t, s->now_ns) || was_in_gap(t, s->cpu_ns))
 		return false;
 	if (FM_LIKELY(fm_sig_budget_allows(t, s->cpu_ns)))
 		return true;
@@ -359,7 +374,7 @@ FM_SIGSAFE void fm_sig_tick(ucontext_t *uc, bool may_interrupt)
 	t = NULL;
 	fm_sig_fault_check(uc);
 	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read: late.c
-	if (fm_sig.header && !atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	if (fm_sig.header && fm_sig_quiet_may_sample())
 		t = fm_sig_thread_get();
 	if (!t || t->is_busy) {
 		if (may_interrupt)

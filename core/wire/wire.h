@@ -20,7 +20,7 @@
 #include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 5
+#define FM_WIRE_VERSION 6
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
@@ -57,6 +57,11 @@
 #define FM_WIRE_ENV "FATHOM_RING"
 #define FM_WIRE_ENV_GIVEN \
 	"FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
+
+// The collector stores the time at least this often, as long as it runs (header->beat_ns); sigsafe/quiet.h has what follows when it does not.
+#define FM_WIRE_BEAT_NS 10000000u
+// So much without a beat, and CPU time of the program was used that no sample stands for: the next one leaves it out.
+#define FM_WIRE_GAP_NS 1000000000u
 
 // The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
 #define FM_TICK_SIGNAL SIGURG
@@ -98,6 +103,12 @@ struct fm_wire_header {
 	uint32_t max_overhead_1024; // share of a thread's CPU time that may be spent on its samples, in 1/1024; 0 = any
 	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
 	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t n_gaps;   // collector: times without a beat of FM_WIRE_GAP_NS and longer
+	_Atomic uint32_t n_quiet;  // any process: times that one was left alone
+	_Atomic uint64_t quiet_ns; // any process: how long, where it was for a time only
+	_Atomic uint64_t n_freed_unseen;      // any process: ends of sampled blocks while it was quiet
+	_Atomic uint32_t n_traces_ended;      // any process: traces that nobody read any more
+	_Atomic uint64_t gap_cpu_ns;          // any thread: CPU time used in gaps, for which there are no samples
 	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
 	uint32_t n_slots;                 // that may be claimed; fewer where the collector's address space is limited
@@ -117,6 +128,8 @@ struct fm_wire_header {
 	_Atomic uint32_t memory_log;  // exact mode: 1 = every event is told, too; 0 from the collector's limit on
 	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
 	char own_allocator[128];              // the first library found that brings an allocator of its own
+	// Collector: when it last ran, by CLOCK_MONOTONIC; its ticker's thread, and its main one. Far from what hooks read all the time.
+	_Alignas(64) _Atomic uint64_t beat_ns;
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
 
@@ -154,7 +167,7 @@ struct fm_wire_process {
 	_Atomic uint32_t perf_fd1;         // engine perf: its event's descriptor, plus 1; 0 = none
 	_Atomic uint64_t python_pc;        // some address of the interpreter's code; 0 before one is found
 	_Atomic uint32_t is_free_threaded; // the Python was built without a GIL
-	uint8_t reserved[FM_WIRE_PROCESS_BYTES - 60];
+	_Atomic uint32_t is_quiet;         // the agent was left alone, and waits for a tick
 };
 static_assert(sizeof(struct fm_wire_process) == FM_WIRE_PROCESS_BYTES, "process entry size");
 

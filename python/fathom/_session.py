@@ -21,6 +21,8 @@ LINES = 2
 
 # Writing out the tables of a very long trace takes seconds. Nothing should take this long.
 _LONGEST_WAIT_S = 120.0
+# A collector that somebody stopped writes nothing.
+_LONGEST_STOP_S = 1.0
 
 
 class Session:
@@ -40,20 +42,29 @@ class Session:
             return True  # a forked child: the capture is its parent's to end
         self._agent.stop()  # the collector sees it in the memory they share
         # No pipe is kept open between the two: a program may close descriptors that it did not open, or wait for any child.
-        until = time.monotonic() + _LONGEST_WAIT_S
-        while _is_running(self._collector_pid) and time.monotonic() < until:
+        now = time.monotonic()
+        until, ran = now + _LONGEST_WAIT_S, now
+        while _is_running(self._collector_pid) and now < until and now < ran + _LONGEST_STOP_S:
             time.sleep(0.002)
+            now = time.monotonic()
+            if _state(self._collector_pid) not in (b"T", b"t"):
+                ran = now
         self._agent.leave()
         return os.path.exists(self.output) and not _is_running(self._collector_pid)
 
 
 def _is_running(pid: int) -> bool:
     """False for a zombie, too: where the first process of a container reaps late or never, an ended orphan stays one."""
+    return _state(pid) not in (b"", b"Z", b"X")
+
+
+def _state(pid: int) -> bytes:
+    """The letter that the kernel has for it; b"" when it is gone."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+            return file.read().rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
-        return False
+        return b""
 
 
 def start(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> Session:

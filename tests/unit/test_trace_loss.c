@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "agent/agent.h"
+#include "sigsafe/quiet.h"
 #include "test.h"
 
 // What trace.c wants of the rest of the agent.
@@ -14,8 +15,10 @@ void *fm_agent_map_private(size_t size)
 
 TEST(the_stack_goes_down_and_up_by_what_was_lost)
 {
-	static struct fm_wire_header header = { .is_over = 1 }; // a full ring is not waited for
+	static struct fm_wire_header header;
 	fm_sig.header = &header;
+	fm_sig_quiet.state = FM_SIG_QUIET; // a full ring is not waited for
+	fm_sig_quiet.since_ns = fm_now_ns();
 	struct fm_trace_thread *t = calloc(1, sizeof(*t));
 	t->control = mmap(NULL, FM_WIRE_TRACE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK((void *)t->control != MAP_FAILED);

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "agent/agent.h"
+#include "sigsafe/quiet.h"
 #include "test.h"
 
 static struct fm_trace_thread *t;
@@ -28,8 +29,9 @@ static void begin(uint64_t head)
 	atomic_store(&t->control->head, head);
 	atomic_store(&t->control->tail, head);
 	n_read = head;
-	header.is_over = 1; // a full ring is not waited for
 	fm_sig.header = &header;
+	fm_sig_quiet.state = FM_SIG_QUIET; // a full ring is not waited for
+	fm_sig_quiet.since_ns = fm_now_ns();
 }
 
 static void push(uint32_t id)
@@ -97,6 +99,23 @@ TEST(a_loss_is_told_wherever_the_lap_ends)
 		expect(FM_WIRE_MARK, 77);
 		CHECK_EQ(n_read, atomic_load(&t->control->head));
 	}
+}
+
+TEST(nothing_is_recorded_when_nobody_reads)
+{
+	begin(0);
+	atomic_store(&fm_trace.is_recording, 1);
+	fm_trace_renew(true);
+	push(1);
+	t->limit = 1; // time to look
+	push(2);
+	CHECK_EQ(atomic_load(&t->control->head), 2);
+	fm_sig_quiet.state = FM_SIG_GONE;
+	t->limit = 2;
+	push(3);
+	CHECK_EQ(atomic_load(&t->control->head), 2);
+	CHECK(!atomic_load(&fm_trace.is_recording) && !atomic_load(&fm_trace.is_on));
+	CHECK_EQ(atomic_load(&header.n_traces_ended), 1);
 }
 
 TEST(nothing_is_written_where_there_is_no_ring)
