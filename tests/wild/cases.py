@@ -25,7 +25,7 @@ class Case(NamedTuple):
     digest: Digest
     modes: List[List[str]]  # options of `fathom record`, one list for each run
     env: Dict[str, str] = {}
-    files: Dict[str, str] = {}  # written into the folder: name -> text
+    files: Dict[str, str] = {}  # made in the folder: name -> text; a name that ends in / is a folder
     limits: Limits = Limits()
     prepare: str = ""  # a shell command that makes the folder ready, not under Fathom
 

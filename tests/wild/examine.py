@@ -89,7 +89,10 @@ class Examiner:
         work = folder / "work"
         work.mkdir()
         for name, text in case.files.items():
-            (work / name).write_text(text)
+            if name.endswith("/"):
+                (work / name).mkdir()
+            else:
+                (work / name).write_text(text)
         if case.prepare:
             subprocess.run(
                 ["sh", "-c", case.prepare.format(folder=work)], cwd=work, env=self.env(case, work), check=True

@@ -10,7 +10,7 @@ from typing import Dict, List
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-STORE = ROOT / ".tools" / "wild"  # venvs, sources, Pythons and results; not part of the repository
+STORE = (ROOT / ".tools").resolve() / "wild"  # venvs, sources, Pythons and results; not part of the repository
 VENVS = STORE / "venvs"
 SOURCES = STORE / "sources"
 PYTHONS = (

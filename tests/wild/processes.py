@@ -72,7 +72,7 @@ def end_all(pids: List[int]) -> None:
 
 
 def gdb(arguments: List[str]) -> str:
-    command = ["gdb", "-nx", "-q", "-batch", "-ex", "set pagination off", *arguments]
+    command = ["gdb", "-nx", "-q", "-batch", "-iex", "set auto-load off", "-ex", "set pagination off", *arguments]
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=GDB_S

@@ -30,6 +30,7 @@ from places import ROOT, STORE, find_pythons  # noqa: E402
 
 PARTS = {
     "import-line": "import_line",
+    "cpython": "cpython",
 }
 
 
