@@ -30,6 +30,8 @@ from places import ROOT, STORE, find_pythons  # noqa: E402
 
 PARTS = {
     "import-line": "import_line",
+    "imports": "imports",
+    "programs": "programs",
     "cpython": "cpython",
 }
 

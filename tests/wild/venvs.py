@@ -8,6 +8,7 @@ from typing import Dict, List, Sequence
 from places import STORE, VENVS, clean_env
 
 UV = STORE / "uv"
+SOURCE_ONLY = ["pyspark"]  # has no wheel, and needs no compiler either
 
 
 def uv() -> str:
@@ -29,7 +30,7 @@ class Venv:
     def python(self) -> str:
         return str(self.folder / "bin" / "python")
 
-    def prepare(self, packages: Sequence[str], binary_only: bool = True) -> Dict[str, str]:
+    def prepare(self, packages: Sequence[str], options: Sequence[str] = ()) -> Dict[str, str]:
         """Installs what is missing; gives what cannot be had, with the reason. A second call with the same list does nothing."""
         stamp = self.folder / "packages.json"
         if stamp.exists() and json.loads(stamp.read_text()) == list(packages):
@@ -37,20 +38,22 @@ class Venv:
         if not Path(self.python).exists():
             subprocess.run([self.base, "-m", "venv", "--without-pip", str(self.folder)], check=True)
         absent: Dict[str, str] = {}
-        if self.install(packages, binary_only):
+        if self.install(packages, options):
             for package in packages:
-                problem = self.install([package], binary_only)
+                problem = self.install([package], options)
                 if problem:
                     absent[package] = problem
         self.absent_file.write_text(json.dumps(absent, indent=1))
         stamp.write_text(json.dumps(list(packages)))
         return absent
 
-    def install(self, packages: Sequence[str], binary_only: bool) -> str:
-        """ "" or why not."""
-        command = [uv(), "pip", "install", "-q", "--python", self.python]
-        command += ["--only-binary", ":all:"] if binary_only else []
-        done = subprocess.run([*command, *packages], stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_env())
+    def install(self, packages: Sequence[str], options: Sequence[str]) -> str:
+        """ "" or why not. Nothing is compiled but what the options name."""
+        command = [uv(), "pip", "install", "-q", "--python", self.python, "--only-binary", ":all:"]
+        for name in SOURCE_ONLY:
+            command += ["--no-binary", name]
+        command += [*options, *packages]
+        done = subprocess.run(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_env())
         said = " ".join(done.stderr.decode(errors="replace").split())
         return (said or "it failed")[:300] if done.returncode else ""
 
