@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence
 from places import STORE, VENVS, clean_env
 
 UV = STORE / "uv"
-SOURCE_ONLY = ["pyspark"]  # has no wheel, and needs no compiler either
+SOURCE_ONLY = ["pyspark", "nuitka", "pyaes"]  # have no wheel, and need no compiler either
 
 
 def uv() -> str:
@@ -30,10 +30,12 @@ class Venv:
     def python(self) -> str:
         return str(self.folder / "bin" / "python")
 
-    def prepare(self, packages: Sequence[str], options: Sequence[str] = ()) -> Dict[str, str]:
+    def prepare(
+        self, packages: Sequence[str], options: Sequence[str] = (), stamp: str = "packages.json"
+    ) -> Dict[str, str]:
         """Installs what is missing; gives what cannot be had, with the reason. A second call with the same list does nothing."""
-        stamp = self.folder / "packages.json"
-        if stamp.exists() and json.loads(stamp.read_text()) == list(packages):
+        done = self.folder / stamp
+        if done.exists() and json.loads(done.read_text()) == list(packages):
             return self.absent()
         if not Path(self.python).exists():
             subprocess.run([self.base, "-m", "venv", "--without-pip", str(self.folder)], check=True)
@@ -44,7 +46,7 @@ class Venv:
                 if problem:
                     absent[package] = problem
         self.absent_file.write_text(json.dumps(absent, indent=1))
-        stamp.write_text(json.dumps(list(packages)))
+        done.write_text(json.dumps(list(packages)))
         return absent
 
     def install(self, packages: Sequence[str], options: Sequence[str]) -> str:
