@@ -27,7 +27,7 @@ TIDY = clang-tidy -p $(BUILD)/tidy --quiet --warnings-as-errors='*' --extra-arg=
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
 
-.PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz bench wheel install clean help
+.PHONY: all demo test check-unit check-e2e check-includes check-sigsafe lint format asan tsan fuzz wild bench wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
 	@$(call ninja,$(BUILD))
@@ -106,6 +106,10 @@ fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
 	@$(call ninja,build-fuzz)
 	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
+
+wild: all ## other people's programs (or WILD=imports,cpython) under Fathom, for WILD_SECONDS if given; hours
+	@scripts/bootstrap.sh test
+	@$(VENV_PYTHON) tests/wild/run.py --fathom $(BUILD)/fathom --write $(if $(WILD),--only $(WILD)) $(if $(WILD_SECONDS),--seconds $(WILD_SECONDS)) $(WILD_ARGS)
 
 bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)

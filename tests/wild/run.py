@@ -31,6 +31,7 @@ from places import ROOT, STORE, find_pythons  # noqa: E402
 PARTS = {
     "import-line": "import_line",
     "imports": "imports",
+    "suites": "suites",
     "benchmarks": "benchmarks",
     "programs": "programs",
     "cpython": "cpython",

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Dict, List, Tuple
 
+import compatibility
 from examine import Builds
 from ledger import Ledger, Record
 
@@ -32,5 +33,7 @@ def tell(ledger: Ledger, fathom: Path, write: bool) -> int:
         print(f"{part:14} {python:7} {row['cases']:6} {row['runs']:6} " + "{:6} {:6} {:8} {:6}".format(*counts))
     runs = sum(row["runs"] for row in table.values())
     failed = sum(row.get(how, 0) for row in table.values() for how in BAD)
+    if write:
+        compatibility.write(ledger, records, table)
     print(f"{runs - failed} passed, {failed} failed")
     return failed

@@ -8,7 +8,7 @@ from typing import Dict, List, Sequence
 from places import STORE, VENVS, clean_env
 
 UV = STORE / "uv"
-SOURCE_ONLY = ["pyspark", "nuitka", "pyaes"]  # have no wheel, and need no compiler either
+SOURCE_ONLY = ["pyspark", "nuitka", "pyaes", "forbiddenfruit"]  # have no wheel, and need no compiler either
 
 
 def uv() -> str:

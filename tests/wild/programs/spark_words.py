@@ -1,9 +1,13 @@
 """A Java program beside Python workers: words counted, and a function of Python's in a query."""
 
+import os
+import sys
+
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 from pyspark.sql.types import IntegerType
 
+os.environ["PYSPARK_PYTHON"] = sys.executable
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false")
