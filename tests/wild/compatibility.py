@@ -114,7 +114,7 @@ def versions() -> Iterator[str]:
         name, _, version = folder.name.rpartition("-")
         stamp = folder / "packages.json"
         if stamp.exists():
-            have = Venv(name, version, "").versions()
+            have = Venv(name, version, "").versions
             for package in json.loads(stamp.read_text()):
                 plain = re.split(r"[<=>]", package.lower())[0]
                 if plain in have:

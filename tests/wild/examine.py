@@ -4,6 +4,8 @@ A crash, a hang or a core is a failure at once. Only where a test merely came ou
 so by itself, and then the one under Fathom: both runs are kept and told.
 """
 
+import hashlib
+import json
 import os
 import subprocess
 import time
@@ -34,6 +36,12 @@ class Builds:
         return self.known[stamp]
 
 
+def inputs(case: Case) -> str:
+    """What a program is given beside its command; another one has other results."""
+    text = json.dumps([case.prepare, case.files], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
 class Verdict(NamedTuple):
     how: str  # passed, differs, once (differs in one run of two), crash, hang, fails bare
     detail: str = ""
@@ -46,7 +54,7 @@ class Examiner:
     def bare(self, case: Case) -> Record:
         """From the ledger, or by a run."""
         found = self.ledger.read("bare", case.key)
-        if found and found["command"] == case.command:
+        if found and found["command"] == case.command and found.get("inputs", inputs(case)) == inputs(case):
             return found
         work, outcome = self.launch(case)
         record = {
@@ -54,6 +62,7 @@ class Examiner:
             "name": case.name,
             "python": case.python,
             "command": case.command,
+            "inputs": inputs(case),
             "status": outcome.status,
             "hung": outcome.hung,
             "cpu_s": round(outcome.cpu_s, 2),

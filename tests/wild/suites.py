@@ -104,7 +104,7 @@ def pytest_command(venv: Venv, options: List[str], what: List[str]) -> List[str]
 
 def source(venv: Venv, suite: FromSource) -> Path:
     """Unpacked below .tools/wild: what is kept of it."""
-    version = venv.versions()[suite.name]
+    version = venv.versions[suite.name]
     folder = SOURCES / f"{suite.name}-{version}"
     if not folder.exists():
         archives = SOURCES / "archives"
@@ -139,7 +139,12 @@ def pieces(tests: Path, suite: FromSource) -> List[str]:
         found = [path for path in tests.rglob("test_*.py")]
     names = [str(path.relative_to(base)) for path in sorted(found)]
     bad = set(NOT_THESE + suite.leave_out)
-    return [name for name in names if not bad & set(name.split("/"))]
+    return [name for name in names if not bad & set(name.split("/")) and "test_benchmarks" not in name]
+
+
+def library(venv: Venv, name: str) -> Path:
+    """As it is installed: SQLAlchemy's tests want it beside them."""
+    return next(venv.folder.glob("lib/python3.*/site-packages")) / name
 
 
 def from_source(venv: Venv, version: str) -> List[Case]:
@@ -148,7 +153,9 @@ def from_source(venv: Venv, version: str) -> List[Case]:
         folder = source(venv, suite)
         for piece in pieces(folder / suite.tests, suite):
             command = pytest_command(venv, ["--rootdir=source", *suite.options], ["source/" + piece])
-            prepare = f"cp -r '{folder}' source"
+            prepare = (
+                f"cp -r '{folder}' source && mkdir -p source/lib && ln -s '{library(venv, suite.name)}' source/lib/"
+            )
             name = f"{suite.name}: {piece}"
             found.append(Case(PART, name, version, command, of_junit, MODES, clean_env(), {}, LIMITS, prepare))
     return found

@@ -1,5 +1,6 @@
 """Virtual environments with other people's packages, made once below .tools/wild."""
 
+import functools
 import json
 import subprocess
 from pathlib import Path
@@ -66,6 +67,7 @@ class Venv:
             return {}
         return found
 
+    @functools.cached_property
     def versions(self) -> Dict[str, str]:
         """Of every package in it."""
         command = [uv(), "pip", "list", "-q", "--format", "json", "--python", self.python]
