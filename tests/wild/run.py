@@ -12,8 +12,10 @@ Several of these may run side by side, on different parts or Pythons.
 
 import argparse
 import importlib
+import os
 import random
 import re
+import signal
 import sys
 import time
 from pathlib import Path
@@ -22,6 +24,7 @@ from typing import Dict, List, Tuple
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import launch  # noqa: E402
+import processes  # noqa: E402
 import summary  # noqa: E402
 from cases import Case  # noqa: E402
 from examine import Examiner  # noqa: E402
@@ -80,7 +83,7 @@ def work_list(args: argparse.Namespace, cases: List[Case], examiner: Examiner) -
     build = "" if args.bare else examiner.builds.current()
     for case in cases:
         if args.bare:
-            if args.again or not examiner.ledger.read("bare", case.key):
+            if args.again or not examiner.known_bare(case):
                 found.append((case, 0))
             continue
         record = examiner.ledger.read("ours", case.key) or {}
@@ -102,7 +105,7 @@ def go(args: argparse.Namespace, examiner: Examiner, work: List[Tuple[Case, int]
             told = now
             say(f"{n_done} of {len(work)} runs: " + ", ".join(f"{n} {how}" for how, n in sorted(counts.items())))
         if args.bare:
-            how = "ran" if examiner.bare(case)["status"] == 0 else "failed"
+            how = "ran" if examiner.bare(case, args.again)["status"] == 0 else "failed"
         else:
             how = examiner.ours(case, number).how
         counts[how] = counts.get(how, 0) + 1
@@ -116,6 +119,7 @@ def main() -> int:
     failed = 0
     if not args.report:
         launch.become_subreaper()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         scratch = launch.fresh_folder()
         try:
             examiner = Examiner(fathom, ledger, scratch, say)
@@ -125,6 +129,7 @@ def main() -> int:
             say(f"{len(work)} runs, order by --seed {seed}")
             counts = go(args, examiner, work)
         finally:
+            processes.end_all(processes.descendants(os.getpid()))
             launch.remove(scratch)
         if args.bare:
             say("without Fathom: " + ", ".join(f"{n} {how}" for how, n in sorted(counts.items())))
