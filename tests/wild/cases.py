@@ -4,7 +4,7 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
-from typing import Callable, Dict, List, NamedTuple
+from typing import Any, Callable, Dict, List, NamedTuple
 
 from launch import Limits, Outcome
 
@@ -86,3 +86,12 @@ def differences(bare: Results, ours: Results) -> Results:
         if now != how:
             found[name] = f"{how} -> {now}" if len(how) + len(now) < 60 else "other output"
     return found
+
+
+def fails_bare(record: Dict[str, Any]) -> str:
+    """Why there is nothing to compare with, or ""."""
+    if record["hung"]:
+        return str(record["hung"])
+    if record["status"] >= 128 or (record["status"] and "ok" not in record["results"].values()):
+        return f"exit status {record['status']}"
+    return ""

@@ -5,6 +5,7 @@ import re
 import time
 from typing import Dict, Iterator, List, Set, Tuple
 
+from cases import fails_bare
 from ledger import Ledger, Record
 from places import ROOT, VENVS, find_pythons, full_version, machine, without_paths
 from venvs import Venv
@@ -88,7 +89,7 @@ def left_out(ledger: Ledger) -> Iterator[str]:
     """Not compared, as it does not work without Fathom here either."""
     failing: Dict[str, Set[str]] = {}
     for record in ledger.all("bare"):
-        if record["hung"] or record["status"] >= 128 or (record["status"] and not record["results"]):
+        if fails_bare(record):
             failing.setdefault(f"{record['part']} {record['name']}", set()).add(record["python"])
     yield "## What is not compared"
     yield ""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import launch
-from cases import Case, Results, differences
+from cases import Case, Results, differences, fails_bare
 from launch import Outcome
 from ledger import Ledger, Record, identity
 
@@ -125,8 +125,8 @@ class Examiner:
     def ours(self, case: Case, number: int) -> Verdict:
         """One run under Fathom, written to the ledger."""
         bare = self.bare(case)
-        if bare["hung"] or bare["status"] >= 128 or (bare["status"] and not bare["results"]):
-            return Verdict("fails bare", bare["hung"] or f"exit status {bare['status']}")
+        if fails_bare(bare):
+            return Verdict("fails bare", fails_bare(bare))
         build = self.builds.current()
         record = self.ledger.read("ours", case.key) or {}
         if record.get("build") != build:

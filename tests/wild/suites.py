@@ -67,7 +67,11 @@ class FromSource(NamedTuple):
 FROM_SOURCE = [
     FromSource("uvloop", "tests", ["tests"], leave_out=["test_sourcecode.py"]),
     FromSource(
-        "sqlalchemy", "test", ["test", "examples", "setup.cfg", "pyproject.toml"], ["-c", "source/setup.cfg"], depth=0
+        "sqlalchemy",
+        "test",
+        ["test", "examples", "setup.cfg", "pyproject.toml"],
+        ["-c", "source/pyproject.toml"],
+        depth=0,
     ),
     FromSource("pytest", "testing", ["testing", "pyproject.toml", "tox.ini"], ["-c", "source/pyproject.toml"]),
     FromSource("aiohttp", "tests", ["tests", "examples", "requirements"], ["-o", "asyncio_mode=auto"]),
@@ -190,7 +194,12 @@ def gevent(venv: Venv, version: str) -> List[Case]:
     env = {**clean_env(), "GEVENTTEST_USE_RESOURCES": "-network", "GEVENT_RESOLVER": "thread"}
     found = []
     for path in sorted(folder.glob("test_*.py")):
-        command = [venv.python, str(HERE / "programs" / "record_unittest.py"), "{folder}/results.json", "gevent.tests." + path.stem]
+        command = [
+            venv.python,
+            str(HERE / "programs" / "record_unittest.py"),
+            "{folder}/results.json",
+            "gevent.tests." + path.stem,
+        ]
         found.append(Case(PART, "gevent: " + path.stem, version, command, of_json, MODES, env, {}, LIMITS))
     return found
 
