@@ -75,8 +75,8 @@ def run(command: List[str], cwd: Path, env: Dict[str, str], limits: Limits, star
         )
         hung, backtrace = watch(child, limits, starter, start)
         wall_s = time.monotonic() - start
-        cpu_s = children_cpu_s() - before
         processes.end_all(processes.descendants(os.getpid()))
+        cpu_s = children_cpu_s() - before  # with that of orphans, which are ours to reap
         backtrace += cores(cwd)
         out.seek(0)
         err.seek(0)
