@@ -29,7 +29,7 @@ TIDY = clang-tidy -p $(BUILD)/tidy --quiet --warnings-as-errors='*' --extra-arg=
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
 
-.PHONY: all demo test check-unit check-e2e check-chaos check-includes check-sigsafe lint format asan tsan fuzz chaos bench wheel install clean help
+.PHONY: all demo test check-unit check-e2e check-chaos check-includes check-sigsafe lint format asan tsan fuzz chaos wild bench wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
 	@$(call ninja,$(BUILD))
@@ -116,6 +116,10 @@ fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30
 chaos: all ## the same CHAOS_RUNS (459) times each, or for CHAOS_SECONDS, over all Pythons and modes; CHAOS_ARGS narrows it down
 	@scripts/bootstrap.sh test
 	@$(VENV_PYTHON) tests/chaos/run.py $(if $(CHAOS_SECONDS),--seconds $(CHAOS_SECONDS),--runs $(CHAOS_RUNS)) --fathom $(BUILD)/fathom --folder $(BUILD)/chaos $(CHAOS_ARGS)
+
+wild: all ## other people's programs (or WILD=imports,cpython) under Fathom, for WILD_SECONDS if given; hours
+	@scripts/bootstrap.sh test
+	@$(VENV_PYTHON) tests/wild/run.py --fathom $(BUILD)/fathom --write $(if $(WILD),--only $(WILD)) $(if $(WILD_SECONDS),--seconds $(WILD_SECONDS)) $(WILD_ARGS)
 
 bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)

@@ -6,7 +6,7 @@
 #
 # KIND: release (default), debug (3.14 with --with-pydebug), freethreaded (3.14 built here, since Debian has no binary of it:
 # from Debian's source package, or from the tree FATHOM_CPYTHON_SOURCE where the mirror has no sources; needs a compiler and some
-# minutes). DIR: .tools/pythons of this repository.
+# minutes), testsuite (CPython's own tests for the released ones, which then hold 40 MB more each). DIR: .tools/pythons of this repository.
 # Result: DIR/bin/python3.14 and so on; scripts/find-pythons.py finds them there. Run again, it does only what is missing.
 #
 # The mirror is the one this machine's apt already uses (or FATHOM_DEBIAN_MIRROR); what cannot be had is skipped with one
@@ -153,6 +153,16 @@ get_release() {
 	done
 }
 
+# `make wild` alone asks for it, into a folder of its own.
+get_testsuite() {
+	local v
+	for v in $versions; do
+		if ! unpack_alone libpython$v-testsuite; then
+			say "skipped: the tests of python$v could not be fetched (see $state/log)"
+		fi
+	done
+}
+
 get_debug() {
 	local v=$debug_version
 	if ! has_package python$v-dbg; then
@@ -202,7 +212,8 @@ for kind in $kinds; do
 	case $kind in
 	release) get_release ;;
 	debug) get_debug ;;
+	testsuite) get_testsuite ;;
 	freethreaded) get_freethreaded ;;
-	*) echo "get-debian-pythons: unknown kind: $kind (release, debug, freethreaded)" >&2; exit 2 ;;
+	*) echo "get-debian-pythons: unknown kind: $kind (release, debug, freethreaded, testsuite)" >&2; exit 2 ;;
 	esac
 done
