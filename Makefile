@@ -78,7 +78,7 @@ lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck; for aarch64, too,
 	@scripts/check_aarch64.py $(BUILD)
 	@$(VENV_PYTHON) -m ruff check .
 	@$(VENV_PYTHON) -m ruff format --check .
-	@$(VENV_PYTHON) -m mypy
+	@$(VENV_PYTHON) -m mypy && $(VENV_PYTHON) -m mypy tests/wild/*.py
 	@shellcheck -S warning scripts/*.sh .ci/run
 	@test ! -d web/node_modules/prettier || npm --prefix web run --silent lint
 

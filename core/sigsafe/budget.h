@@ -26,19 +26,30 @@
 static inline void fm_sig_budget_begin(struct fm_sig_thread *t, uint64_t start_cycles)
 {
 	t->start_cycles = start_cycles;
+	t->start_cpu_ns = 0;
+	t->may_take_ns = FM_SIG_PYTHON_NS;
 	t->deadline = start_cycles + fm_sig.python_cycles;
 }
 
 // The Python frames are done: the rest of the time is for native ones.
 static inline void fm_sig_budget_go_on(struct fm_sig_thread *t)
 {
+	t->may_take_ns = FM_SIG_SAMPLE_NS;
 	t->deadline = t->start_cycles + fm_sig.sample_cycles;
 }
 
-// For loops: true when the time is up. step: how often it went round.
-static FM_ALWAYS_INLINE bool fm_sig_is_out_of_time(const struct fm_sig_thread *t, uint32_t step)
+// The cycle counter says that the time is up; it runs on while others have the CPU. True when the thread's own clock says so, too.
+bool fm_sig_is_time_up(struct fm_sig_thread *t);
+
+static FM_ALWAYS_INLINE bool fm_sig_is_late(struct fm_sig_thread *t)
 {
-	return FM_UNLIKELY(step % FM_SIG_STEPS_PER_LOOK == FM_SIG_STEPS_PER_LOOK - 1) && fm_cycles() > t->deadline;
+	return FM_UNLIKELY(fm_cycles() > t->deadline) && fm_sig_is_time_up(t);
+}
+
+// For loops: true when the time is up. step: how often it went round.
+static FM_ALWAYS_INLINE bool fm_sig_is_out_of_time(struct fm_sig_thread *t, uint32_t step)
+{
+	return FM_UNLIKELY(step % FM_SIG_STEPS_PER_LOOK == FM_SIG_STEPS_PER_LOOK - 1) && fm_sig_is_late(t);
 }
 
 // True when the thread may spend time on a sample now. cpu_ns: its CPU time.

@@ -61,12 +61,15 @@ static FM_SIGSAFE uint64_t mask_word(const sigset_t *set)
 	return *(const uint64_t *)set; // the kernel's, of 64 signals
 }
 
-// Acts as the program's own disposition would: calls its handler, or does what the default does.
-static FM_SIGSAFE void chain(int sig, siginfo_t *info, ucontext_t *uc)
+typedef void (*handler_fn)(int, siginfo_t *, void *);
+
+// Acts as the program's own disposition would: does what the default does, or makes ready for its handler, and returns that. The kernel
+// passes all three arguments to every handler.
+static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, siginfo_t *info, ucontext_t *uc)
 {
 	struct fm_sig_held *h = &fm_sig_held[sig];
 	if (!fm_sig_is_held(sig))
-		return;
+		return NULL;
 	struct sigaction act;
 	fm_sig_copy(&act, &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)], sizeof(act));
 	if (fm_sig_is_default_or_ignored(&act)) {
@@ -75,7 +78,7 @@ static FM_SIGSAFE void chain(int sig, siginfo_t *info, ucontext_t *uc)
 			do_default(sig, info);
 		else
 			fm_sig_ignore(uc); // the kernel would not even have woken the thread
-		return;
+		return NULL;
 	}
 	if (act.sa_flags & SA_RESETHAND) {
 		struct sigaction dfl = { .sa_handler = SIG_DFL };
@@ -86,12 +89,16 @@ static FM_SIGSAFE void chain(int sig, siginfo_t *info, ucontext_t *uc)
 	if (!(act.sa_flags & SA_NODEFER))
 		mask |= 1ull << (sig - 1);
 	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask));
-	if (act.sa_flags & SA_SIGINFO)
-		act.sa_sigaction(sig, info, uc);
-	else
-		act.sa_handler(sig);
-	if (sig != SIGSEGV && sig != SIGBUS)
-		fm_sig_mark_interrupted(uc);
+	return act.sa_sigaction;
+}
+
+static FM_SIGSAFE __attribute__((noinline)) void chain(int sig, siginfo_t *info, ucontext_t *uc)
+{
+	handler_fn theirs = begin_theirs(sig, info, uc);
+	if (!theirs)
+		return;
+	theirs(sig, info, uc);
+	fm_sig_mark_interrupted(uc);
 }
 
 FM_SIGSAFE void fm_sig_on_tick(int sig, siginfo_t *info, void *context)
@@ -150,8 +157,20 @@ FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 {
 	// A signal that somebody sent is the program's, wherever it meets us.
 	bool is_raised = info->si_code > 0;
-	if (!is_raised || (!fm_sig_fault(context) && !is_overtaken(context)))
-		chain(sig, info, context);
+	if (is_raised && (fm_sig_fault(context) || is_overtaken(context)))
+		return;
+	// Its handler takes our place on the stack, by a jump: whoever looks from there sees the fault, and not us.
+	handler_fn theirs = begin_theirs(sig, info, context);
+	if (theirs)
+		theirs(sig, info, context);
+}
+
+// Ticks wait while a handler of the program is on its signal stack; but where that has room for one, they need not.
+static FM_SIGSAFE void let_ticks_in(const ucontext_t *uc)
+{
+	uint64_t ours = (1ull << (FM_TICK_SIGNAL - 1) | 1ull << (SIGTRAP - 1)) & ~mask_word(&uc->uc_sigmask);
+	if (fm_sig_room(uc) > 2 * (fm_sig_frame_bytes + FM_SIG_WALK_BYTES))
+		fm_sig_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&ours, 0, sizeof(ours));
 }
 
 // The program's own handlers of other signals. A tick that comes while one runs may be delivered right after it, and would meet
@@ -160,6 +179,8 @@ FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 FM_SIGSAFE void fm_sig_on_theirs(int sig, siginfo_t *info, void *context)
 {
 	void *handler = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
+	if (atomic_load_explicit(&fm_sig_theirs_wait[sig], memory_order_relaxed))
+		let_ticks_in(context);
 	if (handler)
 		((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
 	fm_sig_mark_interrupted(context);

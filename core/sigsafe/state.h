@@ -77,6 +77,8 @@ struct fm_sig_thread {
 	uintptr_t thread_state;           // this thread's, when it was last seen (python_state.h); 0 = none
 	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
 	uint64_t start_cycles, deadline; // of the sample that is being taken (budget.h), by the cycle counter
+	uint64_t start_cpu_ns;           // the thread's CPU time then; 0 = not known
+	uint64_t may_take_ns;
 	uint64_t budget_cpu_ns;          // the thread's CPU time when it last earned; 0 = never
 	int64_t saved_ns;                // what it has earned and not spent on samples of time,
 	int64_t alloc_saved_ns;          // and on those of allocations and copies

@@ -260,7 +260,7 @@ struct sample {
 static FM_SIGSAFE bool begin(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
 {
 	s->now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
-	s->cpu_ns = s->due_cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	s->cpu_ns = s->due_cpu_ns = t->start_cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
 	s->is_after_syscall = fm_sig_is_after_syscall(fm_sig_context_pc(uc));
 	bool is_yielding = fm_sig.python.row.is_free_threaded && s->is_after_syscall &&
 			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;

@@ -294,7 +294,7 @@ static FM_SIGSAFE uint32_t step(struct fm_sig_thread *t, struct fm_sig_regs *reg
 			return FM_STACK_UNREADABLE;
 		break;
 	default:
-		if (fm_cycles() > t->deadline) // a guess may take as long as a hundred steps
+		if (fm_sig_is_late(t)) // a guess may take as long as a hundred steps
 			return FM_STACK_CUT;
 		return fm_sig_step_guess(t, regs, is_exact, ret_is_exact);
 	}
