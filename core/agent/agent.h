@@ -28,6 +28,8 @@ void *fm_agent_map_or_clear(void *have, size_t size);
 void fm_agent_engine_start(void);
 void fm_agent_engine_forget(void); // in a forked child: the event that came with it counts the parent
 bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *)); // one of ours
+// Which signal ticks are to come by: one that the program does not handle itself, if there is one.
+void fm_agent_choose_tick_signal(void);
 // Puts our handler in front of what the program wants done with a fault (SIGSEGV, SIGBUS), which may just have changed.
 void fm_agent_install_fault(int sig);
 

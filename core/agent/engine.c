@@ -55,6 +55,7 @@ void fm_agent_install_fault(int sig)
 		act.sa_mask = theirs->sa_mask;
 		if (act.sa_flags & SA_ONSTACK) { // as interpose.c does with other signals
 			sigaddset(&act.sa_mask, FM_TICK_SIGNAL);
+			sigaddset(&act.sa_mask, FM_OTHER_TICK_SIGNAL);
 			sigaddset(&act.sa_mask, SIGTRAP);
 		}
 	}
@@ -127,6 +128,15 @@ void fm_agent_engine_forget(void)
 		close(fd);
 }
 
+void fm_agent_choose_tick_signal(void)
+{
+	bool is_other = fm_sig_has_theirs(FM_TICK_SIGNAL) && !fm_sig_has_theirs(FM_OTHER_TICK_SIGNAL);
+	if (is_other && !fm_sig_is_held(FM_OTHER_TICK_SIGNAL))
+		is_other = install(FM_OTHER_TICK_SIGNAL, fm_sig_on_tick) && !fm_sig_has_theirs(FM_OTHER_TICK_SIGNAL);
+	if (fm_sig.header && fm_sig.process)
+		atomic_store(&fm_sig.process->tick_signal, is_other ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL);
+}
+
 void fm_agent_engine_start(void)
 {
 	start_faults();
@@ -136,6 +146,7 @@ void fm_agent_engine_start(void)
 		if (err == 0) {
 			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
 			install(FM_TICK_SIGNAL, fm_sig_on_tick);
+			fm_agent_choose_tick_signal();
 			fm_sig.process->perf_fd1 = (uint32_t)atomic_load(&fm_sig_quiet.perf_fd) + 1;
 			fm_sig.process->engine = FM_ENGINE_PERF;
 			return;
@@ -143,5 +154,6 @@ void fm_agent_engine_start(void)
 		fm_sig.process->engine_errno = (uint32_t)err;
 	}
 	install(FM_TICK_SIGNAL, fm_sig_on_tick);
+	fm_agent_choose_tick_signal();
 	fm_sig.process->engine = FM_ENGINE_TICKER;
 }

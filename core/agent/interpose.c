@@ -54,8 +54,6 @@ void fm_agent_hold_signal(int sig)
 		return;
 	fm_agent_real_sigaction(sig, NULL, &fm_sig_held[sig].copies[0]);
 	atomic_store(&fm_sig_held[sig].current, 0);
-	if (sig == FM_TICK_SIGNAL)
-		atomic_store(&fm_sig.is_tick_handled, !fm_sig_is_default_or_ignored(&fm_sig_held[sig].copies[0]));
 	atomic_store_explicit(&fm_sig_held[sig].is_held, 1, memory_order_release);
 }
 
@@ -91,6 +89,8 @@ static bool add_ours(struct sigaction *act)
 	if (!(act->sa_flags & SA_ONSTACK) || sigismember(&act->sa_mask, FM_TICK_SIGNAL))
 		return false;
 	sigaddset(&act->sa_mask, FM_TICK_SIGNAL);
+	if (fm_sig_is_held(FM_OTHER_TICK_SIGNAL))
+		sigaddset(&act->sa_mask, FM_OTHER_TICK_SIGNAL);
 	if (fm_sig_is_held(SIGTRAP))
 		sigaddset(&act->sa_mask, SIGTRAP);
 	return true;
@@ -104,6 +104,7 @@ static void show_theirs(struct sigaction *act, void *handler, bool waits)
 	act->sa_handler = (handler_fn)handler;
 	if (waits) {
 		sigdelset(&act->sa_mask, FM_TICK_SIGNAL);
+		sigdelset(&act->sa_mask, FM_OTHER_TICK_SIGNAL);
 		sigdelset(&act->sa_mask, SIGTRAP);
 	}
 }
@@ -138,7 +139,7 @@ void fm_agent_wrap_handlers(bool is_on)
 {
 	struct sigaction act;
 	for (int sig = 1; sig < NSIG; sig++) {
-		if (!is_wrapped(sig) || sig == FM_TICK_SIGNAL || fm_agent_real_sigaction(sig, NULL, &act) != 0)
+		if (!is_wrapped(sig) || fm_sig_is_held(sig) || fm_agent_real_sigaction(sig, NULL, &act) != 0)
 			continue;
 		if (is_on && !fm_sig_is_default_or_ignored(&act) && act.sa_sigaction != fm_sig_on_theirs) {
 			set_other(sig, &act, NULL);
@@ -168,6 +169,8 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 		wanted.sa_flags |= 0x04000000; // SA_RESTORER: libc sets it, and shows it to those who ask
 #endif
 		fm_sig_held_set(h, &wanted);
+		if (fm_sig_is_tick_signal(sig))
+			fm_agent_choose_tick_signal();
 		if (sig == SIGSEGV || sig == SIGBUS) {
 			fm_agent_install_fault(sig);
 			goto done;

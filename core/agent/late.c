@@ -152,7 +152,7 @@ static bool is_tick_pending(const char *tid)
 	bool is_pending = false;
 	while (status && fgets(line, sizeof(line), status))
 		if (sscanf(line, "SigPnd: %llx", &mask) == 1 || sscanf(line, "ShdPnd: %llx", &mask) == 1)
-			is_pending |= mask >> (FM_TICK_SIGNAL - 1) & 1;
+			is_pending |= (mask >> (FM_TICK_SIGNAL - 1) | mask >> (FM_OTHER_TICK_SIGNAL - 1)) & 1;
 	if (status)
 		fclose(status);
 	return is_pending;
@@ -184,6 +184,7 @@ void fm_agent_late_leave(void)
 	if (are_ticks_delivered()) {
 		fm_agent_wrap_handlers(false);
 		fm_agent_release_signal(FM_TICK_SIGNAL);
+		fm_agent_release_signal(FM_OTHER_TICK_SIGNAL);
 		fm_agent_unbind_signals();
 	}
 	fm_sig_fault_handler = 0; // who reads from now on asks the kernel

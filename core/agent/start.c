@@ -136,7 +136,7 @@ static bool claim_process(void)
 		p->engine_errno = 0;
 		p->perf_fd1 = 0;
 		p->is_quiet = 0;
-		p->is_gone = 0;
+		atomic_store(&p->tick_signal, FM_TICK_SIGNAL);
 		atomic_store(&p->python_pc, fm_sig.has_python ? fm_sig.python.eval_start : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);

@@ -88,6 +88,7 @@ struct tick_thread {
 struct tick_process {
 	uint32_t process_idx, pid;
 	int task_fd;   // of /proc/PID/task
+	int signal;    // of its ticks
 	bool was_perf; // its event is gone, and no signal has been sent yet
 	uint64_t n_links, scanned_ns;
 	FM_VEC(struct tick_thread) threads;
@@ -292,7 +293,7 @@ static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_
 }
 
 // True when the thread lets our signal through, as far as is known.
-static bool is_open(struct fm_ticker *k, struct tick_thread *t, uint64_t now_ns)
+static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint64_t now_ns)
 {
 	if (t->is_checked && !t->is_blocking)
 		return true;
@@ -300,7 +301,7 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, uint64_t now_ns)
 		return false;
 	bool was_blocking = t->is_blocking;
 	t->is_checked = true;
-	t->is_blocking = fm_proc_thread_blocks(&t->proc, FM_TICK_SIGNAL);
+	t->is_blocking = fm_proc_thread_blocks(&t->proc, signal);
 	if (!t->is_blocking)
 		return true;
 	t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
@@ -311,10 +312,23 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, uint64_t now_ns)
 	return false;
 }
 
+// The agent says by what its ticks are to come; threads may block the one and not the other.
+static void find_signal(const struct fm_ticker *k, struct tick_process *p)
+{
+	uint32_t wanted = atomic_load_explicit(&k->shared->processes[p->process_idx].tick_signal, memory_order_relaxed);
+	int signal = wanted == FM_OTHER_TICK_SIGNAL ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL;
+	if (p->signal == signal)
+		return;
+	p->signal = signal;
+	for (size_t i = 0; i < p->threads.n; i++)
+		p->threads.items[i].is_checked = p->threads.items[i].is_blocking = false;
+}
+
 static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
 {
 	bool may_send = is_answered(k, p, t, now_ns);
-	if (may_send && !is_open(k, t, now_ns))
+	find_signal(k, p);
+	if (may_send && !is_open(k, t, p->signal, now_ns))
 		return;
 	struct fm_wire_slot *slot = t->slot >= 0 ? fm_shared_slot(k->shared, (uint32_t)t->slot) : NULL;
 	uint64_t n_ticks = slot ? atomic_load(&slot->n_ticks) : 0;
@@ -324,7 +338,7 @@ static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct ti
 	if (slot)
 		atomic_store_explicit(&slot->sent_ns, atomic_load(&slot->due_ns), memory_order_relaxed);
 	t->n_ticks_at_send = n_ticks;
-	if (syscall(SYS_tgkill, p->pid, t->proc.tid, FM_TICK_SIGNAL) == 0) {
+	if (syscall(SYS_tgkill, p->pid, t->proc.tid, p->signal) == 0) {
 		t->sent_ns = now_ns;
 		k->stats.n_signals++;
 		k->stats.n_crowded += t->is_off_cpu;

@@ -31,7 +31,7 @@ FM_SIGSAFE bool fm_sig_is_ours(const siginfo_t *info)
 	if (info->si_signo == SIGTRAP)
 		return info->si_code == TRAP_PERF;
 	// libc's sigtimedwait shows SI_USER for SI_TKILL. The collector passes signals on to its child, but never this one.
-	return info->si_signo == FM_TICK_SIGNAL && (info->si_code == SI_TKILL || info->si_code == SI_USER) &&
+	return fm_sig_is_tick_signal(info->si_signo) && (info->si_code == SI_TKILL || info->si_code == SI_USER) &&
 	       fm_sig.collector_pid != 0 && (uint32_t)info->si_pid == fm_sig.collector_pid;
 }
 
@@ -40,8 +40,13 @@ FM_SIGSAFE void fm_sig_held_set(struct fm_sig_held *h, const struct sigaction *a
 	unsigned next = !atomic_load_explicit(&h->current, memory_order_acquire);
 	h->copies[next] = *act;
 	atomic_store_explicit(&h->current, next, memory_order_release);
-	if (h == &fm_sig_held[FM_TICK_SIGNAL])
-		atomic_store(&fm_sig.is_tick_handled, !fm_sig_is_default_or_ignored(act));
+}
+
+FM_SIGSAFE bool fm_sig_has_theirs(int sig)
+{
+	struct fm_sig_held *h = &fm_sig_held[sig];
+	return fm_sig_is_held(sig) &&
+	       !fm_sig_is_default_or_ignored(&h->copies[atomic_load_explicit(&h->current, memory_order_acquire)]);
 }
 
 // A signal that nobody handles ends the program, as it would have without us. One that the CPU raised comes again by itself when the
@@ -73,8 +78,8 @@ static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, sig
 	struct sigaction act;
 	fm_sig_copy(&act, &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)], sizeof(act));
 	if (fm_sig_is_default_or_ignored(&act)) {
-		// What the CPU raised ends a program even when it is ignored. The tick's signal is ignored by default.
-		if (sig != FM_TICK_SIGNAL && (act.sa_handler == SIG_DFL || info->si_code > 0))
+		// What the CPU raised ends a program even when it is ignored. Ticks' signals are ignored by default.
+		if (!fm_sig_is_tick_signal(sig) && (act.sa_handler == SIG_DFL || info->si_code > 0))
 			do_default(sig, info);
 		else
 			fm_sig_ignore(uc); // the kernel would not even have woken the thread
@@ -168,7 +173,8 @@ FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 // Ticks wait while a handler of the program is on its signal stack; but where that has room for one, they need not.
 static FM_SIGSAFE void let_ticks_in(const ucontext_t *uc)
 {
-	uint64_t ours = (1ull << (FM_TICK_SIGNAL - 1) | 1ull << (SIGTRAP - 1)) & ~mask_word(&uc->uc_sigmask);
+	uint64_t ours = 1ull << (FM_TICK_SIGNAL - 1) | 1ull << (FM_OTHER_TICK_SIGNAL - 1) | 1ull << (SIGTRAP - 1);
+	ours &= ~mask_word(&uc->uc_sigmask);
 	if (fm_sig_room(uc) > 2 * (fm_sig_frame_bytes + FM_SIG_WALK_BYTES))
 		fm_sig_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&ours, 0, sizeof(ours));
 }

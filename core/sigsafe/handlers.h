@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/wire.h"
+
 // The program's own disposition of a signal that we hold. Written under the program's own calls, read at signal time; a reader
 // must not see half of it, so each is one of two copies and `current` says which.
 struct fm_sig_held {
@@ -28,6 +30,14 @@ static inline bool fm_sig_is_default_or_ignored(const struct sigaction *act)
 
 // What the program wants done from now on.
 void fm_sig_held_set(struct fm_sig_held *h, const struct sigaction *act);
+
+// The program has a handler of its own for a signal that we hold.
+bool fm_sig_has_theirs(int sig);
+
+static inline bool fm_sig_is_tick_signal(int sig)
+{
+	return sig == FM_TICK_SIGNAL || sig == FM_OTHER_TICK_SIGNAL;
+}
 
 // The program's handlers of other signals, which return through fm_sig_on_theirs().
 extern _Atomic(void *) fm_sig_theirs[NSIG];

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <time.h>
 
+#include "sigsafe/handlers.h"
 #include "sigsafe/raw.h"
 
 #include "sigsafe/sigsafe.h"
@@ -19,9 +20,11 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	if (fm_sig_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
 		return 0;
 	pending &= ~blocked & ~(1ull << (SIGTRAP - 1));
-	// One more of the tick's signal is the program's: the ticker sends no second one before the first is answered.
-	if (!atomic_load_explicit(&fm_sig.is_tick_handled, memory_order_relaxed))
+	// One more of a tick's signal is the program's: the ticker sends no second one before the first is answered.
+	if (!fm_sig_has_theirs(FM_TICK_SIGNAL))
 		pending &= ~(1ull << (FM_TICK_SIGNAL - 1));
+	if (fm_sig_is_held(FM_OTHER_TICK_SIGNAL) && !fm_sig_has_theirs(FM_OTHER_TICK_SIGNAL))
+		pending &= ~(1ull << (FM_OTHER_TICK_SIGNAL - 1));
 	for (; pending; pending &= pending - 1) {
 		struct fm_sig_kernel_action act = { 0 };
 		int sig = __builtin_ctzll(pending) + 1;

@@ -163,7 +163,6 @@ struct fm_sig_state {
 	struct fm_sig_image *images;
 	_Atomic uint32_t next_code_id; // ids are 1, 2, ...
 	_Atomic uint32_t unload_generation;
-	_Atomic uint32_t is_tick_handled; // the program has a handler of its own for the tick's signal
 	_Atomic uint32_t has_python;      // python below is complete (release/acquire)
 	struct fm_sig_python python;
 	uintptr_t tls_helper_start,

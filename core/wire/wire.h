@@ -65,6 +65,9 @@
 
 // The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
 #define FM_TICK_SIGNAL SIGURG
+// The same for a program with a handler of its own for that one. A signal that is already on its way is not sent a second time: what the program sends
+// would be lost in a tick.
+#define FM_OTHER_TICK_SIGNAL SIGWINCH
 
 enum fm_engine {
 	FM_ENGINE_TICKER = 1, // the collector signals threads that run
@@ -161,7 +164,7 @@ struct fm_wire_process {
 	_Atomic uint32_t python;         // enum fm_wire_python
 	_Atomic uint32_t python_version; // PY_VERSION_HEX, or 0x030N0000 when only the minor is known
 	uint64_t start_ns;
-	_Atomic uint32_t is_gone;          // set by the agent when it gives up (engine lost, exec refused...)
+	_Atomic uint32_t tick_signal;      // what ticks are sent by: one of FM_TICK_SIGNAL and FM_OTHER_TICK_SIGNAL
 	_Atomic uint32_t engine_errno;     // of the engine asked for, when another one is in use
 	_Atomic uint32_t memory_hooks;     // enum fm_wire_hooks, while memory is watched
 	_Atomic uint32_t perf_fd1;         // engine perf: its event's descriptor, plus 1; 0 = none
