@@ -53,6 +53,11 @@ def runs_needed(rate: float, confidence: float) -> int:
     return math.ceil(math.log(1 - confidence) / math.log(1 - rate))
 
 
+def fault_distance(rng: random.Random) -> int:
+    """Of reads that fault, to the next one: small and large ones alike, so that the first read of a sample meets it, and the last."""
+    return int(2 ** rng.uniform(0, 12))
+
+
 def find_pythons() -> List[Python]:
     spec = importlib.util.spec_from_file_location("find_pythons", ROOT / "scripts" / "find-pythons.py")
     assert spec and spec.loader
@@ -124,6 +129,7 @@ class Session:
         self.causes: List[str] = []
         self.cpu_s = 0.0
         self.n_started = 0
+        self.rng = random.Random(options.seed)
 
     def packages(self, python: Python) -> Path:
         return self.folder / "packages" / python.name
@@ -201,6 +207,8 @@ class Session:
             parts = [str(ROOT / "python"), env["PYTHONPATH"]]
             env["PYTHONPATH"] = os.pathsep.join(part for part in parts if part)
         env["XDG_CACHE_HOME"] = str(self.folder / "cache")
+        if self.options.inject:
+            env["FATHOM_FAULT_NTH"] = str(fault_distance(self.rng))
         return guests.fathom_command(mode, guest, python.path, bare, self.options.fathom, folder), env
 
     def keep(
@@ -351,6 +359,9 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="runs at a time")
     parser.add_argument("--scale", type=float, default=1.0, help="of each program's work")
     parser.add_argument("--seed", type=int, help="of the order (default: another one each time; it is printed)")
+    parser.add_argument(
+        "--inject", action="store_true", help="of a build with -Dinject_faults=true: every nth read faults, another n for each run"
+    )
     parser.add_argument("--idle", type=float, default=20.0, help="seconds without CPU time after which a program hangs")
     parser.add_argument(
         "--extra",
