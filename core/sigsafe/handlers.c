@@ -73,10 +73,10 @@ typedef void (*handler_fn)(int, siginfo_t *, void *);
 static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, siginfo_t *info, ucontext_t *uc)
 {
 	struct fm_sig_held *h = &fm_sig_held[sig];
-	if (!fm_sig_is_held(sig))
-		return NULL;
-	struct sigaction act;
-	fm_sig_copy(&act, &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)], sizeof(act));
+	struct sigaction act = { .sa_handler = SIG_DFL };
+	// Not held: the capture has ended, but somebody had kept our handler, and has put it back or called it.
+	if (fm_sig_is_held(sig))
+		fm_sig_copy(&act, &h->copies[atomic_load_explicit(&h->current, memory_order_acquire)], sizeof(act));
 	if (fm_sig_is_default_or_ignored(&act)) {
 		// What the CPU raised ends a program even when it is ignored. Ticks' signals are ignored by default.
 		if (!fm_sig_is_tick_signal(sig) && (act.sa_handler == SIG_DFL || info->si_code > 0))

@@ -163,4 +163,19 @@ TEST(a_fault_that_nobody_handles_ends_the_program)
 	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 }
 
+TEST(a_handler_of_ours_that_somebody_kept_ends_nothing_but_what_would_have_ended)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		map_pages();
+		mend_faults();
+		fm_sig_held[SIGSEGV].is_held = 0; // as after a capture
+		alarm(10);                        // a fault that is tried again for ever
+		*(volatile uint8_t *)(pages + 4096) = 1;
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
 TEST_MAIN()
