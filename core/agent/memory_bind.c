@@ -47,7 +47,7 @@ static unsigned
 static uintptr_t libc_address, loader_start, page_bytes;
 
 // Under the loader's lock: which libraries were looked at. New ones stand behind those that were there before.
-static bool is_bound, is_signals_bound;
+static bool is_bound, is_memory_bound, is_signals_bound; // anything; and of it, these
 static unsigned long long n_adds_seen, n_subs_seen;
 static unsigned n_images_seen;
 
@@ -330,11 +330,12 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 		return 1;
 	if (look->is_undone) {
 		*is_any_bound = false;
+		is_memory_bound &= look->is_of_signals;
 		n_images_seen = 0;
 		dl_iterate_phdr(bind_image, look);
 		return 1;
 	}
-	bool has_new_kind = is_signal_wanted() && !is_signals_bound;
+	bool has_new_kind = (is_signal_wanted() && !is_signals_bound) || (is_memory_wanted() && !is_memory_bound);
 	if (!is_wanted() || (is_bound && !has_new_kind && info->dlpi_adds == n_adds_seen))
 		return 1;
 	if (!is_bound || has_new_kind || info->dlpi_subs != n_subs_seen)
@@ -343,6 +344,7 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 	dl_iterate_phdr(count_malloc, look);
 	dl_iterate_phdr(bind_image, look);
 	is_bound = true;
+	is_memory_bound |= is_memory_wanted();
 	is_signals_bound |= is_signal_wanted();
 	n_images_seen = look->n_images;
 	n_adds_seen = info->dlpi_adds;

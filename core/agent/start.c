@@ -110,8 +110,7 @@ static bool map_shared(const char *path)
 	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
 	fm_sig.header = header = (void *)p;
 	fm_sig.collector_pid = header->collector_pid;
-	fm_sig.sample_cycles = fm_sig_cycles_in(FM_SIG_SAMPLE_NS);
-	fm_sig.python_cycles = fm_sig_cycles_in(FM_SIG_PYTHON_NS);
+	fm_sig_budget_start();
 	fm_sig_quiet_start(st.st_dev, st.st_ino);
 	return true;
 }

@@ -4,7 +4,15 @@
 
 FM_SIGSAFE uint64_t fm_sig_cycles_in(uint64_t ns)
 {
-	return ns * fm_sig.header->cycles_per_1024ns / 1024;
+	// A collector that does not say sets no limits.
+	uint64_t rate = fm_sig.header->cycles_per_1024ns;
+	return rate ? ns * rate / 1024 : UINT64_MAX / 4;
+}
+
+FM_SIGSAFE void fm_sig_budget_start(void)
+{
+	fm_sig.sample_ns = fm_sig.header->max_overhead_1024 ? FM_SIG_SAMPLE_NS : FM_SIG_UNLIMITED_SAMPLE_NS;
+	fm_sig.sample_cycles = fm_sig_cycles_in(fm_sig.sample_ns);
 }
 
 // A thread earns its share of the CPU time it uses, and spends what its samples take.

@@ -11,8 +11,8 @@
 
 // One sample: some 4,000 frames. What is further out is left out, and a frame in its place says so (FM_STACK_CUT).
 #define FM_SIG_SAMPLE_NS 200000u
-// Of that the Python frames may take half, so that native ones get their share.
-#define FM_SIG_PYTHON_NS (FM_SIG_SAMPLE_NS / 2)
+// The same where the user wants no limit (--max-overhead 0). Of either the Python frames may take half, so that native ones get their share.
+#define FM_SIG_UNLIMITED_SAMPLE_NS 20000000u
 // Loops look at the clock once in so many steps: it costs 20 cycles, a step about 100.
 #define FM_SIG_STEPS_PER_LOOK 32u
 // What a thread may have saved up of its share: so much can be spent at once. Its first samples are dear, because memory is mapped and
@@ -27,14 +27,14 @@ static inline void fm_sig_budget_begin(struct fm_sig_thread *t, uint64_t start_c
 {
 	t->start_cycles = start_cycles;
 	t->start_cpu_ns = 0;
-	t->may_take_ns = FM_SIG_PYTHON_NS;
-	t->deadline = start_cycles + fm_sig.python_cycles;
+	t->may_take_ns = fm_sig.sample_ns / 2;
+	t->deadline = start_cycles + fm_sig.sample_cycles / 2;
 }
 
 // The Python frames are done: the rest of the time is for native ones.
 static inline void fm_sig_budget_go_on(struct fm_sig_thread *t)
 {
-	t->may_take_ns = FM_SIG_SAMPLE_NS;
+	t->may_take_ns = fm_sig.sample_ns;
 	t->deadline = t->start_cycles + fm_sig.sample_cycles;
 }
 
@@ -59,3 +59,5 @@ void fm_sig_budget_end(struct fm_sig_thread *t);
 void fm_sig_budget_end_alloc(struct fm_sig_thread *t);
 // The CPU's cycles in so many nanoseconds.
 uint64_t fm_sig_cycles_in(uint64_t ns);
+// A capture begins: sets fm_sig.sample_ns and its cycles.
+void fm_sig_budget_start(void);

@@ -157,7 +157,7 @@ struct fm_sig_state {
 	bool is_late;              // the capture began in a running process: its threads have used CPU before
 	_Atomic uint32_t n_inside; // handlers under way, of all threads; a late capture takes the last one's place at 0
 	uint8_t *shared;           // FM_WIRE_COMMON_BYTES of the shared memory
-	uint64_t sample_cycles, python_cycles; // FM_SIG_SAMPLE_NS and FM_SIG_PYTHON_NS (budget.h)
+	uint64_t sample_ns, sample_cycles; // that one sample may take (budget.h)
 	struct fm_sig_place places[FM_WIRE_N_SLOTS];
 	struct fm_sig_code *codes;
 	struct fm_sig_image *images;

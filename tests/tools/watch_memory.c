@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "collect/shared.h"
 #include "pyabi/lines.h"
 #include "pyabi/row.h"
@@ -137,6 +138,7 @@ static void walk(uint32_t idx, uint64_t from, uint64_t to, bool is_code)
 // Definitions of all rings first: a stack may name a code that another thread told of.
 static void drain(void)
 {
+	fm_shared_beat(&shared, fm_now_ns());
 	for (int is_code = 1; is_code >= 0; is_code--)
 		for (uint32_t i = 0; i < shared.n_slots; i++) {
 			if (atomic_load_explicit(&shared.owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)

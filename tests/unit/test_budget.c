@@ -9,8 +9,7 @@ static struct fm_sig_thread t;
 static void begin(void)
 {
 	fm_sig.header = &header;
-	fm_sig.sample_cycles = fm_sig_cycles_in(FM_SIG_SAMPLE_NS);
-	fm_sig.python_cycles = fm_sig_cycles_in(FM_SIG_PYTHON_NS);
+	fm_sig_budget_start();
 	CHECK_EQ(fm_sig.sample_cycles, 2 * FM_SIG_SAMPLE_NS);
 	t.budget_cpu_ns = 0;
 	t.saved_ns = 0;
