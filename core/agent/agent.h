@@ -17,6 +17,9 @@ void fm_agent_late_stop(void);  // no sample begins after this; what was taken i
 void fm_agent_late_leave(void); // the collector has ended: signals are the program's again
 // The collector need not be an ancestor of this process: where the kernel asks (Yama), it may look into it all the same.
 void fm_agent_let_look(const char *ring_path);
+// start.c: fm_sig_elf_symbol() of an image that stays where it is meanwhile: not at signal time, under the loader's lock or at the program's start. It is
+// read as it is; the kernel, which reads for those who cannot be sure, may refuse to (seccomp), and nothing is found then.
+uintptr_t fm_agent_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name, uint64_t *ret_size);
 // start.c: says where this library lies; known from its constructor on.
 void fm_agent_find_self(void);
 // start.c: private memory that a forked child gets back as zeros: it claims its own slots and tells its own definitions.

@@ -46,11 +46,11 @@ static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)arg;
 	uintptr_t start, end;
 	// One that is the program's malloc, too, is behind ours.
-	if (!fm_agent_image_range(info, &start, &end) || fm_sig_elf_symbol(start, end, info->dlpi_addr, "malloc", NULL))
+	if (!fm_agent_image_range(info, &start, &end) || fm_agent_symbol(start, end, info->dlpi_addr, "malloc", NULL))
 		return 0;
 	for (unsigned i = 0; i < FM_ARRAY_LEN(names); i++) {
 		uint32_t nobody = FM_WIRE_FREE;
-		if (!fm_sig_elf_symbol(start, end, info->dlpi_addr, names[i], NULL) ||
+		if (!fm_agent_symbol(start, end, info->dlpi_addr, names[i], NULL) ||
 		    !atomic_compare_exchange_strong(&fm_sig.header->own_allocator_state, &nobody, FM_WIRE_CLAIMED))
 			continue;
 		const char *path = info->dlpi_name ? info->dlpi_name : "", *base = strrchr(path, '/');

@@ -289,7 +289,7 @@ static int count_malloc(struct dl_phdr_info *info, size_t size, void *arg)
 	struct look *look = arg;
 	struct image m;
 	(void)size;
-	if (describe(info, &m) && !is_left_alone(&m) && fm_sig_elf_symbol(m.start, m.end, m.bias, "malloc", NULL))
+	if (describe(info, &m) && !is_left_alone(&m) && fm_agent_symbol(m.start, m.end, m.bias, "malloc", NULL))
 		look->is_malloc_sole = false;
 	return 0;
 }
@@ -297,7 +297,7 @@ static int count_malloc(struct dl_phdr_info *info, size_t size, void *arg)
 static void find_own(const struct image *m)
 {
 	for (unsigned i = n_of_libc; i < n_bindings; i++)
-		bindings[i].theirs = fm_sig_elf_symbol(m->start, m->end, m->bias, bindings[i].name, NULL);
+		bindings[i].theirs = fm_agent_symbol(m->start, m->end, m->bias, bindings[i].name, NULL);
 }
 
 static int bind_image(struct dl_phdr_info *info, size_t size, void *arg)
@@ -412,7 +412,7 @@ static int find_dlsym(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	if (!fm_agent_image_range(info, &start, &end) || (start <= fm_sig.own_start && fm_sig.own_start < end))
 		return 0;
-	*ret = fm_sig_elf_symbol(start, end, info->dlpi_addr, "dlsym", NULL);
+	*ret = fm_agent_symbol(start, end, info->dlpi_addr, "dlsym", NULL);
 	return *ret != 0;
 }
 

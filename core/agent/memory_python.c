@@ -4,6 +4,7 @@
 // With pymalloc, blocks of up to 512 bytes are cut from arenas. Nothing but a new arena is asked of malloc or mmap then, and
 // arenas have a hook of their own; so for these blocks, which are nearly all, nobody needs to know that Python is inside one
 // of its allocators, and the hook is a countdown and a jump. All else is bracketed by fm_sig_alloc.depth.
+#include "agent/agent.h"
 #include "agent/memory.h"
 
 #include <stdatomic.h>
@@ -336,7 +337,7 @@ static void find_raw_functions(void)
 	const struct fm_sig_python *py = &fm_sig.python;
 	for (unsigned i = 0; i < FM_ARRAY_LEN(names); i++) {
 		uint64_t size = 0;
-		uintptr_t at = fm_sig_elf_symbol(py->image_start, py->image_end, py->image_bias, names[i], &size);
+		uintptr_t at = fm_agent_symbol(py->image_start, py->image_end, py->image_bias, names[i], &size);
 		if (!at)
 			continue;
 		first = FM_MIN(first, at);

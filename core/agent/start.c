@@ -146,6 +146,15 @@ static bool claim_process(void)
 	return false;
 }
 
+uintptr_t fm_agent_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name, uint64_t *ret_size)
+{
+	bool was_recoverable = fm_sig_is_recoverable;
+	fm_sig_is_recoverable = true;
+	uintptr_t symbol = fm_sig_elf_symbol(start, end, bias, name, ret_size);
+	fm_sig_is_recoverable = was_recoverable;
+	return symbol;
+}
+
 static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
@@ -170,12 +179,15 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 	fm_zone_api_offer(start, end, info->dlpi_addr);
 	bool had_python = fm_sig.has_python;
 	uint64_t tls_helper_size = 0;
-	uintptr_t tls_helper = fm_sig_elf_symbol(start, end, info->dlpi_addr, "__tls_get_addr", &tls_helper_size);
+	uintptr_t tls_helper = fm_agent_symbol(start, end, info->dlpi_addr, "__tls_get_addr", &tls_helper_size);
 	if (tls_helper && !fm_sig.tls_helper_start) {
 		fm_sig.tls_helper_start = tls_helper;
 		fm_sig.tls_helper_end = tls_helper + tls_helper_size;
 	}
+	bool was_recoverable = fm_sig_is_recoverable;
+	fm_sig_is_recoverable = true; // as in fm_agent_symbol()
 	fm_sig_python_look(start, end, info->dlpi_addr);
+	fm_sig_is_recoverable = was_recoverable;
 	const struct fm_py_row *row = &fm_sig.python.row;
 	if (!had_python && fm_sig.has_python && (row->frames == FM_PY_FRAMES_OBJECTS || row->is_free_threaded))
 		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);

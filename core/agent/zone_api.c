@@ -1,4 +1,5 @@
 // These functions run on any thread, with and without the GIL: fm_zone_enter() sees to it that their ring stays.
+#include "agent/agent.h"
 #include "agent/zone_api.h"
 
 #include <string.h>
@@ -211,7 +212,7 @@ __attribute__((visibility("default"))) const struct fathom_api fathom_api_v1 = {
 void fm_zone_api_offer(uintptr_t start, uintptr_t end_of_image, uintptr_t bias)
 {
 	uint64_t size = 0;
-	uintptr_t slot = fm_sig_elf_symbol(start, end_of_image, bias, SLOT_NAME, &size);
+	uintptr_t slot = fm_agent_symbol(start, end_of_image, bias, SLOT_NAME, &size);
 	if (slot && size == sizeof(void *) && slot % sizeof(void *) == 0)
 		__atomic_store_n((const struct fathom_api **)slot, &fathom_api_v1, __ATOMIC_RELEASE);
 }

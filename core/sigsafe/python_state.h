@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sigsafe/fault.h"
 #include "sigsafe/raw.h"
 #include "sigsafe/state.h"
 
@@ -54,9 +55,10 @@ static FM_ALWAYS_INLINE uintptr_t fm_sig_current_state(void)
 	return fm_sig_read_u64(fm_sig_tls_address(&fm_sig.python.current), &v) ? v : 0;
 }
 
-// True when Python has a state for this thread, or for whichever runs: it has chosen its allocators then.
+// True when Python has a state for this thread, or for whichever runs: it has chosen its allocators then. Not at signal time.
 static inline bool fm_sig_is_python_up(void)
 {
+	fm_sig_fault_check(NULL);
 	return fm_sig_current_state() ||
 	       (fm_sig.python.current.kind == FM_SIG_TLS_UNKNOWN && fm_sig_thread_state_listed((uint64_t)pthread_self()));
 }
