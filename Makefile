@@ -113,70 +113,15 @@ fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30
 	@$(call ninja,build-fuzz)
 	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
 
-chaos: all ## hostile programs, bare and profiled: each once or twice, on other Pythons and in other modes each time
-	@rm -f $(BUILD)/chaos.json
-	@$(VENV_PYTHON) tests/chaos/run.py --short --scale 0.5 --fathom $(BUILD)/fathom --folder $(BUILD)/chaos --result $(BUILD)/chaos.json $(CHAOS_ARGS)
-
-check-includes: ## no room includes what it may not
-	@python3 scripts/check_includes.py
-
-check-sigsafe: all ## signal-time code calls nothing that is not listed with a reason
-	@scripts/check_sigsafe.py $(BUILD)
-
-lint: all ## clang-format, clang-tidy, ruff, mypy, shellcheck; for aarch64, too, where its compiler is there
-	@scripts/bootstrap.sh lint
-	@clang-format --dry-run -Werror $(C_FILES)
-	@mkdir -p $(BUILD)/tidy # the commands without the one flag that only gcc knows
-	@sed 's/ -fno-tree-loop-distribute-patterns//' $(BUILD)/compile_commands.json >$(BUILD)/tidy/compile_commands.json
-	@find core -name '*.c' | xargs -P 2 -n 1 $(TIDY) 2>/dev/null
-	@scripts/check_aarch64.py $(BUILD)
-	@$(VENV_PYTHON) -m ruff check .
-	@$(VENV_PYTHON) -m ruff format --check .
-	@$(VENV_PYTHON) -m mypy && $(VENV_PYTHON) -m mypy tests/wild/*.py
-	@shellcheck -S warning scripts/*.sh .ci/run
-	@test ! -d web/node_modules/prettier || npm --prefix web run --silent lint
-
-format: ## rewrite C and Python sources in the project's style
-	@scripts/bootstrap.sh lint
-	@clang-format -i $(C_FILES)
-	@$(VENV_PYTHON) -m ruff check --fix .
-	@$(VENV_PYTHON) -m ruff format .
-
-# The program with the sanitizers in it, and the agent: a sanitized one serves sanitized programs only (test_storm.py), so what is reported on
-# is captured with the plain build.
-asan: all ## unit tests, broken input and the server under the address and undefined-behaviour sanitizers
-	@scripts/bootstrap.sh test
-	@test -f build-asan/build.ninja || $(MESON) setup build-asan $(ASAN_FLAGS) >/dev/null
-	@$(call ninja,build-asan)
-	@failed=; \
-	$(SAN_ENV) $(MESON) test -C build-asan --no-rebuild --print-errorlogs || failed=1; \
-	$(SAN_ENV) FATHOM_BUILD=build-asan $(VENV_PYTHON) -m pytest -q tests/e2e/test_bad_input.py $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
-	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k asan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
-
-tsan: all ## unit tests, the server and the collector under the thread sanitizer
-	@scripts/bootstrap.sh test
-	@test -f build-tsan/build.ninja || $(MESON) setup build-tsan $(TSAN_FLAGS) >/dev/null
-	@$(call ninja,build-tsan)
-	@failed=; $(MESON) test -C build-tsan --no-rebuild --print-errorlogs || failed=1; \
-	FATHOM_BUILD=build-tsan $(VENV_PYTHON) -m pytest -q $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
-	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k tsan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
-
-fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30) each
-	@scripts/bootstrap.sh fuzz
-	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
-	@$(call ninja,build-fuzz)
-	@$(SAN_ENV) scripts/fuzz.sh build-fuzz $(FUZZ_SECONDS) $(FUZZ_TARGETS)
-
-chaos-inject: ## the same for CHAOS_SECONDS (600) with an agent whose reads of foreign memory fault again and again
-	@scripts/bootstrap.sh test
-	@test -e build-inject/build.ninja || $(MESON) setup build-inject -Dinject_faults=true >build-inject.log 2>&1 || { tail -n 20 build-inject.log; exit 1; }
-	@rm -f build-inject.log
-	@$(call ninja,build-inject)
-	@$(VENV_PYTHON) tests/chaos/run.py --inject --seconds $(or $(CHAOS_SECONDS),600) --fathom build-inject/fathom --folder build-inject/chaos $(CHAOS_ARGS)
-
-chaos: all ## hostile programs CHAOS_RUNS (459) times each, or for CHAOS_SECONDS, over all Pythons and modes; CHAOS_ARGS narrows it down
+chaos: all ## hostile programs, CHAOS_RUNS (459) times each, or for CHAOS_SECONDS, over all Pythons and modes; CHAOS_ARGS narrows it down
 	@scripts/bootstrap.sh test
 	@$(VENV_PYTHON) tests/chaos/run.py $(if $(CHAOS_SECONDS),--seconds $(CHAOS_SECONDS),--runs $(CHAOS_RUNS)) --fathom $(BUILD)/fathom --folder $(BUILD)/chaos $(CHAOS_ARGS)
+
+chaos-inject: ## hostile programs for CHAOS_SECONDS (600), with an agent whose reads of foreign memory fault again and again
+	@scripts/bootstrap.sh test
+	@test -f build-inject/build.ninja || $(MESON) setup build-inject -Dinject_faults=true >/dev/null
+	@$(call ninja,build-inject)
+	@$(VENV_PYTHON) tests/chaos/run.py --inject --seconds $(or $(CHAOS_SECONDS),600) --fathom build-inject/fathom --folder build-inject/chaos $(CHAOS_ARGS)
 
 wild: all ## other people's programs (or WILD=imports,cpython) under Fathom, for WILD_SECONDS if given; hours
 	@scripts/bootstrap.sh test

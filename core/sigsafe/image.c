@@ -38,16 +38,17 @@ static FM_SIGSAFE bool find_at_start(uintptr_t pc, struct fm_sig_image_info *ret
 	return false;
 }
 
-// The loader's entry of an image; of one that is being closed by another thread it may be gone.
+// The loader's entry of an image; of one that another thread is closing it may be gone, and then it is not the executable.
 static FM_SIGSAFE void read_link_map(uintptr_t link_map, struct fm_sig_image_info *ret)
 {
+	static const char closed[] = "[closed library]";
 	uint64_t bias = 0, path = 0;
-	uint8_t first;
-	if (link_map && (!fm_sig_read_u64(link_map + offsetof(struct link_map, l_addr), &bias) ||
-			 !fm_sig_read_u64(link_map + offsetof(struct link_map, l_name), &path)))
-		bias = path = 0;
+	uint8_t first = 0;
+	bool is_there = !link_map || (fm_sig_read_u64(link_map + offsetof(struct link_map, l_addr), &bias) &&
+				      fm_sig_read_u64(link_map + offsetof(struct link_map, l_name), &path) &&
+				      (!path || fm_sig_read_u8(path, &first)));
 	ret->bias = bias;
-	ret->path = path && fm_sig_read_u8(path, &first) && first ? path : 0;
+	ret->path = !is_there ? (uintptr_t)closed : first ? path : 0;
 }
 
 FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
