@@ -116,7 +116,8 @@ static int set_other(int sig, const struct sigaction *act, struct sigaction *old
 	void *before = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
 	bool waited = atomic_load_explicit(&fm_sig_theirs_wait[sig], memory_order_relaxed), waits = waited;
 	struct sigaction changed;
-	if (act && !fm_sig_is_default_or_ignored(act) && act->sa_sigaction != fm_sig_on_theirs && !is_borrowed_memory()) {
+	if (act && !fm_sig_is_default_or_ignored(act) && act->sa_sigaction != fm_sig_on_theirs &&
+	    !is_borrowed_memory()) {
 		changed = *act;
 		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
 		changed.sa_sigaction = fm_sig_on_theirs;

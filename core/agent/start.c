@@ -174,7 +174,8 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 	if (fm_sig_n_images_at_start < FM_SIG_N_IMAGES_AT_START) {
 		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr,
-						     info->dlpi_name && *info->dlpi_name ? (uintptr_t)info->dlpi_name : 0 };
+						     info->dlpi_name && *info->dlpi_name ? (uintptr_t)info->dlpi_name
+											 : 0 };
 	}
 	fm_zone_api_offer(start, end, info->dlpi_addr);
 	bool had_python = fm_sig.has_python;

@@ -183,13 +183,15 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "the outer part of %llu stack%s", (unsigned long long)totals->n_cut,
 				 totals->n_cut == 1 ? "" : "s");
 	if (totals->n_unafforded)
-		fm_capture_lacks(c,
-				 "stacks were deep, and samples may take no more of the CPU time than --max-overhead allows; "
-				 "the next samples stand for theirs",
-				 "%llu samples", (unsigned long long)totals->n_unafforded);
+		fm_capture_lacks(
+			c,
+			"stacks were deep, and samples may take no more of the CPU time than --max-overhead allows; "
+			"the next samples stand for theirs",
+			"%llu samples", (unsigned long long)totals->n_unafforded);
 	if (totals->n_no_stack)
-		fm_capture_lacks(c, "the program's signal stack has no room for a sample; the next samples stand for theirs",
-				 "%llu samples", (unsigned long long)totals->n_no_stack);
+		fm_capture_lacks(
+			c, "the program's signal stack has no room for a sample; the next samples stand for theirs",
+			"%llu samples", (unsigned long long)totals->n_no_stack);
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz)
 		fm_capture_lacks(
 			c, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new",

@@ -297,7 +297,8 @@ static FM_SIGSAFE bool run_program(struct fm_sig_reader r, const struct cie *cie
 	return !r.is_bad;
 }
 
-FM_SIGSAFE uint32_t fm_sig_cfi_decode(uintptr_t fde, uintptr_t base, uintptr_t end, uintptr_t pc, struct fm_cfi_row *ret)
+FM_SIGSAFE uint32_t fm_sig_cfi_decode(uintptr_t fde, uintptr_t base, uintptr_t end, uintptr_t pc,
+				      struct fm_cfi_row *ret)
 {
 	struct fm_sig_reader r = { fde, end, false };
 	uint32_t len = (uint32_t)fm_sig_read_fixed(&r, 4);

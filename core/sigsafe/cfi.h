@@ -38,9 +38,9 @@ struct fm_cfi_state {
 };
 
 struct fm_cfi_row {
-	bool is_signal_frame;  // the caller was interrupted: its registers are in the signal context
-	uintptr_t origin;      // expressions are counted from here: the FDE
-	uint64_t start, end;   // of the instructions for which it is the row
+	bool is_signal_frame; // the caller was interrupted: its registers are in the signal context
+	uintptr_t origin;     // expressions are counted from here: the FDE
+	uint64_t start, end;  // of the instructions for which it is the row
 	struct fm_cfi_state state;
 };
 

@@ -88,8 +88,8 @@ static FM_SIGSAFE bool jump(struct fm_sig_reader *r, uintptr_t begin, int16_t di
 	return true;
 }
 
-FM_SIGSAFE uint32_t fm_sig_expr_eval(uintptr_t expr, uint32_t len,
-				     const struct fm_sig_regs *regs, const uint64_t *first, uint64_t *ret)
+FM_SIGSAFE uint32_t fm_sig_expr_eval(uintptr_t expr, uint32_t len, const struct fm_sig_regs *regs,
+				     const uint64_t *first, uint64_t *ret)
 {
 	struct fm_sig_reader r = { expr, expr + len, false };
 	uint64_t stack[MAX_STACK], v;

@@ -74,7 +74,7 @@ FM_SIGSAFE bool fm_sig_image_find(uintptr_t pc, struct fm_sig_image_info *ret)
 #define MAX_HEADERS 64u
 
 // The program header of a type, from the nth on; false: there is none, or the image is gone.
-static FM_SIGSAFE bool find_header(uintptr_t start, uint32_t type, uint32_t *nth, ElfW(Phdr) *ret)
+static FM_SIGSAFE bool find_header(uintptr_t start, uint32_t type, uint32_t *nth, ElfW(Phdr) * ret)
 {
 	ElfW(Ehdr) ehdr;
 	if (!fm_sig_read(start, &ehdr, sizeof(ehdr)) || ehdr.e_ident[0] != 0x7f || ehdr.e_ident[1] != 'E' ||
@@ -212,8 +212,8 @@ static FM_SIGSAFE bool find_symbols(uintptr_t start, uintptr_t end, uintptr_t bi
 		else if (dyn.d_tag == DT_GNU_HASH)
 			ret->hash = ptr;
 	}
-	return ret->table >= start && ret->table < end && ret->names >= start &&
-	       ret->names + ret->names_bytes <= end && ret->hash >= start && ret->hash + 16 <= end;
+	return ret->table >= start && ret->table < end && ret->names >= start && ret->names + ret->names_bytes <= end &&
+	       ret->hash >= start && ret->hash + 16 <= end;
 }
 
 FM_SIGSAFE uintptr_t fm_sig_elf_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const char *name,

@@ -31,8 +31,7 @@ static FM_SIGSAFE void open_string(uintptr_t object, uint32_t max_chars, struct 
 	ret->n_chars = 0;
 	ret->data = 0;
 	ret->is_ascii = true;
-	if (!fm_sig_read_u64(object + row->str_length, &length) ||
-	    !fm_sig_read_u32(object + row->str_state, &state))
+	if (!fm_sig_read_u64(object + row->str_length, &length) || !fm_sig_read_u32(object + row->str_state, &state))
 		return;
 	if (!(state & row->str_compact_mask))
 		return; // never so for names of code objects
@@ -127,7 +126,8 @@ static FM_SIGSAFE bool tell_code(struct fm_sig_thread *t, uintptr_t code, uint32
 	if (!fm_sig_read(table, p, table_len))
 		table_len = 0;
 	p += rec->line_table_len = (uint32_t)table_len;
-	rec->rec.size = (uint32_t)((p - (uint8_t *)rec + 7) & ~7l); // less than reserved when names are not ASCII, or gone
+	rec->rec.size =
+		(uint32_t)((p - (uint8_t *)rec + 7) & ~7l); // less than reserved when names are not ASCII, or gone
 	fm_sig_ring_commit(t, &rec->rec);
 	return true;
 }

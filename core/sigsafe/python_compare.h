@@ -158,7 +158,8 @@ static FM_ALWAYS_INLINE bool are_callers_same(struct fm_sig_mirror *m, const str
 			return false;
 		if (FM_UNLIKELY((is_lasti_pointer ? lasti : lasti & l.lasti_mask) != f->lasti))
 			return false;
-		if (!is_lasti_pointer && (!fm_sig_load_u64(frame + l.frame_code, &code) || (code & l.code_mask) != f->code))
+		if (!is_lasti_pointer &&
+		    (!fm_sig_load_u64(frame + l.frame_code, &code) || (code & l.code_mask) != f->code))
 			return false;
 	}
 }

@@ -40,8 +40,8 @@ static FM_SIGSAFE void find_current(uintptr_t start, uintptr_t end, uintptr_t bi
 {
 	uintptr_t accessor;
 	if (py->row.runtime_current) {
-		py->current =
-			(struct fm_sig_tls){ .kind = FM_SIG_TLS_FIXED, .offset = py->runtime + py->row.runtime_current };
+		py->current = (struct fm_sig_tls){ .kind = FM_SIG_TLS_FIXED,
+						   .offset = py->runtime + py->row.runtime_current };
 		return;
 	}
 	accessor = fm_sig_elf_symbol(start, end, bias, "_PyThreadState_UncheckedGet", NULL);

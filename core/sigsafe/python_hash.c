@@ -80,7 +80,8 @@ static FM_SIGSAFE uint64_t print_of(uint64_t code)
 		return 0;
 	print = mix(print, name);
 	print = mix(print, first_line);
-	if (!fm_sig_read_u64(table + row->bytes_size, &n) || !fm_sig_read(table + row->bytes_data, words, sizeof(words)))
+	if (!fm_sig_read_u64(table + row->bytes_size, &n) ||
+	    !fm_sig_read(table + row->bytes_data, words, sizeof(words)))
 		n = 0;
 	print = mix(print, n);
 	for (uint64_t i = 0; i < 4 && 8 * i < n; i++) {
@@ -271,8 +272,8 @@ FM_SIGSAFE const struct fm_sig_memo *fm_sig_mirror_follow(struct fm_sig_thread *
 		return NULL;
 	struct fm_sig_mirror_frame *f = &m->frames[n];
 	uint64_t previous;
-	if (FM_UNLIKELY(!fm_sig_read_u64(f->frame + m->layout.frame_previous, &previous) ||
-			previous != f[-1].frame || !follow(t, m, n - 1)))
+	if (FM_UNLIKELY(!fm_sig_read_u64(f->frame + m->layout.frame_previous, &previous) || previous != f[-1].frame ||
+			!follow(t, m, n - 1)))
 		return NULL;
 	m->last = f;
 	return memo_of(m, place_key(&m->layout, f->frame, m->layout.is_lasti_pointer), rehash(m, n - 1), domain);

@@ -65,13 +65,13 @@ struct fm_sig_mirror {
 	uint64_t epoch;        // fm_sig_mirror_epoch then
 	struct fm_sig_mirror_frame *last; // the innermost one that was last seen
 	struct fm_sig_mirror_layout layout;
-	enum fm_sig_hash_of of;                               // hashes are
-	uint32_t n_hashed;                                    // hashes of frames [1, n_hashed] are those of the fields
-	uint32_t n_used;   // frames [1, n_used] were ever filled since the last forgetting
-	uint32_t turn;     // the frame at which the outer part's next turn begins, inwards out; 0 = at the deep part's end
+	enum fm_sig_hash_of of; // hashes are
+	uint32_t n_hashed;      // hashes of frames [1, n_hashed] are those of the fields
+	uint32_t n_used;        // frames [1, n_used] were ever filled since the last forgetting
+	uint32_t turn; // the frame at which the outer part's next turn begins, inwards out; 0 = at the deep part's end
 	uint32_t n_since_turn;  // blocks
 	uint32_t n_until_check; // stacks until fm_sig_fault_check() is asked again: it takes as long as some of them
-	uint32_t n_skip;   // blocks for which no stack is walked: one before had more frames than there is room for
+	uint32_t n_skip; // blocks for which no stack is walked: one before had more frames than there is room for
 	struct fm_sig_memo memos[2][FM_SIG_MIRROR_MEMOS];     // FM_ALLOC_OBJ, FM_ALLOC_MEM; by place
 	struct fm_sig_mirror_code codes[FM_SIG_MIRROR_CODES]; // by address
 	uint16_t place[FM_SIG_MIRROR_PLACES];                 // by a frame's address: its index, when it was last seen

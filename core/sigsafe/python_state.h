@@ -59,6 +59,6 @@ static FM_ALWAYS_INLINE uintptr_t fm_sig_current_state(void)
 static inline bool fm_sig_is_python_up(void)
 {
 	fm_sig_fault_check(NULL);
-	return fm_sig_current_state() ||
-	       (fm_sig.python.current.kind == FM_SIG_TLS_UNKNOWN && fm_sig_thread_state_listed((uint64_t)pthread_self()));
+	return fm_sig_current_state() || (fm_sig.python.current.kind == FM_SIG_TLS_UNKNOWN &&
+					  fm_sig_thread_state_listed((uint64_t)pthread_self()));
 }

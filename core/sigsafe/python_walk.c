@@ -105,7 +105,7 @@ static FM_SIGSAFE bool push_frame(struct walk *w, uintptr_t frame)
 static FM_SIGSAFE void torn(struct walk *w)
 {
 	struct fm_sig_thread *t = w->t;
-	t->python_error = w->is_cut                             ? FM_STACK_CUT
+	t->python_error = w->is_cut                          ? FM_STACK_CUT
 			  : t->n_python == FM_SIG_MAX_FRAMES ? FM_STACK_TOO_DEEP
 							     : FM_STACK_PYTHON_TORN;
 }

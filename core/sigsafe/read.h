@@ -33,22 +33,22 @@ uintptr_t fm_sig_inject(uintptr_t addr);
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 // Bounds are what a fuzzer looks for: a load that the sanitizer sees, and nobody mends.
-#define FM_SIG_LOAD(insn, type, addr, to_, fault_)                    \
-	do {                                                          \
-		if (!(addr))                                          \
-			goto fault_;                                  \
-		to_ = *(const type *)(addr);                          \
+#define FM_SIG_LOAD(insn, type, addr, to_, fault_) \
+	do {                                       \
+		if (!(addr))                       \
+			goto fault_;               \
+		to_ = *(const type *)(addr);       \
 	} while (0)
 #else
 // One load with a way out. `insn` loads %[from] into %[to]; the table names the load and where to go on when it faults.
-#define FM_SIG_LOAD(insn, type, addr, to_, fault_)                                                       \
-	__asm__ volatile goto("1:	" insn "\n"                                                      \
-			      "	.pushsection fm_fixups, \"a\", @progbits\n"                      \
-			      "	.long 1b - ., %l[" #fault_ "] - .\n"                                 \
-			      "	.popsection\n"                                                         \
-			      : [to] "=r"(to_)                                                           \
-			      : [from] "m"(*(const type *)fm_sig_inject(addr))                           \
-			      :                                                                          \
+#define FM_SIG_LOAD(insn, type, addr, to_, fault_)                             \
+	__asm__ volatile goto("1:	" insn "\n"                            \
+			      "	.pushsection fm_fixups, \"a\", @progbits\n"    \
+			      "	.long 1b - ., %l[" #fault_ "] - .\n"           \
+			      "	.popsection\n"                                 \
+			      : [to] "=r"(to_)                                 \
+			      : [from] "m"(*(const type *)fm_sig_inject(addr)) \
+			      :                                                \
 			      : fault_)
 #endif
 
@@ -70,19 +70,19 @@ static FM_ALWAYS_INLINE bool fm_sig_is_user_address(uintptr_t addr)
 	return FM_LIKELY(addr - 4096 < (1ull << 47) - 2 * 4096);
 }
 
-#define FM_SIG_DEFINE_READ(name, bits, loaded)                                                                    \
-	static FM_ALWAYS_INLINE FM_MUST_CHECK bool name(uintptr_t addr, uint##bits##_t *ret)                      \
-	{                                                                                                         \
-		uint64_t v;                                                                                       \
-		if (!fm_sig_is_user_address(addr))                                                                \
-			return false;                                                                             \
-		if (FM_UNLIKELY(!fm_sig_is_recoverable))                                                          \
-			return fm_sig_read_by_kernel(addr, ret, sizeof(*ret));                                    \
-		FM_SIG_LOAD(FM_SIG_LOAD_##bits, loaded, addr, v, fault);                                          \
-		*ret = (uint##bits##_t)v;                                                                         \
-		return true;                                                                                      \
-fault:                                                                                                            \
-		return false;                                                                                     \
+#define FM_SIG_DEFINE_READ(name, bits, loaded)                                               \
+	static FM_ALWAYS_INLINE FM_MUST_CHECK bool name(uintptr_t addr, uint##bits##_t *ret) \
+	{                                                                                    \
+		uint64_t v;                                                                  \
+		if (!fm_sig_is_user_address(addr))                                           \
+			return false;                                                        \
+		if (FM_UNLIKELY(!fm_sig_is_recoverable))                                     \
+			return fm_sig_read_by_kernel(addr, ret, sizeof(*ret));               \
+		FM_SIG_LOAD(FM_SIG_LOAD_##bits, loaded, addr, v, fault);                     \
+		*ret = (uint##bits##_t)v;                                                    \
+		return true;                                                                 \
+	fault:                                                                               \
+		return false;                                                                \
 	}
 FM_SIG_DEFINE_READ(fm_sig_read_u8, 8, uint8_t)
 FM_SIG_DEFINE_READ(fm_sig_read_u16, 16, fm_sig_u16)

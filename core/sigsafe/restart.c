@@ -88,7 +88,7 @@ static FM_SIGSAFE uint32_t find_number_of_cancellable(struct fm_sig_thread *t, c
 		return UINT32_MAX;
 	fm_sig_unwind(t, uc);
 	return t->n_native > 2 && fm_sig_read_u64(t->native[1].cfa, &nr) && nr <= UINT16_MAX ? (uint32_t)nr
-												: UINT32_MAX;
+											     : UINT32_MAX;
 }
 
 // The number of the call that was interrupted, UINT32_MAX when it cannot be told. It is gone from rax, but libc loads it as a

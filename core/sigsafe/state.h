@@ -76,13 +76,13 @@ struct fm_sig_thread {
 	bool is_busy;
 	uintptr_t thread_state;           // this thread's, when it was last seen (python_state.h); 0 = none
 	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
-	uint64_t start_cycles, deadline; // of the sample that is being taken (budget.h), by the cycle counter
-	uint64_t start_cpu_ns;           // the thread's CPU time then; 0 = not known
+	uint64_t start_cycles, deadline;  // of the sample that is being taken (budget.h), by the cycle counter
+	uint64_t start_cpu_ns;            // the thread's CPU time then; 0 = not known
 	uint64_t may_take_ns;
-	uint64_t budget_cpu_ns;          // the thread's CPU time when it last earned; 0 = never
-	int64_t saved_ns;                // what it has earned and not spent on samples of time,
-	int64_t alloc_saved_ns;          // and on those of allocations and copies
-	uint8_t alloc_pressure;          // these are so many times halved
+	uint64_t budget_cpu_ns;        // the thread's CPU time when it last earned; 0 = never
+	int64_t saved_ns;              // what it has earned and not spent on samples of time,
+	int64_t alloc_saved_ns;        // and on those of allocations and copies
+	uint8_t alloc_pressure;        // these are so many times halved
 	struct fm_trace_thread *trace; // agent/trace.h; NULL until this thread records an event of a trace
 	struct fm_sig_mirror *mirror;  // python_hash.h; NULL until this thread counts a block of exact mode
 	uint32_t n_native, n_python, n_runs, n_out, n_prev;
@@ -163,7 +163,7 @@ struct fm_sig_state {
 	struct fm_sig_image *images;
 	_Atomic uint32_t next_code_id; // ids are 1, 2, ...
 	_Atomic uint32_t unload_generation;
-	_Atomic uint32_t has_python;      // python below is complete (release/acquire)
+	_Atomic uint32_t has_python; // python below is complete (release/acquire)
 	struct fm_sig_python python;
 	uintptr_t tls_helper_start,
 		tls_helper_end;       // __tls_get_addr: how code in a shared library reaches its thread-locals

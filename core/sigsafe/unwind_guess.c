@@ -27,7 +27,7 @@ FM_SIGSAFE bool fm_sig_is_return_address(uint64_t ra)
 	uint8_t before[8]; // one more than is looked at: a word
 	if (!fm_sig_read(ra - 8, before, sizeof(before)))
 		return false;
-	bool is_call = before[8 - 5] == 0xe8;       // call rel32
+	bool is_call = before[8 - 5] == 0xe8;   // call rel32
 	for (unsigned len = 2; len <= 7; len++) // call *register, *memory
 		is_call |= before[8 - len] == 0xff && (before[8 - len + 1] & 0x38) == 0x10;
 	return is_call;
@@ -45,8 +45,8 @@ static FM_SIGSAFE void step_to(struct fm_sig_regs *regs, uint64_t sp, uint64_t f
 static FM_SIGSAFE bool is_sigreturn(uint64_t pc)
 {
 	uint8_t p[9];
-	return fm_sig_read(pc, p, sizeof(p)) && p[0] == 0x48 && p[1] == 0xc7 && p[2] == 0xc0 && p[3] == 15 && p[4] == 0 && p[5] == 0 && p[6] == 0 &&
-	       p[7] == 0x0f && p[8] == 5;
+	return fm_sig_read(pc, p, sizeof(p)) && p[0] == 0x48 && p[1] == 0xc7 && p[2] == 0xc0 && p[3] == 15 &&
+	       p[4] == 0 && p[5] == 0 && p[6] == 0 && p[7] == 0x0f && p[8] == 5;
 }
 
 // How far before and behind a return address glibc's __start_context has the instructions that it is known by.

@@ -98,17 +98,17 @@ struct fm_wire_header {
 	uint32_t version;
 	uint32_t collector_pid;
 	uint32_t rate_hz;
-	uint32_t engine;           // enum fm_engine asked for
-	uint32_t flags;            // enum fm_wire_flags
-	uint32_t memory;           // enum fm_wire_memory
-	uint64_t alloc_mean_bytes; // one allocated byte in so many is sampled
+	uint32_t engine;            // enum fm_engine asked for
+	uint32_t flags;             // enum fm_wire_flags
+	uint32_t memory;            // enum fm_wire_memory
+	uint64_t alloc_mean_bytes;  // one allocated byte in so many is sampled
 	uint32_t cycles_per_1024ns; // of the CPU's cycle counter
 	uint32_t max_overhead_1024; // share of a thread's CPU time that may be spent on its samples, in 1/1024; 0 = any
-	uint32_t trace_clock;      // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
-	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
-	_Atomic uint32_t n_gaps;   // collector: times without a beat of FM_WIRE_GAP_NS and longer
-	_Atomic uint32_t n_quiet;  // any process: times that one was left alone
-	_Atomic uint64_t quiet_ns; // any process: how long, where it was for a time only
+	uint32_t trace_clock;       // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
+	_Atomic uint32_t is_over;   // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t n_gaps;    // collector: times without a beat of FM_WIRE_GAP_NS and longer
+	_Atomic uint32_t n_quiet;   // any process: times that one was left alone
+	_Atomic uint64_t quiet_ns;  // any process: how long, where it was for a time only
 	_Atomic uint64_t n_freed_unseen;      // any process: ends of sampled blocks while it was quiet
 	_Atomic uint32_t n_traces_ended;      // any process: traces that nobody read any more
 	_Atomic uint64_t gap_cpu_ns;          // any thread: CPU time used in gaps, for which there are no samples
@@ -247,14 +247,14 @@ struct fm_wire_slot {
 		head;             // written by the owner (release) after the bytes, read by the collector (acquire)
 	_Atomic uint64_t n_ticks; // signals answered, sampled or not; the ticker sends no second one before
 	_Atomic uint64_t n_samples;
-	_Atomic uint64_t n_dropped;   // ring full
-	_Atomic uint64_t n_failed;    // samples whose stack carries an error frame
-	_Atomic uint64_t n_restarted; // system calls put back after our signal
-	_Atomic uint64_t n_displaced; // samples of code just before a system call, met at the call's end
-	_Atomic uint64_t n_cut;       // samples whose stack was cut where its time was up
+	_Atomic uint64_t n_dropped;    // ring full
+	_Atomic uint64_t n_failed;     // samples whose stack carries an error frame
+	_Atomic uint64_t n_restarted;  // system calls put back after our signal
+	_Atomic uint64_t n_displaced;  // samples of code just before a system call, met at the call's end
+	_Atomic uint64_t n_cut;        // samples whose stack was cut where its time was up
 	_Atomic uint64_t n_unafforded; // ticks without a sample: earlier ones had taken more than may be spent
 	_Atomic uint64_t n_no_stack;   // ticks without a sample: the signal stack has no room for one
-	_Atomic uint64_t cpu_ns;      // the thread's CPU clock at its last sample
+	_Atomic uint64_t cpu_ns;       // the thread's CPU clock at its last sample
 	_Atomic uint64_t n_alloc_samples;
 	_Atomic uint64_t n_alloc_dropped; // ring or live table full: these blocks are not counted at all
 	_Atomic uint64_t n_free_dropped;  // ring full: these blocks seem to live on

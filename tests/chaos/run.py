@@ -360,7 +360,9 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1.0, help="of each program's work")
     parser.add_argument("--seed", type=int, help="of the order (default: another one each time; it is printed)")
     parser.add_argument(
-        "--inject", action="store_true", help="of a build with -Dinject_faults=true: every nth read faults, another n for each run"
+        "--inject",
+        action="store_true",
+        help="of a build with -Dinject_faults=true: every nth read faults, another n for each run",
     )
     parser.add_argument("--idle", type=float, default=20.0, help="seconds without CPU time after which a program hangs")
     parser.add_argument(

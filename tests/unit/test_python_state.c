@@ -96,8 +96,7 @@ static __thread uint64_t variable = 12345;
 
 TEST(a_static_thread_local_is_found)
 {
-	struct fm_sig_tls tls = { .kind = FM_SIG_TLS_STATIC,
-				  .offset = (uint64_t)&variable - fm_sig_thread_pointer() };
+	struct fm_sig_tls tls = { .kind = FM_SIG_TLS_STATIC, .offset = (uint64_t)&variable - fm_sig_thread_pointer() };
 	CHECK_EQ(fm_sig_tls_address(&tls), (uintptr_t)&variable);
 	// The program is module 1, and its block is in the thread's vector.
 	struct fm_sig_tls by_module = { .kind = FM_SIG_TLS_MODULE, .module = 1 };
