@@ -187,11 +187,14 @@ static FM_SIGSAFE bool was_preempted(const struct fm_sig_thread *t, const struct
 	return false;
 }
 
-// The collector had not run for long. What the thread did meanwhile nobody saw: one sample must not stand for all of that.
-static FM_SIGSAFE bool was_in_gap(struct fm_sig_thread *t, uint64_t cpu_ns)
+// The collector had not run for long. What the thread did meanwhile nobody saw: one sample must not stand for all of that. A ticker that was
+// stopped right before it sent a signal sends it before it can say how long that was: then the beat tells.
+static FM_SIGSAFE bool was_in_gap(struct fm_sig_thread *t, uint64_t now_ns, uint64_t cpu_ns)
 {
 	uint32_t n_gaps = atomic_load_explicit(&fm_sig.header->n_gaps, memory_order_relaxed);
-	if (FM_LIKELY(t->n_gaps == n_gaps))
+	uint64_t beat_ns = atomic_load_explicit(&fm_sig.header->beat_ns, memory_order_relaxed);
+	bool is_in_one = fm_sig_is_stale(beat_ns, now_ns) && now_ns - beat_ns >= FM_WIRE_GAP_NS;
+	if (FM_LIKELY(t->n_gaps == n_gaps && !is_in_one))
 		return false;
 	t->n_gaps = n_gaps;
 	if (cpu_ns > t->last_cpu_ns)
@@ -269,7 +272,7 @@ static FM_SIGSAFE bool begin(struct fm_sig_thread *t, const ucontext_t *uc, stru
 	t->n_arrivals = s->tick.n_arrivals;
 	t->answered_ns = s->now_ns;
 	t->answered_cpu_ns = s->cpu_ns;
-	if (FM_UNLIKELY(is_left_out) || fm_sig_quiet_look(t, s->now_ns) || was_in_gap(t, s->cpu_ns))
+	if (FM_UNLIKELY(is_left_out) || fm_sig_quiet_look(t, s->now_ns) || was_in_gap(t, s->now_ns, s->cpu_ns))
 		return false;
 	if (FM_LIKELY(fm_sig_budget_allows(t, s->cpu_ns)))
 		return true;
