@@ -133,8 +133,13 @@ void fm_shared_deinit(struct fm_shared *shared)
 
 void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns)
 {
-	uint64_t before_ns = atomic_exchange(&shared->header->beat_ns, now_ns);
-	uint64_t silent_ns = before_ns && now_ns > before_ns ? now_ns - before_ns : 0;
+	// Two threads come here, and one may have been stopped after it had looked at the clock: time does not go back.
+	uint64_t before_ns = atomic_load(&shared->header->beat_ns);
+	do {
+		if (now_ns <= before_ns)
+			return;
+	} while (!atomic_compare_exchange_weak(&shared->header->beat_ns, &before_ns, now_ns));
+	uint64_t silent_ns = before_ns ? now_ns - before_ns : 0;
 	if (silent_ns >= FM_WIRE_GAP_NS)
 		atomic_fetch_add(&shared->header->n_gaps, 1);
 	if (silent_ns >= SILENT_NS)

@@ -88,6 +88,18 @@ static FM_SIGSAFE uint64_t cpu_before_capture(uint32_t tid)
 	return used_ns > period_ns ? used_ns - period_ns : 0;
 }
 
+// A thread that runs is met within a few ticks. One that has used more before it was met at all did so while the collector did not run, if there was such
+// a time: its first sample must not stand for that.
+#define UNSEEN_NS 100000000u
+
+static FM_SIGSAFE uint32_t gaps_seen(uint64_t first_cpu_ns)
+{
+	uint32_t n_gaps = atomic_load_explicit(&fm_sig.header->n_gaps, memory_order_relaxed);
+	if (FM_LIKELY(n_gaps == 0))
+		return 0;
+	return fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - first_cpu_ns > UNSEEN_NS ? n_gaps - 1 : n_gaps;
+}
+
 FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 {
 	// A child made by a bare clone() has its parent's pointer, but that memory comes as zeros there.
@@ -124,7 +136,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		t->last_cpu_ns = t->first_cpu_ns = fm_sig.is_late ? cpu_before_capture(owner->tid) : 0;
 		t->system_ns = t->first_cpu_ns ? fm_sig_system_ns() : 0;
 		t->n_arrivals = 0;
-		t->n_gaps = atomic_load_explicit(&fm_sig.header->n_gaps, memory_order_relaxed);
+		t->n_gaps = gaps_seen(t->first_cpu_ns);
 		t->n_prev = 0; // an earlier thread may have used this memory
 		t->is_busy = false;
 		t->budget_cpu_ns = 0;

@@ -152,18 +152,22 @@ def check_is_quiet(capture: Capture, was_open: bool) -> Dict[str, int]:
 def test_collector_killed(engine: str, mode: str, start: Callable[..., Capture]) -> None:
     capture = start(engine, mode)
     capture.work(0.3)
-    begin_s = capture.cpu_s()
-    before = capture.look()
-    assert before["perf_events"] == (engine == "perf")
+    assert capture.look()["perf_events"] == (engine == "perf")
     capture.fathom.kill()
     capture.fathom.wait()
-    dying_s = capture.cpu_s() - begin_s  # which takes its time on a busy machine
-    capture.work(0.4)
+    if engine == "perf" or mode != "time":  # else nothing is there that could notice, and nothing has to
+        begin_s, unaware_s = capture.cpu_s(), 0.0
+        while True:
+            now_s = capture.cpu_s()  # before the look: what that takes does not count
+            if capture.look()["n_quiet"]:
+                break
+            unaware_s = now_s - begin_s
+            assert unaware_s < 5
+        # Two threads, of which one runs at a time: 80 ms of its own for each, and some until the next look.
+        assert unaware_s < 0.2
+    capture.work(0.1)  # what was under way
     after = check_is_quiet(capture, was_open=False)
-    # Two threads, of which one runs at a time: 80 ms of its own for each until one of them notices.
-    assert after["n_samples"] - before["n_samples"] < 1000 * 1.1 * dying_s + 250
-    if engine == "perf" or mode != "time":  # nothing in there notices that there are no ticks, and nothing has to
-        assert after["n_quiet"] == 1
+    if after["n_quiet"]:
         assert not after["n_waiting"]  # it is known that nobody will come back
         assert after["ring_kib"] <= 200, after
     assert capture.finish() == OUTPUT
@@ -204,7 +208,7 @@ def test_collector_stopped_for_a_while(engine: str, mode: str, start: Callable[.
     gaps = [c for c in report(capture.profile)["coverage"] if "Fathom itself did not run" in c["why"]]
     assert gaps
     told_s = float(gaps[0]["why"].split(" for ")[1].split()[0])
-    assert stopped_s - 0.2 < told_s < stopped_s + 2
+    assert stopped_s - 0.2 < told_s < report(capture.profile)["wall_s"]
     # No sample stands for what nobody saw.
     dumped = subprocess.run(
         [BUILD / "tests" / "dump_profile", capture.profile], stdout=subprocess.PIPE, text=True
