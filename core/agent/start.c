@@ -136,7 +136,7 @@ static bool claim_process(void)
 		p->perf_fd1 = 0;
 		p->is_quiet = 0;
 		atomic_store(&p->tick_signal, FM_TICK_SIGNAL);
-		atomic_store(&p->python_pc, fm_sig.has_python ? fm_sig.python.eval_start : 0);
+		atomic_store(&p->python_pc, fm_sig.has_python ? fm_sig.python.some_pc : 0);
 		atomic_store(&p->python, fm_sig.has_python ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_NONE);
 		atomic_store(&p->python_version, fm_sig.has_python ? fm_sig.python.hexversion : 0);
 		atomic_store(&p->is_free_threaded, fm_sig.has_python && fm_sig.python.row.is_free_threaded);

@@ -71,13 +71,14 @@ FM_SIGSAFE void fm_sig_python_look(uintptr_t start, uintptr_t end, uintptr_t bia
 	py->code_type = fm_sig_elf_symbol(start, end, bias, "PyCode_Type", NULL);
 	py->eval_start = fm_sig_elf_symbol(start, end, bias, "_PyEval_EvalFrameDefault", &eval_size);
 	py->eval_end = py->eval_start + eval_size;
+	py->some_pc = fm_sig_elf_symbol(start, end, bias, "PyGILState_GetThisThreadState", NULL);
 	if (err == FM_OK)
 		find_current(start, end, bias, py);
 	bool is_usable = err == FM_OK && py->code_type;
 	if (fm_sig.process) {
 		atomic_store(&fm_sig.process->python_version, py->hexversion);
 		atomic_store(&fm_sig.process->is_free_threaded, is_usable && py->row.is_free_threaded);
-		atomic_store(&fm_sig.process->python_pc, is_usable ? py->eval_start : 0);
+		atomic_store(&fm_sig.process->python_pc, is_usable ? py->some_pc : 0);
 		atomic_store(&fm_sig.process->python, is_usable ? FM_WIRE_PYTHON_KNOWN : FM_WIRE_PYTHON_UNKNOWN);
 	}
 	if (is_usable)

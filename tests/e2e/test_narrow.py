@@ -162,7 +162,10 @@ def test_results_on_a_full_disk(size: str, tmp_path: Path) -> None:
 
 
 def test_out_of_memory_beside_us(memory_cgroup: Path, tmp_path: Path) -> None:
-    """A container's limit counts for Fathom as well. The kernel ends the larger one, which is the program; the report is whole."""
+    """A container's limit counts for Fathom as well. The kernel ends the larger one, which is the program; the report is whole.
+
+    Should it need a second one while the memory of the first is still being given back, that is Fathom: then the capture is whole up to there.
+    """
     body = (
         "def hog():\n    kept = []\n    while True:\n        kept.append(b'x' * (1 << 20)); sum(range(30000))\nhog()\n"
     )
@@ -173,6 +176,10 @@ def test_out_of_memory_beside_us(memory_cgroup: Path, tmp_path: Path) -> None:
         (memory_cgroup / "cgroup.procs").write_text(str(os.getpid()))
 
     done = run([FATHOM, "run", "--python", PYTHON.path, "program.py"], cwd=tmp_path, preexec_fn=enter)
+    if done.returncode == -9:
+        functions = report(next(tmp_path.glob(".fathom/*/*/profile.fathom")))["functions"]
+        assert any(function["name"] == "hog" for function in functions)
+        return
     assert (done.returncode, done.stderr) == (137, ""), done
     assert "signal 9" in done.stdout and "hog" in done.stdout
 

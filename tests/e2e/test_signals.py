@@ -179,7 +179,13 @@ def plain(text: str) -> str:
     return re.sub(r"0x[0-9a-f]{8,}", "0x", text)
 
 
-@pytest.mark.parametrize("what", list(PROGRAMS))
+# Which thread takes a Ctrl-C is the scheduler's choice where the machine is crowded, and so whether it wakes the main one.
+CHANCE = {"ctrl_c_wakes_sleep"}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(name, marks=pytest.mark.statistical if name in CHANCE else ()) for name in PROGRAMS]
+)
 @pytest.mark.parametrize("python", some_pythons(), ids=str)
 def test_python_same(what: str, python: Python, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
