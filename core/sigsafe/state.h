@@ -126,7 +126,7 @@ struct fm_sig_python {
 	struct fm_sig_tls current; // the current thread state (python_state.h)
 	uintptr_t runtime, code_type;
 	uintptr_t image_start, image_end, image_bias;
-	uintptr_t some_pc; // some address of its code, by which the collector finds it
+	uintptr_t some_pc;                        // some address of its code, by which the collector finds it
 	uintptr_t eval_start, eval_end;           // _PyEval_EvalFrameDefault, for 3.8 and 3.9
 	uintptr_t eval_cold_start, eval_cold_end; // its .cold part, when symbols tell
 	struct {
