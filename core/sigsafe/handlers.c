@@ -21,6 +21,8 @@
 // the odd period does against a beat what it can.
 #define PERF_JITTER_FROM_NS 500000u
 
+#define OUR_SIGNALS (1ull << (FM_TICK_SIGNAL - 1) | 1ull << (FM_OTHER_TICK_SIGNAL - 1) | 1ull << (SIGTRAP - 1))
+
 struct fm_sig_held fm_sig_held[NSIG];
 _Atomic(void *) fm_sig_theirs[NSIG];
 _Atomic bool fm_sig_theirs_wait[NSIG];
@@ -66,6 +68,14 @@ static FM_SIGSAFE uint64_t mask_word(const sigset_t *set)
 	return *(const uint64_t *)set; // the kernel's, of 64 signals
 }
 
+// Signals of ours that have to wait while a handler of the program is on its signal stack: none, where that has room for one more frame.
+static FM_SIGSAFE uint64_t waiting_ticks(const ucontext_t *uc)
+{
+	if (fm_sig_room(uc) > 2 * (fm_sig_frame_bytes + FM_SIG_WALK_BYTES))
+		return 0;
+	return OUR_SIGNALS;
+}
+
 typedef void (*handler_fn)(int, siginfo_t *, void *);
 
 // Acts as the program's own disposition would: does what the default does, or makes ready for its handler, and returns that. The kernel
@@ -91,6 +101,8 @@ static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, sig
 	}
 	// Ours runs with other signals blocked than theirs asked for. Our return restores the thread's own mask.
 	uint64_t mask = mask_word(&uc->uc_sigmask) | mask_word(&act.sa_mask);
+	if (act.sa_flags & SA_ONSTACK)
+		mask |= waiting_ticks(uc);
 	if (!(act.sa_flags & SA_NODEFER))
 		mask |= 1ull << (sig - 1);
 	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask));
@@ -173,9 +185,8 @@ FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 // Ticks wait while a handler of the program is on its signal stack; but where that has room for one, they need not.
 static FM_SIGSAFE void let_ticks_in(const ucontext_t *uc)
 {
-	uint64_t ours = 1ull << (FM_TICK_SIGNAL - 1) | 1ull << (FM_OTHER_TICK_SIGNAL - 1) | 1ull << (SIGTRAP - 1);
-	ours &= ~mask_word(&uc->uc_sigmask);
-	if (fm_sig_room(uc) > 2 * (fm_sig_frame_bytes + FM_SIG_WALK_BYTES))
+	uint64_t ours = OUR_SIGNALS & ~mask_word(&uc->uc_sigmask);
+	if (!waiting_ticks(uc))
 		fm_sig_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&ours, 0, sizeof(ours));
 }
 
