@@ -1,5 +1,6 @@
 /* Programs that catch their own faults and go on, as collectors, virtual machines and databases do. Each fault is counted.
  *
+ * chaos: limited
  * chaos: case jump jump
  * chaos: case edit edit
  * chaos: case repair repair
