@@ -181,6 +181,8 @@ void fm_agent_memory_start(void)
 	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release); // before threads come to the hooks
 	set_quick(true);
 	bool is_python_ours = fm_agent_python_hook();
+	if (fm_sig.is_late && is_python_ours)
+		fm_agent_answer_stats();
 	if (fm_sig.is_late)
 		is_malloc_ours = is_copy_ours = fm_agent_bind_all();
 	publish_hooks(is_python_ours, is_copy_ours);
@@ -235,7 +237,8 @@ void fm_agent_memory_check_python(void)
 	if (!fm_sig_alloc_is_on || !fm_sig.has_python || !fm_sig_is_python_up())
 		return;
 	atomic_store_explicit(&is_checked, true, memory_order_relaxed);
-	fm_agent_python_hook();
+	if (fm_agent_python_hook())
+		fm_agent_answer_stats();
 }
 
 void fm_agent_memory_fork(bool is_followed)

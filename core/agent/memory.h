@@ -31,25 +31,31 @@ bool fm_agent_copy_resolve(void);
 bool fm_agent_python_hook(void);
 // Takes them away, where nobody has put another allocator on top meanwhile. With the GIL held.
 void fm_agent_python_unhook(void);
+// Takes them away while fn runs, with the GIL held. What threads without the GIL do with PyMem_RawMalloc meanwhile is not seen.
+void fm_agent_python_without_hooks(void (*fn)(void *arg), void *arg);
+
+// memory_answers.c: from now on sys._debugmallocstats tells of the allocators behind ours. With the GIL held, once there is a sys.
+void fm_agent_answer_stats(void);
 
 // Our functions by the names that programs know them by, the last one NULL. Their addresses are had from here: where the agent was not
 // preloaded, the names themselves are bound to libc's.
 struct fm_agent_hook {
 	const char *name;
 	void *ours;
+	void *theirs; // NULL: the next definition after ours
 };
 extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[], fm_agent_copy_hooks[],
 	fm_agent_library_hooks[], fm_agent_exec_hooks[], fm_agent_signal_hooks[], fm_agent_signal_wait_hooks[],
-	fm_agent_arrow_hooks[];
+	fm_agent_arrow_hooks[], fm_agent_answer_hooks[];
 // For their files: a function under a name that is ours alone, and its line in such a table.
 #if __has_attribute(copy)
 #define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn), copy(fn)))
 #else
 #define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn)))
 #endif
-#define HOOK(fn)                          \
-	{                                 \
-#fn, (void *)fm_ours_##fn \
+#define HOOK(fn)                                \
+	{                                       \
+#fn, (void *)fm_ours_##fn, NULL \
 	}
 
 // memory_bind.c: points the slots of libraries that the loader bound past us at our functions, and back. prepare finds what ours stand in

@@ -34,7 +34,7 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BINDINGS 48u // names that we stand in front of: 41
+#define MAX_BINDINGS 48u // names that we stand in front of: 42
 
 static struct binding {
 	const char *name;
@@ -43,7 +43,7 @@ static struct binding {
 } bindings[MAX_BINDINGS];
 static unsigned n_bindings;
 static unsigned
-	n_of_libc; // so many of them; behind these, what libraries define themselves and may have more than one of (Arrow)
+	n_known; // so many of them; behind these, what libraries define themselves and may have more than one of (Arrow)
 static uintptr_t libc_address, loader_start, page_bytes;
 
 // Under the loader's lock: which libraries were looked at. New ones stand behind those that were there before.
@@ -238,7 +238,7 @@ static bool is_binding_wanted(const struct binding *b)
 
 static const struct binding *find_binding(const char *name)
 {
-	for (unsigned i = 0; i < n_of_libc; i++)
+	for (unsigned i = 0; i < n_known; i++)
 		if (!strcmp(bindings[i].name, name))
 			return is_binding_wanted(&bindings[i]) ? &bindings[i] : NULL;
 	return NULL;
@@ -296,7 +296,7 @@ static int count_malloc(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void find_own(const struct image *m)
 {
-	for (unsigned i = n_of_libc; i < n_bindings; i++)
+	for (unsigned i = n_known; i < n_bindings; i++)
 		bindings[i].theirs = fm_agent_symbol(m->start, m->end, m->bias, bindings[i].name, NULL);
 }
 
@@ -355,7 +355,7 @@ static int look_at_all(struct dl_phdr_info *info, size_t size, void *arg)
 static void add(const struct fm_agent_hook *hooks, enum what what)
 {
 	for (; hooks->name && n_bindings < MAX_BINDINGS; hooks++) {
-		uintptr_t theirs = (uintptr_t)fm_agent_next_symbol(hooks->name);
+		uintptr_t theirs = (uintptr_t)(hooks->theirs ? hooks->theirs : fm_agent_next_symbol(hooks->name));
 		if (theirs) // a libc may be older than a name
 			bindings[n_bindings++] = (struct binding){ hooks->name, (uintptr_t)hooks->ours, theirs, what };
 	}
@@ -377,7 +377,8 @@ void fm_agent_bind_prepare(void)
 	add(fm_agent_exec_hooks, OF_PROGRAMS);
 	add(fm_agent_signal_hooks, OF_SIGNALS);
 	add(fm_agent_signal_wait_hooks, OF_SIGNALS);
-	n_of_libc = n_bindings;
+	add(fm_agent_answer_hooks, OF_MEMORY);
+	n_known = n_bindings;
 	for (const struct fm_agent_hook *hook = fm_agent_arrow_hooks; hook->name && n_bindings < MAX_BINDINGS; hook++)
 		bindings[n_bindings++] = (struct binding){ hook->name, (uintptr_t)hook->ours, 0, OF_MEMORY };
 }

@@ -408,3 +408,17 @@ void fm_agent_python_unhook(void)
 	if (arena.alloc == arena_alloc)
 		PyObject_SetArenaAllocator(&real_arena);
 }
+
+void fm_agent_python_without_hooks(void (*fn)(void *arg), void *arg)
+{
+	struct py_allocator now[3];
+	for (int i = PY_RAW; i <= PY_OBJ; i++) {
+		PyMem_GetAllocator(i, &now[i]);
+		if (is_ours(i, &now[i]))
+			PyMem_SetAllocator(i, &domains[i].real);
+	}
+	fn(arg);
+	for (int i = PY_RAW; i <= PY_OBJ; i++)
+		if (is_ours(i, &now[i]))
+			PyMem_SetAllocator(i, &now[i]);
+}

@@ -29,6 +29,12 @@ struct py_method_def {
 	const char *doc;
 };
 
+// Behind the head of a PyCFunctionObject.
+struct py_c_function {
+	struct py_method_def *def;
+	struct py_object *self, *module;
+};
+
 struct py_type_slot { // PyType_Slot
 	int number;
 	void *value;

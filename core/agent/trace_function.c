@@ -12,10 +12,6 @@
 #define MAX_NAME 256
 
 // What follows the head of PyCFunctionObject, PyMethodDescrObject and PyMethodObject, as far as we look. Unchanged from 3.8 to 3.14.
-struct c_function {
-	const struct py_method_def *def;
-	struct py_object *self, *module;
-};
 struct method_descriptor {
 	struct py_object *of_type, *name, *qualname;
 	const struct py_method_def *def;
@@ -49,7 +45,7 @@ static uintptr_t key_of(struct py_object *o)
 {
 	struct py_object *type = py_type(o);
 	if (type == &PyCFunction_Type)
-		return (uintptr_t)((const struct c_function *)py_body(o))->def;
+		return (uintptr_t)((const struct py_c_function *)py_body(o))->def;
 	if (type == &PyMethodDescr_Type)
 		return (uintptr_t)((const struct method_descriptor *)py_body(o))->def;
 	if (type == &PyFunction_Type)
@@ -102,7 +98,7 @@ static void name_of(struct py_object *o, char *ret)
 		o = ((const struct bound_method *)py_body(o))->function;
 	struct py_object *type = py_type(o);
 	if (type == &PyCFunction_Type) {
-		const struct c_function *f = py_body(o);
+		const struct py_c_function *f = py_body(o);
 		intptr_t len;
 		const char *module = f->module ? PyUnicode_AsUTF8AndSize(f->module, &len) : NULL;
 		PyErr_Clear();

@@ -127,6 +127,33 @@ def test_other_allocators_of_python(python: Python, how: str) -> None:
     assert w.processes[-1]["hooks"] == ALL_HOOKS
 
 
+ASK = """
+import sys
+try:
+    from _testinternalcapi import pymem_getallocatorsname as name
+except ImportError:
+    from _testcapi import pymem_getallocatorsname as name
+stats = sys._debugmallocstats
+stats()
+print(name(), stats is sys._debugmallocstats, stats)
+"""
+
+
+@pytest.mark.parametrize("how", ["pymalloc", "pymalloc_debug", "malloc"])
+@pytest.mark.parametrize("option", ["--memory", "--memory=exact"])
+@pythons
+def test_python_tells_of_its_own_allocators(python: Python, option: str, how: str, tmp_path: Path) -> None:
+    """Two functions of Python compare its allocators with those it brings, and knew none of ours."""
+    env = {**clean_env(), "PYTHONMALLOC": how}
+    bare = run([python.path, "-c", ASK], env=env)
+    if bare.returncode:
+        pytest.skip(f"{python} has no allocator {how}, or comes without its tests")
+    done = run([*under(tmp_path / "p.fathom", option), python.path, "-c", ASK], env=env)
+    assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
+    assert done.stdout.startswith(how + " True <built-in function")
+    assert ("Small block threshold" in done.stderr) == ("Small block threshold" in bare.stderr) == (how != "malloc")
+
+
 def kept_lines(w: Watched) -> List["re.Match[str]"]:
     return list(re.finditer(r"^kept (\w+) (\d+) (\d+) (\d+)\nfreed \w+ \d+ \d+ (\d+)", w.output, re.M))
 
