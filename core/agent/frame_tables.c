@@ -24,7 +24,7 @@ static uint64_t owner_of(uint32_t process_idx, enum fm_wire_frame_state state)
 
 static void announce(uint64_t addr)
 {
-	struct fm_wire_header *header = fm_sig.header;
+	struct fm_wire_counts *counts = fm_sig.counts;
 	for (uint32_t i = 0; i < FM_WIRE_N_FRAME_TABLES; i++) {
 		struct fm_wire_frame_table *e = &table()[i];
 		uint64_t expected = 0;
@@ -36,33 +36,33 @@ static void announce(uint64_t addr)
 		e->addr = addr;
 		atomic_store_explicit(&e->owner, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_LIVE),
 				      memory_order_release);
-		uint32_t n = atomic_load(&header->n_frame_tables);
-		while (n <= i && !atomic_compare_exchange_weak(&header->n_frame_tables, &n, i + 1))
+		uint32_t n = atomic_load(&counts->n_frame_tables);
+		while (n <= i && !atomic_compare_exchange_weak(&counts->n_frame_tables, &n, i + 1))
 			;
-		atomic_fetch_add_explicit(&header->frame_tables_generation, 1, memory_order_release);
+		atomic_fetch_add_explicit(&counts->frame_tables_generation, 1, memory_order_release);
 		return;
 	}
-	atomic_fetch_add(&header->n_frame_tables_lost, 1);
+	atomic_fetch_add(&counts->n_frame_tables_lost, 1);
 }
 
 static void withdraw(uint64_t addr)
 {
-	struct fm_wire_header *header = fm_sig.header;
-	uint32_t n = atomic_load(&header->n_frame_tables);
+	struct fm_wire_counts *counts = fm_sig.counts;
+	uint32_t n = atomic_load(&counts->n_frame_tables);
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_FRAME_TABLES; i++) {
 		struct fm_wire_frame_table *e = &table()[i];
 		uint64_t live = owner_of(fm_sig.process_idx, FM_WIRE_FRAME_LIVE);
 		if (e->addr != addr ||
 		    !atomic_compare_exchange_strong(&e->owner, &live, owner_of(fm_sig.process_idx, FM_WIRE_FRAME_GONE)))
 			continue;
-		atomic_fetch_add_explicit(&header->frame_tables_generation, 1, memory_order_release);
+		atomic_fetch_add_explicit(&counts->frame_tables_generation, 1, memory_order_release);
 		return;
 	}
 }
 
 void fm_agent_frame_tables_inherit(uint32_t parent_idx)
 {
-	uint32_t n = atomic_load(&fm_sig.header->n_frame_tables);
+	uint32_t n = atomic_load(&fm_sig.counts->n_frame_tables);
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_FRAME_TABLES; i++)
 		if (atomic_load_explicit(&table()[i].owner, memory_order_acquire) ==
 		    owner_of(parent_idx, FM_WIRE_FRAME_LIVE))

@@ -30,12 +30,14 @@
 // What a capture has mapped of its shared memory.
 struct mapped {
 	uint8_t *common;
+	const uint8_t *published;
 	struct fm_wire_slot *slots[FM_WIRE_N_SLOTS];
 };
 
 static void note_mapped(struct mapped *m)
 {
 	m->common = fm_sig.header ? fm_sig.shared : NULL;
+	m->published = fm_sig.header ? fm_sig.published : NULL;
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		m->slots[i] = m->common ? atomic_load(&fm_sig.places[i].slot) : NULL;
 }
@@ -44,6 +46,8 @@ static void unmap(const struct mapped *m)
 {
 	if (m->common)
 		munmap(m->common, FM_WIRE_COMMON_BYTES);
+	if (m->published)
+		munmap((void *)m->published, FM_WIRE_PUBLISHED_BYTES);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++)
 		if (m->slots[i])
 			munmap(m->slots[i], FM_WIRE_SLOT_BYTES);
@@ -96,7 +100,7 @@ const char *fm_agent_late_start(const char *ring_path)
 		fm_agent_late_stop(); // of a capture whose collector is gone
 		fm_agent_late_leave();
 	}
-	if (fm_sig.header && !atomic_load(&fm_sig.header->is_over))
+	if (fm_sig.header && !atomic_load(&fm_sig.counts->is_over))
 		return "this process is being profiled already";
 	if (fm_sig.header && !fm_sig.is_late)
 		return "this process was started by fathom, whose capture has ended; start it without";
@@ -135,7 +139,7 @@ void fm_agent_late_stop(void)
 		return;
 	tell_own_cpu();
 	fm_trace_end();
-	atomic_store(&fm_sig.header->is_over, 1);
+	atomic_store(&fm_sig.counts->is_over, 1);
 	fm_agent_memory_stop();
 	fm_agent_exec_follow("");
 	fm_agent_unbind_all();
@@ -191,8 +195,11 @@ void fm_agent_late_leave(void)
 	fm_agent_release_signal(SIGSEGV);
 	fm_agent_release_signal(SIGBUS);
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-	// The rings' pages go back to the system now; the header, with its mark, stays.
-	madvise(fm_sig.shared + FM_WIRE_HEADER_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_HEADER_BYTES, MADV_REMOVE);
+	// The pages go back to the system now: of the rings, and by zeros in their place of what the collector published. Header and counts,
+	// with the mark, stay.
+	mmap((uint8_t *)fm_sig.published + FM_WIRE_HEADER_BYTES, FM_WIRE_PUBLISHED_BYTES - FM_WIRE_HEADER_BYTES, PROT_READ,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	madvise(fm_sig.shared + FM_WIRE_COUNTS_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_COUNTS_BYTES, MADV_REMOVE);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct fm_wire_slot *slot = atomic_load(&fm_sig.places[i].slot);
 		if (slot)

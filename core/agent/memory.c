@@ -33,9 +33,9 @@ static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 		(is_copy_hooked ? FM_WIRE_HOOKS_COPY : 0);
 	atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (!is_malloc_ours)
-		atomic_fetch_add(&fm_sig.header->n_without_malloc, 1);
+		atomic_fetch_add(&fm_sig.counts->n_without_malloc, 1);
 	if (fm_sig.has_python && !is_python_hooked)
-		atomic_fetch_add(&fm_sig.header->n_without_python, 1);
+		atomic_fetch_add(&fm_sig.counts->n_without_python, 1);
 }
 
 // Libraries that bring an allocator of their own, by the names it exports. What it maps is seen, what it makes of that is not.
@@ -51,11 +51,11 @@ static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 	for (unsigned i = 0; i < FM_ARRAY_LEN(names); i++) {
 		uint32_t nobody = FM_WIRE_FREE;
 		if (!fm_agent_symbol(start, end, info->dlpi_addr, names[i], NULL) ||
-		    !atomic_compare_exchange_strong(&fm_sig.header->own_allocator_state, &nobody, FM_WIRE_CLAIMED))
+		    !atomic_compare_exchange_strong(&fm_sig.counts->own_allocator_state, &nobody, FM_WIRE_CLAIMED))
 			continue;
 		const char *path = info->dlpi_name ? info->dlpi_name : "", *base = strrchr(path, '/');
-		strncpy(fm_sig.header->own_allocator, base ? base + 1 : path, sizeof(fm_sig.header->own_allocator) - 1);
-		atomic_store(&fm_sig.header->own_allocator_state, FM_WIRE_LIVE);
+		strncpy(fm_sig.counts->own_allocator, base ? base + 1 : path, sizeof(fm_sig.counts->own_allocator) - 1);
+		atomic_store(&fm_sig.counts->own_allocator_state, FM_WIRE_LIVE);
 	}
 	return 0;
 }
@@ -64,7 +64,7 @@ static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 __attribute__((destructor)) static void look_for_allocators(void)
 {
 	if (fm_sig.header && atomic_load(&fm_sig_alloc_is_on) &&
-	    atomic_load(&fm_sig.header->own_allocator_state) == FM_WIRE_FREE)
+	    atomic_load(&fm_sig.counts->own_allocator_state) == FM_WIRE_FREE)
 		dl_iterate_phdr(look_for_allocator, NULL);
 }
 
@@ -73,7 +73,7 @@ static uint8_t *all_sums; // of all processes: FM_WIRE_N_EXACT times FM_WIRE_EXA
 static bool map_sums(void)
 {
 	size_t size = FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET;
-	int fd = open(fm_sig.ring_path, O_RDWR | O_CLOEXEC);
+	int fd = open(fm_sig.shared_path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	// In place of the last capture's.
@@ -99,7 +99,7 @@ static void claim_sums(void)
 		fm_sig_exact_sums = e;
 		return;
 	}
-	atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
+	atomic_fetch_add(&fm_sig.counts->n_no_exact, 1);
 }
 
 static void set_quick(bool is_counted)
@@ -165,12 +165,12 @@ void fm_agent_memory_start(void)
 	fm_sig_live = fm_agent_map_or_clear(fm_sig_live, sizeof(*fm_sig_live));
 	fm_sig_maps = fm_agent_map_or_clear(fm_sig_maps, sizeof(*fm_sig_maps));
 	if (!fm_sig_live || !fm_sig_maps) {
-		atomic_fetch_add(&fm_sig.header->n_no_tables, 1);
+		atomic_fetch_add(&fm_sig.counts->n_no_tables, 1);
 		return;
 	}
 	forget_last();
 	if (fm_sig.header->memory == FM_WIRE_MEMORY_EXACT && !start_exact()) {
-		atomic_fetch_add(&fm_sig.header->n_no_exact, 1);
+		atomic_fetch_add(&fm_sig.counts->n_no_exact, 1);
 		return;
 	}
 	is_malloc_ours = fm_agent_malloc_resolve();

@@ -228,7 +228,7 @@ static bool is_memory_wanted(void)
 static bool is_signal_wanted(void)
 {
 	return fm_sig.is_late && fm_sig_is_held(FM_TICK_SIGNAL) && fm_sig.header &&
-	       !atomic_load(&fm_sig.header->is_over);
+	       !atomic_load(&fm_sig.counts->is_over);
 }
 
 static bool is_binding_wanted(const struct binding *b)

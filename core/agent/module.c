@@ -35,7 +35,7 @@ extern struct py_object *PyModuleDef_Init(uintptr_t *def) __attribute__((weak));
 
 static bool is_joined(void)
 {
-	return fm_sig.header != NULL && !atomic_load(&fm_sig.header->is_over) &&
+	return fm_sig.header != NULL && !atomic_load(&fm_sig.counts->is_over) &&
 	       atomic_load(&fm_sig_quiet.state) != FM_SIG_GONE;
 }
 

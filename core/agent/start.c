@@ -57,19 +57,32 @@ void *fm_agent_map_or_clear(void *have, size_t size)
 	return have;
 }
 
-// What every process maps; NULL where there is no address space for it.
-static uint8_t *map_common(int fd)
+static void *map_file(int fd, uint64_t size, int prot)
 {
-	uint8_t *p = mmap(NULL, FM_WIRE_COMMON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	void *p = fd >= 0 ? mmap(NULL, size, prot, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
 	if (p == MAP_FAILED)
 		return NULL;
-	madvise(p, FM_WIRE_COMMON_BYTES, MADV_DONTDUMP);
+	madvise(p, size, MADV_DONTDUMP);
+	return p;
+}
+
+// What every process maps of both files; false where there is no address space for it.
+static bool map_common(int published_fd, int shared_fd)
+{
+	const uint8_t *published = map_file(published_fd, FM_WIRE_PUBLISHED_BYTES, PROT_READ);
+	uint8_t *shared = map_file(shared_fd, FM_WIRE_COMMON_BYTES, PROT_READ | PROT_WRITE);
 	fm_sig.codes = fm_agent_map_or_clear(fm_sig.codes, sizeof(struct fm_sig_code) * FM_SIG_CODES);
 	fm_sig.images = fm_agent_map_or_clear(fm_sig.images, sizeof(struct fm_sig_image) * FM_SIG_IMAGES);
-	if (fm_sig.codes && fm_sig.images)
-		return p;
-	munmap(p, FM_WIRE_COMMON_BYTES);
-	return NULL;
+	if (published && shared && fm_sig.codes && fm_sig.images) {
+		fm_sig.published = published;
+		fm_sig.shared = shared;
+		return true;
+	}
+	if (published)
+		munmap((void *)published, FM_WIRE_PUBLISHED_BYTES);
+	if (shared)
+		munmap(shared, FM_WIRE_COMMON_BYTES);
+	return false;
 }
 
 // Private memory goes back to zeros, and slots are those of the capture that begins.
@@ -83,33 +96,63 @@ static void renew_places(void)
 	}
 }
 
+static bool has_bytes(int fd, uint64_t size)
+{
+	struct stat st;
+	return fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= size;
+}
+
+// The collector's file says where the targets' is: beside it, as a namespace may have another number for the collector than it has
+// itself. Returns a descriptor of it.
+static int open_shared(const char *path, int published_fd)
+{
+	const struct fm_wire_header *header = map_file(published_fd, FM_WIRE_HEADER_BYTES, PROT_READ);
+	const char *number = strrchr(path, '/');
+	int fd = -1;
+	if (header && number && header->magic == FM_WIRE_MAGIC && header->version == FM_WIRE_VERSION) {
+		snprintf(fm_sig.shared_path, sizeof(fm_sig.shared_path), "%.*s/%u", (int)(number - path), path,
+			 header->shared_fd);
+		fd = open(fm_sig.shared_path, O_RDWR | O_CLOEXEC);
+	}
+	if (header)
+		munmap((void *)header, FM_WIRE_HEADER_BYTES);
+	return fd;
+}
+
+// A page can be had where all cannot, and by it the report learns of that.
+static bool map_both(int published_fd, int shared_fd)
+{
+	struct fm_wire_counts *counts = map_file(shared_fd, FM_WIRE_COUNTS_BYTES, PROT_READ | PROT_WRITE);
+	if (!counts)
+		return false;
+	bool is_wanted = !atomic_load(&counts->is_over), is_mapped = is_wanted && map_common(published_fd, shared_fd);
+	if (is_wanted && !is_mapped)
+		atomic_fetch_add(&counts->n_no_room, 1);
+	munmap(counts, FM_WIRE_COUNTS_BYTES);
+	return is_mapped;
+}
+
+// No descriptor stays open: the program sees none of ours.
 static bool map_shared(const char *path)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return false; // the collector is gone, or this is another user's or namespace's process
 	struct stat st;
-	// The header by itself: a page can be had where all cannot, and by it the report learns of that.
-	struct fm_wire_header *header = MAP_FAILED;
-	if (fstat(fd, &st) == 0 && (uint64_t)st.st_size >= FM_WIRE_SLOTS_END) // trace rings may follow
-		header = mmap(NULL, FM_WIRE_HEADER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	uint8_t *p = NULL;
-	if (header != MAP_FAILED && header->magic == FM_WIRE_MAGIC && header->version == FM_WIRE_VERSION &&
-	    !atomic_load(&header->is_over)) {
-		p = map_common(fd);
-		if (!p)
-			atomic_fetch_add(&header->n_no_room, 1);
-	}
-	close(fd); // the program sees no descriptor of ours
-	if (header != MAP_FAILED)
-		munmap(header, FM_WIRE_HEADER_BYTES);
-	if (!p)
+	int published_fd = open(path, O_RDONLY | O_CLOEXEC), shared_fd = -1;
+	if (published_fd < 0)
+		return false; // the collector is gone, or this is another user's or namespace's process
+	if (has_bytes(published_fd, FM_WIRE_PUBLISHED_BYTES))
+		shared_fd = open_shared(path, published_fd);
+	bool is_mapped = has_bytes(shared_fd, FM_WIRE_SLOTS_END) && // trace rings may follow
+			 fstat(published_fd, &st) == 0 && map_both(published_fd, shared_fd);
+	close(published_fd);
+	if (shared_fd >= 0)
+		close(shared_fd);
+	if (!is_mapped)
 		return false;
 	renew_places();
-	fm_sig.shared = p;
 	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
-	fm_sig.header = header = (void *)p;
-	fm_sig.collector_pid = header->collector_pid;
+	fm_sig.counts = (void *)fm_sig.shared;
+	fm_sig.header = (const void *)fm_sig.published;
+	fm_sig.collector_pid = fm_sig.header->collector_pid;
 	fm_sig_budget_start();
 	fm_sig_quiet_start(st.st_dev, st.st_ino);
 	return true;
@@ -117,9 +160,9 @@ static bool map_shared(const char *path)
 
 static bool claim_process(void)
 {
-	struct fm_wire_header *header = fm_sig.header;
-	struct fm_wire_process *table = (void *)(fm_sig.shared + FM_WIRE_HEADER_BYTES);
-	uint32_t hint = atomic_fetch_add(&header->process_hint, 1);
+	struct fm_wire_counts *counts = fm_sig.counts;
+	struct fm_wire_process *table = (void *)(fm_sig.shared + FM_WIRE_PROCESSES_OFFSET);
+	uint32_t hint = atomic_fetch_add(&counts->process_hint, 1);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
 		struct fm_wire_process *p = &table[(hint + i) % FM_WIRE_N_PROCESSES];
 		uint32_t expected = FM_WIRE_FREE;
@@ -142,7 +185,7 @@ static bool claim_process(void)
 		atomic_store(&p->is_free_threaded, fm_sig.has_python && fm_sig.python.row.is_free_threaded);
 		return true;
 	}
-	atomic_fetch_add(&header->n_no_process, 1);
+	atomic_fetch_add(&counts->n_no_process, 1);
 	return false;
 }
 
@@ -241,7 +284,7 @@ static void join(void)
 		tell_exec_name();
 		fm_agent_engine_start();
 		atomic_store_explicit(&fm_sig.process->state, FM_WIRE_LIVE, memory_order_release);
-		atomic_fetch_add(&fm_sig.header->n_processes_claimed, 1);
+		atomic_fetch_add(&fm_sig.counts->n_processes_claimed, 1);
 	} else {
 		fm_sig.header = NULL;
 	}
@@ -258,7 +301,7 @@ static void after_fork_in_child(void)
 	atomic_store(&fm_sig.n_inside, 0); // a handler of another thread, which is not here
 	fm_agent_memory_fork(/* is_followed= */ false);
 	fm_agent_engine_forget();
-	if (atomic_load(&fm_sig.header->is_over))
+	if (atomic_load(&fm_sig.counts->is_over))
 		return;
 	bool is_orphan = atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE;
 	if (fm_sig.header->flags & FM_WIRE_NO_CHILDREN || is_orphan) {

@@ -110,7 +110,7 @@ void fm_trace_forget_codes(void)
 
 static bool map_ring(struct fm_trace_thread *t, uint32_t idx)
 {
-	int fd = open(fm_sig.ring_path, O_RDWR | O_CLOEXEC);
+	int fd = open(fm_sig.shared_path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	void *p = mmap(NULL, FM_WIRE_TRACE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
@@ -265,7 +265,7 @@ static bool is_nobody_there(const struct fm_trace_thread *t)
 	if (t->n_lost % 1024) // it has lost some since the last look, and looks seldom
 		return false;
 	uint64_t now_ns = fm_now_ns();
-	if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	if (atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed))
 		return true;
 	if (!fm_sig_quiet_look(fm_sig_self, now_ns) && !fm_sig_is_quiet())
 		return false;
@@ -278,7 +278,7 @@ static void give_up(void)
 {
 	int saved_errno = errno;
 	if (atomic_exchange(&fm_trace.is_on, 0)) {
-		atomic_fetch_add(&fm_sig.header->n_traces_ended, 1);
+		atomic_fetch_add(&fm_sig.counts->n_traces_ended, 1);
 		atomic_store(&fm_trace.is_left, 1);
 		fm_trace.is_filter_new = true; // places that are asked no more are, by the next trace
 	}

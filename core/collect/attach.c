@@ -201,7 +201,7 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 
 enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_diag *diag)
 {
-	struct attach a = { .options = options, .shared = { .fd = -1 } };
+	struct attach a = { .options = options, .shared = { .published_fd = -1, .fd = -1 } };
 	struct fm_waiting_options looks = { .samples_running = options->may_stop, .cpu_percent = options->cpu_percent };
 	enum fm_err err = begin(&a, &looks, diag);
 	if (err)
@@ -236,7 +236,7 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_dia
 
 enum fm_err fm_attach_once(const struct fm_attach_options *options, struct fm_diag *diag)
 {
-	struct attach a = { .options = options, .shared = { .fd = -1 } };
+	struct attach a = { .options = options, .shared = { .published_fd = -1, .fd = -1 } };
 	struct fm_waiting_options looks = { .samples_running = options->may_stop,
 					    .tells_all = true,
 					    .cpu_percent = 100 };

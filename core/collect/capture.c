@@ -84,7 +84,7 @@ static void give_up(struct capture *c)
 {
 	say_write_error_once(c);
 	c->has_given_up = true;
-	atomic_store(&c->shared.header->is_over, 1);
+	atomic_store(&c->shared.counts->is_over, 1);
 }
 
 // Takes over what the target wrote, and puts it on disk now and then. Returns the time.
@@ -105,7 +105,7 @@ static uint64_t drain(struct capture *c, uint64_t *flush_ns)
 // The process beside us has ended, or wants no more.
 static bool is_beside_over(const struct capture *c)
 {
-	return atomic_load(&c->shared.header->is_over) || fm_process_is_over(c->beside_fd, c->options->beside_pid);
+	return atomic_load(&c->shared.counts->is_over) || fm_process_is_over(c->beside_fd, c->options->beside_pid);
 }
 
 static void follow_beside(struct capture *c)
@@ -115,7 +115,7 @@ static void follow_beside(struct capture *c)
 		struct timespec nap = { .tv_nsec = TRACE_DRAIN_NS };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
-		c->is_left = atomic_load(&c->shared.header->is_over) != 0;
+		c->is_left = atomic_load(&c->shared.counts->is_over) != 0;
 		c->end_ns = drain(c, &flush_ns);
 	}
 }
@@ -262,7 +262,7 @@ static void finish(struct capture *c)
 {
 	struct fm_ticker_stats ticks = { 0 };
 	struct fm_recorder_totals totals = { 0 };
-	atomic_store(&c->shared.header->is_over, 1);
+	atomic_store(&c->shared.counts->is_over, 1);
 	if (c->ticker)
 		fm_ticker_stop(c->ticker, &ticks);
 	fm_recorder_finish(c->recorder, &totals);
@@ -292,7 +292,7 @@ static void release(struct capture *c, bool did_run)
 
 enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code, struct fm_diag *diag)
 {
-	struct capture c = { .options = options, .shared = { .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1 };
+	struct capture c = { .options = options, .shared = { .published_fd = -1, .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1 };
 	char agent_path[4096];
 	*ret_exit_code = 1;
 	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);

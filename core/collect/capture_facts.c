@@ -92,7 +92,7 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 	fm_meta_uint(w, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
 	fm_meta_uint(w, "target_user_ns", timeval_ns(&c->usage.ru_utime));
 	fm_meta_uint(w, "target_system_ns", timeval_ns(&c->usage.ru_stime));
-	fm_meta_uint(w, "n_dropped", totals->n_dropped + atomic_load(&c->shared.header->n_no_slot));
+	fm_meta_uint(w, "n_dropped", totals->n_dropped + atomic_load(&c->shared.counts->n_no_slot));
 	fm_meta_uint(w, "n_failed_unwinds", totals->n_failed);
 	fm_meta_uint(w, "n_restarted_calls", totals->n_restarted);
 	fm_meta_uint(w, "n_signals", ticks->n_signals);
@@ -131,17 +131,17 @@ static void tell_of_trace(const struct capture *c, const struct fm_take_trace_to
 // Times in which the collector did not run, and the agents noticed.
 static void tell_of_silence(const struct capture *c)
 {
-	const struct fm_wire_header *header = c->shared.header;
+	const struct fm_wire_counts *counts = c->shared.counts;
 	double silent_s = (double)atomic_load(&c->shared.silent_ns) / 1e9;
-	double cpu_s = (double)atomic_load(&header->gap_cpu_ns) / 1e9;
+	double cpu_s = (double)atomic_load(&counts->gap_cpu_ns) / 1e9;
 	char why[160];
 	snprintf(why, sizeof(why), "Fathom itself did not run for %.1f s: it was stopped, or got no CPU", silent_s);
-	if (atomic_load(&header->n_quiet) || cpu_s >= WORTH_TELLING_S)
+	if (atomic_load(&counts->n_quiet) || cpu_s >= WORTH_TELLING_S)
 		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile", cpu_s);
-	if (atomic_load(&header->n_freed_unseen))
+	if (atomic_load(&counts->n_freed_unseen))
 		fm_capture_lacks(c, why, "the end of %llu sampled blocks, which count as still there",
-				 (unsigned long long)atomic_load(&header->n_freed_unseen));
-	if (atomic_load(&header->n_traces_ended) && !c->has_given_up)
+				 (unsigned long long)atomic_load(&counts->n_freed_unseen));
+	if (atomic_load(&counts->n_traces_ended) && !c->has_given_up)
 		fm_capture_lacks(c, why, "the rest of the trace");
 }
 
@@ -149,6 +149,7 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 			    const struct fm_ticker_stats *ticks)
 {
 	const struct fm_wire_header *header = c->shared.header;
+	const struct fm_wire_counts *counts = c->shared.counts;
 	if (header->engine == FM_ENGINE_PERF)
 		fm_capture_lacks(c,
 				 "engine perf samples user code only: time in the kernel is counted where the thread "
@@ -196,7 +197,7 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 		fm_capture_lacks(
 			c, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new",
 			"some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
-	uint64_t n_no_slot = atomic_load(&header->n_no_slot), n_no_place = atomic_load(&header->n_no_place);
+	uint64_t n_no_slot = atomic_load(&counts->n_no_slot), n_no_place = atomic_load(&counts->n_no_place);
 	if (n_no_slot) {
 		char why[96];
 		snprintf(why, sizeof(why), "more than %u threads ran at one time%s", c->shared.n_slots,
@@ -210,9 +211,9 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 
 static void tell_of_processes(const struct capture *c, const struct fm_recorder_totals *totals)
 {
-	const struct fm_wire_header *header = c->shared.header;
-	uint32_t n_no_room = atomic_load(&header->n_no_room);
-	uint64_t n_no_process = atomic_load(&header->n_no_process);
+	const struct fm_wire_counts *counts = c->shared.counts;
+	uint32_t n_no_room = atomic_load(&counts->n_no_room);
+	uint64_t n_no_process = atomic_load(&counts->n_no_process);
 	if (c->options->beside_pid && c->options->children_join)
 		fm_capture_lacks(
 			c, "a trace is joined by Pythons that inherit the environment; 'fathom run' follows everything",
@@ -240,14 +241,14 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 // What some process's hooks do not see.
 static void tell_of_hooks(const struct capture *c)
 {
-	const struct fm_wire_header *header = c->shared.header;
+	const struct fm_wire_counts *counts = c->shared.counts;
 	if (c->options->beside_pid)
 		fm_capture_lacks(c,
 				 "inside a running process only what comes later is seen, and when it is freed; "
 				 "'fathom run' sees all of it",
 				 "memory asked for before the capture began (%.1f MiB were resident)",
 				 (double)c->beside_rss_bytes / (1 << 20));
-	if (atomic_load(&header->n_without_malloc))
+	if (atomic_load(&counts->n_without_malloc))
 		fm_capture_lacks(c,
 				 c->options->beside_pid
 					 ? "the program's malloc is not libc's, and is bound already; 'fathom run' "
@@ -255,21 +256,21 @@ static void tell_of_hooks(const struct capture *c)
 					 : "another allocator is preloaded before Fathom's hooks; start the program "
 					   "without LD_PRELOAD",
 				 "memory that native code asks of malloc");
-	if (atomic_load(&header->n_without_python))
+	if (atomic_load(&counts->n_without_python))
 		fm_capture_lacks(c,
 				 "the interpreter was loaded after the program's start; its blocks are seen as "
 				 "malloc's or mmap's",
 				 "Python's memory by object");
-	if (atomic_load(&header->own_allocator_state) == FM_WIRE_LIVE)
+	if (atomic_load(&counts->own_allocator_state) == FM_WIRE_LIVE)
 		fm_capture_lacks(c, "it brings an allocator of its own; what that maps is seen as a whole",
-				 "single blocks of %.*s", (int)sizeof(header->own_allocator), header->own_allocator);
+				 "single blocks of %.*s", (int)sizeof(counts->own_allocator), counts->own_allocator);
 	fm_copies_unseen_tell(c->writer);
 }
 
 static void tell_of_memory(const struct capture *c, const struct fm_recorder_totals *totals)
 {
-	const struct fm_wire_header *header = c->shared.header;
-	uint32_t n_no_tables = atomic_load(&header->n_no_tables), n_no_exact = atomic_load(&header->n_no_exact);
+	const struct fm_wire_counts *counts = c->shared.counts;
+	uint32_t n_no_tables = atomic_load(&counts->n_no_tables), n_no_exact = atomic_load(&counts->n_no_exact);
 	if (totals->n_alloc_dropped)
 		fm_capture_lacks(
 			c, "the program allocated faster than the collector could read; --precision -2 samples less",

@@ -192,13 +192,13 @@ static void read_table(struct fm_jit *jit, uint64_t addr)
 
 static void read_frame_tables(struct fm_jit *jit)
 {
-	struct fm_wire_header *header = jit->shared->header;
-	uint32_t generation = atomic_load_explicit(&header->frame_tables_generation, memory_order_acquire);
+	const struct fm_wire_counts *counts = jit->shared->counts;
+	uint32_t generation = atomic_load_explicit(&counts->frame_tables_generation, memory_order_acquire);
 	if (generation == jit->frame_tables_generation)
 		return;
 	jit->frame_tables_generation = generation;
 	struct fm_wire_frame_table *table = (void *)(jit->shared->base + FM_WIRE_FRAME_TABLES_OFFSET);
-	uint32_t n = FM_MIN(atomic_load(&header->n_frame_tables), (uint32_t)FM_WIRE_N_FRAME_TABLES);
+	uint32_t n = FM_MIN(atomic_load(&counts->n_frame_tables), (uint32_t)FM_WIRE_N_FRAME_TABLES);
 	uint64_t mine = (uint64_t)(jit->process_idx + 1) << 2;
 	struct fm_map live = { 0 }, known = { 0 };
 	for (size_t i = 0; i < jit->frame_tables.n; i++)
@@ -229,7 +229,7 @@ static void read_frame_tables(struct fm_jit *jit)
 static void forget_frame_tables(struct fm_jit *jit)
 {
 	struct fm_wire_frame_table *table = (void *)(jit->shared->base + FM_WIRE_FRAME_TABLES_OFFSET);
-	uint32_t n = FM_MIN(atomic_load(&jit->shared->header->n_frame_tables), (uint32_t)FM_WIRE_N_FRAME_TABLES);
+	uint32_t n = FM_MIN(atomic_load(&jit->shared->counts->n_frame_tables), (uint32_t)FM_WIRE_N_FRAME_TABLES);
 	for (uint32_t i = 0; i < n; i++)
 		if (atomic_load(&table[i].owner) >> 2 == jit->process_idx + 1)
 			atomic_store_explicit(&table[i].owner, 0, memory_order_release);

@@ -349,7 +349,7 @@ static void tell_what_was_not_seen(struct fm_recorder *r)
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
 				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
-	uint32_t n_tables = atomic_load(&r->shared->header->n_frame_tables_lost);
+	uint32_t n_tables = atomic_load(&r->shared->counts->n_frame_tables_lost);
 	if (n_tables) {
 		snprintf(what, sizeof(what), "callers of some code made at run time (%u unwind tables)", n_tables);
 		snprintf(why, sizeof(why), "more than %u tables were registered at one time; stacks may be cut there",

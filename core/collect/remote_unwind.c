@@ -119,8 +119,8 @@ static void published_rule(const struct fm_remote *r, uint64_t pc, struct fm_unw
 	const struct fm_shared *shared = r->shared;
 	if (!shared)
 		return;
-	const struct fm_wire_row_image *images = (const void *)(shared->base + FM_WIRE_ROW_IMAGES_OFFSET);
-	const struct fm_unwind_row *rows = (const void *)(shared->base + FM_WIRE_ROWS_OFFSET);
+	const struct fm_wire_row_image *images = (const void *)(shared->published + FM_WIRE_ROW_IMAGES_OFFSET);
+	const struct fm_unwind_row *rows = (const void *)(shared->published + FM_WIRE_ROWS_OFFSET);
 	uint32_t n = atomic_load(&shared->header->n_row_images);
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];

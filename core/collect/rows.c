@@ -35,8 +35,8 @@ struct fm_rows *fm_rows_create(struct fm_shared *shared)
 {
 	struct fm_rows *rows = fm_alloc(sizeof(*rows));
 	rows->shared = shared;
-	rows->images = (void *)(shared->base + FM_WIRE_ROW_IMAGES_OFFSET);
-	rows->table = (void *)(shared->base + FM_WIRE_ROWS_OFFSET);
+	rows->images = (void *)(shared->published + FM_WIRE_ROW_IMAGES_OFFSET);
+	rows->table = (void *)(shared->published + FM_WIRE_ROWS_OFFSET);
 	return rows;
 }
 

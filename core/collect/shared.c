@@ -63,10 +63,11 @@ static uint64_t mapped_bytes(uint32_t n_slots)
 	return FM_WIRE_SLOTS_OFFSET + (uint64_t)n_slots * FM_WIRE_SLOT_BYTES;
 }
 
-// A file without a name. Sandboxes that forbid memfd_create have shared memory to make one in, or at least a folder.
-static int open_nameless(void)
+// A file without a name. Sandboxes that forbid memfd_create have shared memory to make one in, or at least a folder; there it cannot be
+// sealed, and a target that shortens it ends us.
+static int open_nameless(const char *name)
 {
-	int fd = memfd_create("fathom", MFD_CLOEXEC), err = errno;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), err = errno;
 	if (fd < 0)
 		fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -76,33 +77,75 @@ static int open_nameless(void)
 	return fd;
 }
 
+static enum fm_err cannot_make(uint64_t size, struct fm_diag *diag)
+{
+	return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
+			   (unsigned long long)(size >> 20), strerror(errno),
+			   errno == EFBIG ? "; raise 'ulimit -f'" : "");
+}
+
+static enum fm_err map_file(int fd, uint64_t size, uint8_t **ret, struct fm_diag *diag)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	*ret = p == MAP_FAILED ? NULL : p;
+	return *ret ? FM_OK
+		    : fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",
+				  (unsigned long long)(size >> 20), strerror(errno));
+}
+
+// What is sealed against writing can still be written through mappings that are there (Linux 5.1).
+static void seal(int fd, unsigned seals)
+{
+	if (fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL) != 0)
+		fcntl(fd, F_ADD_SEALS, (seals & ~(unsigned)F_SEAL_FUTURE_WRITE) | F_SEAL_SEAL);
+}
+
+// Ours: the mapping that is there is the last one that can be written through.
+static enum fm_err make_published(struct fm_shared *shared, struct fm_diag *diag)
+{
+	shared->published_fd = open_nameless("fathom-published");
+	if (shared->published_fd < 0 || set_size(shared->published_fd, FM_WIRE_PUBLISHED_BYTES) != 0)
+		return cannot_make(FM_WIRE_PUBLISHED_BYTES, diag);
+	enum fm_err err = map_file(shared->published_fd, FM_WIRE_PUBLISHED_BYTES, &shared->published, diag);
+	if (err == FM_OK)
+		seal(shared->published_fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE);
+	return err;
+}
+
+// Theirs: it stays as long as it is, or reading it would end us.
+static enum fm_err make_shared(struct fm_shared *shared, uint32_t n_slots, bool *ret_has_trace, struct fm_diag *diag)
+{
+	shared->fd = open_nameless("fathom");
+	// The trace rings are larger than all the rest, and can be done without.
+	*ret_has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
+	if (shared->fd < 0 || (!*ret_has_trace && set_size(shared->fd, FM_WIRE_EXACT_END) != 0))
+		return cannot_make(FM_WIRE_EXACT_END, diag);
+	seal(shared->fd, F_SEAL_SHRINK | F_SEAL_GROW);
+	return map_file(shared->fd, mapped_bytes(n_slots), &shared->base, diag);
+}
+
 enum fm_err fm_shared_init(struct fm_shared *shared, struct fm_diag *diag)
 {
-	*shared = (struct fm_shared){ .fd = open_nameless() };
-	uint32_t n_slots = affordable_slots();
-	// The trace rings are larger than all the rest, and can be done without.
-	bool has_trace = shared->fd >= 0 && set_size(shared->fd, FM_WIRE_TRACE_END) == 0;
-	if (shared->fd < 0 || (!has_trace && set_size(shared->fd, FM_WIRE_EXACT_END) != 0))
-		return fm_diag_set(diag, FM_E_REFUSED, "cannot make %llu MiB of shared memory: %s%s",
-				   (unsigned long long)(FM_WIRE_EXACT_END >> 20), strerror(errno),
-				   errno == EFBIG ? "; raise 'ulimit -f'" : "");
-	shared->base =
-		mmap(NULL, mapped_bytes(n_slots), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, shared->fd, 0);
-	if (shared->base == MAP_FAILED) {
-		shared->base = NULL;
-		return fm_diag_set(diag, FM_E_REFUSED, "cannot map %llu MiB of shared memory: %s; raise 'ulimit -v'",
-				   (unsigned long long)(mapped_bytes(n_slots) >> 20), strerror(errno));
-	}
-	shared->header = (void *)shared->base;
-	shared->n_slots = shared->header->n_slots = n_slots;
-	shared->processes = (void *)(shared->base + FM_WIRE_HEADER_BYTES);
+	*shared = (struct fm_shared){ .published_fd = -1, .fd = -1, .n_slots = affordable_slots() };
+	bool has_trace;
+	enum fm_err err = make_published(shared, diag);
+	if (err == FM_OK)
+		err = make_shared(shared, shared->n_slots, &has_trace, diag);
+	if (err != FM_OK)
+		return err;
+	struct fm_wire_header *header = (void *)shared->published;
+	shared->header = header;
+	shared->counts = (void *)shared->base;
+	shared->processes = (void *)(shared->base + FM_WIRE_PROCESSES_OFFSET);
 	shared->owners = (void *)(shared->base + FM_WIRE_SLOT_TABLE_OFFSET);
-	shared->header->trace_clock = has_trace ? trace_clock() : 0;
-	shared->header->version = FM_WIRE_VERSION;
-	shared->header->collector_pid = (uint32_t)getpid();
+	header->n_slots = shared->n_slots;
+	header->trace_clock = has_trace ? trace_clock() : 0;
+	header->version = FM_WIRE_VERSION;
+	header->collector_pid = (uint32_t)getpid();
+	header->shared_fd = (uint32_t)shared->fd;
 	fm_shared_beat(shared, fm_now_ns());
-	shared->header->magic = FM_WIRE_MAGIC;
-	snprintf(shared->env_value, sizeof(shared->env_value), "/proc/%d/fd/%d", getpid(), shared->fd);
+	header->magic = FM_WIRE_MAGIC;
+	snprintf(shared->env_value, sizeof(shared->env_value), "/proc/%d/fd/%d", getpid(), shared->published_fd);
 	return FM_OK;
 }
 
@@ -126,9 +169,13 @@ void fm_shared_deinit(struct fm_shared *shared)
 		munmap(shared->sums, FM_WIRE_EXACT_END - FM_WIRE_EXACT_OFFSET);
 	if (shared->base)
 		munmap(shared->base, mapped_bytes(shared->n_slots));
+	if (shared->published)
+		munmap(shared->published, FM_WIRE_PUBLISHED_BYTES);
 	if (shared->fd >= 0)
 		close(shared->fd);
-	*shared = (struct fm_shared){ .fd = -1 };
+	if (shared->published_fd >= 0)
+		close(shared->published_fd);
+	*shared = (struct fm_shared){ .published_fd = -1, .fd = -1 };
 }
 
 void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns)

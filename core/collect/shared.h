@@ -7,11 +7,13 @@
 #include "wire/wire.h"
 
 struct fm_shared {
-	int fd;
-	uint8_t *base;    // up to the end of the last slot in use
-	uint8_t *sums;    // FM_WIRE_N_EXACT of wire/exact.h; NULL unless mapped
-	uint32_t n_slots; // as in the header, which the target can write to
-	struct fm_wire_header *header;
+	int published_fd, fd; // of our own file, and of the targets'
+	uint8_t *published;   // our own: nobody else can write here
+	uint8_t *base;        // the targets', up to the end of the last slot in use
+	uint8_t *sums;        // FM_WIRE_N_EXACT of wire/exact.h; NULL unless mapped
+	uint32_t n_slots;
+	struct fm_wire_header *header; // the first page of published
+	struct fm_wire_counts *counts; // and of base
 	struct fm_wire_process *processes; // FM_WIRE_N_PROCESSES
 	struct fm_wire_owner *owners;      // FM_WIRE_N_SLOTS
 	char env_value[64];                // for FM_WIRE_ENV

@@ -172,7 +172,7 @@ static void scan_threads(struct tick_process *p, uint64_t now_ns)
 // Takes up processes that joined and drops those whose entry was freed or taken by another.
 static void scan_processes(struct fm_ticker *k)
 {
-	k->n_claimed_seen = atomic_load(&k->shared->header->n_processes_claimed);
+	k->n_claimed_seen = atomic_load(&k->shared->counts->n_processes_claimed);
 	for (size_t i = 0; i < k->processes.n;) {
 		struct tick_process *p = &k->processes.items[i];
 		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
@@ -448,7 +448,7 @@ static void look_for_lost_perf(struct fm_ticker *k)
 // A process that took us for stopped, and we were, waits for a tick. Any of its threads will do.
 static void wake_quiet(const struct fm_ticker *k)
 {
-	if (!atomic_load_explicit(&k->shared->header->n_quiet, memory_order_relaxed))
+	if (!atomic_load_explicit(&k->shared->counts->n_quiet, memory_order_relaxed))
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
 		struct fm_wire_process *entry = &k->shared->processes[i];
@@ -461,7 +461,7 @@ static void wake_quiet(const struct fm_ticker *k)
 
 static void tick(struct fm_ticker *k, uint64_t now_ns)
 {
-	if (k->n_claimed_seen != atomic_load(&k->shared->header->n_processes_claimed))
+	if (k->n_claimed_seen != atomic_load(&k->shared->counts->n_processes_claimed))
 		scan_processes(k);
 	if (now_ns - k->perf_looked_ns > PERF_LOOK_NS) {
 		k->perf_looked_ns = now_ns;
@@ -555,7 +555,7 @@ static void *run(void *arg)
 		sleep_until(FM_MIN(next_ns, beat_ns + FM_WIRE_BEAT_NS));
 		uint64_t now_ns = beat_ns = fm_now_ns();
 		fm_shared_beat(k->shared, now_ns);
-		if (atomic_load_explicit(&k->shared->header->is_over, memory_order_relaxed))
+		if (atomic_load_explicit(&k->shared->counts->is_over, memory_order_relaxed))
 			next_ns = now_ns + FM_WIRE_BEAT_NS; // nobody wants a tick any more
 		if (now_ns < next_ns)
 			continue;

@@ -78,7 +78,7 @@ static FM_SIGSAFE bool come_in(void)
 	if (FM_LIKELY(!fm_sig.is_late))
 		return true;
 	atomic_fetch_add_explicit(&fm_sig.n_inside, 1, memory_order_seq_cst); // before header is read
-	if (!atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	if (!atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed))
 		return true;
 	atomic_fetch_sub_explicit(&fm_sig.n_inside, 1, memory_order_release);
 	return false;
@@ -349,7 +349,7 @@ FM_SIGSAFE void fm_sig_alloc_id_freed(uint64_t id)
 	struct fm_sig_thread *t = is_on() ? fm_sig_alloc_enter() : NULL;
 	if (!t) {
 		if (fm_sig_is_quiet()) // whoever reads the ring some day does not learn of it
-			atomic_fetch_add_explicit(&fm_sig.header->n_freed_unseen, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&fm_sig.counts->n_freed_unseen, 1, memory_order_relaxed);
 		return;
 	}
 	push_freed(t, id);

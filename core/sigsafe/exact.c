@@ -78,7 +78,7 @@ static FM_ALWAYS_INLINE void unlock(void)
 
 FM_SIGSAFE __attribute__((noinline, cold)) void fm_sig_exact_look(struct fm_sig_thread *t)
 {
-	if (atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))
+	if (atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed))
 		fm_sig_quiet_end(); // which the shortest way does not see by itself
 	else
 		fm_sig_quiet_look(t, fm_now_ns());

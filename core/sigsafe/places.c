@@ -34,7 +34,7 @@ static FM_SIGSAFE struct fm_sig_thread *map_thread(void)
 // Where mremap does not do that (valgrind's), for the moment of a descriptor.
 static FM_SIGSAFE __attribute__((cold)) struct fm_wire_slot *map_slot_by_name(uint32_t idx)
 {
-	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)fm_sig.ring_path, O_RDWR | O_CLOEXEC, 0);
+	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)fm_sig.shared_path, O_RDWR | O_CLOEXEC, 0);
 	if (is_error(fd))
 		return NULL;
 	long p = fm_sig_syscall6(SYS_mmap, 0, FM_WIRE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,

@@ -95,7 +95,7 @@ FM_SIGSAFE __attribute__((cold)) void fm_sig_quiet_begin(uint64_t now_ns)
 	atomic_store(&fm_sig_quiet.since_ns, now_ns);
 	// The shortest way of exact mode looks at this and nothing else.
 	fm_sig_quiet.was_quick = atomic_exchange(&fm_sig_exact_is_quick, false);
-	atomic_fetch_add(&fm_sig.header->n_quiet, 1);
+	atomic_fetch_add(&fm_sig.counts->n_quiet, 1);
 	if (is_collector_gone()) {
 		close_perf();
 		release_rings();
@@ -120,7 +120,7 @@ static FM_SIGSAFE __attribute__((cold)) bool wake(uint64_t now_ns)
 {
 	if (!change(FM_SIG_QUIET))
 		return false;
-	atomic_fetch_add(&fm_sig.header->quiet_ns, now_ns - atomic_load(&fm_sig_quiet.since_ns));
+	atomic_fetch_add(&fm_sig.counts->quiet_ns, now_ns - atomic_load(&fm_sig_quiet.since_ns));
 	set_quiet_mark(0);
 	// An interpreter that ended meanwhile wants nothing counted.
 	if (fm_sig_quiet.was_quick && atomic_load(&fm_sig_alloc_is_on))
@@ -132,7 +132,7 @@ static FM_SIGSAFE __attribute__((cold)) bool wake(uint64_t now_ns)
 
 FM_SIGSAFE bool fm_sig_quiet_may_sample(void)
 {
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed))) {
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed))) {
 		fm_sig_quiet_end();
 		return false;
 	}

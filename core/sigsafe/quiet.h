@@ -55,7 +55,7 @@ static FM_ALWAYS_INLINE bool fm_sig_is_quiet(void)
 // Nothing more is wanted: the capture is over, or nobody is there to read. For hooks, where memory is shared.
 static FM_ALWAYS_INLINE bool fm_sig_is_over(void)
 {
-	return FM_UNLIKELY(atomic_load_explicit(&fm_sig.header->is_over, memory_order_relaxed)) || fm_sig_is_quiet();
+	return FM_UNLIKELY(atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed)) || fm_sig_is_quiet();
 }
 
 static FM_ALWAYS_INLINE bool fm_sig_is_stale(uint64_t beat_ns, uint64_t now_ns)

@@ -117,7 +117,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		struct fm_sig_thread *t = fm_sig_place_get(idx);
 		if (!t) { // the next sample tries again
 			atomic_store_explicit(&owner->state, FM_WIRE_FREE, memory_order_release);
-			atomic_fetch_add_explicit(&fm_sig.header->n_no_place, 1, memory_order_relaxed);
+			atomic_fetch_add_explicit(&fm_sig.counts->n_no_place, 1, memory_order_relaxed);
 			return NULL;
 		}
 		struct fm_wire_slot *slot = t->slot;
@@ -152,6 +152,6 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 		atomic_store_explicit(&owner->state, FM_WIRE_LIVE, memory_order_release);
 		return t;
 	}
-	atomic_fetch_add_explicit(&fm_sig.header->n_no_slot, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&fm_sig.counts->n_no_slot, 1, memory_order_relaxed);
 	return NULL;
 }

@@ -150,14 +150,16 @@ struct fm_sig_image {
 };
 
 struct fm_sig_state {
-	struct fm_wire_header *header; // NULL: inert
+	const struct fm_wire_header *header; // NULL: inert
+	struct fm_wire_counts *counts;       // beside it
 	struct fm_wire_process *process;
 	uint32_t process_idx;
 	uint32_t pid;
 	uint32_t collector_pid;    // stays when header goes: its last signals may still come
 	bool is_late;              // the capture began in a running process: its threads have used CPU before
 	_Atomic uint32_t n_inside; // handlers under way, of all threads; a late capture takes the last one's place at 0
-	uint8_t *shared;           // FM_WIRE_COMMON_BYTES of the shared memory
+	const uint8_t *published;  // FM_WIRE_PUBLISHED_BYTES: the collector's file
+	uint8_t *shared;           // FM_WIRE_COMMON_BYTES of the targets' file
 	uint64_t sample_ns, sample_cycles; // that one sample may take (budget.h)
 	struct fm_sig_place places[FM_WIRE_N_SLOTS];
 	struct fm_sig_code *codes;
@@ -170,7 +172,8 @@ struct fm_sig_state {
 		tls_helper_end;       // __tls_get_addr: how code in a shared library reaches its thread-locals
 	uintptr_t own_start, own_end; // this library
 	uintptr_t raw_malloc_start, raw_malloc_end; // PyMem_RawMalloc, RawCalloc, RawRealloc where they lie together
-	char ring_path[64];                         // of the shared memory, for who maps more of it
+	char ring_path[64];                         // of the collector's file, for children
+	char shared_path[64];                       // of the targets' file, for who maps more of it
 	char exe[512];                              // the executable's path, for its image record
 };
 

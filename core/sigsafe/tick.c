@@ -198,7 +198,7 @@ static FM_SIGSAFE bool was_in_gap(struct fm_sig_thread *t, uint64_t now_ns, uint
 		return false;
 	t->n_gaps = n_gaps;
 	if (cpu_ns > t->last_cpu_ns)
-		atomic_fetch_add_explicit(&fm_sig.header->gap_cpu_ns, cpu_ns - t->last_cpu_ns, memory_order_relaxed);
+		atomic_fetch_add_explicit(&fm_sig.counts->gap_cpu_ns, cpu_ns - t->last_cpu_ns, memory_order_relaxed);
 	t->last_cpu_ns = cpu_ns;
 	atomic_store_explicit(&t->slot->cpu_ns, cpu_ns - t->first_cpu_ns, memory_order_relaxed);
 	return true;

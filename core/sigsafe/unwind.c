@@ -114,7 +114,7 @@ static FM_SIGSAFE void make_row(const struct fm_cfi_row *cfi, struct fm_sig_row 
 
 static FM_SIGSAFE void take_row_of(const struct fm_wire_row_image *e, uint64_t pc, struct fm_sig_row *row)
 {
-	const struct fm_unwind_row *rows = (const void *)(fm_sig.shared + FM_WIRE_ROWS_OFFSET);
+	const struct fm_unwind_row *rows = (const void *)(fm_sig.published + FM_WIRE_ROWS_OFFSET);
 	uint64_t lo = e->first_row, hi = lo + e->n_rows, addr = pc - e->bias;
 	if (lo == hi || hi > FM_WIRE_ROWS_BYTES / sizeof(*rows) || addr < rows[lo].addr)
 		return;
@@ -158,7 +158,7 @@ static FM_SIGSAFE bool is_greenlet(uintptr_t path)
 // Rows that the collector made from the image's file.
 static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image, uint64_t pc, struct fm_sig_row *row)
 {
-	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
+	const struct fm_wire_row_image *images = (const void *)(fm_sig.published + FM_WIRE_ROW_IMAGES_OFFSET);
 	uint32_t n = atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire);
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];
@@ -174,7 +174,7 @@ static FM_SIGSAFE void take_published_row(const struct fm_sig_image_info *image,
 // The published entry with these flags that holds pc, or NULL.
 static FM_SIGSAFE const struct fm_wire_row_image *find_code(uint64_t pc, uint32_t flags)
 {
-	const struct fm_wire_row_image *images = (const void *)(fm_sig.shared + FM_WIRE_ROW_IMAGES_OFFSET);
+	const struct fm_wire_row_image *images = (const void *)(fm_sig.published + FM_WIRE_ROW_IMAGES_OFFSET);
 	uint32_t n = fm_sig.shared ? atomic_load_explicit(&fm_sig.header->n_row_images, memory_order_acquire) : 0;
 	for (uint32_t i = 0; i < n && i < FM_WIRE_N_ROW_IMAGES; i++) {
 		const struct fm_wire_row_image *e = &images[i];

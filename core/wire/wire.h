@@ -1,11 +1,15 @@
 // The shared memory between agent and collector: plain structs and constants.
 //
-// The collector makes one sparse memfd; every process of the tree maps it through /proc/COLLECTOR/fd/N, so a fork or an
-// exec needs no handshake, and what a killed process wrote last is still there to be drained.
+// The collector makes two sparse memfds; every process of the tree maps them through /proc/COLLECTOR/fd/N, so a fork or an
+// exec needs no handshake, and what a killed process wrote last is still there to be drained. Neither can be made longer or shorter.
 //
-//   | header | process table | slot table | row images | unwind rows | frame tables | slot 0: control page, ring | slot 1 ... | exact sums |
+//   the collector's, which nobody else can write:  | header | row images | unwind rows |
+//   the targets':  | counts | process table | slot table | frame tables | slot 0: control page, ring | slot 1 ... | exact sums | trace rings |
 //
-// A process maps what comes before the slots, and of these its own threads' (sigsafe/places.c). The tables are dense, so that
+// What a target wrote is believed by nobody: the collector checks what it reads there (collect/shared.h), and keeps what it must
+// know again in memory of its own.
+//
+// A process maps the collector's file, what comes before the slots, and of these its own threads' (sigsafe/places.c). The tables are dense, so that
 // looking for a free or a busy entry touches no pages of unused slots.
 //
 // A slot belongs to one thread while it lives: claimed by compare-and-swap at the thread's first sample, given back by the
@@ -20,7 +24,7 @@
 #include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 6
+#define FM_WIRE_VERSION 7
 
 // 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
 // sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
@@ -35,16 +39,19 @@
 #define FM_WIRE_CONTROL_BYTES 4096u
 #define FM_WIRE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + FM_WIRE_RING_BYTES)
 #define FM_WIRE_HEADER_BYTES 4096u
+#define FM_WIRE_COUNTS_BYTES 4096u
 #define FM_WIRE_PROCESS_BYTES 64u
-#define FM_WIRE_SLOT_TABLE_OFFSET (FM_WIRE_HEADER_BYTES + FM_WIRE_N_PROCESSES * FM_WIRE_PROCESS_BYTES)
 // Unwind rows of images that cannot be unwound from what is mapped (collect/rows.h). 64 MiB are 4 million rows.
 #define FM_WIRE_N_ROW_IMAGES 2048
 #define FM_WIRE_ROWS_BYTES (64u << 20)
-#define FM_WIRE_ROW_IMAGES_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
+#define FM_WIRE_ROW_IMAGES_OFFSET FM_WIRE_HEADER_BYTES
 #define FM_WIRE_ROWS_OFFSET (FM_WIRE_ROW_IMAGES_OFFSET + FM_WIRE_N_ROW_IMAGES * 48u)
+#define FM_WIRE_PUBLISHED_BYTES (FM_WIRE_ROWS_OFFSET + (uint64_t)FM_WIRE_ROWS_BYTES)
 // Unwind tables that programs registered for code of their own making (__register_frame).
 #define FM_WIRE_N_FRAME_TABLES 16384
-#define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_ROWS_OFFSET + FM_WIRE_ROWS_BYTES)
+#define FM_WIRE_PROCESSES_OFFSET FM_WIRE_COUNTS_BYTES
+#define FM_WIRE_SLOT_TABLE_OFFSET (FM_WIRE_PROCESSES_OFFSET + FM_WIRE_N_PROCESSES * FM_WIRE_PROCESS_BYTES)
+#define FM_WIRE_FRAME_TABLES_OFFSET (FM_WIRE_SLOT_TABLE_OFFSET + FM_WIRE_N_SLOTS * 16u)
 // Up to here every process maps it; whole pages.
 #define FM_WIRE_COMMON_BYTES ((FM_WIRE_FRAME_TABLES_OFFSET + FM_WIRE_N_FRAME_TABLES * 16ull + 4095) & ~4095ull)
 #define FM_WIRE_SLOTS_OFFSET FM_WIRE_COMMON_BYTES
@@ -53,7 +60,7 @@
 #define FM_WIRE_EXACT_OFFSET FM_WIRE_SLOTS_END
 #define FM_WIRE_EXACT_END (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
 
-// Environment variable that names the memfd ("/proc/PID/fd/N"); the agent stays inert without it.
+// Environment variable that names the collector's file ("/proc/PID/fd/N"); the agent stays inert without it.
 #define FM_WIRE_ENV "FATHOM_RING"
 #define FM_WIRE_ENV_GIVEN \
 	"FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
@@ -93,48 +100,55 @@ enum fm_wire_memory {
 	FM_WIRE_MEMORY_EXACT = 2,   // every block, summed up by site (wire/exact.h); copies sampled
 };
 
+// The collector's word: settings and what it publishes. No target can write here.
 struct fm_wire_header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t collector_pid;
+	uint32_t shared_fd; // the collector's descriptor of the targets' file
 	uint32_t rate_hz;
 	uint32_t engine;            // enum fm_engine asked for
 	uint32_t flags;             // enum fm_wire_flags
 	uint32_t memory;            // enum fm_wire_memory
+	uint32_t n_slots;           // that may be claimed; fewer where the collector's address space is limited
 	uint64_t alloc_mean_bytes;  // one allocated byte in so many is sampled
 	uint32_t cycles_per_1024ns; // of the CPU's cycle counter
 	uint32_t max_overhead_1024; // share of a thread's CPU time that may be spent on its samples, in 1/1024; 0 = any
 	uint32_t trace_clock;       // enum fm_wire_trace_clock (wire/trace.h); 0 = there are no trace rings
-	_Atomic uint32_t is_over;   // collector: no more samples wanted; a process that joined late: no more from here
-	_Atomic uint32_t n_gaps;    // collector: times without a beat of FM_WIRE_GAP_NS and longer
-	_Atomic uint32_t n_quiet;   // any process: times that one was left alone
-	_Atomic uint64_t quiet_ns;  // any process: how long, where it was for a time only
-	_Atomic uint64_t n_freed_unseen;      // any process: ends of sampled blocks while it was quiet
-	_Atomic uint32_t n_traces_ended;      // any process: traces that nobody read any more
-	_Atomic uint64_t gap_cpu_ns;          // any thread: CPU time used in gaps, for which there are no samples
-	_Atomic uint32_t process_hint;        // any process: where to look for a free entry of the process table first
-	_Atomic uint32_t n_processes_claimed; // grows with each claim: the collector's cue to scan the table
-	uint32_t n_slots;                 // that may be claimed; fewer where the collector's address space is limited
-	_Atomic uint32_t n_no_room;       // processes without address space for what every process maps
-	_Atomic uint64_t n_no_place;      // samples lost for want of address space for their thread
-	_Atomic uint64_t n_no_slot;       // samples lost because all slots were taken
-	_Atomic uint64_t n_no_process;    // processes that found the table full
-	_Atomic uint32_t n_row_images;    // entries of the row image table in use (collector)
+	_Atomic uint32_t memory_log;      // exact mode: 1 = every event is told, too; 0 from the collector's limit on
+	_Atomic uint32_t n_row_images;    // entries of the row image table in use
 	_Atomic uint32_t rows_generation; // grows with each change of that table: what was not found may be there now
-	_Atomic uint32_t n_frame_tables;  // entries of the frame table list that were ever in use (any process)
-	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
-	_Atomic uint32_t n_frame_tables_lost;     // it was full
-	// What some process's memory hooks do not see; written by any process.
-	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
-	_Atomic uint32_t n_no_tables; // processes whose memory is not watched, for want of address space
-	_Atomic uint32_t n_no_exact;  // processes without a place in wire/exact.h, or room for tables
-	_Atomic uint32_t memory_log;  // exact mode: 1 = every event is told, too; 0 from the collector's limit on
-	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
-	char own_allocator[128];              // the first library found that brings an allocator of its own
-	// Collector: when it last ran, by CLOCK_MONOTONIC; its ticker's thread, and its main one. Far from what hooks read all the time.
+	_Atomic uint32_t n_gaps;          // times without a beat of FM_WIRE_GAP_NS and longer
+	// When the collector last ran, by CLOCK_MONOTONIC; its ticker's thread, and its main one. Far from what hooks read all the time.
 	_Alignas(64) _Atomic uint64_t beat_ns;
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
+
+// What processes count, and tell each other; all of it may be scribbled over by any of them.
+struct fm_wire_counts {
+	_Atomic uint32_t is_over;  // collector: no more samples wanted; a process that joined late: no more from here
+	_Atomic uint32_t n_quiet;  // times that a process was left alone
+	_Atomic uint64_t quiet_ns; // how long, where it was for a time only
+	_Atomic uint64_t n_freed_unseen;          // ends of sampled blocks while it was quiet
+	_Atomic uint64_t gap_cpu_ns;              // CPU time used in gaps, for which there are no samples
+	_Atomic uint32_t n_traces_ended;          // traces that nobody read any more
+	_Atomic uint32_t process_hint;            // where to look for a free entry of the process table first
+	_Atomic uint32_t n_processes_claimed;     // grows with each claim: the collector's cue to scan the table
+	_Atomic uint32_t n_no_room;               // processes without address space for what every process maps
+	_Atomic uint64_t n_no_place;              // samples lost for want of address space for their thread
+	_Atomic uint64_t n_no_slot;               // samples lost because all slots were taken
+	_Atomic uint64_t n_no_process;            // processes that found the table full
+	_Atomic uint32_t n_frame_tables;          // entries of the frame table list that were ever in use
+	_Atomic uint32_t frame_tables_generation; // grows with each change of that list
+	_Atomic uint32_t n_frame_tables_lost;     // it was full
+	// What some process's memory hooks do not see.
+	_Atomic uint32_t n_without_malloc, n_without_python; // processes: see enum fm_wire_hooks
+	_Atomic uint32_t n_no_tables;         // processes whose memory is not watched, for want of address space
+	_Atomic uint32_t n_no_exact;          // processes without a place in wire/exact.h, or room for tables
+	_Atomic uint32_t own_allocator_state; // enum fm_wire_state of the name below
+	char own_allocator[128];              // the first library found that brings an allocator of its own
+};
+static_assert(sizeof(struct fm_wire_counts) <= FM_WIRE_COUNTS_BYTES, "counts fit their page");
 
 enum fm_wire_state {
 	FM_WIRE_FREE = 0,

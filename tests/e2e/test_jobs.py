@@ -273,7 +273,7 @@ for i in range(%d):
         os.waitpid(pid, 0)
     assert job.report.json["samples"] > 0
     sizes.append(sum(int(l.split()[1]) for l in open("/proc/self/smaps") if l.startswith("Rss:")))
-    mapped = len({l.split()[4] for l in open("/proc/self/maps") if "memfd:fathom" in l})  # captures of which anything is
+    mapped = len({l.split()[4] for l in open("/proc/self/maps") if "memfd:fathom " in l})  # captures of which anything is
 stop = True
 print(json.dumps({"growth": sizes[-1] - sizes[2], "mapped": mapped}))
 """

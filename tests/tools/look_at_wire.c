@@ -63,11 +63,11 @@ static void add_sites(uint64_t at, struct sums *sums)
 }
 
 // Returns how many processes of its table wait.
-static unsigned read_header(uint64_t at, struct fm_wire_header *ret)
+static unsigned read_counts(uint64_t at, struct fm_wire_counts *ret)
 {
 	static struct fm_wire_process processes[FM_WIRE_N_PROCESSES];
 	unsigned n = 0;
-	if (!read_at(at, ret, sizeof(*ret)) || !read_at(at + FM_WIRE_HEADER_BYTES, processes, sizeof(processes)))
+	if (!read_at(at, ret, sizeof(*ret)) || !read_at(at + FM_WIRE_PROCESSES_OFFSET, processes, sizeof(processes)))
 		return 0;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		n += processes[i].state == FM_WIRE_LIVE && processes[i].is_quiet;
@@ -96,7 +96,7 @@ static void add_mapping(uint64_t start, uint64_t end, uint64_t offset, struct su
 int main(int argc, char **argv)
 {
 	char path[64], line[512];
-	struct fm_wire_header header = { 0 };
+	struct fm_wire_counts counts = { 0 };
 	struct sums sums = { 0 };
 	bool is_shared = false, is_ring = false, is_sums = false;
 	unsigned n_waiting = 0;
@@ -111,11 +111,11 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), maps)) {
 		uint64_t start, end, offset, kib;
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) == 3) {
-			is_shared = strstr(line, "/memfd:fathom") != NULL;
+			is_shared = strstr(line, "/memfd:fathom ") != NULL;
 			is_ring = is_shared && offset >= FM_WIRE_SLOTS_OFFSET;
 			is_sums = is_ring && offset >= FM_WIRE_EXACT_OFFSET && offset < FM_WIRE_TRACE_OFFSET;
-			if (is_shared && offset == 0 && end - start > FM_WIRE_HEADER_BYTES)
-				n_waiting = read_header(start, &header);
+			if (is_shared && offset == 0 && end - start > FM_WIRE_COUNTS_BYTES)
+				n_waiting = read_counts(start, &counts);
 			if (is_ring)
 				add_mapping(start, end, offset, &sums);
 		} else if (is_ring && !is_sums && sscanf(line, "Rss: %" SCNu64, &kib) == 1) {
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	printf("{\"n_quiet\": %u, \"n_waiting\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64
 	       ", \"n_allocs\": %" PRIu64 ", \"n_exact\": %" PRIu64 ", \"n_traced\": %" PRIu64
 	       ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
-	       header.n_quiet, n_waiting, header.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact,
+	       counts.n_quiet, n_waiting, counts.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact,
 	       sums.n_traced, sums.ring_kib, count_perf_events(argv[1]));
 	return 0;
 }

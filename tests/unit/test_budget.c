@@ -8,7 +8,9 @@ static struct fm_sig_thread t;
 
 static void begin(void)
 {
+	static struct fm_wire_counts counts;
 	fm_sig.header = &header;
+	fm_sig.counts = &counts;
 	fm_sig_budget_start();
 	CHECK_EQ(fm_sig.sample_cycles, 2 * FM_SIG_SAMPLE_NS);
 	t.budget_cpu_ns = 0;

@@ -12,6 +12,7 @@
 #define MS 1000000u
 
 static struct fm_wire_header header;
+static struct fm_wire_counts counts;
 static struct fm_wire_process process;
 static struct fm_sig_thread thread;
 
@@ -22,9 +23,11 @@ static void begin(const char *path)
 	if (stat("/proc/self/exe", &st) != 0)
 		CHECK(false);
 	memset(&header, 0, sizeof(header));
+	memset(&counts, 0, sizeof(counts));
 	memset(&process, 0, sizeof(process));
 	thread.patience = (struct fm_sig_patience){ 0 };
 	fm_sig.header = &header;
+	fm_sig.counts = &counts;
 	fm_sig.process = &process;
 	snprintf(fm_sig.ring_path, sizeof(fm_sig.ring_path), "%s", path);
 	fm_sig_quiet_start(st.st_dev, st.st_ino);
@@ -80,7 +83,7 @@ TEST(stopped_collector_is_noticed_within_100_ms_of_cpu_time_and_comes_back)
 	begin("/proc/self/exe");
 	CHECK(work(100 * MS));
 	CHECK_EQ(fm_sig_quiet.state, FM_SIG_QUIET);
-	CHECK_EQ(header.n_quiet, 1);
+	CHECK_EQ(counts.n_quiet, 1);
 	CHECK_EQ(process.is_quiet, 1);
 	CHECK(!fm_sig_quiet_may_sample());
 	header.beat_ns = fm_now_ns();
@@ -88,7 +91,7 @@ TEST(stopped_collector_is_noticed_within_100_ms_of_cpu_time_and_comes_back)
 	CHECK(fm_sig_quiet_may_sample());
 	CHECK(!fm_sig_is_quiet());
 	CHECK_EQ(process.is_quiet, 0);
-	CHECK(header.quiet_ns > 0);
+	CHECK(counts.quiet_ns > 0);
 }
 
 TEST(dead_collector_does_not_come_back)
@@ -123,10 +126,10 @@ TEST(who_naps_knows_a_dead_one_soon_and_a_stopped_one_after_a_second)
 TEST(capture_that_is_over_is_over)
 {
 	begin("/proc/self/exe");
-	header.is_over = 1;
+	counts.is_over = 1;
 	CHECK(!fm_sig_quiet_may_sample());
 	CHECK_EQ(fm_sig_quiet.state, FM_SIG_GONE);
-	CHECK_EQ(header.n_quiet, 0);
+	CHECK_EQ(counts.n_quiet, 0);
 }
 
 TEST_MAIN()

@@ -16,7 +16,9 @@ void *fm_agent_map_private(size_t size)
 TEST(the_stack_goes_down_and_up_by_what_was_lost)
 {
 	static struct fm_wire_header header;
+	static struct fm_wire_counts counts;
 	fm_sig.header = &header;
+	fm_sig.counts = &counts;
 	fm_sig_quiet.state = FM_SIG_QUIET; // a full ring is not waited for
 	fm_sig_quiet.since_ns = fm_now_ns();
 	struct fm_trace_thread *t = calloc(1, sizeof(*t));

@@ -16,6 +16,7 @@
 
 static struct fm_sig_thread t = { .deadline = UINT64_MAX };
 static struct fm_wire_header header;
+static struct fm_wire_counts counts;
 static struct fm_sig_image images[FM_SIG_IMAGES];
 static uint8_t ring[FM_WIRE_RING_BYTES];
 static struct fm_wire_slot slot;
@@ -30,6 +31,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 static void start(void)
 {
 	fm_sig.header = &header;
+	fm_sig.counts = &counts;
 	fm_sig.images = images;
 	t.slot = &slot;
 	t.ring = ring;
