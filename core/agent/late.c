@@ -197,8 +197,8 @@ void fm_agent_late_leave(void)
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 	// The pages go back to the system now: of the rings, and by zeros in their place of what the collector published. Header and counts,
 	// with the mark, stay.
-	mmap((uint8_t *)fm_sig.published + FM_WIRE_HEADER_BYTES, FM_WIRE_PUBLISHED_BYTES - FM_WIRE_HEADER_BYTES, PROT_READ,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap((uint8_t *)fm_sig.published + FM_WIRE_HEADER_BYTES, FM_WIRE_PUBLISHED_BYTES - FM_WIRE_HEADER_BYTES,
+	     PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	madvise(fm_sig.shared + FM_WIRE_COUNTS_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_COUNTS_BYTES, MADV_REMOVE);
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct fm_wire_slot *slot = atomic_load(&fm_sig.places[i].slot);

@@ -292,7 +292,9 @@ static void release(struct capture *c, bool did_run)
 
 enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code, struct fm_diag *diag)
 {
-	struct capture c = { .options = options, .shared = { .published_fd = -1, .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1 };
+	struct capture c = {
+		.options = options, .shared = { .published_fd = -1, .fd = -1 }, .launch = { .pid = -1 }, .beside_fd = -1
+	};
 	char agent_path[4096];
 	*ret_exit_code = 1;
 	enum fm_err err = fm_agent_path_find(agent_path, sizeof(agent_path), diag);

@@ -330,7 +330,10 @@ void fm_capture_write_closing(const struct capture *c, const struct fm_recorder_
 		tell_of_hooks(c);
 		tell_of_memory(c, totals);
 	}
-	if (totals->n_bad_records)
-		fm_capture_lacks(c, "the target wrote over the memory it shares with Fathom", "%llu records",
-				 (unsigned long long)totals->n_bad_records);
+	if (totals->n_bad_records || fm_shared_is_damaged(&c->shared))
+		fm_capture_lacks(
+			c,
+			"the program wrote over the memory that it shares with Fathom: do not trust figures of "
+			"the time after",
+			"%llu records, and what cannot be told", (unsigned long long)totals->n_bad_records);
 }

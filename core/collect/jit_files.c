@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "collect/process_file.h"
 #include "collect/process_memory.h"
 #include "image/perf_map.h"
 

@@ -124,22 +124,3 @@ uint32_t fm_process_own_pid(uint32_t pid)
 		}
 	return pid;
 }
-
-static int open_regular(const char *path)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat st;
-	if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-		close(fd);
-		return -1;
-	}
-	return fd;
-}
-
-int fm_process_open(uint32_t pid, const char *path)
-{
-	char rooted[4096 + 32];
-	snprintf(rooted, sizeof(rooted), "/proc/%u/root%s", pid, path);
-	int fd = open_regular(rooted);
-	return fd >= 0 ? fd : open_regular(path);
-}

@@ -1,4 +1,4 @@
-// Looking into a process of ours from outside: its memory, its maps, its threads, its files. It runs meanwhile: whatever is read may be torn.
+// Looking into a process of ours from outside: its memory, its maps, its threads. It runs meanwhile: whatever is read may be torn.
 #pragma once
 
 #include <stdbool.h>
@@ -33,6 +33,3 @@ bool fm_process_is_over(int pidfd, uint32_t pid);
 
 // The pid by which the process knows itself, which differs in a container.
 uint32_t fm_process_own_pid(uint32_t pid);
-
-// A regular file as the process sees it, also in a file system of its own; or as we see it when it is gone. -1: none.
-int fm_process_open(uint32_t pid, const char *path);

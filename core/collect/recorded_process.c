@@ -37,50 +37,59 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 	*p = (struct recorded_process){ .pidfd = -1 };
 }
 
-static void describe_process(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+static void describe_process(struct recorded_process *p, const struct fm_shared_process *now)
 {
-	uint32_t version = atomic_load(&entry->python_version);
+	uint32_t version = now->python_version;
 	p->version[0] = 0;
-	if (atomic_load(&entry->python) != FM_WIRE_PYTHON_NONE) {
+	if (now->python != FM_WIRE_PYTHON_NONE) {
 		if (version & 0xffff)
 			snprintf(p->version, sizeof(p->version), "%u.%u.%u%s", version >> 24, version >> 16 & 0xff,
-				 version >> 8 & 0xff, atomic_load(&entry->is_free_threaded) ? " free-threaded" : "");
+				 version >> 8 & 0xff, now->is_free_threaded ? " free-threaded" : "");
 		else
 			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
 	}
 	p->info = (struct fm_process_info){
-		.pid = entry->pid,
-		.parent_pid = entry->parent_pid,
-		.start_ns = entry->start_ns,
+		.pid = p->pid,
+		.parent_pid = now->parent_pid,
+		.start_ns = now->start_ns,
 		.exe = { p->exe.data ? (const char *)p->exe.data : "", (uint32_t)p->exe.len },
 		.command = { p->command.data ? (const char *)p->command.data : "", (uint32_t)p->command.len },
 		.python_version = fm_str_of(p->version),
-		.engine = fm_str_of(entry->engine == FM_ENGINE_PERF ? "perf" : "ticker"),
+		.engine = fm_str_of(now->engine == FM_ENGINE_PERF ? "perf" : "ticker"),
 	};
 }
 
 struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_t idx)
 {
 	struct recorded_process *p = &r->processes[idx];
-	const struct fm_wire_process *entry = &r->shared->processes[idx];
+	struct fm_shared_process now;
 	if (p->is_used)
 		return p;
-	*p = (struct recorded_process){ .is_used = true, .pid = entry->pid };
-	p->pidfd = (int)syscall(SYS_pidfd_open, entry->pid, 0);
-	describe_process(r, p, entry);
+	if (!fm_shared_read_process(r->shared, idx, &now))
+		return NULL;
+	*p = (struct recorded_process){ .is_used = true, .pid = now.pid, .start_ns = now.start_ns };
+	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+	fm_rights_read(p->pid, &p->rights);
+	describe_process(p, &now);
 	p->process_id = fm_writer_process(r->writer, &p->info);
-	p->jit = fm_jit_create(p->pid, entry->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
+	p->jit = fm_jit_create(p->pid, now.parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
 	p->levels = fm_levels_create(p->pid, p->process_id, r->writer);
 	p->survivors = fm_survivors_create(p->pid, p->process_id, r->writer);
 	r->totals.n_processes++;
 	return p;
 }
 
-void fm_recorded_process_update(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry)
+void fm_recorded_process_update(struct fm_recorder *r, uint32_t idx)
 {
+	struct recorded_process *p = &r->processes[idx];
+	struct fm_shared_process now;
 	char before[sizeof(p->version)];
+	if (!fm_shared_read_process(r->shared, idx, &now) || now.pid != p->pid)
+		return;
 	memcpy(before, p->version, sizeof(before));
-	describe_process(r, p, entry);
+	describe_process(p, &now);
+	p->is_unknown_python = now.python == FM_WIRE_PYTHON_UNKNOWN;
+	p->engine_errno = now.engine_errno;
 	if (!p->is_named && !strcmp(before, p->version))
 		return;
 	p->is_named = false;
@@ -120,10 +129,10 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		}
 	if (!is_known)
 		read_zombie_exit(p->pid, &code, &signal);
-	fm_recorded_process_update(r, p, entry);
+	fm_recorded_process_update(r, idx);
 	fm_waiting_forget(r->waiting, idx);
 	fm_take_trace_end_process(r->trace, idx);
-	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_UNKNOWN) {
+	if (p->is_unknown_python) {
 		char what[96];
 		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
 		char why[128];
@@ -131,9 +140,9 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 		r->totals.n_unknown_python++;
 	}
-	if (atomic_load(&entry->engine_errno)) {
+	if (p->engine_errno) {
 		r->totals.n_without_perf++;
-		r->totals.perf_errno = (int)atomic_load(&entry->engine_errno);
+		r->totals.perf_errno = p->engine_errno;
 	}
 	fm_exact_end(r, p, idx);
 	fm_levels_end(p->levels, signal);
@@ -152,17 +161,16 @@ bool fm_recorded_process_is_gone(const struct recorded_process *p)
 
 bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx)
 {
-	const struct fm_wire_process *entry = &r->shared->processes[idx];
-	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
-		const struct fm_wire_process *other = &r->shared->processes[i];
-		if (i != idx && other->pid == entry->pid && other->start_ns > entry->start_ns &&
-		    atomic_load_explicit(&other->state, memory_order_acquire) == FM_WIRE_LIVE)
+	const struct recorded_process *p = &r->processes[idx];
+	struct fm_shared_process other;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (i != idx && fm_shared_read_process(r->shared, i, &other) && other.pid == p->pid &&
+		    other.start_ns > p->start_ns)
 			return true;
-	}
 	return false;
 }
 
-void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx)
+bool fm_recorder_process(struct fm_recorder *r, uint32_t process_idx)
 {
-	fm_recorded_process_open(r, process_idx);
+	return fm_recorded_process_open(r, process_idx) != NULL;
 }

@@ -35,8 +35,8 @@ bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, u
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns)
 {
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
-		const struct fm_wire_owner *o = &r->shared->owners[i];
-		if (o->tid == tid && o->process_idx == process_idx && atomic_load(&o->state) != FM_WIRE_FREE)
+		struct fm_shared_owner owner;
+		if (fm_shared_read_owner(r->shared, i, &owner) && owner.tid == tid && owner.process_idx == process_idx)
 			return;
 	}
 	uint64_t *id = id_of(r, process_idx, tid);

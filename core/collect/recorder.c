@@ -168,20 +168,23 @@ static void walk_ring(struct fm_recorder *r, uint32_t idx, uint64_t from, uint64
 	}
 }
 
-static void open_slot(struct fm_recorder *r, uint32_t idx)
+// False: nobody has it.
+static bool open_slot(struct fm_recorder *r, uint32_t idx)
 {
-	const struct fm_wire_owner *owner = &r->shared->owners[idx];
 	struct recorded_slot *s = &r->slots[idx];
-	fm_recorded_process_open(r, owner->process_idx);
+	struct fm_shared_owner owner;
+	if (!fm_shared_read_owner(r->shared, idx, &owner) || !fm_recorded_process_open(r, owner.process_idx))
+		return false;
 	s->is_used = true;
-	s->process_idx = owner->process_idx;
-	s->tid = owner->tid;
-	s->definitions_read = 0;
+	s->process_idx = owner.process_idx;
+	s->tid = owner.tid;
+	s->tail = s->definitions_read = 0;
 	s->name[0] = 0;
 	s->stacks.n = s->wire.n = 0;
 	uint64_t start_ns =
-		fm_waiting_since(r->waiting, owner->process_idx, owner->tid, fm_shared_slot(r->shared, idx)->start_ns);
-	s->thread_id = fm_recorder_thread(r, owner->process_idx, owner->tid, start_ns);
+		fm_waiting_since(r->waiting, owner.process_idx, owner.tid, fm_shared_slot(r->shared, idx)->start_ns);
+	s->thread_id = fm_recorder_thread(r, owner.process_idx, owner.tid, start_ns);
+	return true;
 }
 
 // Threads are renamed when it suits them; what they are called now is written when it is news.
@@ -199,6 +202,8 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	struct recorded_slot *s = &r->slots[idx];
 	struct fm_wire_slot *slot = fm_shared_slot(r->shared, idx);
 	uint64_t n_dropped = atomic_load(&slot->n_dropped);
+	if (atomic_load(&slot->tail) != s->tail)
+		atomic_store(&r->shared->is_damaged, true);
 	r->totals.n_dropped += n_dropped;
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
@@ -229,12 +234,8 @@ static bool is_thread_gone(const struct recorded_process *p, uint32_t tid)
 static void read_rings(struct fm_recorder *r)
 {
 	for (uint32_t i = 0; i < r->shared->n_slots; i++) {
-		if (atomic_load_explicit(&r->shared->owners[i].state, memory_order_acquire) != FM_WIRE_LIVE)
+		if (!r->slots[i].is_used && !open_slot(r, i))
 			continue;
-		if (!r->slots[i].is_used && r->shared->owners[i].process_idx >= FM_WIRE_N_PROCESSES)
-			continue; // not what an agent writes
-		if (!r->slots[i].is_used)
-			open_slot(r, i);
 		fm_take_trace_note(r->trace, i);
 		r->slots[i].noted_head =
 			atomic_load_explicit(&fm_shared_slot(r->shared, i)->head, memory_order_acquire);
@@ -259,12 +260,12 @@ static void read_rings(struct fm_recorder *r)
 			fm_recorded_process_is_traced(r, p);
 		fm_take_trace_read(r->trace, i, s->process_idx, s->thread_id, p->code_ids.items, p->code_ids.n);
 		struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
-		uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_relaxed); // ours
-		if (tail == s->noted_head)
+		if (s->tail == s->noted_head)
 			continue;
-		walk_ring(r, i, tail, s->noted_head, take_event);
+		walk_ring(r, i, s->tail, s->noted_head, take_event);
+		s->tail = s->noted_head;
 		// Release: we are done with these bytes, the owner may overwrite them.
-		atomic_store_explicit(&slot->tail, s->noted_head, memory_order_release);
+		atomic_store_explicit(&slot->tail, s->tail, memory_order_release);
 	}
 	fm_take_trace_settle(r->trace);
 	fm_exact_settle(r);
@@ -277,7 +278,7 @@ static void bury(struct fm_recorder *r, const bool *is_gone)
 		struct recorded_slot *s = &r->slots[i];
 		if (s->is_used && (is_gone[s->process_idx] || is_thread_gone(&r->processes[s->process_idx], s->tid))) {
 			struct fm_wire_slot *slot = fm_shared_slot(r->shared, i);
-			if (atomic_load(&slot->tail) == atomic_load(&slot->head) && fm_take_trace_is_read(r->trace, i))
+			if (s->tail == atomic_load(&slot->head) && fm_take_trace_is_read(r->trace, i))
 				close_slot(r, i);
 		}
 	}
@@ -300,11 +301,9 @@ void fm_recorder_drain(struct fm_recorder *r)
 	if (look) {
 		r->liveness_ns = now_ns + LIVENESS_NS;
 		for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-			if (atomic_load_explicit(&r->shared->processes[i].state, memory_order_acquire) ==
-			    FM_WIRE_LIVE) {
-				struct recorded_process *p = fm_recorded_process_open(r, i);
-				is_gone[i] = fm_recorded_process_is_gone(p) || fm_recorded_process_was_replaced(r, i);
-			}
+			if (fm_recorded_process_open(r, i))
+				is_gone[i] = fm_recorded_process_is_gone(&r->processes[i]) ||
+					     fm_recorded_process_was_replaced(r, i);
 	}
 	fm_waiting_look(r->waiting, now_ns); // before the rings: waiting.c says why
 	read_rings(r);
@@ -319,10 +318,11 @@ void fm_recorder_drain(struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
 			struct fm_wire_exact *sums = fm_exact_find(r->shared, i);
+			struct fm_shared_process now;
 			fm_levels_look(r->processes[i].levels, now_ns, n_processes, sums);
 			fm_exact_look(&r->processes[i], sums, now_ns);
-			fm_survivors_look(r->processes[i].survivors,
-					  atomic_load(&r->shared->processes[i].is_free_threaded), now_ns);
+			if (fm_shared_read_process(r->shared, i, &now))
+				fm_survivors_look(r->processes[i].survivors, now.is_free_threaded, now_ns);
 		}
 	if (!look)
 		return;
@@ -331,7 +331,7 @@ void fm_recorder_drain(struct fm_recorder *r)
 			name_thread(r, i);
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i])
-			fm_recorded_process_update(r, &r->processes[i], &r->shared->processes[i]);
+			fm_recorded_process_update(r, i);
 	bury(r, is_gone);
 }
 

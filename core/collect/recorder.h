@@ -53,7 +53,7 @@ struct fm_waiting *fm_recorder_waiting(struct fm_recorder *r); // lent: collect/
 
 // ---- for waiting.c, which adds what it saw of threads that sleep ----
 
-void fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known
+bool fm_recorder_process(struct fm_recorder *r, uint32_t process_idx); // makes it known; false: there is none
 // The id of a thread, which is made known if no sample has done so yet.
 uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t start_ns);
 // The same if it is known and has not ended, else FM_NO_ID.

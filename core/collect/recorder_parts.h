@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "collect/jit.h"
 #include "collect/memory_levels.h"
+#include "collect/process_file.h"
 #include "collect/recorder.h"
 #include "collect/remote.h"
 #include "collect/rows.h"
@@ -38,6 +39,10 @@ struct recorded_process {
 	bool is_used;
 	uint32_t pid, process_id;
 	int pidfd;
+	struct fm_rights rights; // when it was last asked for a file
+	uint64_t start_ns;
+	bool is_unknown_python; // as it last said
+	int engine_errno;
 	struct fm_process_info info;
 	struct fm_buf exe, command;
 	char version[32];
@@ -64,7 +69,7 @@ struct recorded_process {
 struct recorded_slot {
 	bool is_used;
 	uint32_t process_idx, tid, thread_id;
-	uint64_t definitions_read; // ring position
+	uint64_t tail, definitions_read; // ring positions
 	uint64_t noted_head;
 	char name[FM_THREAD_NAME_BYTES];
 	uint32_t epoch;          // of the process's frames, when the stacks below were made
@@ -97,9 +102,9 @@ struct fm_recorder {
 	FM_VEC(struct exit_status) exits;
 };
 
-// Entries of the process table as processes of the profile.
+// Entries of the process table as processes of the profile. NULL: there is none.
 struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_t idx);
-void fm_recorded_process_update(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_process *entry);
+void fm_recorded_process_update(struct fm_recorder *r, uint32_t idx);
 void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx);
 void fm_recorded_process_deinit(struct recorded_process *p);
 bool fm_recorded_process_is_gone(const struct recorded_process *p);

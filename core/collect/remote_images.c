@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "collect/process_file.h"
 #include "collect/process_memory.h"
 #include "collect/remote_memory.h"
 

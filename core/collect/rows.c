@@ -1,11 +1,14 @@
 #include "collect/rows.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "collect/process_file.h"
 #include "image/unwind_rows.h"
 
 // Rows of a file, published once however many processes map it.
@@ -53,7 +56,7 @@ uint32_t fm_rows_n_left_out(const struct fm_rows *rows)
 	return rows->n_left_out;
 }
 
-static struct file_rows rows_of_file(struct fm_rows *rows, struct fm_str path)
+static struct file_rows rows_of_file(struct fm_rows *rows, uint32_t pid, struct fm_str path)
 {
 	bool is_new;
 	uint32_t id = fm_intern_id(&rows->paths, path, &is_new);
@@ -61,10 +64,13 @@ static struct file_rows rows_of_file(struct fm_rows *rows, struct fm_str path)
 	if (!is_new)
 		return rows->files.items[id];
 	struct fm_unwind_rows made = { 0 };
-	char *name = fm_strdup_n(path.p, path.len);
+	_cleanup_free_ char *name = fm_strdup_n(path.p, path.len);
+	_cleanup_close_ int fd = fm_process_open(pid, name);
+	char opened[32];
 	struct fm_diag diag;
+	snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
 	// A file that is gone or no ELF file has no rows; its frames then say so themselves.
-	if (fm_unwind_rows_read(name, &made, &diag) == FM_OK && made.n) {
+	if (fd >= 0 && fm_unwind_rows_read(opened, &made, &diag) == FM_OK && made.n) {
 		if (made.n > FM_WIRE_ROWS_BYTES / sizeof(*made.items) - rows->n_rows) {
 			rows->n_left_out++;
 		} else {
@@ -73,14 +79,14 @@ static struct file_rows rows_of_file(struct fm_rows *rows, struct fm_str path)
 			rows->n_rows += (uint32_t)made.n;
 		}
 	}
-	free(name);
 	fm_vec_deinit(&made);
 	return rows->files.items[id];
 }
 
-void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, const struct fm_wire_image *image, struct fm_str path)
+void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, uint32_t pid, const struct fm_wire_image *image,
+		     struct fm_str path)
 {
-	struct file_rows file = rows_of_file(rows, path);
+	struct file_rows file = rows_of_file(rows, pid, path);
 	struct fm_wire_header *header = rows->shared->header;
 	uint32_t n = atomic_load(&header->n_row_images), free_idx = n;
 	bool is_changed = false;

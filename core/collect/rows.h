@@ -14,7 +14,8 @@ struct fm_rows *fm_rows_create(struct fm_shared *shared);
 void fm_rows_destroy(struct fm_rows *rows);
 
 // Publishes the rows of an image of a process, if it needs any; what the process had at these addresses before goes.
-void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, const struct fm_wire_image *image, struct fm_str path);
+void fm_rows_publish(struct fm_rows *rows, uint32_t process_idx, uint32_t pid, const struct fm_wire_image *image,
+		     struct fm_str path);
 // Rows of code made at run time, addresses counted from base. n 0: only says that [start, end) can be executed. False when full.
 bool fm_rows_publish_code(struct fm_rows *rows, uint32_t process_idx, uint64_t start, uint64_t end, uint64_t base,
 			  const struct fm_unwind_row *items, size_t n, uint32_t epoch);

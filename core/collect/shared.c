@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -176,6 +177,54 @@ void fm_shared_deinit(struct fm_shared *shared)
 	if (shared->published_fd >= 0)
 		close(shared->published_fd);
 	*shared = (struct fm_shared){ .published_fd = -1, .fd = -1 };
+}
+
+bool fm_shared_read_owner(struct fm_shared *shared, uint32_t idx, struct fm_shared_owner *ret)
+{
+	const struct fm_wire_owner *o = &shared->owners[idx];
+	if (atomic_load_explicit(&o->state, memory_order_acquire) != FM_WIRE_LIVE)
+		return false;
+	*ret = (struct fm_shared_owner){ __atomic_load_n(&o->process_idx, __ATOMIC_RELAXED), atomic_load(&o->tid) };
+	if (ret->process_idx < FM_WIRE_N_PROCESSES && ret->tid <= INT32_MAX)
+		return ret->tid != 0; // cleared, when it is given back
+	atomic_store(&shared->is_damaged, true);
+	return false;
+}
+
+bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_shared_process *ret)
+{
+	const struct fm_wire_process *p = &shared->processes[idx];
+	if (atomic_load_explicit(&p->state, memory_order_acquire) != FM_WIRE_LIVE)
+		return false;
+	uint32_t fd1 = atomic_load(&p->perf_fd1);
+	*ret = (struct fm_shared_process){
+		.pid = atomic_load(&p->pid),
+		.parent_pid = __atomic_load_n(&p->parent_pid, __ATOMIC_RELAXED),
+		.start_ns = __atomic_load_n(&p->start_ns, __ATOMIC_RELAXED),
+		.engine = atomic_load(&p->engine) == FM_ENGINE_PERF ? FM_ENGINE_PERF : FM_ENGINE_TICKER,
+		.python = FM_MIN(atomic_load(&p->python), (uint32_t)FM_WIRE_PYTHON_UNKNOWN),
+		.python_version = atomic_load(&p->python_version),
+		.python_pc = atomic_load(&p->python_pc),
+		.is_free_threaded = atomic_load(&p->is_free_threaded) != 0,
+		.is_quiet = atomic_load(&p->is_quiet) != 0,
+		.tick_signal =
+			atomic_load(&p->tick_signal) == FM_OTHER_TICK_SIGNAL ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL,
+		.engine_errno = (int)FM_MIN(atomic_load(&p->engine_errno), 4095u),
+		.perf_fd = fd1 && fd1 <= INT32_MAX ? (int)fd1 - 1 : -1,
+	};
+	if (ret->pid <= INT32_MAX) // a negative number is a group's, and -1 is everybody's
+		return ret->pid != 0;
+	atomic_store(&shared->is_damaged, true);
+	return false;
+}
+
+bool fm_shared_is_damaged(const struct fm_shared *shared)
+{
+	const uint8_t *rest = (const uint8_t *)(shared->counts + 1);
+	for (size_t i = 0; i < FM_WIRE_COUNTS_BYTES - sizeof(*shared->counts); i++)
+		if (rest[i])
+			return true;
+	return atomic_load(&shared->is_damaged);
 }
 
 void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns)

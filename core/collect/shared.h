@@ -1,6 +1,7 @@
 // The collector's side of the shared memory (wire/wire.h): made here, mapped by every process of the target's tree.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -12,11 +13,12 @@ struct fm_shared {
 	uint8_t *base;        // the targets', up to the end of the last slot in use
 	uint8_t *sums;        // FM_WIRE_N_EXACT of wire/exact.h; NULL unless mapped
 	uint32_t n_slots;
-	struct fm_wire_header *header; // the first page of published
-	struct fm_wire_counts *counts; // and of base
+	struct fm_wire_header *header;     // the first page of published
+	struct fm_wire_counts *counts;     // and of base
 	struct fm_wire_process *processes; // FM_WIRE_N_PROCESSES
 	struct fm_wire_owner *owners;      // FM_WIRE_N_SLOTS
 	char env_value[64];                // for FM_WIRE_ENV
+	_Atomic bool is_damaged;           // something stood there that no agent writes
 	_Atomic uint64_t silent_ns;        // how long no beat came, where that was longer than an agent waits
 };
 
@@ -35,6 +37,29 @@ static inline const uint8_t *fm_shared_ring(const struct fm_shared *shared, uint
 {
 	return (const uint8_t *)fm_shared_slot(shared, idx) + FM_WIRE_CONTROL_BYTES;
 }
+
+// The gate: whatever a target says of itself is read once, here, and is what an agent could have written; it may be something else the
+// next moment. False: the entry is free, or no agent wrote it.
+struct fm_shared_owner {
+	uint32_t process_idx, tid;
+};
+bool fm_shared_read_owner(struct fm_shared *shared, uint32_t idx, struct fm_shared_owner *ret);
+
+struct fm_shared_process {
+	uint32_t pid, parent_pid;
+	uint64_t start_ns;
+	enum fm_engine engine;
+	enum fm_wire_python python;
+	uint32_t python_version;
+	uint64_t python_pc;
+	bool is_free_threaded, is_quiet;
+	int tick_signal, engine_errno;
+	int perf_fd; // -1: none
+};
+bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_shared_process *ret);
+
+// Whether some target wrote where none does, as far as can be seen.
+bool fm_shared_is_damaged(const struct fm_shared *shared);
 
 // Says that the collector runs.
 void fm_shared_beat(struct fm_shared *shared, uint64_t now_ns);

@@ -1,5 +1,4 @@
 // What agents define before they use it: code objects with their source, images (recorder_parts.h).
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,24 +15,22 @@
 #define MAX_CODES (1u << 24)
 #define MAX_CODES_AHEAD (1u << 20)
 
-static void keep_source(struct fm_recorder *r, const struct recorded_process *p, struct fm_str filename)
+static void keep_source(struct fm_recorder *r, struct recorded_process *p, struct fm_str filename)
 {
 	bool is_new;
 	fm_intern_id(&r->sources, filename, &is_new);
 	if (!is_new || filename.len == 0 || filename.p[0] == '<' || filename.len > 4000)
 		return;
-	char path[4096];
-	if (filename.p[0] == '/')
-		snprintf(path, sizeof(path), "%.*s", (int)filename.len, filename.p);
-	else
-		snprintf(path, sizeof(path), "/proc/%u/cwd/%.*s", p->pid, (int)filename.len, filename.p);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	char path[4096 + 256];
+	snprintf(path, sizeof(path), "%.*s", (int)filename.len, filename.p);
+	fm_rights_read(p->pid, &p->rights);
+	_cleanup_close_ int fd = fm_process_open_as(&p->rights, p->pid, path);
 	if (fd < 0 && r->sources_dir && !memchr(filename.p, '/', filename.len)) {
 		snprintf(path, sizeof(path), "%s/%.*s", r->sources_dir, (int)filename.len, filename.p);
-		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+		fd = fm_process_open_as(&p->rights, p->pid, path);
 	}
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size > MAX_SOURCE_BYTES)
+	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > MAX_SOURCE_BYTES)
 		return;
 	_cleanup_free_ char *text = fm_alloc((size_t)st.st_size + 1);
 	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
@@ -55,7 +52,7 @@ static struct fm_code_info info_of(const struct fm_wire_code *rec)
 }
 
 // Line tables stay here: they say what every instruction's columns are, and are half of a short profile.
-static uint32_t write_code(struct fm_recorder *r, const struct recorded_process *p, const struct fm_code_info *code,
+static uint32_t write_code(struct fm_recorder *r, struct recorded_process *p, const struct fm_code_info *code,
 			   bool is_source_kept)
 {
 	struct fm_code_info written = *code;
@@ -207,7 +204,7 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 		path = FM_STR_LIT("[vdso]");
 	fm_recorder_image(r, (uint32_t)(p - r->processes), rec, path, build_id);
 	if (!(rec->flags & FM_IMAGE_IS_VDSO))
-		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), rec, path);
+		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), p->pid, rec, path);
 }
 
 static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_exec_name *rec)

@@ -66,10 +66,9 @@ bool fm_waiting_name_thread(struct fm_waiting *w, uint32_t process_idx, uint32_t
 		struct wait_process *p = &w->processes.items[i];
 		if (p->process_idx != process_idx || p->pid != pid)
 			continue;
-		const struct fm_wire_process *entry = &w->shared->processes[process_idx];
-		if (atomic_load(&entry->python) == FM_WIRE_PYTHON_KNOWN)
-			fm_remote_set_python(p->remote, atomic_load(&entry->python_pc),
-					     atomic_load(&entry->python_version));
+		struct fm_shared_process now;
+		if (fm_shared_read_process(w->shared, process_idx, &now) && now.python == FM_WIRE_PYTHON_KNOWN)
+			fm_remote_set_python(p->remote, now.python_pc, now.python_version);
 		return fm_wait_thread_name(p, tid, p->is_contained ? fm_process_own_pid(tid) : tid, since_ns, name);
 	}
 	return read_comm(pid, tid, comm) && set_name(name, comm);

@@ -175,8 +175,8 @@ static void scan_processes(struct fm_ticker *k)
 	k->n_claimed_seen = atomic_load(&k->shared->counts->n_processes_claimed);
 	for (size_t i = 0; i < k->processes.n;) {
 		struct tick_process *p = &k->processes.items[i];
-		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE && entry->pid == p->pid) {
+		struct fm_shared_process now;
+		if (fm_shared_read_process(k->shared, p->process_idx, &now) && now.pid == p->pid) {
 			i++;
 		} else {
 			close_process(p);
@@ -184,9 +184,8 @@ static void scan_processes(struct fm_ticker *k)
 		}
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
-		struct fm_wire_process *entry = &k->shared->processes[idx];
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE ||
-		    entry->engine != FM_ENGINE_TICKER)
+		struct fm_shared_process now;
+		if (!fm_shared_read_process(k->shared, idx, &now) || now.engine != FM_ENGINE_TICKER)
 			continue;
 		bool is_known = false;
 		for (size_t i = 0; i < k->processes.n && !is_known; i++)
@@ -194,11 +193,10 @@ static void scan_processes(struct fm_ticker *k)
 		if (is_known)
 			continue;
 		char path[32];
-		uint32_t pid = entry->pid; // once: it may be cleared meanwhile
-		snprintf(path, sizeof(path), "/proc/%u/task", pid);
+		snprintf(path, sizeof(path), "/proc/%u/task", now.pid);
 		struct tick_process p = { .process_idx = idx,
-					  .pid = pid,
-					  .was_perf = atomic_load(&entry->perf_fd1) != 0,
+					  .pid = now.pid,
+					  .was_perf = now.perf_fd >= 0,
 					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
 		fm_vec_push(&k->processes, p);
 	}
@@ -212,12 +210,11 @@ static bool still_rests(struct tick_thread *t)
 	return before.n_given && before.n_given == t->schedule.n_given && before.cpu_ns == t->schedule.cpu_ns;
 }
 
-static int find_slot(const struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
+static int find_slot(struct fm_shared *shared, uint32_t process_idx, uint32_t tid)
 {
 	for (uint32_t i = 0; i < shared->n_slots; i++) {
-		const struct fm_wire_owner *o = &shared->owners[i];
-		if (o->tid == tid && o->process_idx == process_idx &&
-		    atomic_load_explicit(&o->state, memory_order_acquire) == FM_WIRE_LIVE)
+		struct fm_shared_owner owner;
+		if (fm_shared_read_owner(shared, i, &owner) && owner.tid == tid && owner.process_idx == process_idx)
 			return (int)i;
 	}
 	return -1;
@@ -315,11 +312,10 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint
 // The agent says by what its ticks are to come; threads may block the one and not the other.
 static void find_signal(const struct fm_ticker *k, struct tick_process *p)
 {
-	uint32_t wanted = atomic_load_explicit(&k->shared->processes[p->process_idx].tick_signal, memory_order_relaxed);
-	int signal = wanted == FM_OTHER_TICK_SIGNAL ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL;
-	if (p->signal == signal)
+	struct fm_shared_process now;
+	if (!fm_shared_read_process(k->shared, p->process_idx, &now) || p->signal == now.tick_signal)
 		return;
-	p->signal = signal;
+	p->signal = now.tick_signal;
 	for (size_t i = 0; i < p->threads.n; i++)
 		p->threads.items[i].is_checked = p->threads.items[i].is_blocking = false;
 }
@@ -430,15 +426,14 @@ static void look_for_lost_perf(struct fm_ticker *k)
 {
 	bool has_lost = false;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
-		struct fm_wire_process *entry = &k->shared->processes[i];
+		struct fm_shared_process now;
 		char path[48], what[8];
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE ||
-		    atomic_load(&entry->engine) != FM_ENGINE_PERF || !atomic_load(&entry->perf_fd1))
+		if (!fm_shared_read_process(k->shared, i, &now) || now.engine != FM_ENGINE_PERF || now.perf_fd < 0)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%u/fd/%u", entry->pid, atomic_load(&entry->perf_fd1) - 1);
+		snprintf(path, sizeof(path), "/proc/%u/fd/%d", now.pid, now.perf_fd);
 		if (readlink(path, what, sizeof(what)) >= 0 || errno != ENOENT)
 			continue;
-		atomic_store(&entry->engine, FM_ENGINE_TICKER);
+		atomic_store(&k->shared->processes[i].engine, FM_ENGINE_TICKER);
 		has_lost = true;
 	}
 	if (has_lost)
@@ -451,11 +446,9 @@ static void wake_quiet(const struct fm_ticker *k)
 	if (!atomic_load_explicit(&k->shared->counts->n_quiet, memory_order_relaxed))
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
-		struct fm_wire_process *entry = &k->shared->processes[i];
-		uint32_t pid = atomic_load(&entry->pid); // once: it may be cleared meanwhile
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE &&
-		    atomic_load(&entry->is_quiet) && pid)
-			kill((pid_t)pid, FM_TICK_SIGNAL);
+		struct fm_shared_process now;
+		if (fm_shared_read_process(k->shared, i, &now) && now.is_quiet)
+			kill((pid_t)now.pid, FM_TICK_SIGNAL);
 	}
 }
 
@@ -472,9 +465,9 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 	uint32_t n_running = 0, n_resting = 0, n_recent = 0;
 	for (size_t i = 0; i < k->processes.n; i++) {
 		struct tick_process *p = &k->processes.items[i];
-		struct fm_wire_process *entry = &k->shared->processes[p->process_idx];
+		struct fm_shared_process now;
 		struct stat st;
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE || entry->pid != p->pid ||
+		if (!fm_shared_read_process(k->shared, p->process_idx, &now) || now.pid != p->pid ||
 		    fstat(p->task_fd, &st) != 0) {
 			close_process(p);
 			*p = k->processes.items[--k->processes.n];

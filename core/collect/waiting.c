@@ -266,9 +266,9 @@ static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t 
 
 static bool is_current(const struct fm_waiting *w, const struct wait_process *p)
 {
-	const struct fm_wire_process *entry = &w->shared->processes[p->process_idx];
-	return atomic_load_explicit(&entry->state, memory_order_acquire) == FM_WIRE_LIVE && entry->pid == p->pid &&
-	       entry->start_ns == p->start_ns;
+	struct fm_shared_process now;
+	return fm_shared_read_process(w->shared, p->process_idx, &now) && now.pid == p->pid &&
+	       now.start_ns == p->start_ns;
 }
 
 static void scan_processes(struct fm_waiting *w)
@@ -280,31 +280,30 @@ static void scan_processes(struct fm_waiting *w)
 			drop_process(w, i);
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
-		const struct fm_wire_process *entry = &w->shared->processes[idx];
-		if (atomic_load_explicit(&entry->state, memory_order_acquire) != FM_WIRE_LIVE)
+		struct fm_shared_process now;
+		if (!fm_shared_read_process(w->shared, idx, &now))
 			continue;
 		bool is_known = false;
 		size_t replaced = w->processes.n; // by exec
 		for (size_t i = 0; i < w->processes.n; i++) {
 			is_known |= w->processes.items[i].process_idx == idx;
-			if (w->processes.items[i].pid == entry->pid && w->processes.items[i].process_idx != idx) {
-				if (w->processes.items[i].start_ns < entry->start_ns)
+			if (w->processes.items[i].pid == now.pid && w->processes.items[i].process_idx != idx) {
+				if (w->processes.items[i].start_ns < now.start_ns)
 					replaced = i;
 				else
 					is_known = true;
 			}
 		}
-		if (is_known)
+		if (is_known || !fm_recorder_process(w->recorder, idx))
 			continue;
 		if (replaced < w->processes.n)
 			drop_process(w, replaced);
 		char path[32];
-		snprintf(path, sizeof(path), "/proc/%u/task", entry->pid);
-		struct wait_process p = { .process_idx = idx, .pid = entry->pid, .start_ns = entry->start_ns };
+		snprintf(path, sizeof(path), "/proc/%u/task", now.pid);
+		struct wait_process p = { .process_idx = idx, .pid = now.pid, .start_ns = now.start_ns };
 		p.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		p.is_contained = fm_process_own_pid(entry->pid) != entry->pid;
-		p.remote = fm_remote_create(entry->pid, w->files, w->shared, idx);
-		fm_recorder_process(w->recorder, idx);
+		p.is_contained = fm_process_own_pid(now.pid) != now.pid;
+		p.remote = fm_remote_create(now.pid, w->files, w->shared, idx);
 		fm_vec_push(&w->processes, p);
 	}
 }
@@ -314,10 +313,10 @@ static void scan_processes(struct fm_waiting *w)
 static void read_frames(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
 			const struct fm_remote_call *call, const struct fm_remote_regs *regs)
 {
-	const struct fm_wire_process *entry = &w->shared->processes[p->process_idx];
+	struct fm_shared_process now;
 	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
-	if (atomic_load(&entry->python) == FM_WIRE_PYTHON_KNOWN)
-		fm_remote_set_python(p->remote, atomic_load(&entry->python_pc), atomic_load(&entry->python_version));
+	if (fm_shared_read_process(w->shared, p->process_idx, &now) && now.python == FM_WIRE_PYTHON_KNOWN)
+		fm_remote_set_python(p->remote, now.python_pc, now.python_version);
 	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
 }
 

@@ -112,7 +112,7 @@ static FM_ALWAYS_INLINE enum fm_sig_hash_of what_to_hash(uint32_t n_sites)
 static FM_SIGSAFE __attribute__((noinline)) uint32_t find_site_further(uint64_t key, uint32_t i)
 {
 	struct fm_wire_site *sites = fm_wire_exact_sites(fm_sig_exact_sums);
-	uint32_t n = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
+	uint32_t n = fm_sig_exact->n_sites;
 	for (; fm_sig_exact->index[i]; i = (i + 1) & (FM_SIG_EXACT_INDEX - 1))
 		if (sites[fm_sig_exact->index[i]].key == key)
 			return fm_sig_exact->index[i];
@@ -123,6 +123,7 @@ static FM_SIGSAFE __attribute__((noinline)) uint32_t find_site_further(uint64_t 
 	n = n ? n : 1;
 	sites[n].key = key;
 	fm_sig_exact->index[i] = n;
+	fm_sig_exact->n_sites = n + 1;
 	atomic_store_explicit(&fm_sig_exact_sums->n_sites, n + 1, memory_order_release);
 	return n;
 }
@@ -345,7 +346,7 @@ FM_SIGSAFE __attribute__((noinline)) uint64_t fm_sig_exact_alloc(const void *p, 
 			count_lost();
 		return 0;
 	}
-	uint32_t n_sites = atomic_load_explicit(&fm_sig_exact_sums->n_sites, memory_order_relaxed);
+	uint32_t n_sites = fm_sig_exact->n_sites;
 	enum fm_sig_hash_of of = what_to_hash(n_sites);
 	uint64_t stack = fm_sig_python_hash(t, of);
 	bool has_native = is_native(caller) && n_sites < FM_WIRE_TOO_MANY_SITES;

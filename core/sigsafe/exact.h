@@ -17,6 +17,7 @@ struct fm_sig_exact {
 	_Atomic uint32_t is_locked;
 	bool is_collector_gone;             // or starved: a wait for it was in vain
 	uint64_t n_logged, logged_ns;       // last number and last time that was given
+	uint32_t n_sites;                   // in use; the sums have a copy, which others could write over
 	uint32_t index[FM_SIG_EXACT_INDEX]; // by key: site, 0 = empty
 	uint8_t is_told[FM_WIRE_N_SITES];   // its stack is in a ring
 };

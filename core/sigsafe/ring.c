@@ -14,7 +14,8 @@ FM_SIGSAFE void *fm_sig_ring_reserve(struct fm_sig_thread *t, uint16_t type, siz
 {
 	size = (size + 7) & ~(size_t)7;
 	struct fm_wire_slot *slot = t->slot;
-	uint64_t head = atomic_load_explicit(&slot->head, memory_order_relaxed); // ours
+	// Ours, and a multiple of 8 unless another process of the tree wrote over it: then it must not lead out of the ring.
+	uint64_t head = atomic_load_explicit(&slot->head, memory_order_relaxed) & ~(uint64_t)7;
 	// Acquire: the bytes below tail have been read by the collector before we overwrite them.
 	uint64_t tail = atomic_load_explicit(&slot->tail, memory_order_acquire);
 	uint64_t to_end = FM_WIRE_RING_BYTES - head % FM_WIRE_RING_BYTES;

@@ -18,6 +18,7 @@
 
 #define N_SLOTS 2u
 #define N_SITES 256u
+#define SCRIBBLED_BYTES (FM_WIRE_FRAME_TABLES_OFFSET + 64 * sizeof(struct fm_wire_frame_table))
 
 struct rig {
 	struct fm_shared shared;
@@ -26,6 +27,7 @@ struct rig {
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_wire_trace *trace; // of slot 0
+	bool is_scribbled;
 };
 
 struct input {
@@ -78,6 +80,9 @@ static void clear(struct rig *rig)
 	struct fm_shared *shared = &rig->shared;
 	memcpy(shared->header, &rig->header, sizeof(rig->header));
 	memset(&shared->processes[0], 0, sizeof(shared->processes[0]));
+	if (rig->is_scribbled)
+		memset(shared->base, 0, SCRIBBLED_BYTES);
+	rig->is_scribbled = false;
 	for (uint32_t i = 0; i < N_SLOTS; i++) {
 		fm_shared_free_slot(shared, i);
 		memset(&shared->owners[i], 0, sizeof(shared->owners[i]));
@@ -136,6 +141,15 @@ static void put_event(struct rig *rig, struct input *in)
 	atomic_store(&rig->trace->head, head + 1);
 }
 
+// A word anywhere in what every target maps: counts, processes, owners, the first frame tables. Which process is looked at may be another one then.
+static void scribble(struct rig *rig, struct input *in)
+{
+	uint32_t where = (byte(in) | (uint32_t)byte(in) << 8 | (uint32_t)byte(in) << 16) % (SCRIBBLED_BYTES - 8);
+	uint64_t value = (uint64_t)byte(in) * (byte(in) % 2 ? 0x0101010101010101u : 1) << byte(in) % 64;
+	memcpy(rig->shared.base + where, &value, sizeof(value));
+	rig->is_scribbled = true;
+}
+
 // A byte of the tables that say who is who, but not of those that say which process is looked at.
 static void poke(struct rig *rig, struct input *in)
 {
@@ -189,7 +203,10 @@ static void step(struct rig *rig, struct input *in)
 		put_event(rig, in);
 		break;
 	case 5:
-		poke(rig, in);
+		if (byte(in) & 1)
+			scribble(rig, in);
+		else
+			poke(rig, in);
 		break;
 	case 6:
 		put_site(rig, in);

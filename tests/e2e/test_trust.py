@@ -1,0 +1,76 @@
+"""What a program cannot do to Fathom, and Fathom does for nobody: boundaries between target, collector and other users."""
+
+import gzip
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Iterator, List
+
+import pytest
+from guest import FATHOM, LONG, compile_target, report, run, under
+
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else as well")
+
+
+@pytest.fixture(scope="module")
+def scribbler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_target(tmp_path_factory.mktemp("scribble"), "scribble", ["scribble.c"])
+
+
+@pytest.mark.parametrize("options", [[], ["--memory"], ["--memory=exact"], ["--engine", "perf"]], ids=" ".join)
+@pytest.mark.parametrize("seed", range(200 if LONG else 3))
+def test_scribbled(scribbler: Path, options: List[str], seed: int, tmp_path: Path) -> None:
+    """A child writes over all that it shares with the collector: program and collector end well, the capture can be read and says what happened."""
+    profile = tmp_path / "p.fathom"
+    done = run([*under(profile, *options), scribbler, "0.3", seed + 1, "spare"], timeout=60)
+    assert (done.returncode, done.stdout) == (0, "1 mapped, forbidden things done: 0\n"), done.stderr
+    told = run([FATHOM, "report", "--json", profile], timeout=60)
+    assert told.returncode == 0, told.stderr
+    lacks = json.loads(told.stdout)["coverage"]
+    assert any("wrote over the memory" in lack["why"] for lack in lacks), lacks
+
+
+READER = """
+import os, sys, time
+os.setgroups([])
+os.setgid({uid})
+os.setuid({uid})
+print(flush=True)
+exec(compile("end = time.monotonic() + {seconds}\\nwhile time.monotonic() < end: pass", {path!r}, "exec"))
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """One that others can look into, unlike pytest's."""
+    with tempfile.TemporaryDirectory(prefix="fathom-test-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@as_root
+@pytest.mark.parametrize("how", ["record", "attach"])
+def test_sources_by_the_rights_of_the_target(open_folder: Path, how: str) -> None:
+    """A program under a collector of root's gives up its rights, and names a file that it may not read as its code's."""
+    for mode, is_kept in ((0o600, False), (0o644, True)):
+        source, profile = open_folder / f"{mode:o}.txt", open_folder / f"{mode:o}.fathom"
+        source.write_text("a-word-of-the-file\n")
+        source.chmod(mode)
+        script = READER.format(uid=NOBODY, path=str(source), seconds=60 if how == "attach" else 0.3)
+        if how == "record":
+            done = run([*under(profile), "python3", "-c", script])
+        else:
+            with subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE) as target:
+                assert target.stdout and target.stdout.readline()
+                done = run([FATHOM, "record", "-o", profile, "-d", "1", "-p", target.pid])
+                target.kill()
+        assert done.returncode == 0, done.stderr
+        assert report(profile)["samples"] > 5
+        source.unlink()  # what the viewer shows now, the capture has
+        bundle = open_folder / "bundle.gz"
+        shown = run([FATHOM, "export", "-f", "bundle", "-o", bundle, profile])
+        assert shown.returncode == 0, shown.stderr
+        assert (b"a-word-of-the-file" in gzip.decompress(bundle.read_bytes())) == is_kept, oct(mode)
