@@ -73,14 +73,12 @@ static clockid_t thread_clock(uint32_t tid)
 static void note_threads(void)
 {
 	DIR *tasks = opendir("/proc/self/task");
-	struct timespec used;
 	fm_sig_n_earlier = 0;
 	for (struct dirent *e; tasks && fm_sig_n_earlier < FM_SIG_N_EARLIER && (e = readdir(tasks));) {
 		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
-		if (tid && clock_gettime(thread_clock(tid), &used) == 0)
-			fm_sig_earlier[fm_sig_n_earlier++] =
-				(struct fm_sig_earlier){ (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec,
-							 tid };
+		uint64_t used_ns = tid ? fm_clock_ns(thread_clock(tid)) : 0;
+		if (used_ns) // 0: it is gone
+			fm_sig_earlier[fm_sig_n_earlier++] = (struct fm_sig_earlier){ used_ns, tid };
 	}
 	if (tasks)
 		closedir(tasks);

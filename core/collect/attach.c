@@ -220,9 +220,7 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_dia
 		random ^= random >> 7;
 		random ^= random << 17;
 		next_ns = FM_MAX(next_ns + period_ns / 2 + random % (period_ns + 1), fm_now_ns());
-		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000u),
-					  .tv_nsec = (long)(next_ns % 1000000000u) };
-		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		fm_sleep_until_ns(next_ns);
 		fm_recorder_drain(a.recorder);
 		if (fm_now_ns() >= flush_ns) {
 			flush_ns = fm_now_ns() + FLUSH_NS;

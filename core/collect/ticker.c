@@ -526,12 +526,6 @@ static uint64_t jittered(struct fm_ticker *k, uint64_t period, uint64_t now_ns)
 	return period / 2 + random % (period + 1);
 }
 
-static void sleep_until(uint64_t ns)
-{
-	struct timespec until = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
-	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
-}
-
 static void *run(void *arg)
 {
 	struct fm_ticker *k = arg;
@@ -545,7 +539,7 @@ static void *run(void *arg)
 	uint64_t beat_ns = first_ns;
 	k->stats.lowest_rate_hz = k->options.rate_hz;
 	while (!atomic_load_explicit(&k->is_stopping, memory_order_relaxed)) {
-		sleep_until(FM_MIN(next_ns, beat_ns + FM_WIRE_BEAT_NS));
+		fm_sleep_until_ns(FM_MIN(next_ns, beat_ns + FM_WIRE_BEAT_NS));
 		uint64_t now_ns = beat_ns = fm_now_ns();
 		fm_shared_beat(k->shared, now_ns);
 		if (atomic_load_explicit(&k->shared->counts->is_over, memory_order_relaxed))

@@ -82,9 +82,7 @@ static FM_SIGSAFE uint64_t cpu_before_capture(uint32_t tid)
 			return fm_sig_earlier[i].cpu_ns;
 	if (fm_sig_n_earlier < FM_SIG_N_EARLIER)
 		return 0; // it came later
-	struct timespec cpu;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-	uint64_t used_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+	uint64_t used_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	uint64_t period_ns = 1000000000u / (fm_sig.header->rate_hz ? fm_sig.header->rate_hz : 1);
 	return used_ns > period_ns ? used_ns - period_ns : 0;
 }
@@ -122,12 +120,10 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 			return NULL;
 		}
 		struct fm_wire_slot *slot = t->slot;
-		struct timespec now;
-		clock_gettime(CLOCK_MONOTONIC, &now);
 		owner->process_idx = fm_sig.process_idx;
 		owner->pid = fm_sig.pid;
 		owner->tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
-		slot->start_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		slot->start_ns = fm_now_ns();
 		// The ticker's words to an earlier thread.
 		atomic_store_explicit(&slot->sent_ns, 0, memory_order_relaxed);
 		atomic_store_explicit(&slot->due_ns, 0, memory_order_relaxed);

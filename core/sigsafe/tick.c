@@ -28,13 +28,6 @@ extern int sched_getcpu(void);
 // A running thread takes a signal within some ten microseconds. Later than this, it is worth asking why.
 #define LATE_NS 50000u
 
-static FM_SIGSAFE uint64_t ns_of(clockid_t clock)
-{
-	struct timespec ts;
-	clock_gettime(clock, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static FM_SIGSAFE void count_cost(struct fm_wire_slot *slot, uint64_t cycles)
 {
 	// Relaxed and unshared: only this thread writes its slot's counters.
@@ -262,8 +255,8 @@ struct sample {
 // Reads the clocks. False: there is nothing to sample now; the time is the next sample's.
 static FM_SIGSAFE bool begin(struct fm_sig_thread *t, const ucontext_t *uc, struct sample *s)
 {
-	s->now_ns = t->now_ns = ns_of(CLOCK_MONOTONIC);
-	s->cpu_ns = s->due_cpu_ns = t->start_cpu_ns = ns_of(CLOCK_THREAD_CPUTIME_ID);
+	s->now_ns = t->now_ns = fm_now_ns();
+	s->cpu_ns = s->due_cpu_ns = t->start_cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	s->is_after_syscall = fm_sig_is_after_syscall(fm_sig_context_pc(uc));
 	bool is_yielding = fm_sig.python.row.is_free_threaded && s->is_after_syscall &&
 			   fm_sig_syscall_number(t, uc) == SYS_sched_yield;
@@ -356,7 +349,7 @@ static FM_SIGSAFE void take_sample(struct fm_sig_thread *t, ucontext_t *uc, bool
 		bump(&t->slot->n_failed);
 	// The ticker took the CPU: caches are cold, and what that costs is this sample's, as the next may stand for something else.
 	if (FM_UNLIKELY(s->tick.was_taken_cpu))
-		s->due_cpu_ns += ns_of(CLOCK_THREAD_CPUTIME_ID) - s->cpu_ns;
+		s->due_cpu_ns += fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - s->cpu_ns;
 	push_sample(t, s->now_ns, s->due_cpu_ns - t->last_cpu_ns, s->class, s->leaf_idx, s->exact_idx);
 	atomic_store_explicit(&t->slot->cpu_ns, s->due_cpu_ns - t->first_cpu_ns, memory_order_relaxed);
 }

@@ -4,12 +4,13 @@ import gzip
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Iterator, List
 
 import pytest
-from guest import FATHOM, LONG, compile_target, report, run, under
+from guest import FATHOM, LONG, clean_env, compile_target, report, run, under
 
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else as well")
@@ -74,3 +75,24 @@ def test_sources_by_the_rights_of_the_target(open_folder: Path, how: str) -> Non
         shown = run([FATHOM, "export", "-f", "bundle", "-o", bundle, profile])
         assert shown.returncode == 0, shown.stderr
         assert (b"a-word-of-the-file" in gzip.decompress(bundle.read_bytes())) == is_kept, oct(mode)
+
+
+@pytest.mark.parametrize("options", [[], ["--memory"], ["--engine", "perf"]], ids=" ".join)
+def test_time_told_by_others(options: List[str], tmp_path: Path) -> None:
+    """A preloaded library replaces clock_gettime by one that lies, and holds a lock meanwhile: no time of ours is its, and nothing hangs."""
+    library = compile_target(tmp_path, "false_clock.so", ["false_clock.c"], ["-shared"])
+    script = """if True:
+        import resource, time
+        def burn():
+            while time.process_time() < 0.6: time.monotonic()
+        burn()
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        print(used.ru_utime + used.ru_stime)
+    """
+    profile = tmp_path / "p.fathom"
+    env = {**clean_env(), "LD_PRELOAD": str(library)}
+    done = run([*under(profile, *options), sys.executable, "-c", script], env=env, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = report(profile)
+    assert abs(found["cpu_s"] - float(done.stdout)) < 0.15, (found["cpu_s"], done.stdout)
+    assert all(0 <= f["total_s"] <= found["cpu_s"] * 1.01 for f in found["functions"])
