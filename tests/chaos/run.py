@@ -28,6 +28,7 @@ from guests import MODES, ROOT, Guest, Mode  # noqa: E402
 
 BARE_LIMIT_S = 120.0  # of CPU: such a program has lost its way without us
 CORE_BACKTRACE = "backtrace.txt"
+PROGRESS_S = 60.0
 
 
 class Python(NamedTuple):
@@ -311,9 +312,11 @@ def print_table(session: Session, pythons: List[Python]) -> None:
         print("failed:", cause)
 
 
-def work_through(session: Session, cells: Iterator[Cell], end: float) -> None:
+def work_through(session: Session, cells: Iterator[Cell], end: List[float]) -> None:
+    """Until the cells or the time is used up; a signal handler may bring the end nearer."""
+
     def worker() -> None:
-        while time.monotonic() < end:
+        while time.monotonic() < end[0]:
             with session.lock:
                 cell = next(cells, None)
             if cell is None:
@@ -329,9 +332,16 @@ def work_through(session: Session, cells: Iterator[Cell], end: float) -> None:
     threads = [threading.Thread(target=worker) for _ in range(session.options.jobs)]
     for thread in threads:
         thread.start()
+    begin = said = time.monotonic()
     for thread in threads:
         while thread.is_alive():
             thread.join(0.5)  # so that a signal to us is heard
+            if time.monotonic() > said + PROGRESS_S:
+                said = time.monotonic()
+                passed = sum(counts[0] for counts in session.counts.values())
+                print(
+                    f"chaos: {passed} passed, {len(session.causes)} failed in {(said - begin) / 60:.0f} min", flush=True
+                )
 
 
 def parse(arguments: List[str]) -> argparse.Namespace:
@@ -415,11 +425,18 @@ def main(arguments: List[str]) -> int:
     for guest in guests.all_guests():
         if guest.name in rows:
             guests.build(guest, session.helpers)
-    for sig in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sig, lambda number, frame: watch.stop_all_and_exit(128 + number))
-    print(f"chaos: {len(rows)} programs, {len(pythons)} Pythons, seed {options.seed}", flush=True)
     begin = time.monotonic()
-    end = begin + (options.seconds or math.inf)
+    end = [begin + (options.seconds or math.inf)]
+
+    def stop(number: int, frame: object) -> None:
+        """What was run is told; a second signal ends at once."""
+        if end[0] == begin:
+            watch.stop_all_and_exit(128 + number)
+        end[0] = begin
+
+    for sig in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sig, stop)
+    print(f"chaos: {len(rows)} programs, {len(pythons)} Pythons, seed {options.seed}", flush=True)
     work_through(session, plan(rows, options, random.Random(options.seed)), end)
     wall_s = time.monotonic() - begin
     print_table(session, pythons)
