@@ -404,6 +404,8 @@ def parse(arguments: List[str]) -> argparse.Namespace:
 def main(arguments: List[str]) -> int:
     options = parse(arguments)
     wanted = [guest for guest in guests.all_guests() if chosen(options.programs, guest.name)]
+    if not wanted:
+        sys.exit(f"chaos: there is no program {options.programs}; --list names them")
     found = find_pythons() if options.install or any(guest.is_python for guest in wanted) else []
     pythons = [p for p in found if chosen(options.pythons, p.name)]
     session = Session(options)
