@@ -215,6 +215,10 @@ static void follow_the_end(void)
 		was_on = atomic_load(&fm_sig_alloc_is_on);
 	}
 	is_held = is_ending;
+	if (is_ending)
+		fm_agent_python_unhook(); // PYTHONMALLOCSTATS tells of Python's own allocators last of all
+	else
+		fm_agent_python_hook();
 	atomic_store(&fm_sig_alloc_is_on, !is_ending && was_on);
 	set_quick(!is_ending && was_on);
 	atomic_fetch_add(&fm_sig_mirror_epoch, 1); // nobody watches code objects meanwhile

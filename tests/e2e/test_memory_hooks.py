@@ -152,6 +152,11 @@ def test_python_tells_of_its_own_allocators(python: Python, option: str, how: st
     assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
     assert done.stdout.startswith(how + " True <built-in function")
     assert ("Small block threshold" in done.stderr) == ("Small block threshold" in bare.stderr) == (how != "malloc")
+    env["PYTHONMALLOCSTATS"] = "1"  # at the end of Python, too; also for each arena, which we keep it from
+    commands: List[List[str]] = [[], under(tmp_path / "p.fathom", option)]
+    bare, done = (run([*command, python.path, "-c", ""], env=env) for command in commands)
+    if bare.returncode == 0:  # 3.12.1 dies of it
+        assert ("Small block threshold" in done.stderr) == (how != "malloc") and done.returncode == 0, done.stderr
 
 
 def kept_lines(w: Watched) -> List["re.Match[str]"]:
