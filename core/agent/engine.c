@@ -90,8 +90,8 @@ static int move_up(int fd)
 	return moved;
 }
 
-// Threads that inherit the event cannot be given random intervals. So their period is one that no program's beat has: 95 to 97 % of
-// what was asked for, drawn once per process. Against a beat of a round number of microseconds the samples then walk through
+// Threads that inherit the event cannot be given random intervals: they keep the first thread's last one (sigsafe/handlers.c), or what the event
+// began with. So that is a period that no program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a beat of a round number of microseconds the samples then walk through
 // all its phases, about thirty steps a round.
 static uint64_t odd_period_ns(uint32_t rate_hz)
 {
@@ -116,8 +116,7 @@ static int start_perf(void)
 	if (fd < 0)
 		return errno;
 	atomic_store(&fm_sig_quiet.perf_fd, move_up(fd));
-	fm_sig_perf = (struct fm_sig_perf){ fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1,
-					    fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) };
+	fm_sig_perf = (struct fm_sig_perf){ fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1 };
 	return 0;
 }
 

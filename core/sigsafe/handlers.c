@@ -14,9 +14,6 @@
 #define TRAP_PERF 6
 #endif
 
-// Two samples of a thread are at least so far apart: the time a sample and its timer take.
-#define PERF_SHORTEST_NS 20000u
-
 // Below this period a sample sets no other one: on a virtual machine that costs 10 to 20 us, a fifth of a period at 10 kHz, and
 // the odd period does against a beat what it can.
 #define PERF_JITTER_FROM_NS 500000u
@@ -126,9 +123,9 @@ FM_SIGSAFE void fm_sig_on_tick(int sig, siginfo_t *info, void *context)
 		chain(sig, info, context);
 }
 
-// A fixed period could stay in step with the program's own beat, so each sample sets the next one's. The schedule is kept in
-// the thread's own CPU time: what the sample itself took does not lower the rate. Only the thread that opened the event can
-// do this; threads that inherited it keep a fixed one (agent/engine.c).
+// A fixed period could stay in step with the program's own beat, so each sample draws the next one's, from half of what was asked for to one and
+// a half. Only the thread that opened the event can do this; threads keep what the event had when they were made (agent/engine.c). So no draw
+// makes up for ticks that were lost in the kernel: it would be short, and theirs for life. 4 % go to what a sample and its timer take.
 static FM_SIGSAFE void jitter(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
@@ -136,17 +133,13 @@ static FM_SIGSAFE void jitter(void)
 	int fd = atomic_load_explicit(&fm_sig_quiet.perf_fd, memory_order_relaxed);
 	if (!t || fd < 0 || t->slot != p->slot || !fm_sig.header)
 		return;
-	uint64_t period = 1000000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
+	uint64_t period = 960000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
 	if (period < PERF_JITTER_FROM_NS)
 		return;
-	uint64_t now = atomic_load_explicit(&t->slot->cpu_ns, memory_order_relaxed);
 	p->random ^= p->random << 13;
 	p->random ^= p->random >> 7;
 	p->random ^= p->random << 17;
-	p->next_ns += period / 2 + p->random % (period + 1);
-	if (p->next_ns + 2 * period < now)
-		p->next_ns = now; // far behind, after a long system call say: do not make up for it in a burst
-	uint64_t next = p->next_ns > now + PERF_SHORTEST_NS ? p->next_ns - now : PERF_SHORTEST_NS;
+	uint64_t next = period / 2 + p->random % (period + 1);
 	if (fm_sig_syscall(SYS_ioctl, fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
 		atomic_store(&fm_sig_quiet.perf_fd, -1); // the program has closed it
 }

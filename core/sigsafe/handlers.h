@@ -48,7 +48,7 @@ extern _Atomic bool fm_sig_theirs_wait[NSIG];
 // For the thread that opened the perf engine's event (fm_sig_quiet.perf_fd): each of its samples sets when the next one is due.
 struct fm_sig_perf {
 	struct fm_wire_slot *slot; // of that thread
-	uint64_t random, next_ns;
+	uint64_t random;
 };
 extern struct fm_sig_perf fm_sig_perf;
 

@@ -7,6 +7,7 @@ from typing import Any, List
 
 import pytest
 from capture import Capture, Python, find_pythons
+from guest import engines, pick_python, report, run, under
 
 # The ticker lives in the collector and must get a CPU of its own, which other programs may hold: the best of five stretches counts.
 pytestmark = [pytest.mark.alone, pytest.mark.statistical]
@@ -49,3 +50,32 @@ def test_engine_is_named(fathom: Path, tmp_path: Path) -> None:
     subprocess.run([fathom, "record", "--engine", "ticker", "-o", out, "--", "true"], check=True)
     text = subprocess.run([fathom, "report", out], stdout=subprocess.PIPE, check=True).stdout.decode()
     assert "ticker" in text
+
+
+INHERITED = """if True:
+    import os, threading, time
+    def burn(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: sum(range(20000))
+    end = time.monotonic() + 0.4
+    while time.monotonic() < end: os.getppid(), os.stat("/")  # ticks in the kernel are lost, and made up for
+    threads = []
+    for i in range(5):
+        threads.append(threading.Thread(target=burn, args=(0.3,)))
+        threads[-1].start()
+        os.stat("/")
+    for t in threads: t.join()
+"""
+
+
+@pytest.mark.skipif("perf" not in engines(), reason="perf events are refused here")
+def test_threads_inherit_no_short_period(tmp_path: Path) -> None:
+    """A thread keeps the period that its event had when it was made; the first thread's is another one each time."""
+    profile = tmp_path / "p.fathom"
+    python = pick_python()
+    assert python
+    done = run([*under(profile, "--engine", "perf"), python.path, "-c", INHERITED])
+    assert done.returncode == 0, done.stderr
+    busy = [t for t in report(profile)["threads"] if t["cpu_s"] > 0.2]
+    rates = [t["samples"] / t["cpu_s"] for t in busy]
+    assert len(rates) >= 5 and max(rates) < 2200, rates
