@@ -1,6 +1,7 @@
 // The reader against everything that can be wrong with a file.
 #include "scratch_profile.h"
 
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "format/record.h"
 
@@ -256,6 +257,45 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		CHECK_EQ(n, 0);
 		CHECK_EQ(p->n_damaged_chunks, 1);
 		CHECK(p->threads.n == 2 && p->threads.items[0].tid == 5 && p->threads.items[1].tid == 8);
+		fm_reader_close(r);
+		fm_buf_deinit(&raw);
+	}
+	fm_buf_deinit(&built);
+}
+
+// Gives the last chunk of the file another unpacked length, and the checks that go with it.
+static void lie_about_length(size_t chunk_at, uint32_t raw_len)
+{
+	uint8_t *header = built.data + chunk_at;
+	struct fm_chunk_header h;
+	CHECK(fm_chunk_header_get(header, &h));
+	memcpy(header + 12, &raw_len, 4); // docs/format.md has the layout
+	uint64_t seed = fm_checksum_xxh64(header, 20, 0);
+	uint64_t sum = fm_checksum_xxh64(header + FM_CHUNK_HEADER_BYTES, h.stored_len, seed);
+	memcpy(header + 20, &seed, 4);
+	memcpy(header + 24, &sum, 8);
+	CHECK(fm_chunk_header_get(header, &h) && h.raw_len == raw_len);
+}
+
+// With right checksums all over: what a writer that errs, or means harm, may well give.
+TEST(a_chunk_that_unpacks_to_another_length_is_damaged)
+{
+	static const int differences[] = { 1, 64, 4096, -1 };
+	for (size_t i = 0; i < FM_ARRAY_LEN(differences); i++) {
+		struct fm_buf raw = { 0 };
+		begin_file();
+		ADD_RECORD(&raw, FM_RECORD_THREAD, 0, 0, 5, 6);
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		raw.len = 0;
+		for (unsigned k = 0; k < 100; k++) // packs well
+			ADD_RECORD(&raw, FM_RECORD_THREAD, 1, 0, 7, 6);
+		size_t at = built.len;
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		lie_about_length(at, (uint32_t)((int)raw.len + differences[i]));
+		struct fm_reader *r = read_built(NULL);
+		const struct fm_profile *p = fm_reader_profile(r);
+		CHECK_EQ(p->n_damaged_chunks, 1);
+		CHECK(p->threads.n == 1 && p->threads.items[0].tid == 5);
 		fm_reader_close(r);
 		fm_buf_deinit(&raw);
 	}
