@@ -20,8 +20,9 @@ static void print_meta(const struct fm_profile *p, const char *key)
 
 static void print(const struct fm_profile *p, const struct sum *sums, size_t n_sums)
 {
-	static const char *const metas[] = { "rate_hz",   "wall_ns", "target_user_ns", "target_system_ns",
-					     "n_dropped", "n_taken", "gap_cpu_ns",     "engine" };
+	static const char *const metas[] = { "rate_hz",          "wall_ns",        "target_user_ns",
+					     "target_system_ns", "n_dropped",      "n_taken",
+					     "gap_cpu_ns",       "waiting_gap_ns", "engine" };
 	for (size_t i = 0; i < sizeof(metas) / sizeof(*metas); i++)
 		print_meta(p, metas[i]);
 	for (size_t i = 0; i < p->processes.n; i++)
