@@ -163,11 +163,11 @@ def look(path: Path) -> None:
 
 
 def outputs(args: Sequence[str], where: Path, since: float) -> List[Path]:
-    """The captures that such a `fathom` leaves: what it was told to write, or what is new below its results."""
+    """The captures that such a `fathom` leaves: what it was told to write, or what is new below its results. Or reads: programs that profile themselves write some, too."""
     if args[1:2] == ["record"]:
         return [where / args[i + 1] for i in range(2, len(args) - 1) if args[i] in ("-o", "--output")][:1]
     if args[1:2] != ["run"]:
-        return []
+        return [where / a for a in args[2:] if a.endswith(".fathom")]
     folders = [args[i + 1] for i in range(2, len(args) - 1) if args[i] == "--output-dir"]
     results = (where / (folders[0] if folders else ".fathom")).glob("*/*/*.fathom")
     return [path for path in results if path.stat().st_mtime >= since]
