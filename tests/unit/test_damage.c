@@ -99,6 +99,33 @@ TEST(lost_chunk_leaves_a_hole_and_shifts_nothing)
 	fm_reader_close(r);
 }
 
+// A copy that was resumed at the wrong place, say.
+TEST(a_chunk_that_comes_twice_counts_once)
+{
+	write_small_profile();
+	static uint8_t bytes[1 << 16];
+	size_t len = read_file(bytes, sizeof(bytes)), pos = FM_FILE_HEADER_BYTES;
+	for (size_t i = 0; i < 3; i++) {
+		struct fm_chunk_header h;
+		CHECK(fm_chunk_header_get(bytes + pos, &h));
+		size_t n_chunk = FM_CHUNK_HEADER_BYTES + h.stored_len;
+		uint8_t *next = bytes + pos + n_chunk;
+		CHECK(len + n_chunk <= sizeof(bytes));
+		memmove(next + n_chunk, next, len - pos - n_chunk);
+		memcpy(next, bytes + pos, n_chunk);
+		write_file(bytes, len + n_chunk);
+		size_t n;
+		struct fm_reader *r = read_all(NULL, 0, &n);
+		const struct fm_profile *p = fm_reader_profile(r);
+		CHECK_EQ(n, 12);
+		CHECK_EQ(p->n_damaged_chunks, 1);
+		CHECK_EQ(p->stacks.n, 13);
+		fm_reader_close(r);
+		memmove(next, next + n_chunk, len - pos - n_chunk);
+		pos += n_chunk;
+	}
+}
+
 TEST(what_is_no_profile_is_one_clear_line)
 {
 	struct fm_reader *r;
