@@ -10,6 +10,7 @@ without the mutant: each is run on the plain copy first.
 """
 
 import argparse
+import json
 import os
 import re
 import runpy
@@ -37,7 +38,7 @@ class Mutant(NamedTuple):
     file: str
     find: str
     put: str
-    tests: List[str]  # "unit NAME", "fuzz NAME", or a test of pytest
+    tests: List[str]  # "unit NAME [CASE]", "fuzz NAME", or a test of pytest
 
     @property
     def room(self) -> str:
@@ -130,7 +131,8 @@ def build(scratch: Path, tests: Sequence[str]) -> Optional[str]:
 def command_of(test: str) -> List[str]:
     kind, _, name = test.partition(" ")
     if kind == "unit":
-        return [f"build/tests/test_{name}"]
+        program, *case = name.split()
+        return [f"build/tests/test_{program}", *case]
     if kind == "fuzz":
         return ["meson", "test", "-C", "build", "--no-rebuild", f"fuzz_{name}"]
     return [".venv/bin/python", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *test.split()]
@@ -215,18 +217,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only mutants whose name or file has one of them")
     parser.add_argument("--scratch", type=Path, default=ROOT / "build-mutants", help="where the copy is kept")
+    parser.add_argument(
+        "--go-on", action="store_true", help="what was noticed before, in this copy, is not planted again"
+    )
     parser.add_argument("--write", action="store_true", help="put the table into docs/testing.md")
     args = parser.parse_args()
     chosen = [m for m in load() if not args.words or any(w in m.name + m.file for w in args.words)]
-    chosen.sort(key=lambda m: not m.tests[0].startswith("unit "))  # the quick ones first
+    chosen.sort(key=lambda m: (not m.tests[0].startswith("unit "), m.file))  # the quick ones first, a file's at once
     copy_tree(args.scratch)
-    plain, verdicts = Plain(args.scratch), []
+    plain, ledger = Plain(args.scratch), args.scratch / "build" / "mutants.json"
+    known = json.loads(ledger.read_text()) if args.go_on and ledger.exists() else {}
+    verdicts = []
     for mutant in chosen:
-        start = time.monotonic()
-        verdicts.append(judge(mutant, plain))
-        v = verdicts[-1]
-        seconds = time.monotonic() - start
-        print(f"{seconds:6.1f} s  {mutant.room}: {mutant.name}: {v.noticed_by or v.trouble or 'SURVIVED'}", flush=True)
+        key = "\n".join([mutant.file, mutant.find, mutant.put])
+        if not known.get(key, [""])[0]:
+            start = time.monotonic()
+            known[key] = judge(mutant, plain)[1:]
+            v = known[key]
+            print(
+                f"{time.monotonic() - start:6.1f} s  {mutant.room}: {mutant.name}: {v[0] or v[1] or 'SURVIVED'}",
+                flush=True,
+            )
+            ledger.write_text(json.dumps(known, indent=1))
+        verdicts.append(Verdict(mutant, *known[key]))
     print("\n" + table(verdicts))
     if args.write:
         write_page(table(verdicts))
