@@ -99,10 +99,19 @@ TEST(lost_chunk_leaves_a_hole_and_shifts_nothing)
 	fm_reader_close(r);
 }
 
-// A copy that was resumed at the wrong place, say.
+// A copy that was resumed at the wrong place, say. Of chunks that define something, later checks see it; one that has samples only would simply count again.
 TEST(a_chunk_that_comes_twice_counts_once)
 {
-	write_small_profile();
+	struct fm_writer *w = open_writer();
+	uint32_t process = fm_writer_process(w, &some_process), thread = fm_writer_thread(w, process, 40, 124);
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 5));
+	for (uint32_t i = 0; i < 12; i++) {
+		struct fm_sample s = { thread, stack, 1000 + i * 100, 90, 3, FM_CLASS_NATIVE };
+		fm_writer_sample(w, &s);
+		if (i % 4 == 3)
+			CHECK_EQ(fm_writer_flush(w), FM_OK);
+	}
+	close_writer(w);
 	static uint8_t bytes[1 << 16];
 	size_t len = read_file(bytes, sizeof(bytes)), pos = FM_FILE_HEADER_BYTES;
 	for (size_t i = 0; i < 3; i++) {
@@ -116,10 +125,9 @@ TEST(a_chunk_that_comes_twice_counts_once)
 		write_file(bytes, len + n_chunk);
 		size_t n;
 		struct fm_reader *r = read_all(NULL, 0, &n);
-		const struct fm_profile *p = fm_reader_profile(r);
 		CHECK_EQ(n, 12);
-		CHECK_EQ(p->n_damaged_chunks, 1);
-		CHECK_EQ(p->stacks.n, 13);
+		CHECK_EQ(fm_reader_profile(r)->n_damaged_chunks, 1);
+		CHECK_EQ(fm_reader_profile(r)->stacks.n, 2);
 		fm_reader_close(r);
 		memmove(next, next + n_chunk, len - pos - n_chunk);
 		pos += n_chunk;
