@@ -40,7 +40,7 @@ MUTANTS = [
         "core/sigsafe/tick.c",
         "is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;",
         "is_in_python(fm_sig_context_pc(uc)) ? FM_CLASS_NATIVE : FM_CLASS_PYTHON;",
-        ["tests/e2e/test_truth.py -k test_native"],
+        [TOTALS, "tests/e2e/test_truth.py -k test_native"],
     ),
     (
         "every 64th free is lost",
@@ -167,7 +167,7 @@ MUTANTS = [
         "core/collect/capture.c",
         "128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);",
         "128 + WTERMSIG(c.status) : 0;",
-        ["tests/e2e/test_endings.py -k test_ending"],
+        ["tests/e2e/test_endings.py -k exit_3"],
     ),
     # ---- the shared memory ----
     (

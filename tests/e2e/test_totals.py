@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import List
 
 import pytest
+from capture import CLASS_NATIVE, CLASS_SYSTEM, Capture
 from guest import compile_target, run, under
 from referee import Account, judge_kernel, judge_samples, judge_threads, weigh
 
@@ -62,3 +63,5 @@ def test_every_thread_is_accounted_for(engine: str, tmp_path: Path) -> None:
     assert judge_samples(a) + judge_threads(a) == []
     assert a.number("n_taken") == sum(t.n_samples for t in a.threads)
     assert [t.cpu_ns - t.weight_ns for t in a.threads if not t.is_first] == [0, 0]
+    # There is no Python anywhere near.
+    assert {s.kind for s in Capture(tmp_path / "p.fathom", done).samples} <= {CLASS_NATIVE, CLASS_SYSTEM}
