@@ -14,6 +14,7 @@
 #define FEW_FREED 0.02 // so few say nothing of how long blocks live: the list that keeps the others was one of them
 #define MAX_DOUBT 0.05
 #define MIN_LATE_SHARE 0.25
+#define MIN_RISES 3          // what grows once or twice was loaded, not lost bit by bit
 #define MANN_KENDALL_Z 2.326 // one-sided p < 0.01
 #define STUDENT_10 2.228     // 95 %, for 12 points on a line
 
@@ -117,6 +118,14 @@ static bool has_trend(const double *y, unsigned n)
 	return var > 0 && s > 0 && (s - 1) / sqrt(var / 18) > MANN_KENDALL_Z;
 }
 
+static unsigned count_rises(const double *y, unsigned n)
+{
+	unsigned n_rises = 0;
+	for (unsigned i = 1; i < n; i++)
+		n_rises += y[i] > y[i - 1];
+	return n_rises;
+}
+
 bool fm_leak_test(const struct fm_leak_block *blocks, size_t n, double begin_s, double end_s,
 		  struct fm_leak_verdict *ret)
 {
@@ -150,8 +159,8 @@ bool fm_leak_test(const struct fm_leak_block *blocks, size_t n, double begin_s, 
 	double plus_minus = fmax(STUDENT_10 * error, 1.96 * sqrt(variance) / span_s);
 	unsigned third = N_CHECKPOINTS / 3;
 	double late = slope_of(times + N_CHECKPOINTS - third, bytes + N_CHECKPOINTS - third, third, NULL);
-	if (!has_trend(bytes, N_CHECKPOINTS) || velocity - plus_minus <= 0 || velocity < FM_LEAK_MIN_VELOCITY ||
-	    late < MIN_LATE_SHARE * velocity)
+	if (count_rises(bytes, N_CHECKPOINTS) < MIN_RISES || !has_trend(bytes, N_CHECKPOINTS) ||
+	    velocity - plus_minus <= 0 || velocity < FM_LEAK_MIN_VELOCITY || late < MIN_LATE_SHARE * velocity)
 		return false;
 	*ret = (struct fm_leak_verdict){ .likelihood = (old.n - old.n_freed + 1) / (old.n + 2),
 					 .velocity = velocity,

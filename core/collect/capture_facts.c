@@ -93,6 +93,8 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 	fm_meta_uint(w, "target_user_ns", timeval_ns(&c->usage.ru_utime));
 	fm_meta_uint(w, "target_system_ns", timeval_ns(&c->usage.ru_stime));
 	fm_meta_uint(w, "n_dropped", totals->n_dropped + atomic_load(&c->shared.counts->n_no_slot));
+	fm_meta_uint(w, "n_taken", totals->n_taken);
+	fm_meta_uint(w, "gap_cpu_ns", atomic_load(&c->shared.counts->gap_cpu_ns));
 	fm_meta_uint(w, "n_failed_unwinds", totals->n_failed);
 	fm_meta_uint(w, "n_restarted_calls", totals->n_restarted);
 	fm_meta_uint(w, "n_signals", ticks->n_signals);

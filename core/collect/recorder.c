@@ -205,6 +205,7 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	if (atomic_load(&slot->tail) != s->tail)
 		atomic_store(&r->shared->is_damaged, true);
 	r->totals.n_dropped += n_dropped;
+	r->totals.n_taken += atomic_load(&slot->n_samples);
 	r->totals.n_failed += atomic_load(&slot->n_failed);
 	r->totals.n_restarted += atomic_load(&slot->n_restarted);
 	r->totals.n_displaced += atomic_load(&slot->n_displaced);

@@ -14,7 +14,7 @@ struct fm_recorder;
 struct fm_waiting;
 
 struct fm_recorder_totals {
-	uint64_t n_samples, n_memory_events, n_dropped, n_failed, n_restarted, n_displaced, n_bad_records;
+	uint64_t n_samples, n_taken, n_memory_events, n_dropped, n_failed, n_restarted, n_displaced, n_bad_records;
 	uint64_t n_cut, n_unafforded, n_no_stack; // struct fm_wire_slot
 	uint64_t n_alloc_samples, n_alloc_dropped, n_free_dropped, alloc_cycles;
 	uint64_t n_exact_lost, n_exact_beyond;

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import hurt
 import pytest
+import referee
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -42,6 +43,7 @@ def pytest_addoption(parser: Any) -> None:
 
 def pytest_configure(config: Any) -> None:
     hurt.watch()
+    hurt.at_end.append(referee.saw_end)
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
 
 
@@ -106,6 +108,16 @@ def pytest_generate_tests(metafunc: Any) -> None:
 def own_cache(tmp_path_factory) -> None:
     """Nothing that the user's reports remember, and nothing left behind there."""
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def totals_add_up(request: Any) -> Iterator[None]:
+    """Every capture that the test makes is weighed (referee.py)."""
+    yield
+    wrong = referee.found[:]
+    del referee.found[:]
+    if request.node.get_closest_marker("unaccounted") is None:
+        assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture(scope="session")

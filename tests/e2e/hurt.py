@@ -5,7 +5,8 @@ Every process that a test starts is looked at (`watch()`, by conftest), whatever
 
 import signal
 import subprocess
-from typing import Any, List, Optional
+import time
+from typing import Any, Callable, List, Optional
 
 # Ends that nobody asks for. A program that is told to end (SIGTERM, SIGKILL, ...) may well have been told so by its test.
 CRASHES = (
@@ -24,6 +25,7 @@ class GuestHurt(AssertionError):
 
 
 seen: List[str] = []  # during the test that runs
+at_end: List[Callable[[Any], None]] = []  # who else wants to know of each process that ended
 
 
 def crash_of(status: Optional[int]) -> str:
@@ -41,10 +43,17 @@ def check_end(run: "subprocess.CompletedProcess[str]") -> None:
 class Watched(subprocess.Popen):  # type: ignore[type-arg]
     """Notes how each process ends, and each wait that takes too long."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.folder, self.since = kwargs.get("cwd"), time.time()
+        super().__init__(*args, **kwargs)
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "returncode" and crash_of(value):
             seen.append(f"{crash_of(value)} of {self.args}")
         super().__setattr__(name, value)
+        if name == "returncode" and value is not None:
+            for tell in at_end:
+                tell(self)
 
     def communicate(self, *args: Any, **kwargs: Any) -> Any:
         try:

@@ -21,6 +21,7 @@ def scribbler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compile_target(tmp_path_factory.mktemp("scribble"), "scribble", ["scribble.c"])
 
 
+@pytest.mark.unaccounted("the counts are written over")
 @pytest.mark.parametrize("options", [[], ["--memory"], ["--memory=exact"], ["--engine", "perf"]], ids=" ".join)
 @pytest.mark.parametrize("seed", range(200 if LONG else 3))
 def test_scribbled(scribbler: Path, options: List[str], seed: int, tmp_path: Path) -> None:

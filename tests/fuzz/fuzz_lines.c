@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum fm_py_lines kind = (enum fm_py_lines)data[0];
 	uint32_t line = fm_pyabi_line(kind, data + 9, size - 9, first_line, instr_off);
 	FUZZ_CHECK(line <= INT32_MAX);
-	FUZZ_CHECK((kind >= FM_PY_LINES_LNOTAB && kind <= FM_PY_LINES_311) || line == 0);
+	FUZZ_CHECK((kind >= FM_PY_LINES_LNOTAB && kind <= FM_PY_LINES_DIRECT) || line == 0);
 	// Past the end every answer is the same one: the last line known.
 	uint32_t last = fm_pyabi_line(kind, data + 9, size - 9, first_line, UINT32_MAX);
 	if (size < 1 << 20)

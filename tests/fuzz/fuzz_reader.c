@@ -1,7 +1,8 @@
 // Feeds bytes to the reader in two ways. The first byte chooses:
 //   even: the rest is a file as it is: header checks, cuts, resynchronisation;
-//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}...
-// Whatever the bytes: no crash, and every id that comes out is a valid index.
+//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}..., where an n from 2^15 on stands for
+//         {u16 times, n - 2^15 bytes}: the bytes are in the chunk so many times. So a short input makes a chunk that is small in the file and large when it is unpacked.
+// Whatever the bytes: no crash, every id that comes out is a valid index, and neither time nor memory grows out of proportion (limits.h; the fuzzer's own limits bound single allocations).
 //
 // Built with -DFM_FUZZ_BUNDLE, the file is also made into one of the viewer's bundles; with -DFM_FUZZ_FORMATS, written in one of the formats that there are:
 // the upper bits of the first byte say which.
@@ -9,13 +10,17 @@
 // With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target, whose inputs vary_profile.c varies. Otherwise main() runs it over the files given;
 // --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs that corpus cut off everywhere, and N fixed
 // variations of it.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "limits.h"
+
 #include "aggregate/trace.h"
+#include "base/cursor.h"
 #include "base/str.h"
 #include "format/chunk.h"
 #include "format/writer.h"
@@ -26,6 +31,13 @@
 #endif
 #ifdef FM_FUZZ_FORMATS
 #include "render/render.h"
+#endif
+
+#define REPEATED 0x8000u
+#ifdef FM_LIBFUZZER
+#define MOST_RAW_BYTES ((size_t)32 << 10) // a search wants many inputs more than large ones
+#else
+#define MOST_RAW_BYTES ((size_t)8 << 20)
 #endif
 
 // The others do not do again what it does.
@@ -127,15 +139,50 @@ static void write_one(const char *path, unsigned which)
 }
 #endif
 
-#if defined(FM_FUZZ_BUNDLE) || defined(FM_FUZZ_FORMATS)
-// A report reads libraries in a child of its own. There are none to read here, and a fork of a program under a sanitizer takes longer than all else: the
-// linker puts this in its place (--wrap=fork), and what was for the child happens here.
+// What the linker puts in the place of functions that take longer than an input does (--wrap in meson.build).
+//
+// A report reads libraries in a child of its own. There are none to read here; what was for the child happens in place. What is done by several threads at once is done by
+// one after the other, as where no thread can be had.
 pid_t __wrap_fork(void);
 pid_t __wrap_fork(void)
 {
 	return -1;
 }
-#endif
+
+int __wrap_pthread_create(void *thread, const void *attr, void *(*run)(void *), void *ctx);
+int __wrap_pthread_create(void *thread, const void *attr, void *(*run)(void *), void *ctx)
+{
+	return EAGAIN;
+}
+
+// 150 KiB each: made once, and put back.
+static ZSTD_DCtx *idle_contexts[4];
+
+ZSTD_DCtx *__real_ZSTD_createDCtx(void);
+ZSTD_DCtx *__wrap_ZSTD_createDCtx(void);
+ZSTD_DCtx *__wrap_ZSTD_createDCtx(void)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(idle_contexts); i++)
+		if (idle_contexts[i]) {
+			ZSTD_DCtx *context = idle_contexts[i];
+			idle_contexts[i] = NULL;
+			ZSTD_DCtx_reset(context, ZSTD_reset_session_and_parameters);
+			return context;
+		}
+	return __real_ZSTD_createDCtx();
+}
+
+size_t __real_ZSTD_freeDCtx(ZSTD_DCtx *context);
+size_t __wrap_ZSTD_freeDCtx(ZSTD_DCtx *context);
+size_t __wrap_ZSTD_freeDCtx(ZSTD_DCtx *context)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(idle_contexts) && context; i++)
+		if (!idle_contexts[i]) {
+			idle_contexts[i] = context;
+			return 0;
+		}
+	return __real_ZSTD_freeDCtx(context);
+}
 
 static void check_trace(const struct fm_profile *p, struct fm_zone_batch *batch)
 {
@@ -210,12 +257,30 @@ static void read_file(int fd, unsigned which)
 #endif
 }
 
+// The content of one chunk. Returns how many bytes of the input it took.
+static size_t take_chunk(const uint8_t *data, size_t size, struct fm_buf *ret)
+{
+	size_t len = (size_t)(data[0] | data[1] << 8), head = 2, times = 1;
+	if (len >= REPEATED && size >= 4) {
+		len -= REPEATED;
+		times = (size_t)(data[2] | data[3] << 8);
+		head = 4;
+	}
+	len = FM_MIN(len, size - head);
+	ret->len = 0;
+	fm_buf_reserve(ret, 1);
+	for (; times && ret->len + len <= FM_MAX(MOST_RAW_BYTES, len); times--)
+		fm_buf_bytes(ret, data + head, len);
+	return head + len;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (size < 1)
 		return 0;
 	static int fd = -1;
-	static struct fm_buf file, chunk;
+	static struct fm_buf file, chunk, raw;
+	size_t n_raw = 0;
 	if (fd < 0) {
 		fd = memfd_create("fuzz", MFD_CLOEXEC);
 		setenv("XDG_CACHE_HOME", "/dev/null", 1); // nothing is remembered from input to input
@@ -234,14 +299,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		fm_buf_bytes(&file, header, sizeof(header));
 		uint32_t seq = 0;
 		for (size_t pos = 1; pos + 2 <= size;) {
-			size_t len = FM_MIN((size_t)(data[pos] | data[pos + 1] << 8), size - pos - 2);
-			fm_chunk_seal(zstd, FM_CHUNK_RECORDS, seq++, data + pos + 2, len, &chunk);
+			pos += take_chunk(data + pos, size - pos, &raw);
+			n_raw += raw.len;
+			fm_chunk_seal(zstd, FM_CHUNK_RECORDS, seq++, raw.data, raw.len, &chunk);
 			fm_buf_bytes(&file, chunk.data, chunk.len);
-			pos += 2 + len;
 		}
 	}
 	MUST(ftruncate(fd, 0) == 0 && pwrite(fd, file.data, file.len, 0) == (ssize_t)file.len);
+	struct limits limits = limits_begin();
 	read_file(fd, data[0] / 2);
+	limits_end(&limits, file.len + n_raw);
 	return 0;
 }
 
@@ -300,6 +367,36 @@ static void mutate(unsigned long n_rounds)
 				b.data[at] = byte % 2 ? 0xff : 0;
 		}
 		LLVMFuzzerTestOneInput(b.data, b.len);
+	}
+	fm_buf_deinit(&b);
+}
+
+// Each record of the profile ten thousand times over, behind the profile itself: what a file of some kilobytes may unpack to. Nothing of it may take long (limits.h).
+static void repeat_each(void)
+{
+	const struct fm_buf *seed = &seeds[2];
+	struct fm_buf b = { 0 };
+	for (size_t pos = 1; pos + 2 <= seed->len;) {
+		size_t n_chunk = (size_t)(seed->data[pos] | seed->data[pos + 1] << 8);
+		struct fm_cursor c = fm_cursor_over(seed->data + pos + 2, n_chunk);
+		pos += 2 + n_chunk;
+		while (fm_cursor_left(&c)) {
+			const uint8_t *record = c.pos;
+			fm_cursor_varint(&c);
+			fm_cursor_bytes(&c, fm_cursor_varint(&c));
+			if (c.err)
+				break; // the end mark has no records
+			size_t len = (size_t)(c.pos - record);
+			uint32_t head[] = { (uint32_t)len + REPEATED, IS_READER ? 10000 : 1000 };
+			b.len = 0;
+			fm_buf_bytes(&b, seed->data, seed->len);
+			for (size_t i = 0; i < FM_ARRAY_LEN(head); i++) {
+				fm_buf_u8(&b, (uint8_t)head[i]);
+				fm_buf_u8(&b, (uint8_t)(head[i] >> 8));
+			}
+			fm_buf_bytes(&b, record, len);
+			LLVMFuzzerTestOneInput(b.data, b.len);
+		}
 	}
 	fm_buf_deinit(&b);
 }
@@ -418,6 +515,7 @@ int main(int argc, char **argv)
 			save_seeds(argv[2]);
 		} else {
 			cut_everywhere();
+			repeat_each();
 			mutate(strtoul(argv[2], NULL, 10));
 		}
 		for (size_t i = 0; i < FM_ARRAY_LEN(seeds); i++)

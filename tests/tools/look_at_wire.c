@@ -38,7 +38,7 @@ static unsigned count_perf_events(const char *pid)
 }
 
 struct sums {
-	uint64_t n_ticks, n_samples, n_allocs, n_traced, n_exact, ring_kib;
+	uint64_t n_ticks, n_samples, n_dropped, n_allocs, n_traced, n_exact, ring_kib;
 };
 
 static void add_slot(uint64_t at, struct sums *sums)
@@ -48,6 +48,7 @@ static void add_slot(uint64_t at, struct sums *sums)
 		return;
 	sums->n_ticks += slot.n_ticks;
 	sums->n_samples += slot.n_samples;
+	sums->n_dropped += slot.n_dropped;
 	sums->n_allocs += slot.n_alloc_samples;
 }
 
@@ -123,9 +124,9 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("{\"n_quiet\": %u, \"n_waiting\": %u, \"is_over\": %u, \"n_ticks\": %" PRIu64 ", \"n_samples\": %" PRIu64
-	       ", \"n_allocs\": %" PRIu64 ", \"n_exact\": %" PRIu64 ", \"n_traced\": %" PRIu64
-	       ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
-	       counts.n_quiet, n_waiting, counts.is_over, sums.n_ticks, sums.n_samples, sums.n_allocs, sums.n_exact,
-	       sums.n_traced, sums.ring_kib, count_perf_events(argv[1]));
+	       ", \"n_dropped\": %" PRIu64 ", \"n_allocs\": %" PRIu64 ", \"n_exact\": %" PRIu64
+	       ", \"n_traced\": %" PRIu64 ", \"ring_kib\": %" PRIu64 ", \"perf_events\": %u}\n",
+	       counts.n_quiet, n_waiting, counts.is_over, sums.n_ticks, sums.n_samples, sums.n_dropped, sums.n_allocs,
+	       sums.n_exact, sums.n_traced, sums.ring_kib, count_perf_events(argv[1]));
 	return 0;
 }

@@ -1,6 +1,7 @@
 // The reader against everything that can be wrong with a file.
 #include "scratch_profile.h"
 
+#include "base/checksum.h"
 #include "base/mem.h"
 #include "format/record.h"
 
@@ -96,6 +97,41 @@ TEST(lost_chunk_leaves_a_hole_and_shifts_nothing)
 	for (size_t i = 0; i < n; i++)
 		CHECK_EQ(got[i].time_ns, 1000 + 100 * (got[i].stack_id - 1));
 	fm_reader_close(r);
+}
+
+// A copy that was resumed at the wrong place, say. Of chunks that define something, later checks see it; one that has samples only would simply count again.
+TEST(a_chunk_that_comes_twice_counts_once)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t process = fm_writer_process(w, &some_process), thread = fm_writer_thread(w, process, 40, 124);
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 5));
+	for (uint32_t i = 0; i < 12; i++) {
+		struct fm_sample s = { thread, stack, 1000 + i * 100, 90, 3, FM_CLASS_NATIVE };
+		fm_writer_sample(w, &s);
+		if (i % 4 == 3)
+			CHECK_EQ(fm_writer_flush(w), FM_OK);
+	}
+	close_writer(w);
+	static uint8_t bytes[1 << 16];
+	size_t len = read_file(bytes, sizeof(bytes)), pos = FM_FILE_HEADER_BYTES;
+	for (size_t i = 0; i < 3; i++) {
+		struct fm_chunk_header h;
+		CHECK(fm_chunk_header_get(bytes + pos, &h));
+		size_t n_chunk = FM_CHUNK_HEADER_BYTES + h.stored_len;
+		uint8_t *next = bytes + pos + n_chunk;
+		CHECK(len + n_chunk <= sizeof(bytes));
+		memmove(next + n_chunk, next, len - pos - n_chunk);
+		memcpy(next, bytes + pos, n_chunk);
+		write_file(bytes, len + n_chunk);
+		size_t n;
+		struct fm_reader *r = read_all(NULL, 0, &n);
+		CHECK_EQ(n, 12);
+		CHECK_EQ(fm_reader_profile(r)->n_damaged_chunks, 1);
+		CHECK_EQ(fm_reader_profile(r)->stacks.n, 2);
+		fm_reader_close(r);
+		memmove(next, next + n_chunk, len - pos - n_chunk);
+		pos += n_chunk;
+	}
 }
 
 TEST(what_is_no_profile_is_one_clear_line)
@@ -256,6 +292,45 @@ TEST(impossible_content_is_counted_and_what_came_before_stays)
 		CHECK_EQ(n, 0);
 		CHECK_EQ(p->n_damaged_chunks, 1);
 		CHECK(p->threads.n == 2 && p->threads.items[0].tid == 5 && p->threads.items[1].tid == 8);
+		fm_reader_close(r);
+		fm_buf_deinit(&raw);
+	}
+	fm_buf_deinit(&built);
+}
+
+// Gives the last chunk of the file another unpacked length, and the checks that go with it.
+static void lie_about_length(size_t chunk_at, uint32_t raw_len)
+{
+	uint8_t *header = built.data + chunk_at;
+	struct fm_chunk_header h;
+	CHECK(fm_chunk_header_get(header, &h));
+	memcpy(header + 12, &raw_len, 4); // docs/format.md has the layout
+	uint64_t seed = fm_checksum_xxh64(header, 20, 0);
+	uint64_t sum = fm_checksum_xxh64(header + FM_CHUNK_HEADER_BYTES, h.stored_len, seed);
+	memcpy(header + 20, &seed, 4);
+	memcpy(header + 24, &sum, 8);
+	CHECK(fm_chunk_header_get(header, &h) && h.raw_len == raw_len);
+}
+
+// With right checksums all over: what a writer that errs, or means harm, may well give.
+TEST(a_chunk_that_unpacks_to_another_length_is_damaged)
+{
+	static const int differences[] = { 1, 64, 4096, -1 };
+	for (size_t i = 0; i < FM_ARRAY_LEN(differences); i++) {
+		struct fm_buf raw = { 0 };
+		begin_file();
+		ADD_RECORD(&raw, FM_RECORD_THREAD, 0, 0, 5, 6);
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		raw.len = 0;
+		for (unsigned k = 0; k < 100; k++) // packs well
+			ADD_RECORD(&raw, FM_RECORD_THREAD, 1, 0, 7, 6);
+		size_t at = built.len;
+		add_chunk(FM_CHUNK_RECORDS, &raw);
+		lie_about_length(at, (uint32_t)((int)raw.len + differences[i]));
+		struct fm_reader *r = read_built(NULL);
+		const struct fm_profile *p = fm_reader_profile(r);
+		CHECK_EQ(p->n_damaged_chunks, 1);
+		CHECK(p->threads.n == 1 && p->threads.items[0].tid == 5);
 		fm_reader_close(r);
 		fm_buf_deinit(&raw);
 	}

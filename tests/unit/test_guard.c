@@ -1,5 +1,9 @@
 #include "test.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
 #include "serve/guard.h"
 #include "serve/listen.h"
 
@@ -31,6 +35,54 @@ TEST(other_machines_may_say_the_name_or_a_number)
 	CHECK(fm_guard_origin_is_host(NULL, "box:1") && fm_guard_origin_is_host("http://box:1", "box:1"));
 	CHECK(!fm_guard_origin_is_host("https://box:1", "box:1") && !fm_guard_origin_is_host("null", "box:1"));
 	CHECK(!fm_guard_origin_is_host("http://evil.example", "box:1"));
+}
+
+// Whether the guard takes a connection that a child makes as this user for ours.
+static bool is_us(int listening, uint16_t port, uid_t uid)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int hold[2];
+	CHECK_EQ(pipe(hold), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		char byte;
+		close(hold[1]);
+		int fd = setuid(uid) ? -1 : socket(AF_INET, SOCK_STREAM, 0);
+		if (fd < 0 || connect(fd, (const struct sockaddr *)&at, sizeof(at)))
+			_exit(1);
+		_exit(read(hold[0], &byte, 1) != 0); // until it was looked at
+	}
+	struct sockaddr_in peer;
+	socklen_t len = sizeof(peer);
+	int fd = accept(listening, (struct sockaddr *)&peer, &len);
+	CHECK(fd >= 0);
+	bool is_ours = fm_guard_peer_is_us((const struct sockaddr *)&peer, port);
+	close(hold[0]);
+	close(hold[1]);
+	close(fd);
+	int status;
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	return is_ours;
+}
+
+TEST(a_connection_is_ours_if_we_own_its_other_end)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof(at);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	alarm(30); // a child that cannot connect
+	CHECK(fd >= 0 && !bind(fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(fd, 1));
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	uint16_t port = ntohs(at.sin_port);
+	CHECK(is_us(fd, port, geteuid()));
+	if (geteuid() == 0) // nobody else can be somebody else
+		CHECK(!is_us(fd, port, 65534));
+	struct sockaddr_in nobody = at; // nobody has the port that we listen on as a client
+	CHECK(!fm_guard_peer_is_us((const struct sockaddr *)&nobody, port));
+	close(fd);
 }
 
 TEST(a_token_is_right_or_wrong_as_a_whole)

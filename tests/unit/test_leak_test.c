@@ -133,6 +133,26 @@ static void three_large_ones(void)
 		make_block(RUN_S * i / 4, INFINITY, 100e6);
 }
 
+// Once, at any time.
+static void load_at_once(void)
+{
+	double at = RUN_S * (0.2 + 0.7 * dice_share());
+	for (int i = 0; i < 20; i++)
+		make_block(at, INFINITY, 4e6);
+}
+// A table that is read at the start and kept, and a buffer that comes and goes beside it: what is held wavers. Near the end more is loaded, once. A line through that
+// rises; but of two moments, the later had more in hardly more than half of all cases, and by chance as often as not.
+static void wavering(void)
+{
+	for (int i = 0; i < 4000; i++)
+		make_block(0.001 * i, INFINITY, 2 * MEAN_BYTES);
+	for (double t = 5; t + 8 < RUN_S; t += 2 * 0.8 * RUN_S / 11)
+		make_block(t, t + 8, 1e6);
+	double at = RUN_S * (0.76 + 0.06 * dice_share());
+	for (int i = 0; i < 20; i++)
+		make_block(at, INFINITY, 4e6);
+}
+
 static bool judge(void (*program)(void), uint64_t seed, double mean, struct fm_leak_verdict *ret)
 {
 	dice_state = seed * 1000003;
@@ -183,6 +203,8 @@ LEFT_ALONE(churn)
 LEFT_ALONE(random_lifetimes)
 LEFT_ALONE(grows_and_is_given_back)
 LEFT_ALONE(three_large_ones)
+LEFT_ALONE(wavering)
+LEFT_ALONE(load_at_once)
 
 TEST(short_runs_claim_nothing)
 {

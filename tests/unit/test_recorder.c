@@ -200,4 +200,101 @@ TEST(damaged_records_are_counted_and_left_out)
 	fm_reader_close(r);
 }
 
+// The next sample of CPU time: our own second thread sleeps, which is in the file, too.
+static bool next_sample(struct fm_reader *r, struct fm_event *ret)
+{
+	while (fm_reader_next(r, ret) == FM_OK)
+		if (ret->type == FM_EVENT_SAMPLE && ret->sample.class < FM_CLASS_GIL_WAIT)
+			return true;
+	return false;
+}
+
+// What the agent counted is what the file holds: no sample more or less, and each with its own weight.
+TEST(every_sample_arrives_with_its_weight)
+{
+	enum { N = 1000, FIRST = 400 };
+	struct rig *rig = begin();
+	uint64_t t = fm_now_ns(), sum_ns = 0;
+	struct fm_wire_slot *slot = fm_shared_slot(&rig->shared, 0);
+	for (uint32_t i = 0; i < N; i++) {
+		struct fm_wire_sample rec = { .rec.type = FM_WIRE_SAMPLE,
+					      .time_ns = t + i,
+					      .weight_ns = 1000003 + 17 * i,
+					      .n_frames = 1,
+					      .leaf_idx = UINT32_MAX,
+					      .exact_idx = UINT32_MAX };
+		push(rig, 0, &rec, sizeof(rec), (uint64_t[]){ 0x100 + i }, 1);
+		sum_ns += rec.weight_ns;
+		if (i == FIRST)
+			fm_recorder_drain(rig->recorder);
+	}
+	atomic_store(&slot->n_samples, N);
+	atomic_store(&slot->cpu_ns, sum_ns);
+	struct fm_recorder_totals totals;
+	struct fm_reader *r = finish(rig, &totals);
+	CHECK_EQ(totals.n_samples, N);
+	CHECK_EQ(totals.n_taken, N);
+	CHECK_EQ(totals.n_bad_records, 0);
+	struct fm_event ev;
+	uint32_t n = 0, thread_id = 0;
+	for (; next_sample(r, &ev); n++) {
+		CHECK_EQ(ev.sample.time_ns, t + n);
+		CHECK_EQ(ev.sample.weight_ns, 1000003 + 17 * n);
+		thread_id = ev.sample.thread_id;
+	}
+	CHECK_EQ(n, N);
+	CHECK_EQ(fm_reader_profile(r)->threads.items[thread_id].cpu_ns, sum_ns);
+	fm_reader_close(r);
+}
+
+TEST(what_did_not_fit_a_ring_is_counted_by_thread_and_in_all)
+{
+	struct rig *rig = begin();
+	push_sample(rig, 0, fm_now_ns(), 0, (uint64_t[]){ 0x100 }, 1);
+	atomic_store(&fm_shared_slot(&rig->shared, 0)->n_dropped, 7);
+	atomic_store(&fm_shared_slot(&rig->shared, 1)->n_dropped, 35);
+	atomic_store(&fm_shared_slot(&rig->shared, 1)->n_alloc_dropped, 5);
+	atomic_store(&fm_shared_slot(&rig->shared, 0)->n_free_dropped, 3);
+	uint32_t tids[2] = { rig->shared.owners[0].tid, rig->shared.owners[1].tid };
+	struct fm_recorder_totals totals;
+	struct fm_reader *r = finish(rig, &totals);
+	CHECK_EQ(totals.n_dropped, 42);
+	CHECK_EQ(totals.n_alloc_dropped, 5);
+	CHECK_EQ(totals.n_free_dropped, 3);
+	struct fm_event ev;
+	while (fm_reader_next(r, &ev) == FM_OK)
+		;
+	const struct fm_profile *p = fm_reader_profile(r);
+	for (size_t i = 0; i < p->threads.n; i++)
+		for (unsigned k = 0; k < 2; k++)
+			if (p->threads.items[i].tid == tids[k])
+				CHECK_EQ(p->threads.items[i].n_dropped, k ? 35 : 7);
+	fm_reader_close(r);
+}
+
+// What lies behind the head is not written yet, however well it looks.
+TEST(a_record_that_reaches_beyond_its_head_is_none)
+{
+	struct rig *rig = begin();
+	uint64_t t = fm_now_ns();
+	struct fm_wire_slot *slot = fm_shared_slot(&rig->shared, 0);
+	push_sample(rig, 0, t + 1, 0, (uint64_t[]){ 0x100 }, 1);
+	uint64_t whole = atomic_load(&slot->head);
+	push_sample(rig, 0, t + 2, 0, (uint64_t[]){ 0x200, 0x300, 0x400 }, 3);
+	uint64_t end = atomic_load(&slot->head);
+	atomic_store(&slot->head, end - 8); // its last frame is not published
+	fm_recorder_drain(rig->recorder);
+	CHECK(whole < end - 8);
+	struct fm_recorder_totals totals;
+	struct fm_reader *r = finish(rig, &totals);
+	CHECK_EQ(totals.n_samples, 1);
+	CHECK(totals.n_bad_records >= 1);
+	struct fm_event ev;
+	uint32_t n = 0;
+	for (; next_sample(r, &ev); n++)
+		CHECK_EQ(ev.sample.time_ns, t + 1);
+	CHECK_EQ(n, 1);
+	fm_reader_close(r);
+}
+
 TEST_MAIN()
