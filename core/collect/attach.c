@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "collect/meta.h"
 #include "collect/process_memory.h"
@@ -190,6 +191,10 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 			a->options->at_end(a->writer, a->options->at_end_arg);
 	}
 	if (a->writer) {
+		char path[4096];
+		if (!err && fm_writer_has_moved(a->writer, path, sizeof(path)))
+			fm_say("%s was renamed while it was written; the profile is whole, as %s",
+			       a->options->output_path, path);
 		enum fm_err close_err = fm_writer_close(a->writer, err ? NULL : diag);
 		err = err ? err : close_err;
 	}
@@ -226,7 +231,8 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_dia
 		fm_recorder_drain(a.recorder);
 		if (fm_now_ns() >= flush_ns) {
 			flush_ns = fm_now_ns() + FLUSH_NS;
-			fm_writer_flush(a.writer);
+			if (fm_writer_flush(a.writer))
+				break; // looking on would be for nothing
 		}
 		if (!fm_recorder_n_alive(a.recorder))
 			break;
