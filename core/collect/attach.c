@@ -7,7 +7,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "collect/descriptors.h"
 #include "collect/meta.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
@@ -168,11 +168,7 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 	fm_waiting_set(fm_recorder_waiting(a->recorder), looks);
 	enter_process(a);
 	fm_ask_for_punctuality(0);
-	struct rlimit limit; // two descriptors are held open for each thread
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	fm_descriptors_raise();
 	return FM_OK;
 }
 

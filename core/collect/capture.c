@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "collect/agent_path.h"
+#include "collect/descriptors.h"
 #include "collect/kernel_stacks.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
@@ -178,16 +179,6 @@ static void hold_signals(bool passes_on)
 	sigaction(SIGHUP, &act, NULL);
 }
 
-static void raise_descriptor_limit(void)
-{
-	// One descriptor per thread of the target is held open.
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 // The cycle counter's rate, to one in a thousand: deadlines are counted in it.
 static uint32_t measure_cycles(void)
 {
@@ -336,7 +327,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_ex
 	}
 	fm_ask_for_punctuality(0); // not before the target is on its way: it would inherit it
 	hold_signals(!options->beside_pid);
-	raise_descriptor_limit();
+	fm_descriptors_raise();
 	watch(&c);
 	finish(&c);
 	*ret_exit_code = WIFSIGNALED(c.status) ? 128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);
