@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -83,6 +84,12 @@ def sampled_s(result: Dict[str, Any]) -> float:
     """What samples stand for, in all."""
     parts = result["time"]
     return float(parts["python_s"] + parts["native_s"] + parts["system_s"] + parts["gc_s"])
+
+
+def told_cpu_s(result: Dict[str, Any]) -> float:
+    """CPU time that the profile says it did not see."""
+    found = [re.match(r"([\d.]+)(?: of [\d.]+)? s of CPU time", item["what"]) for item in result["coverage"]]
+    return sum(float(match[1]) for match in found if match)
 
 
 def check_whole(profile: Path, used_s: float) -> Dict[str, Any]:
@@ -394,6 +401,20 @@ def test_killed(tmp_path: Path) -> None:
     assert 0.1 < sampled_s(result) < guest.used_s()
 
 
+def test_stopped(tmp_path: Path) -> None:
+    """The program works on meanwhile, unseen. How much that was is told, and the rest is in samples."""
+    guest = Guest(tmp_path)
+    guest.process.send_signal(signal.SIGSTOP)
+    time.sleep(2)
+    guest.process.send_signal(signal.SIGCONT)
+    done = guest.end()
+    assert (done.returncode, done.stderr) == (0, "")
+    result, used_s = report(guest.profile), guest.used_s()
+    assert any("Fathom itself did not run for" in item["why"] for item in result["coverage"]), result["coverage"]
+    told_s = told_cpu_s(result)  # to a tenth of a second
+    assert abs(sampled_s(result) + told_s - used_s) < 0.1 + 0.02 * used_s, (sampled_s(result), told_s, used_s)
+
+
 @pytest.mark.xfail(reason="/dev/shm is taken without a look at whether it has room; the collector ends by SIGBUS")
 def test_no_shared_memory_files(tmp_path: Path) -> None:
     """memfd_create() forbidden and /dev/shm full: one line, and nothing runs; or another place was found, and all is whole."""
@@ -414,12 +435,6 @@ def test_no_shared_memory_files(tmp_path: Path) -> None:
 
 
 # ---- the clock ----
-
-
-def told_cpu_s(result: Dict[str, Any]) -> float:
-    """CPU time that the profile says it did not see."""
-    found = [re.match(r"([\d.]+)(?: of [\d.]+)? s of CPU time", item["what"]) for item in result["coverage"]]
-    return sum(float(match[1]) for match in found if match)
 
 
 def test_another_clock(tmp_path: Path) -> None:
