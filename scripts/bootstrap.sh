@@ -49,6 +49,10 @@ have_meson() { system_meson_is_enough || [ -x .venv/bin/meson ]; }
 
 can_make_venv() { has python3 && python3 -c 'import ensurepip, venv' 2>/dev/null; }
 
+# libFuzzer's runtime is a package of its own, named after the compiler's version: it is known when the compiler is there.
+has_fuzzer_runtime() { compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*" >/dev/null; }
+fuzzer_runtime() { echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"; }
+
 # Prints the packages of a tier that are missing. What counts is the thing itself, not the package: a compiler or a rustc
 # from elsewhere serves as well.
 missing_packages() {
@@ -75,9 +79,7 @@ missing_packages() {
 		;;
 	fuzz)
 		has clang || echo clang
-		# libFuzzer's runtime is a package of its own, named after the compiler's version.
-		has clang && ! compgen -G "/usr/lib/llvm-*/lib/clang/*/lib/*/libclang_rt.fuzzer*" >/dev/null &&
-			echo "libclang-rt-$(clang -dumpversion | cut -d. -f1)-dev"
+		has clang && ! has_fuzzer_runtime && fuzzer_runtime
 		;;
 	esac
 	case $1 in
@@ -271,9 +273,16 @@ demo | wheel)
 	prepare_venv "$1"
 	prepare_node
 	;;
-lint | fuzz)
-	install_packages "$1"
-	prepare_venv "$1"
+lint)
+	install_packages lint
+	prepare_venv lint
+	;;
+fuzz)
+	install_packages fuzz
+	install_packages fuzz # once more: with the compiler there, its runtime has a name
+	has clang || fail "clang cannot be had here, and fuzzing needs it"
+	has_fuzzer_runtime || fail "clang here has no libFuzzer; install $(fuzzer_runtime)"
+	prepare_venv fuzz
 	;;
 build)
 	install_packages test

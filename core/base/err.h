@@ -16,7 +16,8 @@
 	X(FM_E_END, 15, "end of data")                                          \
 	X(FM_E_NOT_FOUND, 16, "not found")                                      \
 	X(FM_E_REFUSED, 17, "the system refused")                               \
-	X(FM_E_UNSUPPORTED, 18, "not supported")
+	X(FM_E_UNSUPPORTED, 18, "not supported")                                \
+	X(FM_E_TOO_LARGE, 19, "more than any profile holds")
 
 enum fm_err {
 #define X(name, number, text) name = number,

@@ -22,13 +22,14 @@
 #define TRY_MS 250
 #define SILENCE_NS 10000000000u // a server says something twice a second
 #define ONCE_WAIT_S 10          // for a program that is just being started
+#define MAX_EMPTY 3             // streams in a row that end before their first word; ours begin with one
 #define KEYS "q quits, space holds the picture"
 
 struct live {
 	struct fm_listen_place place;
 	char token[FM_TOKEN_CHARS + 1];
-	bool is_json, is_screen; // is_screen: a terminal that is drawn over and over
-	bool is_held, is_quit;
+	bool is_json, is_screen;          // is_screen: a terminal that is drawn over and over
+	bool is_held, is_quit, has_heard; // has_heard: this connection said something of ours
 	struct fm_style style;
 	struct fm_buf latest, shown; // messages; shown is the one that is drawn, and drawn anew
 	struct fm_live_client client;
@@ -143,49 +144,71 @@ static void draw_latest(struct live *l, const char *status)
 	draw(l, status);
 }
 
-static void show(struct live *l, struct fm_str json)
+static bool is_live_json(struct fm_str json)
 {
+	struct fm_arena arena;
+	struct fm_json_value *now;
+	fm_arena_init(&arena);
+	bool is_ours = !fm_json_parse(&arena, json, &now) &&
+		       fm_str_eq(fm_json_get(now, "schema")->text, FM_STR_LIT("fathom.live/1"));
+	fm_arena_deinit(&arena);
+	return is_ours;
+}
+
+// False: that is not fathom.live/1.
+static bool show(struct live *l, struct fm_str json)
+{
+	if (!is_live_json(json))
+		return false;
 	if (l->is_json) {
 		printf("%.*s\n", (int)json.len, json.p);
 		fflush(stdout);
+		return true;
 	}
-	if (l->is_json)
-		return;
 	l->latest.len = 0;
 	fm_buf_bytes(&l->latest, json.p, json.len);
 	if (!l->is_held)
 		draw_latest(l, KEYS);
+	return true;
 }
 
 // ---- following ----
 
-// Until the connection is over. True: the program has ended.
-static bool follow(struct live *l)
+// Until the connection is over. FM_OK: the program has ended. FM_E_NOT_FOUND: it broke off. FM_E_CORRUPT: that is not our server.
+static enum fm_err follow(struct live *l)
 {
 	uint64_t heard_ns = fm_now_ns();
-	bool has_ended = false;
-	while (!l->is_quit && !has_ended) {
+	l->has_heard = false;
+	while (!l->is_quit) {
 		bool was_held = l->is_held;
 		struct fm_live_event ev;
 		enum fm_err err = fm_live_next(&l->client, &ev);
 		if (!err) {
-			if (fm_str_eq(ev.name, FM_STR_LIT("now")))
-				show(l, ev.data);
-			has_ended = fm_str_eq(ev.name, FM_STR_LIT("end"));
+			if (fm_str_eq(ev.name, FM_STR_LIT("now")) && !show(l, ev.data))
+				return FM_E_CORRUPT;
+			l->has_heard = true;
+			if (fm_str_eq(ev.name, FM_STR_LIT("end")))
+				return FM_OK;
 			continue;
 		}
 		if (err == FM_E_CORRUPT || fm_now_ns() - heard_ns > SILENCE_NS)
-			break;
+			return err;
 		if (wait_for_any(l, TRY_MS)) {
 			if (!fm_live_read(&l->client))
-				break;
+				return FM_E_NOT_FOUND;
 			heard_ns = fm_now_ns();
 		}
 		if (l->is_held != was_held)
 			draw(l, l->is_held ? "held; space goes on" : KEYS);
 	}
-	fm_live_disconnect(&l->client);
-	return has_ended;
+	return FM_E_NOT_FOUND;
+}
+
+static int give_up(const struct fm_diag *diag)
+{
+	leave_terminal();
+	fm_say("%s", diag->text);
+	return FM_EXIT_FAILED;
 }
 
 static int watch(struct live *l, bool stays, double wait_s)
@@ -193,21 +216,26 @@ static int watch(struct live *l, bool stays, double wait_s)
 	struct fm_diag diag;
 	uint64_t until_ns = wait_s > 0 ? fm_now_ns() + (uint64_t)(wait_s * 1e9) : UINT64_MAX;
 	bool has_said = false;
+	unsigned n_empty = 0;
 	while (!l->is_quit) {
-		enum fm_err err = fm_live_connect(&l->client, &l->place, "/api/live", l->token, &diag);
+		enum fm_err err = fm_live_connect(&l->client, &l->place, FM_LIVE_STREAM, l->token, &diag);
 		if (!err) {
 			has_said = false;
-			if (follow(l) && !stays)
+			err = follow(l);
+			n_empty = l->has_heard || l->is_quit ? 0 : n_empty + 1;
+			if (err == FM_E_CORRUPT || n_empty == MAX_EMPTY) {
+				(void)fm_live_not_ours(&l->client, &diag);
+				return give_up(&diag);
+			}
+			fm_live_disconnect(&l->client);
+			if (!err && !stays)
 				return FM_EXIT_OK;
 			until_ns = UINT64_MAX;
 			wait_for_any(l, TRY_MS); // whatever closes at once is not asked without pause
 			continue;
 		}
-		if (err != FM_E_NOT_FOUND || fm_now_ns() > until_ns) {
-			leave_terminal();
-			fm_say("%s", diag.text);
-			return FM_EXIT_FAILED;
-		}
+		if (err != FM_E_NOT_FOUND || fm_now_ns() > until_ns)
+			return give_up(&diag);
 		char status[400];
 		snprintf(status, sizeof(status), "waiting for a program to listen at %s port %u; q quits",
 			 l->place.host, l->place.port);
@@ -226,17 +254,19 @@ static int look_once(struct live *l, double wait_s)
 	struct fm_diag diag;
 	uint64_t until_ns = fm_now_ns() + (uint64_t)((wait_s > 0 ? wait_s : ONCE_WAIT_S) * 1e9);
 	enum fm_err err;
-	while ((err = fm_live_connect(&l->client, &l->place, "/api/now", l->token, &diag)) == FM_E_NOT_FOUND &&
+	while ((err = fm_live_connect(&l->client, &l->place, FM_LIVE_NOW, l->token, &diag)) == FM_E_NOT_FOUND &&
 	       fm_now_ns() < until_ns && !was_interrupted)
 		wait_for_any(l, TRY_MS);
 	struct fm_str answer;
-	if (!err && fm_live_read_all(&l->client, TRY_MS * 40, &answer))
-		err = fm_diag_set(&diag, FM_E_IO, "the connection broke off; try again");
-	if (err) {
-		fm_say("%s", diag.text);
-		return FM_EXIT_FAILED;
-	}
-	show(l, answer);
+	if (err)
+		return give_up(&diag);
+	err = fm_live_read_all(&l->client, TRY_MS * 40, &answer);
+	if (err == FM_E_IO)
+		(void)fm_diag_set(&diag, err, "the connection broke off; try again");
+	else if (err || !show(l, answer))
+		err = fm_live_not_ours(&l->client, &diag);
+	if (err)
+		return give_up(&diag);
 	fm_live_disconnect(&l->client);
 	return FM_EXIT_OK;
 }
@@ -247,7 +277,7 @@ static int open_page(struct live *l, double wait_s)
 	struct fm_diag diag;
 	uint64_t until_ns = wait_s > 0 ? fm_now_ns() + (uint64_t)(wait_s * 1e9) : UINT64_MAX;
 	enum fm_err err;
-	while ((err = fm_live_connect(&l->client, &l->place, "/api/now", l->token, &diag)) == FM_E_NOT_FOUND &&
+	while ((err = fm_live_connect(&l->client, &l->place, FM_LIVE_NOW, l->token, &diag)) == FM_E_NOT_FOUND &&
 	       fm_now_ns() < until_ns && !was_interrupted)
 		wait_for_any(l, TRY_MS);
 	if (err) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -14,9 +15,11 @@
 #include "cli/defaults.h"
 #include "cli/listen.h"
 #include "cli/options.h"
+#include "cli/output_name.h"
 #include "cli/pid.h"
 #include "cli/traced.h"
 #include "collect/attach.h"
+#include "format/output.h"
 #include "render/render.h"
 
 // Each look holds every thread that runs for a moment.
@@ -33,13 +36,16 @@ static bool make_temporary(char *ret, size_t cap)
 	return fd >= 0;
 }
 
-// Writing comes after the run, so an impossible place is better said before.
-static bool can_write(const char *path)
+// Writing comes after the run, so an impossible place is better said before; and until then nobody else gets it. Open until the end.
+static bool reserve(const char *path, struct fm_diag *diag)
 {
+	struct stat st;
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (fd < 0 || fstat(fd, &st)) {
+		fm_diag_set(diag, FM_E_IO, "cannot write to %s: %m", path);
+		return false;
+	}
+	return !S_ISREG(st.st_mode) || fm_output_lock(fd, path, diag);
 }
 
 // Seconds, with or without the unit; "unlimited" leaves *ret_s as it is.
@@ -84,7 +90,9 @@ int fm_cmd_record(int argc, char **argv)
 	flags.rate_hz = 0; // the default depends on how the program is watched
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE",
-		  "where to write (default: profile.fathom, or profile.EXT of the format)" },
+		  "where to write (default: profile.fathom, or profile.EXT of the format); in its name, %p is the "
+		  "process "
+		  "id, %t the time, %r the rank that mpirun or srun gave" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT",
 		  "fathom (default), or write speedscope, raw, flamegraph, chrometrace, ... directly" },
 		{ "rate", 'r', FM_OPT_UINT, &flags.rate_hz, "HZ",
@@ -129,7 +137,8 @@ int fm_cmd_record(int argc, char **argv)
 			    "  fathom record --trace -f perfetto -o app.pftrace -- python app.py\n"
 			    "  fathom record --listen 8086 -o app.fathom -- python app.py    # then, elsewhere: fathom "
 			    "live\n"
-			    "  fathom record -o server.fathom -p 1234 --duration 10\n",
+			    "  fathom record -o server.fathom -p 1234 --duration 10\n"
+			    "  mpirun -n 4 fathom record -o rank-%r.fathom -- python app.py\n",
 		.stop_at_first_operand = true,
 		.max_operands = UINT_MAX,
 	};
@@ -178,9 +187,14 @@ int fm_cmd_record(int argc, char **argv)
 		fm_say("--duration wants seconds or 'unlimited', not '%s'", duration);
 		return FM_EXIT_USAGE;
 	}
-	char profile[4096], default_output[64];
+	char profile[4096], named[4096], default_output[64];
 	snprintf(default_output, sizeof(default_output), "profile%s", foreign ? foreign->extension : ".fathom");
-	output = output ? output : default_output;
+	if (fm_output_name_expand(output ? output : default_output, pid ? attach_pid : (uint32_t)getpid(), named,
+				  sizeof(named), &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
+	output = named;
 	struct fm_capture_options capture = { .argv = ops.v, .output_path = output };
 	struct fm_listener listener;
 	if (fm_capture_flags_apply(&flags, &capture, &diag) || fm_listener_check(&flags, &diag)) {
@@ -188,8 +202,8 @@ int fm_cmd_record(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	if (foreign) {
-		if (!can_write(output)) {
-			fm_say("cannot write to %s: %m", output);
+		if (!reserve(output, &diag)) {
+			fm_say("%s", diag.text);
 			return FM_EXIT_FAILED;
 		}
 		if (!make_temporary(profile, sizeof(profile))) {

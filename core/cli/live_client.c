@@ -84,22 +84,45 @@ static enum fm_err lost(struct fm_live_client *c, struct fm_diag *diag)
 	return fm_diag_set(diag, FM_E_NOT_FOUND, "the connection broke off");
 }
 
-static enum fm_err read_head(struct fm_live_client *c, struct fm_diag *diag)
+enum fm_err fm_live_not_ours(struct fm_live_client *c, struct fm_diag *diag)
+{
+	fm_live_disconnect(c);
+	return fm_diag_set(diag, FM_E_REFUSED, "what listens there is not Fathom; name the port after --listen");
+}
+
+// What has come so far may still become the head of an answer.
+static bool may_be_head(const struct fm_live_client *c)
+{
+	static const char begin[] = "HTTP/1.";
+	size_t len = FM_MIN(c->in.len, sizeof(begin) - 1);
+	return c->in.len <= MAX_HEAD_BYTES && (!len || !memcmp(c->in.data, begin, len));
+}
+
+// Our server says of each of its answers what it is.
+static bool has_type(struct fm_live_client *c, const char *type)
+{
+	const char *head = (const char *)c->in.data;
+	const char *found = memmem(head, c->pos, "\r\nContent-Type: ", 16);
+	size_t len = strlen(type);
+	return found && (size_t)(head + c->pos - (found + 16)) > len && !memcmp(found + 16, type, len);
+}
+
+static enum fm_err read_head(struct fm_live_client *c, const char *type, struct fm_diag *diag)
 {
 	uint64_t until_ns = fm_now_ns() + (uint64_t)HEAD_MS * 1000000u;
-	while (!head_end(c))
-		if (c->in.len > MAX_HEAD_BYTES || fm_now_ns() > until_ns || !wait_for(c->fd, POLLIN, HEAD_MS) ||
-		    !fm_live_read(c))
+	while (!head_end(c)) {
+		bool is_over = fm_now_ns() > until_ns || !wait_for(c->fd, POLLIN, HEAD_MS) || !fm_live_read(c);
+		if (!may_be_head(c) || (is_over && c->in.len)) // ours comes in one piece
+			return fm_live_not_ours(c, diag);
+		if (is_over)
 			return lost(c, diag);
-	unsigned status = 0;
-	if (sscanf((const char *)c->in.data, "HTTP/1.%*1[01] %3u", &status) != 1) {
-		fm_live_disconnect(c);
-		return fm_diag_set(diag, FM_E_REFUSED,
-				   "what listens there is not Fathom; name the port after --listen");
 	}
+	unsigned status = 0;
+	if (sscanf((const char *)c->in.data, "HTTP/1.%*1[01] %3u", &status) != 1)
+		return fm_live_not_ours(c, diag);
 	c->pos = (size_t)(head_end(c) - (const char *)c->in.data) + 4;
 	if (status == 200)
-		return FM_OK;
+		return has_type(c, type) ? FM_OK : fm_live_not_ours(c, diag);
 	if (status == 503) // of a program that has just ended; the next may be about to start
 		return lost(c, diag);
 	struct fm_str words = FM_STR_LIT("");
@@ -115,7 +138,7 @@ static enum fm_err read_head(struct fm_live_client *c, struct fm_diag *diag)
 	return FM_E_REFUSED;
 }
 
-enum fm_err fm_live_connect(struct fm_live_client *c, const struct fm_listen_place *place, const char *path,
+enum fm_err fm_live_connect(struct fm_live_client *c, const struct fm_listen_place *place, enum fm_live_question what,
 			    const char *token, struct fm_diag *diag)
 {
 	char digits[8];
@@ -133,7 +156,8 @@ enum fm_err fm_live_connect(struct fm_live_client *c, const struct fm_listen_pla
 				   "nobody listens at %s port %u; start the program with --listen %u", place->host,
 				   place->port, place->port);
 	struct fm_buf question = { 0 };
-	fm_buf_printf(&question, "GET %s HTTP/1.0\r\nHost: ", path); // 1.0: the answer is not cut into chunks
+	fm_buf_printf(&question, "GET %s HTTP/1.0\r\nHost: ", // 1.0: the answer is not cut into chunks
+		      what == FM_LIVE_STREAM ? "/api/live" : "/api/now");
 	fm_buf_printf(&question, strchr(place->host, ':') ? "[%s]:%u\r\n" : "%s:%u\r\n", place->host, place->port);
 	if (token && *token)
 		fm_buf_printf(&question, "X-Fathom-Token: %s\r\n", token);
@@ -141,17 +165,19 @@ enum fm_err fm_live_connect(struct fm_live_client *c, const struct fm_listen_pla
 	ssize_t n = send(c->fd, question.data, question.len, MSG_NOSIGNAL); // far less than a socket takes at once
 	bool is_sent = n == (ssize_t)question.len;
 	fm_buf_deinit(&question);
-	return is_sent ? read_head(c, diag) : lost(c, diag);
+	return is_sent ? read_head(c, what == FM_LIVE_STREAM ? "text/event-stream" : "application/json", diag)
+		       : lost(c, diag);
 }
 
 enum fm_err fm_live_read_all(struct fm_live_client *c, int timeout_ms, struct fm_str *ret)
 {
-	while (c->in.len < MAX_MESSAGE_BYTES && wait_for(c->fd, POLLIN, timeout_ms))
+	uint64_t until_ns = fm_now_ns() + (uint64_t)timeout_ms * 1000000u;
+	while (c->in.len < MAX_MESSAGE_BYTES && fm_now_ns() < until_ns && wait_for(c->fd, POLLIN, timeout_ms))
 		if (!fm_live_read(c)) {
 			*ret = (struct fm_str){ (const char *)c->in.data + c->pos, (uint32_t)(c->in.len - c->pos) };
 			return FM_OK;
 		}
-	return FM_E_IO;
+	return c->in.len < MAX_MESSAGE_BYTES ? FM_E_IO : FM_E_CORRUPT;
 }
 
 // The line's rest after the prefix, or nothing.
@@ -176,8 +202,8 @@ enum fm_err fm_live_next(struct fm_live_client *c, struct fm_live_event *ret)
 		const char *stop = memchr(line, '\n', (size_t)(end - line));
 		stop = stop ? stop : end;
 		struct fm_str text = { line, (uint32_t)(stop - line) };
-		if (!is_field(text, "event: ", &ret->name))
-			is_field(text, "data: ", &ret->data);
+		if (!is_field(text, "event: ", &ret->name) && !is_field(text, "data: ", &ret->data) && *line != ':')
+			return FM_E_CORRUPT;
 		line = stop + 1;
 	}
 	c->pos += (size_t)(end - from) + 2;

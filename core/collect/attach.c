@@ -7,14 +7,15 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
+#include "collect/descriptors.h"
 #include "collect/meta.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
@@ -167,11 +168,7 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 	fm_waiting_set(fm_recorder_waiting(a->recorder), looks);
 	enter_process(a);
 	fm_ask_for_punctuality(0);
-	struct rlimit limit; // two descriptors are held open for each thread
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
+	fm_descriptors_raise();
 	return FM_OK;
 }
 
@@ -190,6 +187,10 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 			a->options->at_end(a->writer, a->options->at_end_arg);
 	}
 	if (a->writer) {
+		char path[4096];
+		if (!err && fm_writer_has_moved(a->writer, path, sizeof(path)))
+			fm_say("%s was renamed while it was written; the profile is whole, as %s",
+			       a->options->output_path, path);
 		enum fm_err close_err = fm_writer_close(a->writer, err ? NULL : diag);
 		err = err ? err : close_err;
 	}
@@ -224,7 +225,8 @@ enum fm_err fm_attach_run(const struct fm_attach_options *options, struct fm_dia
 		fm_recorder_drain(a.recorder);
 		if (fm_now_ns() >= flush_ns) {
 			flush_ns = fm_now_ns() + FLUSH_NS;
-			fm_writer_flush(a.writer);
+			if (fm_writer_flush(a.writer))
+				break; // looking on would be for nothing
 		}
 		if (!fm_recorder_n_alive(a.recorder))
 			break;

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "collect/agent_path.h"
+#include "collect/descriptors.h"
 #include "collect/kernel_stacks.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
@@ -56,8 +57,17 @@ static void say_write_error_once(struct capture *c)
 	if (!err || c->did_say_write_error)
 		return;
 	c->did_say_write_error = true;
-	fm_say("cannot write more to %s: %s; the program goes on, the profile ends here", c->options->output_path,
-	       strerror(errno));
+	struct fm_diag diag;
+	fm_writer_describe_error(c->writer, &diag);
+	fm_say("%s; the program goes on by itself", diag.text);
+}
+
+static void say_where_it_is(const struct capture *c)
+{
+	char path[4096];
+	if (fm_writer_has_moved(c->writer, path, sizeof(path)))
+		fm_say("%s was renamed while it was written; the profile is whole, as %s", c->options->output_path,
+		       path);
 }
 
 // Helpers that a program leaves behind (multiprocessing's servers) end a moment after it.
@@ -169,16 +179,6 @@ static void hold_signals(bool passes_on)
 	sigaction(SIGHUP, &act, NULL);
 }
 
-static void raise_descriptor_limit(void)
-{
-	// One descriptor per thread of the target is held open.
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 // The cycle counter's rate, to one in a thousand: deadlines are counted in it.
 static uint32_t measure_cycles(void)
 {
@@ -213,8 +213,10 @@ static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
 	if ((err = fm_writer_open(options->output_path, &c->writer, diag)))
 		return err;
 	fm_capture_write_opening(c, perf_errno);
-	if ((err = fm_writer_flush(c->writer)))
-		return fm_diag_set(diag, err, "cannot write to %s: %s", options->output_path, strerror(errno));
+	if ((err = fm_writer_flush(c->writer))) {
+		fm_writer_describe_error(c->writer, diag);
+		return err;
+	}
 	if (options->on_open)
 		options->on_open(options->output_path, options->on_open_arg);
 	c->recorder = fm_recorder_create(&c->shared, c->writer, &options->trace);
@@ -273,14 +275,20 @@ static void finish(struct capture *c)
 		c->options->at_end(c->writer, c->options->at_end_arg);
 }
 
-static void release(struct capture *c, bool did_run)
+// False: the file does not hold all of it, which was said.
+static bool release(struct capture *c, bool did_run)
 {
+	enum fm_err err = FM_OK;
 	if (c->writer) {
-		say_write_error_once(c);
-		enum fm_err err = fm_writer_close(c->writer, NULL);
+		struct fm_diag diag;
+		fm_writer_flush(c->writer);
+		if (did_run) {
+			say_write_error_once(c);
+			say_where_it_is(c);
+		}
+		err = fm_writer_close(c->writer, &diag);
 		if (err && did_run && !c->did_say_write_error)
-			fm_say("cannot write all of %s; it is readable up to its last whole part",
-			       c->options->output_path);
+			fm_say("%s", diag.text);
 	}
 	if (c->recorder)
 		fm_recorder_destroy(c->recorder);
@@ -288,6 +296,7 @@ static void release(struct capture *c, bool did_run)
 	if (c->beside_fd >= 0)
 		close(c->beside_fd);
 	fm_shared_deinit(&c->shared);
+	return !err;
 }
 
 enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code, struct fm_diag *diag)
@@ -320,10 +329,11 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_ex
 	}
 	fm_ask_for_punctuality(0); // not before the target is on its way: it would inherit it
 	hold_signals(!options->beside_pid);
-	raise_descriptor_limit();
+	fm_descriptors_raise();
 	watch(&c);
 	finish(&c);
 	*ret_exit_code = WIFSIGNALED(c.status) ? 128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);
-	release(&c, true);
+	if (!release(&c, true) && !*ret_exit_code)
+		*ret_exit_code = 1; // the program was well, what was asked of us was not
 	return FM_OK;
 }

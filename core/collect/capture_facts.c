@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "collect/capture_parts.h"
 #include "collect/copies_unseen.h"
+#include "collect/descriptors.h"
 #include "collect/meta.h"
 #include "format/writer.h"
 
@@ -211,6 +212,19 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "%llu samples", (unsigned long long)n_no_place);
 }
 
+// Where descriptors are few, files of /proc are opened each time; where there are none at all, threads and processes are not seen.
+static void tell_of_descriptors(const struct capture *c)
+{
+	struct fm_descriptors_counts counts = fm_descriptors_count();
+	if (counts.n_unkept)
+		fm_meta_uint(c->writer, "n_unkept_descriptors", counts.n_unkept);
+	if (!counts.n_refused)
+		return;
+	fm_meta_uint(c->writer, "n_no_descriptor", counts.n_refused);
+	fm_capture_lacks(c, "Fathom had too few file descriptors for the threads and processes; raise 'ulimit -n'",
+			 "%llu looks at threads and processes", (unsigned long long)counts.n_refused);
+}
+
 static void tell_of_processes(const struct capture *c, const struct fm_recorder_totals *totals)
 {
 	const struct fm_wire_counts *counts = c->shared.counts;
@@ -327,6 +341,7 @@ void fm_capture_write_closing(const struct capture *c, const struct fm_recorder_
 	write_figures(c, totals, ticks);
 	tell_of_trace(c, &totals->trace);
 	tell_of_processes(c, totals);
+	tell_of_descriptors(c);
 	tell_of_samples(c, totals, ticks);
 	if (c->options->memory != FM_WIRE_MEMORY_OFF) {
 		tell_of_hooks(c);

@@ -1,5 +1,6 @@
 #include "collect/proc_thread.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,22 +9,29 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "collect/descriptors.h"
 
 #define SCHEDSTAT_BYTES 64 // three numbers
 #define STAT_BYTES 512
 #define STATUS_BYTES 4096
 #define SCHED_BYTES 4096 // what is asked for stands in its first lines, but for a kernel that keeps statistics of more
 
-// "" where it cannot be had. The descriptor is the caller's to close.
+// "" where it cannot be had. The descriptor is the caller's to close, unless there are too few to keep it.
 static void read_file(const struct fm_proc_thread *t, const char *name, int *fd, char *text, size_t size)
 {
 	if (*fd < 0) {
 		char path[64];
 		snprintf(path, sizeof(path), "/proc/%u/task/%u/%s", t->pid, t->tid, name);
 		*fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (*fd < 0)
+			fm_descriptors_note(errno);
 	}
 	ssize_t n = *fd >= 0 ? pread(*fd, text, size - 1, 0) : 0;
 	text[n > 0 ? n : 0] = 0;
+	if (*fd >= 0 && !fm_descriptors_may_keep(*fd)) {
+		close(*fd);
+		*fd = -1;
+	}
 }
 
 void fm_proc_thread_open(struct fm_proc_thread *ret, uint32_t pid, uint32_t tid)
@@ -54,16 +62,16 @@ void fm_proc_thread_close(struct fm_proc_thread *t)
 bool fm_proc_thread_is_running(struct fm_proc_thread *t)
 {
 	char text[STAT_BYTES];
-	if (t->state_fd < 0)
-		return false;
-	ssize_t n = pread(t->state_fd, text, t->state_fd_is_stat ? sizeof(text) - 1 : 8, 0);
-	if (n <= 0) {
-		t->is_gone = true;
+	bool was_kept = t->state_fd >= 0;
+	errno = 0;
+	read_file(t, t->state_fd_is_stat ? "stat" : "syscall", &t->state_fd, text,
+		  t->state_fd_is_stat ? sizeof(text) : 9);
+	if (!text[0]) {
+		t->is_gone = was_kept || (errno != EMFILE && errno != ENFILE && errno != EACCES && errno != EPERM);
 		return false;
 	}
 	if (!t->state_fd_is_stat)
-		return text[0] == 'r'; // "running"
-	text[n] = 0;
+		return text[0] == 'r';               // "running"
 	const char *after_name = strrchr(text, ')'); // the name may hold anything, also brackets
 	return after_name && after_name[1] && after_name[2] == 'R';
 }

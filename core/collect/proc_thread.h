@@ -1,5 +1,5 @@
 // What the kernel tells of one thread of another process: whether it runs, and how it stands with the scheduler. The files in /proc are
-// kept open, because they are asked a thousand times a second.
+// kept open, because they are asked a thousand times a second; where descriptors are few, they are opened each time.
 #pragma once
 
 #include <stdbool.h>
@@ -8,9 +8,9 @@
 struct fm_proc_thread {
 	uint32_t tid; // first: fm_process_find_thread()
 	uint32_t pid;
-	int state_fd; // of .../syscall or .../stat; -1: could not be opened
+	int state_fd; // of .../syscall or .../stat; -1: cannot be opened, or not be kept open
 	bool state_fd_is_stat;
-	int schedstat_fd, sched_fd; // -1: not opened yet, or cannot be
+	int schedstat_fd, sched_fd; // -1: not opened yet, cannot be, or not be kept open
 	bool is_gone;               // it has ended, as far as its file tells
 	uint64_t n_taken, cpu_ns;   // at the last question for its CPU: how often it had been taken one, CPU time used
 	int64_t n_missed;           // some kernels forget to count now and then that they gave it a CPU

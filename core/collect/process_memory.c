@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "collect/descriptors.h"
 
 ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint64_t addr, size_t len)
 {
@@ -67,6 +68,8 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx)
 {
 	int fd = openat(task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fm_descriptors_note(errno);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir) {
 		if (fd >= 0)

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "collect/cost.h"
+#include "collect/descriptors.h"
 #include "collect/proc_thread.h"
 #include "collect/process_memory.h"
 #include "collect/punctual.h"
@@ -198,6 +199,8 @@ static void scan_processes(struct fm_ticker *k)
 					  .pid = now.pid,
 					  .was_perf = now.perf_fd >= 0,
 					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
+		if (p.task_fd < 0)
+			fm_descriptors_note(errno);
 		fm_vec_push(&k->processes, p);
 	}
 }

@@ -24,7 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
+#include "collect/descriptors.h"
 #include "collect/process_memory.h"
 #include "collect/remote_stop.h"
 #include "collect/waiting_parts.h"
@@ -73,10 +75,29 @@ struct schedule {
 	uint64_t cpu_ns, ready_ns, n_arrivals;
 };
 
+static int open_file(const struct wait_thread *t, const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "%u/%s", t->tid, name);
+	int fd = openat(t->task_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		fm_descriptors_note(errno);
+	return fd;
+}
+
+// As pread() from the start, of a file that is open or is opened for this.
+static ssize_t read_file(const struct wait_thread *t, const char *name, int kept_fd, char *text, size_t size)
+{
+	if (FM_LIKELY(kept_fd >= 0))
+		return pread(kept_fd, text, size, 0);
+	_cleanup_close_ int fd = open_file(t, name);
+	return fd >= 0 ? pread(fd, text, size, 0) : -1;
+}
+
 static bool read_schedule(const struct wait_thread *t, struct schedule *ret)
 {
 	char text[96], *at = text;
-	ssize_t n = t->schedstat_fd >= 0 ? pread(t->schedstat_fd, text, sizeof(text) - 1, 0) : 0;
+	ssize_t n = read_file(t, "schedstat", t->schedstat_fd, text, sizeof(text) - 1);
 	if (n <= 0)
 		return false;
 	text[n] = 0;
@@ -97,7 +118,8 @@ struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_wri
 	w->stack_budget_ns = BUDGET_START_NS / 100 * STACK_PERCENT;
 	w->options.cpu_percent = BUDGET_PERCENT;
 	// A kernel that counts has counted us.
-	struct wait_thread self = { .schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC) };
+	struct wait_thread self = { .schedstat_fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC),
+				    .task_fd = -1 };
 	struct schedule s;
 	w->is_uncounted = !read_schedule(&self, &s) || s.n_arrivals == 0;
 	if (self.schedstat_fd >= 0)
@@ -112,7 +134,7 @@ static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct 
 {
 	char text[256], *at = text;
 	*ret_is_over = false;
-	ssize_t n = pread(t->syscall_fd, text, sizeof(text) - 1, 0);
+	ssize_t n = read_file(t, "syscall", t->syscall_fd, text, sizeof(text) - 1);
 	w->is_refused |= n < 0 && (errno == EPERM || errno == EACCES);
 	if (n <= 0 || text[0] == 'r')
 		return false;
@@ -134,17 +156,27 @@ static bool read_call(struct fm_waiting *w, const struct wait_thread *t, struct 
 
 // ---- threads and processes ----
 
+static int keep_file(const struct wait_thread *t, const char *name)
+{
+	int fd = open_file(t, name);
+	if (fd >= 0 && !fm_descriptors_may_keep(fd)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
 static void open_thread(struct fm_waiting *w, struct wait_process *p, uint32_t tid, uint64_t now_ns)
 {
-	char path[64];
 	struct schedule s;
-	struct wait_thread t = {
-		.tid = tid, .named_tid = tid, .thread_id = FM_NO_ID, .since_ns = now_ns, .looked_ns = now_ns
-	};
-	snprintf(path, sizeof(path), "%u/schedstat", tid);
-	t.schedstat_fd = openat(p->task_fd, path, O_RDONLY | O_CLOEXEC);
-	snprintf(path, sizeof(path), "%u/syscall", tid);
-	t.syscall_fd = openat(p->task_fd, path, O_RDONLY | O_CLOEXEC);
+	struct wait_thread t = { .tid = tid,
+				 .named_tid = tid,
+				 .thread_id = FM_NO_ID,
+				 .since_ns = now_ns,
+				 .looked_ns = now_ns,
+				 .task_fd = p->task_fd };
+	t.schedstat_fd = keep_file(&t, "schedstat");
+	t.syscall_fd = keep_file(&t, "syscall");
 	if (read_schedule(&t, &s)) {
 		t.base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
 		t.n_arrivals = s.n_arrivals;
@@ -302,6 +334,8 @@ static void scan_processes(struct fm_waiting *w)
 		snprintf(path, sizeof(path), "/proc/%u/task", now.pid);
 		struct wait_process p = { .process_idx = idx, .pid = now.pid, .start_ns = now.start_ns };
 		p.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (p.task_fd < 0)
+			fm_descriptors_note(errno);
 		p.is_contained = fm_process_own_pid(now.pid) != now.pid;
 		p.remote = fm_remote_create(now.pid, w->files, w->shared, idx);
 		fm_vec_push(&w->processes, p);

@@ -14,22 +14,23 @@
 struct wait_thread {
 	uint32_t tid;                           // 0 = gone; first: fm_process_find_thread()
 	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
-	int schedstat_fd, syscall_fd;
-	bool was_seen;         // by the last scan
-	bool is_over;          // it has ended, but its parent or its process's other threads have not
-	bool is_asleep;        // at the last look, in a sleep whose stack is known
-	uint64_t since_ns;     // counting began
-	uint64_t looked_ns;    // last look
-	uint64_t rest_ns;      // no look before
-	uint64_t asleep_ns;    // this sleep was first seen
-	uint64_t n_arrivals;   // how often it was given a CPU, at the last look
-	uint64_t cpu_ns;       // CPU time at the last look
-	uint64_t first_cpu_ns; // and when counting began
-	uint64_t sampled_ns;   // CPU time that samples of ours stand for
-	int64_t base_ns;       // CPU time and time without a CPU when counting began
-	int64_t counted_ns;    // waiting since then that was charged
-	uint64_t owed_ns;      // charged to the sleep below, not yet written
-	uint64_t loose_ns;     // charged to nothing yet
+	int schedstat_fd, syscall_fd;           // -1: cannot be opened, or not be kept open
+	int task_fd;                            // its process's: to open them anew
+	bool was_seen;                          // by the last scan
+	bool is_over;                           // it has ended, but its parent or its process's other threads have not
+	bool is_asleep;                         // at the last look, in a sleep whose stack is known
+	uint64_t since_ns;                      // counting began
+	uint64_t looked_ns;                     // last look
+	uint64_t rest_ns;                       // no look before
+	uint64_t asleep_ns;                     // this sleep was first seen
+	uint64_t n_arrivals;                    // how often it was given a CPU, at the last look
+	uint64_t cpu_ns;                        // CPU time at the last look
+	uint64_t first_cpu_ns;                  // and when counting began
+	uint64_t sampled_ns;                    // CPU time that samples of ours stand for
+	int64_t base_ns;                        // CPU time and time without a CPU when counting began
+	int64_t counted_ns;                     // waiting since then that was charged
+	uint64_t owed_ns;                       // charged to the sleep below, not yet written
+	uint64_t loose_ns;                      // charged to nothing yet
 	uint32_t stack_id;
 	uint8_t class;
 	bool has_stack; // stack_id and class are of the last sleep that was seen

@@ -4,22 +4,59 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/mem.h"
+
+bool fm_output_lock(int fd, const char *path, struct fm_diag *diag)
+{
+	// Some network file systems have no locks: there one writer may still destroy what another writes.
+	if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+		return true;
+	fm_diag_set(
+		diag, FM_E_REFUSED,
+		"another fathom writes to %s at the moment; name another file, or put %%p (process id), %%t (time) or "
+		"%%r (rank) into its name",
+		path);
+	return false;
+}
 
 enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_diag *diag)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (fd < 0)
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	struct stat st = { 0 };
+	if (fd < 0 || fstat(fd, &st))
 		return fm_diag_set(diag, FM_E_IO,
 				   "cannot write %s: %s; name a file in a folder that is there and may be written to",
 				   path, strerror(errno));
-	*out = (struct fm_output){ .fd = fd, .path = fm_strdup_n(path, strlen(path)) };
+	bool is_regular = S_ISREG(st.st_mode);
+	if (is_regular && !fm_output_lock(fd, path, diag))
+		return FM_E_REFUSED;
+	if (is_regular && ftruncate(fd, 0)) // not before it is ours
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s; name another file", path, strerror(errno));
+	*out = (struct fm_output){
+		.fd = fd, .path = fm_strdup_n(path, strlen(path)), .is_regular = is_regular, .has_name = st.st_nlink > 0
+	};
+	fd = -1; // the output's now
 	return FM_OK;
+}
+
+// The file is still there, and as long as we made it.
+static bool is_untouched(struct fm_output *out)
+{
+	struct stat st;
+	if (!out->is_regular || fstat(out->fd, &st))
+		return true;
+	out->was_removed = !st.st_nlink && out->has_name;
+	out->found_bytes = (uint64_t)st.st_size;
+	return !out->was_removed && out->found_bytes == out->offset;
 }
 
 static int write_all(int fd, const uint8_t *p, size_t len)
@@ -68,6 +105,8 @@ enum fm_err fm_output_append(struct fm_output *out, const void *p, size_t len)
 {
 	if (out->err)
 		return out->err;
+	if (!is_untouched(out))
+		return out->err = FM_E_IO;
 	int error = write_without_signals(out->fd, p, len);
 	if (error) {
 		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a piece cut short,
@@ -81,6 +120,36 @@ enum fm_err fm_output_append(struct fm_output *out, const void *p, size_t len)
 	return FM_OK;
 }
 
+void fm_output_describe(const struct fm_output *out, struct fm_diag *diag)
+{
+	const unsigned long long offset = out->offset, found = out->found_bytes;
+	if (out->system_errno)
+		fm_diag_set(diag, out->err, "cannot write %s: %s; it holds what was recorded up to then (%llu bytes)",
+			    out->path, strerror(out->system_errno), offset);
+	else if (out->was_removed)
+		fm_diag_set(diag, out->err,
+			    "%s was removed while it was written: what was recorded (%llu bytes) is lost", out->path,
+			    offset);
+	else
+		fm_diag_set(diag, out->err,
+			    "%s was changed by somebody else while it was written (%llu bytes were there, now %llu): "
+			    "what was recorded is lost, or cut off there",
+			    out->path, offset, found);
+}
+
+bool fm_output_has_moved(const struct fm_output *out, char *ret, size_t cap)
+{
+	struct stat ours, named;
+	if (!out->is_regular || out->err || fstat(out->fd, &ours) ||
+	    (!stat(out->path, &named) && named.st_dev == ours.st_dev && named.st_ino == ours.st_ino))
+		return false;
+	char link[32];
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", out->fd);
+	ssize_t n = readlink(link, ret, cap - 1);
+	snprintf(ret + FM_MAX(n, 0), cap - (size_t)FM_MAX(n, 0), "%s", n > 0 ? "" : "another name");
+	return true;
+}
+
 enum fm_err fm_output_close(struct fm_output *out, struct fm_diag *diag)
 {
 	// Network file systems report a failed write as late as here.
@@ -90,8 +159,7 @@ enum fm_err fm_output_close(struct fm_output *out, struct fm_diag *diag)
 	}
 	enum fm_err err = out->err;
 	if (err)
-		fm_diag_set(diag, err, "cannot write %s: %s; it holds what was recorded up to then (%llu bytes)",
-			    out->path, strerror(out->system_errno), (unsigned long long)out->offset);
+		fm_output_describe(out, diag);
 	free(out->path);
 	*out = (struct fm_output){ .fd = -1 };
 	return err;

@@ -175,6 +175,16 @@ enum fm_err fm_writer_error(const struct fm_writer *w)
 	return w->out.err;
 }
 
+void fm_writer_describe_error(const struct fm_writer *w, struct fm_diag *diag)
+{
+	fm_output_describe(&w->out, diag);
+}
+
+bool fm_writer_has_moved(const struct fm_writer *w, char *ret, size_t cap)
+{
+	return fm_output_has_moved(&w->out, ret, cap);
+}
+
 uint64_t fm_writer_bytes(const struct fm_writer *w)
 {
 	return w->out.offset;

@@ -2,7 +2,7 @@
 //
 // Everything is interned here, so callers hand over what they see and keep the ids. One thread at a time. Errors are
 // sticky: the first failed write (a full disk, say) is kept, later calls do nothing, and the file is cut back to its
-// last whole chunk so that it stays readable. Ask fm_writer_error() when it suits. A file size limit or a closed pipe
+// last whole chunk so that it stays readable. Ask fm_writer_error() when it suits. A file that somebody removed or changed, a file size limit or a closed pipe
 // is such an error, too: SIGXFSZ and SIGPIPE are held back while writing. After an error, calls that give ids give 0.
 //
 // Ids that the writer never gave out do not reach the file: a sample of an unknown thread or class, or a fact about an
@@ -19,6 +19,7 @@
 
 struct fm_writer;
 
+// The file is locked until it is closed. FM_E_REFUSED: somebody writes to it at the moment.
 FM_MUST_CHECK enum fm_err fm_writer_open(const char *path, struct fm_writer **ret, struct fm_diag *diag);
 
 // Ends the open chunk and writes it out. Cheap when nothing is pending. Chunks also end by themselves at 256 KiB of
@@ -27,6 +28,10 @@ enum fm_err fm_writer_flush(struct fm_writer *w);
 // Flushes, marks the file as complete, closes and frees. Returns the sticky error, with its line in diag.
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag);
 enum fm_err fm_writer_error(const struct fm_writer *w);
+// After an error: what went wrong and what is left, in one line.
+void fm_writer_describe_error(const struct fm_writer *w, struct fm_diag *diag);
+// The file was renamed while it was written, and is whole: its name now.
+bool fm_writer_has_moved(const struct fm_writer *w, char *ret, size_t cap);
 uint64_t fm_writer_bytes(const struct fm_writer *w); // bytes on disk so far
 
 // Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier

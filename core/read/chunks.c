@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "read/limits.h"
 
 // One read brings several chunks; a chunk larger than this makes the window grow.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -147,6 +148,8 @@ static void raw_reserve(struct fm_chunks *s, size_t want)
 
 enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 {
+	if (s->is_too_large)
+		return FM_E_END;
 	if (s->has_end) {
 		while (fill(s, 1)) {
 			s->n_cut_bytes += available(s);
@@ -173,6 +176,11 @@ enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 			s->next_seq = (uint64_t)h.seq + 1;
 		}
 		s->in_garbage = false;
+		s->unpacked_bytes += h.raw_len;
+		if (s->unpacked_bytes > FM_READ_FLOOR_BYTES + s->offset * FM_READ_UNPACKED_RATIO) {
+			s->is_too_large = true;
+			return FM_E_END;
+		}
 		// The header has a check of its own, so its length could be trusted even if the payload is damaged.
 		raw_reserve(s, h.raw_len);
 		if (is_late || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {

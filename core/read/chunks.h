@@ -31,9 +31,11 @@ struct fm_chunks {
 	uint64_t next_seq;
 	bool in_garbage; // bytes were stepped over since the last header
 
-	bool has_end;         // the end mark was reached
-	uint64_t n_damaged;   // chunks lost or left out
-	uint64_t n_cut_bytes; // at the file's end, after the last whole chunk or after the end mark
+	uint64_t unpacked_bytes; // of all chunks so far
+	bool is_too_large;       // reading stopped: no profile is so large (read/limits.h)
+	bool has_end;            // the end mark was reached
+	uint64_t n_damaged;      // chunks lost or left out
+	uint64_t n_cut_bytes;    // at the file's end, after the last whole chunk or after the end mark
 };
 
 FM_MUST_CHECK enum fm_err fm_chunks_open(struct fm_chunks *s, const char *path, struct fm_diag *diag);

@@ -9,6 +9,7 @@
 #include "format/samples.h"
 #include "format/zones.h"
 #include "read/chunks.h"
+#include "read/limits.h"
 #include "read/tables.h"
 
 struct fm_reader {
@@ -78,7 +79,11 @@ static void describe_damage(struct fm_reader *r)
 			ADD(" (%" PRIu64 " memory events lost)", p->n_lost_memory_events);
 	}
 	const char *separator = p->n_damaged_chunks ? "; " : "";
-	if (r->chunks.read_errno)
+	if (r->chunks.is_too_large)
+		ADD("%sreading stopped after %" PRIu64
+		    " bytes, which unpack to more than any profile holds: do not trust this file",
+		    separator, r->chunks.offset);
+	else if (r->chunks.read_errno)
 		ADD("%sreading stopped: %s", separator, strerror(r->chunks.read_errno));
 	else if (!r->chunks.has_end)
 		ADD("%sno end mark: the recording was cut off or still runs", separator);
@@ -111,10 +116,23 @@ static void give_up_chunk(struct fm_reader *r)
 	r->records = fm_cursor_over("", 0);
 }
 
+static void stop(struct fm_reader *r)
+{
+	r->chunks.is_too_large = true;
+	r->batch.n = r->batch.pos = 0;
+	r->memory.n = r->memory.pos = 0;
+	r->has_trace = false;
+	r->records = fm_cursor_over("", 0);
+}
+
 static void begin_batch(struct fm_reader *r, struct fm_cursor *body)
 {
 	if (fm_samples_get(body, &r->batch)) {
 		give_up_chunk(r);
+		return;
+	}
+	if (fm_tables_charge(&r->tables, (uint64_t)r->batch.n * FM_READ_SAMPLE_CHARGE)) {
+		stop(r);
 		return;
 	}
 	if (!fm_tables_need_thread(&r->tables, r->batch.thread_id))
@@ -125,6 +143,8 @@ static void begin_trace(struct fm_reader *r, struct fm_cursor *body)
 {
 	if (fm_zones_get(body, &r->trace))
 		give_up_chunk(r);
+	else if (fm_tables_charge(&r->tables, (uint64_t)r->trace.n * FM_READ_TRACE_EVENT_CHARGE))
+		stop(r);
 	else
 		r->has_trace = fm_tables_need_thread(&r->tables, r->trace.thread_id);
 }
@@ -165,7 +185,9 @@ static void begin_memory(struct fm_reader *r, struct fm_cursor *body, bool is_fr
 		give_up_chunk(r);
 		return;
 	}
-	if (!fm_tables_need_thread(&r->tables, r->memory.thread_id))
+	if (fm_tables_charge(&r->tables, (uint64_t)r->memory.n * FM_READ_MEMORY_EVENT_CHARGE))
+		stop(r);
+	else if (!fm_tables_need_thread(&r->tables, r->memory.thread_id))
 		r->memory.pos = r->memory.n;
 }
 
@@ -202,7 +224,9 @@ static enum fm_err next_record(struct fm_reader *r)
 	if (err == FM_E_END) {
 		struct fm_chunk chunk;
 		if (fm_chunks_next(&r->chunks, &chunk))
-			return r->chunks.is_followed && !r->chunks.has_end ? FM_E_END : finish(r);
+			return r->chunks.is_followed && !r->chunks.has_end && !r->chunks.is_too_large ? FM_E_END
+												      : finish(r);
+		r->tables.max_charged_bytes = FM_READ_FLOOR_BYTES + r->chunks.offset * FM_READ_CHARGED_RATIO;
 		struct fm_cursor c = fm_cursor_over(chunk.raw, chunk.len);
 		if (chunk.type == FM_CHUNK_RECORDS)
 			r->records = c;
@@ -218,7 +242,9 @@ static enum fm_err next_record(struct fm_reader *r)
 		begin_memory(r, &body, type == FM_RECORD_FREES);
 	else if (type == FM_RECORD_TRACE)
 		begin_trace(r, &body);
-	else if (fm_tables_record(&r->tables, type, &body))
+	else if ((err = fm_tables_record(&r->tables, type, &body)) == FM_E_TOO_LARGE)
+		stop(r);
+	else if (err)
 		give_up_chunk(r);
 	return FM_OK;
 }

@@ -6,6 +6,7 @@
 #include "format/record.h"
 #include "format/columns.h"
 #include "format/sites.h"
+#include "read/limits.h"
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
 // objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
@@ -14,8 +15,6 @@
 #else
 #define MAX_HOLES ((uint64_t)1 << 20)
 #endif
-// Known keys are a few dozen, and each new one is compared with all.
-#define MAX_METAS 4096
 
 void fm_tables_init(struct fm_tables *t)
 {
@@ -50,10 +49,25 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->memory_levels);
 	fm_vec_deinit(&p->alloc_types);
 	fm_map_deinit(&t->site_ids);
+	fm_map_deinit(&t->meta_ids);
 }
+
+enum fm_err fm_tables_charge(struct fm_tables *t, uint64_t bytes)
+{
+	t->charged_bytes += bytes;
+	return t->charged_bytes > t->max_charged_bytes ? FM_E_TOO_LARGE : FM_OK;
+}
+
+// Adds to a table, charged with what it takes there and further on.
+#define add(t, vec, charge, ...)                                                   \
+	({                                                                         \
+		fm_vec_push((vec), __VA_ARGS__);                                   \
+		fm_tables_charge((t), sizeof(*(vec)->items) + (uint64_t)(charge)); \
+	})
 
 static struct fm_str keep(struct fm_tables *t, struct fm_str s)
 {
+	t->charged_bytes += s.len;
 	return s.len ? (struct fm_str){ fm_arena_strdup(&t->arena, s.p, s.len), s.len } : (struct fm_str){ "", 0 };
 }
 
@@ -88,6 +102,7 @@ static const struct fm_thread no_thread = { .name = NO_STR };
 		bool fits_ = upto_ <= (vec)->n || upto_ - (vec)->n <= MAX_HOLES - (t)->n_holes; \
 		if (fits_ && upto_ > (vec)->n) {                                                \
 			(t)->n_holes += upto_ - (vec)->n;                                       \
+			(t)->charged_bytes += sizeof(*(vec)->items) * (upto_ - (vec)->n);       \
 			fm_vec_reserve((vec), upto_);                                           \
 			while ((vec)->n < upto_)                                                \
 				(vec)->items[(vec)->n++] = (placeholder);                       \
@@ -134,7 +149,7 @@ static enum fm_err take_strings(struct fm_tables *t, struct fm_cursor *c, struct
 		struct fm_str s = fm_cursor_str(c);
 		err = c->err;
 		if (!err)
-			fm_vec_push(&t->strings, keep(t, s));
+			err = add(t, &t->strings, 0, keep(t, s));
 	}
 	return err;
 }
@@ -146,8 +161,8 @@ static enum fm_err take_images(struct fm_tables *t, struct fm_cursor *c, struct 
 		struct fm_record_image r = fm_record_get_image(c);
 		err = c->err;
 		if (!err)
-			fm_vec_push(&t->profile.images,
-				    (struct fm_image){ string_at(t, r.path), keep(t, r.build_id), r.flags });
+			err = add(t, &t->profile.images, 0,
+				  (struct fm_image){ string_at(t, r.path), keep(t, r.build_id), r.flags });
 	}
 	return err;
 }
@@ -168,7 +183,7 @@ static enum fm_err take_codes(struct fm_tables *t, struct fm_cursor *c, struct f
 			.line_table_kind = r.line_table_kind,
 			.line_table = keep(t, r.line_table),
 		};
-		fm_vec_push(&t->profile.codes, code);
+		err = add(t, &t->profile.codes, 0, code);
 	}
 	return err;
 }
@@ -187,7 +202,7 @@ static enum fm_err take_frames(struct fm_tables *t, struct fm_cursor *c, struct 
 			is_valid = need(t, &t->profile.images, r.ref, no_image);
 		else if (r.kind == FM_FRAME_PYTHON && r.ref != FM_NO_ID)
 			is_valid = need(t, &t->profile.codes, r.ref, no_code);
-		fm_vec_push(&t->profile.frames, is_valid ? frame : no_frame);
+		err = add(t, &t->profile.frames, 0, is_valid ? frame : no_frame);
 	}
 	return err;
 }
@@ -203,7 +218,8 @@ static enum fm_err take_stacks(struct fm_tables *t, struct fm_cursor *c, struct 
 			break;
 		previous_frame = r.frame_id;
 		bool is_valid = need(t, &t->profile.frames, r.frame_id, no_frame);
-		fm_vec_push(&t->profile.stacks, (struct fm_stack){ r.parent, is_valid ? r.frame_id : FM_FRAME_LOST });
+		err = add(t, &t->profile.stacks, FM_READ_STACK_CHARGE,
+			  (struct fm_stack){ r.parent, is_valid ? r.frame_id : FM_FRAME_LOST });
 	}
 	return err;
 }
@@ -219,10 +235,18 @@ static enum fm_err take_trace_names(struct fm_tables *t, struct fm_cursor *c)
 		uint32_t name = fm_record_get_id(c);
 		err = c->err;
 		if (!err)
-			fm_vec_push(&t->profile.trace_names,
-				    (struct fm_trace_name){ (uint8_t)FM_MIN(kind, 255u), string_at(t, name) });
+			err = add(t, &t->profile.trace_names, 0,
+				  (struct fm_trace_name){ (uint8_t)FM_MIN(kind, 255u), string_at(t, name) });
 	}
 	return err;
+}
+
+static enum fm_err add_meta(struct fm_tables *t, uint64_t hash, struct fm_str key, struct fm_str value)
+{
+	if (t->profile.metas.n >= FM_READ_MAX_METAS)
+		return FM_OK;
+	*fm_map_at(&t->meta_ids, hash, NULL) = t->profile.metas.n;
+	return add(t, &t->profile.metas, 0, (struct fm_meta){ keep(t, key), keep(t, value) });
 }
 
 static enum fm_err take_meta(struct fm_tables *t, struct fm_cursor *c)
@@ -231,14 +255,16 @@ static enum fm_err take_meta(struct fm_tables *t, struct fm_cursor *c)
 	struct fm_str value = fm_cursor_str(c);
 	if (c->err)
 		return c->err;
-	for (size_t i = 0; i < t->profile.metas.n; i++)
-		if (fm_str_eq(t->profile.metas.items[i].key, key)) {
-			t->profile.metas.items[i].value = keep(t, value);
+	for (uint64_t hash = fm_hash_bytes(key.p, key.len);; hash++) {
+		uint64_t *at = fm_map_find(&t->meta_ids, hash);
+		if (!at)
+			return add_meta(t, hash, key, value);
+		struct fm_meta *have = &t->profile.metas.items[*at];
+		if (fm_str_eq(have->key, key)) {
+			have->value = keep(t, value);
 			return FM_OK;
 		}
-	if (t->profile.metas.n < MAX_METAS)
-		fm_vec_push(&t->profile.metas, (struct fm_meta){ keep(t, key), keep(t, value) });
-	return FM_OK;
+	}
 }
 
 static enum fm_err take_pair(struct fm_tables *t, uint64_t type, struct fm_cursor *c)
@@ -247,11 +273,11 @@ static enum fm_err take_pair(struct fm_tables *t, uint64_t type, struct fm_curso
 	struct fm_str b = fm_cursor_str(c);
 	if (c->err)
 		return c->err;
-	if (type == FM_RECORD_COVERAGE)
-		fm_vec_push(&t->profile.coverages, (struct fm_coverage){ keep(t, a), keep(t, b) });
-	else
-		fm_vec_push(&t->profile.sources, (struct fm_source){ keep(t, a), keep(t, b) });
-	return FM_OK;
+	if (type == FM_RECORD_SOURCE)
+		return add(t, &t->profile.sources, 0, (struct fm_source){ keep(t, a), keep(t, b) });
+	if (t->profile.coverages.n >= FM_READ_MAX_COVERAGES)
+		return FM_OK;
+	return add(t, &t->profile.coverages, 0, (struct fm_coverage){ keep(t, a), keep(t, b) });
 }
 
 static enum fm_err take_process(struct fm_tables *t, struct fm_cursor *c)
@@ -269,14 +295,15 @@ static enum fm_err take_process(struct fm_tables *t, struct fm_cursor *c)
 		return c->err;
 	if (!fill_holes(t, &t->profile.processes, id, no_process))
 		return FM_E_CORRUPT;
+	enum fm_err err = FM_OK;
 	if (id == t->profile.processes.n)
-		fm_vec_push(&t->profile.processes, no_process);
+		err = add(t, &t->profile.processes, FM_READ_THREAD_CHARGE, no_process);
 	info.exe = keep(t, info.exe);
 	info.command = keep(t, info.command);
 	info.python_version = keep(t, info.python_version);
 	info.engine = keep(t, info.engine);
 	t->profile.processes.items[id].info = info;
-	return FM_OK;
+	return err;
 }
 
 static enum fm_err take_process_end(struct fm_tables *t, struct fm_cursor *c)
@@ -309,10 +336,11 @@ static enum fm_err take_thread(struct fm_tables *t, struct fm_cursor *c)
 		return FM_E_CORRUPT;
 	if (!fill_holes(t, &t->profile.threads, id, no_thread)) // their process 0 exists: this thread's own does
 		return FM_E_CORRUPT;
+	enum fm_err err = FM_OK;
 	if (id == t->profile.threads.n)
-		fm_vec_push(&t->profile.threads, no_thread);
+		err = add(t, &t->profile.threads, FM_READ_THREAD_CHARGE, no_thread);
 	t->profile.threads.items[id] = thread;
-	return FM_OK;
+	return err;
 }
 
 static enum fm_err take_thread_name(struct fm_tables *t, struct fm_cursor *c)
@@ -356,8 +384,7 @@ static enum fm_err take_mapping(struct fm_tables *t, struct fm_cursor *c)
 		return c->err;
 	if (!need_process(t, m.process_id) || !need(t, &t->profile.images, m.image_id, no_image))
 		return FM_E_CORRUPT;
-	fm_vec_push(&t->profile.mappings, m);
-	return FM_OK;
+	return add(t, &t->profile.mappings, 0, m);
 }
 
 static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
@@ -374,12 +401,13 @@ static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
 		struct fm_record_link r = fm_record_get_link(c);
 		if (c->err)
 			return c->err;
-		fm_vec_push(&t->profile.symbol_links,
-			    (struct fm_symbol_link){ string_at(t, r.name), string_at(t, r.file), r.first_line, r.line,
-						     r.is_inlined });
+		enum fm_err err = add(t, &t->profile.symbol_links, 0,
+				      (struct fm_symbol_link){ string_at(t, r.name), string_at(t, r.file), r.first_line,
+							       r.line, r.is_inlined });
+		if (err)
+			return err;
 	}
-	fm_vec_push(&t->profile.symbols, symbol);
-	return FM_OK;
+	return add(t, &t->profile.symbols, 0, symbol);
 }
 
 static enum fm_err keep_site(struct fm_tables *t, struct fm_site site)
@@ -394,8 +422,7 @@ static enum fm_err keep_site(struct fm_tables *t, struct fm_site site)
 		uint64_t *at = fm_map_at(&t->site_ids, hash, &is_new);
 		if (is_new) {
 			*at = t->profile.sites.n;
-			fm_vec_push(&t->profile.sites, site);
-			return FM_OK;
+			return add(t, &t->profile.sites, FM_READ_STACK_CHARGE, site);
 		}
 		struct fm_site *have = &t->profile.sites.items[*at];
 		if (have->process_id == site.process_id && have->stack_id == site.stack_id &&
@@ -436,19 +463,20 @@ static enum fm_err take_site_course(struct fm_tables *t, struct fm_cursor *c)
 		course.stack_id = FM_ROOT_STACK;
 	course.domain = (uint8_t)domain;
 	struct fm_course_point last = { 0 };
-	for (; course.n < n && !c->err; course.n++) { // each takes bytes of the record: n is bounded by its length
+	enum fm_err err = FM_OK;
+	for (; course.n < n && !c->err && !err;
+	     course.n++) { // each takes bytes of the record: n is bounded by its length
 		last.time_ns += fm_cursor_varint(c);
 		last.alloc_bytes += fm_unzigzag(fm_cursor_varint(c));
 		last.live_bytes += fm_unzigzag(fm_cursor_varint(c));
 		if (!c->err)
-			fm_vec_push(&p->course_points, last);
+			err = add(t, &p->course_points, 0, last);
 	}
-	if (c->err) {
+	if (c->err || err) {
 		p->course_points.n = course.first;
-		return c->err;
+		return c->err ? c->err : err;
 	}
-	fm_vec_push(&p->courses, course);
-	return FM_OK;
+	return add(t, &p->courses, 0, course);
 }
 
 static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
@@ -458,8 +486,7 @@ static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
 		return c->err;
 	if (!need_process(t, level.process_id))
 		return FM_E_CORRUPT;
-	fm_vec_push(&t->profile.memory_levels, level);
-	return FM_OK;
+	return add(t, &t->profile.memory_levels, 0, level);
 }
 
 static enum fm_err take_alloc_type(struct fm_tables *t, struct fm_cursor *c)
@@ -472,13 +499,14 @@ static enum fm_err take_alloc_type(struct fm_tables *t, struct fm_cursor *c)
 	if (!need_process(t, type.process_id))
 		return FM_E_CORRUPT;
 	type.name = string_at(t, name);
-	fm_vec_push(&t->profile.alloc_types, type);
-	return FM_OK;
+	return add(t, &t->profile.alloc_types, 0, type);
 }
 
 enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
 {
 	struct fm_record_batch batch = { 0 };
+	if (fm_tables_charge(t, FM_READ_RECORD_CHARGE))
+		return FM_E_TOO_LARGE;
 	if (type >= FM_RECORD_STRINGS && type <= FM_RECORD_STACKS) {
 		enum fm_err err = fm_record_get_batch(body, &batch);
 		if (err)

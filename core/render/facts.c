@@ -165,6 +165,15 @@ static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *
 	double short_s = PROCESS_START_S * (double)a->profile->processes.n;
 	short_s += f->rate_hz ? MOST_AFTER_LAST / (double)f->rate_hz * (double)a->profile->threads.n : 0;
 	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, used_s);
+	bool has_few_descriptors = fm_facts_meta_u64(a->profile, "n_no_descriptor") ||
+				   fm_facts_meta_u64(a->profile, "n_unkept_descriptors");
+	if (has_few_descriptors && unseen_s >= short_s) {
+		each(ctx, fm_str_of(what),
+		     FM_STR_LIT("Fathom had too few file descriptors to look at all threads often; raise 'ulimit -n'. "
+				"What "
+				"processes used that were not followed is in it, too"));
+		return;
+	}
 	each(ctx, fm_str_of(what),
 	     unseen_s < short_s
 		     ? FM_STR_LIT(

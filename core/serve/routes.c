@@ -273,6 +273,8 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 					   ? "the token is missing or wrong; the program that listens printed it"
 					   : "the token is missing or wrong; open the address that fathom view "
 					     "printed");
+		if (routes[i].wants_token)
+			fm_patience_trust(&r.session->patience, connection);
 		if (routes[i].answer != answer_bye && routes[i].wants_token)
 			atomic_store(&r.session->bye_ns, 0); // a reloaded page says bye, and then asks again
 		return routes[i].answer(&r);

@@ -176,6 +176,39 @@ def test_bootstrap_without_rights_prints_the_one_line_to_run(checkout: Path, tmp
     assert "ninja-build" in line and "python3" in line
 
 
+@pytest.mark.parametrize("has_runtime", [True, False], ids=["to_be_had", "not_to_be_had"])
+def test_bootstrap_of_fuzz_brings_compiler_and_runtime(checkout: Path, tmp_path: Path, has_runtime: bool) -> None:
+    """At the first go, although the runtime's package is named after a compiler that is not there yet; or says at once what is missing."""
+    machine, asked, llvm = tmp_path / "bin", tmp_path / "asked", tmp_path / "lib"
+    script = checkout / "scripts" / "bootstrap.sh"
+    script.write_text(script.read_text().replace("/usr/lib/llvm-", str(llvm / "llvm-")))
+    machine.mkdir()
+    environment = fake_machine(machine, [c for c in BASIC_COMMANDS if c not in ("id", "env")] + ["chmod", "mkdir"])
+    clang, runtime = machine / "clang", llvm / "llvm-14/lib/clang/14/lib/linux"
+    commands = {name: "exit 0" for name in ("gcc", "ninja", "pkg-config", "python3")}
+    commands.update(
+        {
+            "id": "echo 0",
+            "env": 'shift; exec "$@"',
+            "apt-cache": "exit 1",
+            "meson": "echo 1.3.0",
+            "apt-get": f"""echo "$*" >>{asked}
+case "$*" in
+*" clang") printf '#!/bin/sh\\necho 14.0.6\\n' >{clang}; chmod 700 {clang};;
+*" libclang-rt-14-dev") {"true" if has_runtime else "exit 1"}; mkdir -p {runtime}; : >{runtime}/libclang_rt.fuzzer.a;;
+esac""",
+        }
+    )
+    for name, text in commands.items():
+        write_program(machine / name, text)
+    result = run(["bash", "scripts/bootstrap.sh", "fuzz"], cwd=checkout, env=environment, stdin=subprocess.DEVNULL)
+    installs = [line.split()[-1] for line in asked.read_text().splitlines() if " install " in line]
+    assert installs == ["clang", "libclang-rt-14-dev"], result.stdout
+    assert result.returncode == (0 if has_runtime else 1), result.stdout
+    if not has_runtime:
+        assert "apt could not install libclang-rt-14-dev" in result.stdout.splitlines()[-1]
+
+
 def test_bootstrap_is_silent_when_all_is_there(root: Path) -> None:
     environment = {**os.environ, "CI": "true"}
     result = run(["scripts/bootstrap.sh", "demo"], cwd=root, env=environment, stdin=subprocess.DEVNULL)

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Optional, Sequence
@@ -362,6 +363,74 @@ def test_nobody_there_is_one_line():
         done = live(*options, "--wait", "0.5", port)
         assert done.returncode == 1 and done.stdout == ""
         assert f"nobody listens at 127.0.0.1 port {port}" in done.stderr
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n\r\n"
+EVENTS, JSON = HEAD % b"text/event-stream", HEAD % b"application/json"
+RUBBISH = {
+    "no_http": b"\x00\xffSSH-2.0-OpenSSH_9.2\r\n",
+    "no_http_and_a_blank_line": b"hello\r\n\r\nhello\r\n\r\n",
+    "half_a_word": b"HT",
+    "endless_head": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10000,
+    "a_page": HEAD % b"text/html" + b"<html>hello</html>\n\n",
+    "no_type": b"HTTP/1.1 200 OK\r\n\r\n{}",
+    "nothing": b"%(head)s",
+    "no_json": b"%(head)sevent: now\ndata: {\n\n",
+    "other_json": b'%(head)sevent: now\ndata: {"schema": "other/1"}\n\n',
+    "no_events": b"%(head)s" + bytes(range(1, 256)) * 20 + b"\n\n",
+    "endless_event": b"%(head)s" + b"x" * (17 << 20),
+}
+
+
+class Liar:
+    """Answers each question with the same bytes, and hangs up."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=16)
+        self.port, self.answer = self.listener.getsockname()[1], answer
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self) -> None:
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            with peer:
+                try:
+                    question = peer.recv(65536)
+                    is_stream = question.startswith(b"GET /api/live")
+                    peer.sendall(self.answer.replace(b"%(head)s", EVENTS if is_stream else JSON))
+                    peer.shutdown(socket.SHUT_WR)
+                    while peer.recv(65536):
+                        pass
+                except OSError:
+                    pass
+
+    def end(self) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+
+
+# --open asks for the head only: what the page makes of the rest, it says itself.
+WAYS = [[], ["--json"], ["--once"], ["--once", "--json"], ["--open"]]
+LIES = [
+    (kind, way) for kind, answer in RUBBISH.items() for way in WAYS if way != ["--open"] or b"%(head)s" not in answer
+]
+
+
+@pytest.mark.parametrize("kind, options", LIES, ids=lambda v: v if isinstance(v, str) else " ".join(v) or "stream")
+def test_a_server_that_is_not_ours_is_one_line(kind, options):
+    liar = Liar(RUBBISH[kind])
+    try:
+        done = live(*options, "--wait", "1", liar.port)
+    finally:
+        liar.end()
+    assert done.returncode == 1 and done.stdout == "", done
+    assert done.stderr.count("\n") == 1 and len(done.stderr) < 300
+    assert "what listens there is not Fathom" in done.stderr
 
 
 def test_other_machines_need_the_token(tmp_path):

@@ -1,10 +1,12 @@
 """The viewer's server and those who mean it no good: requests that lie about where they end, that are too large or never end. Nothing of the capture gets
 out without the token, and whoever asks properly is answered meanwhile and afterwards."""
 
+import contextlib
 import random
 import re
 import socket
 import subprocess
+import threading
 import time
 from http.client import HTTPException
 from pathlib import Path
@@ -183,38 +185,108 @@ def test_answers_are_not_split(server: Server) -> None:
     assert statuses(answer) == [404] and b"evil" not in headers.lower()
 
 
+def is_gone(s: socket.socket) -> bool:
+    """The other end hung up: now, without waiting for it."""
+    timeout = s.gettimeout()
+    s.setblocking(False)
+    try:
+        while s.recv(1 << 20):
+            pass
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        s.settimeout(timeout)
+
+
+def connections(server: Server, request: bytes, n: int) -> List[socket.socket]:
+    made = []
+    for _ in range(n):
+        s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        s.sendall(request)
+        made.append(s)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["half_a_line", "half_a_body", "silent", "unread_page"])
+def test_who_has_no_token_keeps_nobody_out(server: Server, kind: str) -> None:
+    """All places taken, and again and again: each proper question is answered at once, long before anybody's time is over."""
+    request = {
+        "half_a_line": b"GET /api/bund",
+        "half_a_body": head(server, "POST /api/bye HTTP/1.1", "Content-Length: 400"),
+        "silent": b"",
+        "unread_page": 20 * head(server, "GET / HTTP/1.1"),
+    }[kind]
+    taken: List[socket.socket] = []
+    for _ in range(3):
+        taken += connections(server, request, N_CONNECTIONS)
+        assert is_well(server)
+    # Those who came first went first, and no more of them than had to.
+    gone = [is_gone(s) for s in taken]
+    assert all(gone[:N_CONNECTIONS]), gone
+    for s in taken:
+        s.close()
+
+
+def test_who_comes_again_at_once_keeps_nobody_out(server: Server) -> None:
+    """150 threads, each with half a line, and with another as soon as it is hung up on."""
+    is_over = threading.Event()
+    n_made = [0] * 150
+
+    def insist(i: int) -> None:
+        while not is_over.is_set():
+            try:
+                with socket.create_connection(("127.0.0.1", server.port), timeout=1) as s:
+                    s.sendall(b"GET /api/bund")
+                    n_made[i] += 1
+                    s.recv(1)
+            except OSError:
+                pass
+
+    threads = [threading.Thread(target=insist, args=(i,)) for i in range(len(n_made))]
+    for t in threads:
+        t.start()
+    try:
+        while sum(n_made) < 2 * N_CONNECTIONS:  # all places are taken by now
+            time.sleep(0.01)
+        answered = sum(is_answered(server) for _ in range(20))
+    finally:
+        is_over.set()
+        for t in threads:
+            t.join()
+    assert answered == 20
+
+
+def test_who_has_the_token_stays(server: Server) -> None:
+    """A stream that is being read is never the one that has to go."""
+    watching = connections(server, head(server, "GET /api/live HTTP/1.1", token=True), 3)
+    for s in watching:
+        assert s.recv(4096).startswith(b"HTTP/1.1 200")
+    taken = connections(server, b"GET /", 2 * N_CONNECTIONS)
+    assert is_well(server)
+    assert not any(is_gone(s) for s in watching)
+    for s in watching + taken:
+        s.close()
+
+
 @pytest.mark.alone
-@pytest.mark.statistical
 def test_those_who_never_finish_are_hung_up_on(server: Server) -> None:
-    """As many as fit, each with a byte now and then. Whoever comes properly is answered when their time is over, at the latest."""
-    slow = []
+    """Fewer than there are places, each with a byte now and then: they go when their time is over."""
     request = head(server, "GET / HTTP/1.1", "X-Slow: " + "a" * 400)
     unfinished = head(server, "POST /api/bye HTTP/1.1", "Content-Length: 400")
-    for i in range(N_CONNECTIONS):
-        s = socket.create_connection(("127.0.0.1", server.port), timeout=10)
-        s.sendall(unfinished if i % 2 else request[:20])
-        slow.append(s)
+    slow = connections(server, request[:20], 20) + connections(server, unfinished, 20)
     start = time.monotonic()
-    while time.monotonic() < start + 2:
-        for s in slow:
-            s.sendall(b"x")
-        time.sleep(0.5)
-    assert not is_answered(server)
-    # Full: an honest one is turned away, but not longer than the others may take.
-    while not is_answered(server):
+    staying = slow
+    while staying:
         assert time.monotonic() - start < FIRST_S + 20
+        for s in staying:
+            with contextlib.suppress(OSError):
+                s.sendall(b"x")
         time.sleep(0.5)
-    time.sleep(max(0.0, start + FIRST_S + 2 - time.monotonic()))
-    gone = 0
+        staying = [s for s in staying if not is_gone(s)]
+        assert is_well(server)
+    assert time.monotonic() - start > FIRST_S - 2
     for s in slow:
-        s.settimeout(5)
-        try:
-            while s.recv(4096):
-                pass
-            gone += 1
-        except socket.timeout:
-            pass
-        except OSError:
-            gone += 1
         s.close()
-    assert gone == N_CONNECTIONS

@@ -435,6 +435,77 @@ TEST(unwritable_places_are_one_clear_line)
 	CHECK(strstr(diag.text, "No such file or directory"));
 }
 
+static void sample_and_flush(struct fm_writer *w, uint64_t time_ns, enum fm_err expected)
+{
+	fm_writer_sample(w, &(struct fm_sample){ .time_ns = time_ns, .weight_ns = 1 });
+	CHECK_EQ(fm_writer_flush(w), expected);
+}
+
+TEST(a_file_that_was_removed_is_an_error_that_says_so)
+{
+	struct fm_writer *w = open_writer();
+	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	sample_and_flush(w, 1, FM_OK);
+	CHECK_EQ(unlink(scratch_path()), 0);
+	sample_and_flush(w, 2, FM_E_IO);
+	struct fm_diag diag = { "" };
+	CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+	CHECK(strstr(diag.text, "was removed") && strstr(diag.text, scratch_path()) && !strchr(diag.text, '\n'));
+}
+
+TEST(a_file_that_somebody_changed_is_left_as_it_is)
+{
+	for (int is_longer = 0; is_longer < 2; is_longer++) {
+		struct fm_writer *w = open_writer();
+		fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+		sample_and_flush(w, 1, FM_OK);
+		off_t len = is_longer ? (off_t)fm_writer_bytes(w) + 5 : 7;
+		CHECK_EQ(truncate(scratch_path(), len), 0);
+		sample_and_flush(w, 2, FM_E_IO);
+		struct fm_diag diag = { "" };
+		CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+		CHECK(strstr(diag.text, "was changed by somebody else") && strstr(diag.text, scratch_path()));
+		struct stat st;
+		CHECK_EQ(stat(scratch_path(), &st), 0);
+		CHECK_EQ(st.st_size, len);
+	}
+}
+
+TEST(a_file_that_was_renamed_is_whole_and_its_name_is_known)
+{
+	struct fm_writer *w = open_writer();
+	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	char path[256], name[256];
+	CHECK(!fm_writer_has_moved(w, name, sizeof(name)));
+	snprintf(path, sizeof(path), "%s.moved", scratch_path());
+	CHECK_EQ(rename(scratch_path(), path), 0);
+	sample_and_flush(w, 1, FM_OK);
+	CHECK(fm_writer_has_moved(w, name, sizeof(name)));
+	CHECK(!strcmp(name, path));
+	CHECK_EQ(fm_writer_close(w, NULL), FM_OK);
+	CHECK_EQ(rename(path, scratch_path()), 0);
+	size_t n;
+	fm_reader_close(read_all(NULL, 0, &n));
+	CHECK_EQ(n, 1);
+}
+
+TEST(a_second_writer_is_refused_and_destroys_nothing)
+{
+	struct fm_writer *w = open_writer(), *second;
+	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
+	sample_and_flush(w, 1, FM_OK);
+	struct fm_diag diag = { "" };
+	CHECK_EQ(fm_writer_open(scratch_path(), &second, &diag), FM_E_REFUSED);
+	CHECK(strstr(diag.text, "another fathom writes to") && strstr(diag.text, "%p"));
+	sample_and_flush(w, 2, FM_OK);
+	CHECK_EQ(fm_writer_close(w, NULL), FM_OK);
+	size_t n;
+	fm_reader_close(read_all(NULL, 0, &n));
+	CHECK_EQ(n, 2);
+	CHECK_EQ(fm_writer_open(scratch_path(), &second, &diag), FM_OK); // it has ended
+	CHECK_EQ(fm_writer_close(second, NULL), FM_OK);
+}
+
 TEST(closed_pipe_is_an_error_and_not_a_signal)
 {
 	int ends[2];

@@ -1,5 +1,7 @@
 #include "test.h"
 
+#include <sys/mman.h>
+
 #include "aggregate/now.h"
 #include "format/writer.h"
 #include "format/zones.h"
@@ -17,14 +19,13 @@ static struct fm_namer *namer;
 static void begin_capture(void)
 {
 	struct fm_diag diag;
-	snprintf(path, sizeof(path), "/tmp/fathom-test-%d.fathom", (int)getpid());
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", memfd_create("capture", MFD_CLOEXEC));
 	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
 	fm_writer_process(w, &(struct fm_process_info){ .pid = 7, .start_ns = BASE });
 	fm_writer_thread(w, 0, 7, BASE);
 	fm_writer_thread(w, 0, 8, BASE);
 	CHECK_EQ(fm_writer_flush(w), FM_OK);
 	CHECK_EQ(fm_reader_open(path, &r, &diag), FM_OK);
-	unlink(path);
 	fm_reader_follow(r);
 	fm_recent_init(&recent);
 	namer = fm_namer_create(fm_reader_profile(r));
