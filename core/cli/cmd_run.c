@@ -32,6 +32,15 @@ static bool is_python(const char *program)
 	return !strncmp(base ? base + 1 : program, "python", 6);
 }
 
+// "../x": a name may have folders, but none above the output dir.
+static bool is_above(const char *name)
+{
+	for (const char *p = name; *p; p += strcspn(p, "/"), p += strspn(p, "/"))
+		if (strcspn(p, "/") == 2 && !strncmp(p, "..", 2))
+			return true;
+	return false;
+}
+
 // What the target's Pythons left in the results folder, told to the profile.
 struct leftovers {
 	const char *dir;
@@ -135,6 +144,10 @@ int fm_cmd_run(int argc, char **argv)
 	}
 	if (n_runs < 1 || n_runs > MAX_RUNS) {
 		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
+		return FM_EXIT_USAGE;
+	}
+	if (name && is_above(name)) {
+		fm_say("--name wants a folder below the output dir, not '%s'", name);
 		return FM_EXIT_USAGE;
 	}
 	if (flags.listen && n_runs > 1) {
