@@ -33,3 +33,12 @@ int fm_open_believed(const char *path, uid_t user, const char **ret_why)
 	errno = 0;
 	return -1;
 }
+
+FILE *fm_fopen_private(const char *path, bool is_append)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (is_append ? O_APPEND : O_TRUNC), FM_PRIVATE_FILE);
+	FILE *file = fd >= 0 ? fdopen(fd, is_append ? "a" : "w") : NULL;
+	if (fd >= 0 && !file)
+		close(fd);
+	return file;
+}

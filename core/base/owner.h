@@ -1,7 +1,9 @@
-// Whose files are believed: those of one user and of root, as long as nobody else can write to them.
+// Whose files are believed: those of one user and of root, as long as nobody else can write to them. And files that are for their owner only: whatever
+// Fathom writes may hold command lines and sources, so it is made as private as perf.data is, and the umask can only narrow that.
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -13,3 +15,9 @@ const char *fm_distrust(const struct stat *st, uid_t user);
 // Opens a file to read it if it is a regular one (a fifo cannot keep us waiting) and no symbolic link, and fm_distrust has nothing to say.
 // Otherwise -1, with errno if it cannot be opened or 0 and *ret_why.
 int fm_open_believed(const char *path, uid_t user, const char **ret_why);
+
+#define FM_PRIVATE_FILE 0600
+#define FM_PRIVATE_FOLDER 0700
+
+// fopen(path, "w") or, is_append, "a"; a file that is not there yet becomes a private one.
+FILE *fm_fopen_private(const char *path, bool is_append);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/owner.h"
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -36,7 +37,7 @@ static bool make_temporary(char *ret, size_t cap)
 // Writing comes after the run, so an impossible place is better said before.
 static bool can_write(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, FM_PRIVATE_FILE);
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;

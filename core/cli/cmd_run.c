@@ -66,7 +66,7 @@ int fm_cmd_run(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
+	const char *module = NULL, *python = NULL, *output_dir = FM_OUTPUT_DIR, *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
 	bool is_quiet = false, no_plots = false, is_open = false, is_traced = false;
 	uint64_t n_runs = 1;

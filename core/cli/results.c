@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "cli/load_runs.h"
 #include "render/render.h"
 #include "serve/browser.h"
@@ -31,7 +32,7 @@ static enum fm_err write_file(const struct fm_captures *captures, const char *pa
 	enum fm_err err = fm_render_write("text", captures->paths.items[0], path, &view, diag);
 	if (err || captures->paths.n < 2)
 		return err;
-	_cleanup_fclose_ FILE *out = fopen(path, "ae");
+	_cleanup_fclose_ FILE *out = fm_fopen_private(path, true);
 	if (!out)
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
 	return fm_report_runs(out, captures, &view, diag);

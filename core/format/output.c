@@ -10,10 +10,11 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/owner.h"
 
 enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_diag *diag)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FM_PRIVATE_FILE);
 	if (fd < 0)
 		return fm_diag_set(diag, FM_E_IO,
 				   "cannot write %s: %s; name a file in a folder that is there and may be written to",

@@ -105,7 +105,7 @@ class _Log:
     def __init__(self, path, level):
         self.path, self.level = path, level
         # The file's being there tells fathom that records are watched for.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
 
     def write(self, level, logger, file, line, message):
         """One write a record, so that several processes may append; further lines of it are indented.
@@ -116,7 +116,7 @@ class _Log:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (now % 1 * 1000)
         text = "%s %s %s %s:%s: %s" % (stamp, name, logger, file, line, message)
         text = "\n    ".join(text.splitlines()) + "\n"
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, text.encode("utf-8", "backslashreplace"))
         finally:
