@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -45,6 +46,17 @@ static int refuse(const struct fm_diag *diag)
 	return FM_EXIT_FAILED;
 }
 
+static void tell_where(const char *output, const char *also_as)
+{
+	fputs("\nIn ", stderr);
+	fm_utf8_print(stderr, fm_str_of(output));
+	fputs(also_as ? " and " : "", stderr);
+	fm_utf8_print(stderr, fm_str_of(also_as ? also_as : ""));
+	fputs("; 'fathom view ", stderr);
+	fm_utf8_print(stderr, fm_str_of(output));
+	fputs("' shows it over time.\n", stderr);
+}
+
 static int collect(struct fm_capture_options *capture, const char *format, const char *also_as, bool has_table)
 {
 	struct fm_diag diag;
@@ -62,8 +74,7 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		exit_code = FM_EXIT_FAILED;
 	}
 	if (has_table && exit_code == FM_EXIT_OK)
-		fprintf(stderr, "\nIn %s%s%s; 'fathom view %s' shows it over time.\n", capture->output_path,
-			also_as ? " and " : "", also_as ? also_as : "", capture->output_path);
+		tell_where(capture->output_path, also_as);
 	return exit_code;
 }
 

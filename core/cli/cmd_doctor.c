@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -27,7 +28,9 @@ enum verdict { GOOD, NOTE, BAD };
 static void line(enum verdict verdict, const char *what, const char *text)
 {
 	static const char *const marks[] = { "ok  ", "note", "BAD " };
-	printf("%s  %-18s %s\n", marks[verdict], what, text);
+	printf("%s  %-18s ", marks[verdict], what);
+	fm_utf8_print(stdout, fm_str_of(text));
+	putchar('\n');
 }
 
 #define UNKNOWN INT_MIN

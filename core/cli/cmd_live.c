@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/live_client.h"
@@ -146,7 +147,8 @@ static void draw_latest(struct live *l, const char *status)
 static void show(struct live *l, struct fm_str json)
 {
 	if (l->is_json) {
-		printf("%.*s\n", (int)json.len, json.p);
+		fm_utf8_print(stdout, json); // a line of JSON from a stranger
+		putchar('\n');
 		fflush(stdout);
 	}
 	if (l->is_json)

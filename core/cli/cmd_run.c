@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/capture_options.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
@@ -39,6 +40,21 @@ static bool is_above(const char *name)
 		if (strcspn(p, "/") == 2 && !strncmp(p, "..", 2))
 			return true;
 	return false;
+}
+
+// The command as it was typed, but for the token: results are kept, and shown to others.
+static void write_command(struct fm_buf *b, char **words, int n, const char *token)
+{
+	fm_buf_str(b, "fathom");
+	for (int i = 0; i < n; i++) {
+		size_t len = strlen(words[i]);
+		bool has_token = token && token >= words[i] && token <= words[i] + len;
+		fm_buf_u8(b, ' ');
+		if (!has_token)
+			fm_label_word(b, (struct fm_str){ words[i], (uint32_t)len });
+		else
+			fm_buf_printf(b, "%.*s***", (int)(token - words[i]), words[i]); // "--token=" or nothing
+	}
 }
 
 // What the target's Pythons left in the results folder, told to the profile.
@@ -123,12 +139,8 @@ int fm_cmd_run(int argc, char **argv)
 		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
-	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
-	fm_buf_str(&command, "fathom");
-	for (int i = 0; i < argc; i++) {
-		fm_buf_u8(&command, ' ');
-		fm_label_word(&command, fm_str_of(argv[i]));
-	}
+	_cleanup_free_ char **typed = fm_alloc((size_t)argc * sizeof(*typed)); // parsing moves the words
+	memcpy(typed, argv, (size_t)argc * sizeof(*typed));
 	struct fm_operands ops;
 	int exit_code;
 	struct fm_diag diag;
@@ -138,6 +150,8 @@ int fm_cmd_run(int argc, char **argv)
 	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
+	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 };
+	write_command(&command, typed, argc, flags.token);
 	if (!module && ops.n == 0) {
 		fm_say("name a script, a module (-m) or a program to run; 'fathom run --help' has examples");
 		return FM_EXIT_USAGE;

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/owner.h"
+#include "base/utf8.h"
 #include "cli/load_runs.h"
 #include "render/render.h"
 #include "serve/browser.h"
@@ -66,7 +67,8 @@ void fm_results_tell(const char *dir, const char *command, const struct fm_view_
 	else if (write_file(&captures, path, command, *view, &diag))
 		fm_say("%s", diag.text);
 	else if (!is_quiet)
-		printf("\nThis and the time of every line is in %s\n", path);
+		printf("\nThis and the time of every line is in "), fm_utf8_print(stdout, fm_str_of(path)),
+			putchar('\n');
 	if (!err)
 		leave_page(captures.paths.items[0], dir, view, is_open);
 	fm_captures_deinit(&captures);

@@ -88,6 +88,11 @@ def execute(text: str, name: str, namespace: Dict[str, Any], wait_for: Optional[
             wait_for(result)
 
 
+def _plain(text: str) -> str:
+    """For a line of a table that is looked at in terminals."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
@@ -114,7 +119,7 @@ class Results:
 
     def add(self, number: int, status: str, wall_s: float, cpu_s: float, cell: Cell) -> None:
         first = next(line for line in cell.source.splitlines() if line.strip()).strip()
-        self._write("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, first.replace("\t", " ")[:80]))
+        self._write("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, _plain(first[:80])))
 
 
 class Runner:
