@@ -86,6 +86,9 @@ int fm_cmd_collect_for(int argc, char **argv)
 	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
 	flags.token = getenv("FATHOM_TOKEN");
+	flags.redact_also = getenv("FATHOM_REDACT_ALSO");
+	const char *redact = getenv("FATHOM_REDACT");
+	flags.is_redacted = redact && *redact && strcmp(redact, "0") != 0;
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },
@@ -100,6 +103,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
 		{ "children-join", 0, FM_OPT_FLAG, &children_join, NULL, "Pythons that it starts join, too" },
+		FM_REDACT_OPTIONS(&flags),
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT", "let others watch" },
 		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "what other machines must know" },
 		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",

@@ -22,6 +22,7 @@
 #include "cli/startup.h"
 #include "cli/target.h"
 #include "cli/traced.h"
+#include "format/redact.h"
 #include "render/label.h"
 
 #define MAX_RUNS 1000
@@ -43,9 +44,20 @@ static bool is_above(const char *name)
 }
 
 // The command as it was typed, but for the token: results are kept, and shown to others.
-static void write_command(struct fm_buf *b, char **words, int n, const char *token)
+static void write_command(struct fm_buf *b, char **words, int n, const char *token, const struct fm_redact *redact)
 {
 	fm_buf_str(b, "fathom");
+	if (redact) {
+		struct fm_buf joined = { 0 }, masked = { 0 };
+		for (int i = 0; i < n; i++)
+			fm_buf_bytes(&joined, words[i], strlen(words[i]) + (i + 1 < n));
+		fm_redact_command(redact, (struct fm_str){ (const char *)joined.data, (uint32_t)joined.len }, &masked);
+		fm_buf_u8(b, ' ');
+		fm_label_command(b, (struct fm_str){ (const char *)masked.data, (uint32_t)masked.len });
+		fm_buf_deinit(&joined);
+		fm_buf_deinit(&masked);
+		return;
+	}
 	for (int i = 0; i < n; i++) {
 		size_t len = strlen(words[i]);
 		bool has_token = token && token >= words[i] && token <= words[i] + len;
@@ -112,6 +124,7 @@ int fm_cmd_run(int argc, char **argv)
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		FM_REDACT_OPTIONS(&flags),
 		FM_LISTEN_OPTIONS(&flags),
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
@@ -150,8 +163,6 @@ int fm_cmd_run(int argc, char **argv)
 	}
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
-	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 };
-	write_command(&command, typed, argc, flags.token);
 	if (!module && ops.n == 0) {
 		fm_say("name a script, a module (-m) or a program to run; 'fathom run --help' has examples");
 		return FM_EXIT_USAGE;
@@ -176,6 +187,8 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
+	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 };
+	write_command(&command, typed, argc, flags.token, capture.redact);
 	char dir[4096], profile[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, output_dir, ops.v, ops.n, &diag) ||
@@ -188,7 +201,7 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), n_runs > 1 ? "%s/profile_1.fathom" : "%s/profile.fathom", dir);
-	if (target.script)
+	if (target.script && !capture.redact) // a copy would show what is masked
 		fm_results_folder_copy(dir, target.script);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;

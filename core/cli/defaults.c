@@ -66,6 +66,15 @@ static const char *kept_text(const struct fm_toml_value *v)
 	return copy;
 }
 
+// Of a list of regular expressions: one that fits whatever one of them does.
+static void add_pattern(void *ctx, struct fm_str pattern)
+{
+	struct fm_buf *all = ctx;
+	fm_buf_str(all, all->len ? "|(" : "(");
+	fm_buf_bytes(all, pattern.p, pattern.len);
+	fm_buf_u8(all, ')');
+}
+
 static enum fm_err apply_value(void *ctx, const struct fm_toml_value *v, struct fm_diag *diag)
 {
 	const struct file *file = ctx;
@@ -89,7 +98,14 @@ static enum fm_err apply_value(void *ctx, const struct fm_toml_value *v, struct 
 		return FM_OK;
 	}
 	const char *expected = "true or false";
-	if (v->kind == FM_TOML_OTHER || v->kind == FM_TOML_BOOL)
+	if (v->kind == FM_TOML_OTHER && !strcmp(o->name, "redact-also")) {
+		struct fm_buf all = { 0 };
+		bool is_list = fm_toml_strings(v->text, add_pattern, &all);
+		expected =
+			is_list ? fm_option_store(o, all.len ? fm_arena_strdup(&kept, (char *)all.data, all.len) : NULL)
+				: "a list of regular expressions in quotes";
+		fm_buf_deinit(&all);
+	} else if (v->kind == FM_TOML_OTHER || v->kind == FM_TOML_BOOL)
 		expected = "one value in quotes, or a number";
 	else if (!is_flag(o))
 		expected = fm_option_store(o, kept_text(v));

@@ -27,6 +27,11 @@ enum fm_err fm_writer_flush(struct fm_writer *w);
 // Flushes, marks the file as complete, closes and frees. Returns the sticky error, with its line in diag.
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag);
 enum fm_err fm_writer_error(const struct fm_writer *w);
+// From here on, command lines and sources are masked where they look like secrets; how much that was is said in the coverage section. The rules outlive the
+// writer.
+struct fm_redact;
+void fm_writer_redact(struct fm_writer *w, const struct fm_redact *rules);
+
 uint64_t fm_writer_bytes(const struct fm_writer *w); // bytes on disk so far
 
 // Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier

@@ -32,7 +32,17 @@ Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
 _NO_VALUE = object()
 _OUTPUT_DIR = ".fathom"  # unless another one is named
 # Options of the command line, with underscores: those that a block of this process takes, and those of `fathom run` beside them.
-_BLOCK_OPTIONS = ("cpu", "log_level", "memory", "no_children", "no_native", "precision", "rate")
+_BLOCK_OPTIONS = (
+    "cpu",
+    "log_level",
+    "memory",
+    "no_children",
+    "no_native",
+    "precision",
+    "rate",
+    "redact",
+    "redact_also",
+)
 _RUN_OPTIONS = (
     *_BLOCK_OPTIONS,
     "detailed",
@@ -342,7 +352,7 @@ def job(output_dir: Union[str, "os.PathLike[str]"] = _OUTPUT_DIR, name: str = "j
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
+    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, redact=True, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
     a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)
