@@ -30,9 +30,8 @@ void fm_json_escape(FILE *out, struct fm_str s)
 			fputs("\\n", out);
 		else if (c == '\t')
 			fputs("\\t", out);
-		else if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
-			 (c == FM_UTF8_BAD && p - start == 1))
-			fprintf(out, "\\u%04x", c); // 2028 and 2029 end a line in old JavaScript
+		else if (fm_utf8_is_unfit(c) || (c == FM_UTF8_BAD && p - start == 1))
+			fprintf(out, "\\u%04x", c); // none is beyond ffff
 		else
 			fwrite_unlocked(start, 1, (size_t)(p - start), out);
 	}

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 void fm_say(const char *fmt, ...)
 {
 	char line[1024] = "fathom: ";
@@ -14,8 +16,12 @@ void fm_say(const char *fmt, ...)
 	va_end(args);
 	if (n > 0)
 		used += FM_MIN((size_t)n, sizeof(line) - used - 2);
-	line[used++] = '\n';
+	// Messages quote names and paths of others.
+	struct fm_buf clean = { 0 };
+	fm_utf8_clean(&clean, (struct fm_str){ line, (uint32_t)used });
+	fm_buf_u8(&clean, '\n');
 	// One write, so that lines of several processes do not mix.
-	ssize_t ignored = write(STDERR_FILENO, line, used);
+	ssize_t ignored = write(STDERR_FILENO, clean.data, clean.len);
 	(void)ignored;
+	fm_buf_deinit(&clean);
 }

@@ -288,3 +288,24 @@ enum fm_err fm_toml_read(struct fm_str text, const char *table,
 	fm_buf_deinit(&t.text);
 	return err;
 }
+
+bool fm_toml_strings(struct fm_str text, void (*each)(void *ctx, struct fm_str item), void *ctx)
+{
+	struct toml t = { .p = text.p, .end = text.p + text.len, .line = 1 };
+	bool is_good = text.len && *t.p++ == '[', is_over = false;
+	while (is_good && !is_over) {
+		skip_space(&t);
+		is_over = t.p < t.end && *t.p == ']';
+		if (is_over)
+			break;
+		is_good = t.p < t.end && (*t.p == '"' || *t.p == '\'') && read_string(&t) == FM_OK;
+		if (!is_good)
+			break;
+		each(ctx, (struct fm_str){ (const char *)t.text.data, (uint32_t)t.text.len });
+		skip_space(&t);
+		is_over = t.p < t.end && *t.p == ']';
+		is_good = is_over || (t.p < t.end && *t.p++ == ',');
+	}
+	fm_buf_deinit(&t.text);
+	return is_good;
+}

@@ -16,6 +16,9 @@ struct fm_toml_value {
 	unsigned line;
 };
 
+// Calls `each` for the strings of an array (the text of a value of another kind). False: it is none, or holds something else.
+bool fm_toml_strings(struct fm_str text, void (*each)(void *ctx, struct fm_str item), void *ctx);
+
 // Calls `each` for the keys of [table] ("tool.fathom"), in order. Everything lives until `each` returns. Stops when it does not
 // return FM_OK and gives that back. A file that is not TOML gives FM_E_CORRUPT with one line in diag that names the line.
 FM_MUST_CHECK enum fm_err fm_toml_read(struct fm_str text, const char *table,

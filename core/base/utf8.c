@@ -73,3 +73,29 @@ unsigned fm_utf8_width(uint32_t c)
 		return 0;
 	return is_in(two, FM_ARRAY_LEN(two), c) ? 2 : 1;
 }
+
+bool fm_utf8_is_unfit(uint32_t c)
+{
+	static const struct range marks[] = {
+		{ 0x61c, 0x61c }, { 0x200e, 0x200f }, { 0x2028, 0x202e }, { 0x2066, 0x2069 }
+	};
+	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x61c && is_in(marks, FM_ARRAY_LEN(marks), c));
+}
+
+void fm_utf8_clean(struct fm_buf *b, struct fm_str s)
+{
+	const char *p = s.p, *end = s.p + s.len;
+	while (p < end) {
+		uint32_t c = fm_utf8_next(&p, end);
+		fm_utf8_put(b, c == '\t' ? ' ' : fm_utf8_is_unfit(c) ? '?' : c);
+	}
+}
+
+void fm_utf8_print(FILE *out, struct fm_str s)
+{
+	struct fm_buf clean = { 0 };
+	fm_utf8_clean(&clean, s);
+	if (clean.len)
+		fwrite(clean.data, 1, clean.len, out);
+	fm_buf_deinit(&clean);
+}

@@ -1,8 +1,10 @@
 // Names come from files and foreign memory: any bytes. One decoder decides what is a character and what is not.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/str.h"
 
@@ -17,3 +19,12 @@ void fm_utf8_put(struct fm_buf *b, uint32_t code_point);
 
 // How many terminal cells the character takes: 0, 1 or 2. Control characters take none.
 unsigned fm_utf8_width(uint32_t code_point);
+
+// Whether a character does more than show itself: controls (which drive a terminal), what ends a line, and marks that turn the writing
+// direction of what follows. Every output replaces or escapes these.
+bool fm_utf8_is_unfit(uint32_t code_point);
+
+// Appends s as one line that is fit for a terminal and for any format that goes by lines: tabs become spaces, what is unfit '?', undecodable bytes
+// U+FFFD.
+void fm_utf8_clean(struct fm_buf *b, struct fm_str s);
+void fm_utf8_print(FILE *out, struct fm_str s);

@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "cli/name_frames.h"
+#include "format/redact.h"
 
 // Above this the kernel's signal delivery alone would take the whole of a CPU.
 #define MAX_RATE_HZ 100000u
@@ -78,6 +79,13 @@ enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct 
 				   (unsigned long long)flags->rate_hz);
 	if (flags->max_overhead_pct > 100)
 		return fm_diag_set(diag, FM_E_USAGE, "--max-overhead wants a percentage from 0 (no limit) to 100");
+	static struct fm_redact *rules; // until the program ends, as its writers may
+	if (flags->is_redacted || flags->redact_also) {
+		enum fm_err err = fm_redact_create(flags->redact_also, &rules, diag);
+		if (err)
+			return err;
+		ret->redact = rules;
+	}
 	ret->rate_hz = (uint32_t)flags->rate_hz;
 	ret->at_end = fm_name_frames;
 	ret->engine = !strcmp(flags->engine, "perf")     ? FM_ENGINE_PERF

@@ -18,6 +18,8 @@ struct fm_capture_flags {
 	const char *memory;     // --memory[=exact]; "" = sampled, NULL = not given
 	const char *memory_log; // --memory-log[=BYTES]; NULL = not given
 	int64_t precision;
+	bool is_redacted;
+	const char *redact_also;    // implies it
 	const char *listen, *token; // --listen [HOST:]PORT, --token; NULL = not given
 };
 
@@ -26,7 +28,7 @@ struct fm_capture_flags {
 		.rate_hz = 1000, .max_overhead_pct = 10, .engine = "auto", .native = true, .children = true \
 	}
 
-// Rows of a table of options: what to capture; memory; who may watch.
+// Rows of a table of options: what to capture; memory; what is masked; who may watch.
 // clang-format off
 #define FM_CAPTURE_OPTIONS(flags)                                                                                    \
 	{ "no-native", 0, FM_OPT_NO_FLAG, &(flags)->native, NULL, "Python frames only" },                            \
@@ -43,6 +45,10 @@ struct fm_capture_flags {
 	  "=exact, and every single event, until the file has SIZE (default 1G)" },                                  \
 	{ "precision", 0, FM_OPT_INT, &(flags)->precision, "N",                                                      \
 	  "memory: finer (up to 10) or coarser (down to -10) than one byte in 128 KiB" }
+#define FM_REDACT_OPTIONS(flags)                                                                                     \
+	{ "redact", 0, FM_OPT_FLAG, &(flags)->is_redacted, NULL,                                                     \
+	  "mask arguments and source lines that look like secrets" },                                                \
+	{ "redact-also", 0, FM_OPT_TEXT, &(flags)->redact_also, "REGEX", "--redact, and whatever fits this, too" }
 #define FM_LISTEN_OPTIONS(flags)                                                                                     \
 	{ "listen", 0, FM_OPT_TEXT, &(flags)->listen, "[HOST:]PORT",                                                 \
 	  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },             \

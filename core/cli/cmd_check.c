@@ -1,5 +1,6 @@
 // fathom check: a gate for CI on what changed between two captures, or two sets of repeated ones.
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/sides.h"
@@ -33,9 +34,9 @@ static void name_worst(struct fm_buf *b, const struct fm_diff *d)
 	if (!worst)
 		return;
 	fm_buf_str(b, "; most in ");
-	fm_label_clean(b, worst->row->name);
+	fm_utf8_clean(b, worst->row->name);
 	fm_buf_str(b, " (");
-	fm_label_clean(b, worst->row->file);
+	fm_utf8_clean(b, worst->row->file);
 	fm_buf_printf(b, ":%u), +%.3f s", worst->row->line, worst->change.delta);
 }
 

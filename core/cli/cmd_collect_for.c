@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -45,6 +46,17 @@ static int refuse(const struct fm_diag *diag)
 	return FM_EXIT_FAILED;
 }
 
+static void tell_where(const char *output, const char *also_as)
+{
+	fputs("\nIn ", stderr);
+	fm_utf8_print(stderr, fm_str_of(output));
+	fputs(also_as ? " and " : "", stderr);
+	fm_utf8_print(stderr, fm_str_of(also_as ? also_as : ""));
+	fputs("; 'fathom view ", stderr);
+	fm_utf8_print(stderr, fm_str_of(output));
+	fputs("' shows it over time.\n", stderr);
+}
+
 static int collect(struct fm_capture_options *capture, const char *format, const char *also_as, bool has_table)
 {
 	struct fm_diag diag;
@@ -62,8 +74,7 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		exit_code = FM_EXIT_FAILED;
 	}
 	if (has_table && exit_code == FM_EXIT_OK)
-		fprintf(stderr, "\nIn %s%s%s; 'fathom view %s' shows it over time.\n", capture->output_path,
-			also_as ? " and " : "", also_as ? also_as : "", capture->output_path);
+		tell_where(capture->output_path, also_as);
 	return exit_code;
 }
 
@@ -75,6 +86,9 @@ int fm_cmd_collect_for(int argc, char **argv)
 	double last_s = 0, min_us = 0;
 	flags.engine = "ticker"; // the only one that can be started late
 	flags.token = getenv("FATHOM_TOKEN");
+	flags.redact_also = getenv("FATHOM_REDACT_ALSO");
+	const char *redact = getenv("FATHOM_REDACT");
+	flags.is_redacted = redact && *redact && strcmp(redact, "0") != 0;
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &output, "FILE", "the profile" },
 		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "of --also-as" },
@@ -89,6 +103,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "no-native", 0, FM_OPT_NO_FLAG, &flags.native, NULL, "Python frames only" },
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, "no forked children" },
 		{ "children-join", 0, FM_OPT_FLAG, &children_join, NULL, "Pythons that it starts join, too" },
+		FM_REDACT_OPTIONS(&flags),
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT", "let others watch" },
 		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "what other machines must know" },
 		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",

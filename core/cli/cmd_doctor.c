@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -20,14 +21,16 @@
 #include "collect/kernel_stacks.h"
 #include "image/debuginfod.h"
 #include "image/lines.h"
-#include "symbolize/cache.h"
+#include "symbolize/cache_folder.h"
 
 enum verdict { GOOD, NOTE, BAD };
 
 static void line(enum verdict verdict, const char *what, const char *text)
 {
 	static const char *const marks[] = { "ok  ", "note", "BAD " };
-	printf("%s  %-18s %s\n", marks[verdict], what, text);
+	printf("%s  %-18s ", marks[verdict], what);
+	fm_utf8_print(stdout, fm_str_of(text));
+	putchar('\n');
 }
 
 #define UNKNOWN INT_MIN
@@ -170,10 +173,18 @@ static void check_names(void)
 		snprintf(text, sizeof(text), "not asked: set DEBUGINFOD_URLS to a server to fetch debug files%s",
 			 is_there ? "" : ", and install libdebuginfod1");
 	line(fm_debuginfod_is_wanted() && is_there ? GOOD : NOTE, "debuginfod", text);
+	const char *why;
+	_cleanup_close_ int cache = fm_cache_folder_open(false, &why);
 	if (!fm_cache_folder(folder, sizeof(folder)))
 		line(NOTE, "symbol cache",
 		     "no HOME and no XDG_CACHE_HOME: debug information is read again for each report");
-	else if (stat(folder, &st) == 0 && access(folder, W_OK) != 0) {
+	else if (why) {
+		snprintf(text, sizeof(text),
+			 "%s is not used, because it or a folder above it %s: debug information is read again for each "
+			 "report",
+			 folder, why);
+		line(NOTE, "symbol cache", text);
+	} else if (stat(folder, &st) == 0 && access(folder, W_OK) != 0) {
 		snprintf(text, sizeof(text), "%s cannot be written: debug information is read again for each report",
 			 folder);
 		line(NOTE, "symbol cache", text);

@@ -8,6 +8,7 @@
 #include "aggregate/analysis.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -33,12 +34,13 @@ static const struct fm_cell *cell_of(const struct fm_analysis *a, uint32_t threa
 	return found;
 }
 
+#define MAX_SHOWN 1000u // of a name; some are made to be long
+
 static void print_str(struct fm_str s)
 {
-	struct fm_buf b = { 0 };
-	fm_label_clean(&b, s);
-	fwrite(b.data, 1, b.len, stdout);
-	fm_buf_deinit(&b);
+	fm_utf8_print(stdout, (struct fm_str){ s.p, FM_MIN(s.len, MAX_SHOWN) });
+	if (s.len > MAX_SHOWN)
+		fputs("...", stdout);
 }
 
 static void print_text(const struct fm_analysis *a)
@@ -49,8 +51,7 @@ static void print_text(const struct fm_analysis *a)
 	printf("Process %u: ", info->pid);
 	print_str((struct fm_str){ (char *)b.data, (uint32_t)b.len });
 	if (info->python_version.len)
-		printf("\nPython %.*s (%.*s)", (int)info->python_version.len, info->python_version.p,
-		       (int)info->exe.len, info->exe.p);
+		printf("\nPython "), print_str(info->python_version), printf(" ("), print_str(info->exe), printf(")");
 	printf("\n");
 	for (uint32_t id = 0; id < a->profile->threads.n; id++) {
 		const struct fm_thread *t = &a->profile->threads.items[id];

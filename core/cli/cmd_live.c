@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/json_read.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "cli/live_client.h"
@@ -161,7 +162,8 @@ static bool show(struct live *l, struct fm_str json)
 	if (!is_live_json(json))
 		return false;
 	if (l->is_json) {
-		printf("%.*s\n", (int)json.len, json.p);
+		fm_utf8_print(stdout, json); // a line of JSON from a stranger
+		putchar('\n');
 		fflush(stdout);
 		return true;
 	}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/owner.h"
 #include "cli/capture_options.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -40,7 +41,7 @@ static bool make_temporary(char *ret, size_t cap)
 static bool reserve(const char *path, struct fm_diag *diag)
 {
 	struct stat st;
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, FM_PRIVATE_FILE);
 	if (fd < 0 || fstat(fd, &st)) {
 		fm_diag_set(diag, FM_E_IO, "cannot write to %s: %m", path);
 		return false;
@@ -69,6 +70,7 @@ static enum fm_err observe(uint32_t pid, bool may_stop, double max_overhead_pct,
 	struct fm_attach_options attach = {
 		.pid = pid,
 		.output_path = capture->output_path,
+		.redact = capture->redact,
 		.rate_hz = capture->rate_hz,
 		.native = capture->native,
 		.may_stop = may_stop,
@@ -119,6 +121,7 @@ int fm_cmd_record(int argc, char **argv)
 		FM_MEMORY_OPTIONS(&flags, "memory, too: sampled, or =exact, every allocation (default: time only)"),
 		{ "trace", 0, FM_OPT_FLAG, &is_traced, NULL,
 		  "every Python call with its times as well; costs time by the call" },
+		FM_REDACT_OPTIONS(&flags),
 		FM_LISTEN_OPTIONS(&flags),
 		{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 		{ 0 },
@@ -151,6 +154,8 @@ int fm_cmd_record(int argc, char **argv)
 		{ "no-children", 0, FM_OPT_NO_FLAG, &flags.children, NULL, NULL },
 		{ "max-overhead", 0, FM_OPT_REAL, &flags.max_overhead_pct, NULL, NULL },
 		{ "engine", 0, FM_OPT_CHOICE, &flags.engine, "auto|perf|ticker", NULL },
+		{ "redact", 0, FM_OPT_FLAG, &flags.is_redacted, NULL, NULL },
+		{ "redact-also", 0, FM_OPT_TEXT, &flags.redact_also, NULL, NULL },
 		{ "token", 0, FM_OPT_TEXT, &flags.token, NULL, NULL },
 		{ 0 },
 	};

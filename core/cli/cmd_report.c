@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "cli/captures.h"
 #include "cli/cli.h"
 #include "cli/commands.h"
@@ -22,7 +23,7 @@ static enum fm_err add_runs(const struct fm_captures *captures, const char *out,
 {
 	if (!out)
 		return fm_report_runs(stdout, captures, view, diag);
-	_cleanup_fclose_ FILE *file = fopen(out, "ae");
+	_cleanup_fclose_ FILE *file = fm_fopen_private(out, true);
 	if (!file)
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", out, strerror(errno));
 	return fm_report_runs(file, captures, view, diag);

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cli/capture_options.h"
 #include "cli/cells.h"
 #include "cli/cli.h"
@@ -21,6 +22,7 @@
 #include "cli/startup.h"
 #include "cli/target.h"
 #include "cli/traced.h"
+#include "format/redact.h"
 #include "render/label.h"
 
 #define MAX_RUNS 1000
@@ -30,6 +32,41 @@ static bool is_python(const char *program)
 {
 	const char *base = strrchr(program, '/');
 	return !strncmp(base ? base + 1 : program, "python", 6);
+}
+
+// "../x": a name may have folders, but none above the output dir.
+static bool is_above(const char *name)
+{
+	for (const char *p = name; *p; p += strcspn(p, "/"), p += strspn(p, "/"))
+		if (strcspn(p, "/") == 2 && !strncmp(p, "..", 2))
+			return true;
+	return false;
+}
+
+// The command as it was typed, but for the token: results are kept, and shown to others.
+static void write_command(struct fm_buf *b, char **words, int n, const char *token, const struct fm_redact *redact)
+{
+	fm_buf_str(b, "fathom");
+	if (redact) {
+		struct fm_buf joined = { 0 }, masked = { 0 };
+		for (int i = 0; i < n; i++)
+			fm_buf_bytes(&joined, words[i], strlen(words[i]) + (i + 1 < n));
+		fm_redact_command(redact, (struct fm_str){ (const char *)joined.data, (uint32_t)joined.len }, &masked);
+		fm_buf_u8(b, ' ');
+		fm_label_command(b, (struct fm_str){ (const char *)masked.data, (uint32_t)masked.len });
+		fm_buf_deinit(&joined);
+		fm_buf_deinit(&masked);
+		return;
+	}
+	for (int i = 0; i < n; i++) {
+		size_t len = strlen(words[i]);
+		bool has_token = token && token >= words[i] && token <= words[i] + len;
+		fm_buf_u8(b, ' ');
+		if (!has_token)
+			fm_label_word(b, (struct fm_str){ words[i], (uint32_t)len });
+		else
+			fm_buf_printf(b, "%.*s***", (int)(token - words[i]), words[i]); // "--token=" or nothing
+	}
 }
 
 // What the target's Pythons left in the results folder, told to the profile.
@@ -57,7 +94,7 @@ int fm_cmd_run(int argc, char **argv)
 {
 	struct fm_capture_flags flags = FM_CAPTURE_FLAGS_DEFAULT;
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	const char *module = NULL, *python = NULL, *output_dir = ".fathom", *log_level = "WARNING";
+	const char *module = NULL, *python = NULL, *output_dir = FM_OUTPUT_DIR, *log_level = "WARNING";
 	const char *name = NULL, *tell = NULL;
 	bool is_quiet = false, no_plots = false, is_open = false, is_traced = false;
 	uint64_t n_runs = 1;
@@ -87,6 +124,7 @@ int fm_cmd_run(int argc, char **argv)
 		{ "name", 0, FM_OPT_TEXT, &name, "NAME", "of the folder below the output dir (default: the target's)" },
 		{ "tell-results", 0, FM_OPT_TEXT, &tell, "FILE", NULL }, // for fathom.run_job
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR", "where results go (default: .fathom)" },
+		FM_REDACT_OPTIONS(&flags),
 		FM_LISTEN_OPTIONS(&flags),
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open report.html of the results in the browser at the end" },
 		{ "quiet", 'q', FM_OPT_FLAG, &is_quiet, NULL, "print no report" },
@@ -114,12 +152,8 @@ int fm_cmd_run(int argc, char **argv)
 		.last_option = 'm',
 		.max_operands = UINT_MAX,
 	};
-	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 }; // as it was typed: parsing moves the words
-	fm_buf_str(&command, "fathom");
-	for (int i = 0; i < argc; i++) {
-		fm_buf_u8(&command, ' ');
-		fm_label_word(&command, fm_str_of(argv[i]));
-	}
+	_cleanup_free_ char **typed = fm_alloc((size_t)argc * sizeof(*typed)); // parsing moves the words
+	memcpy(typed, argv, (size_t)argc * sizeof(*typed));
 	struct fm_operands ops;
 	int exit_code;
 	struct fm_diag diag;
@@ -137,6 +171,10 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("--repeat must be from 1 to %d", MAX_RUNS);
 		return FM_EXIT_USAGE;
 	}
+	if (name && is_above(name)) {
+		fm_say("--name wants a folder below the output dir, not '%s'", name);
+		return FM_EXIT_USAGE;
+	}
 	if (flags.listen && n_runs > 1) {
 		fm_say("--listen is for watching one run; leave --repeat out");
 		return FM_EXIT_USAGE;
@@ -149,6 +187,8 @@ int fm_cmd_run(int argc, char **argv)
 		fm_say("%s", diag.text);
 		return FM_EXIT_USAGE;
 	}
+	_cleanup_(fm_buf_deinit) struct fm_buf command = { 0 };
+	write_command(&command, typed, argc, flags.token, capture.redact);
 	char dir[4096], profile[4200], cells[4200];
 	exit_code = FM_EXIT_FAILED;
 	if (fm_target_find(&target, module, python, output_dir, ops.v, ops.n, &diag) ||
@@ -161,7 +201,7 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), n_runs > 1 ? "%s/profile_1.fathom" : "%s/profile.fathom", dir);
-	if (target.script)
+	if (target.script && !capture.redact) // a copy would show what is masked
 		fm_results_folder_copy(dir, target.script);
 	capture.argv = target.argv.items;
 	capture.output_path = profile;

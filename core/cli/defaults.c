@@ -2,13 +2,18 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "base/mem.h"
+#include "base/owner.h"
 #include "base/toml.h"
 #include "cli/project.h"
 
@@ -20,6 +25,17 @@ static struct fm_arena kept;
 static bool is_flag(const struct fm_option *o)
 {
 	return o->kind == FM_OPT_FLAG || o->kind == FM_OPT_NO_FLAG;
+}
+
+// A project's file comes with the project, often from strangers. It may say how to measure; what runs, who may watch and where files are
+// written is for whoever types the command.
+static bool is_personal(const struct fm_option *o)
+{
+	static const char *const names[] = { "python", "listen", "token", "output-dir" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
+		if (!strcmp(o->name, names[i]))
+			return true;
+	return false;
 }
 
 struct file {
@@ -50,12 +66,26 @@ static const char *kept_text(const struct fm_toml_value *v)
 	return copy;
 }
 
+// Of a list of regular expressions: one that fits whatever one of them does.
+static void add_pattern(void *ctx, struct fm_str pattern)
+{
+	struct fm_buf *all = ctx;
+	fm_buf_str(all, all->len ? "|(" : "(");
+	fm_buf_bytes(all, pattern.p, pattern.len);
+	fm_buf_u8(all, ')');
+}
+
 static enum fm_err apply_value(void *ctx, const struct fm_toml_value *v, struct fm_diag *diag)
 {
 	const struct file *file = ctx;
 	const struct fm_option *o = find(file->options, v->key);
 	int key_len = (int)FM_MIN(v->key.len, 60u), text_len = (int)FM_MIN(v->text.len, 100u);
-	if (!o || o->kind == FM_OPT_IGNORED)
+	if (o && is_personal(o))
+		return fm_diag_set(diag, FM_E_USAGE,
+				   "line %u: %s is not for a project's file; give --%s or its FATHOM_* variable",
+				   v->line, o->name, o->name);
+	bool is_hidden = o && file->is_strict && !o->help; // not for people, so not for their files
+	if (!o || o->kind == FM_OPT_IGNORED || is_hidden)
 		return file->is_strict
 			       ? fm_diag_set(
 					 diag, FM_E_USAGE,
@@ -68,7 +98,14 @@ static enum fm_err apply_value(void *ctx, const struct fm_toml_value *v, struct 
 		return FM_OK;
 	}
 	const char *expected = "true or false";
-	if (v->kind == FM_TOML_OTHER || v->kind == FM_TOML_BOOL)
+	if (v->kind == FM_TOML_OTHER && !strcmp(o->name, "redact-also")) {
+		struct fm_buf all = { 0 };
+		bool is_list = fm_toml_strings(v->text, add_pattern, &all);
+		expected =
+			is_list ? fm_option_store(o, all.len ? fm_arena_strdup(&kept, (char *)all.data, all.len) : NULL)
+				: "a list of regular expressions in quotes";
+		fm_buf_deinit(&all);
+	} else if (v->kind == FM_TOML_OTHER || v->kind == FM_TOML_BOOL)
 		expected = "one value in quotes, or a number";
 	else if (!is_flag(o))
 		expected = fm_option_store(o, kept_text(v));
@@ -78,26 +115,60 @@ static enum fm_err apply_value(void *ctx, const struct fm_toml_value *v, struct 
 	return FM_OK;
 }
 
+// Up to MAX_FILE_BYTES + 1 bytes into text.
+static size_t read_all(int fd, char *text)
+{
+	size_t len = 0;
+	for (ssize_t n; len <= MAX_FILE_BYTES && (n = read(fd, text + len, MAX_FILE_BYTES + 1 - len)) > 0;)
+		len += (size_t)n;
+	return len;
+}
+
+// A file that is not believed costs a line where its owner may have meant us: most projects' files do not.
+static void say_not_obeyed(const char *path, const char *subject, const char *why)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	_cleanup_free_ char *text = fm_alloc(MAX_FILE_BYTES + 1);
+	struct stat st;
+	bool is_regular = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (!is_regular || memmem(text, read_all(fd, text), "fathom", strlen("fathom")))
+		fm_say("%.500s is not obeyed: %s %s; give its options on the command line, or as FATHOM_* variables",
+		       path, subject, why);
+}
+
+static enum fm_err apply_text(struct file *file, const char *path, struct fm_str text, struct fm_diag *diag)
+{
+	struct fm_diag why;
+	enum fm_err err = fm_toml_read(text, "tool.fathom", apply_value, file, &why);
+	return err ? fm_diag_set(diag, err, "%.200s, %.300s", path, why.text) : FM_OK;
+}
+
 static enum fm_err apply_file(const struct fm_option *options, bool is_strict, struct fm_diag *diag)
 {
 	char root[PATH_MAX], path[PATH_MAX + 32];
-	if (!fm_project_root(root, sizeof(root)))
+	const char *why_not;
+	bool is_project = fm_project_root(root, sizeof(root), &why_not);
+	if (!is_project && !why_not)
 		return FM_OK;
 	snprintf(path, sizeof(path), "%s/pyproject.toml", root);
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	if (!f)
+	if (!is_project) {
+		if (access(path, F_OK) == 0)
+			say_not_obeyed(path, "its folder", why_not);
+		return FM_OK;
+	}
+	_cleanup_close_ int fd = fm_open_believed(path, geteuid(), &why_not);
+	if (fd < 0 && why_not) {
+		say_not_obeyed(path, "it", why_not);
+		return FM_OK;
+	}
+	if (fd < 0)
 		return errno == ENOENT ? FM_OK
 				       : fm_diag_set(diag, FM_E_IO, "cannot read %s: %s", path, strerror(errno));
 	_cleanup_free_ char *text = fm_alloc(MAX_FILE_BYTES + 1);
-	size_t len = fread(text, 1, MAX_FILE_BYTES + 1, f);
+	size_t len = read_all(fd, text);
 	if (len > MAX_FILE_BYTES)
 		return fm_diag_set(diag, FM_E_UNSUPPORTED, "%s is larger than %u bytes", path, MAX_FILE_BYTES);
-	struct fm_diag why;
-	struct file file = { options, is_strict };
-	enum fm_err err = fm_toml_read((struct fm_str){ text, (uint32_t)len }, "tool.fathom", apply_value, &file, &why);
-	if (err)
-		return fm_diag_set(diag, err, "%.200s, %.300s", path, why.text);
-	return FM_OK;
+	return apply_text(&(struct file){ options, is_strict }, path, (struct fm_str){ text, (uint32_t)len }, diag);
 }
 
 static bool is_one_of(const char *value, const char *const *words)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cli/captures.h"
 #include "render/facts.h"
 
@@ -29,6 +30,15 @@ static bool gather(const char *path, struct fm_facts *f, char exit_text[static 2
 	return is_read;
 }
 
+static void print_next(const char *base, const char *newer)
+{
+	fputs("\nNext:\n  fathom diff ", stdout);
+	fm_utf8_print(stdout, fm_str_of(base));
+	putchar(' ');
+	fm_utf8_print(stdout, fm_str_of(newer));
+	putchar('\n');
+}
+
 enum fm_err fm_history_print(const char *output_dir, const char *name, struct fm_diag *diag)
 {
 	struct fm_captures dated;
@@ -52,15 +62,15 @@ enum fm_err fm_history_print(const char *output_dir, const char *name, struct fm
 			}
 		fm_captures_deinit(&inside);
 		if (n)
-			printf("%9.3f s %9.3f s %8.1f MB %9llu %-9s %5zu  %s\n", wall_s / (double)n, cpu_s / (double)n,
-			       rss / (double)n / 1e6, (unsigned long long)n_samples, exit_text, n,
-			       dated.paths.items[i]);
+			printf("%9.3f s %9.3f s %8.1f MB %9llu %-9s %5zu  ", wall_s / (double)n, cpu_s / (double)n,
+			       rss / (double)n / 1e6, (unsigned long long)n_samples, exit_text, n);
 		else
-			printf("%61s  %s (cannot be read)\n", "", dated.paths.items[i]);
+			printf("%61s  ", "");
+		fm_utf8_print(stdout, fm_str_of(dated.paths.items[i]));
+		puts(n ? "" : " (cannot be read)");
 	}
 	if (!err && dated.paths.n > 1)
-		printf("\nNext:\n  fathom diff %s %s\n", dated.paths.items[dated.paths.n - 2],
-		       dated.paths.items[dated.paths.n - 1]);
+		print_next(dated.paths.items[dated.paths.n - 2], dated.paths.items[dated.paths.n - 1]);
 	fm_captures_deinit(&dated);
 	return err;
 }

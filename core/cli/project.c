@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owner.h"
+
 #define MAX_DEPTH 40 // of folders; deeper is a loop or generated
 
 static bool is_there(const char *folder, const char *name)
@@ -17,16 +19,19 @@ static bool is_there(const char *folder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
-bool fm_project_root(char *ret, size_t cap)
+bool fm_project_root(char *ret, size_t cap, const char **ret_why_not)
 {
+	*ret_why_not = NULL;
 	char here[PATH_MAX];
 	if (!getcwd(here, sizeof(here)))
 		snprintf(here, sizeof(here), ".");
 	snprintf(ret, cap, "%s", here);
 	for (;;) {
 		if (is_there(here, ".git") || is_there(here, "pyproject.toml")) {
+			struct stat st;
 			snprintf(ret, cap, "%s", here);
-			return true;
+			*ret_why_not = stat(here, &st) == 0 ? fm_distrust(&st, geteuid()) : "cannot be looked at";
+			return !*ret_why_not;
 		}
 		char *slash = strrchr(here, '/');
 		if (!slash || slash == here)

@@ -6,8 +6,9 @@
 
 #include "base/mem.h"
 
-// False when there is none; ret is the current folder then.
-bool fm_project_root(char *ret, size_t cap);
+// False when there is none (ret is the current folder then), and when ret is one that others can change, so that it is not
+// believed: *ret_why_not, otherwise NULL, says why ("belongs to another user").
+bool fm_project_root(char *ret, size_t cap, const char **ret_why_not);
 
 struct fm_project_hits {
 	FM_VEC(char *) paths; // relative to the current folder where they are below it; sorted

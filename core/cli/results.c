@@ -6,6 +6,8 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/owner.h"
+#include "base/utf8.h"
 #include "cli/load_runs.h"
 #include "render/render.h"
 #include "serve/browser.h"
@@ -31,7 +33,7 @@ static enum fm_err write_file(const struct fm_captures *captures, const char *pa
 	enum fm_err err = fm_render_write("text", captures->paths.items[0], path, &view, diag);
 	if (err || captures->paths.n < 2)
 		return err;
-	_cleanup_fclose_ FILE *out = fopen(path, "ae");
+	_cleanup_fclose_ FILE *out = fm_fopen_private(path, true);
 	if (!out)
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
 	return fm_report_runs(out, captures, &view, diag);
@@ -65,7 +67,8 @@ void fm_results_tell(const char *dir, const char *command, const struct fm_view_
 	else if (write_file(&captures, path, command, *view, &diag))
 		fm_say("%s", diag.text);
 	else if (!is_quiet)
-		printf("\nThis and the time of every line is in %s\n", path);
+		printf("\nThis and the time of every line is in "), fm_utf8_print(stdout, fm_str_of(path)),
+			putchar('\n');
 	if (!err)
 		leave_page(captures.paths.items[0], dir, view, is_open);
 	fm_captures_deinit(&captures);

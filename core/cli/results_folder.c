@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/owner.h"
 
 static int make_dirs(char *path)
 {
@@ -17,12 +18,24 @@ static int make_dirs(char *path)
 		if (*p != '/')
 			continue;
 		*p = 0;
-		int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+		int failed = mkdir(path, FM_PRIVATE_FOLDER) != 0 && errno != EEXIST;
 		*p = '/';
 		if (failed)
 			return -1;
 	}
-	return mkdir(path, 0777);
+	return mkdir(path, FM_PRIVATE_FOLDER);
+}
+
+// What speaks against an output dir that is there; NULL = nothing. A folder of somebody else's, or behind their link, is where they put it, and files that
+// are written there by name go where they want.
+static const char *distrust(const char *output_dir)
+{
+	struct stat st;
+	if (lstat(output_dir, &st) != 0)
+		return NULL;
+	if (S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0)
+		return "is a link of another user's";
+	return stat(output_dir, &st) == 0 ? fm_distrust(&st, geteuid()) : NULL;
 }
 
 enum fm_err fm_results_folder_make(const char *output_dir, const char *stem, char *ret, size_t cap,
@@ -33,6 +46,17 @@ enum fm_err fm_results_folder_make(const char *output_dir, const char *stem, cha
 	gmtime_r(&now, &utc);
 	char stamp[32];
 	strftime(stamp, sizeof(stamp), "%Y%m%d_%H%M%S", &utc);
+	// One that was named is the word of whoever named it; the usual one is just there. Looked at when it is, so that nobody can
+	// make it in between.
+	const char *why = NULL;
+	if (!strcmp(output_dir, FM_OUTPUT_DIR)) {
+		mkdir(output_dir, FM_PRIVATE_FOLDER);
+		why = distrust(output_dir);
+	}
+	if (why)
+		return fm_diag_set(diag, FM_E_REFUSED,
+				   "cannot keep results in %s: it %s; choose another folder with --output-dir",
+				   output_dir, why);
 	for (int i = 1; i < 1000; i++) {
 		char suffix[16] = "";
 		if (i > 1)
@@ -54,7 +78,7 @@ void fm_results_folder_copy(const char *dir, const char *script)
 	char path[8192], buffer[65536];
 	snprintf(path, sizeof(path), "%s/%s", dir, base ? base + 1 : script);
 	_cleanup_close_ int from = open(script, O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	_cleanup_close_ int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FM_PRIVATE_FILE);
 	ssize_t n;
 	while (from >= 0 && to >= 0 && (n = read(from, buffer, sizeof(buffer))) > 0)
 		if (write(to, buffer, (size_t)n) != n)
@@ -64,7 +88,7 @@ void fm_results_folder_copy(const char *dir, const char *script)
 enum fm_err fm_results_folder_tell(const char *dir, const char *path, struct fm_diag *diag)
 {
 	_cleanup_free_ char *real = realpath(dir, NULL);
-	_cleanup_fclose_ FILE *f = fopen(path, "we");
+	_cleanup_fclose_ FILE *f = fm_fopen_private(path, false);
 	if (real && f && fprintf(f, "%s\n", real) > 0 && fflush(f) == 0)
 		return FM_OK;
 	return fm_diag_set(diag, FM_E_IO, "cannot write to %s: %s", path, strerror(errno));

@@ -136,9 +136,10 @@ static enum fm_err find_python(struct fm_target *t, const char *python, struct f
 static enum fm_err search_project(struct fm_target *t, const char *name, const char *output_dir, struct fm_diag *diag)
 {
 	char root[4096];
+	const char *why_not;
 	struct fm_project_hits hits = { 0 };
 	// Without a project the whole of a home folder, or of the disk, could be below.
-	if (name[0] == '/' || name[0] == '.' || !fm_project_root(root, sizeof(root)))
+	if (name[0] == '/' || name[0] == '.' || !fm_project_root(root, sizeof(root), &why_not))
 		return FM_OK;
 	fm_project_find(&hits, root, name, output_dir);
 	enum fm_err err = FM_OK;

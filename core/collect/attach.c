@@ -156,6 +156,7 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 	if ((err = fm_shared_init(&a->shared, diag)) ||
 	    (err = fm_writer_open(a->options->output_path, &a->writer, diag)))
 		return err;
+	fm_writer_redact(a->writer, a->options->redact);
 	a->shared.header->rate_hz = a->options->rate_hz;
 	a->shared.header->flags = a->options->native ? 0 : FM_WIRE_NO_NATIVE;
 	a->start_ns = fm_now_ns();

@@ -12,10 +12,11 @@ struct fm_writer;
 struct fm_attach_options {
 	uint32_t pid;
 	const char *output_path;
-	uint32_t rate_hz;     // looks per second
-	bool native;          // native frames too
-	bool may_stop;        // threads that run are sampled, too
-	double duration_s;    // 0 = until the process ends, or SIGINT or SIGTERM
+	const struct fm_redact *redact; // as in fm_capture_options
+	uint32_t rate_hz;               // looks per second
+	bool native;                    // native frames too
+	bool may_stop;                  // threads that run are sampled, too
+	double duration_s;              // 0 = until the process ends, or SIGINT or SIGTERM
 	uint32_t cpu_percent; // of one CPU that looking may take, and of the time for which threads may be held
 	void (*on_open)(const char *path, void *arg);
 	void *on_open_arg; // these four as in fm_capture_options

@@ -212,6 +212,7 @@ static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
 	header->max_overhead_1024 = (uint32_t)(options->max_overhead * 1024);
 	if ((err = fm_writer_open(options->output_path, &c->writer, diag)))
 		return err;
+	fm_writer_redact(c->writer, options->redact);
 	fm_capture_write_opening(c, perf_errno);
 	if ((err = fm_writer_flush(c->writer))) {
 		fm_writer_describe_error(c->writer, diag);

@@ -19,6 +19,7 @@ struct fm_capture_options {
 	void (*on_ready)(const char *ring_path);
 	bool children_join; // so do Pythons that it starts
 	const char *output_path;
+	const struct fm_redact *redact; // what is masked in command lines and sources; NULL = nothing
 	const char *sources_dir; // has the text of sources that are no files by their names, such as cells; NULL = none
 	uint32_t rate_hz;
 	uint32_t engine; // enum fm_engine; 0 = the cheaper one here (fm_engine_choose)

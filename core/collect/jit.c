@@ -339,6 +339,11 @@ bool fm_jit_look(struct fm_jit *jit)
 static void say_coverage(const struct fm_jit *jit)
 {
 	char what[96], why[256];
+	if (jit->files.refused_why) {
+		snprintf(what, sizeof(what), "run-time code that %s tells of", jit->files.refused_path);
+		snprintf(why, sizeof(why), "the file %s, so it is not believed", jit->files.refused_why);
+		fm_writer_coverage(jit->writer, fm_str_of(what), fm_str_of(why));
+	}
 	if (jit->unnamed.n) {
 		snprintf(what, sizeof(what), "names of %zu of %zu sampled addresses of run-time code in process %u",
 			 jit->unnamed.n, jit->unnamed.n + jit->n_named, jit->pid);

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owner.h"
 #include "collect/process_file.h"
 #include "collect/process_memory.h"
 #include "image/perf_map.h"
@@ -31,6 +33,26 @@ void fm_jit_files_deinit(struct fm_jit_files *f)
 	fm_jitdump_deinit(&f->dump);
 }
 
+// A file of the process's, by its name there; also by ours when its own root cannot be had any more. -1: none, or none to be believed.
+static int open_believed(struct fm_jit_files *f, const char *path)
+{
+	char rooted[4096 + 32];
+	const char *why = NULL;
+	struct stat st;
+	fm_rights_read(f->pid, &f->rights);
+	if (!f->rights.is_known)
+		return -1;
+	snprintf(rooted, sizeof(rooted), "/proc/%u/root/", f->pid);
+	bool has_root = stat(rooted, &st) == 0;
+	snprintf(rooted, sizeof(rooted), "/proc/%u/root%s", f->pid, path);
+	int fd = fm_open_believed(has_root ? rooted : path, f->rights.uid, &why);
+	if (why) {
+		f->refused_why = why;
+		snprintf(f->refused_path, sizeof(f->refused_path), "%s", path);
+	}
+	return fd;
+}
+
 bool fm_jit_files_take_map(struct fm_jit_files *f, const char *path)
 {
 	size_t len = strlen(path);
@@ -42,7 +64,7 @@ bool fm_jit_files_take_map(struct fm_jit_files *f, const char *path)
 	if (f->dump_fd >= 0)
 		return true;
 	char *name = fm_strdup_n(path, len);
-	int fd = fm_process_open(f->pid, name);
+	int fd = open_believed(f, name);
 	uint32_t magic = 0;
 	free(name);
 	if (fd >= 0 && pread(fd, &magic, sizeof(magic), 0) == sizeof(magic) && magic == FM_JITDUMP_MAGIC) {
@@ -121,7 +143,7 @@ static void open_map(struct fm_jit_files *f)
 	uint32_t pids[] = { f->own_pid, f->pid, f->parent_pid };
 	for (size_t i = 0; i < FM_ARRAY_LEN(pids) && f->map_fd < 0; i++) {
 		snprintf(path, sizeof(path), "/tmp/perf-%u.map", pids[i]);
-		f->map_fd = fm_process_open(f->pid, path);
+		f->map_fd = open_believed(f, path);
 		f->is_map_inherited = i == 2;
 	}
 }
@@ -133,7 +155,7 @@ bool fm_jit_files_read_map(struct fm_jit_files *f, uint32_t owner, struct fm_cod
 	if (f->is_map_inherited && f->map_fd >= 0) {
 		char path[64];
 		snprintf(path, sizeof(path), "/tmp/perf-%u.map", f->own_pid);
-		int fd = fm_process_open(f->pid, path);
+		int fd = open_believed(f, path);
 		if (fd >= 0) {
 			close(f->map_fd);
 			f->map_fd = fd;

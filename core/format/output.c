@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
+#include "base/owner.h"
 
 bool fm_output_lock(int fd, const char *path, struct fm_diag *diag)
 {
@@ -30,7 +31,7 @@ bool fm_output_lock(int fd, const char *path, struct fm_diag *diag)
 
 enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_diag *diag)
 {
-	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, FM_PRIVATE_FILE);
 	struct stat st = { 0 };
 	if (fd < 0 || fstat(fd, &st))
 		return fm_diag_set(diag, FM_E_IO,

@@ -4,7 +4,9 @@
 // it, in the same chunk or an earlier one.
 #include "format/writer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <zstd.h>
 
 #include "base/hash.h"
@@ -14,6 +16,7 @@
 #include "format/memory.h"
 #include "format/output.h"
 #include "format/record.h"
+#include "format/redact.h"
 #include "format/samples.h"
 #include "format/sites.h"
 
@@ -58,6 +61,10 @@ struct fm_writer {
 	FM_VEC(uint32_t) order;
 	struct fm_memory_pending memory;
 	struct fm_sites_pending sites;
+
+	const struct fm_redact *redact; // NULL = everything is written as it is
+	uint32_t n_masked_words, n_masked_lines;
+	struct fm_buf masked;
 
 	struct fm_buf head, scratch, columns, raw, sealed; // kept from chunk to chunk
 };
@@ -144,8 +151,44 @@ enum fm_err fm_writer_flush(struct fm_writer *w)
 				      : ZSTD_LEVEL_TABLES);
 }
 
+void fm_writer_redact(struct fm_writer *w, const struct fm_redact *rules)
+{
+	w->redact = rules;
+}
+
+// Borrows from `text` or from the writer, until the next call.
+static struct fm_str masked_command(struct fm_writer *w, struct fm_str text)
+{
+	if (!w->redact)
+		return text;
+	w->masked.len = 0;
+	w->n_masked_words += fm_redact_command(w->redact, text, &w->masked);
+	return (struct fm_str){ w->masked.data ? (const char *)w->masked.data : "", (uint32_t)w->masked.len };
+}
+
+static struct fm_str masked_source(struct fm_writer *w, struct fm_str text)
+{
+	if (!w->redact)
+		return text;
+	w->masked.len = 0;
+	w->n_masked_lines += fm_redact_source(w->redact, text, &w->masked);
+	return (struct fm_str){ w->masked.data ? (const char *)w->masked.data : "", (uint32_t)w->masked.len };
+}
+
+static void tell_masked(struct fm_writer *w)
+{
+	static const char why[] = "what looks like a secret was masked, as --redact asks for";
+	char what[48];
+	snprintf(what, sizeof(what), "%u source line%s", w->n_masked_lines, w->n_masked_lines == 1 ? "" : "s");
+	if (w->n_masked_lines)
+		fm_writer_coverage(w, fm_str_of(what), fm_str_of(why));
+	if (w->n_masked_words)
+		fm_writer_coverage(w, FM_STR_LIT("parts of command lines"), fm_str_of(why));
+}
+
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 {
+	tell_masked(w);
 	fm_writer_flush(w);
 	if (!w->out.err) {
 		w->raw.len = 0;
@@ -156,7 +199,8 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	enum fm_err err = fm_output_close(&w->out, diag);
 	ZSTD_freeCCtx(w->zstd);
 	fm_interned_deinit(&w->interned);
-	struct fm_buf *bufs[] = { &w->traces, &w->facts, &w->head, &w->scratch, &w->columns, &w->raw, &w->sealed };
+	struct fm_buf *bufs[] = { &w->traces,  &w->facts, &w->head,   &w->scratch,
+				  &w->columns, &w->raw,   &w->sealed, &w->masked };
 	for (size_t i = 0; i < FM_ARRAY_LEN(bufs); i++)
 		fm_buf_deinit(bufs[i]);
 	fm_map_deinit(&w->source_names);
@@ -238,7 +282,7 @@ void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value)
 		return;
 	struct fm_buf *b = begin_fact(w);
 	fm_record_put_str(b, limited(fm_str_of(key)));
-	fm_record_put_str(b, limited(value));
+	fm_record_put_str(b, limited(strcmp(key, "command") ? value : masked_command(w, value)));
 	end_fact(w, FM_RECORD_META);
 }
 
@@ -271,7 +315,7 @@ void fm_writer_process_update(struct fm_writer *w, uint32_t process_id, const st
 	fm_buf_varint(b, info->parent_pid);
 	fm_buf_varint(b, info->start_ns);
 	fm_record_put_str(b, limited(info->exe));
-	fm_record_put_str(b, limited(info->command));
+	fm_record_put_str(b, limited(masked_command(w, info->command)));
 	fm_record_put_str(b, limited(info->python_version));
 	fm_record_put_str(b, limited(info->engine));
 	end_fact(w, FM_RECORD_PROCESS);
@@ -555,6 +599,6 @@ void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str
 	}
 	struct fm_buf *b = begin_fact(w);
 	fm_record_put_str(b, limited(filename));
-	fm_record_put_str(b, text);
+	fm_record_put_str(b, masked_source(w, text));
 	end_fact(w, FM_RECORD_SOURCE);
 }

@@ -32,6 +32,11 @@ enum fm_err fm_writer_error(const struct fm_writer *w);
 void fm_writer_describe_error(const struct fm_writer *w, struct fm_diag *diag);
 // The file was renamed while it was written, and is whole: its name now.
 bool fm_writer_has_moved(const struct fm_writer *w, char *ret, size_t cap);
+// From here on, command lines and sources are masked where they look like secrets; how much that was is said in the coverage section. The rules outlive the
+// writer.
+struct fm_redact;
+void fm_writer_redact(struct fm_writer *w, const struct fm_redact *rules);
+
 uint64_t fm_writer_bytes(const struct fm_writer *w); // bytes on disk so far
 
 // Facts about the whole capture, as text: "command", "rate_hz", "engine", "host", ... A later value replaces an earlier

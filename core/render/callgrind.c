@@ -5,13 +5,17 @@
 #include <string.h>
 
 #include "aggregate/trace.h"
+#include "base/utf8.h"
 #include "render/formats.h"
 
-// Names are free text up to the line's end.
+// Names are free text up to the line's end, but for a number in parentheses at their beginning: that stands for an earlier name.
 static void put_line(FILE *out, struct fm_str text)
 {
-	for (uint32_t i = 0; i < text.len; i++)
-		fputc((unsigned char)text.p[i] < ' ' ? '?' : text.p[i], out);
+	if (text.len > 1 && text.p[0] == '(' && text.p[1] >= '0' && text.p[1] <= '9') {
+		fputc('[', out);
+		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	}
+	fm_utf8_print(out, text);
 	fputc('\n', out);
 }
 

@@ -4,6 +4,7 @@
 
 #include "aggregate/leaves.h"
 #include "aggregate/path.h"
+#include "base/utf8.h"
 #include "render/formats.h"
 #include "render/label.h"
 
@@ -19,7 +20,7 @@ static void append_frame(struct line *line, struct fm_str label)
 	if (line->text.len)
 		fm_buf_u8(&line->text, ';');
 	size_t start = line->text.len;
-	fm_label_clean(&line->text, label);
+	fm_utf8_clean(&line->text, label);
 	// A semicolon inside a name would make two frames of it.
 	for (size_t i = start; i < line->text.len; i++)
 		if (line->text.data[i] == ';')

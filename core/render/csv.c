@@ -1,18 +1,25 @@
 // What a trace says, as tables for spreadsheets: functions, and lines.
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "aggregate/trace.h"
+#include "base/utf8.h"
 #include "render/formats.h"
 
+// What begins like a formula is one to spreadsheets, quotes or not, unless an apostrophe stands before it.
 static void put_quoted(FILE *out, struct fm_str text)
 {
-	for (uint32_t i = 0; i < text.len; i++) {
-		char c = text.p[i];
-		if (c == '"')
+	struct fm_buf clean = { 0 };
+	if (text.len && strchr("=+-@", text.p[0]))
+		fm_buf_u8(&clean, '\'');
+	fm_utf8_clean(&clean, text);
+	for (size_t i = 0; i < clean.len; i++) {
+		if (clean.data[i] == '"')
 			fputc('"', out);
-		fputc((unsigned char)c < ' ' ? ' ' : c, out);
+		fputc(clean.data[i], out);
 	}
+	fm_buf_deinit(&clean);
 }
 
 enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)

@@ -2,17 +2,20 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/utf8.h"
 #include "render/callgraph.h"
 #include "render/formats.h"
 
 static void put_quoted(FILE *out, struct fm_str text)
 {
-	for (uint32_t i = 0; i < text.len; i++) {
-		char c = text.p[i];
-		if (c == '"' || c == '\\')
+	struct fm_buf clean = { 0 };
+	fm_utf8_clean(&clean, text);
+	for (size_t i = 0; i < clean.len; i++) {
+		if (clean.data[i] == '"' || clean.data[i] == '\\')
 			fputc('\\', out);
-		fputc((unsigned char)c < ' ' ? ' ' : c, out);
+		fputc(clean.data[i], out);
 	}
+	fm_buf_deinit(&clean);
 }
 
 static void put_color(FILE *out, double share)

@@ -2,8 +2,6 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
-
 struct fm_str fm_label_last_part(struct fm_str path)
 {
 	if (!path.p || !path.len)
@@ -148,13 +146,4 @@ struct fm_str fm_label_kind(const struct fm_function *f)
 		return FM_STR_LIT("error");
 	bool is_jit = f->path.len >= 4 && !memcmp(f->path.p, "[jit", 4);
 	return is_jit ? FM_STR_LIT("jit") : FM_STR_LIT("native");
-}
-
-void fm_label_clean(struct fm_buf *b, struct fm_str s)
-{
-	const char *p = s.p, *end = s.p + s.len;
-	while (p < end) {
-		uint32_t c = fm_utf8_next(&p, end);
-		fm_utf8_put(b, c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ? '?' : c);
-	}
 }

@@ -32,6 +32,3 @@ unsigned fm_label_process_chain(const struct fm_analysis *a, uint32_t process_id
 void fm_label_command(struct fm_buf *b, struct fm_str nul_joined);
 // One argument, quoted when a shell would take it apart.
 void fm_label_word(struct fm_buf *b, struct fm_str word);
-
-// Appends s with every control character and undecodable byte replaced, fit for a line-based format.
-void fm_label_clean(struct fm_buf *b, struct fm_str s);

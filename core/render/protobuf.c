@@ -1,6 +1,6 @@
 #include "render/protobuf.h"
 
-#include "render/label.h"
+#include "base/utf8.h"
 
 enum { VARINT = 0, FIXED_64 = 1, LENGTH_AND_BYTES = 2 };
 
@@ -29,7 +29,7 @@ static void put_bytes(struct fm_buf *b, uint32_t field, const void *p, size_t le
 void fm_proto_text(struct fm_buf *b, uint32_t field, struct fm_str text)
 {
 	struct fm_buf clean = { 0 };
-	fm_label_clean(&clean, text);
+	fm_utf8_clean(&clean, text);
 	put_bytes(b, field, clean.data, clean.len);
 	fm_buf_deinit(&clean);
 }

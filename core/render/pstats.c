@@ -7,6 +7,7 @@
 
 #include "aggregate/trace.h"
 #include "base/cleanup.h"
+#include "base/utf8.h"
 #include "render/formats.h"
 
 static void put_u32(FILE *out, uint32_t v)
@@ -52,11 +53,15 @@ static void put_tuple(FILE *out, uint32_t n)
 
 static void put_text(FILE *out, const char *before, struct fm_str text, const char *after)
 {
+	struct fm_buf whole = { 0 }; // whoever prints these prints them as they are, and marshal wants UTF-8
+	fm_buf_str(&whole, before);
+	fm_utf8_clean(&whole, text);
+	fm_buf_str(&whole, after);
 	fputc('u', out);
-	put_u32(out, (uint32_t)(strlen(before) + text.len + strlen(after)));
-	fputs(before, out);
-	fwrite(text.p, 1, text.len, out);
-	fputs(after, out);
+	put_u32(out, (uint32_t)whole.len);
+	if (whole.len)
+		fwrite(whole.data, 1, whole.len, out);
+	fm_buf_deinit(&whole);
 }
 
 static void put_function(FILE *out, const struct fm_trace_function *f)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/owner.h"
 #include "render/formats.h"
 #include "render/html.h"
 
@@ -57,7 +58,7 @@ static enum fm_err open_output(const char *path, const char *profile_path, struc
 	struct stat in, out;
 	if (!stat(profile_path, &in) && !stat(path, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
 		return fm_diag_set(diag, FM_E_REFUSED, "%s is the profile itself; give another output file", path);
-	FILE *file = fopen(path, "we");
+	FILE *file = fm_fopen_private(path, false);
 	if (!file)
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
 	bool is_regular = !fstat(fileno(file), &out) && S_ISREG(out.st_mode);

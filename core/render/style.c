@@ -48,17 +48,11 @@ void fm_style_paint(const struct fm_style *s, enum fm_paint paint)
 		fprintf(s->out, "\033[%sm", codes[paint]);
 }
 
-// Controls, and what turns the writing direction of what follows.
-static bool is_unfit(uint32_t c)
-{
-	return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
-}
-
 static uint32_t shown(const struct fm_style *s, uint32_t c)
 {
 	if (c == '\t')
 		return ' ';
-	return is_unfit(c) || (c >= 0x80 && !s->has_utf8) ? '?' : c;
+	return fm_utf8_is_unfit(c) || (c >= 0x80 && !s->has_utf8) ? '?' : c;
 }
 
 unsigned fm_style_cells(struct fm_str text)
@@ -66,7 +60,7 @@ unsigned fm_style_cells(struct fm_str text)
 	unsigned cells = 0;
 	for (const char *p = text.p, *end = text.p + text.len; p < end;) {
 		uint32_t c = fm_utf8_next(&p, end);
-		cells += is_unfit(c) ? 1 : fm_utf8_width(c); // shown as one character
+		cells += fm_utf8_is_unfit(c) ? 1 : fm_utf8_width(c); // shown as one character
 	}
 	return cells;
 }
@@ -103,7 +97,7 @@ void fm_style_fit_end(const struct fm_style *s, struct fm_str text, unsigned cel
 		fputs(s->has_utf8 ? "…" : "..", s->out);
 		for (unsigned skipped = 0; skipped < all - cells + dots && p < end;) {
 			uint32_t c = fm_utf8_next(&p, end);
-			skipped += is_unfit(c) ? 1 : fm_utf8_width(c);
+			skipped += fm_utf8_is_unfit(c) ? 1 : fm_utf8_width(c);
 		}
 	}
 	fm_style_fit(s, (struct fm_str){ p, (uint32_t)(end - p) }, cells, false);

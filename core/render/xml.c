@@ -1,11 +1,11 @@
 #include "render/xml.h"
 
-#include "render/label.h"
+#include "base/utf8.h"
 
 void fm_xml_put(FILE *out, struct fm_str text)
 {
 	struct fm_buf clean = { 0 };
-	fm_label_clean(&clean, text);
+	fm_utf8_clean(&clean, text);
 	for (size_t i = 0; i < clean.len; i++) {
 		switch (clean.data[i]) {
 		case '<':

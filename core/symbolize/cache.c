@@ -6,27 +6,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checksum.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/owner.h"
+#include "symbolize/cache_folder.h"
 
 // magic, version of the content, checksum of what follows
 #define MAGIC "FATHSYM\n"
 #define VERSION 3u
 #define HEAD_BYTES 24
 
-bool fm_cache_folder(char *ret, size_t cap)
-{
-	const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-	int n = -1;
-	if (base && base[0] == '/')
-		n = snprintf(ret, cap, "%s/fathom/symbols", base);
-	else if (home && home[0] == '/')
-		n = snprintf(ret, cap, "%s/.cache/fathom/symbols", home);
-	return n > 0 && (size_t)n < cap;
-}
+#define TEMPORARY_LETTERS 6 // behind a dot, until a file is whole
 
 struct fm_cache_key fm_cache_key_of(const char *path, struct fm_str build_id)
 {
@@ -43,22 +38,14 @@ struct fm_cache_key fm_cache_key_of(const char *path, struct fm_str build_id)
 	return key;
 }
 
-static bool path_of(const struct fm_cache_key *key, char *ret, size_t cap)
-{
-	char folder[4000];
-	return key->name[0] && fm_cache_folder(folder, sizeof(folder)) &&
-	       snprintf(ret, cap, "%s/%s", folder, key->name) < (int)cap;
-}
-
 enum fm_err fm_cache_load(const struct fm_cache_key *key, struct fm_chains *ret)
 {
-	char path[4200];
-	if (!path_of(key, path, sizeof(path)))
-		return FM_E_NOT_FOUND;
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	_cleanup_close_ int folder = key->name[0] ? fm_cache_folder_open(false, NULL) : -1;
+	_cleanup_close_ int fd =
+		folder >= 0 ? openat(folder, key->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
 	struct stat st;
-	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_size < HEAD_BYTES ||
-	    (uint64_t)st.st_size > FM_CACHE_MAX_FILE_BYTES)
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) || fm_distrust(&st, geteuid()) ||
+	    st.st_size < HEAD_BYTES || (uint64_t)st.st_size > FM_CACHE_MAX_FILE_BYTES)
 		return FM_E_NOT_FOUND;
 	_cleanup_free_ uint8_t *bytes = fm_alloc((size_t)st.st_size);
 	if (pread(fd, bytes, (size_t)st.st_size, 0) != st.st_size)
@@ -75,16 +62,19 @@ enum fm_err fm_cache_load(const struct fm_cache_key *key, struct fm_chains *ret)
 	return err;
 }
 
-static bool make_folder(char *path)
+static size_t n_hex(const char *text)
 {
-	for (char *p = path + 1; *p; p++) {
-		if (*p != '/')
-			continue;
-		*p = 0;
-		mkdir(path, 0700);
-		*p = '/';
-	}
-	return !mkdir(path, 0700) || errno == EEXIST;
+	return strspn(text, "0123456789abcdef");
+}
+
+// Whether a file has a name that only we give: a key, or what becomes one when it is whole.
+static bool is_our_name(const char *name)
+{
+	bool is_file = !strncmp(name, "file-", 5);
+	size_t n = n_hex(name + 5 * is_file);
+	const char *end = name + 5 * is_file + n;
+	bool is_key = is_file ? n == 16 : n >= 8 && n <= 128 && n % 2 == 0;
+	return is_key && (!*end || (*end == '.' && strlen(end) == 1 + TEMPORARY_LETTERS));
 }
 
 struct old_file {
@@ -99,16 +89,21 @@ static int compare_age(const void *pa, const void *pb)
 	return (a->used_s > b->used_s) - (a->used_s < b->used_s);
 }
 
-void fm_cache_trim(const char *folder, uint64_t max_bytes)
+void fm_cache_trim(uint64_t max_bytes)
 {
-	DIR *dir = opendir(folder);
-	if (!dir)
+	int folder = fm_cache_folder_open(false, NULL);
+	DIR *dir = folder >= 0 ? fdopendir(folder) : NULL;
+	if (!dir) {
+		if (folder >= 0)
+			close(folder);
 		return;
+	}
 	FM_VEC(struct old_file) files = { 0 };
 	uint64_t total = 0;
 	for (struct dirent *entry; (entry = readdir(dir));) {
 		struct stat st;
-		if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+		if (!is_our_name(entry->d_name) || fstatat(folder, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 			continue;
 		struct old_file file = { "", (uint64_t)st.st_size, st.st_mtim.tv_sec };
 		snprintf(file.name, sizeof(file.name), "%s", entry->d_name);
@@ -118,35 +113,57 @@ void fm_cache_trim(const char *folder, uint64_t max_bytes)
 	if (total > max_bytes) {
 		qsort(files.items, files.n, sizeof(*files.items), compare_age);
 		for (size_t i = 0; i < files.n && total > max_bytes; i++)
-			if (!unlinkat(dirfd(dir), files.items[i].name, 0))
+			if (!unlinkat(folder, files.items[i].name, 0))
 				total -= files.items[i].bytes;
 	}
 	fm_vec_deinit(&files);
 	closedir(dir);
 }
 
+// A new file beside the key's, ret_name; -1 when there can be none.
+static int create_temporary(int folder, const char *key, char *ret_name, size_t cap)
+{
+	for (int i = 0; i < 100; i++) {
+		uint64_t random;
+		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+			random = fm_now_ns() * 0x9e3779b97f4a7c15ull; // O_EXCL sees to the rest
+		snprintf(ret_name, cap, "%s.%0*" PRIx64, key, TEMPORARY_LETTERS, random & 0xffffff);
+		int fd =
+			openat(folder, ret_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FM_PRIVATE_FILE);
+		if (fd >= 0 || errno != EEXIST)
+			return fd;
+	}
+	return -1;
+}
+
+static void save_bytes(int folder, const char *key, const struct fm_buf *head, const struct fm_buf *body)
+{
+	char temporary[FM_CACHE_KEY_BYTES + 1 + TEMPORARY_LETTERS];
+	int fd = create_temporary(folder, key, temporary, sizeof(temporary));
+	if (fd < 0)
+		return;
+	bool is_whole = write(fd, head->data, head->len) == (ssize_t)head->len &&
+			write(fd, body->data, body->len) == (ssize_t)body->len;
+	if (close(fd) || !is_whole || renameat(folder, temporary, folder, key))
+		unlinkat(folder, temporary, 0);
+	else
+		fm_cache_trim(FM_CACHE_MAX_BYTES);
+}
+
 void fm_cache_save(const struct fm_cache_key *key, const struct fm_chains *c)
 {
-	char folder[4000], path[4200], temporary[4300];
-	if (!path_of(key, path, sizeof(path)) || !fm_cache_folder(folder, sizeof(folder)) || !make_folder(folder))
+	_cleanup_close_ int folder = key->name[0] ? fm_cache_folder_open(true, NULL) : -1;
+	if (folder < 0)
 		return;
-	snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
 	struct fm_buf body = { 0 }, head = { 0 };
 	fm_chains_pack(c, &body);
 	fm_buf_bytes(&head, MAGIC, 8);
 	fm_buf_u64(&head, VERSION);
 	fm_buf_u64(&head, fm_checksum_xxh64(body.data, body.len, VERSION));
-	int fd = body.len + HEAD_BYTES <= FM_CACHE_MAX_FILE_BYTES ? mkostemp(temporary, O_CLOEXEC) : -1;
-	if (fd >= 0) {
-		bool is_whole = write(fd, head.data, head.len) == (ssize_t)head.len &&
-				write(fd, body.data, body.len) == (ssize_t)body.len;
-		if (close(fd) || !is_whole || rename(temporary, path))
-			unlink(temporary);
-		else
-			fm_cache_trim(folder, FM_CACHE_MAX_BYTES);
-	} else if (body.len + HEAD_BYTES > FM_CACHE_MAX_FILE_BYTES) {
-		unlink(path);
-	}
+	if (body.len + HEAD_BYTES <= FM_CACHE_MAX_FILE_BYTES)
+		save_bytes(folder, key->name, &head, &body);
+	else
+		unlinkat(folder, key->name, 0);
 	fm_buf_deinit(&head);
 	fm_buf_deinit(&body);
 }

@@ -1,9 +1,10 @@
 // What was found out about images, kept on disk so that the next report need not read debug information again.
 //
-// $XDG_CACHE_HOME/fathom/symbols (or ~/.cache/...): one file per image, named by its build id (or by path, size and
+// In the cache's folder (cache_folder.h): one file per image, named by its build id (or by path, size and
 // time of a file without one). Files are replaced by renaming, so that runs side by side see whole ones only; the last
 // one wins. A file that is damaged or of another version is as good as none, a folder that cannot be written to is left
-// alone. When all files together pass FM_CACHE_MAX_BYTES, those unused for longest go.
+// alone. A file of somebody else's is not believed. When all files together pass FM_CACHE_MAX_BYTES, those unused for longest go; files that are not
+// ours, or have other names than ours, stay.
 #pragma once
 
 #include <stdbool.h>
@@ -15,11 +16,10 @@
 #define FM_CACHE_MAX_BYTES ((uint64_t)256 << 20)
 #define FM_CACHE_MAX_FILE_BYTES ((uint64_t)32 << 20) // an image beyond this starts afresh
 
-// False: there is no place for a cache (no home). The folder need not exist yet.
-bool fm_cache_folder(char *ret, size_t cap);
+#define FM_CACHE_KEY_BYTES 160
 
 struct fm_cache_key {
-	char name[160]; // "" = not to be cached
+	char name[FM_CACHE_KEY_BYTES]; // "" = not to be cached
 };
 // path may be gone when there is a build id.
 struct fm_cache_key fm_cache_key_of(const char *path, struct fm_str build_id);
@@ -28,4 +28,4 @@ struct fm_cache_key fm_cache_key_of(const char *path, struct fm_str build_id);
 FM_MUST_CHECK enum fm_err fm_cache_load(const struct fm_cache_key *key, struct fm_chains *ret);
 void fm_cache_save(const struct fm_cache_key *key, const struct fm_chains *c);
 // Removes the files unused for longest until at most max_bytes are left. fm_cache_save does so by itself.
-void fm_cache_trim(const char *folder, uint64_t max_bytes);
+void fm_cache_trim(uint64_t max_bytes);

@@ -24,13 +24,25 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from fathom import _session, program_path
 from fathom._agent_module import load_agent
+from fathom._private import distrust, make_folders, opener
 
 __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
 Target = Union[str, "os.PathLike[str]", Callable[..., Any]]
 _NO_VALUE = object()
+_OUTPUT_DIR = ".fathom"  # unless another one is named
 # Options of the command line, with underscores: those that a block of this process takes, and those of `fathom run` beside them.
-_BLOCK_OPTIONS = ("cpu", "log_level", "memory", "no_children", "no_native", "precision", "rate")
+_BLOCK_OPTIONS = (
+    "cpu",
+    "log_level",
+    "memory",
+    "no_children",
+    "no_native",
+    "precision",
+    "rate",
+    "redact",
+    "redact_also",
+)
 _RUN_OPTIONS = (
     *_BLOCK_OPTIONS,
     "detailed",
@@ -153,7 +165,7 @@ def _wants(name: Optional[str], target: Any) -> str:
 def run_job(
     target: Target,
     *args: Any,
-    output_dir: Union[str, "os.PathLike[str]"] = ".fathom",
+    output_dir: Union[str, "os.PathLike[str]"] = _OUTPUT_DIR,
     name: Optional[str] = None,
     python: Optional[str] = None,
     quiet: bool = True,
@@ -246,13 +258,18 @@ def _hooks() -> Any:
 
 
 def _make_folder(output_dir: Any, name: str) -> str:
-    parent = os.path.join(os.path.abspath(os.fspath(output_dir)), name)
-    os.makedirs(parent, exist_ok=True)
+    whole = os.path.abspath(os.fspath(output_dir))
+    parent = os.path.join(whole, name)
+    make_folders(whole)
+    why = distrust(whole) if os.fspath(output_dir) == _OUTPUT_DIR else None
+    if why:
+        raise JobError("cannot keep results in %s: it %s; choose another folder with output_dir" % (whole, why))
+    make_folders(parent)
     stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime())
     for number in range(1, 1000):
         folder = os.path.join(parent, stamp if number == 1 else "%s_%d" % (stamp, number))
         try:
-            os.mkdir(folder)
+            os.mkdir(folder, 0o700)
             return folder
         except FileExistsError:
             continue
@@ -294,9 +311,10 @@ class Job:
             self._folder = folder = _make_folder(self._output_dir, self._name)
             sources = os.path.join(self._folder, "cells")
             if self._sources:
-                os.mkdir(sources)
+                os.mkdir(sources, 0o700)
             for name, text in self._sources.items():
-                with open(os.path.join(sources, name), "w", encoding="utf-8", errors="replace") as file:
+                path = os.path.join(sources, name)
+                with open(path, "w", encoding="utf-8", errors="replace", opener=opener) as file:
                     file.write(text)
             self._unwatch = _hooks().watch(os.path.join(self._folder, "logs.log"), self._log_level)
             options = ["--results", self._folder] + _options(self._options)
@@ -320,21 +338,21 @@ class Job:
         if not self._session.finish():
             raise JobError("the collector could not finish %s" % self._session.output)
         self.report = Report(self._folder, None)
-        with open(self.report.text_path, "w", encoding="utf-8") as file:
+        with open(self.report.text_path, "w", encoding="utf-8", opener=opener) as file:
             file.write(self.report._ask())
         # The page to look at. A program built without it says so; then there is none.
         command = [program_path(), "view", "--html", os.path.join(self._folder, "report.html"), self.report.profile]
         subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def job(output_dir: Union[str, "os.PathLike[str]"] = ".fathom", name: str = "job", **options: Any) -> Job:
+def job(output_dir: Union[str, "os.PathLike[str]"] = _OUTPUT_DIR, name: str = "job", **options: Any) -> Job:
     """A context manager that profiles the block below it, in this process; its report is there afterwards.
 
         with fathom.job(output_dir="runs", name="warm-up", rate=2000) as job:
             simulate(1000)
         print(job.report.summary)
 
-    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
+    options: rate=2000, cpu=True (no memory), memory="exact", precision=2, redact=True, no_native=True, no_children=True, log_level="INFO"; others are a TypeError. One at
     a time in a process, and not in one that `fathom run` started.
     """
     return Job(output_dir, _name_for_folder(name), options)

@@ -88,6 +88,15 @@ def execute(text: str, name: str, namespace: Dict[str, Any], wait_for: Optional[
             wait_for(result)
 
 
+def _plain(text: str) -> str:
+    """For a line of a table that is looked at in terminals."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 class Results:
     """The results folder, if fathom gave one; the times of a run that is killed are there up to its last whole cell."""
 
@@ -96,20 +105,21 @@ class Results:
         self.path = os.path.join(folder, "cells.tsv") if folder else None
         if folder is None:
             return
-        os.makedirs(os.path.join(folder, "cells"), exist_ok=True)  # of --repeat
+        os.makedirs(os.path.join(folder, "cells"), 0o700, exist_ok=True)  # of --repeat
         for cell in cells:
-            with open(os.path.join(folder, "cells", cell.name), "w", encoding="utf-8", errors="replace") as file:
+            path = os.path.join(folder, "cells", cell.name)
+            with open(path, "w", encoding="utf-8", errors="replace", opener=_private) as file:
                 file.write(cell.source)
         self._write("cell\tstatus\twall_s\tcpu_s\tfirst line\n", "w")
 
     def _write(self, line: str, mode: str = "a") -> None:
         if self.path and os.getpid() == self.pid:  # a cell may have forked
-            with open(self.path, mode, encoding="utf-8", errors="replace") as file:
+            with open(self.path, mode, encoding="utf-8", errors="replace", opener=_private) as file:
                 file.write(line)
 
     def add(self, number: int, status: str, wall_s: float, cpu_s: float, cell: Cell) -> None:
         first = next(line for line in cell.source.splitlines() if line.strip()).strip()
-        self._write("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, first.replace("\t", " ")[:80]))
+        self._write("%d\t%s\t%.6f\t%.6f\t%s\n" % (number, status, wall_s, cpu_s, _plain(first[:80])))
 
 
 class Runner:

@@ -75,9 +75,14 @@ class _Capture:
     def _open(self) -> None:
         from fathom import Profiler, _session
         from fathom._agent_module import load_agent
+        from fathom._private import distrust, make_folders
 
         if _session.current() is None and not load_agent().is_active():
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
+            folder = os.path.dirname(self.path)
+            make_folders(folder)
+            why = distrust(folder)
+            if why:
+                raise RuntimeError("%s %s" % (os.path.relpath(folder), why))
             for suffix in (".fathom", ".prof"):  # what is there afterwards is of this run
                 if os.path.exists(self.path + suffix):
                     os.unlink(self.path + suffix)
@@ -230,9 +235,11 @@ class _Plugin:
         last = dict(last)
         last.update((test, result.seconds) for test, result in self.results.items() if result.outcome == "passed")
         path = os.path.join(self.folder, _LAST_RUN)
+        from fathom._private import make_folders, opener
+
         try:
-            os.makedirs(self.folder, exist_ok=True)
-            with open(path + ".new", "w", encoding="utf-8") as file:
+            make_folders(self.folder)
+            with open(path + ".new", "w", encoding="utf-8", opener=opener) as file:
                 json.dump({"seconds": last}, file, indent=1, sort_keys=True)
             os.replace(path + ".new", path)
         except OSError:

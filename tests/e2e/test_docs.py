@@ -11,7 +11,15 @@ from typing import Dict, List, Set
 import pytest
 from capture import BUILD, ROOT
 
-PAGES = sorted([ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+PAGES = sorted(
+    [
+        ROOT / "README.md",
+        ROOT / "ARCHITECTURE.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *ROOT.glob("docs/**/*.md"),
+    ]
+)
 FOR_USERS = [page for page in PAGES if page.parent.name != "decisions" and page.name != "CHANGELOG.md"]
 TRACER = "python -m fathom"
 

@@ -1,5 +1,6 @@
 """Code that is made at run time has names, and stacks through it are whole."""
 
+import os
 import re
 import subprocess
 from collections import Counter
@@ -145,6 +146,47 @@ def test_damage_is_said_and_the_rest_is_used(emitter: Path, tmp_path: Path) -> N
     assert any("damaged" in line and "run-time code" in line for line in capture.raw["coverage"]), capture.raw[
         "coverage"
     ]
+
+
+# jit_calls.py, with the file that tells of the code changed before the code runs for the first time: argv[1] says how.
+CHANGED = """
+import glob, os, runpy, sys, time
+how, real = sys.argv.pop(1), time.process_time
+def change():
+    time.process_time = real
+    [path] = glob.glob("/tmp/perf-%d.map" % os.getpid()) + glob.glob("/tmp/jit-%d.dump" % os.getpid())
+    if how == "link":
+        os.rename(path, path + ".there")
+        os.symlink(path + ".there", path)
+    elif how == "open":
+        os.chmod(path, 0o666)
+    else:
+        os.chown(path, 65534, 65534)
+    return real()
+time.process_time = change
+sys.argv[0] = sys.argv[1]
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+for path in glob.glob("/tmp/perf-%d.map*" % os.getpid()) + glob.glob("/tmp/jit-%d.dump*" % os.getpid()):
+    os.unlink(path)
+"""
+
+
+@pytest.mark.parametrize("how, change, why", [
+    ("by_jitdump", "other", "belongs to another user"),
+    ("by_jitdump", "open", "can be written by others"),
+    ("by perf map", "other", "belongs to another user"),
+    ("by perf map", "open", "can be written by others"),
+    ("by perf map", "link", "is a symbolic link"),  # of a jitdump the kernel tells the file itself
+])  # fmt: skip
+def test_files_of_other_users_are_not_believed(emitter: Path, tmp_path: Path, how: str, change: str, why: str) -> None:
+    if change == "other" and os.geteuid() != 0:
+        pytest.skip("only root can give files to another user")
+    script = tmp_path / "changed.py"
+    script.write_text(CHANGED)
+    args = [change, TARGETS / "jit_calls.py", emitter, 0.7, HOWS[how], how]
+    capture = record(tmp_path / "p.fathom", script, args, OPTIONS, pick(8, 15))
+    assert not stacks_with(capture, how)
+    assert any("tells of" in line and why in line for line in capture.raw["coverage"]), capture.raw["coverage"]
 
 
 def test_a_forked_child_runs_code_of_its_parent(emitter: Path, tmp_path: Path) -> None:

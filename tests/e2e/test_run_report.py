@@ -500,7 +500,7 @@ def test_wrong_defaults_are_one_line(run, tmp_path, toml, env, says):
 
 def test_the_command_line_wins_over_variables_and_these_over_the_file(run, fathom, tmp_path):
     (tmp_path / "pyproject.toml").write_text(
-        "[project]\nname = 'x'\n[tool.fathom]\nrate = 2_000 # per second\nquiet = true\noutput-dir = '.fathom'\n"
+        "[project]\nname = 'x'\n[tool.fathom]\nrate = 2_000 # per second\nquiet = true\n"
     )
 
     def rate(r: Run) -> int:

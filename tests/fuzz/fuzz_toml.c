@@ -3,13 +3,23 @@
 
 #include "base/toml.h"
 
+static void take(void *ctx, struct fm_str item)
+{
+	volatile uint8_t sum = 0; // every byte that is handed out can be read
+	for (uint32_t i = 0; i < item.len; i++)
+		sum = (uint8_t)(sum + item.p[i]);
+	++*(size_t *)ctx;
+}
+
 static enum fm_err each(void *ctx, const struct fm_toml_value *v, struct fm_diag *diag)
 {
 	++*(size_t *)ctx;
 	FUZZ_CHECK(v->key.len > 0 && v->line > 0);
-	volatile uint8_t sum = 0; // every byte that is handed out can be read
-	for (uint32_t i = 0; i < v->text.len; i++)
-		sum = (uint8_t)(sum + v->text.p[i]);
+	size_t n = 0;
+	take(&n, v->text);
+	if (v->kind == FM_TOML_OTHER)
+		fm_toml_strings(v->text, take, &n);
+	FUZZ_CHECK(n <= v->text.len + 1u);
 	return FM_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "symbolize/cache.h"
+#include "symbolize/cache_folder.h"
 #include "symbolize/chains.h"
 
 static struct fm_chains sample(void)
@@ -174,13 +175,140 @@ TEST(the_files_unused_for_longest_go_first)
 	struct fm_chains back;
 	CHECK_EQ(fm_cache_load(&keys[0], &back), FM_OK); // used: now the youngest
 	fm_chains_deinit(&back);
-	fm_cache_trim(folder, bytes * 2);
+	fm_cache_trim(bytes * 2);
 	CHECK_EQ(fm_cache_load(&keys[1], &back), FM_E_NOT_FOUND);
 	CHECK_EQ(fm_cache_load(&keys[0], &back), FM_OK);
 	fm_chains_deinit(&back);
 	CHECK_EQ(fm_cache_load(&keys[2], &back), FM_OK);
 	fm_chains_deinit(&back);
 	fm_chains_deinit(&c);
+}
+
+static bool is_there(const char *name)
+{
+	char path[4400];
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return access(path, F_OK) == 0;
+}
+
+static void put(const char *name)
+{
+	char path[4400];
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	FILE *f = fopen(path, "w");
+	CHECK(f && fputs("something", f) >= 0);
+	CHECK(!fclose(f));
+}
+
+TEST(only_files_with_names_of_ours_are_trimmed)
+{
+	use_empty_cache();
+	struct fm_chains c = sample();
+	struct fm_cache_key key = fm_cache_key_of("/x", FM_STR_LIT("\x12\x34\xab\xcd"));
+	fm_cache_save(&key, &c);
+	static const char *const theirs[] = { "thesis.tex",       "cafe",    "1234abc",
+					      "1234ABCD",         "file-12", "1234abcd.x",
+					      "1234abcd.1234567", ".hidden", "1234abcd~" },
+				 *const ours[] = { "1234abcd.12ab34", "file-0123456789abcdef", "deadbeef" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(theirs); i++)
+		put(theirs[i]);
+	for (size_t i = 0; i < FM_ARRAY_LEN(ours); i++)
+		put(ours[i]);
+	fm_cache_trim(0);
+	for (size_t i = 0; i < FM_ARRAY_LEN(theirs); i++)
+		CHECK(is_there(theirs[i]));
+	for (size_t i = 0; i < FM_ARRAY_LEN(ours); i++)
+		CHECK(!is_there(ours[i]));
+	CHECK(!is_there(key.name));
+	fm_chains_deinit(&c);
+}
+
+TEST(a_cache_behind_a_link_is_left_alone)
+{
+	for (int is_inner = 0; is_inner < 2; is_inner++) {
+		use_empty_cache();
+		struct fm_chains c = sample(), back;
+		struct fm_cache_key key = fm_cache_key_of("/x", FM_STR_LIT("\x12\x34\xab\xcd"));
+		fm_cache_save(&key, &c);
+		CHECK_EQ(fm_cache_load(&key, &back), FM_OK);
+		fm_chains_deinit(&back);
+		char link[4400], away[4500];
+		snprintf(link, sizeof(link), "%s%s", folder, is_inner ? "" : "/..");
+		if (!is_inner)
+			*strrchr(link, '/') = 0, *strrchr(link, '/') = 0; // .../fathom
+		snprintf(away, sizeof(away), "%s-away", link);
+		CHECK(!rename(link, away));
+		CHECK(!symlink(away, link));
+		const char *why = NULL;
+		CHECK_EQ(fm_cache_folder_open(true, &why), -1);
+		CHECK(why);
+		CHECK_EQ(fm_cache_load(&key, &back), FM_E_NOT_FOUND);
+		fm_cache_trim(0);
+		CHECK(is_there(key.name)); // seen through the link
+		fm_chains_deinit(&c);
+	}
+}
+
+static void check_no_cache(const char *path, const struct fm_cache_key *key, const char *reason)
+{
+	struct fm_chains back;
+	const char *why = NULL;
+	CHECK_EQ(fm_cache_folder_open(true, &why), -1);
+	CHECK(why && !strcmp(why, reason));
+	CHECK_EQ(fm_cache_load(key, &back), FM_E_NOT_FOUND);
+	fm_cache_trim(0);
+	CHECK(access(path, F_OK) == 0);
+}
+
+TEST(what_others_can_change_is_not_believed)
+{
+	use_empty_cache();
+	struct fm_chains c = sample(), back;
+	struct fm_cache_key key = fm_cache_key_of("/x", FM_STR_LIT("\x12\x34\xab\xcd"));
+	char path[4400], base[4400];
+	fm_cache_save(&key, &c);
+	snprintf(path, sizeof(path), "%s/%s", folder, key.name);
+	snprintf(base, sizeof(base), "%s", getenv("XDG_CACHE_HOME"));
+	struct stat st;
+	CHECK(!stat(path, &st) && (st.st_mode & 0777) == 0600);
+	CHECK(!stat(folder, &st) && (st.st_mode & 0777) == 0700);
+	CHECK(!chmod(folder, 0777));
+	check_no_cache(path, &key, "can be written by others");
+	CHECK(!chmod(folder, 0700) && !chmod(base, 01777));
+	check_no_cache(path, &key, "can be written by others");
+	CHECK(!chmod(base, 0700) && !chmod(path, 0606));
+	CHECK_EQ(fm_cache_load(&key, &back), FM_E_NOT_FOUND);
+	CHECK(!chmod(path, 0600));
+	CHECK_EQ(fm_cache_load(&key, &back), FM_OK);
+	fm_chains_deinit(&back);
+	if (geteuid() == 0) {
+		CHECK(!chown(path, 65534, 65534));
+		CHECK_EQ(fm_cache_load(&key, &back), FM_E_NOT_FOUND);
+		fm_cache_trim(0);
+		CHECK(is_there(key.name));
+		CHECK(!chown(path, 0, 0) && !chown(folder, 65534, 65534));
+		check_no_cache(path, &key, "belongs to another user");
+		CHECK(!chown(folder, 0, 0) && !chown(base, 65534, 65534));
+		check_no_cache(path, &key, "belongs to another user");
+	} else {
+		printf("not root: files of another user were not tried\n");
+	}
+	fm_chains_deinit(&c);
+}
+
+TEST(somebody_elses_home_has_no_cache_of_ours)
+{
+	char home[] = "/tmp/fathom-home-XXXXXX";
+	CHECK(mkdtemp(home));
+	unsetenv("XDG_CACHE_HOME");
+	setenv("HOME", home, 1);
+	int fd = fm_cache_folder_open(true, NULL);
+	CHECK(fd >= 0);
+	close(fd);
+	CHECK(fm_cache_folder(folder, sizeof(folder)) && access(folder, F_OK) == 0);
+	CHECK(strstr(folder, "/.cache/fathom/symbols"));
+	CHECK(!chmod(home, 0707));
+	CHECK_EQ(fm_cache_folder_open(false, NULL), -1);
 }
 
 TEST(crc32_is_the_common_one)

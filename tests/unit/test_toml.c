@@ -72,4 +72,22 @@ TEST(what_is_not_toml_is_refused_with_its_line)
 	check_bad("a = \"\\q\"\n", "line 1: an unknown escape in a string");
 }
 
+static void add(void *ctx, struct fm_str item)
+{
+	struct seen *s = ctx;
+	size_t len = strlen(s->text);
+	snprintf(s->text + len, sizeof(s->text) - len, "%.*s;", (int)item.len, item.p);
+}
+
+TEST(strings_of_a_list)
+{
+	struct seen s = { "" };
+	CHECK(fm_toml_strings(FM_STR_LIT("[ 'a b', # why\n \"c\\t\", ]"), add, &s));
+	CHECK_STR(fm_str_of(s.text), "a b;c\t;");
+	CHECK(fm_toml_strings(FM_STR_LIT("[]"), add, &s));
+	static const char *const none[] = { "", "[", "[1]", "['a'", "['a' 'b']", "['a", "{ a = 'b' }", "[['a']]" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(none); i++)
+		CHECK(!fm_toml_strings(fm_str_of(none[i]), add, &s));
+}
+
 TEST_MAIN()

@@ -101,11 +101,16 @@ def _replace(owner, name, function, undo):
     undo.append(back)
 
 
+# Logs are looked at in terminals: what drives one, or turns the writing direction, is written as Python would escape it.
+_UNFIT = {c: "\\x%02x" % c for c in [*range(32), *range(127, 160)] if c not in (9, 10)}
+_UNFIT.update((c, "\\u%04x" % c) for c in [0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)])
+
+
 class _Log:
     def __init__(self, path, level):
         self.path, self.level = path, level
         # The file's being there tells fathom that records are watched for.
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666))
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
 
     def write(self, level, logger, file, line, message):
         """One write a record, so that several processes may append; further lines of it are indented.
@@ -115,8 +120,8 @@ class _Log:
         now = time.time()
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + ".%03dZ" % (now % 1 * 1000)
         text = "%s %s %s %s:%s: %s" % (stamp, name, logger, file, line, message)
-        text = "\n    ".join(text.splitlines()) + "\n"
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        text = "\n    ".join(text.splitlines()).translate(_UNFIT) + "\n"
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             os.write(fd, text.encode("utf-8", "backslashreplace"))
         finally:

@@ -24,7 +24,7 @@ def prepare(agent_path, results):
     note_path = os.path.join(results, "traced")
 
     def note(text):
-        fd = os.open(note_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        fd = os.open(note_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.write(fd, (" ".join(text.split()) + "\n").encode("utf-8", "replace"))
         os.close(fd)
 
