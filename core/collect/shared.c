@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -64,18 +65,28 @@ static uint64_t mapped_bytes(uint32_t n_slots)
 	return FM_WIRE_SLOTS_OFFSET + (uint64_t)n_slots * FM_WIRE_SLOT_BYTES;
 }
 
+// Where there is less room than this, a page that is touched for the first time ends us (SIGBUS). A program with some threads needs a few MiB.
+#define MIN_ROOM_BYTES (64u << 20)
+
+static int open_in(const char *folder)
+{
+	struct statvfs room;
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd < 0 || (fstatvfs(fd, &room) == 0 && (uint64_t)room.f_bavail * room.f_frsize >= MIN_ROOM_BYTES))
+		return fd;
+	close(fd);
+	errno = ENOSPC;
+	return -1;
+}
+
 // A file without a name. Sandboxes that forbid memfd_create have shared memory to make one in, or at least a folder; there it cannot be
 // sealed, and a target that shortens it ends us.
 static int open_nameless(const char *name)
 {
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), err = errno;
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
-		fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		fd = open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0)
-		errno = err;
-	return fd;
+		fd = open_in("/dev/shm");
+	return fd < 0 ? open_in("/tmp") : fd;
 }
 
 static enum fm_err cannot_make(uint64_t size, struct fm_diag *diag)

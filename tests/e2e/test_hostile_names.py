@@ -272,8 +272,9 @@ def test_dump(program):
 def test_live(program):
     end = time.monotonic() + 60
     while True:
-        now = check_fit(fathom("live", "--once", "--json", program["port"]))
-        if "\\u202e" in now or time.monotonic() > end:
+        now = json.loads(check_fit(fathom("live", "--once", "--json", program["port"])))
+        is_seen = any("\u202e" in f["name"] for f in now["functions"])
+        if is_seen or time.monotonic() > end:
             break
-    assert any("\u202e" in f["name"] for f in json.loads(now)["functions"])
+    assert is_seen, now
     assert "x?[31m" in check_fit(fathom("live", "--once", program["port"]))
