@@ -8,11 +8,13 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
 
 import pytest
+from capture import ROOT
 from guest import FATHOM, clean_env, default_signals, pick_python, report, run, under
 from sandbox import forbid
 
@@ -307,6 +309,19 @@ def test_names_that_mean_nothing(tmp_path: Path, name: str) -> None:
     done = run([*under(tmp_path / name), "touch", tmp_path / "ran"])
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "%" in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_names_of_traces(tmp_path: Path) -> None:
+    """python -m fathom has the same letters, and the process is the program's own."""
+    env = clean_env({"PYTHONPATH": str(ROOT / "python"), "PMI_RANK": "2"})
+    code = "import os; print(os.getpid())"
+    (tmp_path / "say.py").write_text(code)
+    command = [sys.executable, "-m", "fathom", "-q", "-o"]
+    done = run([*command, "t-%p-%r-%%.fathom", "say.py"], env=env, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    wait_for(lambda: (tmp_path / f"t-{done.stdout.strip()}-2-%.fathom").exists())
+    wrong = run([*command, "t-%s.fathom", "say.py"], env=env, cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1)
 
 
 # ---- few descriptors, few processes ----
