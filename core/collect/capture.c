@@ -276,8 +276,8 @@ static void finish(struct capture *c)
 		c->options->at_end(c->writer, c->options->at_end_arg);
 }
 
-// False: the file does not hold all of it, which was said.
-static bool release(struct capture *c, bool did_run)
+// How the file fared, which was said.
+static enum fm_err release(struct capture *c, bool did_run)
 {
 	enum fm_err err = FM_OK;
 	if (c->writer) {
@@ -297,7 +297,7 @@ static bool release(struct capture *c, bool did_run)
 	if (c->beside_fd >= 0)
 		close(c->beside_fd);
 	fm_shared_deinit(&c->shared);
-	return !err;
+	return err;
 }
 
 enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code, struct fm_diag *diag)
@@ -334,7 +334,7 @@ enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_ex
 	watch(&c);
 	finish(&c);
 	*ret_exit_code = WIFSIGNALED(c.status) ? 128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);
-	if (!release(&c, true) && !*ret_exit_code)
-		*ret_exit_code = 1; // the program was well, what was asked of us was not
+	if (release(&c, true) == FM_E_NOT_FOUND && !*ret_exit_code)
+		*ret_exit_code = 1; // the program was well; what was asked of us is lost
 	return FM_OK;
 }

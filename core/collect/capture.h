@@ -43,7 +43,7 @@ struct fm_capture_options {
 
 // FM_OK when the target ran, whatever it returned; a file that could not be written whole, or that somebody removed, is said in one
 // line on stderr and does not stop the target. Otherwise diag says why nothing ran. *ret_exit_code is set in any case, to what
-// fathom should exit with: the target's own, or 128 + signal; 1 where that is 0 and the file is not whole.
+// fathom should exit with: the target's own, or 128 + signal; 1 where that is 0 and the file is lost.
 FM_MUST_CHECK enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code,
 					 struct fm_diag *diag);
 

@@ -107,7 +107,7 @@ enum fm_err fm_output_append(struct fm_output *out, const void *p, size_t len)
 	if (out->err)
 		return out->err;
 	if (!is_untouched(out))
-		return out->err = FM_E_IO;
+		return out->err = FM_E_NOT_FOUND;
 	int error = write_without_signals(out->fd, p, len);
 	if (error) {
 		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a piece cut short,
@@ -125,8 +125,9 @@ void fm_output_describe(const struct fm_output *out, struct fm_diag *diag)
 {
 	const unsigned long long offset = out->offset, found = out->found_bytes;
 	if (out->system_errno)
-		fm_diag_set(diag, out->err, "cannot write %s: %s; it holds what was recorded up to then (%llu bytes)",
-			    out->path, strerror(out->system_errno), offset);
+		fm_diag_set(diag, out->err,
+			    "cannot write %sto %s: %s; it holds what was recorded up to then (%llu bytes)",
+			    offset ? "more " : "", out->path, strerror(out->system_errno), offset);
 	else if (out->was_removed)
 		fm_diag_set(diag, out->err,
 			    "%s was removed while it was written: what was recorded (%llu bytes) is lost", out->path,

@@ -14,11 +14,12 @@
 struct fm_output {
 	int fd;
 	char *path;
-	bool is_regular;  // a file, and no pipe or device: nobody else has a say in these
-	bool has_name;    // in a folder, when it was opened
-	uint64_t offset;  // end of the last whole piece
-	enum fm_err err;  // sticky: the first failure stays, later appends do nothing
-	int system_errno; // why; 0 = by what somebody else did
+	bool is_regular; // a file, and no pipe or device: nobody else has a say in these
+	bool has_name;   // in a folder, when it was opened
+	uint64_t offset; // end of the last whole piece
+	enum fm_err
+		err; // sticky: the first failure stays, later appends do nothing. FM_E_NOT_FOUND: it is lost, by what somebody else did
+	int system_errno; // why, of FM_E_IO
 	bool was_removed;
 	uint64_t found_bytes; // the file's length then
 };

@@ -27,6 +27,7 @@ FM_MUST_CHECK enum fm_err fm_writer_open(const char *path, struct fm_writer **re
 enum fm_err fm_writer_flush(struct fm_writer *w);
 // Flushes, marks the file as complete, closes and frees. Returns the sticky error, with its line in diag.
 enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag);
+// FM_E_IO: no room, or no way to write; what was written is there. FM_E_NOT_FOUND: somebody removed or changed the file, and that is lost.
 enum fm_err fm_writer_error(const struct fm_writer *w);
 // After an error: what went wrong and what is left, in one line.
 void fm_writer_describe_error(const struct fm_writer *w, struct fm_diag *diag);

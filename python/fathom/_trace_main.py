@@ -11,7 +11,7 @@ import threading
 import types
 from typing import Any, Callable, List, NoReturn, Optional, Tuple
 
-from fathom import _follow, _lines, _session, _trace
+from fathom import _follow, _lines, _output_name, _session, _trace
 
 USAGE = """\
 usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
@@ -19,7 +19,8 @@ usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
 
 Runs a script or module and records every Python call with its times, on all threads, and samples of the native code below.
 
-  -o FILE       where to write: FILE.fathom, or with FILE.prof what cProfile would write, too (default: NAME.fathom)
+  -o FILE       where to write: FILE.fathom, or with FILE.prof what cProfile would write, too (default: NAME.fathom);
+                in its name, %p is the process id, %t the time, %r the rank that mpirun or srun gave
   -p            only between Profiler().enable() and disable() (from fathom import Profiler)
   -l            every line, too
   --lines package.module:function
@@ -244,7 +245,11 @@ def main(args: List[str]) -> int:
     options = _parse(args)
     sys.argv[:] = options.target
     run, name = _script(options.target[0]) if options.module is None else _module(options.module)
-    output = options.output or name + ".fathom"
+    output = name + ".fathom"
+    try:
+        output = _output_name.expand(options.output) if options.output else output
+    except ValueError as error:
+        _fail(str(error))
     collector: List[str] = ["--children-join"]
     if os.path.splitext(output)[1] in (".prof", ".pstats"):
         collector += ["--format", "pstats", "--also-as", output]

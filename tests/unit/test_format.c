@@ -447,9 +447,9 @@ TEST(a_file_that_was_removed_is_an_error_that_says_so)
 	fm_writer_thread(w, fm_writer_process(w, &some_process), 1, 0);
 	sample_and_flush(w, 1, FM_OK);
 	CHECK_EQ(unlink(scratch_path()), 0);
-	sample_and_flush(w, 2, FM_E_IO);
+	sample_and_flush(w, 2, FM_E_NOT_FOUND);
 	struct fm_diag diag = { "" };
-	CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+	CHECK_EQ(fm_writer_close(w, &diag), FM_E_NOT_FOUND);
 	CHECK(strstr(diag.text, "was removed") && strstr(diag.text, scratch_path()) && !strchr(diag.text, '\n'));
 }
 
@@ -461,9 +461,9 @@ TEST(a_file_that_somebody_changed_is_left_as_it_is)
 		sample_and_flush(w, 1, FM_OK);
 		off_t len = is_longer ? (off_t)fm_writer_bytes(w) + 5 : 7;
 		CHECK_EQ(truncate(scratch_path(), len), 0);
-		sample_and_flush(w, 2, FM_E_IO);
+		sample_and_flush(w, 2, FM_E_NOT_FOUND);
 		struct fm_diag diag = { "" };
-		CHECK_EQ(fm_writer_close(w, &diag), FM_E_IO);
+		CHECK_EQ(fm_writer_close(w, &diag), FM_E_NOT_FOUND);
 		CHECK(strstr(diag.text, "was changed by somebody else") && strstr(diag.text, scratch_path()));
 		struct stat st;
 		CHECK_EQ(stat(scratch_path(), &st), 0);
