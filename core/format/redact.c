@@ -33,12 +33,16 @@ struct fm_redact {
 	unsigned n_rules; // ALSO may be missing
 };
 
-// Where the rule fits in text from `from` on.
+// Where the rule fits in text from `from` on. Of at most MAX_LINE_BYTES: REG_STARTEND is told the end, but sanitizers look for a NUL as well.
 static bool find(const struct fm_redact *r, unsigned rule, struct fm_str text, size_t from, regmatch_t *ret)
 {
+	char copy[MAX_LINE_BYTES + 1];
+	if (rule >= r->n_rules || from > text.len || text.len > MAX_LINE_BYTES)
+		return false;
+	memcpy(copy, text.len ? text.p : "", text.len);
+	copy[text.len] = 0;
 	*ret = (regmatch_t){ .rm_so = (regoff_t)from, .rm_eo = (regoff_t)text.len };
-	return rule < r->n_rules && from <= text.len &&
-	       regexec(&r->rules[rule], text.p, 1, ret, REG_STARTEND | (from ? REG_NOTBOL : 0)) == 0;
+	return regexec(&r->rules[rule], copy, 1, ret, REG_STARTEND | (from ? REG_NOTBOL : 0)) == 0;
 }
 
 static bool has(const struct fm_redact *r, unsigned rule, struct fm_str text)

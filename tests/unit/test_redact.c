@@ -24,7 +24,7 @@ static void check_words(const char *also, const char *words, const char *expecte
 	fm_redact_command(r, (struct fm_str){ joined, (uint32_t)strlen(words) }, &out);
 	for (size_t i = 0; i < out.len; i++)
 		out.data[i] = out.data[i] ? out.data[i] : '|';
-	CHECK_STR(((struct fm_str){ (char *)out.data, (uint32_t)out.len }), expected);
+	CHECK_STR(((struct fm_str){ out.data ? (char *)out.data : "", (uint32_t)out.len }), expected);
 	fm_buf_deinit(&out);
 	fm_redact_destroy(r);
 }
@@ -34,7 +34,7 @@ static void check_source(const char *also, const char *text, const char *expecte
 	struct fm_redact *r = rules(also);
 	struct fm_buf out = { 0 };
 	fm_redact_source(r, fm_str_of(text), &out);
-	CHECK_STR(((struct fm_str){ (char *)out.data, (uint32_t)out.len }), expected);
+	CHECK_STR(((struct fm_str){ out.data ? (char *)out.data : "", (uint32_t)out.len }), expected);
 	fm_buf_deinit(&out);
 	fm_redact_destroy(r);
 }
@@ -105,7 +105,7 @@ TEST(a_line_that_is_too_long_to_look_through_is_masked)
 	memset(text, 'x', 1 << 20);
 	text[10] = '\n';
 	CHECK_EQ(fm_redact_source(r, (struct fm_str){ text, 1 << 20 }, &out), 1);
-	CHECK_STR(((struct fm_str){ (char *)out.data, (uint32_t)out.len }), "xxxxxxxxxx\n***");
+	CHECK_STR(((struct fm_str){ out.data ? (char *)out.data : "", (uint32_t)out.len }), "xxxxxxxxxx\n***");
 	out.len = 0;
 	CHECK_EQ(fm_redact_command(r, (struct fm_str){ text + 11, (1 << 20) - 11 }, &out), 1);
 	CHECK_EQ(out.len, 3);
