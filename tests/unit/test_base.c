@@ -38,6 +38,23 @@ TEST(cursor_error_is_sticky_and_does_not_run_past_the_end)
 	CHECK_EQ(c.err, FM_E_CORRUPT);
 }
 
+TEST(cursor_gives_the_last_byte_and_none_behind_it)
+{
+	static const uint8_t bytes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+	for (size_t len = 0; len <= 8; len++)
+		for (size_t want = 0; want <= 9; want++) {
+			struct fm_cursor c = fm_cursor_over(bytes, len);
+			CHECK_EQ(fm_cursor_bytes(&c, want) != NULL, want <= len);
+			CHECK_EQ(c.err != FM_OK, want > len);
+			CHECK_EQ(fm_cursor_left(&c), want > len ? 0 : len - want);
+		}
+	struct fm_cursor c = fm_cursor_over(bytes, 1);
+	CHECK_EQ(fm_cursor_u8(&c), 1);
+	CHECK_EQ(c.err, FM_OK);
+	CHECK_EQ(fm_cursor_u8(&c), 0);
+	CHECK_EQ(c.err, FM_E_TRUNCATED);
+}
+
 TEST(intern_gives_dense_ids_in_order_of_first_sight)
 {
 	struct fm_intern in = { 0 };

@@ -56,4 +56,13 @@ TEST(a_thread_that_has_ended_takes_nothing_of_others_along)
 	CHECK(fm_cost_median_cycles(&window) < 2 * CHEAP);
 }
 
+// Four buckets for each doubling: their middles are within an eighth.
+TEST(a_bucket_tells_what_was_put_into_it)
+{
+	for (uint64_t cycles = 256; cycles < 1u << 24; cycles += cycles / 50) {
+		double told = (double)fm_wire_cost_cycles(fm_wire_cost_bucket(cycles));
+		CHECK(told > (double)cycles * 0.87 && told < (double)cycles * 1.13);
+	}
+}
+
 TEST_MAIN()
