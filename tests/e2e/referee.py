@@ -8,8 +8,8 @@
 What was dropped, and what nobody saw because the collector did not run, is in the file and counted here.
 
 Nothing can be said of captures that were cut off, and of looks from outside (`-p`): there is no agent that counts, the process is not ours for the kernel to tell us about, and
-the weights are made of the same clock that they would be compared with. Captures inside of a running process (`fathom.job()`) have no account of the kernel's either: theirs is
-the thread's own clock at the end.
+the weights are made of the same clock that they would be compared with. Captures inside of a running process (`fathom.job()`, `python -m fathom`) have no account of the kernel's either, and their
+threads' clocks are read at the end, however long the last sample is ago: there only samples are counted.
 
 A test whose program cannot be accounted for says why: `@pytest.mark.unaccounted("why")`.
 """
@@ -99,13 +99,11 @@ def judge_samples(a: Account) -> List[str]:
 
 
 def judge_thread(a: Account, t: Thread, before_ns: int) -> List[str]:
-    """before_ns: of its clock, when it was another program's (exec)."""
+    """before_ns: of its clock, when it was another program's (exec). A clock that was not read at a sample was read by others, whenever they looked."""
+    if not t.n_samples or not a.kernel_ns:
+        return []
     missing_ns = t.cpu_ns - before_ns - t.weight_ns
-    may_miss_ns = a.number("gap_cpu_ns") + t.n_dropped * a.ticks_ns
-    if t.is_first or not a.kernel_ns:
-        may_miss_ns += START_NS
-    if not t.n_samples or not a.kernel_ns:  # its clock was read by others, whenever they looked
-        may_miss_ns += a.tail_ns
+    may_miss_ns = a.number("gap_cpu_ns") + t.n_dropped * a.ticks_ns + (START_NS if t.is_first else 0)
     if 0 <= missing_ns <= may_miss_ns:
         return []
     return [f"thread {t.tid} used {t.cpu_ns - before_ns} ns, its {t.n_samples} samples weigh {t.weight_ns}"]
