@@ -16,6 +16,7 @@
 struct fm_remote_memory {
 	uint32_t pid;
 	uint64_t tags[N_PAGES]; // page number; 0 = empty
+	uint64_t missing;       // the last page that could not be had: who looks word by word along it asks once
 	uint8_t pages[N_PAGES][FM_REMOTE_PAGE_BYTES];
 };
 
@@ -33,6 +34,7 @@ void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid)
 {
 	m->pid = pid;
 	memset(m->tags, 0, sizeof(m->tags));
+	m->missing = 0;
 }
 
 void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_pages)
@@ -60,10 +62,11 @@ bool fm_remote_read(struct fm_remote_memory *m, uint64_t addr, void *to, size_t 
 	while (len) {
 		uint64_t page = addr / FM_REMOTE_PAGE_BYTES, slot = page % N_PAGES, at = addr % FM_REMOTE_PAGE_BYTES;
 		size_t n = FM_MIN(len, (size_t)(FM_REMOTE_PAGE_BYTES - at));
-		if (m->tags[slot] != page) {
+		if (m->tags[slot] != page && m->missing != page)
 			fm_remote_memory_fetch(m, addr, 1);
-			if (m->tags[slot] != page)
-				return false;
+		if (m->tags[slot] != page) {
+			m->missing = page;
+			return false;
 		}
 		memcpy(out, &m->pages[slot][at], n);
 		out += n;

@@ -403,16 +403,24 @@ static void sample_running(struct fm_waiting *w, struct wait_process *p, struct 
 	fm_wait_name_sometimes(w, p, t);
 }
 
+// Linux from 6.12 on does not count an arrival after a short sleep during which nobody else wanted the CPU: the thread was never taken off its list. But it
+// has used CPU time then.
+static bool has_run(const struct schedule *before, const struct schedule *after)
+{
+	return after->n_arrivals != before->n_arrivals || after->cpu_ns != before->cpu_ns;
+}
+
 // Reads the stack of a thread that sleeps; false when it ran meanwhile.
-static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
-		       const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
+		       const struct schedule *before, const struct fm_remote_call *call,
+		       const struct fm_remote_regs *regs, uint64_t now_ns)
 {
 	read_frames(w, p, t, call, regs);
 	struct schedule after;
 	struct fm_remote_call call_after;
 	struct fm_remote_regs regs_after;
 	bool is_over;
-	if (!read_schedule(t, &after) || after.n_arrivals != n_arrivals ||
+	if (!read_schedule(t, &after) || has_run(before, &after) ||
 	    !read_call(w, t, &call_after, &regs_after, &is_over) || regs_after.pc != regs->pc ||
 	    regs_after.r[DW_RSP] != regs->r[DW_RSP])
 		return false;
@@ -431,11 +439,12 @@ static bool may_read_stack(const struct fm_waiting *w, const struct wait_thread 
 	       w->stack_budget_ns > (t->has_stack ? STACKS_AGAIN_NS : 0);
 }
 
-static bool read_and_pay(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t n_arrivals,
-			 const struct fm_remote_call *call, const struct fm_remote_regs *regs, uint64_t now_ns)
+static bool read_and_pay(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
+			 const struct schedule *before, const struct fm_remote_call *call,
+			 const struct fm_remote_regs *regs, uint64_t now_ns)
 {
 	uint64_t from_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-	bool is_read = read_stack(w, p, t, n_arrivals, call, regs, now_ns);
+	bool is_read = read_stack(w, p, t, before, call, regs, now_ns);
 	w->stack_budget_ns -= (int64_t)(fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from_ns);
 	return is_read;
 }
@@ -457,8 +466,9 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	uint64_t new_ns = waited_ns > t->counted_ns ? (uint64_t)(waited_ns - t->counted_ns) : 0;
 	t->counted_ns += (int64_t)new_ns;
 	t->looked_ns = now_ns;
+	struct schedule last = { .cpu_ns = t->cpu_ns, .n_arrivals = t->n_arrivals };
 	t->cpu_ns = s.cpu_ns;
-	if (t->is_asleep && s.n_arrivals == t->n_arrivals) {
+	if (t->is_asleep && !has_run(&last, &s)) {
 		t->owed_ns += new_ns;
 		if (t->owed_ns >= PIECE_NS) {
 			fm_wait_write_share(w, t, now_ns);
@@ -492,7 +502,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 		t->is_asleep = false;
 		return; // it is read at a later look, if it still sleeps then
 	}
-	t->is_asleep = is_asleep && read_and_pay(w, p, t, s.n_arrivals, &call, &regs, now_ns);
+	t->is_asleep = is_asleep && read_and_pay(w, p, t, &s, &call, &regs, now_ns);
 	if (t->is_asleep) {
 		t->asleep_ns = now_ns;
 		t->owed_ns = t->loose_ns;
