@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List
+from typing import Any, Dict, List
 
 import pytest
 
@@ -259,3 +259,11 @@ def test_every_file_of_the_package_is_known_as_our_own(root: Path) -> None:
     named = {p.name for p in package.glob("*.py")}
     assert named and {name for name in named if '"%s"' % name not in text} == set()
     assert {p.relative_to(package).parts[0] for p in package.rglob("*.py") if p.parent != package} == {"_startup"}
+
+
+def test_planted_faults_have_a_place(root: Path) -> None:
+    """scripts/mutate.py finds the text of each of its faults, once."""
+    space: Dict[str, Any] = {}
+    exec((root / "tests" / "mutants.py").read_text(), space)
+    lost = [what for what, file, text, _, _ in space["MUTANTS"] if (root / file).read_text().count(text) != 1]
+    assert lost == [] and len(space["MUTANTS"]) >= 40
