@@ -403,13 +403,6 @@ static void sample_running(struct fm_waiting *w, struct wait_process *p, struct 
 	fm_wait_name_sometimes(w, p, t);
 }
 
-// Linux from 6.12 on does not count an arrival after a short sleep during which nobody else wanted the CPU: the thread was never taken off its list. But it
-// has used CPU time then.
-static bool has_run(const struct schedule *before, const struct schedule *after)
-{
-	return after->n_arrivals != before->n_arrivals || after->cpu_ns != before->cpu_ns;
-}
-
 // Reads the stack of a thread that sleeps; false when it ran meanwhile.
 static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
 		       const struct schedule *before, const struct fm_remote_call *call,
@@ -420,7 +413,7 @@ static bool read_stack(struct fm_waiting *w, struct wait_process *p, struct wait
 	struct fm_remote_call call_after;
 	struct fm_remote_regs regs_after;
 	bool is_over;
-	if (!read_schedule(t, &after) || has_run(before, &after) ||
+	if (!read_schedule(t, &after) || after.n_arrivals != before->n_arrivals ||
 	    !read_call(w, t, &call_after, &regs_after, &is_over) || regs_after.pc != regs->pc ||
 	    regs_after.r[DW_RSP] != regs->r[DW_RSP])
 		return false;
@@ -466,9 +459,8 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	uint64_t new_ns = waited_ns > t->counted_ns ? (uint64_t)(waited_ns - t->counted_ns) : 0;
 	t->counted_ns += (int64_t)new_ns;
 	t->looked_ns = now_ns;
-	struct schedule last = { .cpu_ns = t->cpu_ns, .n_arrivals = t->n_arrivals };
 	t->cpu_ns = s.cpu_ns;
-	if (t->is_asleep && !has_run(&last, &s)) {
+	if (t->is_asleep && s.n_arrivals == t->n_arrivals) {
 		t->owed_ns += new_ns;
 		if (t->owed_ns >= PIECE_NS) {
 			fm_wait_write_share(w, t, now_ns);
