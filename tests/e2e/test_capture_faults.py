@@ -369,6 +369,7 @@ def test_few_descriptors(n_descriptors: int, tmp_path: Path) -> None:
     assert "child processes that were not followed" not in result["why"]
 
 
+@pytest.mark.unaccounted("a thread that could not be looked at has ended for the collector, and is listed twice")
 def test_no_descriptor_left(tmp_path: Path) -> None:
     """Not even one for a moment: how often is counted, and the remedy said."""
     result = run_threads(tmp_path, 20, 13)
