@@ -40,6 +40,9 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 static void describe_process(struct recorded_process *p, const struct fm_shared_process *now)
 {
 	uint32_t version = now->python_version;
+	p->is_unknown_python = now->python == FM_WIRE_PYTHON_UNKNOWN;
+	p->is_free_threaded = now->is_free_threaded;
+	p->engine_errno = now->engine_errno;
 	p->version[0] = 0;
 	if (now->python != FM_WIRE_PYTHON_NONE) {
 		if (version & 0xffff)
@@ -88,8 +91,6 @@ void fm_recorded_process_update(struct fm_recorder *r, uint32_t idx)
 		return;
 	memcpy(before, p->version, sizeof(before));
 	describe_process(p, &now);
-	p->is_unknown_python = now.python == FM_WIRE_PYTHON_UNKNOWN;
-	p->engine_errno = now.engine_errno;
 	if (!p->is_named && !strcmp(before, p->version))
 		return;
 	p->is_named = false;

@@ -319,11 +319,9 @@ void fm_recorder_drain(struct fm_recorder *r)
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
 		if (r->processes[i].is_used && !is_gone[i]) {
 			struct fm_wire_exact *sums = fm_exact_find(r->shared, i);
-			struct fm_shared_process now;
 			fm_levels_look(r->processes[i].levels, now_ns, n_processes, sums);
 			fm_exact_look(&r->processes[i], sums, now_ns);
-			if (fm_shared_read_process(r->shared, i, &now))
-				fm_survivors_look(r->processes[i].survivors, now.is_free_threaded, now_ns);
+			fm_survivors_look(r->processes[i].survivors, r->processes[i].is_free_threaded, now_ns);
 		}
 	if (!look)
 		return;

@@ -41,7 +41,7 @@ struct recorded_process {
 	int pidfd;
 	struct fm_rights rights; // when it was last asked for a file
 	uint64_t start_ns;
-	bool is_unknown_python; // as it last said
+	bool is_unknown_python, is_free_threaded; // as it last said
 	int engine_errno;
 	struct fm_process_info info;
 	struct fm_buf exe, command;

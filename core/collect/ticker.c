@@ -313,12 +313,11 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint
 }
 
 // The agent says by what its ticks are to come; threads may block the one and not the other.
-static void find_signal(const struct fm_ticker *k, struct tick_process *p)
+static void set_signal(struct tick_process *p, int signal)
 {
-	struct fm_shared_process now;
-	if (!fm_shared_read_process(k->shared, p->process_idx, &now) || p->signal == now.tick_signal)
+	if (p->signal == signal)
 		return;
-	p->signal = now.tick_signal;
+	p->signal = signal;
 	for (size_t i = 0; i < p->threads.n; i++)
 		p->threads.items[i].is_checked = p->threads.items[i].is_blocking = false;
 }
@@ -326,7 +325,6 @@ static void find_signal(const struct fm_ticker *k, struct tick_process *p)
 static void signal_thread(struct fm_ticker *k, struct tick_process *p, struct tick_thread *t, uint64_t now_ns)
 {
 	bool may_send = is_answered(k, p, t, now_ns);
-	find_signal(k, p);
 	if (may_send && !is_open(k, t, p->signal, now_ns))
 		return;
 	struct fm_wire_slot *slot = t->slot >= 0 ? fm_shared_slot(k->shared, (uint32_t)t->slot) : NULL;
@@ -477,6 +475,7 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 			i--;
 			continue;
 		}
+		set_signal(p, now.tick_signal);
 		if (st.st_nlink != p->n_links ||
 		    now_ns - p->scanned_ns > RESCAN_NS + p->threads.n * RESCAN_PER_THREAD_NS) {
 			p->n_links = st.st_nlink;

@@ -156,22 +156,15 @@ void fm_writer_redact(struct fm_writer *w, const struct fm_redact *rules)
 	w->redact = rules;
 }
 
-// Borrows from `text` or from the writer, until the next call.
-static struct fm_str masked_command(struct fm_writer *w, struct fm_str text)
-{
-	if (!w->redact)
-		return text;
-	w->masked.len = 0;
-	w->n_masked_words += fm_redact_command(w->redact, text, &w->masked);
-	return (struct fm_str){ w->masked.data ? (const char *)w->masked.data : "", (uint32_t)w->masked.len };
-}
+typedef uint32_t mask_fn(const struct fm_redact *r, struct fm_str text, struct fm_buf *out);
 
-static struct fm_str masked_source(struct fm_writer *w, struct fm_str text)
+// Borrows from `text` or from the writer, until the next call. Adds what was masked to *n_masked.
+static struct fm_str masked(struct fm_writer *w, struct fm_str text, mask_fn *mask, uint32_t *n_masked)
 {
 	if (!w->redact)
 		return text;
 	w->masked.len = 0;
-	w->n_masked_lines += fm_redact_source(w->redact, text, &w->masked);
+	*n_masked += mask(w->redact, text, &w->masked);
 	return (struct fm_str){ w->masked.data ? (const char *)w->masked.data : "", (uint32_t)w->masked.len };
 }
 
@@ -282,7 +275,8 @@ void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value)
 		return;
 	struct fm_buf *b = begin_fact(w);
 	fm_record_put_str(b, limited(fm_str_of(key)));
-	fm_record_put_str(b, limited(strcmp(key, "command") ? value : masked_command(w, value)));
+	fm_record_put_str(
+		b, limited(strcmp(key, "command") ? value : masked(w, value, fm_redact_command, &w->n_masked_words)));
 	end_fact(w, FM_RECORD_META);
 }
 
@@ -315,7 +309,7 @@ void fm_writer_process_update(struct fm_writer *w, uint32_t process_id, const st
 	fm_buf_varint(b, info->parent_pid);
 	fm_buf_varint(b, info->start_ns);
 	fm_record_put_str(b, limited(info->exe));
-	fm_record_put_str(b, limited(masked_command(w, info->command)));
+	fm_record_put_str(b, limited(masked(w, info->command, fm_redact_command, &w->n_masked_words)));
 	fm_record_put_str(b, limited(info->python_version));
 	fm_record_put_str(b, limited(info->engine));
 	end_fact(w, FM_RECORD_PROCESS);
@@ -599,6 +593,6 @@ void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str
 	}
 	struct fm_buf *b = begin_fact(w);
 	fm_record_put_str(b, limited(filename));
-	fm_record_put_str(b, masked_source(w, text));
+	fm_record_put_str(b, masked(w, text, fm_redact_source, &w->n_masked_lines));
 	end_fact(w, FM_RECORD_SOURCE);
 }

@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 from capture import BUILD, TARGETS, Python, find_pythons
 from hurt import GuestHurt
@@ -77,6 +78,17 @@ def sample_times(profile: Path) -> List[int]:
     """CLOCK_MONOTONIC nanoseconds of all samples."""
     done = run([BUILD / "tests" / "dump_profile", profile])
     return [int(line.split("time=")[1].split()[0]) for line in done.stdout.splitlines() if line.startswith("sample")]
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20) -> Any:
+    """What the condition gives, once that is something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.01)
+    raise AssertionError("it did not come about")
 
 
 def pick_python(minor: int = 0) -> Optional[Python]:

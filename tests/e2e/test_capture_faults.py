@@ -11,11 +11,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 import pytest
 from capture import ROOT
-from guest import FATHOM, clean_env, default_signals, pick_python, report, run, under
+from guest import FATHOM, clean_env, default_signals, pick_python, report, run, under, wait_for
 from sandbox import forbid
 
 PYTHON = pick_python(11) or pick_python()
@@ -59,7 +59,7 @@ class Guest:
             [*(under(self.profile) if command is None else command), PYTHON.path, str(script), str(folder), str(status)],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more,
         )  # fmt: skip
-        wait_for(lambda: (folder / "half").exists() or self.process.poll() is not None)
+        wait_for(lambda: (folder / "half").exists() or self.process.poll() is not None, 60)
         assert self.process.poll() is None, self.process.communicate()
         self.pid = int((folder / "half").read_text())
 
@@ -70,16 +70,6 @@ class Guest:
 
     def used_s(self) -> float:
         return float(json.loads((self.folder / "used").read_text()))
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it did not come about")
 
 
 def sampled_s(result: Dict[str, Any]) -> float:
@@ -173,7 +163,7 @@ def test_attached(tmp_path: Path, what: str) -> None:
     observer = subprocess.Popen(
         [str(FATHOM), "record", "-o", str(guest.profile), "-p", str(guest.pid)], stderr=subprocess.PIPE, text=True
     )
-    wait_for(lambda: guest.profile.exists() and guest.profile.stat().st_size > 200)
+    wait_for(lambda: guest.profile.exists() and guest.profile.stat().st_size > 200, 60)
     if what == "removed":
         guest.profile.unlink()
     else:
@@ -317,7 +307,7 @@ def test_names_of_traces(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fathom", "-q", "-o"]
     done = run([*command, "t-%p-%r-%%.fathom", "say.py"], env=env, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    wait_for(lambda: (tmp_path / f"t-{done.stdout.strip()}-2-%.fathom").exists())
+    wait_for(lambda: (tmp_path / f"t-{done.stdout.strip()}-2-%.fathom").exists(), 60)
     wrong = run([*command, "t-%s.fathom", "say.py"], env=env, cwd=tmp_path)
     assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (2, "", 1)
 
@@ -409,7 +399,7 @@ def test_killed(tmp_path: Path) -> None:
     guest.process.kill()
     guest.process.wait()
     (tmp_path / "go").touch()
-    wait_for(lambda: (tmp_path / "used").exists())
+    wait_for(lambda: (tmp_path / "used").exists(), 60)
     result = report(guest.profile)
     assert any("cut off" in item["why"] for item in result["coverage"]), result["coverage"]
     assert 0.1 < sampled_s(result) < guest.used_s()

@@ -6,10 +6,10 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any, Dict, List
 
 import pytest
-from guest import FATHOM, clean_env, default_signals, pick_python, report, run, sample_times, under
+from guest import FATHOM, clean_env, default_signals, pick_python, report, run, sample_times, under, wait_for
 
 PYTHON = pick_python()
 pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
@@ -93,16 +93,6 @@ def start(command: List[str], **more: Any) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
     )
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 20) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come about")
 
 
 @pytest.mark.alone  # nothing says how long the collector had to wait for a CPU
