@@ -90,9 +90,9 @@ static int move_up(int fd)
 	return moved;
 }
 
-// Threads that inherit the event cannot be given random intervals: they keep the first thread's last one (sigsafe/handlers.c), or what the event
-// began with. So that is a period that no program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a beat of a round number of microseconds the samples then walk through
-// all its phases, about thirty steps a round.
+// Threads that inherit the event cannot be given random intervals: they keep the first thread's last one (sigsafe/handlers.c), or what the
+// event began with. So that is a period that no program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a
+// beat of a round number of microseconds the samples then walk through all its phases, about thirty steps a round.
 static uint64_t odd_period_ns(uint32_t rate_hz)
 {
 	uint64_t wanted_ns = 1000000000u / FM_MAX(rate_hz, 1u);

@@ -181,10 +181,11 @@ void fm_agent_memory_start(void)
 	atomic_store_explicit(&fm_sig_alloc_is_on, true, memory_order_release); // before threads come to the hooks
 	set_quick(true);
 	bool is_python_ours = fm_agent_python_hook();
-	if (fm_sig.is_late && is_python_ours)
-		fm_agent_answer_stats();
-	if (fm_sig.is_late)
+	if (fm_sig.is_late) {
+		if (is_python_ours)
+			fm_agent_answer_stats();
 		is_malloc_ours = is_copy_ours = fm_agent_bind_all();
+	}
 	publish_hooks(is_python_ours, is_copy_ours);
 	fm_sig_alloc.allocs.left = fm_sig_alloc.copies.left = 0; // what was counted before is not the program's doing
 }
