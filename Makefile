@@ -7,6 +7,9 @@ FUZZ_SECONDS ?= 30
 CHAOS_RUNS ?= 459 # a fault of one run in 100 shows with 99 %
 CHAOS_SECONDS ?=
 WHEEL_DIR ?= dist
+WHEEL_TARGET ?= x86_64-linux-gnu.2.17 # CPU, libc and its oldest version: docs/decisions/0012-a-wheel-for-old-systems.md
+WHEEL_TOOLS ?= .tools/wheel
+WHEEL_MAX_MB ?= 4
 DEMO ?= examples/log_digest.py
 
 MESON = $(shell scripts/bootstrap.sh which-meson)
@@ -29,7 +32,7 @@ TIDY = clang-tidy -p $(BUILD)/tidy --quiet --warnings-as-errors='*' --extra-arg=
 # A finding must end the program: without this, undefined behaviour prints a line and the test passes.
 SAN_ENV = UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
 
-.PHONY: all demo test check-unit check-e2e check-chaos check-includes check-sigsafe lint format asan tsan fuzz chaos chaos-inject wild bench wheel install clean help
+.PHONY: all demo test check-unit check-e2e check-chaos check-includes check-sigsafe lint format asan tsan fuzz chaos chaos-inject wild sentences pictures bench wheel wheel-here wheel-check install clean help
 
 all: $(BUILD)/build.ninja ## build the program, the agent and the unit tests
 	@$(call ninja,$(BUILD))
@@ -127,18 +130,41 @@ wild: all ## other people's programs (or WILD=imports,cpython) under Fathom, for
 	@scripts/bootstrap.sh test
 	@$(VENV_PYTHON) tests/wild/run.py --fathom $(BUILD)/fathom --write $(if $(WILD),--only $(WILD)) $(if $(WILD_SECONDS),--seconds $(WILD_SECONDS)) $(WILD_ARGS)
 
+sentences: ## write tests/sentences.txt anew: every sentence that a user can see
+	@$(VENV_PYTHON) scripts/list_strings.py > tests/sentences.txt
+
+pictures: all ## make README's pictures and its sample anew (a quiet machine, Chromium)
+	@$(VENV_PYTHON) scripts/make_pictures.py
+
 bench: all ## measure Fathom beside its peers and print ratios
 	@bench/run $(BENCH_ARGS)
 
 # meson-python names the Python that built the wheel as the oldest it serves. Nothing in it depends on that one: the program is
 # no extension, and the agent takes its offsets from pyabi. bundle_libraries.py makes the name say what is true.
-wheel: ## build dist/*.whl, which needs nothing of a machine but glibc and Python
+define build_wheel # BUILD-FOLDER MORE-SETTINGS
+	@rm -f $(WHEEL_DIR)/fathom_profiler-*.whl
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=$(1) $(2) >$(1).log 2>&1 || \
+		{ tail -n 30 $(1).log; exit 1; }
+	@rm -f $(1).log
+endef
+WHEEL_FOLDER = $(abspath $(strip $(WHEEL_TOOLS))/$(strip $(WHEEL_TARGET)))
+
+wheel: ## build dist/*.whl, which needs nothing of a machine but Python and a glibc of 2.17 or newer
 	@scripts/bootstrap.sh wheel
-	@rm -f $(WHEEL_DIR)/fathom-*.whl
-	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) -m build --wheel --no-isolation --outdir $(WHEEL_DIR) -Cbuild-dir=build-wheel >build-wheel.log 2>&1 || \
-		{ tail -n 30 build-wheel.log; exit 1; }
-	@rm -f build-wheel.log
-	@$(VENV_PYTHON) scripts/bundle_libraries.py $(WHEEL_DIR)/fathom-*.whl
+	@scripts/wheel_libraries.sh $(strip $(WHEEL_TARGET)) $(WHEEL_FOLDER)
+	$(call build_wheel,build-wheel-$(strip $(WHEEL_TARGET)),-Csetup-args=--native-file=$(WHEEL_FOLDER)/machine.ini -Csetup-args=-Db_pie=true)
+	@scripts/check_sigsafe.py build-wheel-$(strip $(WHEEL_TARGET))
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(VENV_PYTHON) scripts/bundle_libraries.py --from $(WHEEL_FOLDER) $(WHEEL_DIR)/fathom_profiler-*.whl
+	@$(VENV_PYTHON) scripts/check_wheel.py --max-mb $(WHEEL_MAX_MB) $(WHEEL_DIR)/fathom_profiler-*.whl
+
+wheel-here: ## the same with this machine's compiler and libraries, for machines whose glibc is as new
+	@scripts/bootstrap.sh wheel-here
+	$(call build_wheel,build-wheel)
+	@$(VENV_PYTHON) scripts/bundle_libraries.py $(WHEEL_DIR)/fathom_profiler-*.whl
+	@$(VENV_PYTHON) scripts/check_wheel.py $(WHEEL_DIR)/fathom_profiler-*.whl
+
+wheel-check: ## demo and tests of the wheel in dist, as an ordinary user in bare roots of old systems
+	@$(VENV_PYTHON) scripts/try_wheel.py --roots $(strip $(WHEEL_TOOLS))/roots --tools build-wheel-$(strip $(WHEEL_TARGET)) $(WHEEL_DIR)/fathom_profiler-*.whl
 
 install: all ## install below PREFIX (/usr/local); DESTDIR is understood
 	@$(MESON) configure $(BUILD) -Dprefix=$(PREFIX)

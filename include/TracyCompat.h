@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
- * TracyCompat.h: code that is marked for Tracy, recorded by Fathom. Include it where <tracy/Tracy.hpp> or <tracy/TracyC.h> was.
+ * TracyCompat.h: code that is marked for Tracy, recorded by Fathom. Include it where <tracy/Tracy.hpp> or
+ * <tracy/TracyC.h> was.
  *
- * Zones, frame marks, plots, messages and thread names are recorded. Colours, depths, texts and values of zones, locks, memory and
- * GPU zones are not: their macros are there and do nothing, as far as they are listed below.
+ * Zones, frame marks, plots, messages and thread names are recorded. Colours, depths, texts and values of zones, locks,
+ * memory and GPU zones are not: their macros are there and do nothing, as far as they are listed below.
  */
 #ifndef FATHOM_TRACY_COMPAT_H
 #define FATHOM_TRACY_COMPAT_H
@@ -12,9 +14,9 @@
 #include "fathom.h"
 
 #ifndef FATHOM_DISABLE
-#define FATHOM_TRACY_BEGIN_(text, active)             \
-	__extension__({                               \
-		FATHOM_NAME_(fathom_name_here, text); \
+#define FATHOM_TRACY_BEGIN_(text, active)                                          \
+	__extension__({                                                            \
+		FATHOM_NAME_(fathom_name_here, text);                              \
 		(active) ? fathom_begin_name_(&fathom_name_here) : (fathom_zone)0; \
 	})
 #else

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * fathom.h: zones, marks and plots of C and C++ code in a Fathom profile. GNU C99 or C++11, Linux; nothing to link.
  *
@@ -13,12 +14,13 @@
  *             fathom_end(parse);                      // on the same thread
  *     }
  *
- * Names are literals; fathom_begin_text() and kin take texts made at run time. They go into whatever capture runs (fathom run,
- * fathom record, python -m fathom, Profiler). Without one a zone is two loads and a branch. Any thread may use it; signal handlers may
- * not. FATHOM_DISABLE leaves nothing of it in the program.
+ * Names are literals; fathom_begin_text() and kin take texts made at run time. They go into whatever capture runs
+ * (fathom run, fathom record, python -m fathom, Profiler). Without one a zone is two loads and a branch. Any thread may
+ * use it; signal handlers may not. FATHOM_DISABLE leaves nothing of it in the program.
  *
- * How it is found: the agent, if it is in the process, is looked up at the first use; one that comes later finds fathom_api_slot_v1 of
- * every loaded library. (It cannot see that of an executable, which therefore has to be started under Fathom.)
+ * How it is found: the agent, if it is in the process, is looked up at the first use; one that comes later finds
+ * fathom_api_slot_v1 of every loaded library. (It cannot see that of an executable, which therefore has to be started
+ * under Fathom.)
  */
 #ifndef FATHOM_H
 #define FATHOM_H
@@ -126,7 +128,8 @@ static inline __attribute__((unused)) void fathom_plot_name_(struct fathom_name 
 		api->plot(name, value);
 }
 
-/* With texts made at run time: 4096 different ones of up to 100 bytes are kept; zones and plots beyond are not recorded. */
+/* With texts made at run time: 4096 different ones of up to 100 bytes are kept; zones and plots beyond are not
+ * recorded. */
 static inline __attribute__((unused)) fathom_zone fathom_begin_text(const char *text)
 {
 	const struct fathom_api *api = fathom_recording_();
@@ -165,32 +168,39 @@ static inline __attribute__((unused)) void fathom_name_thread(const char *name)
 		FATHOM_NAME_(fathom_name_here, "" text); \
 		fathom_mark_name_(&fathom_name_here);    \
 	} while (0)
-#define FATHOM_PLOT(name, value)                                         \
-	do {                                                             \
-		FATHOM_NAME_(fathom_name_here, "" name);                 \
-		fathom_plot_name_(&fathom_name_here, (double)(value));   \
+#define FATHOM_PLOT(name, value)                                       \
+	do {                                                           \
+		FATHOM_NAME_(fathom_name_here, "" name);               \
+		fathom_plot_name_(&fathom_name_here, (double)(value)); \
 	} while (0)
 
 #ifdef __cplusplus
 } /* extern "C" */
-class fathom_scope_ {
-public:
-	explicit fathom_scope_(struct fathom_name *name) : zone(fathom_begin_name_(name)) {}
-	~fathom_scope_() { fathom_end(zone); }
+class fathom_scope_
+{
+      public:
+	explicit fathom_scope_(struct fathom_name *name) : zone(fathom_begin_name_(name))
+	{
+	}
+	~fathom_scope_()
+	{
+		fathom_end(zone);
+	}
 	fathom_scope_(const fathom_scope_ &) = delete;
 	fathom_scope_ &operator=(const fathom_scope_ &) = delete;
 
-private:
+      private:
 	fathom_zone zone;
 };
 extern "C" {
 #define FATHOM_SCOPE_(name) fathom_scope_ FATHOM_HERE(fathom_scope_at_)(name)
 #else
-#define FATHOM_SCOPE_(name) \
-	__attribute__((cleanup(fathom_end_at_), unused)) fathom_zone FATHOM_HERE(fathom_scope_at_) = fathom_begin_name_(name)
+#define FATHOM_SCOPE_(name)                                                                          \
+	__attribute__((cleanup(fathom_end_at_), unused)) fathom_zone FATHOM_HERE(fathom_scope_at_) = \
+		fathom_begin_name_(name)
 #endif
 
-#define FATHOM_ZONE_(text)                             \
+#define FATHOM_ZONE_(text)                                \
 	FATHOM_NAME_(FATHOM_HERE(fathom_name_at_), text); \
 	FATHOM_SCOPE_(&FATHOM_HERE(fathom_name_at_))
 /* Until the end of the block, however it is left. */

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Brings what a task needs and this machine lacks; says one line for each thing done and nothing when all is there.
 #
-#   scripts/bootstrap.sh demo|test|wheel|lint|fuzz     what that make target needs
+#   scripts/bootstrap.sh demo|test|wheel|wheel-here|lint|fuzz     what that make target needs
 #   scripts/bootstrap.sh build                         the part of `test` that building needs; the rest may come while it builds
 #   scripts/bootstrap.sh which-meson                   prints the meson to use
 #
@@ -77,13 +78,18 @@ missing_packages() {
 		has clang-tidy || echo clang-tidy
 		has shellcheck || echo shellcheck
 		;;
+	wheel) # builds the libraries, too
+		has make || echo make
+		has m4 || echo m4
+		has dpkg-source || echo dpkg-dev
+		;;
 	fuzz)
 		has clang || echo clang
 		has clang && ! has_fuzzer_runtime && fuzzer_runtime
 		;;
 	esac
 	case $1 in
-	test | wheel | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
+	test | wheel | wheel-here | lint) venv_is_ready "$1" || can_make_venv || echo python3-venv ;;
 	esac
 }
 
@@ -268,7 +274,7 @@ prepare_pythons() {
 }
 
 case ${1:-} in
-demo | wheel)
+demo | wheel | wheel-here)
 	install_packages "$1"
 	prepare_venv "$1"
 	prepare_node
@@ -310,6 +316,6 @@ which-meson)
 	fi
 	;;
 *)
-	fail "usage: scripts/bootstrap.sh demo|build|test|wheel|lint|fuzz|which-meson"
+	fail "usage: scripts/bootstrap.sh demo|build|test|wheel|wheel-here|lint|fuzz|which-meson"
 	;;
 esac

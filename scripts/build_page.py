@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Builds the viewer's page from web/ and writes it as a C source: the program carries it, no user needs Node.
 
 Usage: build_page.py WEB OUT.c
+       build_page.py --ask WEB        says in one line when there will be no page, and why
+       build_page.py --dist           called by `meson dist`: puts the built page among the sources that are given away
 
 Runs on every build and does nothing when nothing changed. Node is the one on PATH, or the one that scripts/bootstrap.sh brought into
 .venv. Without one, or when npm cannot get what the page is made with, the page is left empty, one line says so, and `fathom view`
@@ -9,6 +12,7 @@ tells the user.
 """
 
 import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -29,7 +33,7 @@ def say(text: str) -> None:
 def sources(web: Path) -> Iterator[Path]:
     for path in web.rglob("*"):
         parts = path.relative_to(web).parts
-        if parts[0] not in ("node_modules", "dist", "test") and path.is_file():
+        if parts[0] not in ("node_modules", "dist", "test", ".npm-failed") and path.is_file():
             yield path
 
 
@@ -40,7 +44,9 @@ def find_node(web: Path) -> Optional[Path]:
         if not (place / "npm").exists():
             continue
         try:
-            version = subprocess.run([str(place / "node"), "--version"], stdout=subprocess.PIPE, universal_newlines=True)
+            version = subprocess.run(
+                [str(place / "node"), "--version"], stdout=subprocess.PIPE, universal_newlines=True
+            )
         except OSError:
             continue
         number = re.match(r"v(\d+)", version.stdout)
@@ -81,13 +87,50 @@ def install(web: Path, node: Path) -> Optional[str]:
     return None
 
 
+def digest(web: Path) -> str:
+    """Of all that the page is made from; times tell nothing where files were unpacked from an archive."""
+    all_of_it = hashlib.sha256()
+    for path in sorted(sources(web)):
+        all_of_it.update(f"{path.relative_to(web)}\n{path.stat().st_size}\n".encode() + path.read_bytes())
+    return all_of_it.hexdigest()
+
+
+def find_page(web: Path) -> Optional[Path]:
+    """The page, if it is there and made from these sources: built here, or given away with them."""
+    page, made_from = web / "dist" / "index.html", web / "dist" / "made-from"
+    if not page.exists():
+        return None
+    if made_from.exists() and made_from.read_text().strip() == digest(web):
+        return page
+    newest = max(path.stat().st_mtime for path in sources(web))
+    return page if page.stat().st_mtime >= newest and not made_from.exists() else None
+
+
+def why_no_page(web: Path) -> Optional[str]:
+    if (web / "dist" / "index.html").exists() or find_node(web):
+        return None
+    return f"Node {NODE_MIN} or newer, with npm, is not installed"
+
+
+def give_away() -> int:
+    source, target = (Path(os.environ[name], "web") for name in ("MESON_SOURCE_ROOT", "MESON_DIST_ROOT"))
+    page = build(source)
+    if not page:
+        say("the sources would lack the viewer's page, and whoever builds them would need Node")
+        return 1
+    (target / "dist").mkdir()
+    (target / "dist" / "index.html").write_bytes(page)
+    (target / "dist" / "made-from").write_text(digest(target) + "\n")
+    return 0
+
+
 def build(web: Path) -> bytes:
     page = web / "dist" / "index.html"
     if not (web / "package.json").exists():
         return b""
-    newest = max(path.stat().st_mtime for path in sources(web))
-    if page.exists() and page.stat().st_mtime >= newest:
-        return page.read_bytes()
+    found = find_page(web)
+    if found:
+        return found.read_bytes()
     why: Optional[str] = f"Node {NODE_MIN} or newer, with npm, is not installed"
     node = find_node(web)
     if node:
@@ -95,6 +138,9 @@ def build(web: Path) -> bytes:
         if not why and (why := run_npm(web, node, "run", "build")):
             say(f"the page cannot be built: {why}")
             sys.exit(1)  # broken sources are an error; missing tools are not
+        made_from = web / "dist" / "made-from"
+        if not why and made_from.exists():
+            made_from.unlink()
     if why and page.exists():
         say(f"the viewer's page stays as it was built last: {why}")
     elif why:
@@ -103,7 +149,7 @@ def build(web: Path) -> bytes:
 
 
 def as_c(page: bytes) -> str:
-    lines = ['#include "render/page.h"', "", "const char fm_page[] ="]
+    lines = ['#include "render/shared/page.h"', "", "const char fm_page[] ="]
     for at in range(0, len(page), 96):
         text = ""
         for byte in page[at : at + 96]:
@@ -117,6 +163,13 @@ def as_c(page: bytes) -> str:
 
 
 def main() -> int:
+    if sys.argv[1] == "--dist":
+        return give_away()
+    if sys.argv[1] == "--ask":
+        why = why_no_page(Path(sys.argv[2]))
+        if why:
+            print(f"{why}: Fathom will be built without the viewer's page (fathom view, --html, report.html)")
+        return 0
     web, out = Path(sys.argv[1]), Path(sys.argv[2])
     if web.exists():  # several build folders share it; held until this ends
         fcntl.flock(os.open(web, os.O_RDONLY), fcntl.LOCK_EX)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every C file of core/ goes through the aarch64 cross compiler's front end, where one is installed (gcc-aarch64-linux-gnu).
 
 Libraries' headers come from this machine: they are the same for both, and nothing is linked.

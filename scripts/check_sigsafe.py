@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What runs at signal time, and in the hooks in front of allocators, calls only what is listed with a reason.
 
     scripts/check_sigsafe.py BUILD                checks the signal-time archive and the hooks' objects of BUILD

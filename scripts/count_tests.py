@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Adds up what the test stages of one `make test` left in the build folder, and prints the closing count.
 
 A stage that left nothing did not run, and that is a failure, not a zero.

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Runs the end-to-end tests, as `make check-e2e` does: e2e.sh PYTHON BUILD [argument of pytest ...]
 #
 # Most share the machine: a worker for each CPU and one more, as they sleep a fifth of their time (FATHOM_TEST_WORKERS for another number).

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints the CPythons of this machine that Fathom supports, one line each: VERSION KIND PATH.
 
 KIND is release, debug (Py_DEBUG) or freethreaded (Py_GIL_DISABLED). Looked at: PATH, pyenv's versions, and

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # scripts/fuzz.sh BUILD SECONDS [TARGET ...]: every fuzz target, or those named, for that long. New inputs stay in BUILD/corpus; a crash stops with its
 # file named.
 set -euo pipefail

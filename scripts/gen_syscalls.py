@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Prints core/symbolize/syscalls.c from the C compiler's <asm/unistd_64.h>. Usage: gen_syscalls.py > core/symbolize/syscalls.c"""
 
 import re

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Gets Pythons that this machine does not have, for the tests: Debian's own binary packages of 3.14 and 3.15, unpacked
 # into a private folder. Nothing is installed, nothing outside that folder changes, no root is needed.
 #
@@ -14,6 +15,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
+. "$here/scripts/private_apt.sh"
 dir=$here/.tools/pythons
 versions="3.14 3.15"
 debug_version=3.14
@@ -37,45 +39,16 @@ for tool in apt-get apt-config dpkg-deb; do
 	command -v $tool >/dev/null || skip "no $tool on this machine"
 done
 
-# The first archive that this machine's apt reads and that calls itself Debian; security and the like hold no sid.
-mirror=${FATHOM_DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI) $(LABEL)' 'Created-By: Packages' 2>/dev/null |
-	awk '$2 == "Debian" || $1 ~ /\/debian\/?$/ { print $1; exit }')}
+mirror=$(debian_mirror)
 [ -n "$mirror" ] || skip "apt here reads no Debian archive (set FATHOM_DEBIAN_MIRROR)"
 
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 root=$dir/root
 state=$dir/apt
-mkdir -p "$root" "$dir/bin" "$state"/lists/partial "$state"/cache/archives/partial
-: >"$state/status" # nothing counts as installed: every library is fetched, libc too, since the host's may be older
-
-# A whole configuration of our own. Only how to fetch (proxies and such) is taken over: the host's parts also hold hooks
-# that run after an update and have no business here.
-{
-	apt-config dump | grep '^Acquire::' || true
-	cat <<-CONF
-	Dir::Etc::main "/dev/null";
-	Dir::Etc::parts "/dev/null";
-	Dir::Etc::sourcelist "$state/sources.list";
-	Dir::Etc::sourceparts "/dev/null";
-	Dir::Etc::preferencesparts "/dev/null";
-	Dir::State "$state";
-	Dir::State::lists "$state/lists";
-	Dir::State::status "$state/status";
-	Dir::Cache "$state/cache";
-	Dir::Log "$state";
-	APT::Sandbox::User "";
-	APT::Install-Recommends "false";
-	APT::Get::Assume-Yes "true";
-	Acquire::Languages "none";
-	CONF
-} >"$state/apt.conf"
-export APT_CONFIG=$state/apt.conf
-
-signed_by=
-for key in /usr/share/keyrings/debian-archive-keyring.{pgp,gpg}; do
-	[ -e $key ] && signed_by="[signed-by=$key]" && break
-done
+mkdir -p "$root" "$dir/bin"
+private_apt "$state"
+signed_by=$(debian_keyring)
 {
 	echo "deb $signed_by $mirror $suite main"
 	case $kinds in *freethreaded*) echo "deb-src $signed_by $mirror $suite main" ;; esac

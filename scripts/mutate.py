@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Plants faults into the sources, one at a time, and sees whether the tests notice.
 
     scripts/mutate.py                 all of tests/mutants.py; ends with a table, and with 1 if one survived

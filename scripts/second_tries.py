@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Says which failed tests may be tried again: second_tries.py LIST FAILURES.json ...
 
 FAILURES are what tests/e2e/conftest.py writes: by test, why its failure is final, or nothing. Only tests marked as statistical may be tried

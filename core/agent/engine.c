@@ -1,5 +1,7 @@
-// The two ways a sample comes about. Ticker: the collector sends FM_TICK_SIGNAL to threads that run; nothing to do here but
-// to answer. Perf: the kernel's task clock raises SIGTRAP in the running thread itself, also in threads made later.
+// SPDX-License-Identifier: Apache-2.0
+// The two ways a sample comes about. Ticker: the collector sends FM_TICK_SIGNAL to threads that
+// run; nothing to do here but to answer. Perf: the kernel's task clock raises SIGTRAP in the
+// running thread itself, also in threads made later.
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -15,11 +17,11 @@
 
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "sigsafe/fault.h"
-#include "sigsafe/handlers.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/raw.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/fault.h"
+#include "sigsafe/tick/handlers.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/raw.h"
+#include "sigsafe/base/state.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
@@ -32,9 +34,10 @@ bool fm_agent_is_handler(void (*handler)(int, siginfo_t *, void *))
 
 static bool install(int sig, void (*handler)(int, siginfo_t *, void *))
 {
-	// SA_ONSTACK: a thread on a small stack that has set another one up for signals wants it used.
-	// All signals are blocked meanwhile: a program's handler that jumps out of ours would leave a sample half made. But for those of
-	// faults: ours are mended (fault.h), and one that is not must not wait.
+	// SA_ONSTACK: a thread on a small stack that has set another one up for signals wants it
+	// used. All signals are blocked meanwhile: a program's handler that jumps out of ours would
+	// leave a sample half made. But for those of faults: ours are mended (fault.h), and one
+	// that is not must not wait.
 	struct sigaction act = { .sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK };
 	sigfillset(&act.sa_mask);
 	sigdelset(&act.sa_mask, SIGSEGV);
@@ -43,8 +46,9 @@ static bool install(int sig, void (*handler)(int, siginfo_t *, void *))
 	return fm_agent_real_sigaction(sig, &act, NULL) == 0;
 }
 
-// Faults of our own reads come here first. What the program wants of them it gets as before: flags and mask are its own (SA_ONSTACK
-// above all, without which a stack that overflows cannot be told of), but for SA_RESETHAND, which the handler sees to.
+// Faults of our own reads come here first. What the program wants of them it gets as before: flags
+// and mask are its own (SA_ONSTACK above all, without which a stack that overflows cannot be told
+// of), but for SA_RESETHAND, which the handler sees to.
 void fm_agent_install_fault(int sig)
 {
 	struct fm_sig_held *h = &fm_sig_held[sig];
@@ -90,9 +94,11 @@ static int move_up(int fd)
 	return moved;
 }
 
-// Threads that inherit the event cannot be given random intervals: they keep the first thread's last one (sigsafe/handlers.c), or what the
-// event began with. So that is a period that no program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a
-// beat of a round number of microseconds the samples then walk through all its phases, about thirty steps a round.
+// Threads that inherit the event cannot be given random intervals: they keep the first thread's
+// last one (sigsafe/tick/handlers.c), or what the event began with. So that is a period that no
+// program's beat has: 95 to 97 % of what was asked for, drawn once per process. Against a beat of a
+// round number of microseconds the samples then walk through all its phases, about thirty steps a
+// round.
 static uint64_t odd_period_ns(uint32_t rate_hz)
 {
 	uint64_t wanted_ns = 1000000000u / FM_MAX(rate_hz, 1u);
@@ -143,7 +149,8 @@ void fm_agent_engine_start(void)
 		fm_agent_engine_forget();
 		int err = install(SIGTRAP, fm_sig_on_trap) ? start_perf() : errno;
 		if (err == 0) {
-			// A program that closes descriptors it does not know ends the event. The collector sees that, and sends ticks.
+			// A program that closes descriptors it does not know ends the event. The
+			// collector sees that, and sends ticks.
 			install(FM_TICK_SIGNAL, fm_sig_on_tick);
 			fm_agent_choose_tick_signal();
 			fm_sig.process->perf_fd1 = (uint32_t)atomic_load(&fm_sig_quiet.perf_fd) + 1;

@@ -1,10 +1,16 @@
-// Compilers split the evaluator: its unlikely branches go to a second part, `_PyEval_EvalFrameDefault.cold`. On 3.8 and 3.9 the
-// merge pairs evaluator frames with Python frames, so both parts must be known. The part's name is in .symtab only, which is
-// not mapped; it is read from the file once at start. In a stripped interpreter a frame stopped in the cold part is not
-// recognised, and its Python frame then stands one place off among the interpreter's own frames.
+// SPDX-License-Identifier: Apache-2.0
+// Compilers split the evaluator: its unlikely branches go to a second part,
+// `_PyEval_EvalFrameDefault.cold`. On 3.8 and 3.9 the merge pairs evaluator frames with Python
+// frames, so both parts must be known. The part's name is in .symtab only, which is not mapped; it
+// is read from the file once at start. In a stripped interpreter a frame stopped in the cold part
+// is not recognised, and its Python frame then stands one place off among the interpreter's own
+// frames.
 //
-// In free-threaded builds the flag of the cycle collector says that some thread collects, not which one: the one with the collector's function on its
-// stack. In a stripped interpreter the collector's time is the interpreter's.
+// What a call of a Python function goes through (leaf.c) is in part not exported either.
+//
+// In free-threaded builds the flag of the cycle collector says that some thread collects, not which
+// one: the one with the collector's function on its stack. In a stripped interpreter the
+// collector's time is the interpreter's.
 #include "agent/agent.h"
 
 #include <elf.h>
@@ -16,17 +22,36 @@
 #include <unistd.h>
 
 #include "base/compiler.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/state.h"
 
 static const char cold_name[] = "_PyEval_EvalFrameDefault.cold";
+static const char *const entry_names[] = { "function_code_fastcall", "_PyEval_Vector", "_PyEval_MakeFrameVector",
+					   "_PyEvalFramePushAndInit", "_PyFunction_Vectorcall" };
 static const char collector_name[] = "gc_collect_main"; // or this and what the compiler appends: .cold, .isra.0
+
+// What a call of a Python function goes through, when it is not exported.
+static void note_entry(const char *name, size_t room, uintptr_t start, uintptr_t end)
+{
+	struct fm_sig_python *py = &fm_sig.python;
+	bool is_one = false;
+	for (unsigned i = 0; i < FM_ARRAY_LEN(entry_names); i++)
+		is_one |= room > strlen(entry_names[i]) && !strcmp(name, entry_names[i]);
+	for (unsigned i = 0; is_one && i < FM_SIG_N_ENTRIES; i++)
+		if (!py->entries[i].end) {
+			py->entries[i].start = start;
+			py->entries[i].end = end;
+			break;
+		}
+}
 
 static void note_part(const char *name, size_t room, uintptr_t start, uintptr_t end)
 {
 	struct fm_sig_python *py = &fm_sig.python;
+	if (name[0] == '_' || name[0] == 'f')
+		note_entry(name, room, start, end);
 	if (room >= sizeof(cold_name) && !memcmp(name, cold_name, sizeof(cold_name) - 1)) {
-		py->eval_cold_start = start;
-		py->eval_cold_end = end;
+		py->evaluator.part[1].start = start;
+		py->evaluator.part[1].end = end;
 	} else if (room >= sizeof(collector_name) && !memcmp(name, collector_name, sizeof(collector_name) - 1) &&
 		   strchr(".", name[sizeof(collector_name) - 1])) {
 		for (unsigned i = 0; i < FM_ARRAY_LEN(py->collector); i++)

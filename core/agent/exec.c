@@ -1,10 +1,14 @@
-// Programs that the target starts. Variables of the environment lead them to the capture, and they inherit these; but one that is given an
-// environment of its own (env= of subprocess, os.execve), or whose parent has set another PYTHONPATH, would be lost. So these functions add what
-// is missing to what is given. Where it was the agent that had to be added, it takes itself out again when it is there (start.c): the program
-// sees what it was given. An environment that has our variables but not the agent was made so on purpose, and is left alone.
+// SPDX-License-Identifier: Apache-2.0
+// Programs that the target starts. Variables of the environment lead them to the capture, and they
+// inherit these; but one that is given an environment of its own (env= of subprocess, os.execve),
+// or whose parent has set another PYTHONPATH, would be lost. So these functions add what is missing
+// to what is given. Where it was the agent that had to be added, it takes itself out again when it
+// is there (start.c): the program sees what it was given. An environment that has our variables but
+// not the agent was made so on purpose, and is left alone.
 //
-// They may run in the child of a fork or vfork: locks may be held there that nobody will ever give back, and memory may be the parent's. So nothing
-// but the stack is written, and nothing is called that could take a lock.
+// They may run in the child of a fork or vfork: locks may be held there that nobody will ever give
+// back, and memory may be the parent's. So nothing but the stack is written, and nothing is called
+// that could take a lock.
 #include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
@@ -18,15 +22,15 @@
 #include "agent/agent.h"
 #include "agent/memory.h"
 #include "base/compiler.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/state.h"
 #include "wire/wire.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define FOLDER_NAME "/_startup"
 // More is not for a stack.
 #define MAX_ADDED_BYTES (128u << 10)
 
-// What a Python reads when it starts: python/fathom/_startup. The last one joins by itself, the others want the agent preloaded.
+// What a Python reads when it starts: python/fathom/_startup. The last one joins by itself, the
+// others want the agent preloaded.
 static const char *const leads[] = { "FATHOM_STARTUP", "FATHOM_STARTUP_TRACE", "FATHOM_STARTUP_JOIN" };
 enum { LEAD_JOIN = 2, N_LEADS = FM_ARRAY_LEN(leads), N_ADDED = N_LEADS + 4 };
 
@@ -35,8 +39,9 @@ static char *lead_entries[N_LEADS];      // of our environment, kept: the progra
 static char folder[FM_AGENT_PATH_BYTES]; // of start-up files, first in PYTHONPATH
 static char agent[FM_AGENT_PATH_BYTES];  // last in LD_PRELOAD
 static char ring[sizeof(FM_WIRE_ENV "=") + sizeof(fm_sig.ring_path)]; // an entry of the environment
-// The capture is of the whole program, and every child gets the agent. A Python that traces itself has its Pythons join by start-up files: the agent
-// is for those that do not read them (isolated.c).
+// The capture is of the whole program, and every child gets the agent. A Python that traces itself
+// has its Pythons join by start-up files: the agent is for those that do not read them
+// (isolated.c).
 static bool is_for_all;
 
 typedef int (*exec_fn)(const char *, char *const[], char *const[]);
@@ -112,7 +117,7 @@ bool fm_agent_exec_follow(const char *startup_folder)
 
 bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES])
 {
-	// The folder stands first (cli/startup.c, _follow.py).
+	// The folder stands first (cli/run/startup.c, _follow.py).
 	bool is_led = find(environ, leads[0]) || find(environ, leads[LEAD_JOIN]);
 	const char *first = value_of(is_led ? find(environ, "PYTHONPATH") : NULL);
 	size_t len = strcspn(first, ":"), name_len = strlen(FOLDER_NAME);
@@ -160,7 +165,8 @@ static bool is_isolated_python(char *const argv[])
 static struct lack look_at(char *const argv[], char *const *env)
 {
 	struct lack l = { 0 };
-	// A program may pass on what tells of the capture. If it leaves LD_PRELOAD out it means it; if it has one of its own, that is beside us.
+	// A program may pass on what tells of the capture. If it leaves LD_PRELOAD out it means it;
+	// if it has one of its own, that is beside us.
 	const char *preload = find(env, "LD_PRELOAD");
 	bool is_led = false, is_told = find(env, FM_WIRE_ENV);
 	bool is_preloaded = is_told && (!preload || has_part(value_of(preload), agent));
@@ -251,27 +257,27 @@ static int spawn(spawn_fn *real, pid_t *pid, const char *path, const posix_spawn
 	return (*real)(pid, path, actions, attributes, argv, extended);
 }
 
-EXPORT int execve(const char *path, char *const argv[], char *const env[])
+FM_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
 	return run(&real_exec, path, argv, env);
 }
 
-EXPORT int execv(const char *path, char *const argv[])
+FM_EXPORT int execv(const char *path, char *const argv[])
 {
 	return run(&real_exec, path, argv, environ);
 }
 
-EXPORT int execvp(const char *file, char *const argv[])
+FM_EXPORT int execvp(const char *file, char *const argv[])
 {
 	return run(&real_exec_by_path, file, argv, environ);
 }
 
-EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
+FM_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
 	return run(&real_exec_by_path, file, argv, env);
 }
 
-EXPORT int fexecve(int fd, char *const argv[], char *const env[])
+FM_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
 	if (!real_fexec)
 		fm_agent_exec_resolve();
@@ -282,7 +288,8 @@ EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 	return -1;
 }
 
-// The arguments up to the NULL that ends them, on the caller's stack. The list stands behind that NULL afterwards.
+// The arguments up to the NULL that ends them, on the caller's stack. The list stands behind that
+// NULL afterwards.
 static size_t count(const char *first, va_list list)
 {
 	size_t n = 0;
@@ -302,7 +309,7 @@ static size_t count(const char *first, va_list list)
 	for (size_t i_argument = 1; i_argument <= n_arguments; i_argument++) /* with the NULL at its end */ \
 	argv[i_argument] = va_arg(list, char *)
 
-EXPORT int execl(const char *path, const char *first, ...)
+FM_EXPORT int execl(const char *path, const char *first, ...)
 {
 	va_list list;
 	WITH_ARGUMENTS(argv, first, list);
@@ -310,7 +317,7 @@ EXPORT int execl(const char *path, const char *first, ...)
 	return run(&real_exec, path, argv, environ);
 }
 
-EXPORT int execlp(const char *file, const char *first, ...)
+FM_EXPORT int execlp(const char *file, const char *first, ...)
 {
 	va_list list;
 	WITH_ARGUMENTS(argv, first, list);
@@ -318,7 +325,7 @@ EXPORT int execlp(const char *file, const char *first, ...)
 	return run(&real_exec_by_path, file, argv, environ);
 }
 
-EXPORT int execle(const char *path, const char *first, ...)
+FM_EXPORT int execle(const char *path, const char *first, ...)
 {
 	va_list list;
 	WITH_ARGUMENTS(argv, first, list);
@@ -327,16 +334,16 @@ EXPORT int execle(const char *path, const char *first, ...)
 	return run(&real_exec, path, argv, env);
 }
 
-EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
-		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
-		       char *const env[restrict])
+FM_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path, const posix_spawn_file_actions_t *actions,
+			  const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+			  char *const env[restrict])
 {
 	return spawn(&real_spawn, pid, path, actions, attributes, argv, env);
 }
 
-EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *actions,
-			const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
-			char *const env[restrict])
+FM_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file, const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+			   char *const env[restrict])
 {
 	return spawn(&real_spawnp, pid, file, actions, attributes, argv, env);
 }

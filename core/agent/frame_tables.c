@@ -1,14 +1,15 @@
-// __register_frame: how JIT compilers (LLVM's, so numba's) give the unwind tables of their code to the C++ runtime. The agent stands
-// in front of it, writes the table's address where the collector sees it, and calls the real one.
+// SPDX-License-Identifier: Apache-2.0
+// __register_frame: how JIT compilers (LLVM's, so numba's) give the unwind tables of their code to
+// the C++ runtime. The agent stands in front of it, writes the table's address where the collector
+// sees it, and calls the real one.
+#include "base/compiler.h"
 #include "agent/agent.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "sigsafe/state.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/base/state.h"
 
 typedef void (*frame_fn)(void *);
 
@@ -69,8 +70,8 @@ void fm_agent_frame_tables_inherit(uint32_t parent_idx)
 			announce(table()[i].addr);
 }
 
-// What the caller would have got without us: the next one in the global scope, else that of its own libraries (an extension module's
-// are in no scope that RTLD_NEXT sees).
+// What the caller would have got without us: the next one in the global scope, else that of its own
+// libraries (an extension module's are in no scope that RTLD_NEXT sees).
 static frame_fn find_real(const char *name, void *caller)
 {
 	frame_fn fn = (frame_fn)dlsym(RTLD_NEXT, name);
@@ -89,8 +90,8 @@ static frame_fn find_real(const char *name, void *caller)
 	return fn;
 }
 
-EXPORT void __register_frame(void *begin);
-EXPORT void __register_frame(void *begin)
+FM_EXPORT void __register_frame(void *begin);
+FM_EXPORT void __register_frame(void *begin)
 {
 	frame_fn real = find_real("__register_frame", __builtin_return_address(0));
 	if (real)
@@ -99,8 +100,8 @@ EXPORT void __register_frame(void *begin)
 		announce((uintptr_t)begin);
 }
 
-EXPORT void __deregister_frame(void *begin);
-EXPORT void __deregister_frame(void *begin)
+FM_EXPORT void __deregister_frame(void *begin);
+FM_EXPORT void __deregister_frame(void *begin)
 {
 	// First: the memory may be used again as soon as this returns.
 	if (fm_sig.header && begin)

@@ -1,12 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of libc that the agent stands in front of, and no more than these:
-//   sigaction, signal   the program may set or ask for a handler of a signal that the agent holds; it gets what it would get
-//                       without us, and its handler is called for every signal that is not ours (sigsafe/handlers.c). With the
-//                       ticker its handlers of other signals return through us (fm_sig_on_theirs says why).
+//   sigaction, signal   the program may set or ask for a handler of a signal that the agent holds; it gets what it
+//   would get
+//                       without us, and its handler is called for every signal that is not ours
+//                       (sigsafe/tick/handlers.c). With the ticker its handlers of other signals return through us
+//                       (fm_sig_on_theirs says why).
 //   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 //   the exec functions, posix_spawn  (exec.c) what leads started programs to the capture must be in their environment
 //   dlsym               (memory_bind.c) a library that was opened past us is bound to our hooks before it is used
+#include "base/compiler.h"
 #include "agent/agent.h"
 #include "agent/memory.h"
 
@@ -19,10 +23,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sigsafe/handlers.h"
-#include "sigsafe/state.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/tick/handlers.h"
+#include "sigsafe/base/state.h"
 
 typedef int (*sigaction_fn)(int, const struct sigaction *, struct sigaction *);
 typedef void (*handler_fn)(int);
@@ -63,27 +65,31 @@ void fm_agent_release_signal(int sig)
 	struct sigaction ours;
 	if (!fm_sig_is_held(sig))
 		return;
-	// Without a preload the program's own calls do not pass here: what it has set meanwhile stays.
+	// Without a preload the program's own calls do not pass here: what it has set meanwhile
+	// stays.
 	if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && ours.sa_flags & SA_SIGINFO &&
 	    fm_agent_is_handler(ours.sa_sigaction))
 		fm_agent_real_sigaction(sig, &h->copies[atomic_load(&h->current)], NULL);
 	atomic_store_explicit(&h->is_held, 0, memory_order_release);
 }
 
-// A vfork child runs in its parent's memory but has dispositions of its own: what it sets must not be written down here.
+// A vfork child runs in its parent's memory but has dispositions of its own: what it sets must not
+// be written down here.
 static bool is_borrowed_memory(void)
 {
 	return (uint32_t)getpid() != fm_sig.pid;
 }
 
-// Signals that another process or a timer may send at any time. Those that the CPU raises end no system call.
+// Signals that another process or a timer may send at any time. Those that the CPU raises end no
+// system call.
 static bool is_wrapped(int sig)
 {
 	return sig > 0 && sig < NSIG && sig != SIGSEGV && sig != SIGBUS && sig != SIGILL && sig != SIGFPE &&
 	       sig != SIGTRAP && sig != SIGABRT && sig != SIGSYS && fm_sig_is_held(FM_TICK_SIGNAL);
 }
 
-// A handler on a signal stack: another signal frame may find no room there, and ends the program. So ours wait until it has returned.
+// A handler on a signal stack: another signal frame may find no room there, and ends the program.
+// So ours wait until it has returned.
 static bool add_ours(struct sigaction *act)
 {
 	if (!(act->sa_flags & SA_ONSTACK) || sigismember(&act->sa_mask, FM_TICK_SIGNAL))
@@ -119,7 +125,8 @@ static int set_other(int sig, const struct sigaction *act, struct sigaction *old
 	if (act && !fm_sig_is_default_or_ignored(act) && act->sa_sigaction != fm_sig_on_theirs &&
 	    !is_borrowed_memory()) {
 		changed = *act;
-		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay what the program asked for.
+		// The kernel passes all three arguments also without SA_SIGINFO; the flags stay
+		// what the program asked for.
 		changed.sa_sigaction = fm_sig_on_theirs;
 		waits = add_ours(&changed);
 		atomic_store_explicit(&fm_sig_theirs[sig], (void *)act->sa_handler, memory_order_release);
@@ -152,8 +159,8 @@ void fm_agent_wrap_handlers(bool is_on)
 	}
 }
 
-EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
-EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
+FM_EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old);
+FM_EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigaction *restrict old)
 {
 	fm_agent_memory_check_python();
 	fm_agent_isolated_check();
@@ -176,7 +183,8 @@ EXPORT int sigaction(int sig, const struct sigaction *restrict act, struct sigac
 			fm_agent_install_fault(sig);
 			goto done;
 		}
-		// A program that lets its signal end a system call gets that; our own then put the call back themselves.
+		// A program that lets its signal end a system call gets that; our own then put the
+		// call back themselves.
 		bool restarts = fm_sig_is_default_or_ignored(&wanted) || wanted.sa_flags & SA_RESTART;
 		if (fm_agent_real_sigaction(sig, NULL, &ours) == 0 && !(ours.sa_flags & SA_RESTART) == restarts) {
 			ours.sa_flags ^= SA_RESTART;
@@ -189,8 +197,8 @@ done:
 	return 0;
 }
 
-EXPORT handler_fn signal(int sig, handler_fn handler);
-EXPORT handler_fn signal(int sig, handler_fn handler)
+FM_EXPORT handler_fn signal(int sig, handler_fn handler);
+FM_EXPORT handler_fn signal(int sig, handler_fn handler)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_RESTART }, old;
 	if (!fm_sig_is_held(sig)) {
@@ -202,7 +210,8 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 		}
 		if (!fn)
 			return SIG_ERR;
-		// libc knows the flags (siginterrupt may have changed them); we put ours in front of what it set.
+		// libc knows the flags (siginterrupt may have changed them); we put ours in front
+		// of what it set.
 		handler_fn before = ((handler_fn(*)(int, handler_fn))fn)(sig, handler);
 		if (before == SIG_ERR || !is_wrapped(sig))
 			return before;
@@ -227,11 +236,12 @@ int fm_agent_real_dlclose(void *handle)
 	return fn ? fn(handle) : -1;
 }
 
-EXPORT int dlclose(void *handle);
-EXPORT int dlclose(void *handle)
+FM_EXPORT int dlclose(void *handle);
+FM_EXPORT int dlclose(void *handle)
 {
 	int ret = fm_agent_real_dlclose(handle);
 	if (fm_sig.header) {
+		fm_agent_images_refill();
 		// Which image went is not known here; all are told again when they are met again.
 		for (uint32_t i = 0; i < FM_SIG_IMAGES; i++)
 			atomic_store_explicit(&fm_sig.images[i].told, 0, memory_order_relaxed);

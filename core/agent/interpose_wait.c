@@ -1,5 +1,7 @@
-// Functions that take a signal instead of having it delivered. A thread that blocks all signals and waits for any of them would
-// be handed ours: it is passed over, and the wait goes on.
+// SPDX-License-Identifier: Apache-2.0
+// Functions that take a signal instead of having it delivered. A thread that blocks all signals and
+// waits for any of them would be handed ours: it is passed over, and the wait goes on.
+#include "base/compiler.h"
 #include "agent/agent.h"
 #include "agent/memory.h"
 
@@ -11,9 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "sigsafe/handlers.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/tick/handlers.h"
 
 typedef int (*sigtimedwait_fn)(const sigset_t *, siginfo_t *, const struct timespec *);
 typedef int (*signalfd_fn)(int, const sigset_t *, int);
@@ -60,22 +60,23 @@ static int wait_for_theirs(const sigset_t *set, siginfo_t *info, const struct ti
 	}
 }
 
-EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
-			const struct timespec *restrict timeout);
-EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict timeout)
+FM_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+			   const struct timespec *restrict timeout);
+FM_EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info,
+			   const struct timespec *restrict timeout)
 {
 	return wait_for_theirs(set, info, timeout);
 }
 
-EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info);
-EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
+FM_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info);
+FM_EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
 {
 	return wait_for_theirs(set, info, NULL);
 }
 
 // Returns an error number, sets no errno, and never ends with EINTR.
-EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret);
-EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret)
+FM_EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret);
+FM_EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret)
 {
 	int saved_errno = errno, sig, err;
 	do {
@@ -89,10 +90,10 @@ EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret)
 	return 0;
 }
 
-// What is read from the descriptor cannot be filtered, so signals we hold are left out of a set of many. A program that asks
-// for such a signal alone means it, and gets ours with it.
-EXPORT int signalfd(int fd, const sigset_t *mask, int flags);
-EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
+// What is read from the descriptor cannot be filtered, so signals we hold are left out of a set of
+// many. A program that asks for such a signal alone means it, and gets ours with it.
+FM_EXPORT int signalfd(int fd, const sigset_t *mask, int flags);
+FM_EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {
 	static _Atomic(signalfd_fn) real;
 	signalfd_fn fn = atomic_load_explicit(&real, memory_order_relaxed);

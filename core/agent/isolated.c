@@ -1,15 +1,17 @@
-// Pythons that are told not to look at their environment, or to skip `site` (-I, -E, -S): they do not find our start-up files there, so the agent
-// runs them, where it is preloaded.
+// SPDX-License-Identifier: Apache-2.0
+// Pythons that are told not to look at their environment, or to skip `site` (-I, -E, -S): they do
+// not find our start-up files there, so the agent runs them, where it is preloaded.
 //
-// The moment is the one at which `site` is done and the program is about to begin. Python tells it itself, by an audit event (PEP 578). A hook for
-// these cannot be taken away again, and costs some nanoseconds for each event from then on: it is set in such Pythons only.
+// The moment is the one at which `site` is done and the program is about to begin. Python tells it
+// itself, by an audit event (PEP 578). A hook for these cannot be taken away again, and costs some
+// nanoseconds for each event from then on: it is set in such Pythons only.
 #include <stdatomic.h>
 #include <string.h>
 
 #include "agent/agent.h"
 #include "agent/py_api.h"
-#include "sigsafe/python_state.h"
-#include "sigsafe/state.h"
+#include "sigsafe/python/thread_state.h"
+#include "sigsafe/base/state.h"
 
 #define STARTS_PROGRAM "cpython.run_" // _file, _module, _command, _stdin
 
@@ -18,7 +20,8 @@ FM_PY_WEAK int PySys_AddAuditHook(audit_function hook, void *data);
 FM_PY_WEAK struct py_object *PyUnicode_DecodeFSDefault(const char *text);
 FM_PY_WEAK struct py_object *PyImport_ImportModule(const char *name);
 
-// As CPython's own getopt reads them: short ones may stand together, and an argument may be attached.
+// As CPython's own getopt reads them: short ones may stand together, and an argument may be
+// attached.
 bool fm_agent_is_isolated(char *const argv[])
 {
 	if (!argv || !argv[0])
@@ -85,8 +88,9 @@ void fm_agent_isolated_start(char *const argv[])
 				      fm_agent_find_startup(folder));
 }
 
-// Not before Python has chosen its allocators: it gives the hook's memory back by those that it has at its end, and PYTHONMALLOC=debug and -X dev
-// end a program that gives back what they have not given.
+// Not before Python has chosen its allocators: it gives the hook's memory back by those that it has
+// at its end, and PYTHONMALLOC=debug and -X dev end a program that gives back what they have not
+// given.
 void fm_agent_isolated_check(void)
 {
 	if (FM_LIKELY(!atomic_load_explicit(&is_due, memory_order_relaxed)) || !fm_sig_is_python_up() ||

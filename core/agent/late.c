@@ -1,10 +1,14 @@
-// A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was imported and not preloaded. To allocators
-// and copies it is bound slot by slot (memory_bind.c), where memory is watched, to what starts programs, where these are followed, and always to what sets or waits for
-// signals: a handler for SIGURG that the program sets meanwhile must not get our ticks.
+// SPDX-License-Identifier: Apache-2.0
+// A capture that begins in a running program: `with fathom.job():`, %%fathom. The library was
+// imported and not preloaded. To allocators and copies it is bound slot by slot (memory_bind.c),
+// where memory is watched, to what starts programs, where these are followed, and always to what
+// sets or waits for signals: a handler for SIGURG that the program sets meanwhile must not get our
+// ticks.
 //
-// Handlers of other threads may be on their way at any time, and none may be waited for without end. So nothing that one could
-// still look at is taken away: the end of a capture is a mark in its shared memory; that memory is unmapped two captures later; and
-// what belongs to one capture is given to the next only when no handler is under way (n_inside).
+// Handlers of other threads may be on their way at any time, and none may be waited for without
+// end. So nothing that one could still look at is taken away: the end of a capture is a mark in its
+// shared memory; that memory is unmapped two captures later; and what belongs to one capture is
+// given to the next only when no handler is under way (n_inside).
 #include "agent/agent.h"
 
 #include <dirent.h>
@@ -18,10 +22,12 @@
 #include "agent/trace.h"
 #include "agent/zone_api.h"
 #include "base/clock.h"
-#include "sigsafe/fault.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/ring.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/fault.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/claim.h"
+#include "sigsafe/base/ring.h"
+#include "sigsafe/base/state.h"
+#include "sigsafe/tick/region.h"
 
 // A handler takes microseconds of CPU, but its thread may have to wait for one.
 #define QUIET_MS 2000
@@ -64,7 +70,8 @@ static bool is_quiet_soon(void)
 	return false;
 }
 
-// The clock of any thread of this process, as the kernel numbers them (clock_getcpuclockid(3) does it for processes).
+// The clock of any thread of this process, as the kernel numbers them (clock_getcpuclockid(3) does
+// it for processes).
 static clockid_t thread_clock(uint32_t tid)
 {
 	return (clockid_t)(~tid << 3 | 6);
@@ -122,11 +129,12 @@ const char *fm_agent_late_start(const char *ring_path)
 	return NULL;
 }
 
-// A block ends between two samples, on a crowded machine long after the last one: the thread that ends it says what it has used.
+// A block ends between two samples, on a crowded machine long after the last one: the thread that
+// ends it says what it has used.
 static void tell_own_cpu(void)
 {
 	struct fm_sig_thread *t = fm_sig_self;
-	if (t && t->slot && t->owner == &fm_sig_self)
+	if (t && t->slot && t->owner == &fm_sig_self && !fm_sig_region_is_outside())
 		atomic_store_explicit(&t->slot->cpu_ns, fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) - t->first_cpu_ns,
 				      memory_order_relaxed);
 }
@@ -138,13 +146,15 @@ void fm_agent_late_stop(void)
 	tell_own_cpu();
 	fm_trace_end();
 	atomic_store(&fm_sig.counts->is_over, 1);
+	fm_sig_region_set(false); // the next capture is of everything again, unless it says otherwise
 	fm_agent_memory_stop();
 	fm_agent_exec_follow("");
 	fm_agent_unbind_all();
 	is_quiet_soon();
 }
 
-// A tick that this thread has not taken yet, by "SigPnd:\t" and the mask in hexadecimal digits, as /proc has it.
+// A tick that this thread has not taken yet, by "SigPnd:\t" and the mask in hexadecimal digits, as
+// /proc has it.
 static bool is_tick_pending(const char *tid)
 {
 	char path[320], line[128];
@@ -160,8 +170,10 @@ static bool is_tick_pending(const char *tid)
 	return is_pending;
 }
 
-// The collector has ended, but a thread of ours that got no CPU since, or blocks the signal, may have its last tick still before it: taken then, by a handler of
-// the program, it would be one signal too many. Such a thread is waited for. False: for too long; then our handler stays, and does nothing but pass on what is not ours.
+// The collector has ended, but a thread of ours that got no CPU since, or blocks the signal, may
+// have its last tick still before it: taken then, by a handler of the program, it would be one
+// signal too many. Such a thread is waited for. False: for too long; then our handler stays, and
+// does nothing but pass on what is not ours.
 static bool are_ticks_delivered(void)
 {
 	struct timespec nap = { .tv_nsec = 1000000 };
@@ -193,8 +205,8 @@ void fm_agent_late_leave(void)
 	fm_agent_release_signal(SIGSEGV);
 	fm_agent_release_signal(SIGBUS);
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
-	// The pages go back to the system now: of the rings, and by zeros in their place of what the collector published. Header and counts,
-	// with the mark, stay.
+	// The pages go back to the system now: of the rings, and by zeros in their place of what
+	// the collector published. Header and counts, with the mark, stay.
 	mmap((uint8_t *)fm_sig.published + FM_WIRE_HEADER_BYTES, FM_WIRE_PUBLISHED_BYTES - FM_WIRE_HEADER_BYTES,
 	     PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	madvise(fm_sig.shared + FM_WIRE_COUNTS_BYTES, FM_WIRE_COMMON_BYTES - FM_WIRE_COUNTS_BYTES, MADV_REMOVE);

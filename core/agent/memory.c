@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/memory.h"
 
 #include <fcntl.h>
@@ -10,15 +11,15 @@
 
 #include "agent/agent.h"
 #include "agent/py_api.h"
-#include "sigsafe/alloc.h"
-#include "sigsafe/blocks.h"
-#include "sigsafe/exact.h"
-#include "sigsafe/image.h"
-#include "sigsafe/maps.h"
-#include "sigsafe/python_hash.h"
-#include "sigsafe/python_state.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/state.h"
+#include "sigsafe/memory/alloc.h"
+#include "sigsafe/memory/blocks.h"
+#include "sigsafe/memory/exact.h"
+#include "sigsafe/unwind/image.h"
+#include "sigsafe/memory/maps.h"
+#include "sigsafe/memory/stack_hash.h"
+#include "sigsafe/python/thread_state.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/state.h"
 
 // Fewer are not worth a start: a program has blocks in three or four.
 #define MIN_STRETCHES 8u
@@ -38,7 +39,8 @@ static void publish_hooks(bool is_python_hooked, bool is_copy_hooked)
 		atomic_fetch_add(&fm_sig.counts->n_without_python, 1);
 }
 
-// Libraries that bring an allocator of their own, by the names it exports. What it maps is seen, what it makes of that is not.
+// Libraries that bring an allocator of their own, by the names it exports. What it maps is seen,
+// what it makes of that is not.
 static int look_for_allocator(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	static const char *const names[] = { "mi_malloc", "je_malloc", "_rjem_malloc", "tc_malloc", "scalable_malloc" };
@@ -129,7 +131,8 @@ static bool start_exact(void)
 	fm_sig_mirrors = fm_agent_map_or_clear(fm_sig_mirrors, sizeof(*fm_sig_mirrors) * FM_WIRE_N_SLOTS);
 	if (!fm_sig_blocks || !fm_sig_mirrors || !exact || !map_sums())
 		return false;
-	// Address space for blocks, used as far as it is needed. Where there is a limit on it, most is the program's.
+	// Address space for blocks, used as far as it is needed. Where there is a limit on it, most
+	// is the program's.
 	struct rlimit limit;
 	uint64_t most =
 		getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur / 8;
@@ -147,7 +150,8 @@ static bool start_exact(void)
 	if (atomic_load(&fm_sig.header->memory_log))
 		log_ids = fm_agent_map_or_clear(log_ids, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES);
 	fm_sig_log_ids = atomic_load(&fm_sig.header->memory_log) ? log_ids : NULL;
-	// A page of entries is touched here and there; two megabytes of them for that would be too much.
+	// A page of entries is touched here and there; two megabytes of them for that would be too
+	// much.
 	madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_NOHUGEPAGE);
 	for (uint32_t i = 0; i < FM_SIG_FILTER_BYTES; i++) // every block is looked for when it is freed
 		atomic_store_explicit(&fm_sig_live_filter[i], FM_SIG_FILTER_STUCK, memory_order_relaxed);
@@ -203,8 +207,8 @@ void fm_agent_memory_stop(void)
 FM_PY_WEAK int Py_IsFinalizing(void);  // from 3.13 on
 FM_PY_WEAK int _Py_IsFinalizing(void); // before
 
-// An interpreter that ends gives all memory back. What it held is a question about the program, which is over by then: from here on
-// nothing is counted, unless it is started again.
+// An interpreter that ends gives all memory back. What it held is a question about the program,
+// which is over by then: from here on nothing is counted, unless it is started again.
 static void follow_the_end(void)
 {
 	static bool was_on, is_held; // written with the GIL held
@@ -252,7 +256,7 @@ void fm_agent_memory_fork(bool is_followed)
 	if (fm_sig_live)
 		fm_sig_live_forget_all();
 	a->has_lock = false;
-	a->mirror = NULL;
+	a->frame_cache = NULL;
 	if (is_followed)
 		atomic_store(&fm_sig.process->memory_hooks, hooks);
 	if (fm_sig_exact && is_followed)

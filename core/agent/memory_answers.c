@@ -1,5 +1,7 @@
-// Python tells which allocators it uses by comparing them with its own. Where ours stand in front, it would tell of none: the two functions
-// that ask so are answered as they would be without us. `sys._debugmallocstats` keeps its object; its definition leads here.
+// SPDX-License-Identifier: Apache-2.0
+// Python tells which allocators it uses by comparing them with its own. Where ours stand in front,
+// it would tell of none: the two functions that ask so are answered as they would be without us.
+// `sys._debugmallocstats` keeps its object; its definition leads here.
 #include "agent/agent.h"
 #include "agent/memory.h"
 #include "agent/py_api.h"

@@ -1,5 +1,7 @@
-// Apache Arrow brings mimalloc inside its library, and calls it by three names that can be taken (Arrow 25 and later). Without
-// this, what Arrow makes of the memory it maps would not be seen.
+// SPDX-License-Identifier: Apache-2.0
+// Apache Arrow brings mimalloc inside its library, and calls it by three names that can be taken
+// (Arrow 25 and later). Without this, what Arrow makes of the memory it maps would not be seen.
+#include "base/compiler.h"
 #include "agent/memory.h"
 
 #include <dlfcn.h>
@@ -7,9 +9,7 @@
 #include <stdlib.h>
 
 #include "agent/agent.h"
-#include "sigsafe/alloc.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/memory/alloc.h"
 
 static struct {
 	void *(*malloc_aligned)(size_t size, size_t align);
@@ -18,8 +18,8 @@ static struct {
 } real;
 static _Atomic bool is_resolved;
 
-// The caller's library has the real ones: it is in no scope that RTLD_NEXT sees. All three or none. Threads that find them at the
-// same time find the same.
+// The caller's library has the real ones: it is in no scope that RTLD_NEXT sees. All three or none.
+// Threads that find them at the same time find the same.
 static bool resolve(void *caller)
 {
 	if (FM_LIKELY(atomic_load_explicit(&is_resolved, memory_order_acquire)))
@@ -42,8 +42,8 @@ static bool resolve(void *caller)
 	return true;
 }
 
-EXPORT void *arrow_mi_malloc_aligned(size_t size, size_t align);
-EXPORT void *arrow_mi_malloc_aligned(size_t size, size_t align)
+FM_EXPORT void *arrow_mi_malloc_aligned(size_t size, size_t align);
+FM_EXPORT void *arrow_mi_malloc_aligned(size_t size, size_t align)
 {
 	if (!resolve(__builtin_return_address(0)))
 		return NULL; // as if there were no memory; does not happen: who calls it has it
@@ -53,8 +53,8 @@ EXPORT void *arrow_mi_malloc_aligned(size_t size, size_t align)
 	return fm_sig_alloc_count(p, size, FM_ALLOC_MALLOC);
 }
 
-EXPORT void *arrow_mi_realloc_aligned(void *p, size_t size, size_t align);
-EXPORT void *arrow_mi_realloc_aligned(void *p, size_t size, size_t align)
+FM_EXPORT void *arrow_mi_realloc_aligned(void *p, size_t size, size_t align);
+FM_EXPORT void *arrow_mi_realloc_aligned(void *p, size_t size, size_t align)
 {
 	if (!resolve(__builtin_return_address(0)))
 		return NULL;
@@ -69,8 +69,8 @@ EXPORT void *arrow_mi_realloc_aligned(void *p, size_t size, size_t align)
 	return fm_sig_alloc_count(moved, size, FM_ALLOC_MALLOC);
 }
 
-EXPORT void arrow_mi_free(void *p);
-EXPORT void arrow_mi_free(void *p)
+FM_EXPORT void arrow_mi_free(void *p);
+FM_EXPORT void arrow_mi_free(void *p)
 {
 	if (!resolve(__builtin_return_address(0)))
 		return;

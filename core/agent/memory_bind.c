@@ -1,12 +1,16 @@
-// Calls that the loader bound past us. Preloading reaches every library that is bound in the usual way. It does not reach one that
-// was opened with RTLD_DEEPBIND, and none at all when the agent itself was imported by a running program. There the slots through
-// which a library calls (its global offset table) are pointed at our functions, and back again when a late capture ends.
+// SPDX-License-Identifier: Apache-2.0
+// Calls that the loader bound past us. Preloading reaches every library that is bound in the usual
+// way. It does not reach one that was opened with RTLD_DEEPBIND, and none at all when the agent
+// itself was imported by a running program. There the slots through which a library calls (its
+// global offset table) are pointed at our functions, and back again when a late capture ends.
 //
-// A slot is judged by what it holds: the address of the very function that ours would call, and no other, is replaced. So a library
-// that is bound to an allocator of its own keeps it, and a block always goes back to where it came from.
+// A slot is judged by what it holds: the address of the very function that ours would call, and no
+// other, is replaced. So a library that is bound to an allocator of its own keeps it, and a block
+// always goes back to where it came from.
 //
-// All of it happens inside dl_iterate_phdr, under the loader's own lock: no library is unloaded meanwhile, and no two threads bind
-// at once. Nothing in here allocates, can be cancelled, or calls what the program may have replaced by a function that asks dlsym.
+// All of it happens inside dl_iterate_phdr, under the loader's own lock: no library is unloaded
+// meanwhile, and no two threads bind at once. Nothing in here allocates, can be cancelled, or calls
+// what the program may have replaced by a function that asks dlsym.
 #include "agent/memory.h"
 
 #include <elf.h>
@@ -20,11 +24,11 @@
 
 #include "agent/agent.h"
 #include "base/compiler.h"
-#include "sigsafe/alloc.h"
-#include "sigsafe/handlers.h"
-#include "sigsafe/image.h"
-#include "sigsafe/raw.h"
-#include "sigsafe/state.h"
+#include "sigsafe/memory/alloc.h"
+#include "sigsafe/tick/handlers.h"
+#include "sigsafe/unwind/image.h"
+#include "sigsafe/base/raw.h"
+#include "sigsafe/base/state.h"
 
 #if defined(__x86_64__)
 #define TYPE_JUMP_SLOT R_X86_64_JUMP_SLOT
@@ -42,11 +46,12 @@ static struct binding {
 	enum what { OF_MEMORY, OF_PROGRAMS, OF_SIGNALS } what;
 } bindings[MAX_BINDINGS];
 static unsigned n_bindings;
-static unsigned
-	n_known; // so many of them; behind these, what libraries define themselves and may have more than one of (Arrow)
+static unsigned n_known; // so many of them; behind these, what libraries define themselves and may have more than one
+			 // of (Arrow)
 static uintptr_t libc_address, loader_start, page_bytes;
 
-// Under the loader's lock: which libraries were looked at. New ones stand behind those that were there before.
+// Under the loader's lock: which libraries were looked at. New ones stand behind those that were
+// there before.
 static bool is_bound, is_memory_bound, is_signals_bound; // anything; and of it, these
 static unsigned long long n_adds_seen, n_subs_seen;
 static unsigned n_images_seen;
@@ -151,8 +156,8 @@ static bool is_within(const struct image *m, uintptr_t address)
 	return address >= m->start && address < m->end;
 }
 
-// Whether the kernel has this page as read-only, by /proc/self/maps ("start-end perms ...", in order). By bare system calls: libc's
-// could be cancelled, and the loader's lock is held.
+// Whether the kernel has this page as read-only, by /proc/self/maps ("start-end perms ...", in
+// order). By bare system calls: libc's could be cancelled, and the loader's lock is held.
 static bool is_read_only(uintptr_t address)
 {
 	char bytes[2048];
@@ -187,8 +192,8 @@ static bool is_read_only(uintptr_t address)
 	return is_it;
 }
 
-// To make it read-only is the loader's last step with a library. One that can still be written is on its way in another thread: it
-// waits for the next look.
+// To make it read-only is the loader's last step with a library. One that can still be written is
+// on its way in another thread: it waits for the next look.
 static bool protect_sealed(const struct image *m, int protection)
 {
 	return fm_sig_syscall(SYS_mprotect, (long)m->sealed_start, (long)(m->sealed_end - m->sealed_start), protection,
@@ -224,7 +229,8 @@ static bool is_memory_wanted(void)
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
 }
 
-// A late capture: the program's own handler of the tick's signal goes through us, or it would get ticks.
+// A late capture: the program's own handler of the tick's signal goes through us, or it would get
+// ticks.
 static bool is_signal_wanted(void)
 {
 	return fm_sig.is_late && fm_sig_is_held(FM_TICK_SIGNAL) && fm_sig.header &&
@@ -247,7 +253,8 @@ static const struct binding *find_binding(const char *name)
 // The function that a slot should hold; 0 = what it holds.
 static uintptr_t choose(const struct look *look, const struct image *m, const ElfW(Rela) * r, uintptr_t now)
 {
-	if (!now) // a weak symbol that nobody defines, as the library can tell; so is the function of a hook that there is not
+	if (!now) // a weak symbol that nobody defines, as the library can tell; so is the function of a hook that there
+		  // is not
 		return 0;
 	for (unsigned i = 0; i < n_bindings; i++)
 		if (look->is_undone ? now == bindings[i].ours && (bindings[i].what == OF_SIGNALS) == look->is_of_signals
@@ -277,7 +284,8 @@ static void bind_slot(struct look *look, struct image *m, const ElfW(Rela) * r)
 		look->n_mallocs++;
 }
 
-// We ourselves, libc and the loader (which the kernel does not name when it was started as a program; then by a function of its).
+// We ourselves, libc and the loader (which the kernel does not name when it was started as a
+// program; then by a function of its).
 static bool is_left_alone(const struct image *m)
 {
 	return is_within(m, fm_sig.own_start) || is_within(m, libc_address) || m->start == loader_start ||
@@ -404,8 +412,9 @@ void fm_agent_unbind_signals(void)
 
 // ---- libraries that are loaded later ----
 
-// A program that has opened a library asks for one of its functions next, and that is where we look. The question itself must come
-// from the program: libc goes by who asks. So ours is no call but a jump, after a look.
+// A program that has opened a library asks for one of its functions next, and that is where we
+// look. The question itself must come from the program: libc goes by who asks. So ours is no call
+// but a jump, after a look.
 
 static int find_dlsym(struct dl_phdr_info *info, size_t size, void *arg)
 {
@@ -444,8 +453,9 @@ __attribute__((used)) void *fm_agent_before_dlsym(void)
 
 extern void *fm_agent_dlsym(void *handle, const char *name);
 
-// The address sanitizer's runtime asks for all functions that it stands in front of before there is any of the memory in which code that it
-// instruments looks first. So a sanitized agent does not stand in its way.
+// The address sanitizer's runtime asks for all functions that it stands in front of before there is
+// any of the memory in which code that it instruments looks first. So a sanitized agent does not
+// stand in its way.
 #ifdef __SANITIZE_ADDRESS__
 #define DLSYM_LABEL ""
 #define DLSYM_SIZE ""

@@ -1,17 +1,18 @@
-// memcpy and its kin: counts the bytes and leaves with a jump to the real one. The address it jumps to is the one that the
-// loader would have chosen for this CPU.
+// SPDX-License-Identifier: Apache-2.0
+// memcpy and its kin: counts the bytes and leaves with a jump to the real one. The address it jumps
+// to is the one that the loader would have chosen for this CPU.
+#include "base/compiler.h"
 #include "agent/memory.h"
 
 #include <string.h>
 #include <strings.h>
 
-#include "sigsafe/alloc.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/memory/alloc.h"
 
 typedef void *(*copy_fn)(void *, const void *, size_t);
 
-// Until the real one is known, which is at the latest in our constructor. volatile: else the compiler makes a call of memcpy of it.
+// Until the real one is known, which is at the latest in our constructor. volatile: else the
+// compiler makes a call of memcpy of it.
 static void *first_copy(void *to, const void *from, size_t n)
 {
 	volatile uint8_t *t = to;
@@ -25,8 +26,8 @@ static void *first_copy(void *to, const void *from, size_t n)
 	return to;
 }
 
-// memmove for all: programs linked against an old libc rely on memcpy being right for overlapping ranges, which the old symbol
-// version was. glibc has one and the same code for both.
+// memmove for all: programs linked against an old libc rely on memcpy being right for overlapping
+// ranges, which the old symbol version was. glibc has one and the same code for both.
 static copy_fn real = first_copy;
 
 bool fm_agent_copy_resolve(void)
@@ -51,22 +52,22 @@ static inline void *copy(void *to, const void *from, size_t n)
 	return real(to, from, n);
 }
 
-EXPORT void *memcpy(void *restrict to, const void *restrict from, size_t n)
+FM_EXPORT void *memcpy(void *restrict to, const void *restrict from, size_t n)
 {
 	return copy(to, from, n);
 }
 
-EXPORT void *memmove(void *to, const void *from, size_t n)
+FM_EXPORT void *memmove(void *to, const void *from, size_t n)
 {
 	return copy(to, from, n);
 }
 
-EXPORT void *mempcpy(void *restrict to, const void *restrict from, size_t n)
+FM_EXPORT void *mempcpy(void *restrict to, const void *restrict from, size_t n)
 {
 	return (char *)copy(to, from, n) + n;
 }
 
-EXPORT void bcopy(const void *from, void *to, size_t n)
+FM_EXPORT void bcopy(const void *from, void *to, size_t n)
 {
 	copy(to, from, n);
 }
@@ -84,20 +85,20 @@ static void *checked(const char *name, void *to, const void *from, size_t n, siz
 	return copy(to, from, n);
 }
 
-EXPORT void *__memcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room);
-EXPORT void *__memcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room)
+FM_EXPORT void *__memcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room);
+FM_EXPORT void *__memcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room)
 {
 	return checked("__memcpy_chk", to, from, n, room);
 }
 
-EXPORT void *__memmove_chk(void *to, const void *from, size_t n, size_t room);
-EXPORT void *__memmove_chk(void *to, const void *from, size_t n, size_t room)
+FM_EXPORT void *__memmove_chk(void *to, const void *from, size_t n, size_t room);
+FM_EXPORT void *__memmove_chk(void *to, const void *from, size_t n, size_t room)
 {
 	return checked("__memmove_chk", to, from, n, room);
 }
 
-EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room);
-EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room)
+FM_EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room);
+FM_EXPORT void *__mempcpy_chk(void *restrict to, const void *restrict from, size_t n, size_t room)
 {
 	return (char *)checked("__mempcpy_chk", to, from, n, room) + n;
 }

@@ -1,8 +1,11 @@
-// malloc and its kin. Every function counts the bytes asked for, and leaves with a jump to the real one unless the block is
-// sampled: most calls add five instructions and no frame.
+// SPDX-License-Identifier: Apache-2.0
+// malloc and its kin. Every function counts the bytes asked for, and leaves with a jump to the real
+// one unless the block is sampled: most calls add five instructions and no frame.
 //
-// These may be called before the constructor, by the dynamic linker itself: the table of real functions begins with ones that
-// look for the real functions first. What that search asks for, it gets from a buffer of ours.
+// These may be called before the constructor, by the dynamic linker itself: the table of real
+// functions begins with ones that look for the real functions first. What that search asks for, it
+// gets from a buffer of ours.
+#include "base/compiler.h"
 #include "agent/memory.h"
 
 #include <dlfcn.h>
@@ -11,9 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sigsafe/alloc.h"
+#include "sigsafe/memory/alloc.h"
 
-#define EXPORT __attribute__((visibility("default")))
 #define SLOW __attribute__((noinline, cold))
 
 // dlsym asks for some hundred bytes when it has an error to tell.
@@ -77,7 +79,8 @@ void *fm_agent_next_symbol(const char *name)
 
 static bool is_resolving, is_resolved;
 
-// One thread at most: it happens at the latest in our constructor. Nothing is changed unless all that counts is there.
+// One thread at most: it happens at the latest in our constructor. Nothing is changed unless all
+// that counts is there.
 static bool resolve(void)
 {
 	if (is_resolved || is_resolving)
@@ -181,7 +184,7 @@ static SLOW void *malloc_slowly(size_t size)
 	return p;
 }
 
-EXPORT void *malloc(size_t size)
+FM_EXPORT void *malloc(size_t size)
 {
 	return FM_LIKELY(pass(size)) ? real.malloc(size) : malloc_slowly(size);
 }
@@ -193,7 +196,7 @@ static SLOW void *calloc_slowly(size_t n, size_t size)
 	return p;
 }
 
-EXPORT void *calloc(size_t n, size_t size)
+FM_EXPORT void *calloc(size_t n, size_t size)
 {
 	size_t whole;
 	if (FM_LIKELY(!__builtin_mul_overflow(n, size, &whole) && pass(whole)))
@@ -215,21 +218,21 @@ static inline void release(void *p)
 	real.free(p);
 }
 
-EXPORT void free(void *p)
+FM_EXPORT void free(void *p)
 {
 	release(p);
 }
 
 // C23; what is known of the size helps nobody here.
-EXPORT void free_sized(void *p, size_t size);
-EXPORT void free_sized(void *p, size_t size)
+FM_EXPORT void free_sized(void *p, size_t size);
+FM_EXPORT void free_sized(void *p, size_t size)
 {
 	(void)size;
 	release(p);
 }
 
-EXPORT void free_aligned_sized(void *p, size_t align, size_t size);
-EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
+FM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size);
+FM_EXPORT void free_aligned_sized(void *p, size_t align, size_t size)
 {
 	(void)align;
 	(void)size;
@@ -245,8 +248,8 @@ static SLOW void *move_early(void *p, size_t size)
 	return moved;
 }
 
-// The old block leaves the table first: as soon as the real one returns, its address may be another thread's. A reallocation
-// is the end of one block and the beginning of another, also in place.
+// The old block leaves the table first: as soon as the real one returns, its address may be another
+// thread's. A reallocation is the end of one block and the beginning of another, also in place.
 static SLOW void *realloc_slowly(void *p, size_t size)
 {
 	if (is_early(p))
@@ -267,29 +270,29 @@ static inline void *resize(void *p, size_t size)
 	return realloc_slowly(p, size);
 }
 
-EXPORT void *realloc(void *p, size_t size)
+FM_EXPORT void *realloc(void *p, size_t size)
 {
 	return resize(p, size);
 }
 
-EXPORT void *reallocarray(void *p, size_t n, size_t size)
+FM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t whole;
 	return __builtin_mul_overflow(n, size, &whole) ? fail() : resize(p, whole);
 }
 
-EXPORT void *memalign(size_t align, size_t size);
-EXPORT void *memalign(size_t align, size_t size)
+FM_EXPORT void *memalign(size_t align, size_t size);
+FM_EXPORT void *memalign(size_t align, size_t size)
 {
 	return fm_sig_alloc_count(real.memalign(align, size), size, FM_ALLOC_MALLOC);
 }
 
-EXPORT void *aligned_alloc(size_t align, size_t size)
+FM_EXPORT void *aligned_alloc(size_t align, size_t size)
 {
 	return fm_sig_alloc_count(real.aligned_alloc(align, size), size, FM_ALLOC_MALLOC);
 }
 
-EXPORT int posix_memalign(void **ret, size_t align, size_t size)
+FM_EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 {
 	int err = real.posix_memalign(ret, align, size);
 	if (err == 0)
@@ -297,13 +300,13 @@ EXPORT int posix_memalign(void **ret, size_t align, size_t size)
 	return err;
 }
 
-EXPORT void *valloc(size_t size)
+FM_EXPORT void *valloc(size_t size)
 {
 	return fm_sig_alloc_count(real.valloc(size), size, FM_ALLOC_MALLOC);
 }
 
-EXPORT void *pvalloc(size_t size);
-EXPORT void *pvalloc(size_t size)
+FM_EXPORT void *pvalloc(size_t size);
+FM_EXPORT void *pvalloc(size_t size)
 {
 	return fm_sig_alloc_count(real.pvalloc(size), size, FM_ALLOC_MALLOC);
 }
@@ -336,8 +339,9 @@ const struct fm_agent_hook fm_agent_malloc_hooks[] = {
 	{ NULL, NULL },
 };
 
-// Whether a program's call of malloc comes to us. Addresses do not tell: in an executable at a fixed place, malloc's is that of a
-// jump to it. So one call is made as everybody makes it, and the countdown says who took it.
+// Whether a program's call of malloc comes to us. Addresses do not tell: in an executable at a
+// fixed place, malloc's is that of a jump to it. So one call is made as everybody makes it, and the
+// countdown says who took it.
 static bool is_reached(void)
 {
 	volatile uint64_t *left = &fm_sig_alloc.allocs.left; // the compiler believes that malloc changes nothing

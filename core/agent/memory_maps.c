@@ -1,8 +1,11 @@
-// mmap and its kin. Counted is memory that can be used: private or shared, not backed by a file, not a mere reservation
-// (PROT_NONE). What malloc maps for itself it asks of the kernel directly, so nothing is counted twice.
-// With it, mmap is another name of mmap64, and both are to be defined here.
+// SPDX-License-Identifier: Apache-2.0
+// mmap and its kin. Counted is memory that can be used: private or shared, not backed by a file,
+// not a mere reservation (PROT_NONE). What malloc maps for itself it asks of the kernel directly,
+// so nothing is counted twice. With it, mmap is another name of mmap64, and both are to be defined
+// here.
 #undef _FILE_OFFSET_BITS
 
+#include "base/compiler.h"
 #include "agent/memory.h"
 
 #include <errno.h>
@@ -12,11 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "sigsafe/alloc.h"
-#include "sigsafe/maps.h"
-#include "sigsafe/state.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "sigsafe/memory/alloc.h"
+#include "sigsafe/memory/maps.h"
+#include "sigsafe/base/state.h"
 
 static void *(*_Atomic real_sbrk)(intptr_t);
 
@@ -30,7 +31,8 @@ static bool is_watched(void)
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire);
 }
 
-// An interpreter that has not chosen its allocators yet maps nothing but room for them: the 1 GiB of mimalloc's first arena.
+// An interpreter that has not chosen its allocators yet maps nothing but room for them: the 1 GiB
+// of mimalloc's first arena.
 static bool is_arena(uintptr_t caller)
 {
 	return caller - fm_sig.python.image_start < fm_sig.python.image_end - fm_sig.python.image_start &&
@@ -50,26 +52,27 @@ static inline __attribute__((always_inline)) void *map(void *addr, size_t size, 
 	return p;
 }
 
-EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
+FM_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	return map(addr, size, prot, flags, fd, offset);
 }
 
-EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset);
-EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset)
+FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset);
+FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset)
 {
 	return map(addr, size, prot, flags, fd, offset);
 }
 
-EXPORT int munmap(void *addr, size_t size)
+FM_EXPORT int munmap(void *addr, size_t size)
 {
-	// Before: afterwards another thread may be given the same addresses. What the kernel would refuse changes nothing.
+	// Before: afterwards another thread may be given the same addresses. What the kernel would
+	// refuse changes nothing.
 	if (is_watched() && size && !((uintptr_t)addr & 4095))
 		fm_sig_map_removed((uintptr_t)addr, size);
 	return (int)syscall(SYS_munmap, addr, size);
 }
 
-EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
+FM_EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
 {
 	void *wanted = NULL;
 	if (flags & MREMAP_FIXED) {
@@ -78,7 +81,8 @@ EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
 		wanted = va_arg(args, void *);
 		va_end(args);
 	}
-	// Of a mapping that was not sampled nobody knows whether it is one of the kind that is counted.
+	// Of a mapping that was not sampled nobody knows whether it is one of the kind that is
+	// counted.
 	bool is_known = is_watched() && old_size && fm_sig_map_overlaps((uintptr_t)old, old_size);
 	if (is_known)
 		fm_sig_map_removed((uintptr_t)old, old_size);
@@ -92,7 +96,7 @@ EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
 	return p;
 }
 
-EXPORT void *sbrk(intptr_t by)
+FM_EXPORT void *sbrk(intptr_t by)
 {
 	void *(*fn)(intptr_t) = atomic_load_explicit(&real_sbrk, memory_order_relaxed);
 	if (!fn) {

@@ -1,25 +1,29 @@
-// Python's own allocators: raw (malloc), mem and obj (pymalloc, by default). A hook calls what was there before it; it adds no
-// header to a block, because free-threaded builds find objects by where their blocks lie.
+// SPDX-License-Identifier: Apache-2.0
+// Python's own allocators: raw (malloc), mem and obj (pymalloc, by default). A hook calls what was
+// there before it; it adds no header to a block, because free-threaded builds find objects by where
+// their blocks lie.
 //
-// With pymalloc, blocks of up to 512 bytes are cut from arenas. Nothing but a new arena is asked of malloc or mmap then, and
-// arenas have a hook of their own; so for these blocks, which are nearly all, nobody needs to know that Python is inside one
-// of its allocators, and the hook is a countdown and a jump. All else is bracketed by fm_sig_alloc.depth.
+// With pymalloc, blocks of up to 512 bytes are cut from arenas. Nothing but a new arena is asked of
+// malloc or mmap then, and arenas have a hook of their own; so for these blocks, which are nearly
+// all, nobody needs to know that Python is inside one of its allocators, and the hook is a
+// countdown and a jump. All else is bracketed by fm_sig_alloc.depth.
 #include "agent/agent.h"
 #include "agent/memory.h"
 
 #include <stdatomic.h>
 
-#include "sigsafe/alloc.h"
-#include "sigsafe/exact.h"
-#include "sigsafe/exact_quick.h"
-#include "sigsafe/image.h"
-#include "sigsafe/python_state.h"
-#include "sigsafe/state.h"
+#include "sigsafe/memory/alloc.h"
+#include "sigsafe/memory/exact.h"
+#include "sigsafe/memory/exact_quick.h"
+#include "sigsafe/unwind/image.h"
+#include "sigsafe/python/thread_state.h"
+#include "sigsafe/base/state.h"
 
 #define PYMALLOC_MAX_BYTES 512u // SMALL_REQUEST_THRESHOLD of all versions
 #define SLOW __attribute__((noinline, cold))
 
-// PyMemAllocatorEx and PyObjectArenaAllocator as the C API documents them; the functions are weak, for programs without Python.
+// PyMemAllocatorEx and PyObjectArenaAllocator as the C API documents them; the functions are weak,
+// for programs without Python.
 struct py_allocator {
 	void *ctx;
 	void *(*malloc)(void *ctx, size_t size);
@@ -229,8 +233,9 @@ static void exact_free(void *ctx, void *p)
 		exact_free_slowly(ctx, p);
 }
 
-// Functions of its own for each domain, and the context stays what it was: while a hook is put in front of allocators in use, a thread
-// without the GIL, or with another interpreter's, may see one word of the change before the other.
+// Functions of its own for each domain, and the context stays what it was: while a hook is put in
+// front of allocators in use, a thread without the GIL, or with another interpreter's, may see one
+// word of the change before the other.
 #define ANY_HOOKS(of, nth)                                         \
 	static void *of##_malloc(void *ctx, size_t size)           \
 	{                                                          \
@@ -319,8 +324,9 @@ static bool is_ours(int nth, const struct py_allocator *a)
 	       a->malloc == exact_hooks[nth].malloc;
 }
 
-// mem and obj have the same functions and no context, and are not malloc: of all allocators that CPython brings (pymalloc, malloc,
-// mimalloc, each with or without its debug hooks) that is pymalloc alone.
+// mem and obj have the same functions and no context, and are not malloc: of all allocators that
+// CPython brings (pymalloc, malloc, mimalloc, each with or without its debug hooks) that is
+// pymalloc alone.
 static bool is_pymalloc(void)
 {
 	const struct py_allocator *raw = &domains[PY_RAW].real, *mem = &domains[PY_MEM].real,
@@ -329,7 +335,8 @@ static bool is_pymalloc(void)
 	       !mem->ctx && PyObject_GetArenaAllocator && PyObject_SetArenaAllocator;
 }
 
-// Where PyMem_RawMalloc and its kin lie: who called them is the next frame (sigsafe/alloc.c).
+// Where PyMem_RawMalloc and its kin lie: who called them is the next frame
+// (sigsafe/memory/alloc.c).
 static void find_raw_functions(void)
 {
 	static const char *const names[] = { "PyMem_RawMalloc", "PyMem_RawCalloc", "PyMem_RawRealloc" };
@@ -349,7 +356,8 @@ static void find_raw_functions(void)
 	}
 }
 
-// Somebody put an allocator of his own on top of ours and still had it there when we went: he calls us, and we must not call him.
+// Somebody put an allocator of his own on top of ours and still had it there when we went: he calls
+// us, and we must not call him.
 static bool is_below[3];
 
 static void hook_arenas(void)

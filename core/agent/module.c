@@ -1,6 +1,9 @@
-// The agent as a Python module, `fathom._agent`: the same file that is preloaded can be imported, by every CPython.
+// SPDX-License-Identifier: Apache-2.0
+// The agent as a Python module, `fathom._agent`: the same file that is preloaded can be imported,
+// by every CPython.
 //
-// No Python.h: what the stable ABI promises of a module definition is spelt out here and in py_api.h.
+// No Python.h: what the stable ABI promises of a module definition is spelt out here and in
+// py_api.h.
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,8 +13,9 @@
 #include "agent/trace.h"
 #include "agent/trace_filter.h"
 #include "agent/zone.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/state.h"
+#include "sigsafe/tick/region.h"
 
 struct py_module_slot {
 	int slot;
@@ -158,6 +162,17 @@ static struct py_object *follow(struct py_object *self, struct py_object *folder
 	return PyBool_FromLong(fm_agent_exec_follow(folder));
 }
 
+static struct py_object *set_outside(struct py_object *self, struct py_object *is_outside)
+{
+	(void)self;
+	long value = PyLong_AsLong(is_outside);
+	if (value == -1 && PyErr_Occurred())
+		return NULL;
+	bool was_outside = fm_sig_region_is_outside();
+	fm_sig_region_set(value != 0);
+	return PyBool_FromLong(was_outside);
+}
+
 static struct py_method_def methods[] = {
 	{ "is_active", is_active, METH_NOARGS, "True while this process is being profiled by fathom." },
 	{ "can_trace", can_trace, METH_NOARGS, "True while zones are recorded and calls can be." },
@@ -171,6 +186,8 @@ static struct py_method_def methods[] = {
 	{ "trace_stop", trace_stop, METH_NOARGS, "Ends trace_start(); False when no trace ran." },
 	{ "trace_filter", (py_function)(void *)fm_trace_filter_set, METH_FASTCALL,
 	  "What to trace by file: '+FILE' only these, '-FILE' not these, '@FILE:NAME' lines of these functions only." },
+	{ "set_outside", set_outside, METH_O,
+	  "While this is true no samples are taken: the program is in no region. Returns what was before." },
 	{ "zone", fm_zone_get, METH_O, "The zone of that name: a context manager and decorator." },
 	{ "mark", fm_zone_mark, METH_O, "Marks this moment with a text." },
 	{ "counter", (py_function)(void *)fm_zone_counter, METH_FASTCALL, "Notes the value of a counter." },
@@ -187,10 +204,12 @@ static int set_up(struct py_object *module)
 enum { PY_MOD_EXEC = 2, PY_MOD_GIL = 4 };
 #define PY_MOD_GIL_NOT_USED ((void *)1)
 
-// A module that does not say that it can do without makes free-threaded builds switch the GIL on. Older ones refuse what they do not know.
+// A module that does not say that it can do without makes free-threaded builds switch the GIL on.
+// Older ones refuse what they do not know.
 static struct py_module_slot slots[] = { { PY_MOD_EXEC, set_up }, { 0, NULL }, { 0, NULL } };
 
-// The head ends where the rest begins: a build with a shorter one is given the second half of it. PyModuleDef_Init fills it in.
+// The head ends where the rest begins: a build with a shorter one is given the second half of it.
+// PyModuleDef_Init fills it in.
 static struct {
 	uintptr_t head[4];
 	struct py_module_def rest;

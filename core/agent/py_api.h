@@ -1,15 +1,18 @@
-// The few functions of CPython that the agent calls, without Python.h: all weak, so that the library still loads into a
-// program that has no Python. Called by threads that are attached to the interpreter only: they hold the GIL, where there is one.
+// SPDX-License-Identifier: Apache-2.0
+// The few functions of CPython that the agent calls, without Python.h: all weak, so that the
+// library still loads into a program that has no Python. Called by threads that are attached to the
+// interpreter only: they hold the GIL, where there is one.
 //
-// Layouts are those of the stable ABI. The head of an object has two words, in free-threaded builds four: py_type() and py_body() know.
+// Layouts are those of the stable ABI. The head of an object has two words, in free-threaded builds
+// four: py_type() and py_body() know.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// PyObject. Objects of types of our own begin with it; in builds with a GIL the second half stays unused. Of others' only the
-// address is good for anything.
+// PyObject. Objects of types of our own begin with it; in builds with a GIL the second half stays
+// unused. Of others' only the address is good for anything.
 struct py_object {
 	uintptr_t words[4];
 };

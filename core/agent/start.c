@@ -1,5 +1,7 @@
-// Start-up: when the library is loaded with FATHOM_RING set (or late.c is asked to), map the shared memory, find the Python that is there, say who
-// we are, install the engine. About 100 microseconds, once per process image.
+// SPDX-License-Identifier: Apache-2.0
+// Start-up: when the library is loaded with FATHOM_RING set (or late.c is asked to), map the shared
+// memory, find the Python that is there, say who we are, install the engine. About 100
+// microseconds, once per process image.
 #include "agent/agent.h"
 #include "agent/memory.h"
 
@@ -21,13 +23,16 @@
 #include "agent/zone_api.h"
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "sigsafe/budget.h"
-#include "sigsafe/image.h"
-#include "sigsafe/python.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/raw.h"
-#include "sigsafe/ring.h"
-#include "sigsafe/state.h"
+#include "sigsafe/base/budget.h"
+#include "sigsafe/unwind/image.h"
+#include "sigsafe/unwind/loaded.h"
+#include "sigsafe/python/python.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/raw.h"
+#include "sigsafe/base/claim.h"
+#include "sigsafe/base/ring.h"
+#include "sigsafe/base/state.h"
+#include "sigsafe/tick/region.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -103,8 +108,8 @@ static bool has_bytes(int fd, uint64_t size)
 	return fd >= 0 && fstat(fd, &st) == 0 && (uint64_t)st.st_size >= size;
 }
 
-// The collector's file says where the targets' is: beside it, as a namespace may have another number for the collector than it has
-// itself. Returns a descriptor of it.
+// The collector's file says where the targets' is: beside it, as a namespace may have another
+// number for the collector than it has itself. Returns a descriptor of it.
 static int open_shared(const char *path, int published_fd)
 {
 	const struct fm_wire_header *header = map_file(published_fd, FM_WIRE_HEADER_BYTES, PROT_READ);
@@ -159,6 +164,17 @@ static bool map_shared(const char *path)
 	return true;
 }
 
+// Our number as the collector knows it, which is another one in a pid namespace of our own. It was
+// found by a path in /proc: so that is the one of its namespace, and says how we are called there.
+static uint32_t outside_pid(void)
+{
+	char link[16];
+	ssize_t n = readlink("/proc/self", link, sizeof(link) - 1);
+	link[n > 0 ? n : 0] = 0;
+	uint32_t pid = (uint32_t)strtoul(link, NULL, 10);
+	return pid ? pid : (uint32_t)getpid();
+}
+
 static bool claim_process(void)
 {
 	struct fm_wire_counts *counts = fm_sig.counts;
@@ -172,8 +188,9 @@ static bool claim_process(void)
 		fm_sig.process = p;
 		fm_sig.process_idx = (uint32_t)(p - table);
 		fm_sig.pid = (uint32_t)getpid();
-		p->pid = fm_sig.pid;
-		p->parent_pid = (uint32_t)getppid();
+		fm_sig.outside_pid = outside_pid();
+		p->pid = fm_sig.outside_pid;
+		p->parent_pid = fm_sig.outside_pid == fm_sig.pid ? (uint32_t)getppid() : 0; // the collector asks
 		p->engine = FM_ENGINE_TICKER;
 		p->start_ns = fm_now_ns();
 		p->engine_errno = 0;
@@ -199,6 +216,38 @@ uintptr_t fm_agent_symbol(uintptr_t start, uintptr_t end, uintptr_t bias, const 
 	return symbol;
 }
 
+// The list that the loader keeps for debuggers: the executable's dynamic section says where it is.
+static void find_loader_list(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+			continue;
+		const ElfW(Dyn) *dyn = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+		for (; dyn->d_tag != DT_NULL; dyn++)
+			if (dyn->d_tag == DT_DEBUG)
+				fm_sig_loader_list = dyn->d_un.d_ptr;
+	}
+}
+
+// Called under the loader's lock: no image goes meanwhile.
+static int refill(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)info;
+	(void)size;
+	(void)arg;
+	bool was_recoverable = fm_sig_is_recoverable;
+	fm_sig_is_recoverable = true; // as in fm_agent_symbol()
+	fm_sig_loaded_refill();
+	fm_sig_is_recoverable = was_recoverable;
+	return 1;
+}
+
+void fm_agent_images_refill(void)
+{
+	if (fm_sig_image_needs_list())
+		dl_iterate_phdr(refill, NULL);
+}
+
 static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
@@ -215,6 +264,8 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 	}
 	if (start >= end)
 		return 0;
+	if (fm_sig_n_images_at_start == 0)
+		find_loader_list(info);
 	if (fm_sig_n_images_at_start < FM_SIG_N_IMAGES_AT_START) {
 		struct fm_sig_image_info *image = &fm_sig_images_at_start[fm_sig_n_images_at_start++];
 		*image = (struct fm_sig_image_info){ start, end, hdr, info->dlpi_addr,
@@ -232,12 +283,15 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 		fm_sig.tls_helper_start = tls_helper;
 		fm_sig.tls_helper_end = tls_helper + tls_helper_size;
 	}
+	if (!fm_sig.libc_start && fm_agent_symbol(start, end, info->dlpi_addr, "__libc_start_main", NULL)) {
+		fm_sig.libc_start = start;
+		fm_sig.libc_end = end;
+	}
 	bool was_recoverable = fm_sig_is_recoverable;
 	fm_sig_is_recoverable = true; // as in fm_agent_symbol()
-	fm_sig_python_look(start, end, info->dlpi_addr);
+	fm_sig_find_python(start, end, info->dlpi_addr);
 	fm_sig_is_recoverable = was_recoverable;
-	const struct fm_py_row *row = &fm_sig.python.row;
-	if (!had_python && fm_sig.has_python && (row->frames == FM_PY_FRAMES_OBJECTS || row->is_free_threaded))
+	if (!had_python && fm_sig.has_python)
 		fm_agent_find_eval_parts(info->dlpi_name ? info->dlpi_name : "", info->dlpi_addr);
 	return 0;
 }
@@ -272,13 +326,16 @@ static void tell_exec_name(void)
 	memcpy(rec->bytes, fm_sig.exe, exe_len);
 	memcpy(rec->bytes + exe_len, command, command_len);
 	fm_sig_ring_commit(t, &rec->rec);
-	// The thread's clock starts here: what the loader and the program's start cost is not the program's doing.
+	// The thread's clock starts here: what the loader and the program's start cost is not the
+	// program's doing.
 	t->last_cpu_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	t->answered_cpu_ns = t->last_cpu_ns;
 	if (fm_sig.is_late)
 		t->first_cpu_ns = t->last_cpu_ns;
 }
 
-// Enters this process into the table and starts its engine. Signals are blocked: no sample may see half of it.
+// Enters this process into the table and starts its engine. Signals are blocked: no sample may see
+// half of it.
 static void join(void)
 {
 	sigset_t all, old;
@@ -287,6 +344,8 @@ static void join(void)
 	if (claim_process()) {
 		tell_exec_name();
 		fm_agent_engine_start();
+		if (fm_sig_region_is_outside() && fm_sig.process_idx == 0)
+			atomic_store(&fm_sig.counts->is_outside, 1);
 		atomic_store_explicit(&fm_sig.process->state, FM_WIRE_LIVE, memory_order_release);
 		atomic_fetch_add(&fm_sig.counts->n_processes_claimed, 1);
 	} else {
@@ -295,13 +354,14 @@ static void join(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-// The child of a fork has a copy of everything but the engine; its private tables came as zeros. It must not write to its
-// parent's slot.
+// The child of a fork has a copy of everything but the engine; its private tables came as zeros. It
+// must not write to its parent's slot.
 static void after_fork_in_child(void)
 {
 	if (!fm_sig.header)
 		return;
 	fm_sig_self = NULL;
+	fm_sig_loaded_fork();
 	atomic_store(&fm_sig.n_inside, 0); // a handler of another thread, which is not here
 	fm_agent_memory_fork(/* is_followed= */ false);
 	fm_agent_engine_forget();
@@ -334,7 +394,9 @@ bool fm_agent_start(const char *ring_path)
 		return false;
 	fm_sig.next_code_id = 0;
 	fm_sig_n_images_at_start = 0;
+	fm_sig_images_by_list = getenv("FATHOM_LOADER_LIST") != NULL;
 	dl_iterate_phdr(look_at_image, NULL);
+	fm_agent_images_refill();
 	join();
 	fm_trace_join();
 	if (!fm_sig.header)
@@ -344,7 +406,8 @@ bool fm_agent_start(const char *ring_path)
 	return true;
 }
 
-// What the program starts is not to be followed, or the program was given an environment without us (exec.c).
+// What the program starts is not to be followed, or the program was given an environment without us
+// (exec.c).
 static void leave_environment(void)
 {
 	unsetenv(FM_WIRE_ENV);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "agent/trace.h"
 
 #include <errno.h>
@@ -14,30 +15,34 @@
 #include "agent/agent.h"
 #include "agent/py_api.h"
 #include "agent/trace_filter.h"
-#include "sigsafe/python.h"
-#include "sigsafe/quiet.h"
-#include "sigsafe/ring.h"
+#include "sigsafe/python/python.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/claim.h"
+#include "sigsafe/base/ring.h"
 
-// Waiting costs the program time, losing costs the user the exact answer. A collector that is there empties the ring well within
-// this, on the busiest machine and the slowest disk; one that is gone is not waited for.
+// Waiting costs the program time, losing costs the user the exact answer. A collector that is there
+// empties the ring well within this, on the busiest machine and the slowest disk; one that is gone
+// is not waited for.
 #define LONGEST_WAIT_NS 30000000000u
 #define LOOK_NS 100000000u // how often to look whether it is
 #define NAP_NS 100000
 #define FIRST_BACKED 1024u // events: four pages
-// Whether somebody still reads is asked once in so many events: every millisecond of bare recursion, and of what is slower it costs less.
+// Whether somebody still reads is asked once in so many events: every millisecond of bare
+// recursion, and of what is slower it costs less.
 #define LOOK_EVENTS 16384u
-// A collector that was stopped, and that a trace can wait for no longer: after this it has ended. Until then what is lost is counted, and told when
-// there is room again.
+// A collector that was stopped, and that a trace can wait for no longer: after this it has ended.
+// Until then what is lost is counted, and told when there is room again.
 #define LONGEST_LOSS_NS 5000000000u
-// How much C stack a thread keeps for what is not ours: the evaluator below us, and whatever it calls.
+// How much C stack a thread keeps for what is not ours: the evaluator below us, and whatever it
+// calls.
 #define STACK_RESERVE_BYTES (256u << 10)
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
-// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to 3.10 and, behind the word with the size, from
-// 3.11 on.
+// code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to
+// 3.10 and, behind the word with the size, from 3.11 on.
 #define CODE_FLAGS_38 36
 #define CODE_FLAGS_311_BEHIND_SIZE 32
 #define CO_GENERATOR_KINDS (0x20u | 0x80u | 0x200u)
@@ -189,7 +194,8 @@ static uint64_t room(const struct fm_trace_thread *t)
 	       (fm_trace_head(t) - atomic_load_explicit(&t->control->tail, memory_order_acquire));
 }
 
-// A killed one may stay in the table of processes for long: nobody has to wait for an orphan. One that was stopped must not stop us.
+// A killed one may stay in the table of processes for long: nobody has to wait for an orphan. One
+// that was stopped must not stop us.
 static bool is_collector_there(void)
 {
 	char path[32], text[512];
@@ -216,7 +222,8 @@ static void lose(struct fm_trace_thread *t, uint32_t kind)
 	atomic_fetch_add_explicit(&t->control->n_lost, 1, memory_order_relaxed);
 }
 
-// Says where events are missing: how many, how far the stack went down meanwhile, and how far up again.
+// Says where events are missing: how many, how far the stack went down meanwhile, and how far up
+// again.
 static void tell_loss(struct fm_trace_thread *t)
 {
 	uint64_t n = t->n_lost;
@@ -246,8 +253,8 @@ static uint64_t wait_for_room(const struct fm_trace_thread *t)
 	return free_events;
 }
 
-// Asks for the ring's pages in ever larger parts, ahead of the writer: a fault for each costs 2 us on a virtual machine. Where the
-// system cannot do it, faults it is.
+// Asks for the ring's pages in ever larger parts, ahead of the writer: a fault for each costs 2 us
+// on a virtual machine. Where the system cannot do it, faults it is.
 static uint64_t back_events(struct fm_trace_thread *t)
 {
 	uint64_t n = FM_MIN(FM_MAX(t->n_backed, (uint64_t)FIRST_BACKED), FM_WIRE_TRACE_EVENTS - t->n_backed);
@@ -267,13 +274,14 @@ static bool is_nobody_there(const struct fm_trace_thread *t)
 	uint64_t now_ns = fm_now_ns();
 	if (atomic_load_explicit(&fm_sig.counts->is_over, memory_order_relaxed))
 		return true;
-	if (!fm_sig_quiet_look(fm_sig_self, now_ns) && !fm_sig_is_quiet())
+	if (!fm_sig_quiet_poll(fm_sig_self, now_ns) && !fm_sig_is_quiet())
 		return false;
 	return atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE ||
 	       now_ns - atomic_load(&fm_sig_quiet.since_ns) > LONGEST_LOSS_NS;
 }
 
-// Nothing is recorded any more. Threads may be writing an event just now: their rings' first pages stay, with how far they are.
+// Nothing is recorded any more. Threads may be writing an event just now: their rings' first pages
+// stay, with how far they are.
 static void give_up(void)
 {
 	int saved_errno = errno;

@@ -1,16 +1,21 @@
-// Calls by the frame-evaluation hook of PEP 523: the interpreter evaluates every frame of every thread through one function
-// pointer, which is ours while a trace runs. A hook that was there before is called in turn (up to 3.11; later ones are left to it).
+// SPDX-License-Identifier: Apache-2.0
+// Calls by the frame-evaluation hook of PEP 523: the interpreter evaluates every frame of every
+// thread through one function pointer, which is ours while a trace runs. A hook that was there
+// before is called in turn (up to 3.11; later ones are left to it).
 //
-// Up to 3.10 each Python call is a call of the evaluator anyhow, so this adds little. 3.11 and later would evaluate Python-to-Python
-// calls within one evaluator call; with any hook set they do not, and recursion takes C stack as it did before. A program with a high
-// recursion limit must not die of that, nor fail: before it comes to that, sys.monitoring takes over for the rest of the trace. 3.11 does not
-// have it; there the hook is taken off near the end of the stack, until the recursion is back up. 3.13 is left to sys.monitoring.
+// Up to 3.10 each Python call is a call of the evaluator anyhow, so this adds little. 3.11 and
+// later would evaluate Python-to-Python calls within one evaluator call; with any hook set they do
+// not, and recursion takes C stack as it did before. A program with a high recursion limit must not
+// die of that, nor fail: before it comes to that, sys.monitoring takes over for the rest of the
+// trace. 3.11 does not have it; there the hook is taken off near the end of the stack, until the
+// recursion is back up. 3.13 is left to sys.monitoring.
 #include <stddef.h>
 
 #include "agent/py_api.h"
 #include "agent/trace.h"
 
-// A recursion of the program's own C code has to find as much room as it could need: from here on calls take none of it.
+// A recursion of the program's own C code has to find as much room as it could need: from here on
+// calls take none of it.
 #define C_RECURSION_RESERVE_312 1000 // of 1500 in 3.12.1
 #define C_RECURSION_REMAINING_312 36 // where the thread state has what is left of it. 3.14 looks at the stack itself
 
@@ -35,7 +40,8 @@ static eval_38_fn chained_eval_38;
 static void *hooked_interp;
 static bool is_deep_program; // it recursed so deeply once that the hook is not for it
 
-// Where every release of a version has a frame's code, and that its name and line table: constants in the short way through the hook.
+// Where every release of a version has a frame's code, and that its name and line table: constants
+// in the short way through the hook.
 static FM_ALWAYS_INLINE unsigned usual_frame_code(unsigned minor)
 {
 	return minor <= 11 ? 32 : 0;
@@ -66,8 +72,9 @@ static inline uint32_t kind_by_lasti(const uint8_t *frame, int is_throw)
 											  : FM_WIRE_ENTER;
 }
 
-// A tool whose hook ours stands over may put its own on top again, and has it call ours then: without this they would call each other for
-// ever. The frame that ours over another one has been asked to evaluate; the second time it is the interpreter's turn.
+// A tool whose hook ours stands over may put its own on top again, and has it call ours then:
+// without this they would call each other for ever. The frame that ours over another one has been
+// asked to evaluate; the second time it is the interpreter's turn.
 static __thread const uint8_t *chained_frame;
 
 static FM_ALWAYS_INLINE struct py_object *eval_by_interpreter(void *tstate, uint8_t *frame, int is_throw,
@@ -90,7 +97,8 @@ static eval_fn what_is_below(void)
 	return fm_trace.door == FM_TRACE_BY_CHAINED_HOOK ? chained_eval : _PyEval_EvalFrameDefault;
 }
 
-// Too deep to go on call by call in C: lets the interpreter recurse by itself until this frame is done.
+// Too deep to go on call by call in C: lets the interpreter recurse by itself until this frame is
+// done.
 static __attribute__((noinline)) struct py_object *eval_without_hook(struct fm_trace_thread *t, void *tstate,
 								     uint8_t *frame, int is_throw)
 {
@@ -103,7 +111,8 @@ static __attribute__((noinline)) struct py_object *eval_without_hook(struct fm_t
 	return ret;
 }
 
-// The same from 3.12 on, where nothing is lost: ends of the calls that are open come from there, too, because the generation is another.
+// The same from 3.12 on, where nothing is lost: ends of the calls that are open come from there,
+// too, because the generation is another.
 static __attribute__((noinline)) struct py_object *eval_by_monitoring(struct fm_trace_thread *t, void *tstate,
 								      uint8_t *frame, int is_throw)
 {
@@ -143,14 +152,16 @@ static FM_ALWAYS_INLINE bool is_too_deep(const struct fm_trace_thread *t, const 
 	return minor == 12 && *(const int32_t *)(tstate + C_RECURSION_REMAINING_312) < C_RECURSION_RESERVE_312;
 }
 
-// Before a generator's frame was ever resumed it stands at the instruction that made the generator or, in 3.14, behind it.
+// Before a generator's frame was ever resumed it stands at the instruction that made the generator
+// or, in 3.14, behind it.
 static FM_ALWAYS_INLINE bool is_new_generator(const uint8_t *frame, unsigned minor)
 {
 	const uint8_t *instr = *(const uint8_t *const *)(frame + fm_sig.python.row.frame_lasti);
 	return minor <= 12 ? instr[0] == 75 : instr[-2] == 34; // RETURN_GENERATOR
 }
 
-// One function for all versions, of which the compiler makes one for each: minor and has_cycles are constants where it matters.
+// One function for all versions, of which the compiler makes one for each: minor and has_cycles are
+// constants where it matters.
 static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, const struct fm_trace_code *code,
 						 uint32_t generation, void *tstate, uint8_t *frame, int is_throw,
 						 unsigned minor, bool has_cycles)
@@ -178,8 +189,9 @@ static FM_ALWAYS_INLINE struct py_object *record(struct fm_trace_thread *t, cons
 	return ret;
 }
 
-// With C calls, lines or a slow clock: the thread's profile function is set once, its trace function while lines of the running function are wanted.
-// That may run Python code, which may take the entry's place: code is a copy.
+// With C calls, lines or a slow clock: the thread's profile function is set once, its trace
+// function while lines of the running function are wanted. That may run Python code, which may take
+// the entry's place: code is a copy.
 static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_thread *t, struct fm_trace_code code,
 							       uint32_t generation, void *tstate, uint8_t *frame,
 							       int is_throw)
@@ -217,9 +229,10 @@ static __attribute__((noinline)) struct py_object *leave_with_room(struct fm_tra
 	return ret;
 }
 
-// Most calls are of a function that was met before, no generator, with room for two more events. They take the short way: what else there
-// may be to do is no part of this function, or the compiler would have it save and restore twice as many registers. Each instruction
-// counts here, a third of a nanosecond for four of them.
+// Most calls are of a function that was met before, no generator, with room for two more events.
+// They take the short way: what else there may be to do is no part of this function, or the
+// compiler would have it save and restore twice as many registers. Each instruction counts here, a
+// third of a nanosecond for four of them.
 static FM_ALWAYS_INLINE struct py_object *on_eval(void *tstate, uint8_t *frame, int is_throw, unsigned minor,
 						  eval_fn on_any_fn)
 {

@@ -1,5 +1,6 @@
-// Which functions are traced, by their file, and which of them line by line. Asked once per code object and thread, not per call.
-// The time of a function that is left out is its caller's.
+// SPDX-License-Identifier: Apache-2.0
+// Which functions are traced, by their file, and which of them line by line. Asked once per code
+// object and thread, not per call. The time of a function that is left out is its caller's.
 #include "agent/trace_filter.h"
 
 #include <fnmatch.h>
@@ -59,7 +60,8 @@ bool fm_trace_filter_has_lines(const char *file, const char *name, bool is_quali
 	return !fm_trace_filter_has_choice();
 }
 
-// trace_filter("+FILE", "-FILE", "@FILE:NAME", ...): replaces all patterns. Wildcards as in a shell, where * matches a / as well.
+// trace_filter("+FILE", "-FILE", "@FILE:NAME", ...): replaces all patterns. Wildcards as in a
+// shell, where * matches a / as well.
 struct py_object *fm_trace_filter_set(struct py_object *self, struct py_object *const *args, intptr_t n)
 {
 	(void)self;

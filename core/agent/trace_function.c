@@ -1,6 +1,7 @@
-// Callables that are not Python code, named by themselves: functions and methods of C modules, types, and objects that can be
-// called (ufuncs, functions of binding generators). Known by what does not move: the definition of a function or method, the
-// type of anything else.
+// SPDX-License-Identifier: Apache-2.0
+// Callables that are not Python code, named by themselves: functions and methods of C modules,
+// types, and objects that can be called (ufuncs, functions of binding generators). Known by what
+// does not move: the definition of a function or method, the type of anything else.
 #include "agent/py_api.h"
 #include "agent/trace.h"
 
@@ -11,7 +12,8 @@
 #define HEAP_TYPE (1ul << 9)      // Py_TPFLAGS_HEAPTYPE
 #define MAX_NAME 256
 
-// What follows the head of PyCFunctionObject, PyMethodDescrObject and PyMethodObject, as far as we look. Unchanged from 3.8 to 3.14.
+// What follows the head of PyCFunctionObject, PyMethodDescrObject and PyMethodObject, as far as we
+// look. Unchanged from 3.8 to 3.14.
 struct method_descriptor {
 	struct py_object *of_type, *name, *qualname;
 	const struct py_method_def *def;
@@ -31,7 +33,8 @@ struct type_head {
 	const char *name;
 };
 
-// A class that the program makes may be gone, and another one lie at its address: its name is a part of what it is known by.
+// A class that the program makes may be gone, and another one lie at its address: its name is a
+// part of what it is known by.
 static uintptr_t key_of_type(struct py_object *type)
 {
 	uintptr_t key = (uintptr_t)type;
@@ -54,15 +57,16 @@ static uintptr_t key_of(struct py_object *o)
 		struct py_object *function = ((const struct bound_method *)py_body(o))->function;
 		return function && py_type(function) != &PyFunction_Type ? key_of(function) : 0;
 	}
-	// A type is itself. An object is known by its type: objects come and go, and their addresses are used again. Those of
-	// built-in types with names of their own (ufuncs) live as long as their module.
+	// A type is itself. An object is known by its type: objects come and go, and their
+	// addresses are used again. Those of built-in types with names of their own (ufuncs) live
+	// as long as their module.
 	if (is_type(o))
 		return key_of_type(o);
 	return PyType_GetFlags(type) & HEAP_TYPE ? key_of_type(type) : (uintptr_t)o;
 }
 
-// Appends the text of an attribute that is a string; nothing when there is none. Attributes of types and of objects of
-// built-in types only: reading them runs no code of the program.
+// Appends the text of an attribute that is a string; nothing when there is none. Attributes of
+// types and of objects of built-in types only: reading them runs no code of the program.
 static bool append_attribute(char *to, struct py_object *o, const char *attribute)
 {
 	struct py_object *value = o ? PyObject_GetAttrString(o, attribute) : NULL;
@@ -132,7 +136,8 @@ uint32_t fm_trace_function(struct fm_trace_thread *t, struct py_object *callable
 	uintptr_t key = key_of(callable);
 	if (!key)
 		return 0;
-	// Two places: those that share one take turns, and their names are told again under a new id.
+	// Two places: those that share one take turns, and their names are told again under a new
+	// id.
 	uintptr_t hash = (key >> 4 ^ key >> 14) * 2;
 	struct fm_trace_function *entries[2] = { &t->functions[hash & (FM_TRACE_FUNCTIONS - 1)],
 						 &t->functions[(hash + 1) & (FM_TRACE_FUNCTIONS - 1)] };

@@ -1,7 +1,10 @@
-// Calls from CPython 3.12 on, where trace_eval.c does not see them all: by sys.monitoring. The interpreter calls back at the start and end of every function, on all
-// threads. The callbacks are C functions of our module (fast-call convention); they get the code object, no frame is made.
+// SPDX-License-Identifier: Apache-2.0
+// Calls from CPython 3.12 on, where trace_eval.c does not see them all: by sys.monitoring. The
+// interpreter calls back at the start and end of every function, on all threads. The callbacks are
+// C functions of our module (fast-call convention); they get the code object, no frame is made.
 //
-// Tool 3, or 4 when that is taken: debuggers, coverage tools and cProfile have 0, 1 and 2 to themselves.
+// Tool 3, or 4 when that is taken: debuggers, coverage tools and cProfile have 0, 1 and 2 to
+// themselves.
 #include "agent/py_api.h"
 #include "agent/trace.h"
 
@@ -14,9 +17,9 @@ static struct py_object *disable; // sys.monitoring.DISABLE
 // None is immortal in all versions that have sys.monitoring.
 #define NONE (&_Py_NoneStruct)
 
-// A callback is an object of a type of our own whose vectorcall is the C function itself: what a built-in function would check
-// and unpack at each event is left out, some 4 ns of 23. Only the interpreter gets to see them, so arguments are what they
-// should be.
+// A callback is an object of a type of our own whose vectorcall is the C function itself: what a
+// built-in function would check and unpack at each event is left out, some 4 ns of 23. Only the
+// interpreter gets to see them, so arguments are what they should be.
 #define CALLBACK_ARGUMENTS struct py_object *self, struct py_object *const *args, size_t n, struct py_object *names
 #define IGNORE_REST (void)self, (void)n, (void)names
 
@@ -25,7 +28,8 @@ struct callback {
 	py_vectorcall_function vectorcall;
 };
 
-// The answer for a place that is of no interest: the interpreter asks there no more, until restart_events().
+// The answer for a place that is of no interest: the interpreter asks there no more, until
+// restart_events().
 static inline struct py_object *never_again(void)
 {
 	Py_IncRef(disable);
@@ -49,12 +53,14 @@ static __attribute__((noinline)) struct py_object *push(struct py_object *code_o
 	uint32_t id = fm_trace_code(t, (uintptr_t)code_object)->id;
 	if (FM_UNLIKELY(!id))
 		return can_disable ? never_again() : NONE;
-	// What begins is stamped last and what ends first: our own time is then the caller's, not the function's.
+	// What begins is stamped last and what ends first: our own time is then the caller's, not
+	// the function's.
 	fm_trace_push(t, kind == FM_WIRE_LEAVE && fm_trace.has_cycles ? stamp : fm_trace_stamp(), kind, id);
 	return NONE;
 }
 
-// The ring, where an event of that code can be written to it with no more ado; else NULL, and push() does it. As on_eval() in trace_eval.c.
+// The ring, where an event of that code can be written to it with no more ado; else NULL, and
+// push() does it. As on_eval() in trace_eval.c.
 static FM_ALWAYS_INLINE struct fm_trace_thread *ready_ring(struct py_object *code_object, uint32_t *ret_id,
 							   uint64_t *ret_head)
 {
@@ -111,8 +117,8 @@ static struct py_object *on_unwind(CALLBACK_ARGUMENTS)
 	return push(args[0], fm_cycles(), FM_WIRE_LEAVE, false);
 }
 
-// (code, offset, callable, first argument). It comes before every call; those of Python functions have events of their own,
-// and are not followed by a C_RETURN.
+// (code, offset, callable, first argument). It comes before every call; those of Python functions
+// have events of their own, and are not followed by a C_RETURN.
 static struct py_object *on_call(CALLBACK_ARGUMENTS)
 {
 	IGNORE_REST;

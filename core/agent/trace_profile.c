@@ -1,9 +1,12 @@
-// C calls and lines up to CPython 3.11: the profile and trace functions, which are set per thread. Each thread gets its own at
-// its next Python call (trace_eval.c), so that threads which exist already are seen, too. Python calls still come from there, and the
-// trace function is set only while a function runs whose lines are wanted.
+// SPDX-License-Identifier: Apache-2.0
+// C calls and lines up to CPython 3.11: the profile and trace functions, which are set per thread.
+// Each thread gets its own at its next Python call (trace_eval.c), so that threads which exist
+// already are seen, too. Python calls still come from there, and the trace function is set only
+// while a function runs whose lines are wanted.
 //
-// A thread has one of each, and the program may have its own there (coverage, a debugger, cProfile), or set one later. Ours takes its
-// place, with its object, so that sys.gettrace() says what it said, and passes every event on to it.
+// A thread has one of each, and the program may have its own there (coverage, a debugger,
+// cProfile), or set one later. Ours takes its place, with its object, so that sys.gettrace() says
+// what it said, and passes every event on to it.
 #include "agent/py_api.h"
 #include "agent/trace.h"
 #include "agent/trace_filter.h"
@@ -11,7 +14,8 @@
 enum { PROFILE, TRACE };
 enum { TRACE_LINE = 2, TRACE_C_CALL = 4, TRACE_C_EXCEPTION = 5, TRACE_C_RETURN = 6 };
 
-// Where a thread state has them: behind its head the profile and the trace function, then the object of each.
+// Where a thread state has them: behind its head the profile and the trace function, then the
+// object of each.
 struct state_functions {
 	py_trace_function functions[2];
 	struct py_object *objects[2];
@@ -28,7 +32,8 @@ static struct state_functions *state_functions(void)
 static int on_profile(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
 static int on_trace(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
 static const py_trace_function ours[2] = { [PROFILE] = on_profile, [TRACE] = on_trace };
-// What ours is there instead of. The thread's own: it has to be given back when the trace, and all that it kept, is gone.
+// What ours is there instead of. The thread's own: it has to be given back when the trace, and all
+// that it kept, is gone.
 static __thread py_trace_function theirs[2] __attribute__((tls_model("initial-exec")));
 
 // A thread takes its function off by itself: nobody else may.
@@ -37,7 +42,8 @@ static inline bool is_over(const struct fm_trace_thread *t)
 	return !t || t->armed != atomic_load_explicit(&fm_trace.calls_generation, memory_order_relaxed);
 }
 
-// An exception may be on its way (thrown into a generator), and an audit hook of the program may refuse with one of its own.
+// An exception may be on its way (thrown into a generator), and an audit hook of the program may
+// refuse with one of its own.
 static void set_function(struct fm_trace_thread *t, unsigned which, py_trace_function function)
 {
 	struct py_object *type, *value, *traceback, *object = state_functions()->objects[which];
@@ -125,7 +131,8 @@ void fm_trace_profile_arm(struct fm_trace_thread *t)
 	t->is_refused = t->is_refused && !is_new;
 	if (fm_trace.flags & FM_TRACE_C_CALLS)
 		take_place(t, PROFILE);
-	// A function that was not chosen may run first; without a choice all lines are wanted, and nothing is set back and forth.
+	// A function that was not chosen may run first; without a choice all lines are wanted, and
+	// nothing is set back and forth.
 	if (is_new)
 		fm_trace_profile_set_lines(t, fm_trace.flags & FM_TRACE_LINES && !fm_trace_filter_has_choice());
 }

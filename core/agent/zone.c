@@ -1,9 +1,12 @@
-// What is open is told by the events, so a zone is its name and nothing else: one object serves all threads and any nesting, and
-// asking for it again is a look-up. Names are told to the collector at their first use in each capture.
+// SPDX-License-Identifier: Apache-2.0
+// What is open is told by the events, so a zone is its name and nothing else: one object serves all
+// threads and any nesting, and asking for it again is a look-up. Names are told to the collector at
+// their first use in each capture.
 //
-// `with` asks the object's type for __enter__ and __exit__ and binds them to the object, which for a method written in C makes an
-// object each time. So each zone has a type of its own, made by the package, whose two attributes are callables that are bound
-// already and know their zone. That makes a zone three times as cheap.
+// `with` asks the object's type for __enter__ and __exit__ and binds them to the object, which for
+// a method written in C makes an object each time. So each zone has a type of its own, made by the
+// package, whose two attributes are callables that are bound already and know their zone. That
+// makes a zone three times as cheap.
 #include "agent/zone.h"
 
 #include <string.h>
@@ -14,7 +17,8 @@
 // Ever new names must not fill the program's memory: later ones are made anew at each use.
 #define MAX_NAMES 65536
 #define MAX_ZONES 4096
-// Names are literals mostly, one object each: the zone is found by its address first, in a fifth of the time that a dict takes.
+// Names are literals mostly, one object each: the zone is found by its address first, in a fifth of
+// the time that a dict takes.
 #define N_RECENT 256 // power of two
 
 // PyTypeObject of 3.8, whose PyType_FromSpec knows no vectorcall.
@@ -22,7 +26,8 @@
 #define TYPE_FLAGS_38 168
 #define UNICODE_SUBCLASS (1ul << 28) // Py_TPFLAGS_UNICODE_SUBCLASS
 
-// The generation of the capture that knows the id, and below it the id: one word, because without a GIL threads share names.
+// The generation of the capture that knows the id, and below it the id: one word, because without a
+// GIL threads share names.
 typedef _Atomic uint64_t told_id;
 
 struct name {
@@ -47,7 +52,8 @@ static bool is_none_immortal; // from 3.12 on its references are not counted
 
 static uint32_t id_of(struct name *name, told_id *told, uint32_t kind)
 {
-	// The generation also grows when call tracing starts and stops; a name is then told once more, which is harmless.
+	// The generation also grows when call tracing starts and stops; a name is then told once
+	// more, which is harmless.
 	uint64_t generation = atomic_load_explicit(&fm_trace.generation, memory_order_relaxed);
 	uint64_t known = atomic_load_explicit(told, memory_order_relaxed);
 	if (FM_LIKELY((uint32_t)known && known >> 32 == generation))
@@ -77,7 +83,8 @@ static inline struct fm_trace_thread *enter_when_recording(void)
 	return is_recording() ? fm_zone_enter() : NULL;
 }
 
-// Apart from the two functions below, so that these are a load and a branch for who is not recorded.
+// Apart from the two functions below, so that these are a load and a branch for who is not
+// recorded.
 static __attribute__((noinline)) void record_begin(struct name *name)
 {
 	struct fm_trace_thread *t = fm_zone_enter();
@@ -179,8 +186,9 @@ int fm_zone_set_up(void)
 	return bound_type && name_type && names && zones ? 0 : -1;
 }
 
-// A new reference; NULL when there is none, or with an exception set. Without a GIL two threads may make the same name or zone at one
-// time: the second takes the first one's place in the dict, and both are good. So nobody may rely on the dict's own reference.
+// A new reference; NULL when there is none, or with an exception set. Without a GIL two threads may
+// make the same name or zone at one time: the second takes the first one's place in the dict, and
+// both are good. So nobody may rely on the dict's own reference.
 static struct py_object *look_up(struct py_object *dict, struct py_object *text)
 {
 	struct py_object *known = NULL;
@@ -199,7 +207,8 @@ static bool is_text(struct py_object *o)
 	return FM_LIKELY(py_type(o) == &PyUnicode_Type) || PyType_GetFlags(py_type(o)) & UNICODE_SUBCLASS;
 }
 
-// The text, or one that can be written down in its place (half of a surrogate pair cannot). A new reference; NULL with an exception set.
+// The text, or one that can be written down in its place (half of a surrogate pair cannot). A new
+// reference; NULL with an exception set.
 static struct py_object *writable(struct py_object *text)
 {
 	intptr_t len;

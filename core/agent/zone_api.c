@@ -1,4 +1,6 @@
-// These functions run on any thread, with and without the GIL: fm_zone_enter() sees to it that their ring stays.
+// SPDX-License-Identifier: Apache-2.0
+// These functions run on any thread, with and without the GIL: fm_zone_enter() sees to it that
+// their ring stays.
 #include "agent/agent.h"
 #include "agent/zone_api.h"
 
@@ -9,8 +11,8 @@
 
 #include "agent/trace.h"
 #include "fathom.h"
-#include "sigsafe/image.h"
-#include "sigsafe/state.h"
+#include "sigsafe/unwind/image.h"
+#include "sigsafe/base/state.h"
 
 #define SLOT_NAME "fathom_api_slot_v1"
 
@@ -18,7 +20,8 @@
 #define BARRIER_PRIVATE (1 << 3)
 #define BARRIER_REGISTER_PRIVATE (1 << 4)
 
-// Texts that programs make at run time, found again by content. Never freed: an open zone is a pointer into it.
+// Texts that programs make at run time, found again by content. Never freed: an open zone is a
+// pointer into it.
 #define N_TEXTS 4096 // power of two
 #define MAX_TEXT_BYTES 100
 #define N_PROBES 64
@@ -51,7 +54,8 @@ bool fm_zone_api_is_busy(void)
 {
 	if (!atomic_load(&is_used))
 		return false;
-	// Where there is no membarrier the callers' naps do: a CPU's stores are seen within microseconds.
+	// Where there is no membarrier the callers' naps do: a CPU's stores are seen within
+	// microseconds.
 	if (syscall(SYS_membarrier, BARRIER_PRIVATE, 0) != 0 &&
 	    syscall(SYS_membarrier, BARRIER_REGISTER_PRIVATE, 0) == 0)
 		syscall(SYS_membarrier, BARRIER_PRIVATE, 0);

@@ -1,4 +1,6 @@
-// Zones, marks and plots of C and C++ code (include/fathom.h), which finds the table here at run time.
+// SPDX-License-Identifier: Apache-2.0
+// Zones, marks and plots of C and C++ code (include/fathom.h), which finds the table here at run
+// time.
 #pragma once
 
 #include <stdbool.h>
@@ -6,9 +8,10 @@
 
 #include "agent/trace.h"
 
-// Zones are written by any thread, with and without a GIL. A capture that ends must not take the ring away from under one of
-// them, and an atomic counter for all threads would double the cost of a zone. So each thread says in its own line of memory that it
-// writes (is_writing), and only then looks whether it may: whether its ring is of this generation. Who ends a capture begins another
+// Zones are written by any thread, with and without a GIL. A capture that ends must not take the
+// ring away from under one of them, and an atomic counter for all threads would double the cost of
+// a zone. So each thread says in its own line of memory that it writes (is_writing), and only then
+// looks whether it may: whether its ring is of this generation. Who ends a capture begins another
 // one, makes all CPUs see it (membarrier), and then waits for those lines.
 struct fm_trace_thread *fm_zone_enter_first(void);
 
@@ -35,5 +38,6 @@ static inline struct fm_trace_thread *fm_zone_enter(void)
 // Shows the table to a library that looked for it before the agent was there.
 void fm_zone_api_offer(uintptr_t start, uintptr_t end, uintptr_t bias);
 
-// True while a thread is between fm_zone_enter() and fm_zone_leave(). Asked after is_recording is 0.
+// True while a thread is between fm_zone_enter() and fm_zone_leave(). Asked after is_recording is
+// 0.
 bool fm_zone_api_is_busy(void);

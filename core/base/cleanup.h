@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scope-bound cleanup: the resource is released on every way out of the block.
 //   _cleanup_free_ char *name = NULL;
 //   _cleanup_close_ int fd = -1;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/clock.h"
 
 #include <sys/syscall.h>
@@ -8,7 +9,8 @@ int (*fm_clock_vdso)(clockid_t clock, struct timespec *ret);
 uint64_t fm_clock_ns(clockid_t clock)
 {
 	struct timespec ts = { 0 };
-	// The kernel's part of this process knows no thread's CPU time: it would go on to ask the kernel.
+	// The kernel's part of this process knows no thread's CPU time: it would go on to ask the
+	// kernel.
 	if (clock != CLOCK_MONOTONIC || !fm_clock_vdso || fm_clock_vdso(clock, &ts) != 0)
 		syscall(SYS_clock_gettime, clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;

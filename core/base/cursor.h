@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one gate for untrusted bytes: bounds-checked reads with a sticky error.
 //
-// The first failure wins: later reads give 0 and do not move. So read several fields, then ask c->err once.
-// Read one field per statement: C leaves the order inside an initialiser open.
+// The first failure wins: later reads give 0 and do not move. So read several fields, then ask
+// c->err once. Read one field per statement: C leaves the order inside an initialiser open.
 #pragma once
 
 #include <endian.h>
@@ -82,7 +83,8 @@ static inline uint64_t fm_cursor_varint_slow(struct fm_cursor *c)
 	return 0;
 }
 
-// LEB128. Numbers of up to eight bytes are decoded from one load, without a branch per byte: profiles are mostly these.
+// LEB128. Numbers of up to eight bytes are decoded from one load, without a branch per byte:
+// profiles are mostly these.
 static inline uint64_t fm_cursor_varint(struct fm_cursor *c)
 {
 	if (FM_UNLIKELY(fm_cursor_left(c) < 8)) // also after a failure: then nothing is left

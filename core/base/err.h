@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every way a Fathom operation can fail, with a stable number and one sentence.
 // The numbers are part of the file format and of exit messages: retired ones stay, marked so.
 #pragma once

@@ -1,4 +1,6 @@
-// Hashing, a 64-bit map, and interning of byte strings. For the fathom program, not for signal time.
+// SPDX-License-Identifier: Apache-2.0
+// Hashing, a 64-bit map, and interning of byte strings. For the fathom program, not for signal
+// time.
 #pragma once
 
 #include <stdbool.h>

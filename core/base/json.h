@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes JSON as a stream: commas, escapes and nesting are its business, the shape is the caller's.
-// Valid whatever the bytes are: undecodable ones become U+FFFD; a number that JSON lacks (NaN, infinity) becomes null.
+// Valid whatever the bytes are: undecodable ones become U+FFFD; a number that JSON lacks (NaN,
+// infinity) becomes null.
 //
 //	struct fm_json j;
 //	fm_json_init(&j, file);
@@ -10,7 +12,8 @@
 //	fm_json_end(&j);
 //	fm_json_end(&j);
 //
-// key is NULL for the outermost value and inside arrays. Write errors stay in the FILE: ask ferror() at the end.
+// key is NULL for the outermost value and inside arrays. Write errors stay in the FILE: ask
+// ferror() at the end.
 #pragma once
 
 #include <stdbool.h>

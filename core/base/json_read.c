@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/json_read.h"
+#include "base/utf8_encode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,26 +51,6 @@ static bool take_hex(struct parser *p, uint32_t *ret)
 	return true;
 }
 
-static char *put_utf8(char *out, uint32_t c)
-{
-	if (c < 0x80) {
-		*out++ = (char)c;
-	} else if (c < 0x800) {
-		*out++ = (char)(0xc0 | c >> 6);
-		*out++ = (char)(0x80 | (c & 0x3f));
-	} else if (c < 0x10000) {
-		*out++ = (char)(0xe0 | c >> 12);
-		*out++ = (char)(0x80 | (c >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (c & 0x3f));
-	} else {
-		*out++ = (char)(0xf0 | c >> 18);
-		*out++ = (char)(0x80 | (c >> 12 & 0x3f));
-		*out++ = (char)(0x80 | (c >> 6 & 0x3f));
-		*out++ = (char)(0x80 | (c & 0x3f));
-	}
-	return out;
-}
-
 // After the backslash. Takes no more room than it had in the text.
 static bool take_escape(struct parser *p, char **out)
 {
@@ -91,7 +73,7 @@ static bool take_escape(struct parser *p, char **out)
 			high = 0xfffd;
 		}
 	}
-	*out = put_utf8(*out, high);
+	*out += fm_utf8_encode((uint8_t *)*out, high);
 	return true;
 }
 

@@ -1,4 +1,6 @@
-// Reads JSON into a tree that lives in an arena. For what our own servers answer, so any bytes will do and nothing is trusted.
+// SPDX-License-Identifier: Apache-2.0
+// Reads JSON into a tree that lives in an arena. For what our own servers answer, so any bytes will
+// do and nothing is trusted.
 //
 //	struct fm_json_value *root;
 //	if (fm_json_parse(&arena, text, &root)) ...

@@ -1,4 +1,6 @@
-// What the fathom program says on stderr: "fathom: one true sentence". Not for the agent, which stays silent.
+// SPDX-License-Identifier: Apache-2.0
+// What the fathom program says on stderr: "fathom: one true sentence". Not for the agent, which
+// stays silent.
 #pragma once
 
 #include "base/compiler.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/mem.h"
 
 #include <malloc.h>
@@ -27,13 +28,13 @@ static FM_NORETURN void die_out_of_memory(void)
 	exit(1);
 }
 
-// Large tables are touched page by page, and a page fault costs as much as counting a hundred samples: ask for large
-// pages. A kernel without them says no, and nothing is lost.
+// Large tables are touched page by page, and a page fault costs as much as counting a hundred
+// samples: ask for large pages. A kernel without them says no, and nothing is lost.
 #define LARGE_BYTES ((size_t)4 << 20)
 #define PAGE ((uintptr_t)4096)
 
-// For the whole mapping that the block is, from its first page to its last: advice for a part would cut it in two, and those realloc()
-// cannot move.
+// For the whole mapping that the block is, from its first page to its last: advice for a part would
+// cut it in two, and those realloc() cannot move.
 static void want_large_pages(void *p)
 {
 	size_t size = malloc_usable_size(p);

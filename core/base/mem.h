@@ -1,7 +1,9 @@
-// Memory for the fathom program (never for the agent): allocation that does not fail, arenas, vectors.
+// SPDX-License-Identifier: Apache-2.0
+// Memory for the fathom program (never for the agent): allocation that does not fail, arenas,
+// vectors.
 //
-// A profile tool that runs out of memory has nothing better to do than to say so: the capture file is
-// append-only and readable up to its last chunk, so these print one line and exit with 1.
+// A profile tool that runs out of memory has nothing better to do than to say so: the capture file
+// is append-only and readable up to its last chunk, so these print one line and exit with 1.
 #pragma once
 
 #include <stddef.h>
@@ -24,7 +26,8 @@ void fm_arena_deinit(struct fm_arena *arena);
 void *fm_arena_alloc(struct fm_arena *arena, size_t size); // zeroed, 16-byte aligned
 char *fm_arena_strdup(struct fm_arena *arena, const char *p, size_t len);
 
-// A growable array of any type: FM_VEC(uint32_t) ids = {0}; fm_vec_push(&ids, 7); fm_vec_deinit(&ids);
+// A growable array of any type: FM_VEC(uint32_t) ids = {0}; fm_vec_push(&ids, 7);
+// fm_vec_deinit(&ids);
 #define FM_VEC(type)           \
 	struct {               \
 		type *items;   \

@@ -1,5 +1,7 @@
-// Whose files are believed: those of one user and of root, as long as nobody else can write to them. And files that are for their owner only: whatever
-// Fathom writes may hold command lines and sources, so it is made as private as perf.data is, and the umask can only narrow that.
+// SPDX-License-Identifier: Apache-2.0
+// Whose files are believed: those of one user and of root, as long as nobody else can write to
+// them. And files that are for their owner only: whatever Fathom writes may hold command lines and
+// sources, so it is made as private as perf.data is, and the umask can only narrow that.
 #pragma once
 
 #include <stdbool.h>
@@ -7,13 +9,15 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-// NULL when a file or folder is `user`'s or root's, and nobody else's to change; otherwise what speaks against it, as the end of
-// a sentence: "belongs to another user", "can be written by others". The sticky bit does not help: it keeps others from
-// removing a file, not from making it first. A group counts as others unless it has the user's own number (a private group).
+// NULL when a file or folder is `user`'s or root's, and nobody else's to change; otherwise what
+// speaks against it, as the end of a sentence: "belongs to another user", "can be written by
+// others". The sticky bit does not help: it keeps others from removing a file, not from making it
+// first. A group counts as others unless it has the user's own number (a private group).
 const char *fm_distrust(const struct stat *st, uid_t user);
 
-// Opens a file to read it if it is a regular one (a fifo cannot keep us waiting) and no symbolic link, and fm_distrust has nothing to say.
-// Otherwise -1, with errno if it cannot be opened or 0 and *ret_why.
+// Opens a file to read it if it is a regular one (a fifo cannot keep us waiting) and no symbolic
+// link, and fm_distrust has nothing to say. Otherwise -1, with errno if it cannot be opened or 0
+// and *ret_why.
 int fm_open_believed(const char *path, uid_t user, const char **ret_why);
 
 #define FM_PRIVATE_FILE 0600

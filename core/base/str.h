@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text: borrowed slices from outside, and a growable buffer for building output.
 #pragma once
 

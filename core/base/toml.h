@@ -1,5 +1,7 @@
-// Reads one table of a TOML file: as much of the language as is needed to find the table and its plain values, and to pass
-// over everything else without being led astray by what stands in strings, arrays and comments.
+// SPDX-License-Identifier: Apache-2.0
+// Reads one table of a TOML file: as much of the language as is needed to find the table and its
+// plain values, and to pass over everything else without being led astray by what stands in
+// strings, arrays and comments.
 #pragma once
 
 #include <stdbool.h>
@@ -16,11 +18,13 @@ struct fm_toml_value {
 	unsigned line;
 };
 
-// Calls `each` for the strings of an array (the text of a value of another kind). False: it is none, or holds something else.
+// Calls `each` for the strings of an array (the text of a value of another kind). False: it is
+// none, or holds something else.
 bool fm_toml_strings(struct fm_str text, void (*each)(void *ctx, struct fm_str item), void *ctx);
 
-// Calls `each` for the keys of [table] ("tool.fathom"), in order. Everything lives until `each` returns. Stops when it does not
-// return FM_OK and gives that back. A file that is not TOML gives FM_E_CORRUPT with one line in diag that names the line.
+// Calls `each` for the keys of [table] ("tool.fathom"), in order. Everything lives until `each`
+// returns. Stops when it does not return FM_OK and gives that back. A file that is not TOML gives
+// FM_E_CORRUPT with one line in diag that names the line.
 FM_MUST_CHECK enum fm_err fm_toml_read(struct fm_str text, const char *table,
 				       enum fm_err (*each)(void *ctx, const struct fm_toml_value *value,
 							   struct fm_diag *diag),

@@ -1,4 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "base/utf8.h"
+
+#include "base/utf8_encode.h"
 
 uint32_t fm_utf8_next(const char **p, const char *end)
 {
@@ -31,16 +34,8 @@ uint32_t fm_utf8_next(const char **p, const char *end)
 
 void fm_utf8_put(struct fm_buf *b, uint32_t c)
 {
-	if (c < 0x80) {
-		fm_buf_u8(b, (uint8_t)c);
-		return;
-	}
 	uint8_t bytes[4];
-	size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-	for (size_t i = n - 1; i > 0; i--, c >>= 6)
-		bytes[i] = (uint8_t)(0x80 | (c & 0x3f));
-	bytes[0] = (uint8_t)((0xf00u >> n) | c); // 0xc0, 0xe0, 0xf0 once cut to a byte
-	fm_buf_bytes(b, bytes, n);
+	fm_buf_bytes(b, bytes, fm_utf8_encode(bytes, c));
 }
 
 struct range {
@@ -57,7 +52,8 @@ static int is_in(const struct range *ranges, size_t n, uint32_t c)
 
 unsigned fm_utf8_width(uint32_t c)
 {
-	// The blocks that matter for names: combining marks and joiners; East Asian wide, full-width and emoji.
+	// The blocks that matter for names: combining marks and joiners; East Asian wide,
+	// full-width and emoji.
 	static const struct range zero[] = { { 0x300, 0x36f },   { 0x200b, 0x200f }, { 0x202a, 0x202e },
 					     { 0x2060, 0x2064 }, { 0x20d0, 0x20ff }, { 0xfe00, 0xfe0f },
 					     { 0xfeff, 0xfeff } };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fathom program: one table of commands.
 #include <signal.h>
 #include <stdbool.h>
@@ -5,14 +6,15 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/cli.h"
-#include "cli/commands.h"
+#include "cli/options/command.h"
+#include "cli/commands/commands.h"
 
 static const struct fm_command commands[] = {
 	{ "run", fm_cmd_run, "profile a script, module or program and print where the time went" },
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
 	{ "view", fm_cmd_view, "look at a capture in the browser: flame graph, timeline, source" },
+	{ "top", fm_cmd_top, "watch a running process, full screen: threads, hottest functions" },
 	{ "live", fm_cmd_live, "watch a program that was started with --listen" },
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
@@ -49,15 +51,6 @@ static int finish(int exit_code)
 	return exit_code;
 }
 
-// Names that people know from elsewhere.
-static const char *hint_for(const char *name)
-{
-	if (!strcmp(name, "top"))
-		return "'fathom live' watches a program that was started with --listen, 'fathom dump -p PID' looks at "
-		       "any";
-	return "'fathom --help' lists them";
-}
-
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
@@ -81,6 +74,6 @@ int main(int argc, char **argv)
 			int exit_code = commands[i].run(argc - 1, argv + 1);
 			return is_for_program ? exit_code : finish(exit_code);
 		}
-	fm_say("no command named '%s'; %s", argv[1], hint_for(argv[1]));
+	fm_say("no command named '%s'; 'fathom --help' lists them", argv[1]);
 	return FM_EXIT_USAGE;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/chunk.h"
 
 #include "base/checksum.h"

@@ -1,5 +1,6 @@
-// The outer shape of a .fathom file: a file header, then chunks, each of which can be checked and read on its own.
-// docs/format.md draws it. All numbers are little-endian.
+// SPDX-License-Identifier: Apache-2.0
+// The outer shape of a .fathom file: a file header, then chunks, each of which can be checked and
+// read on its own. docs/format.md draws it. All numbers are little-endian.
 #pragma once
 
 #include <stdbool.h>
@@ -9,23 +10,25 @@
 #include "base/err.h"
 #include "base/str.h"
 
-// The first byte is no text and the last is a newline, so a transfer that rewrites line ends or strips the eighth bit
-// shows at once.
+// The first byte is no text and the last is a newline, so a transfer that rewrites line ends or
+// strips the eighth bit shows at once.
 #define FM_FILE_MAGIC \
 	"\x89"        \
 	"FATHOM\n"
 #define FM_FILE_MAGIC_BYTES 8
 #define FM_FILE_HEADER_BYTES 16
-// A reader refuses a larger major number; a larger minor one only brings chunks and records that it passes over.
+// A reader refuses a larger major number; a larger minor one only brings chunks and records that it
+// passes over.
 #define FM_FILE_MAJOR 1
-#define FM_FILE_MINOR 4
+#define FM_FILE_MINOR 0
 
 #define FM_CHUNK_HEADER_BYTES 32
 #define FM_CHUNK_MARK \
 	"\xfa"        \
 	"chk"
 #define FM_CHUNK_MARK_BYTES 4
-// What a reader must be ready to hold. The writer cuts at 256 KiB; only one huge source text makes a larger chunk.
+// What a reader must be ready to hold. The writer cuts at 256 KiB; only one huge source text makes
+// a larger chunk.
 #define FM_CHUNK_MAX_RAW_BYTES ((uint32_t)64 << 20)
 
 enum fm_chunk_type {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/columns.h"
 
 static unsigned width_of(uint64_t v)
@@ -34,7 +35,8 @@ struct fm_planes fm_column_get(struct fm_cursor *body, uint32_t n, unsigned min_
 	return p;
 }
 
-// The usual widths as one expression each: the compiler makes them one load and shift per plane, without an inner loop.
+// The usual widths as one expression each: the compiler makes them one load and shift per plane,
+// without an inner loop.
 void fm_column_decode(const struct fm_planes *column, uint32_t stride, uint32_t pos, uint32_t n, uint64_t *restrict ret)
 {
 	uint64_t min = column->min;

@@ -1,6 +1,9 @@
-// Columns of byte planes: how batches of samples and of memory events keep their numbers (docs/format.md, "Samples").
+// SPDX-License-Identifier: Apache-2.0
+// Columns of byte planes: how batches of samples and of memory events keep their numbers
+// (docs/format.md, "Samples").
 //
-// A column is {varint min, u8 width, width planes of n bytes, lowest first}; value[i] = min + sum of plane_k[i] << 8k.
+// A column is {varint min, u8 width, width planes of n bytes, lowest first}; value[i] = min + sum
+// of plane_k[i] << 8k.
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +11,8 @@
 #include "base/cursor.h"
 #include "base/str.h"
 
-// min_width 1: a column that takes room for every value, so that a record's length bounds their number.
+// min_width 1: a column that takes room for every value, so that a record's length bounds their
+// number.
 void fm_column_put(struct fm_buf *out, const uint64_t *values, uint32_t n, unsigned min_width);
 
 struct fm_planes {

@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/interned.h"
+#include "format/facts.h"
 
 #include <stdlib.h>
 
@@ -146,7 +148,6 @@ uint32_t fm_interned_stack(struct fm_interned *in, const struct fm_record_stack 
 uint32_t fm_interned_trace_name(struct fm_interned *in, enum fm_trace_name_kind kind, uint32_t name)
 {
 	in->scratch.len = 0;
-	fm_buf_varint(&in->scratch, kind);
-	fm_buf_varint(&in->scratch, name);
+	fm_fact_put_trace_name(&in->scratch, &(struct fm_fact_trace_name){ kind, name });
 	return entry_id(in, &in->trace_name_keys, &in->trace_names);
 }

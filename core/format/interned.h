@@ -1,7 +1,9 @@
-// What a file says once and then refers to by id: strings, images, codes, frames, stacks, names of traces. Gives out
-// the ids, and keeps the entries that wait for the next chunk.
+// SPDX-License-Identifier: Apache-2.0
+// What a file says once and then refers to by id: strings, images, codes, frames, stacks, names of
+// traces. Gives out the ids, and keeps the entries that wait for the next chunk.
 //
-// Part of the writer (writer.h), which checks that what an entry refers to is there. Equal entries have equal ids.
+// Part of the writer (writer.h), which checks that what an entry refers to is there. Equal entries
+// have equal ids.
 #pragma once
 
 #include <stdint.h>

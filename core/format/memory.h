@@ -1,5 +1,6 @@
-// What a profile says of memory: sampled allocations and frees in batches of columns, one thread and chunk each, and the
-// facts beside them (levels, types). docs/format.md, "Memory".
+// SPDX-License-Identifier: Apache-2.0
+// What a profile says of memory: sampled allocations and frees in batches of columns, one thread
+// and chunk each, and the facts beside them (levels, types). docs/format.md, "Memory".
 #pragma once
 
 #include <stdint.h>
@@ -31,11 +32,13 @@ struct fm_memory_batch {
 FM_MUST_CHECK enum fm_err fm_memory_batch_get(struct fm_cursor *body, bool is_frees, struct fm_memory_batch *ret);
 
 #define FM_MEMORY_RUN 256
-// Decode up to FM_MEMORY_RUN events; *ret_n is 0 at the batch's end. Stack ids are not checked: they need the tables.
+// Decode up to FM_MEMORY_RUN events; *ret_n is 0 at the batch's end. Stack ids are not checked:
+// they need the tables.
 FM_MUST_CHECK enum fm_err fm_memory_batch_allocs(struct fm_memory_batch *batch, struct fm_alloc *ret, uint32_t *ret_n);
 FM_MUST_CHECK enum fm_err fm_memory_batch_frees(struct fm_memory_batch *batch, struct fm_free *ret, uint32_t *ret_n);
 
-// The writer's part: events that wait for the next chunk, and facts that refer to stacks and so come after them.
+// The writer's part: events that wait for the next chunk, and facts that refer to stacks and so
+// come after them.
 struct fm_memory_pending {
 	FM_VEC(struct fm_alloc) allocs;
 	FM_VEC(struct fm_free) frees;

@@ -1,13 +1,14 @@
-// What a profile is made of, as plain numbers shared by the writer, the reader and everything after them.
-// The numbers are in files: never reuse one.
+// SPDX-License-Identifier: Apache-2.0
+// What a profile is made of, as plain numbers shared by the writer, the reader and everything after
+// them. The numbers are in files: never reuse one.
 #pragma once
 
 #include <stdint.h>
 
 // What a thread was doing when it was sampled.
 enum fm_class {
-	FM_CLASS_PYTHON = 0,   // leaf in the evaluator or the interpreter's own helpers
-	FM_CLASS_NATIVE = 1,   // leaf in any other code
+	FM_CLASS_PYTHON = 0,   // the evaluator, and what it needs for any instruction but a call of C code
+	FM_CLASS_NATIVE = 1,   // any other code: libraries, and C functions of the interpreter that Python calls
 	FM_CLASS_SYSTEM = 2,   // in the kernel on behalf of the thread
 	FM_CLASS_GC = 3,       // the cycle collector was running on this thread
 	FM_CLASS_GIL_WAIT = 4, // off CPU, asking for the GIL
@@ -19,6 +20,9 @@ enum fm_frame_kind {
 	FM_FRAME_NATIVE = 0, // ref = image id or FM_NO_ID, value = address to look names up by (see fm_frame)
 	FM_FRAME_PYTHON = 1, // ref = code id or FM_NO_ID, value = instruction byte offset + 1; 0 = not started yet
 	FM_FRAME_ERROR = 2,  // ref = 0, value = enum fm_stack_error: why the stack ends or has a hole here
+	// In no file: ref and value 0. Stands between a Python frame and the stack of a worker
+	// (aggregate/tally/workers.h)
+	FM_FRAME_WORKERS = 3,
 };
 
 #define FM_NO_ID UINT32_MAX
@@ -44,7 +48,8 @@ enum fm_stack_error {
 #undef X
 };
 
-// Who gave a block, for allocations; the innermost one asked counts, so that each byte is counted once.
+// Who gave a block, for allocations; the innermost one asked counts, so that each byte is counted
+// once.
 enum fm_alloc_domain {
 	FM_ALLOC_OBJ = 0,    // PyObject_Malloc and kin
 	FM_ALLOC_MEM = 1,    // PyMem_Malloc
@@ -92,5 +97,7 @@ enum fm_image_flags {
 	FM_IMAGE_IS_KERNEL = 8, // no file: a frame's value is the number of the system call that the thread was in
 	FM_IMAGE_IS_JIT = 16,   // no file: code made at run time by one process; a frame's value is its address there
 	FM_IMAGE_IS_KERNEL_CODE = 32, // no file: the kernel's functions; a frame's value is an address in the kernel
+	FM_IMAGE_IS_ELSEWHERE =
+		64, // its path is one of another root, a container's: what lies there here is another file
 	FM_IMAGE_HAS_NO_FILE = FM_IMAGE_IS_KERNEL | FM_IMAGE_IS_JIT | FM_IMAGE_IS_KERNEL_CODE,
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/output.h"
 
 #include <errno.h>
@@ -18,7 +19,8 @@
 
 bool fm_output_lock(int fd, const char *path, struct fm_diag *diag)
 {
-	// Some network file systems have no locks: there one writer may still destroy what another writes.
+	// Some network file systems have no locks: there one writer may still destroy what another
+	// writes.
 	if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 		return true;
 	fm_diag_set(
@@ -76,9 +78,9 @@ static int write_all(int fd, const uint8_t *p, size_t len)
 	return 0;
 }
 
-// A file size limit sends SIGXFSZ and a closed pipe SIGPIPE, and either would end the program where an error code does.
-// They are held back on this thread and taken off again, because ignoring them would be inherited by the programs we
-// start.
+// A file size limit sends SIGXFSZ and a closed pipe SIGPIPE, and either would end the program where
+// an error code does. They are held back on this thread and taken off again, because ignoring them
+// would be inherited by the programs we start.
 static int write_without_signals(int fd, const uint8_t *p, size_t len)
 {
 	sigset_t held, before, pending;
@@ -110,8 +112,8 @@ enum fm_err fm_output_append(struct fm_output *out, const void *p, size_t len)
 		return out->err = FM_E_NOT_FOUND;
 	int error = write_without_signals(out->fd, p, len);
 	if (error) {
-		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a piece cut short,
-		// which they bear.
+		// Cut back to the last whole piece. A pipe or device refuses; then readers meet a
+		// piece cut short, which they bear.
 		int ignored = ftruncate(out->fd, (off_t)out->offset);
 		(void)ignored;
 		out->system_errno = error;

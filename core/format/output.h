@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // An append-only file that never keeps half a piece: what cannot be written whole is cut off again.
 // Used by one thread at a time.
 //
-// It is ours while it is open: locked, so that a second writer is refused before it destroys anything, and looked at before each piece, so that what somebody
-// else does to it is found out. Writing on would then damage what is theirs, or go where nobody finds it.
+// It is ours while it is open: locked, so that a second writer is refused before it destroys
+// anything, and looked at before each piece, so that what somebody else does to it is found out.
+// Writing on would then damage what is theirs, or go where nobody finds it.
 #pragma once
 
 #include <stdbool.h>
@@ -14,11 +16,11 @@
 struct fm_output {
 	int fd;
 	char *path;
-	bool is_regular; // a file, and no pipe or device: nobody else has a say in these
-	bool has_name;   // in a folder, when it was opened
-	uint64_t offset; // end of the last whole piece
-	enum fm_err
-		err; // sticky: the first failure stays, later appends do nothing. FM_E_NOT_FOUND: it is lost, by what somebody else did
+	bool is_regular;  // a file, and no pipe or device: nobody else has a say in these
+	bool has_name;    // in a folder, when it was opened
+	uint64_t offset;  // end of the last whole piece
+	enum fm_err err;  // sticky: the first failure stays, later appends do nothing. FM_E_NOT_FOUND: it is lost, by
+			  // what somebody else did
 	int system_errno; // why, of FM_E_IO
 	bool was_removed;
 	uint64_t found_bytes; // the file's length then
@@ -34,5 +36,6 @@ bool fm_output_has_moved(const struct fm_output *out, char *ret, size_t cap);
 // Closes and releases; the sticky error, with its line in diag.
 enum fm_err fm_output_close(struct fm_output *out, struct fm_diag *diag);
 
-// Takes the lock of an output file, for as long as it is open; says who may not. True also where there are no locks.
+// Takes the lock of an output file, for as long as it is open; says who may not. True also where
+// there are no locks.
 bool fm_output_lock(int fd, const char *path, struct fm_diag *diag);

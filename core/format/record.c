@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/record.h"
 
 void fm_record_put(struct fm_buf *out, enum fm_record_type type, const struct fm_buf *head, const void *body,

@@ -1,9 +1,10 @@
-// The records inside a chunk: what each is made of, and the encoding and decoding of ONE of it. docs/format.md has the
-// tables.
+// SPDX-License-Identifier: Apache-2.0
+// The records inside a chunk: what each is made of, and the encoding and decoding of ONE of it.
+// docs/format.md has the tables.
 //
-// A record is {varint type, varint length, body}. Tables (strings, images, codes, frames, stacks) come as batches that
-// state the id of their first entry, so that a lost chunk leaves a hole in the ids and shifts nothing. Samples have
-// their own file, samples.h.
+// A record is {varint type, varint length, body}. Tables (strings, images, codes, frames, stacks)
+// come as batches that state the id of their first entry, so that a lost chunk leaves a hole in the
+// ids and shifts nothing. Samples have their own file, samples.h.
 #pragma once
 
 #include <stdint.h>
@@ -27,20 +28,22 @@ enum fm_record_type {
 	FM_RECORD_THREAD_END = 13,
 	FM_RECORD_MAPPING = 14,
 	FM_RECORD_SOURCE = 15,
-	FM_RECORD_SYMBOL = 16, // from 1.1 on
-	FM_RECORD_ALLOCS = 17, // 17 to 21 from 1.2 on
+	FM_RECORD_SYMBOL = 16,
+	FM_RECORD_ALLOCS = 17,
 	FM_RECORD_FREES = 18,
-	FM_RECORD_SITE = 19, // before 1.3
+	// 19 is free.
 	FM_RECORD_MEMORY_LEVEL = 20,
 	FM_RECORD_ALLOC_TYPE = 21,
-	FM_RECORD_SITES = 22,       // from 1.3 on: sites.h
-	FM_RECORD_SITE_COURSE = 23, // from 1.4 on
-	// 24 to 31: memory, too. 32 to 47: traces.
-	FM_RECORD_TRACE_NAMES = 32, // 32 and 33 from 1.2 on
-	FM_RECORD_TRACE = 33,       // zones.h
+	FM_RECORD_SITES = 22, // sites.h
+	FM_RECORD_SITE_HISTORY = 23,
+	FM_RECORD_ALLOC_TOUCHED = 24,
+	// 25 to 31: memory, too. 32 to 47: traces.
+	FM_RECORD_TRACE_NAMES = 32,
+	FM_RECORD_TRACE = 33, // zones.h
 };
 
-// Entries that every file has without saying so. They are what a hole in a table looks like to a reader.
+// Entries that every file has without saying so. They are what a hole in a table looks like to a
+// reader.
 #define FM_FRAME_LOST 0u // { FM_FRAME_ERROR, 0, FM_STACK_LOST }
 #define FM_FIRST_STRING 1u
 #define FM_FIRST_FRAME 1u
@@ -65,8 +68,8 @@ FM_MUST_CHECK enum fm_err fm_record_get_batch(struct fm_cursor *c, struct fm_rec
 // An id that has to fit 32 bits.
 uint32_t fm_record_get_id(struct fm_cursor *c);
 
-// One entry of each table. Strings are ids of the string table except where the type says fm_str. The get functions
-// leave failure in the cursor.
+// One entry of each table. Strings are ids of the string table except where the type says fm_str.
+// The get functions leave failure in the cursor.
 struct fm_record_image {
 	uint32_t path;
 	struct fm_str build_id; // raw bytes
@@ -91,7 +94,8 @@ struct fm_record_frame {
 void fm_record_put_frame(struct fm_buf *out, const struct fm_record_frame *frame);
 struct fm_record_frame fm_record_get_frame(struct fm_cursor *c);
 
-// One function of what an address means; a symbol record is {image, address, n, n of these}, outermost first.
+// One function of what an address means; a symbol record is {image, address, n, n of these},
+// outermost first.
 struct fm_record_link {
 	uint32_t name, file, first_line, line;
 	bool is_inlined;
@@ -99,8 +103,8 @@ struct fm_record_link {
 void fm_record_put_link(struct fm_buf *out, const struct fm_record_link *link);
 struct fm_record_link fm_record_get_link(struct fm_cursor *c);
 
-// New stacks mostly hang below the one made just before them, and use frames made just before: both are coded as
-// distances.
+// New stacks mostly hang below the one made just before them, and use frames made just before: both
+// are coded as distances.
 struct fm_record_stack {
 	uint32_t parent, frame_id;
 };

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/redact.h"
 
 #include <regex.h>
@@ -18,7 +19,8 @@
 #define OPTION "^(--?[a-z0-9_.-]*" KEY "|bearer)$"
 // In a line: a name, and behind it something in quotes; or a command for a shell.
 #define IN_LINE KEY "[]\"')]*[[:space:]]*[=:,(].*[\"'`]|bearer[[:space:]]+[a-z0-9]|^[[:space:]]*[!%].*" KEY
-// What is a secret by its looks: a password in an address; keys of clouds and services; tokens of three parts; private keys.
+// What is a secret by its looks: a password in an address; keys of clouds and services; tokens of
+// three parts; private keys.
 #define LOOKS                                                                                            \
 	"://[^/@:[:space:]]*:[^/@[:space:]]+@|A(KIA|SIA)[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|"        \
 	"github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abeprs]-[A-Za-z0-9-]{10,}|"           \
@@ -33,7 +35,8 @@ struct fm_redact {
 	unsigned n_rules; // ALSO may be missing
 };
 
-// Where the rule fits in text from `from` on. Of at most MAX_LINE_BYTES: REG_STARTEND is told the end, but sanitizers look for a NUL as well.
+// Where the rule fits in text from `from` on. Of at most MAX_LINE_BYTES: REG_STARTEND is told the
+// end, but sanitizers look for a NUL as well.
 static bool find(const struct fm_redact *r, unsigned rule, struct fm_str text, size_t from, regmatch_t *ret)
 {
 	char copy[MAX_LINE_BYTES + 1];

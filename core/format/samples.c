@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/samples.h"
 
 #include "format/record.h"
@@ -14,8 +15,9 @@ void fm_samples_put(struct fm_buf *out, struct fm_buf *scratch, const struct fm_
 	uint64_t previous_ns = base_ns;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fm_sample *s = &samples[order[i]];
-		// While a thread runs without a pause, time passes as fast as its weight adds up: what is left over is
-		// small. Unsigned arithmetic wraps and wraps back, so even a clock that steps backwards survives.
+		// While a thread runs without a pause, time passes as fast as its weight adds up:
+		// what is left over is small. Unsigned arithmetic wraps and wraps back, so even a
+		// clock that steps backwards survives.
 		int64_t rest_ns = (int64_t)(s->time_ns - previous_ns - s->weight_ns);
 		previous_ns = s->time_ns;
 		times[i] = ((uint64_t)rest_ns << 1) ^ (uint64_t)(rest_ns >> 63);
@@ -71,7 +73,8 @@ enum fm_err fm_sample_batch_decode(struct fm_sample_batch *batch, struct fm_samp
 		ret[i].cpu = (uint16_t)(place >> FM_SAMPLE_CLASS_BITS);
 		ret[i].class = (uint8_t) class;
 	}
-	// One question for the whole run. Classes index arrays further on, so an unknown one must not pass.
+	// One question for the whole run. Classes index arrays further on, so an unknown one must
+	// not pass.
 	if (all_stacks > UINT32_MAX || all_places >> FM_SAMPLE_CLASS_BITS > UINT16_MAX || worst_class >= FM_N_CLASSES)
 		return FM_E_CORRUPT;
 	batch->time_ns = time_ns;

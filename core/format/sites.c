@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/sites.h"
 
 #include <stdlib.h>
@@ -106,21 +107,4 @@ void fm_sites_pending_put(struct fm_sites_pending *p, struct fm_buf *raw)
 	}
 	free(order);
 	p->sites.n = 0;
-}
-
-struct fm_site fm_site_get(struct fm_cursor *c)
-{
-	struct fm_site s = { .process_id = fm_record_get_id(c) };
-	s.stack_id = fm_record_get_id(c);
-	uint64_t domain = fm_cursor_varint(c);
-	if (domain >= FM_N_ALLOC_DOMAINS)
-		fm_cursor_fail(c, FM_E_CORRUPT);
-	s.domain = (uint8_t)domain;
-	s.alloc_bytes = fm_cursor_varint(c);
-	s.n_allocs = fm_cursor_varint(c);
-	s.n_frees = fm_cursor_varint(c);
-	s.live_bytes = fm_cursor_varint(c);
-	s.peak_bytes = fm_cursor_varint(c);
-	s.at_peak_bytes = fm_cursor_varint(c);
-	return s;
 }

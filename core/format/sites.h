@@ -1,5 +1,7 @@
-// Exact mode's sums in batches of columns, one process and chunk each (docs/format.md, "Memory"). Most sites are alike: something made once and
-// kept, so that peak, live bytes and all bytes are one number. The columns hold what is left when that is taken away.
+// SPDX-License-Identifier: Apache-2.0
+// Exact mode's sums in batches of columns, one process and chunk each (docs/format.md, "Memory").
+// Most sites are alike: something made once and kept, so that peak, live bytes and all bytes are
+// one number. The columns hold what is left when that is taken away.
 #pragma once
 
 #include <stdint.h>
@@ -41,6 +43,3 @@ struct fm_sites_pending {
 void fm_sites_pending_deinit(struct fm_sites_pending *p);
 // Appends them to a chunk's raw bytes, as records.
 void fm_sites_pending_put(struct fm_sites_pending *p, struct fm_buf *raw);
-
-// One site as files before 1.3 have it, each in a record of its own. Failure stays in the cursor.
-struct fm_site fm_site_get(struct fm_cursor *c);

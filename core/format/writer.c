@@ -1,17 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers records and writes them out as one chunk per flush.
 //
-// A chunk's records come in the order tables, facts, memory, traces, samples: whatever a record refers to stands before
-// it, in the same chunk or an earlier one.
+// A chunk's records come in the order tables, facts, memory, traces, samples: whatever a record
+// refers to stands before it, in the same chunk or an earlier one.
 #include "format/writer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zstd.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
 #include "format/chunk.h"
+#include "format/facts.h"
 #include "format/interned.h"
 #include "format/memory.h"
 #include "format/output.h"
@@ -20,15 +23,16 @@
 #include "format/samples.h"
 #include "format/sites.h"
 
-// A chunk is cut here even without a flush, so that neither side needs more memory than this however long a capture
-// runs.
+// A chunk is cut here even without a flush, so that neither side needs more memory than this
+// however long a capture runs.
 #define CUT_BYTES ((size_t)256 << 10)
 // About 10 bytes a sample before compression: nearly the same.
 #define CUT_SAMPLES ((size_t)32 << 10)
 #define SITE_BYTES 16 // in columns, about
-// Names are worth some effort, the more the fewer they are: a short profile is nothing else, and soon packed. Samples are mostly noise in the low bytes of times: entropy coding makes
-// them 7 % smaller and takes half again as long to read back, so negative levels, which leave it out, are the better
-// bargain.
+// Names are worth some effort, the more the fewer they are: a short profile is nothing else, and
+// soon packed. Samples are mostly noise in the low bytes of times: entropy coding makes them 7 %
+// smaller and takes half again as long to read back, so negative levels, which leave it out, are
+// the better bargain.
 #define ZSTD_LEVEL_TABLES 3
 #define ZSTD_LEVEL_SMALL_TABLES 12
 #define SMALL_TABLES_BYTES ((size_t)32 << 10)
@@ -40,6 +44,11 @@
 struct thread_state {
 	uint32_t n_pending; // samples waiting
 	uint32_t order_pos; // where its next sample's index goes, while a chunk is built
+};
+
+struct kept_file {
+	uint32_t image_id;
+	int fd;
 };
 
 struct fm_writer {
@@ -55,6 +64,7 @@ struct fm_writer {
 	struct fm_map source_names;
 
 	uint32_t n_processes;
+	FM_VEC(struct kept_file) kept_files;
 	FM_VEC(struct thread_state) threads;
 	FM_VEC(uint32_t) busy_threads; // those with samples waiting
 	FM_VEC(struct fm_sample) samples;
@@ -203,6 +213,9 @@ enum fm_err fm_writer_close(struct fm_writer *w, struct fm_diag *diag)
 	fm_vec_deinit(&w->order);
 	fm_memory_pending_deinit(&w->memory);
 	fm_sites_pending_deinit(&w->sites);
+	for (size_t i = 0; i < w->kept_files.n; i++)
+		close(w->kept_files.items[i].fd);
+	fm_vec_deinit(&w->kept_files);
 	free(w);
 	return err;
 }
@@ -269,25 +282,26 @@ static uint32_t string_id(struct fm_writer *w, struct fm_str s)
 	return cut_after(w, fm_interned_string(&w->interned, limited(s)));
 }
 
+static void put_pair(struct fm_writer *w, enum fm_record_type type, struct fm_str first, struct fm_str second)
+{
+	fm_fact_put_pair(begin_fact(w), &(struct fm_fact_pair){ first, second });
+	end_fact(w, type);
+}
+
 void fm_writer_meta(struct fm_writer *w, const char *key, struct fm_str value)
 {
 	if (w->out.err)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_record_put_str(b, limited(fm_str_of(key)));
-	fm_record_put_str(
-		b, limited(strcmp(key, "command") ? value : masked(w, value, fm_redact_command, &w->n_masked_words)));
-	end_fact(w, FM_RECORD_META);
+	if (!strcmp(key, "command"))
+		value = masked(w, value, fm_redact_command, &w->n_masked_words);
+	put_pair(w, FM_RECORD_META, limited(fm_str_of(key)), limited(value));
 }
 
 void fm_writer_coverage(struct fm_writer *w, struct fm_str what, struct fm_str why)
 {
 	if (w->out.err)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_record_put_str(b, limited(what));
-	fm_record_put_str(b, limited(why));
-	end_fact(w, FM_RECORD_COVERAGE);
+	put_pair(w, FM_RECORD_COVERAGE, limited(what), limited(why));
 }
 
 uint32_t fm_writer_process(struct fm_writer *w, const struct fm_process_info *info)
@@ -303,15 +317,17 @@ void fm_writer_process_update(struct fm_writer *w, uint32_t process_id, const st
 {
 	if (w->out.err || process_id >= w->n_processes)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, process_id);
-	fm_buf_varint(b, info->pid);
-	fm_buf_varint(b, info->parent_pid);
-	fm_buf_varint(b, info->start_ns);
-	fm_record_put_str(b, limited(info->exe));
-	fm_record_put_str(b, limited(masked(w, info->command, fm_redact_command, &w->n_masked_words)));
-	fm_record_put_str(b, limited(info->python_version));
-	fm_record_put_str(b, limited(info->engine));
+	struct fm_fact_process process = { process_id, *info };
+	struct fm_buf name = { 0 }; // a copy: what masked() lends is gone with its next call
+	struct fm_str shown = masked(w, info->name, fm_redact_command, &w->n_masked_words);
+	fm_buf_bytes(&name, shown.p, shown.len);
+	process.info.exe = limited(info->exe);
+	process.info.command = limited(masked(w, info->command, fm_redact_command, &w->n_masked_words));
+	process.info.python_version = limited(info->python_version);
+	process.info.engine = limited(info->engine);
+	process.info.name = limited((struct fm_str){ name.data ? (const char *)name.data : "", (uint32_t)name.len });
+	fm_fact_put_process(begin_fact(w), &process);
+	fm_buf_deinit(&name);
 	end_fact(w, FM_RECORD_PROCESS);
 }
 
@@ -319,11 +335,8 @@ void fm_writer_process_end(struct fm_writer *w, uint32_t process_id, uint64_t ti
 {
 	if (w->out.err || process_id >= w->n_processes)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, process_id);
-	fm_buf_varint(b, time_ns);
-	fm_buf_svarint(b, exit_code);
-	fm_buf_svarint(b, exit_signal);
+	fm_fact_put_process_end(begin_fact(w),
+				&(struct fm_fact_process_end){ process_id, time_ns, exit_code, exit_signal });
 	end_fact(w, FM_RECORD_PROCESS_END);
 }
 
@@ -333,11 +346,8 @@ uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid
 		return 0;
 	uint32_t id = (uint32_t)w->threads.n;
 	fm_vec_push(&w->threads, (struct thread_state){ 0 });
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, id);
-	fm_buf_varint(b, process_id < w->n_processes ? process_id : 0);
-	fm_buf_varint(b, tid);
-	fm_buf_varint(b, start_ns);
+	struct fm_fact_thread thread = { id, process_id < w->n_processes ? process_id : 0, tid, start_ns };
+	fm_fact_put_thread(begin_fact(w), &thread);
 	end_fact(w, FM_RECORD_THREAD);
 	return id;
 }
@@ -346,9 +356,7 @@ void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_st
 {
 	if (w->out.err || thread_id >= w->threads.n)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, thread_id);
-	fm_record_put_str(b, limited(name));
+	fm_fact_put_thread_name(begin_fact(w), &(struct fm_fact_thread_name){ thread_id, limited(name) });
 	end_fact(w, FM_RECORD_THREAD_NAME);
 }
 
@@ -356,11 +364,7 @@ void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_
 {
 	if (w->out.err || thread_id >= w->threads.n)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, thread_id);
-	fm_buf_varint(b, end_ns);
-	fm_buf_varint(b, cpu_ns);
-	fm_buf_varint(b, n_dropped);
+	fm_fact_put_thread_end(begin_fact(w), &(struct fm_fact_thread_end){ thread_id, end_ns, cpu_ns, n_dropped });
 	end_fact(w, FM_RECORD_THREAD_END);
 }
 
@@ -372,17 +376,22 @@ uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str 
 	return cut_after(w, fm_interned_image(&w->interned, &image));
 }
 
+void fm_writer_keep_file(struct fm_writer *w, uint32_t image_id, int fd)
+{
+	for (size_t i = 0; i < w->kept_files.n; i++)
+		if (w->kept_files.items[i].image_id == image_id) {
+			close(fd);
+			return;
+		}
+	fm_vec_push(&w->kept_files, (struct kept_file){ image_id, fd });
+}
+
 void fm_writer_mapping(struct fm_writer *w, uint32_t process_id, uint32_t image_id, uint64_t start, uint64_t end,
 		       uint64_t bias)
 {
 	if (w->out.err || process_id >= w->n_processes || image_id >= w->interned.images.n)
 		return;
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, process_id);
-	fm_buf_varint(b, image_id);
-	fm_buf_varint(b, start);
-	fm_buf_varint(b, end);
-	fm_buf_varint(b, bias);
+	fm_fact_put_mapping(begin_fact(w), &(struct fm_fact_mapping){ process_id, image_id, start, end, bias });
 	end_fact(w, FM_RECORD_MAPPING);
 }
 
@@ -491,11 +500,16 @@ void fm_writer_alloc_type(struct fm_writer *w, uint32_t process_id, uint64_t all
 	if (w->out.err || process_id >= w->n_processes)
 		return;
 	uint32_t type = string_id(w, type_name); // may flush: before the fact begins
-	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, process_id);
-	fm_buf_varint(b, alloc_id);
-	fm_buf_varint(b, type);
+	fm_fact_put_alloc_type(begin_fact(w), &(struct fm_fact_alloc_type){ process_id, alloc_id, type });
 	end_memory_fact(w, FM_RECORD_ALLOC_TYPE);
+}
+
+void fm_writer_alloc_touched(struct fm_writer *w, uint32_t process_id, uint64_t alloc_id, uint64_t bytes)
+{
+	if (w->out.err || process_id >= w->n_processes)
+		return;
+	fm_fact_put_alloc_touched(begin_fact(w), &(struct fm_fact_alloc_touched){ process_id, alloc_id, bytes });
+	end_memory_fact(w, FM_RECORD_ALLOC_TOUCHED);
 }
 
 void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, const struct fm_symbol_link *links,
@@ -509,9 +523,7 @@ void fm_writer_symbol(struct fm_writer *w, uint32_t image_id, uint64_t addr, con
 		records[i] = (struct fm_record_link){ string_id(w, links[i].name), string_id(w, links[i].file),
 						      links[i].first_line, links[i].line, links[i].is_inlined };
 	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, image_id);
-	fm_buf_varint(b, addr);
-	fm_buf_varint(b, n);
+	fm_fact_put_symbol(b, &(struct fm_fact_symbol){ image_id, addr, n });
 	for (uint32_t i = 0; i < n; i++)
 		fm_record_put_link(b, &records[i]);
 	end_fact(w, FM_RECORD_SYMBOL);
@@ -526,7 +538,11 @@ enum fm_err fm_writer_get_image(const struct fm_writer *w, uint32_t image_id, st
 		return FM_E_NOT_FOUND;
 	*ret = (struct fm_written_image){ fm_intern_get(&w->interned.string_ids, path),
 					  { (const char *)c.pos, (uint32_t)fm_cursor_left(&c) },
-					  w->interned.image_flags.items[image_id] };
+					  w->interned.image_flags.items[image_id],
+					  -1 };
+	for (size_t i = 0; i < w->kept_files.n; i++)
+		if (w->kept_files.items[i].image_id == image_id)
+			ret->fd = w->kept_files.items[i].fd;
 	return FM_OK;
 }
 
@@ -559,24 +575,18 @@ void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, 
 	add_pending(w, w->traces.len - before);
 }
 
-void fm_writer_site_course(struct fm_writer *w, const struct fm_site *site, const struct fm_course_point *points,
-			   uint32_t n)
+void fm_writer_site_history(struct fm_writer *w, const struct fm_site *site, const struct fm_history_point *points,
+			    uint32_t n)
 {
 	if (w->out.err || site->process_id >= w->n_processes || site->stack_id >= w->interned.stacks.n)
 		return;
-	struct fm_course_point last = { 0 };
+	struct fm_history_point last = { 0 };
 	struct fm_buf *b = begin_fact(w);
-	fm_buf_varint(b, site->process_id);
-	fm_buf_varint(b, site->stack_id);
-	fm_buf_varint(b, site->domain);
-	fm_buf_varint(b, n);
-	for (uint32_t i = 0; i < n; i++) {
-		fm_buf_varint(b, points[i].time_ns - last.time_ns);
-		fm_buf_varint(b, fm_zigzag(points[i].alloc_bytes - last.alloc_bytes));
-		fm_buf_varint(b, fm_zigzag(points[i].live_bytes - last.live_bytes));
-		last = points[i];
-	}
-	end_fact(w, FM_RECORD_SITE_COURSE);
+	fm_fact_put_site_history(b,
+				 &(struct fm_fact_site_history){ site->process_id, site->stack_id, site->domain, n });
+	for (uint32_t i = 0; i < n; i++)
+		fm_fact_put_history_point(b, &last, &points[i]);
+	end_fact(w, FM_RECORD_SITE_HISTORY);
 }
 
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text)
@@ -591,8 +601,5 @@ void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str
 		fm_writer_coverage(w, filename, FM_STR_LIT("source text above 32 MiB is not kept"));
 		return;
 	}
-	struct fm_buf *b = begin_fact(w);
-	fm_record_put_str(b, limited(filename));
-	fm_record_put_str(b, masked(w, text, fm_redact_source, &w->n_masked_lines));
-	end_fact(w, FM_RECORD_SOURCE);
+	put_pair(w, FM_RECORD_SOURCE, limited(filename), masked(w, text, fm_redact_source, &w->n_masked_lines));
 }

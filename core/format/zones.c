@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "format/zones.h"
 
 #include <stdlib.h>
 
 #include "format/record.h"
 
-// Deeper ones are only counted: a recursion of a million calls would fill each batch with its own list.
+// Deeper ones are only counted: a recursion of a million calls would fill each batch with its own
+// list.
 #define MAX_LISTED 4096
 #define OP_BITS 3
 
@@ -36,8 +38,8 @@ static inline uint8_t *put_varint(uint8_t *p, uint64_t v)
 	return p;
 }
 
-// The end of a short one right after its beginning (or after what was itself taken back): as if it had never been. Then the same
-// may be true of its caller.
+// The end of a short one right after its beginning (or after what was itself taken back): as if it
+// had never been. Then the same may be true of its caller.
 static bool take_back(struct fm_zone_encoder *e, uint64_t time_ns)
 {
 	struct fm_zone_start *start = &e->starts.items[--e->starts.n];

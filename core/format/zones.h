@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The trace of one thread in one chunk: a batch of events (docs/format.md, "Traces").
 //
-// An event is a varint of its distance in time and its kind, then what the kind needs: two bytes for the end of a call
-// that took less than 2 us, three or four for a beginning. A batch starts from its own base time and lists what is open
-// at its start, so it can be read whatever happened to the chunks before it.
+// An event is a varint of its distance in time and its kind, then what the kind needs: two bytes
+// for the end of a call that took less than 2 us, three or four for a beginning. A batch starts
+// from its own base time and lists what is open at its start, so it can be read whatever happened
+// to the chunks before it.
 #pragma once
 
 #include <stdint.h>
@@ -47,7 +49,8 @@ struct fm_zone_start {
 };
 
 struct fm_zone_encoder {
-	// What begins and ends within less, with nothing longer inside, is left out: its time is then its caller's. 0 = keep all.
+	// What begins and ends within less, with nothing longer inside, is left out: its time is
+	// then its caller's. 0 = keep all.
 	uint64_t min_ns;
 	uint64_t n_left_out;
 	FM_VEC(struct fm_zone_start) starts; // of what is open; kept only with min_ns

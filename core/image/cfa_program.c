@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/cfa_program.h"
 
 #include <dwarf.h>
@@ -7,8 +8,9 @@
 
 // x86-64 has numbers up to 130 (the psABI's table of DWARF registers).
 #define MAX_REGISTER 255u
-// libdw runs a program from its beginning for each question, and every state that one remembers is a copy of all registers. The longest
-// known, a bytecode interpreter's, has some ten thousand bytes; compilers remember one or two states at a time.
+// libdw runs a program from its beginning for each question, and every state that one remembers is
+// a copy of all registers. The longest known, a bytecode interpreter's, has some ten thousand
+// bytes; compilers remember one or two states at a time.
 #define MAX_BYTES (256u << 10)
 #define MAX_REMEMBERED 64u
 

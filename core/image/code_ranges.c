@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/code_ranges.h"
 
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 #define MAX_ADDRESS (1ull << 56)
 // Names are cut here: a symbol may be a whole template library.
 #define MAX_NAME_BYTES 4096u
-// Ranges that hold an address are looked at up to this many: nested ones by the thousand are damage.
+// Ranges that hold an address are looked at up to this many: nested ones by the thousand are
+// damage.
 #define MAX_NESTED 1000u
 #define MAX_LINES (8u << 20)
 

@@ -1,5 +1,6 @@
-// Named ranges of code that was made at run time, as JIT compilers tell of them. Pure data; whoever adds a range again at the same
-// addresses replaces what was there (a later one wins).
+// SPDX-License-Identifier: Apache-2.0
+// Named ranges of code that was made at run time, as JIT compilers tell of them. Pure data; whoever
+// adds a range again at the same addresses replaces what was there (a later one wins).
 #pragma once
 
 #include <stdbool.h>
@@ -39,8 +40,8 @@ struct fm_code_ranges {
 
 void fm_code_ranges_deinit(struct fm_code_ranges *r); // a zeroed struct is empty
 
-// An empty or absurd range (it wraps around, or is above the user's addresses) is left out: NULL. The name is copied. The result is
-// good until the next call.
+// An empty or absurd range (it wraps around, or is above the user's addresses) is left out: NULL.
+// The name is copied. The result is good until the next call.
 struct fm_code_range *fm_code_ranges_add(struct fm_code_ranges *r, uint64_t start, uint64_t size, struct fm_str name,
 					 uint32_t owner);
 // Lines of the range that was added last; addresses in any order.

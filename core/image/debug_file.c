@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/debug_file.h"
 
 #include <dlfcn.h>
@@ -156,7 +157,8 @@ bool fm_debug_file_may_exist(const char *image_path, struct fm_str build_id, con
 	return search_all(&s);
 }
 
-// liblzma is loaded anyhow where libdw was built with it; without it these images have their dynamic symbols only.
+// liblzma is loaded anyhow where libdw was built with it; without it these images have their
+// dynamic symbols only.
 typedef int (*lzma_decode_fn)(uint64_t *memlimit, uint32_t flags, const void *allocator, const uint8_t *in,
 			      size_t *in_pos, size_t in_size, uint8_t *out, size_t *out_pos, size_t out_size);
 #define LZMA_OK 0

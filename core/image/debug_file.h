@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the debug information of a stripped image lies. The places, in this order:
 //   <folder>/.build-id/xx/yyyy.debug               for each debug folder
 //   the name in .gnu_debuglink, in the image's own folder, its .debug/ folder, and <debug folder>/<image's folder>/
 //   debuginfod, when DEBUGINFOD_URLS is set
-// Debug folders are those of FATHOM_DEBUG_PATH (separated by colons), then /usr/lib/debug.
-// A file found by debuglink counts only when its build id, or without one its CRC, is the right one.
+// Debug folders are those of FATHOM_DEBUG_PATH (separated by colons), then /usr/lib/debug. A file
+// found by debuglink counts only when its build id, or without one its CRC, is the right one.
 #pragma once
 
 #include <stdbool.h>
@@ -29,13 +30,15 @@ struct fm_debug_place {
 	bool is_server_silent; // it was asked and did not answer; another time it may
 };
 
-// main may be NULL when the image is gone. On FM_OK *ret is open and place says where; FM_E_NOT_FOUND: there is none
-// (place->link is filled all the same).
+// main may be NULL when the image is gone. On FM_OK *ret is open and place says where;
+// FM_E_NOT_FOUND: there is none (place->link is filled all the same).
 FM_MUST_CHECK enum fm_err fm_debug_file_find(const char *image_path, const struct fm_elf *main, struct fm_str build_id,
 					     bool may_ask_server, struct fm_elf *ret, struct fm_debug_place *place);
 
-// True when a file lies in one of the places now: what a cache that knows of none asks. Opens nothing.
+// True when a file lies in one of the places now: what a cache that knows of none asks. Opens
+// nothing.
 bool fm_debug_file_may_exist(const char *image_path, struct fm_str build_id, const char *link);
 
-// The functions of a stripped image, LZMA-packed in .gnu_debugdata (Fedora and its kin). Needs liblzma at run time.
+// The functions of a stripped image, LZMA-packed in .gnu_debugdata (Fedora and its kin). Needs
+// liblzma at run time.
 FM_MUST_CHECK enum fm_err fm_debug_file_unpack_mini(const struct fm_elf *main, struct fm_elf *ret);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/elf_file.h"
 
 #include <elf.h>
@@ -113,4 +114,21 @@ Elf_Scn *fm_elf_find_type(const struct fm_elf *e, unsigned type)
 		if (gelf_getshdr(scn, &header) && header.sh_type == type)
 			return scn;
 	return NULL;
+}
+
+bool fm_elf_find_symbol(const struct fm_elf *e, unsigned type, const char *name, GElf_Sym *ret)
+{
+	GElf_Shdr header;
+	Elf_Scn *scn = fm_elf_find_type(e, type);
+	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
+	if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
+		return false;
+	for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
+		if (!gelf_getsym(data, (int)i, ret) || ret->st_shndx == SHN_UNDEF)
+			continue;
+		const char *have = elf_strptr(e->elf, header.sh_link, ret->st_name);
+		if (have && have[0] == name[0] && !strcmp(have, name))
+			return true;
+	}
+	return false;
 }

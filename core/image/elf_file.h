@@ -1,5 +1,6 @@
-// One ELF file, opened for reading, and the few facts that everything else in this room asks of it. Inside this room
-// only: the rest of the house sees symbols.h, lines.h and object.h.
+// SPDX-License-Identifier: Apache-2.0
+// One ELF file, opened for reading, and the few facts that everything else in this room asks of it.
+// Inside this room only: the rest of the house sees symbols.h, lines.h and object.h.
 #pragma once
 
 #include <gelf.h>
@@ -32,3 +33,5 @@ Elf_Data *fm_elf_section(const struct fm_elf *e, const char *name, GElf_Shdr *re
 bool fm_elf_has_section(const struct fm_elf *e, const char *name);
 // A symbol table of that type (SHT_SYMTAB, SHT_DYNSYM), or NULL.
 Elf_Scn *fm_elf_find_type(const struct fm_elf *e, unsigned type);
+// A defined symbol of a table of this type, by its name.
+bool fm_elf_find_symbol(const struct fm_elf *e, unsigned type, const char *name, GElf_Sym *ret);

@@ -1,34 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/find_symbol.h"
 
-#include <string.h>
-
 #include "image/elf_file.h"
+#include "image/file_guard.h"
 
 #define PAGE_MASK 4095ull
-
-static bool find_in(const struct fm_elf *e, unsigned type, const char *name, uint64_t *ret)
-{
-	GElf_Shdr header;
-	Elf_Scn *scn = fm_elf_find_type(e, type);
-	Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
-	if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
-		return false;
-	for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
-		GElf_Sym sym;
-		if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF)
-			continue;
-		const char *have = elf_strptr(e->elf, header.sh_link, sym.st_name);
-		if (have && have[0] == name[0] && !strcmp(have, name)) {
-			*ret = sym.st_value;
-			return true;
-		}
-	}
-	return false;
-}
 
 enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off, uint64_t *ret_addr,
 			   uint64_t *ret_delta)
 {
+	FM_GUARD_FILES;
 	struct fm_elf e = FM_ELF_NONE;
 	enum fm_err err = fm_elf_open(path, &e, NULL);
 	if (err)
@@ -44,8 +25,11 @@ enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off,
 		*ret_delta = segment.p_vaddr & ~PAGE_MASK;
 		has_segment = segment.p_flags & PF_X;
 	}
-	bool is_found =
-		has_segment && (find_in(&e, SHT_SYMTAB, name, ret_addr) || find_in(&e, SHT_DYNSYM, name, ret_addr));
+	GElf_Sym symbol;
+	bool is_found = has_segment && (fm_elf_find_symbol(&e, SHT_SYMTAB, name, &symbol) ||
+					fm_elf_find_symbol(&e, SHT_DYNSYM, name, &symbol));
+	if (is_found)
+		*ret_addr = symbol.st_value;
 	fm_elf_close(&e);
 	return is_found ? FM_OK : FM_E_NOT_FOUND;
 }

@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/imports.h"
 
 #include <string.h>
 
 #include "image/elf_file.h"
+#include "image/file_guard.h"
 
 static bool is_one_of(const char *name, const char *const *names)
 {
@@ -14,6 +16,7 @@ static bool is_one_of(const char *name, const char *const *names)
 
 enum fm_err fm_imports_any(const char *path, const char *const *names, bool *ret)
 {
+	FM_GUARD_FILES;
 	struct fm_elf e = FM_ELF_NONE;
 	enum fm_err err = fm_elf_open(path, &e, NULL);
 	if (err)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an ELF file asks of others by name.
 #pragma once
 
@@ -5,5 +6,6 @@
 
 #include "base/err.h"
 
-// *ret: whether its dynamic symbols hold one of these names (the last one NULL) that it does not define itself.
+// *ret: whether its dynamic symbols hold one of these names (the last one NULL) that it does not
+// define itself.
 FM_MUST_CHECK enum fm_err fm_imports_any(const char *path, const char *const *names, bool *ret);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/jit_elf.h"
 
 #include <elf.h>
@@ -60,7 +61,8 @@ static void apply(const struct object *o, const Elf64_Shdr *target, const Elf64_
 	if (sym.st_shndx != SHN_ABS) {
 		if (sym.st_shndx == SHN_UNDEF || !get_section(o, sym.st_shndx, &home))
 			return;
-		// What refers to debug sections counts from their beginning, wherever the compiler has put them.
+		// What refers to debug sections counts from their beginning, wherever the compiler
+		// has put them.
 		value += home.sh_flags & SHF_ALLOC ? home.sh_addr : 0;
 	}
 	if (type == R_X86_64_PC32 || type == R_X86_64_PC64)
@@ -73,8 +75,9 @@ static void apply(const struct object *o, const Elf64_Shdr *target, const Elf64_
 	memcpy(o->bytes + target->sh_offset + rela->r_offset, &value, size); // little-endian, as the object
 }
 
-// Puts addresses into the sections that are read here. The compiler's own copy of the code was relocated; what it shows to debuggers
-// is the object as it was, with the sections' addresses filled in.
+// Puts addresses into the sections that are read here. The compiler's own copy of the code was
+// relocated; what it shows to debuggers is the object as it was, with the sections' addresses
+// filled in.
 static void relocate(const struct object *o)
 {
 	for (uint32_t i = 0; i < o->header.e_shnum; i++) {

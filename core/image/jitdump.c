@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/jitdump.h"
 
 #include <stdlib.h>
@@ -69,7 +70,8 @@ static void take_load(struct fm_jitdump *d, struct fm_cursor *c, uint32_t owner,
 	if (range && d->debug_info.len && d->debug_addr >= addr && d->debug_addr - addr < size)
 		add_lines(d, range, ranges);
 	if (range && unwind && d->unwinding.len && d->eh_frame_hdr_size <= d->unwinding.len)
-		// perf lays the table behind the code, on the next multiple of 8; its addresses are counted from there.
+		// perf lays the table behind the code, on the next multiple of 8; its addresses are
+		// counted from there.
 		unwind(ctx, addr, size, d->unwinding.data, d->unwinding.len - d->eh_frame_hdr_size,
 		       (addr + size + 7) & ~7ull);
 	d->debug_info.len = d->unwinding.len = 0;

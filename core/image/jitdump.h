@@ -1,5 +1,7 @@
-// jitdump: the file in which a JIT compiler tells of its code, with lines and unwind information (tools/perf/Documentation/
-// jitdump-specification.txt of Linux). Written by the program while it runs; untrusted.
+// SPDX-License-Identifier: Apache-2.0
+// jitdump: the file in which a JIT compiler tells of its code, with lines and unwind information
+// (tools/perf/Documentation/ jitdump-specification.txt of Linux). Written by the program while it
+// runs; untrusted.
 #pragma once
 
 #include "base/err.h"
@@ -25,8 +27,9 @@ void fm_jitdump_deinit(struct fm_jitdump *d);
 typedef void (*fm_jitdump_unwind_fn)(void *ctx, uint64_t start, uint64_t size, const uint8_t *eh_frame, size_t len,
 				     uint64_t addr);
 
-// Takes whole records; *ret_used is how many bytes these were, more may follow. FM_E_BAD_MAGIC: no jitdump, or of another byte order or
-// version; FM_E_CORRUPT: a record cannot be what it says, and nothing behind it can be found. unwind may be NULL.
+// Takes whole records; *ret_used is how many bytes these were, more may follow. FM_E_BAD_MAGIC: no
+// jitdump, or of another byte order or version; FM_E_CORRUPT: a record cannot be what it says, and
+// nothing behind it can be found. unwind may be NULL.
 FM_MUST_CHECK enum fm_err fm_jitdump_parse(struct fm_jitdump *d, const uint8_t *data, size_t len, uint32_t owner,
 					   struct fm_code_ranges *ranges, fm_jitdump_unwind_fn unwind, void *ctx,
 					   size_t *ret_used);

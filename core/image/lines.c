@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/lines.h"
 
 #include <dwarf.h>
@@ -9,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/mem.h"
 #include "image/object.h"
 
@@ -18,8 +20,8 @@
 // Entries looked at in one unit. The largest have a million; a damaged one may lead in circles.
 #define MAX_DIES 50000000u
 
-// libdw keeps every line table that it has read, and mapped pages count as ours once touched. So after this many units
-// both are let go: a library of 500 MB of DWARF then takes a tenth of that.
+// libdw keeps every line table that it has read, and mapped pages count as ours once touched. So
+// after this many units both are let go: a library of 500 MB of DWARF then takes a tenth of that.
 #define UNITS_PER_BREATH 16
 
 struct fm_lines {
@@ -70,7 +72,8 @@ static void breathe(struct fm_lines *l)
 	size_t len;
 	char *mapped = l->file->fd >= 0 ? elf_rawfile(l->file->elf, &len) : NULL;
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	// ELF_C_READ_MMAP maps without leave to write, so no page holds anything that the file has not.
+	// ELF_C_READ_MMAP maps without leave to write, so no page holds anything that the file has
+	// not.
 	if (mapped && (uintptr_t)mapped % page == 0)
 		madvise(mapped, len, MADV_DONTNEED);
 	l->dwarf = dwarf_begin_elf(l->file->elf, DWARF_C_READ, NULL);
@@ -113,18 +116,16 @@ struct range {
 	Dwarf_Off unit;
 };
 
-#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
-
 static int compare_ranges(const void *pa, const void *pb)
 {
 	const struct range *a = pa, *b = pb;
-	return ORDER(a->start, b->start);
+	return FM_ORDER(a->start, b->start);
 }
 
 static int compare_wants(const void *pa, const void *pb)
 {
 	const struct want *a = pa, *b = pb;
-	return a->unit != b->unit ? ORDER(a->unit, b->unit) : ORDER(a->addr_idx, b->addr_idx);
+	return a->unit != b->unit ? FM_ORDER(a->unit, b->unit) : FM_ORDER(a->addr_idx, b->addr_idx);
 }
 
 static size_t find_by_aranges(Dwarf *dwarf, const uint64_t *addrs, size_t n, struct want *wants)
@@ -349,8 +350,8 @@ static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_
 			f->first_line = (uint32_t)first_line;
 		if (!f->file)
 			f->file = file;
-		// Code that the function includes from another file: its own first line is what can be told of its own
-		// file.
+		// Code that the function includes from another file: its own first line is what can
+		// be told of its own file.
 		f->line = file && f->file && strcmp(file, f->file) ? f->first_line : line;
 		line = 0;
 		file = i ? call_of(unit, &die, &line) : NULL;

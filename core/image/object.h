@@ -1,4 +1,6 @@
-// An image with everything that can be found about it: its own file, its separate debug file, its packed symbols.
+// SPDX-License-Identifier: Apache-2.0
+// An image with everything that can be found about it: its own file, its separate debug file, its
+// packed symbols.
 #pragma once
 
 #include <stdbool.h>
@@ -29,8 +31,8 @@ struct fm_object {
 	struct fm_debug_place place;
 };
 
-// An image whose file is gone or changed opens all the same when its debug file is found by build id. Otherwise
-// FM_E_NOT_FOUND (gone or changed, see the diag) or FM_E_CORRUPT.
+// An image whose file is gone or changed opens all the same when its debug file is found by build
+// id. Otherwise FM_E_NOT_FOUND (gone or changed, see the diag) or FM_E_CORRUPT.
 FM_MUST_CHECK enum fm_err fm_object_open(const struct fm_object_request *request, struct fm_object **ret,
 					 struct fm_diag *diag);
 void fm_object_close(struct fm_object *o); // NULL is fine

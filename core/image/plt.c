@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/plt.h"
 
 #include <elf.h>
@@ -5,8 +6,9 @@
 
 #include "base/cursor.h"
 
-// "jmp *disp32(%rip)", the one instruction that all kinds of stubs have in common (psABI, "Procedure Linkage Table";
-// with -z ibtplt an endbr64 comes before it). The slot it jumps through is what a relocation fills in.
+// "jmp *disp32(%rip)", the one instruction that all kinds of stubs have in common (psABI,
+// "Procedure Linkage Table"; with -z ibtplt an endbr64 comes before it). The slot it jumps through
+// is what a relocation fills in.
 static bool decode_slot(const uint8_t *stub, size_t len, uint64_t stub_addr, uint64_t *ret_slot)
 {
 	for (size_t i = 0; i + 6 <= len; i++) {

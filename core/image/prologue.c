@@ -1,6 +1,10 @@
-// A function's beginning is followed instruction by instruction as long as it is of the kinds that set up frames:
-//   push; sub $n, %rsp; mov %reg, n(%rsp); mov %rsp, %reg; and $-n, %rsp; and loads and vector saves, which change nothing.
-// From the first other instruction on the frame is taken for built. At the end pops and ret are followed backwards.
+// SPDX-License-Identifier: Apache-2.0
+// A function's beginning is followed instruction by instruction as long as it is of the kinds that
+// set up frames:
+//   push; sub $n, %rsp; mov %reg, n(%rsp); mov %rsp, %reg; and $-n, %rsp; and loads and vector saves, which change
+//   nothing.
+// From the first other instruction on the frame is taken for built. At the end pops and ret are
+// followed backwards.
 #include "image/prologue.h"
 
 #include <stdbool.h>
@@ -62,7 +66,8 @@ static int32_t read_i32(const uint8_t *p)
 	return v;
 }
 
-// Length of a ModRM byte with what follows it; *ret_disp the displacement, *ret_is_rsp when the address is that from rsp.
+// Length of a ModRM byte with what follows it; *ret_disp the displacement, *ret_is_rsp when the
+// address is that from rsp.
 static size_t modrm_len(const uint8_t *p, int32_t *ret_disp, bool *ret_is_rsp)
 {
 	unsigned mod = p[0] >> 6, rm = p[0] & 7;
@@ -74,7 +79,8 @@ static size_t modrm_len(const uint8_t *p, int32_t *ret_disp, bool *ret_is_rsp)
 	return len + (mod == 1 ? 1 : mod == 2 || (mod == 0 && (rm == 5 || (rm == 4 && (p[1] & 7) == 5))) ? 4 : 0);
 }
 
-// One instruction; returns its length, 0 when it is none of a beginning. At least 16 bytes can be read.
+// One instruction; returns its length, 0 when it is none of a beginning. At least 16 bytes can be
+// read.
 static size_t step(const uint8_t *p, struct frame *f)
 {
 	bool is_from_rsp = f->cfa_reg == RSP;
@@ -158,8 +164,8 @@ static void add_epilogue(const uint8_t *code, size_t len, size_t body, uint32_t 
 	}
 }
 
-// True when a frame pointer is set up behind where we stopped: mov %rsp, %rbp soon after. Such a body is left to the agent, which
-// follows frame pointers.
+// True when a frame pointer is set up behind where we stopped: mov %rsp, %rbp soon after. Such a
+// body is left to the agent, which follows frame pointers.
 static bool has_frame_pointer_later(const uint8_t *code, size_t len, size_t at)
 {
 	for (size_t end = FM_MIN(len, at + 64); at + 3 <= end; at++)

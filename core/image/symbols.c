@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/symbols.h"
 
 #include <elf.h>
@@ -50,7 +51,8 @@ static int compare(const void *pa, const void *pb)
 	return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-// Global before weak before local, functions before bare labels; a size makes a name more trustworthy than none.
+// Global before weak before local, functions before bare labels; a size makes a name more
+// trustworthy than none.
 static uint8_t rank_of(const GElf_Sym *sym)
 {
 	unsigned bind = GELF_ST_BIND(sym->st_info);
@@ -62,7 +64,8 @@ static uint8_t rank_of(const GElf_Sym *sym)
 	return rank;
 }
 
-// The executable section that a symbol lies in. False for absolute symbols, data, and addresses outside their section.
+// The executable section that a symbol lies in. False for absolute symbols, data, and addresses
+// outside their section.
 static bool find_code(Elf *elf, const GElf_Sym *sym, GElf_Shdr *ret)
 {
 	Elf_Scn *scn = sym->st_shndx < SHN_LORESERVE ? elf_getscn(elf, sym->st_shndx) : NULL;
@@ -104,8 +107,8 @@ static bool read_table(struct fm_symbols *s, const struct fm_elf *e, unsigned ty
 	return s->table.n > before;
 }
 
-// A .symtab has everything. Without one, exported functions are in .dynsym and, where .gnu_debugdata is, the others
-// there.
+// A .symtab has everything. Without one, exported functions are in .dynsym and, where
+// .gnu_debugdata is, the others there.
 static void read_symbols(struct fm_symbols *s, const struct fm_object *o)
 {
 	if (!read_table(s, &o->main, SHT_SYMTAB) && !read_table(s, &o->debug, SHT_SYMTAB)) {
@@ -122,8 +125,9 @@ static void read_symbols(struct fm_symbols *s, const struct fm_object *o)
 	s->table.n = kept;
 }
 
-// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel sdata4), count (udata4)
-// and the sorted table (datarel sdata4). Every linker writes these encodings; any other table is left alone.
+// LSB, "Exception Frame Header": version 1, three encodings, then pointer to .eh_frame (pcrel
+// sdata4), count (udata4) and the sorted table (datarel sdata4). Every linker writes these
+// encodings; any other table is left alone.
 #define HDR_BYTES 12
 static void read_function_starts(struct fm_symbols *s, const struct fm_elf *e)
 {
@@ -158,7 +162,8 @@ enum fm_err fm_symbols_function_start(const struct fm_symbols *s, uint64_t addr,
 		else
 			high = mid;
 	}
-	// The table has no ends. Past the last start anything may follow, so only what another function bounds is told.
+	// The table has no ends. Past the last start anything may follow, so only what another
+	// function bounds is told.
 	if (low == 0 || low == s->n_starts || start_at(s, low - 1) > addr)
 		return FM_E_NOT_FOUND;
 	*ret = start_at(s, low - 1);
@@ -206,9 +211,10 @@ void fm_symbols_close(struct fm_symbols *s)
 	free(s);
 }
 
-enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm_symbol *ret)
+// How many symbols begin at or before the address.
+static size_t count_before(const struct fm_symbols *s, uint64_t addr)
 {
-	size_t low = 0, high = s->table.n; // the first symbol past addr
+	size_t low = 0, high = s->table.n;
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 		if (s->table.items[mid].addr <= addr)
@@ -216,6 +222,24 @@ enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm
 		else
 			high = mid;
 	}
+	return low;
+}
+
+enum fm_err fm_symbols_find_before(const struct fm_symbols *s, uint64_t addr, struct fm_symbol *ret)
+{
+	size_t n = count_before(s, addr);
+	const struct symbol *sym = n ? &s->table.items[n - 1] : NULL;
+	const char *name =
+		sym ? elf_strptr(s->sources[sym->source].elf, s->sources[sym->source].strings, sym->name) : NULL;
+	if (!name || !*name)
+		return FM_E_NOT_FOUND;
+	*ret = (struct fm_symbol){ sym->addr, sym->size, name };
+	return FM_OK;
+}
+
+enum fm_err fm_symbols_find(const struct fm_symbols *s, uint64_t addr, struct fm_symbol *ret)
+{
+	size_t low = count_before(s, addr);
 	for (size_t step = 0; step < MAX_BACKWARD_STEPS && low > step; step++) {
 		const struct symbol *sym = &s->table.items[low - step - 1];
 		// Without a size a label reaches to the next one, and only the nearest can mean us.

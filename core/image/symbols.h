@@ -1,5 +1,6 @@
-// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer names, never a
-// crash.
+// SPDX-License-Identifier: Apache-2.0
+// Function symbols of one ELF file: address -> name. Files are untrusted; a damaged one gives fewer
+// names, never a crash.
 #pragma once
 
 #include <stdbool.h>
@@ -15,8 +16,8 @@ struct fm_object;
 
 // The table of an opened image and what was found beside it; the object must outlive it.
 struct fm_symbols *fm_symbols_create(const struct fm_object *o);
-// The same from the file alone: .symtab, or .dynsym and .gnu_debugdata when that is stripped. FM_E_NOT_FOUND: no such
-// file; FM_E_CORRUPT: no ELF file.
+// The same from the file alone: .symtab, or .dynsym and .gnu_debugdata when that is stripped.
+// FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
 FM_MUST_CHECK enum fm_err fm_symbols_open(const char *path, struct fm_symbols **ret, struct fm_diag *diag);
 // The vDSO that the kernel gives to this process; it has no file.
 FM_MUST_CHECK enum fm_err fm_symbols_open_vdso(struct fm_symbols **ret, struct fm_diag *diag);
@@ -28,12 +29,18 @@ struct fm_symbol {
 };
 // The function that holds the ELF virtual address. FM_E_NOT_FOUND between functions.
 FM_MUST_CHECK enum fm_err fm_symbols_find(const struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
-// The same for a jump stub of the procedure linkage table, which has no symbol of its own: "malloc@plt".
+// The same for a jump stub of the procedure linkage table, which has no symbol of its own:
+// "malloc@plt".
 FM_MUST_CHECK enum fm_err fm_symbols_find_stub(struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret);
+// The last function symbol at or before an address that none covers: a static function is mostly
+// near those that call it.
+FM_MUST_CHECK enum fm_err fm_symbols_find_before(const struct fm_symbols *symbols, uint64_t addr,
+						 struct fm_symbol *ret);
 size_t fm_symbols_count(const struct fm_symbols *symbols);
 
-// Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which stripping leaves in place.
-// Tells the unnamed functions of a stripped library apart. FM_E_NOT_FOUND when the table does not say.
+// Where the function that holds addr begins, told by the unwind table (.eh_frame_hdr), which
+// stripping leaves in place. Tells the unnamed functions of a stripped library apart.
+// FM_E_NOT_FOUND when the table does not say.
 FM_MUST_CHECK enum fm_err fm_symbols_function_start(const struct fm_symbols *symbols, uint64_t addr, uint64_t *ret);
 
 // The GNU build id: raw bytes that live as long as the table; empty when the file has none.

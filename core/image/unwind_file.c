@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "image/unwind_file.h"
 
 #include <dwarf.h>
@@ -14,13 +15,12 @@
 #include "image/cfa_section.h"
 #include "image/elf_file.h"
 #include "image/unwind_rows.h"
+#include "image/dwarf_regs.h"
+#include "image/file_guard.h"
 
 #define PAGE_MASK 4095ull
 
-enum { DW_RBX = 3, DW_RBP = 6, DW_RSP = 7, DW_RA = 16 };
 // What a called function gives back as it was.
-#define CALLEE_SAVED (1u << DW_RBX | 1u << DW_RBP | 0xfu << 12)
-
 struct fm_unwind_file {
 	struct fm_elf elf;
 	Elf *plain; // the same file as libdw likes it: fm_cfa_make_plain()
@@ -70,6 +70,7 @@ static bool find_span(struct fm_unwind_file *f)
 
 enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
 {
+	FM_GUARD_FILES;
 	char path[32];
 	struct fm_unwind_file *f = fm_alloc(sizeof(*f));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -88,8 +89,9 @@ enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
 	return FM_OK;
 }
 
-// This process must outlive every file that it looks into, so libdw gets to run only what was looked over. All of it at once: in a
-// damaged file the entry that it runs may be any. It takes some milliseconds for a hundred thousand functions.
+// This process must outlive every file that it looks into, so libdw gets to run only what was
+// looked over. All of it at once: in a damaged file the entry that it runs may be any. It takes
+// some milliseconds for a hundred thousand functions.
 static void open_cfi(struct fm_unwind_file *f)
 {
 	struct fm_cfa_section section;
@@ -128,6 +130,7 @@ void fm_unwind_file_get(const struct fm_unwind_file *f, struct fm_unwind_file_in
 
 enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off, uint64_t *ret)
 {
+	FM_GUARD_FILES;
 	size_t n = 0;
 	elf_getphdrnum(f->elf.elf, &n);
 	for (size_t i = 0; i < n; i++) {
@@ -136,7 +139,8 @@ enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off,
 		    !(segment.p_flags & PF_X))
 			continue;
 		uint64_t first = segment.p_offset & ~PAGE_MASK;
-		// Protections may have been changed for a part of it: a mapping need not begin where the segment does.
+		// Protections may have been changed for a part of it: a mapping need not begin
+		// where the segment does.
 		if (map_off >= first && map_off < segment.p_offset + segment.p_filesz) {
 			*ret = (segment.p_vaddr & ~PAGE_MASK) + (map_off - first);
 			return FM_OK;
@@ -147,27 +151,15 @@ enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off,
 
 enum fm_err fm_unwind_file_symbol(const struct fm_unwind_file *f, const char *name, uint64_t *ret, uint64_t *ret_size)
 {
-	static const unsigned tables[] = { SHT_DYNSYM, SHT_SYMTAB };
-	for (size_t t = 0; t < FM_ARRAY_LEN(tables); t++) {
-		GElf_Shdr header;
-		Elf_Scn *scn = fm_elf_find_type(&f->elf, tables[t]);
-		Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
-		if (!data || !data->d_buf || !gelf_getshdr(scn, &header) || !header.sh_entsize)
-			continue;
-		for (size_t i = 0; i < data->d_size / header.sh_entsize; i++) {
-			GElf_Sym sym;
-			if (!gelf_getsym(data, (int)i, &sym) || sym.st_shndx == SHN_UNDEF)
-				continue;
-			const char *have = elf_strptr(f->elf.elf, header.sh_link, sym.st_name);
-			if (!have || strcmp(have, name) != 0)
-				continue;
-			*ret = sym.st_value;
-			if (ret_size)
-				*ret_size = sym.st_size;
-			return FM_OK;
-		}
-	}
-	return FM_E_NOT_FOUND;
+	FM_GUARD_FILES;
+	GElf_Sym symbol;
+	if (!fm_elf_find_symbol(&f->elf, SHT_DYNSYM, name, &symbol) &&
+	    !fm_elf_find_symbol(&f->elf, SHT_SYMTAB, name, &symbol))
+		return FM_E_NOT_FOUND;
+	*ret = symbol.st_value;
+	if (ret_size)
+		*ret_size = symbol.st_size;
+	return FM_OK;
 }
 
 static int32_t saved_at(Dwarf_Frame *frame, int reg)
@@ -177,8 +169,8 @@ static int32_t saved_at(Dwarf_Frame *frame, int reg)
 	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
 		return FM_RULE_LOST;
 	if (n == 0) // the same value, or (ops is not NULL) undefined; libdw leaves rbx out of those that calls preserve
-		return ops == NULL || reg == DW_RBX ? FM_RULE_SAME : FM_RULE_LOST;
-	if (reg == DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
+		return ops == NULL || reg == FM_DW_RBX ? FM_RULE_SAME : FM_RULE_LOST;
+	if (reg == FM_DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
 	    ops[1].number == 0)
 		return FM_RULE_AT_RBP;
 	if (n != 2 || ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_plus_uconst)
@@ -187,14 +179,15 @@ static int32_t saved_at(Dwarf_Frame *frame, int reg)
 	return off <= INT32_MIN || off >= INT32_MAX || off == 0 ? FM_RULE_LOST : (int32_t)off;
 }
 
-// Hand-written code (also some of ours: sigsafe/resume.c) keeps the return address at a place of the stack.
+// Hand-written code (also some of ours: sigsafe/base/resume.c) keeps the return address at a place
+// of the stack.
 static bool is_at_sp(Dwarf_Frame *frame, int32_t *ret)
 {
 	Dwarf_Op mem[3], *ops;
 	size_t n;
 	// libdw puts the CFA before expressions, which may want it on their stack.
-	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) != 0 || n != 2 || ops[0].atom != DW_OP_call_frame_cfa ||
-	    ops[1].atom != DW_OP_breg7 || ops[1].number > INT16_MAX)
+	if (dwarf_frame_register(frame, FM_DW_RA, mem, &ops, &n) != 0 || n != 2 ||
+	    ops[0].atom != DW_OP_call_frame_cfa || ops[1].atom != DW_OP_breg7 || ops[1].number > INT16_MAX)
 		return false;
 	*ret = (int32_t)ops[1].number;
 	return *ret != 0;
@@ -221,39 +214,41 @@ static bool rule_of(Dwarf_CFI *cfi, uint64_t addr, struct fm_unwind_rule *ret)
 		return false;
 	Dwarf_Op *ops, mem[3];
 	size_t n;
-	if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA) {
+	if (dwarf_frame_info(frame, &start, &end, &is_signal) != FM_DW_RA) {
 		free(frame);
 		return false;
 	}
 	if (is_signal) {
 		ret->kind = FM_RULE_SIGNAL;
-	} else if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
+	} else if (dwarf_frame_register(frame, FM_DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
 		ret->kind = FM_RULE_END;
-	} else if ((saved_at(frame, DW_RA) == -8 || is_at_sp(frame, &ret->ra_at_sp)) &&
+	} else if ((saved_at(frame, FM_DW_RA) == -8 || is_at_sp(frame, &ret->ra_at_sp)) &&
 		   dwarf_frame_cfa(frame, &ops, &n) == 0) {
-		// libdw says "register + offset" in its own way, and expressions as they are written.
+		// libdw says "register + offset" in its own way, and expressions as they are
+		// written.
 		bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < FM_RULE_N_REGS;
 		bool is_deref = n == 2 && ops[0].atom >= DW_OP_breg0 && ops[0].atom < DW_OP_breg16 &&
 				ops[1].atom == DW_OP_deref;
 		if (is_plt_rule(ops, n)) {
 			ret->kind = FM_RULE_PLT;
-			ret->cfa_reg = DW_RSP;
+			ret->cfa_reg = FM_DW_RSP;
 			ret->cfa_off = (int32_t)(ops[4].atom - DW_OP_lit0);
 			for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
-				ret->saved[reg] = CALLEE_SAVED >> reg & 1 ? FM_RULE_SAME : FM_RULE_LOST;
+				ret->saved[reg] = FM_DW_CALLEE_SAVED >> reg & 1 ? FM_RULE_SAME : FM_RULE_LOST;
 		} else if (is_reg || is_deref) {
 			ret->kind = is_reg ? FM_RULE_REG : FM_RULE_DEREF;
 			ret->cfa_reg = (uint8_t)(is_reg ? ops[0].number : (Dwarf_Word)(ops[0].atom - DW_OP_breg0));
 			ret->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
 			for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
-				ret->saved[reg] = CALLEE_SAVED >> reg & 1 ? saved_at(frame, reg) : FM_RULE_LOST;
+				ret->saved[reg] = FM_DW_CALLEE_SAVED >> reg & 1 ? saved_at(frame, reg) : FM_RULE_LOST;
 		}
 	}
 	free(frame);
 	return true;
 }
 
-// The rows that the collector makes for agents: code that .eh_frame does not describe. The index of the address's row, or -1.
+// The rows that the collector makes for agents: code that .eh_frame does not describe. The index of
+// the address's row, or -1.
 static ptrdiff_t find_row(struct fm_unwind_file *f, uint64_t addr)
 {
 	if (!f->did_read_rows) {
@@ -291,14 +286,15 @@ static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwi
 	ret->cfa_off = row->cfa_off;
 	for (int reg = 0; reg < FM_RULE_N_REGS; reg++)
 		ret->saved[reg] = FM_RULE_LOST;
-	ret->saved[DW_RBP] = row->flags & FM_UNWIND_LOST_RBP    ? FM_RULE_LOST
-			     : row->rbp_off == FM_UNWIND_AT_RBP ? FM_RULE_AT_RBP
-								: row->rbp_off;
-	ret->saved[DW_RBX] = row->flags & FM_UNWIND_LOST_RBX ? FM_RULE_LOST : row->rbx_off;
+	ret->saved[FM_DW_RBP] = row->flags & FM_UNWIND_LOST_RBP    ? FM_RULE_LOST
+				: row->rbp_off == FM_UNWIND_AT_RBP ? FM_RULE_AT_RBP
+								   : row->rbp_off;
+	ret->saved[FM_DW_RBX] = row->flags & FM_UNWIND_LOST_RBX ? FM_RULE_LOST : row->rbx_off;
 }
 
 void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
 {
+	FM_GUARD_FILES;
 	*ret = (struct fm_unwind_rule){ .kind = FM_RULE_NONE };
 	open_cfi(f);
 	if (!rule_of(f->eh_cfi, addr, ret) && !rule_of(f->debug_cfi, addr, ret))
@@ -314,6 +310,7 @@ static uint64_t start_at(const struct fm_unwind_file *f, size_t i)
 
 enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uint64_t *ret)
 {
+	FM_GUARD_FILES;
 	struct fm_unwind_rule rule = { .kind = FM_RULE_NONE };
 	size_t low = 0, high = f->n_starts; // the first start past addr
 	open_cfi(f);
@@ -331,7 +328,7 @@ enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uin
 		return FM_OK;
 	}
 	for (ptrdiff_t at = find_row(f, addr); at >= 0 && f->rows.items[at].kind != FM_UNWIND_GAP; at--)
-		if (f->rows.items[at].kind == FM_UNWIND_REG && f->rows.items[at].cfa_reg == DW_RSP &&
+		if (f->rows.items[at].kind == FM_UNWIND_REG && f->rows.items[at].cfa_reg == FM_DW_RSP &&
 		    f->rows.items[at].cfa_off == 8) {
 			*ret = f->rows.items[at].addr;
 			return FM_OK;

@@ -1,6 +1,8 @@
-// One ELF file as a walker of another process's stacks needs it: where its segments go, what it exports, and how to get from an
-// address in it to the caller. Rules are made one by one, when asked for: a stack needs a few dozen of a file's hundred thousand.
-// Files are untrusted; a damaged one gives fewer answers, never a crash.
+// SPDX-License-Identifier: Apache-2.0
+// One ELF file as a walker of another process's stacks needs it: where its segments go, what it
+// exports, and how to get from an address in it to the caller. Rules are made one by one, when
+// asked for: a stack needs a few dozen of a file's hundred thousand. Files are untrusted; a damaged
+// one gives fewer answers, never a crash.
 #pragma once
 
 #include <stdbool.h>
@@ -20,7 +22,8 @@ struct fm_unwind_file_info {
 	uint32_t build_id_len;
 };
 void fm_unwind_file_get(const struct fm_unwind_file *f, struct fm_unwind_file_info *ret);
-// The ELF virtual address of what a mapping shows that begins at this offset of the file. FM_E_NOT_FOUND: no segment is there.
+// The ELF virtual address of what a mapping shows that begins at this offset of the file.
+// FM_E_NOT_FOUND: no segment is there.
 FM_MUST_CHECK enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off, uint64_t *ret);
 // A symbol that the file exports. *ret_size may be 0, and ret_size NULL.
 FM_MUST_CHECK enum fm_err fm_unwind_file_symbol(const struct fm_unwind_file *f, const char *name, uint64_t *ret,
@@ -47,7 +50,8 @@ struct fm_unwind_rule {
 	int32_t ra_at_sp;              // the return address is at the stack pointer + this; 0 = right below the CFA
 	int32_t saved[FM_RULE_N_REGS]; // from the CFA
 };
-// Where the function that holds the address begins, as the unwind information tells. FM_E_NOT_FOUND when it does not.
+// Where the function that holds the address begins, as the unwind information tells. FM_E_NOT_FOUND
+// when it does not.
 FM_MUST_CHECK enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uint64_t *ret);
 // The rule of the instruction at this ELF virtual address.
 void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret);

@@ -1,5 +1,7 @@
-// One flat unwind row: from addr on, up to the next row's, callers are found so. A plain struct: the collector makes rows from
-// files that have no index of their own (unwind_rows.h) and publishes them in shared memory, the agent searches them.
+// SPDX-License-Identifier: Apache-2.0
+// One flat unwind row: from addr on, up to the next row's, callers are found so. A plain struct:
+// the collector makes rows from files that have no index of their own (unwind_rows.h) and publishes
+// them in shared memory, the agent searches them.
 #pragma once
 
 #include <assert.h>

@@ -1,4 +1,6 @@
-// libdw runs the entries' programs; this file lists the functions they describe and puts its answers into flat rows.
+// SPDX-License-Identifier: Apache-2.0
+// libdw runs the entries' programs; this file lists the functions they describe and puts its
+// answers into flat rows.
 #include "image/unwind_rows.h"
 
 #include <dwarf.h>
@@ -16,18 +18,21 @@
 #include "image/cfa_section.h"
 #include "image/jit_elf_part.h"
 #include "image/prologue.h"
+#include "image/dwarf_regs.h"
+#include "image/file_guard.h"
 
-// A function with more rows than this is damage; the largest known (a bytecode interpreter) has some thousands.
+// A function with more rows than this is damage; the largest known (a bytecode interpreter) has
+// some thousands.
 #define MAX_ROWS_OF_FUNCTION 100000u
 #define MAX_ROWS (4u << 20)
-// libdw runs a function's program from its beginning for every row: rows by bytes of program, half a second of it.
+// libdw runs a function's program from its beginning for every row: rows by bytes of program, half
+// a second of it.
 #define MAX_WORK 200000000u
 // The end of the addresses that a program can have.
 #define MAX_ADDRESS (1ull << 56)
 
-enum { DW_RBX = 3, DW_RBP = 6, DW_RA = 16 };
-
-// Where a function's rows come from. Of two that claim the same addresses the first in this order is taken.
+// Where a function's rows come from. Of two that claim the same addresses the first in this order
+// is taken.
 enum source {
 	FROM_IMAGE, // the agent finds them itself
 	FROM_EH_FRAME,
@@ -82,7 +87,8 @@ static bool list_described(const struct fm_cfa_section *s, enum source source, u
 	return fm_cfa_section_each(s, list_function, &listing);
 }
 
-// The offset from the CFA at which a register is saved; *ret_is_lost when it is saved in another way.
+// The offset from the CFA at which a register is saved; *ret_is_lost when it is saved in another
+// way.
 static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
 {
 	Dwarf_Op mem[3], *ops;
@@ -91,13 +97,14 @@ static int16_t saved_offset(Dwarf_Frame *frame, int reg, bool *ret_is_lost)
 	if (dwarf_frame_register(frame, reg, mem, &ops, &n) != 0)
 		return 0;
 	if (n == 0) {
-		// No operations: the same value, or (ops is not NULL) undefined. libdw's defaults for this CPU leave rbx out of those
-		// that calls preserve; no compiler marks it undefined.
-		*ret_is_lost = ops != NULL && reg != DW_RBX;
+		// No operations: the same value, or (ops is not NULL) undefined. libdw's defaults
+		// for this CPU leave rbx out of those that calls preserve; no compiler marks it
+		// undefined.
+		*ret_is_lost = ops != NULL && reg != FM_DW_RBX;
 		return 0;
 	}
 	// libdw puts the CFA before expressions, which may want it on their stack.
-	if (reg == DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
+	if (reg == FM_DW_RBP && n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg6 &&
 	    ops[1].number == 0) {
 		*ret_is_lost = false;
 		return FM_UNWIND_AT_RBP;
@@ -119,11 +126,11 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 	row->kind = FM_UNWIND_GAP;
 	if (is_signal)
 		return;
-	if (dwarf_frame_register(frame, DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
+	if (dwarf_frame_register(frame, FM_DW_RA, mem, &ops, &n) == 0 && n == 0 && ops) {
 		row->kind = FM_UNWIND_END;
 		return;
 	}
-	if (saved_offset(frame, DW_RA, &is_lost) != -8 || is_lost || dwarf_frame_cfa(frame, &ops, &n) != 0)
+	if (saved_offset(frame, FM_DW_RA, &is_lost) != -8 || is_lost || dwarf_frame_cfa(frame, &ops, &n) != 0)
 		return;
 	// libdw says "register + offset" in its own way, and expressions as they are written.
 	bool is_reg = n == 1 && ops[0].atom == DW_OP_bregx && ops[0].number < 16;
@@ -131,11 +138,11 @@ static void make_row(Dwarf_Frame *frame, bool is_signal, struct fm_unwind_row *r
 	if (!is_reg && !is_deref)
 		return;
 	row->kind = is_reg ? FM_UNWIND_REG : FM_UNWIND_DEREF;
-	row->cfa_reg = is_reg ? (uint8_t)ops[0].number : DW_RBP;
+	row->cfa_reg = is_reg ? (uint8_t)ops[0].number : FM_DW_RBP;
 	row->cfa_off = (int32_t)(is_reg ? ops[0].number2 : ops[0].number);
-	row->rbp_off = saved_offset(frame, DW_RBP, &is_lost);
+	row->rbp_off = saved_offset(frame, FM_DW_RBP, &is_lost);
 	row->flags = is_lost ? FM_UNWIND_LOST_RBP : 0;
-	row->rbx_off = saved_offset(frame, DW_RBX, &is_lost);
+	row->rbx_off = saved_offset(frame, FM_DW_RBX, &is_lost);
 	row->flags |= is_lost ? FM_UNWIND_LOST_RBX : 0;
 }
 
@@ -151,7 +158,7 @@ static void add_described(Dwarf_CFI *cfi, const struct function *f, uint64_t bas
 		if (dwarf_cfi_addrframe(cfi, addr, &frame) != 0)
 			break;
 		struct fm_unwind_row row = { .addr = (uint32_t)(addr - base) };
-		if (dwarf_frame_info(frame, &start, &end, &is_signal) != DW_RA || end <= addr)
+		if (dwarf_frame_info(frame, &start, &end, &is_signal) != FM_DW_RA || end <= addr)
 			end = f->end;
 		else
 			make_row(frame, is_signal, &row);
@@ -266,6 +273,7 @@ static void add_functions(struct functions *functions, const struct tables *tabl
 
 enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, struct fm_diag *diag)
 {
+	FM_GUARD_FILES;
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s: %s", path, strerror(errno));
@@ -291,7 +299,8 @@ enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, st
 	return FM_OK;
 }
 
-// What lies more than 4 GiB behind the first function is left out: rows count from there in 32 bits.
+// What lies more than 4 GiB behind the first function is left out: rows count from there in 32
+// bits.
 static void keep_near(struct functions *functions, uint64_t *ret_base, uint64_t *ret_end)
 {
 	uint64_t base = UINT64_MAX, end = 0;

@@ -1,7 +1,9 @@
-// Unwind rows of one ELF file, for code that the mapped image does not describe in a way that can be searched at signal time:
-// functions with an entry in .debug_frame but none in .eh_frame, an .eh_frame without .eh_frame_hdr, and functions with no entry at
-// all, whose rows are read off their code (prologue.h).
-// Files are untrusted; a damaged one gives fewer rows, never a crash.
+// SPDX-License-Identifier: Apache-2.0
+// Unwind rows of one ELF file, for code that the mapped image does not describe in a way that can
+// be searched at signal time:
+// functions with an entry in .debug_frame but none in .eh_frame, an .eh_frame without
+// .eh_frame_hdr, and functions with no entry at all, whose rows are read off their code
+// (prologue.h). Files are untrusted; a damaged one gives fewer rows, never a crash.
 #pragma once
 
 #include "base/err.h"
@@ -13,6 +15,6 @@ struct fm_unwind_rows {
 	size_t n, cap;
 };
 
-// Appends rows sorted by address, each described range ended by a GAP row. None when the image needs none.
-// FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
+// Appends rows sorted by address, each described range ended by a GAP row. None when the image
+// needs none. FM_E_NOT_FOUND: no such file; FM_E_CORRUPT: no ELF file.
 FM_MUST_CHECK enum fm_err fm_unwind_rows_read(const char *path, struct fm_unwind_rows *ret, struct fm_diag *diag);

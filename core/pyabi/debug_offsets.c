@@ -1,14 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the table _Py_DebugOffsets with which CPython 3.13 and later describe their own layout.
 //
-// It lies at the start of _PyRuntime: the cookie, PY_VERSION_HEX, then 64-bit offsets and sizes in sections. The
-// sections differ by minor version, so a table can only be read by somebody who knows that version: a newer one is
-// refused, never guessed. So are alphas and betas, whose tables moved between pre-releases without saying so.
+// It lies at the start of _PyRuntime: the cookie, PY_VERSION_HEX, then 64-bit offsets and sizes in
+// sections. The sections differ by minor version, so a table can only be read by somebody who knows
+// that version: a newer one is refused, never guessed. So are alphas and betas, whose tables moved
+// between pre-releases without saying so.
 //
-// The bytes are untrusted (another process wrote them, or something else lies where we looked). Everything is checked
-// here, once, so that whoever walks frames needs no checks of offsets.
+// The bytes are untrusted (another process wrote them, or something else lies where we looked).
+// Everything is checked here, once, so that whoever walks frames needs no checks of offsets.
 //
-// To add a version: copy the newest layout, put in the sections its pycore_debug_offsets.h has, set the static_assert
-// to the new sizeof, add a line to versions[]. docs/cpython-support.md says what else to look at.
+// To add a version: copy the newest layout, put in the sections its pycore_debug_offsets.h has, set
+// the static_assert to the new sizeof, add a line to versions[]. docs/cpython-support.md says what
+// else to look at.
 #include <assert.h>
 #include <string.h>
 
@@ -64,7 +67,8 @@ struct offsets_313 {
 };
 static_assert(sizeof(struct offsets_313) == 584, "sizeof(_Py_DebugOffsets) in 3.13");
 
-// 3.14: thread-local bytecode of free-threaded builds, sets, generators, and what sys.remote_exec needs.
+// 3.14: thread-local bytecode of free-threaded builds, sets, generators, and what sys.remote_exec
+// needs.
 struct offsets_314 {
 	uint8_t cookie[8];
 	uint64_t version, free_threaded;
@@ -127,8 +131,8 @@ struct offsets_314 {
 };
 static_assert(sizeof(struct offsets_314) == 760, "sizeof(_Py_DebugOffsets) in 3.14");
 
-// 3.15: what its own sampler wants: the GIL per thread, exceptions, the collector's frame and statistics, attribute
-// tables.
+// 3.15: what its own sampler wants: the GIL per thread, exceptions, the collector's frame and
+// statistics, attribute tables.
 struct offsets_315 {
 	uint8_t cookie[8];
 	uint64_t version, free_threaded;
@@ -201,7 +205,8 @@ struct offsets_315 {
 static_assert(sizeof(struct offsets_315) == 888, "sizeof(_Py_DebugOffsets) in 3.15");
 static_assert(sizeof(struct offsets_315) <= FM_PY_DEBUG_OFFSETS_BYTES, "callers read this much of _PyRuntime");
 
-// What a row takes from the table as it stands: field of the row, its place, the size it must fit into, its own width.
+// What a row takes from the table as it stands: field of the row, its place, the size it must fit
+// into, its own width.
 #define ROW_FIELDS(X)                                             \
 	X(ts_interp, thread.interp, thread.size, 8)               \
 	X(ts_thread_id, thread.thread_id, thread.size, 8)         \
@@ -273,9 +278,9 @@ static const struct layout layout_315 = {
 };
 #undef LAYOUT
 
-// What the table does not tell. Owners are CPython's enum _frameowner: 3.13 calls 3 CSTACK; 3.14 calls it INTERPRETER
-// and has CSTACK as 4; 3.15 has only 3. Tags are those of _PyStackRef (pycore_stackref.h): 3.13 keeps a plain pointer
-// there.
+// What the table does not tell. Owners are CPython's enum _frameowner: 3.13 calls 3 CSTACK; 3.14
+// calls it INTERPRETER and has CSTACK as 4; 3.15 has only 3. Tags are those of _PyStackRef
+// (pycore_stackref.h): 3.13 keeps a plain pointer there.
 static const struct version {
 	uint8_t minor, executable_tag_mask, first_shim_owner, generator_owner;
 	const struct layout *layout;
@@ -289,8 +294,8 @@ static const struct version {
 #define VERSION_AT 8
 #define FREE_THREADED_AT 16
 
-// PY_VERSION_HEX is 0xMMmmppLs; level L: 0xA alpha, 0xB beta, 0xC candidate, 0xF final. Layouts stand from the first
-// candidate on.
+// PY_VERSION_HEX is 0xMMmmppLs; level L: 0xA alpha, 0xB beta, 0xC candidate, 0xF final. Layouts
+// stand from the first candidate on.
 #define LEVEL_CANDIDATE 0xC
 
 // No structure of CPython's that we read is larger, but for the interpreter state (0.2 to 0.4 MB).
@@ -351,8 +356,9 @@ static int read_lists(const uint8_t *table, const struct layout *layout, struct 
 	return 1;
 }
 
-// Characters follow the structure a string uses: PyASCIIObject, or PyCompactUnicodeObject, which adds a length and a
-// pointer. PyUnicodeObject adds one more pointer, so its size gives the second one where the table does not.
+// Characters follow the structure a string uses: PyASCIIObject, or PyCompactUnicodeObject, which
+// adds a length and a pointer. PyUnicodeObject adds one more pointer, so its size gives the second
+// one where the table does not.
 static int read_str(const uint8_t *table, const struct layout *layout, struct fm_py_row *row)
 {
 	uint64_t size = read_u64(table + layout->str_size), ascii = read_u64(table + layout->ascii_size);
@@ -365,8 +371,8 @@ static int read_str(const uint8_t *table, const struct layout *layout, struct fm
 	return 1;
 }
 
-// The bit fields of PyASCIIObject.state. Free-threaded builds from 3.14 on give "interned" a byte of its own, to set it
-// atomically; everything after it moves from bit 2 to bit 8.
+// The bit fields of PyASCIIObject.state. Free-threaded builds from 3.14 on give "interned" a byte
+// of its own, to set it atomically; everything after it moves from bit 2 to bit 8.
 static void set_str_state(struct fm_py_row *row)
 {
 	unsigned shift = row->is_free_threaded && row->minor >= 14 ? 8 : 2;

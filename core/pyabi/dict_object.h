@@ -1,14 +1,18 @@
-// Where CPython keeps what is in a dictionary, and an object's attributes. Linux on 64-bit machines, 3.8 to 3.15; offsets are from the head's end
-// where an object is meant, for heads are longer in builds without a GIL (type_object.h).
+// SPDX-License-Identifier: Apache-2.0
+// Where CPython keeps what is in a dictionary, and an object's attributes. Linux on 64-bit
+// machines, 3.8 to 3.15; offsets are from the head's end where an object is meant, for heads are
+// longer in builds without a GIL (type_object.h).
 #pragma once
 
-// PyDictObject, behind its head. A dictionary with values has its keys in common with others, and values beside them in their order.
+// PyDictObject, behind its head. A dictionary with values has its keys in common with others, and
+// values beside them in their order.
 #define FM_PY_DICT_KEYS 16
 #define FM_PY_DICT_VALUES 24
 // PyModuleObject, behind its head.
 #define FM_PY_MODULE_DICT 0
 
-// PyDictKeysObject up to 3.10: a table of indices, of 1, 2, 4 or 8 bytes each as their number needs, and then the entries.
+// PyDictKeysObject up to 3.10: a table of indices, of 1, 2, 4 or 8 bytes each as their number
+// needs, and then the entries.
 #define FM_PY_KEYS_38_SIZE 8 // of the table of indices
 #define FM_PY_KEYS_38_N 32
 #define FM_PY_KEYS_38_INDICES 40
@@ -19,8 +23,9 @@
 #define FM_PY_KEYS_311_INDICES 32
 #define FM_PY_KEYS_GENERAL 0 // entries have a hash, too, as all up to 3.10 do
 
-// Attributes. Up to 3.10 the type says where an object's dictionary is. From 3.11 on it may be kept in words before the object, and be
-// there only when somebody has asked for it: until then the values alone are, whose keys the type has.
+// Attributes. Up to 3.10 the type says where an object's dictionary is. From 3.11 on it may be kept
+// in words before the object, and be there only when somebody has asked for it: until then the
+// values alone are, whose keys the type has.
 #define FM_PY_TPFLAGS_INLINE_VALUES (1ull << 2) // 3.13+: behind the object
 #define FM_PY_TPFLAGS_MANAGED_DICT (1ull << 4)  // 3.11+
 #define FM_PY_TPFLAGS_UNICODE_SUBCLASS (1ull << 28)
@@ -36,6 +41,7 @@
 #define FM_PY_CACHED_KEYS_315 888
 #define FM_PY_CACHED_KEYS_NO_GIL_MORE 16
 
-// PyLongObject, behind its head: a number below 2^30 has one digit. Before it the count of digits, from 3.12 on shifted, with its sign below.
+// PyLongObject, behind its head: a number below 2^30 has one digit. Before it the count of digits,
+// from 3.12 on shifted, with its sign below.
 #define FM_PY_LONG_DIGIT 8
 #define FM_PY_LONG_312_SHIFT 3

@@ -1,6 +1,8 @@
-// Greenlets (gevent, eventlet, SQLAlchemy's asyncio) run on their thread's own C stack: what one has there is copied away while another
-// goes on. Its stack ends at the greenlet module's function that began it; the return address of that leads to whatever the
-// greenlet that began it, or yet another one, has there by now.
+// SPDX-License-Identifier: Apache-2.0
+// Greenlets (gevent, eventlet, SQLAlchemy's asyncio) run on their thread's own C stack: what one
+// has there is copied away while another goes on. Its stack ends at the greenlet module's function
+// that began it; the return address of that leads to whatever the greenlet that began it, or yet
+// another one, has there by now.
 #pragma once
 
 #include <stdbool.h>

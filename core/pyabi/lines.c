@@ -1,14 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "pyabi/lines.h"
 
-// All sums are made in uint32_t: wrapping is defined there, so damaged tables give a wrong line and not undefined
-// behaviour. CPython's own line numbers are ints; what leaves that range is no line.
+// All sums are made in uint32_t: wrapping is defined there, so damaged tables give a wrong line and
+// not undefined behaviour. CPython's own line numbers are ints; what leaves that range is no line.
 static uint32_t line_or_none(uint32_t line)
 {
 	return line > INT32_MAX ? 0 : line;
 }
 
-// 3.6 to 3.9, Objects/lnotab_notes.txt: pairs (unsigned bytes forward, signed lines forward). A pair's line holds from
-// its address on, so the search ends at the first address beyond the wanted one.
+// 3.6 to 3.9, Objects/lnotab_notes.txt: pairs (unsigned bytes forward, signed lines forward). A
+// pair's line holds from its address on, so the search ends at the first address beyond the wanted
+// one.
 static uint32_t line_by_lnotab(const uint8_t *p, const uint8_t *end, uint32_t line, uint32_t instr_off)
 {
 	uint64_t addr = 0;
@@ -23,8 +25,8 @@ static uint32_t line_by_lnotab(const uint8_t *p, const uint8_t *end, uint32_t li
 
 #define NO_LINE_310 (-128)
 
-// 3.10, Objects/lnotab_notes.txt: pairs (bytes covered, signed lines forward), where -128 means "these bytes have no
-// line" and moves nothing.
+// 3.10, Objects/lnotab_notes.txt: pairs (bytes covered, signed lines forward), where -128 means
+// "these bytes have no line" and moves nothing.
 static uint32_t line_by_310(const uint8_t *p, const uint8_t *end, uint32_t line, uint32_t instr_off)
 {
 	uint64_t covered = 0;
@@ -39,8 +41,8 @@ static uint32_t line_by_310(const uint8_t *p, const uint8_t *end, uint32_t line,
 	return line_or_none(line);
 }
 
-// 3.11 and later, Objects/locations.md (InternalDocs/code_objects.md). Every entry begins with the only byte that has
-// bit 7 set:
+// 3.11 and later, Objects/locations.md (InternalDocs/code_objects.md). Every entry begins with the
+// only byte that has bit 7 set:
 //   1 c c c c n n n    cccc = form, nnn + 1 = code units covered (2 bytes each, inline caches included)
 enum location_form {
 	FORM_ONE_LINE_0 = 10, // below it: short forms, same line; then one form for each of +0, +1, +2 lines
@@ -67,7 +69,8 @@ static uint32_t line_by_311(const uint8_t *p, const uint8_t *end, uint32_t line,
 	uint64_t covered = 0;
 	while (p < end) {
 		uint8_t head = *p++;
-		// Columns and end lines are not read but passed over here: none of their bytes has bit 7.
+		// Columns and end lines are not read but passed over here: none of their bytes has
+		// bit 7.
 		if (!(head & 0x80))
 			continue;
 		unsigned form = head >> 3 & 15;

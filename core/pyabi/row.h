@@ -1,7 +1,9 @@
-// What must be known of one CPython version to walk its frames: plain offsets, no functions.
-// Read by sigsafe at signal time, so every field is plain data. Filled by pyabi/rows.c or from _Py_DebugOffsets.
+// SPDX-License-Identifier: Apache-2.0
+// What must be known of one CPython version to walk its frames: plain offsets. Read by sigsafe at
+// signal time, so every field is plain data. Filled by pyabi/rows.c or from _Py_DebugOffsets.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum fm_py_frames {
@@ -9,8 +11,9 @@ enum fm_py_frames {
 	FM_PY_FRAMES_OBJECTS_CFRAME = 2, // 3.10: the same, and a CFrame on the C stack per evaluator call
 	FM_PY_FRAMES_ENTRY_FLAG = 3,     // 3.11: tstate->cframe->current_frame; is_entry ends an evaluator call's run
 	FM_PY_FRAMES_SHIM_CFRAME = 4,    // 3.12: as 3.11, but a shim frame on the C stack ends the run
-	// 3.13 and later: tstate->current_frame; shim frames on the C stack. From 3.15 the outermost frame of a thread
-	// links to one more shim, which lies inside the thread state and not on the C stack.
+	// 3.13 and later: tstate->current_frame; shim frames on the C stack. From 3.15 the
+	// outermost frame of a thread links to one more shim, which lies inside the thread state
+	// and not on the C stack.
 	FM_PY_FRAMES_SHIM = 5,
 };
 
@@ -32,7 +35,8 @@ enum fm_py_lines {
 // In fm_py_row.first_shim_owner: frames have an owner, but none of its values means a shim (3.11).
 #define FM_PY_NO_SHIM_OWNER 0xff
 
-// The structure of the GIL, with the two condition variables and mutexes that threads wait for. The same from 3.8 on.
+// The structure of the GIL, with the two condition variables and mutexes that threads wait for. The
+// same from 3.8 on.
 #define FM_PY_GIL_BYTES 208
 
 // Offsets are bytes from the start of the structure named first. 0 in a field that a version lacks.
@@ -53,15 +57,16 @@ struct fm_py_row {
 	uint16_t ts_datastack_top; // 3.11, 3.12: frames at or above it are already popped
 
 	uint16_t cframe_current_frame; // 3.11, 3.12 (0 is its true place in 3.12)
-	// 3.10 to 3.12. The outermost cframe is a member of the thread state, not on the C stack, and ends the chain:
+	// 3.10 to 3.12. The outermost cframe is a member of the thread state, not on the C stack,
+	// and ends the chain:
 	// 3.10 leaves its link uninitialised.
 	uint16_t cframe_previous;
 
 	uint16_t frame_previous; // or f_back
-	// f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim. From 3.12 on one code is
-	// the interpreter's own, pushed under an __init__ that runs in its caller's evaluator call: its co_filename and
-	// co_name are the same object and its co_firstlineno is 0. sys._getframe() does not show such frames, nor
-	// should a walker.
+	// f_code or f_executable (0 is its true place from 3.12 on); may hold None in a shim. From
+	// 3.12 on one code is the interpreter's own, pushed under an __init__ that runs in its
+	// caller's evaluator call: its co_filename and co_name are the same object and its
+	// co_firstlineno is 0. sys._getframe() does not show such frames, nor should a walker.
 	uint16_t frame_code;
 	uint16_t frame_lasti;      // f_lasti (int32), prev_instr or instr_ptr
 	uint16_t frame_is_entry;   // 3.11, one byte
@@ -73,17 +78,19 @@ struct fm_py_row {
 	uint16_t code_line_table;                         // bytes object
 	uint16_t code_flags;                              // 3.11: co_flags
 	uint16_t code_bytecode;                           // 3.11+: where the code's own bytes begin
-	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in copy[tlbc_index]; copy[0] is
-	// code_bytecode itself. Copies may be missing (NULL).
+	// 3.14+ free-threaded: pointer to { ssize_t n; char *copy[n]; }. instr_ptr lies in
+	// copy[tlbc_index]; copy[0] is code_bytecode itself. Copies may be missing (NULL).
 	uint16_t code_tlbc;
 
-	// Who is there: _PyRuntime names the first interpreter, an interpreter its first thread state, each names the next.
+	// Who is there: _PyRuntime names the first interpreter, an interpreter its first thread
+	// state, each names the next.
 	uint32_t runtime_interpreters;
 	uint32_t interp_next, interp_threads;
 	uint32_t interp_modules;        // sys.modules
 	uint16_t ts_next, ts_native_id; // ts_native_id: the kernel's thread id (3.11+), 8 bytes
 	uint32_t runtime_current; // up to 3.11: the thread state that holds the GIL; later each thread has its own
-	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points to (3.12+).
+	// The GIL: FM_PY_GIL_BYTES within _PyRuntime (up to 3.11), or where the interpreter points
+	// to (3.12+).
 	uint32_t runtime_gil, interp_gil;
 
 	uint16_t interp_eval_frame;     // 3.8: the frame-evaluation hook, which later ones have functions for
@@ -97,3 +104,11 @@ struct fm_py_row {
 	uint32_t str_kind_mask, str_kind_shift, str_compact_mask, str_ascii_mask;
 	uint16_t bytes_size, bytes_data;
 };
+
+// True where evaluator calls leave no mark of their own on the C stack, and pair with Python frames
+// one to one: 3.8 and 3.9 have no cframes; on 3.10 a greenlet begins with one that belongs to no
+// frame, so that both chains are out of step.
+static inline bool fm_py_pairs_by_evaluators(const struct fm_py_row *row, bool is_greenlet)
+{
+	return row->frames == FM_PY_FRAMES_OBJECTS || (row->frames == FM_PY_FRAMES_OBJECTS_CFRAME && is_greenlet);
+}

@@ -1,10 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows that cannot be true are refused before anybody reads memory by them.
 #include "pyabi/pyabi.h"
 
 #define LAST FM_PY_NEWEST_MINOR
 
-// Room for the structures to grow (3.15's largest field in use: thread state 152, frame 78, code 232, object head 72),
-// yet small enough that an address plus an offset stays in the neighbourhood of a true object.
+// Room for the structures to grow (3.15's largest field in use: thread state 152, frame 78, code
+// 232, object head 72), yet small enough that an address plus an offset stays in the neighbourhood
+// of a true object.
 enum { THREAD_MAX = 1024, CFRAME_MAX = 64, FRAME_MAX = 256, CODE_MAX = 512, OBJECT_MAX = 256, GC_MAX = 1 << 20 };
 
 enum { MAY_BE_0 = 1, FREE_THREADED_ONLY = 2 };
@@ -104,7 +106,8 @@ static int has_no_overlap(const struct fm_py_row *row)
 				       row->minor >= 13   ? row->ts_current_frame
 				       : row->minor >= 11 ? row->ts_cframe
 							  : row->ts_frame };
-	// code_qualname is 0 up to 3.10, where an object's head is: apart from the rest in any case.
+	// code_qualname is 0 up to 3.10, where an object's head is: apart from the rest in any
+	// case.
 	return are_apart(in_frame, FM_ARRAY_LEN(in_frame), 8) && are_apart(in_code, FM_ARRAY_LEN(in_code), 8) &&
 	       are_apart(in_thread, FM_ARRAY_LEN(in_thread), 8);
 }

@@ -1,8 +1,11 @@
-// The layouts of the releases that do not describe themselves, and of 3.13 in case its own table cannot be read.
+// SPDX-License-Identifier: Apache-2.0
+// The layouts of the releases that do not describe themselves, and of 3.13 in case its own table
+// cannot be read.
 //
-// Linux on 64-bit machines. The numbers are offsetof() over each release's own headers (tests/e2e/test_pyabi.py
-// compares them with every Python it finds) and are the same from X.Y.0 to the last X.Y.Z, in release and debug builds.
-// Free-threaded builds have other layouts and are read from _Py_DebugOffsets only.
+// Linux on 64-bit machines. The numbers are offsetof() over each release's own headers
+// (tests/e2e/test_pyabi.py compares them with every Python it finds) and are the same from X.Y.0 to
+// the last X.Y.Z, in release and debug builds. Free-threaded builds have other layouts and are read
+// from _Py_DebugOffsets only.
 #include "pyabi/pyabi.h"
 
 // PyASCIIObject.state, 3.8 to 3.13: interned in bits 0 and 1, then kind, compact, ascii.
@@ -11,13 +14,14 @@
 // Heads of objects with a reference count of one word: every build but the free-threaded ones.
 #define OBJECT_HEADS .object_type = 8, .str_length = 16, .str_state = 32, .bytes_size = 16, .bytes_data = 32
 
-// Until 3.11 a string had room for its wchar_t form; 3.12 dropped wstr and wstr_length, so characters begin earlier.
+// Until 3.11 a string had room for its wchar_t form; 3.12 dropped wstr and wstr_length, so
+// characters begin earlier.
 #define STR_DATA_WITH_WSTR .str_ascii_data = 48, .str_compact_data = 72
 #define STR_DATA .str_ascii_data = 40, .str_compact_data = 56
 
 static const struct fm_py_row rows[] = {
-	// 3.13: cframe is gone, the thread state names the current frame. instr_ptr is the instruction being executed
-	// (for a caller, its call). f_executable may be None, in shims.
+	// 3.13: cframe is gone, the thread state names the current frame. instr_ptr is the
+	// instruction being executed (for a caller, its call). f_executable may be None, in shims.
 	{
 		.minor = 13,
 		.frames = FM_PY_FRAMES_SHIM,
@@ -50,9 +54,9 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA,
 	},
-	// 3.12: is_entry is gone. The evaluator pushes a shim frame (owner FRAME_OWNED_BY_CSTACK) that is a local of
-	// its own C frame, and the frames above it belong to that call. The GIL and the collector became the
-	// interpreter's.
+	// 3.12: is_entry is gone. The evaluator pushes a shim frame (owner FRAME_OWNED_BY_CSTACK)
+	// that is a local of its own C frame, and the frames above it belong to that call. The GIL
+	// and the collector became the interpreter's.
 	{
 		.minor = 12,
 		.frames = FM_PY_FRAMES_SHIM_CFRAME,
@@ -87,10 +91,10 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA,
 	},
-	// 3.11: frames are plain structures in the thread's own stack of chunks; a Python function calling another
-	// stays in the same evaluator call, and is_entry marks the frame that call began with. The bytecode lies inside
-	// the code object and the frame points into it; line tables carry columns; code objects know their qualified
-	// name.
+	// 3.11: frames are plain structures in the thread's own stack of chunks; a Python function
+	// calling another stays in the same evaluator call, and is_entry marks the frame that call
+	// began with. The bytecode lies inside the code object and the frame points into it; line
+	// tables carry columns; code objects know their qualified name.
 	{
 		.minor = 11,
 		.frames = FM_PY_FRAMES_ENTRY_FLAG,
@@ -128,8 +132,9 @@ static const struct fm_py_row rows[] = {
 		OBJECT_HEADS,
 		STR_DATA_WITH_WSTR,
 	},
-	// 3.10: every evaluator call keeps a CFrame on the C stack (for tracing; it names no Python frame). f_lasti
-	// counts code units, and co_lnotab gave way to a table that can say "no line".
+	// 3.10: every evaluator call keeps a CFrame on the C stack (for tracing; it names no Python
+	// frame). f_lasti counts code units, and co_lnotab gave way to a table that can say "no
+	// line".
 	{
 		.minor = 10,
 		.frames = FM_PY_FRAMES_OBJECTS_CFRAME,

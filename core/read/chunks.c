@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "read/chunks.h"
 
 #include <errno.h>
@@ -113,8 +114,8 @@ static enum fm_err cut_off(struct fm_chunks *s)
 {
 	if (s->is_followed)
 		return FM_E_END; // the rest of the chunk comes with the next look
-	// A header that was overwritten, near the end of the file: nothing after it tells by its number that a chunk is
-	// lost.
+	// A header that was overwritten, near the end of the file: nothing after it tells by its
+	// number that a chunk is lost.
 	s->n_damaged += s->in_garbage;
 	s->in_garbage = false;
 	s->n_cut_bytes = available(s);
@@ -122,8 +123,8 @@ static enum fm_err cut_off(struct fm_chunks *s)
 	return FM_E_END;
 }
 
-// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is linear whatever the
-// bytes.
+// Steps to the next place that may be a chunk header. Every byte is passed over once, so this is
+// linear whatever the bytes.
 static void skip_garbage(struct fm_chunks *s)
 {
 	s->in_garbage = true;
@@ -181,7 +182,8 @@ enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret)
 			s->is_too_large = true;
 			return FM_E_END;
 		}
-		// The header has a check of its own, so its length could be trusted even if the payload is damaged.
+		// The header has a check of its own, so its length could be trusted even if the
+		// payload is damaged.
 		raw_reserve(s, h.raw_len);
 		if (is_late || fm_chunk_unpack(s->zstd, &h, stored, s->raw)) {
 			s->n_damaged++;

@@ -1,7 +1,9 @@
-// A file as a stream of whole, checked, unpacked chunks. What is damaged or cut off is stepped over and counted.
+// SPDX-License-Identifier: Apache-2.0
+// A file as a stream of whole, checked, unpacked chunks. What is damaged or cut off is stepped over
+// and counted.
 //
-// The file is read, not mapped: a mapped file that somebody shortens kills its reader with SIGBUS, and reading works
-// for pipes.
+// The file is read, not mapped: a mapped file that somebody shortens kills its reader with SIGBUS,
+// and reading works for pipes.
 #pragma once
 
 #include <stdbool.h>
@@ -40,5 +42,6 @@ struct fm_chunks {
 
 FM_MUST_CHECK enum fm_err fm_chunks_open(struct fm_chunks *s, const char *path, struct fm_diag *diag);
 void fm_chunks_close(struct fm_chunks *s);
-// FM_OK, or FM_E_END: at the end mark's far side, at the end of the file, or where it cannot be read on.
+// FM_OK, or FM_E_END: at the end mark's far side, at the end of the file, or where it cannot be
+// read on.
 FM_MUST_CHECK enum fm_err fm_chunks_next(struct fm_chunks *s, struct fm_chunk *ret);

@@ -1,8 +1,12 @@
-// What a reader takes of one file. Captures come from strangers, too, and zstd makes megabytes of a hundred bytes: without these, 200 kB become as many gigabytes as their
-// writer likes. Beyond them reading stops, what was read stays, and the profile's line on damage says why.
+// SPDX-License-Identifier: Apache-2.0
+// What a reader takes of one file. Captures come from strangers, too, and zstd makes megabytes of a
+// hundred bytes: without these, 200 kB become as many gigabytes as their writer likes. Beyond them
+// reading stops, what was read stays, and the profile's line on damage says why.
 //
-// Each limit grows with the bytes of the file that were read, so that no honest capture meets it however long it is. Measured per byte of the file: unpacked 1 to 8 bytes, charged 17 for a trace
-// of one call over and over, 32 for a log of one allocation over and over; and a small file has the floor besides.
+// Each limit grows with the bytes of the file that were read, so that no honest capture meets it
+// however long it is. Measured per byte of the file: unpacked 1 to 8 bytes, charged 17 for a trace
+// of one call over and over, 32 for a log of one allocation over and over; and a small file has the
+// floor besides.
 #pragma once
 
 #include <stdint.h>
@@ -26,6 +30,7 @@
 #define FM_READ_MEMORY_EVENT_CHARGE 64u // a block while it lives
 #define FM_READ_TRACE_EVENT_CHARGE 8u
 
-// Facts about the whole capture, and what it did not see: a few dozen of each are known, and all are shown.
+// Facts about the whole capture, and what it did not see: a few dozen of each are known, and all
+// are shown.
 #define FM_READ_MAX_METAS 4096u
 #define FM_READ_MAX_COVERAGES 1024u

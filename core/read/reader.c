@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "read/reader.h"
 
 #include <inttypes.h>
@@ -212,8 +213,7 @@ static void decode_memory(struct fm_reader *r)
 static void read_end_mark(struct fm_reader *r, struct fm_cursor *c)
 {
 	r->n_written = fm_cursor_varint(c);
-	if (fm_cursor_left(c)) // not before 1.2
-		r->n_memory_events_written = fm_cursor_varint(c);
+	r->n_memory_events_written = fm_cursor_varint(c);
 }
 
 static enum fm_err next_record(struct fm_reader *r)
@@ -303,6 +303,18 @@ const struct fm_profile *fm_reader_profile(const struct fm_reader *r)
 	return &r->tables.profile;
 }
 
+uint32_t fm_reader_add_frame(struct fm_reader *r, struct fm_frame frame)
+{
+	fm_vec_push(&r->tables.profile.frames, frame);
+	return (uint32_t)r->tables.profile.frames.n - 1;
+}
+
+uint32_t fm_reader_add_stack(struct fm_reader *r, struct fm_stack stack)
+{
+	fm_vec_push(&r->tables.profile.stacks, stack);
+	return (uint32_t)r->tables.profile.stacks.n - 1;
+}
+
 uint64_t fm_reader_bytes_read(const struct fm_reader *r)
 {
 	return r->chunks.offset;
@@ -319,4 +331,13 @@ struct fm_str fm_profile_meta(const struct fm_profile *p, const char *key, struc
 		if (fm_str_eq(p->metas.items[i].key, fm_str_of(key)))
 			return p->metas.items[i].value;
 	return fallback;
+}
+
+uint64_t fm_profile_meta_u64(const struct fm_profile *p, const char *key)
+{
+	struct fm_str s = fm_profile_meta(p, key, FM_STR_LIT(""));
+	uint64_t v = 0;
+	for (uint32_t i = 0; i < s.len && s.p[i] >= '0' && s.p[i] <= '9' && v < UINT64_MAX / 10 - 9; i++)
+		v = v * 10 + (uint64_t)(s.p[i] - '0');
+	return v;
 }

@@ -1,15 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "read/tables.h"
 
 #include <stdlib.h>
 
+#include "format/facts.h"
 #include "format/memory.h"
 #include "format/record.h"
-#include "format/columns.h"
 #include "format/sites.h"
 #include "read/limits.h"
 
-// Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for gigabytes. 2^20 code
-// objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks, mostly far fewer.
+// Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for
+// gigabytes. 2^20 code objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks,
+// mostly far fewer.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define MAX_HOLES ((uint64_t)1 << 10) // or every other input takes a second, and shows nothing new
 #else
@@ -44,10 +46,11 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->symbols);
 	fm_vec_deinit(&p->symbol_links);
 	fm_vec_deinit(&p->sites);
-	fm_vec_deinit(&p->courses);
-	fm_vec_deinit(&p->course_points);
+	fm_vec_deinit(&p->histories);
+	fm_vec_deinit(&p->history_points);
 	fm_vec_deinit(&p->memory_levels);
 	fm_vec_deinit(&p->alloc_types);
+	fm_vec_deinit(&p->alloc_touches);
 	fm_map_deinit(&t->site_ids);
 	fm_map_deinit(&t->meta_ids);
 }
@@ -231,12 +234,11 @@ static enum fm_err take_trace_names(struct fm_tables *t, struct fm_cursor *c)
 	if (!err)
 		err = begin_batch(t, &t->profile.trace_names, batch, no_trace_name);
 	for (uint32_t i = 0; !err && i < batch.n; i++) {
-		uint32_t kind = fm_record_get_id(c);
-		uint32_t name = fm_record_get_id(c);
+		struct fm_fact_trace_name name = fm_fact_get_trace_name(c);
 		err = c->err;
 		if (!err)
 			err = add(t, &t->profile.trace_names, 0,
-				  (struct fm_trace_name){ (uint8_t)FM_MIN(kind, 255u), string_at(t, name) });
+				  (struct fm_trace_name){ (uint8_t)FM_MIN(name.kind, 255u), string_at(t, name.name) });
 	}
 	return err;
 }
@@ -251,17 +253,17 @@ static enum fm_err add_meta(struct fm_tables *t, uint64_t hash, struct fm_str ke
 
 static enum fm_err take_meta(struct fm_tables *t, struct fm_cursor *c)
 {
-	struct fm_str key = fm_cursor_str(c);
-	struct fm_str value = fm_cursor_str(c);
+	struct fm_fact_pair pair = fm_fact_get_pair(c);
+	struct fm_str key = pair.first;
 	if (c->err)
 		return c->err;
 	for (uint64_t hash = fm_hash_bytes(key.p, key.len);; hash++) {
 		uint64_t *at = fm_map_find(&t->meta_ids, hash);
 		if (!at)
-			return add_meta(t, hash, key, value);
+			return add_meta(t, hash, key, pair.second);
 		struct fm_meta *have = &t->profile.metas.items[*at];
 		if (fm_str_eq(have->key, key)) {
-			have->value = keep(t, value);
+			have->value = keep(t, pair.second);
 			return FM_OK;
 		}
 	}
@@ -269,28 +271,21 @@ static enum fm_err take_meta(struct fm_tables *t, struct fm_cursor *c)
 
 static enum fm_err take_pair(struct fm_tables *t, uint64_t type, struct fm_cursor *c)
 {
-	struct fm_str a = fm_cursor_str(c);
-	struct fm_str b = fm_cursor_str(c);
+	struct fm_fact_pair pair = fm_fact_get_pair(c);
 	if (c->err)
 		return c->err;
 	if (type == FM_RECORD_SOURCE)
-		return add(t, &t->profile.sources, 0, (struct fm_source){ keep(t, a), keep(t, b) });
+		return add(t, &t->profile.sources, 0, (struct fm_source){ keep(t, pair.first), keep(t, pair.second) });
 	if (t->profile.coverages.n >= FM_READ_MAX_COVERAGES)
 		return FM_OK;
-	return add(t, &t->profile.coverages, 0, (struct fm_coverage){ keep(t, a), keep(t, b) });
+	return add(t, &t->profile.coverages, 0, (struct fm_coverage){ keep(t, pair.first), keep(t, pair.second) });
 }
 
 static enum fm_err take_process(struct fm_tables *t, struct fm_cursor *c)
 {
-	uint32_t id = fm_record_get_id(c);
-	struct fm_process_info info;
-	info.pid = fm_record_get_id(c);
-	info.parent_pid = fm_record_get_id(c);
-	info.start_ns = fm_cursor_varint(c);
-	info.exe = fm_cursor_str(c);
-	info.command = fm_cursor_str(c);
-	info.python_version = fm_cursor_str(c);
-	info.engine = fm_cursor_str(c);
+	struct fm_fact_process process = fm_fact_get_process(c);
+	struct fm_process_info info = process.info;
+	uint32_t id = process.process_id;
 	if (c->err)
 		return c->err;
 	if (!fill_holes(t, &t->profile.processes, id, no_process))
@@ -302,34 +297,33 @@ static enum fm_err take_process(struct fm_tables *t, struct fm_cursor *c)
 	info.command = keep(t, info.command);
 	info.python_version = keep(t, info.python_version);
 	info.engine = keep(t, info.engine);
+	info.name = keep(t, info.name);
 	t->profile.processes.items[id].info = info;
 	return err;
 }
 
 static enum fm_err take_process_end(struct fm_tables *t, struct fm_cursor *c)
 {
-	uint32_t id = fm_record_get_id(c);
-	uint64_t end_ns = fm_cursor_varint(c);
-	int64_t exit_code = fm_cursor_svarint(c);
-	int64_t exit_signal = fm_cursor_svarint(c);
+	struct fm_fact_process_end end = fm_fact_get_process_end(c);
 	if (c->err)
 		return c->err;
-	if (!need_process(t, id))
+	if (!need_process(t, end.process_id))
 		return FM_E_CORRUPT;
-	struct fm_process *p = &t->profile.processes.items[id];
-	p->end_ns = end_ns;
-	p->exit_code = (int)exit_code;
-	p->exit_signal = (int)exit_signal;
+	struct fm_process *p = &t->profile.processes.items[end.process_id];
+	p->end_ns = end.time_ns;
+	p->exit_code = (int)end.exit_code;
+	p->exit_signal = (int)end.exit_signal;
 	return FM_OK;
 }
 
 static enum fm_err take_thread(struct fm_tables *t, struct fm_cursor *c)
 {
-	uint32_t id = fm_record_get_id(c);
+	struct fm_fact_thread fact = fm_fact_get_thread(c);
+	uint32_t id = fact.thread_id;
 	struct fm_thread thread = no_thread;
-	thread.process_id = fm_record_get_id(c);
-	thread.tid = fm_record_get_id(c);
-	thread.start_ns = fm_cursor_varint(c);
+	thread.process_id = fact.process_id;
+	thread.tid = fact.tid;
+	thread.start_ns = fact.start_ns;
 	if (c->err)
 		return c->err;
 	if (!need_process(t, thread.process_id))
@@ -345,53 +339,43 @@ static enum fm_err take_thread(struct fm_tables *t, struct fm_cursor *c)
 
 static enum fm_err take_thread_name(struct fm_tables *t, struct fm_cursor *c)
 {
-	uint32_t id = fm_record_get_id(c);
-	struct fm_str name = fm_cursor_str(c);
+	struct fm_fact_thread_name name = fm_fact_get_thread_name(c);
 	if (c->err)
 		return c->err;
-	if (!fm_tables_need_thread(t, id))
+	if (!fm_tables_need_thread(t, name.thread_id))
 		return FM_E_CORRUPT;
-	t->profile.threads.items[id].name = keep(t, name);
+	t->profile.threads.items[name.thread_id].name = keep(t, name.name);
 	return FM_OK;
 }
 
 static enum fm_err take_thread_end(struct fm_tables *t, struct fm_cursor *c)
 {
-	uint32_t id = fm_record_get_id(c);
-	uint64_t end_ns = fm_cursor_varint(c);
-	uint64_t cpu_ns = fm_cursor_varint(c);
-	uint64_t n_dropped = fm_cursor_varint(c);
+	struct fm_fact_thread_end end = fm_fact_get_thread_end(c);
 	if (c->err)
 		return c->err;
-	if (!fm_tables_need_thread(t, id))
+	if (!fm_tables_need_thread(t, end.thread_id))
 		return FM_E_CORRUPT;
-	struct fm_thread *thread = &t->profile.threads.items[id];
-	thread->end_ns = end_ns;
-	thread->cpu_ns = cpu_ns;
-	thread->n_dropped = n_dropped;
+	struct fm_thread *thread = &t->profile.threads.items[end.thread_id];
+	thread->end_ns = end.end_ns;
+	thread->cpu_ns = end.cpu_ns;
+	thread->n_dropped = end.n_dropped;
 	return FM_OK;
 }
 
 static enum fm_err take_mapping(struct fm_tables *t, struct fm_cursor *c)
 {
-	struct fm_mapping m;
-	m.process_id = fm_record_get_id(c);
-	m.image_id = fm_record_get_id(c);
-	m.start = fm_cursor_varint(c);
-	m.end = fm_cursor_varint(c);
-	m.bias = fm_cursor_varint(c);
+	struct fm_fact_mapping m = fm_fact_get_mapping(c);
 	if (c->err)
 		return c->err;
 	if (!need_process(t, m.process_id) || !need(t, &t->profile.images, m.image_id, no_image))
 		return FM_E_CORRUPT;
-	return add(t, &t->profile.mappings, 0, m);
+	return add(t, &t->profile.mappings, 0, (struct fm_mapping){ m.process_id, m.image_id, m.start, m.end, m.bias });
 }
 
 static enum fm_err take_symbol(struct fm_tables *t, struct fm_cursor *c)
 {
-	struct fm_symbol_info symbol = { .image_id = fm_record_get_id(c) };
-	symbol.addr = fm_cursor_varint(c);
-	symbol.n_links = fm_record_get_id(c);
+	struct fm_fact_symbol fact = fm_fact_get_symbol(c);
+	struct fm_symbol_info symbol = { .image_id = fact.image_id, .addr = fact.addr, .n_links = fact.n_links };
 	if (c->err || symbol.n_links > fm_cursor_left(c))
 		return c->err ? c->err : FM_E_CORRUPT;
 	if (!need(t, &t->profile.images, symbol.image_id, no_image))
@@ -433,12 +417,6 @@ static enum fm_err keep_site(struct fm_tables *t, struct fm_site site)
 	}
 }
 
-static enum fm_err take_site(struct fm_tables *t, struct fm_cursor *c)
-{
-	struct fm_site site = fm_site_get(c);
-	return c->err ? c->err : keep_site(t, site);
-}
-
 static enum fm_err take_sites(struct fm_tables *t, struct fm_cursor *c)
 {
 	struct fm_site_batch batch;
@@ -452,31 +430,30 @@ static enum fm_err take_sites(struct fm_tables *t, struct fm_cursor *c)
 static enum fm_err take_site_course(struct fm_tables *t, struct fm_cursor *c)
 {
 	struct fm_profile *p = &t->profile;
-	struct fm_site_course course = { .process_id = fm_record_get_id(c), .first = (uint32_t)p->course_points.n };
-	course.stack_id = fm_record_get_id(c);
-	uint64_t domain = fm_cursor_varint(c), n = fm_cursor_varint(c);
-	if (c->err || domain >= FM_N_ALLOC_DOMAINS || n >= UINT32_MAX - p->course_points.n)
+	struct fm_fact_site_history fact = fm_fact_get_site_history(c);
+	struct fm_site_history course = { .process_id = fact.process_id,
+					  .stack_id = fact.stack_id,
+					  .domain = (uint8_t)fact.domain,
+					  .first = (uint32_t)p->history_points.n };
+	if (c->err || fact.domain >= FM_N_ALLOC_DOMAINS || fact.n >= UINT32_MAX - p->history_points.n)
 		return c->err ? c->err : FM_E_CORRUPT;
 	if (!need_process(t, course.process_id))
 		return FM_E_CORRUPT;
 	if (!fm_tables_need_stack(t, course.stack_id))
 		course.stack_id = FM_ROOT_STACK;
-	course.domain = (uint8_t)domain;
-	struct fm_course_point last = { 0 };
+	struct fm_history_point last = { 0 };
 	enum fm_err err = FM_OK;
-	for (; course.n < n && !c->err && !err;
-	     course.n++) { // each takes bytes of the record: n is bounded by its length
-		last.time_ns += fm_cursor_varint(c);
-		last.alloc_bytes += fm_unzigzag(fm_cursor_varint(c));
-		last.live_bytes += fm_unzigzag(fm_cursor_varint(c));
+	// Each takes bytes of the record: n is bounded by its length.
+	for (; course.n < fact.n && !c->err && !err; course.n++) {
+		fm_fact_get_history_point(c, &last);
 		if (!c->err)
-			err = add(t, &p->course_points, 0, last);
+			err = add(t, &p->history_points, 0, last);
 	}
 	if (c->err || err) {
-		p->course_points.n = course.first;
+		p->history_points.n = course.first;
 		return c->err ? c->err : err;
 	}
-	return add(t, &p->courses, 0, course);
+	return add(t, &p->histories, 0, course);
 }
 
 static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
@@ -491,15 +468,25 @@ static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
 
 static enum fm_err take_alloc_type(struct fm_tables *t, struct fm_cursor *c)
 {
-	struct fm_alloc_type type = { .process_id = fm_record_get_id(c) };
-	type.alloc_id = fm_cursor_varint(c);
-	uint32_t name = fm_record_get_id(c);
+	struct fm_fact_alloc_type fact = fm_fact_get_alloc_type(c);
+	struct fm_alloc_type type = { .process_id = fact.process_id, .alloc_id = fact.alloc_id };
 	if (c->err)
 		return c->err;
 	if (!need_process(t, type.process_id))
 		return FM_E_CORRUPT;
-	type.name = string_at(t, name);
+	type.name = string_at(t, fact.name);
 	return add(t, &t->profile.alloc_types, 0, type);
+}
+
+static enum fm_err take_alloc_touched(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_fact_alloc_touched fact = fm_fact_get_alloc_touched(c);
+	struct fm_alloc_touched touched = { fact.process_id, fact.alloc_id, fact.bytes };
+	if (c->err)
+		return c->err;
+	if (!need_process(t, touched.process_id))
+		return FM_E_CORRUPT;
+	return add(t, &t->profile.alloc_touches, 0, touched);
 }
 
 enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
@@ -544,16 +531,16 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_mapping(t, body);
 	case FM_RECORD_SYMBOL:
 		return take_symbol(t, body);
-	case FM_RECORD_SITE:
-		return take_site(t, body);
 	case FM_RECORD_SITES:
 		return take_sites(t, body);
-	case FM_RECORD_SITE_COURSE:
+	case FM_RECORD_SITE_HISTORY:
 		return take_site_course(t, body);
 	case FM_RECORD_MEMORY_LEVEL:
 		return take_memory_level(t, body);
 	case FM_RECORD_ALLOC_TYPE:
 		return take_alloc_type(t, body);
+	case FM_RECORD_ALLOC_TOUCHED:
+		return take_alloc_touched(t, body);
 	default:
 		return FM_OK; // from a newer minor version
 	}

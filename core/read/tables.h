@@ -1,6 +1,8 @@
-// The tables of a profile, filled record by record. Any bytes leave them consistent: every id inside is in range, every
-// stack's parent is older than it. What a lost chunk should have defined is a placeholder: "" for strings, the frame
-// "lost in a damaged part of the profile", process and thread with number 0.
+// SPDX-License-Identifier: Apache-2.0
+// The tables of a profile, filled record by record. Any bytes leave them consistent: every id
+// inside is in range, every stack's parent is older than it. What a lost chunk should have defined
+// is a placeholder: "" for strings, the frame "lost in a damaged part of the profile", process and
+// thread with number 0.
 #pragma once
 
 #include "base/cursor.h"
@@ -19,8 +21,8 @@ struct fm_tables {
 
 void fm_tables_init(struct fm_tables *t);
 void fm_tables_deinit(struct fm_tables *t);
-// Takes in one record that is not samples. Unknown types are passed over. FM_E_CORRUPT and FM_E_TRUNCATED: impossible
-// content. FM_E_TOO_LARGE: the limit is reached.
+// Takes in one record that is not samples. Unknown types are passed over. FM_E_CORRUPT and
+// FM_E_TRUNCATED: impossible content. FM_E_TOO_LARGE: the limit is reached.
 FM_MUST_CHECK enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body);
 
 // So much more was taken. FM_E_TOO_LARGE: the limit is reached.

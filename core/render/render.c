@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "render/render.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/owner.h"
-#include "render/formats.h"
-#include "render/html.h"
+#include "render/shared/formats.h"
+#include "render/export/html.h"
 
 const struct fm_format fm_formats[] = {
 	{ "text", "the report that 'fathom report' prints", ".txt", fm_write_text },
@@ -72,8 +73,8 @@ static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_d
 	bool is_bad = fflush(out->file);
 	int cause = errno;
 	if (!is_bad && ferror(out->file)) {
-		// An earlier write failed and stdio forgot why. The file is broken anyhow: write again to hear the
-		// reason.
+		// An earlier write failed and stdio forgot why. The file is broken anyhow: write
+		// again to hear the reason.
 		clearerr(out->file);
 		fputc('\n', out->file);
 		fflush(out->file);

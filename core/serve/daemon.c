@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/daemon.h"
 
 #include <netinet/in.h>
@@ -5,13 +6,13 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "render/page.h"
+#include "render/shared/page.h"
 #include "serve/routes.h"
 
 #define IDLE_SECONDS 60 // also for whoever asks and then does not read
 
-// The page names its own scripts and styles by hash; the same policy goes out as a header, which a page cannot have taken
-// out of it, and with what only a header can say.
+// The page names its own scripts and styles by hash; the same policy goes out as a header, which a
+// page cannot have taken out of it, and with what only a header can say.
 static char *make_policy(void)
 {
 	static const char begin[] = "http-equiv=\"Content-Security-Policy\" content=\"";
@@ -48,15 +49,15 @@ struct MHD_Daemon *fm_daemon_start(struct fm_session *s, uint16_t port, int sock
 		where[0] = (struct MHD_OptionItem){ MHD_OPTION_LISTEN_SOCKET, socket, NULL };
 	char *policy = make_policy();
 	s->policy = policy;
-	fm_patience_init(&s->patience);
+	fm_timeouts_init(&s->timeouts);
 	struct MHD_Daemon *daemon = MHD_start_daemon(
 		MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, port, NULL, NULL,
 		fm_routes_answer, s, MHD_OPTION_ARRAY, where, MHD_OPTION_CONNECTION_LIMIT,
 		(unsigned)FM_PATIENCE_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
 		MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_COMPLETED, fm_routes_finished, s,
-		MHD_OPTION_NOTIFY_CONNECTION, fm_patience_notify, &s->patience, MHD_OPTION_END);
+		MHD_OPTION_NOTIFY_CONNECTION, fm_timeouts_notify, &s->timeouts, MHD_OPTION_END);
 	if (!daemon) {
-		fm_patience_deinit(&s->patience);
+		fm_timeouts_deinit(&s->timeouts);
 		free(policy);
 		s->policy = NULL;
 		return NULL;
@@ -71,7 +72,7 @@ void fm_daemon_stop(struct fm_session *s, struct MHD_Daemon *daemon)
 {
 	atomic_store(&s->is_stopping, true);
 	MHD_stop_daemon(daemon);
-	fm_patience_deinit(&s->patience);
+	fm_timeouts_deinit(&s->timeouts);
 	free((void *)(uintptr_t)s->policy);
 	s->policy = NULL;
 }

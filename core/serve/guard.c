@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/guard.h"
 
 #include <arpa/inet.h>
@@ -10,11 +11,12 @@
 
 #include "base/cleanup.h"
 #include "base/compiler.h"
+#include "base/kernel.h"
 
 bool fm_guard_make_token(char ret[static FM_TOKEN_CHARS + 1])
 {
 	uint8_t bytes[FM_TOKEN_CHARS / 2];
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+	if (fm_getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
 		return false;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(ret + 2 * i, 3, "%02x", bytes[i]);

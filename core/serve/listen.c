@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/listen.h"
 
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "aggregate/view.h"
+#include "aggregate/tree/view.h"
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "serve/daemon.h"
@@ -21,9 +22,11 @@
 #define PATIENCE_NS 1500000000u
 #define TRY_NS 50000000l
 #define LOOK_MS 100
-// What the system may hold for one viewer that does not read: some ten messages. It would take megabytes.
+// What the system may hold for one viewer that does not read: some ten messages. It would take
+// megabytes.
 #define SEND_BYTES (128 << 10)
-// Those who were told of the end come back for the last figures within this. Who did not read it by then, will not.
+// Those who were told of the end come back for the last figures within this. Who did not read it by
+// then, will not.
 #define LINGER_NS 700000000u
 #define STREAMS_NS 1000000000u
 // However busy a page is: nothing keeps the port longer.
@@ -128,7 +131,7 @@ static void wait_for_end(struct fm_session *s, int collector)
 			     0; // before they are told of the end: they go, and may be gone at once
 		if (is_gone)
 			fm_tail_set_over(s->tail);
-		fm_patience_look(&s->patience, fm_now_ns());
+		fm_timeouts_poll(&s->timeouts, fm_now_ns());
 	}
 	atomic_store(&s->is_over, true);
 	fm_served_set_growing(s->captures, false);
@@ -144,7 +147,7 @@ static void wait_for_end(struct fm_session *s, int collector)
 		bool is_told = !n_streams || now_ns - since_ns > STREAMS_NS;
 		if ((is_quiet && is_told) || now_ns - since_ns > LONGEST_LINGER_NS)
 			return;
-		fm_patience_look(&s->patience, now_ns);
+		fm_timeouts_poll(&s->timeouts, now_ns);
 		nanosleep(&(struct timespec){ .tv_nsec = TRY_NS }, NULL);
 	}
 }

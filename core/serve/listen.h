@@ -1,5 +1,6 @@
-// A program that runs lets itself be watched: the place to listen at, taken before it starts, and the server, which is a process of
-// its own beside the collector and is fed by the file alone.
+// SPDX-License-Identifier: Apache-2.0
+// A program that runs lets itself be watched: the place to listen at, taken before it starts, and
+// the server, which is a process of its own beside the collector and is fed by the file alone.
 #pragma once
 
 #include <stdbool.h>
@@ -19,10 +20,12 @@ struct fm_listen_place {
 };
 FM_MUST_CHECK enum fm_err fm_listen_parse(const char *text, struct fm_listen_place *ret, struct fm_diag *diag);
 
-// A socket that listens; place->port 0 becomes the one that the system chose. One line in diag: taken already, not ours to have.
+// A socket that listens; place->port 0 becomes the one that the system chose. One line in diag:
+// taken already, not ours to have.
 FM_MUST_CHECK enum fm_err fm_listen_bind(struct fm_listen_place *place, int *ret_socket, struct fm_diag *diag);
 
-// The name by which other machines ask for it: the host it was told, or this machine's own name when it listens at all addresses.
+// The name by which other machines ask for it: the host it was told, or this machine's own name
+// when it listens at all addresses.
 void fm_listen_name(const struct fm_listen_place *place, char *ret, size_t cap);
 
 struct fm_listen_options {

@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/live.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/str.h"
 
@@ -29,8 +31,8 @@ static void look_at_file(struct stream *s)
 	s->version = version ? version : s->version;
 }
 
-// Only what is newest is told, and only when all before it was taken: a viewer that reads slowly hears less often, and nothing queues
-// up for it.
+// Only what is newest is told, and only when all before it was taken: a viewer that reads slowly
+// hears less often, and nothing queues up for it.
 static void make_message(struct stream *s)
 {
 	s->text.len = s->pos = 0;
@@ -77,7 +79,8 @@ static ssize_t next_event(void *cls, uint64_t pos, char *buf, size_t max)
 static void end_stream(void *cls)
 {
 	struct stream *s = cls;
-	atomic_fetch_sub(&s->session->n_live, 1);
+	if (atomic_fetch_sub(&s->session->n_live, 1) == 1)
+		atomic_store(&s->session->left_ns, fm_now_ns());
 	fm_buf_deinit(&s->text);
 	free(s);
 }
@@ -87,6 +90,7 @@ struct MHD_Response *fm_live_response(struct fm_session *session)
 	struct stream *s = fm_alloc(sizeof(*s));
 	*s = (struct stream){ .session = session, .version = fm_served_version(session->captures) };
 	atomic_fetch_add(&session->n_live, 1);
+	atomic_store(&session->left_ns, 0);
 	struct MHD_Response *response =
 		MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, next_event, s, end_stream);
 	if (!response)

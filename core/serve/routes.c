@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/routes.h"
 
 #include <math.h>
@@ -5,7 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "render/page.h"
+#include "render/shared/page.h"
 #include "serve/live.h"
 
 #define MAX_THREADS_ASKED 100000u
@@ -36,8 +37,8 @@ static enum fm_packing packing_for(const struct request *r)
 					   : FM_PLAIN;
 }
 
-// Sends and lets go of the response. Every answer forbids the browser to guess its type, to keep it, and to show it in
-// another page.
+// Sends and lets go of the response. Every answer forbids the browser to guess its type, to keep
+// it, and to show it in another page.
 static enum MHD_Result finish(const struct request *r, unsigned status, struct MHD_Response *response, const char *type)
 {
 	if (!response)
@@ -217,7 +218,8 @@ static const struct {
 	{ "/api/zones", "GET", answer_zones, true }, { "/api/now", "GET", answer_now, true },
 };
 
-// It was addressed to us, not to a name that somebody made point here, and no page of another site asks.
+// It was addressed to us, not to a name that somebody made point here, and no page of another site
+// asks.
 static bool is_for_us(const struct request *r)
 {
 	const struct fm_session *s = r->session;
@@ -227,8 +229,9 @@ static bool is_for_us(const struct request *r)
 	return fm_guard_host_is_known(host, s->host, s->port) && fm_guard_origin_is_host(origin, host);
 }
 
-// A running program that is watched on its own machine is open to its own user: whoever owns the other end of the connection could
-// read its memory, too. A browser that asks because of another site's page says so, and is not meant.
+// A running program that is watched on its own machine is open to its own user: whoever owns the
+// other end of the connection could read its memory, too. A browser that asks because of another
+// site's page says so, and is not meant.
 static bool is_permitted(const struct request *r)
 {
 	const struct fm_session *s = r->session;
@@ -257,7 +260,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 		*upload_data_size = 0;
 		return MHD_YES;
 	}
-	fm_patience_heard(&r.session->patience, connection);
+	fm_timeouts_heard(&r.session->timeouts, connection);
 	if (!is_for_us(&r))
 		return say(&r, MHD_HTTP_FORBIDDEN,
 			   r.session->host ? "this server does not go by that name; use its address in numbers"
@@ -266,7 +269,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 		if (strcmp(url, routes[i].url) != 0)
 			continue;
 		if (strcmp(method, routes[i].method) != 0)
-			return say(&r, MHD_HTTP_METHOD_NOT_ALLOWED, "not this way");
+			return say(&r, MHD_HTTP_METHOD_NOT_ALLOWED, "method not allowed");
 		if (routes[i].wants_token && !is_permitted(&r))
 			return say(&r, MHD_HTTP_UNAUTHORIZED,
 				   r.session->tail
@@ -274,7 +277,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 					   : "the token is missing or wrong; open the address that fathom view "
 					     "printed");
 		if (routes[i].wants_token)
-			fm_patience_trust(&r.session->patience, connection);
+			fm_timeouts_trust(&r.session->timeouts, connection);
 		if (routes[i].answer != answer_bye && routes[i].wants_token)
 			atomic_store(&r.session->bye_ns, 0); // a reloaded page says bye, and then asks again
 		return routes[i].answer(&r);
@@ -288,7 +291,7 @@ void fm_routes_finished(void *cls, struct MHD_Connection *connection, void **req
 	struct fm_session *s = cls;
 	if (!*request_state)
 		return;
-	fm_patience_again(&s->patience, connection);
+	fm_timeouts_again(&s->timeouts, connection);
 	atomic_store(&s->asked_ns, fm_now_ns());
 	atomic_fetch_sub(&s->n_asking, 1);
 }

@@ -1,11 +1,13 @@
-// The viewer over HTTP, for a browser on this machine: loopback only, a port of the system's choosing, a token that
-// only the address printed carries, and a fixed table of addresses. Nothing from a request ever names a file.
+// SPDX-License-Identifier: Apache-2.0
+// The viewer over HTTP, for a browser on this machine: loopback only, a port of the system's
+// choosing, a token that only the address printed carries, and a fixed table of addresses. Nothing
+// from a request ever names a file.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "aggregate/view.h"
+#include "aggregate/tree/view.h"
 #include "base/err.h"
 
 struct fm_serve_options {
@@ -15,5 +17,6 @@ struct fm_serve_options {
 	bool opens_browser;
 };
 
-// Runs until the page is closed, or SIGINT or SIGTERM comes. Prints the address. One line in diag when it cannot begin.
+// Runs until the page is closed or a minute after its browser is gone, or SIGINT or SIGTERM comes.
+// Prints the address. One line in diag when it cannot begin.
 FM_MUST_CHECK enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag);

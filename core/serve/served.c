@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/served.h"
 
 #include <pthread.h>
@@ -7,10 +8,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "aggregate/timeline.h"
+#include "aggregate/analysis/timeline.h"
 #include "base/hash.h"
-#include "render/bundle.h"
-#include "render/packed.h"
+#include "render/bundle/bundle.h"
+#include "render/shared/packed.h"
 
 #define LEVEL 1        // over loopback: time counts, not bytes
 #define LIVE_SECONDS 5 // a file that has no end and changed within these is still being written
@@ -62,8 +63,8 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	drop_timeline(c);
 	fm_zones_deinit(&c->zones);
 	struct fm_timeline_seeing seeing = { &c->timeline, &c->zones, fm_bundle_for_server.max_samples };
-	const struct fm_witness witness = fm_timeline_witness(&seeing);
-	enum fm_err err = fm_analysis_open_seen(c->path, &c->options, &witness, &fresh, diag);
+	const struct fm_observer observer = fm_timeline_witness(&seeing);
+	enum fm_err err = fm_analysis_open_observed(c->path, &c->options, &observer, &fresh, diag);
 	fm_timeline_seen(&seeing);
 	c->has_timeline = true;
 	if (err)

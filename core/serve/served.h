@@ -1,11 +1,13 @@
-// The captures being served: read once, read again when the file grew, and answers made from them one at a time.
+// SPDX-License-Identifier: Apache-2.0
+// The captures being served: read once, read again when the file grew, and answers made from them
+// one at a time.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "aggregate/filter.h"
+#include "aggregate/analysis/filter.h"
 #include "base/err.h"
 
 // Bytes that the receiver frees.
@@ -22,24 +24,28 @@ struct fm_served;
 FM_MUST_CHECK enum fm_err fm_served_open(const char *path, const char *base_path, const struct fm_view_options *options,
 					 struct fm_served **ret, struct fm_diag *diag);
 void fm_served_close(struct fm_served *c); // NULL is fine
-// The file is being written by somebody whom the caller knows. (Otherwise that is told by its last change.)
+// The file is being written by somebody whom the caller knows. (Otherwise that is told by its last
+// change.)
 void fm_served_set_growing(struct fm_served *c, bool is_growing);
 
-// What a question limits its answer to, as the page says it: seconds since the start, thread numbers.
+// What a question limits its answer to, as the page says it: seconds since the start, thread
+// numbers.
 struct fm_question {
 	double from_s, to_s; // to 0 = no end
 	bool has_threads;    // threads are those wanted; otherwise those unwanted
 	FM_VEC(uint32_t) threads;
 };
 
-// Makes the answer that every page asks for first, so that it is there when the browser is. Whoever asks meanwhile waits
-// for it; what goes wrong, they are told.
+// Makes the answer that every page asks for first, so that it is there when the browser is. Whoever
+// asks meanwhile waits for it; what goes wrong, they are told.
 void fm_served_prepare(struct fm_served *c);
 
-// All below may be called from any thread, one works at a time. packing: as the browser may have it.
+// All below may be called from any thread, one works at a time. packing: as the browser may have
+// it.
 FM_MUST_CHECK enum fm_err fm_served_bundle(struct fm_served *c, const struct fm_question *q, enum fm_packing packing,
 					   struct fm_answer *ret, struct fm_diag *diag);
-// Zones of a trace as a bundle of their own, at a width of so many pixels. FM_E_NOT_FOUND without a trace.
+// Zones of a trace as a bundle of their own, at a width of so many pixels. FM_E_NOT_FOUND without a
+// trace.
 FM_MUST_CHECK enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, uint32_t pixels,
 					  enum fm_packing packing, struct fm_answer *ret, struct fm_diag *diag);
 // FM_E_NOT_FOUND without a second capture.

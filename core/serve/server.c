@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `fathom view`: serves until the page is closed, or a signal says so.
 #include <errno.h>
 #include <signal.h>
@@ -8,19 +9,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "render/page.h"
+#include "render/shared/page.h"
 #include "serve/browser.h"
 #include "serve/daemon.h"
 #include "serve/serve.h"
 
-#define GRACE_NS 2000000000ull // a reloaded page says bye first and asks again soon after
 #define LOOK_NS 200000000l
-
-static bool is_page_gone(struct fm_session *s)
-{
-	uint64_t bye_ns = atomic_load(&s->bye_ns);
-	return bye_ns && fm_now_ns() - bye_ns > GRACE_NS && !atomic_load(&s->n_live);
-}
 
 static void *prepare(void *ctx)
 {
@@ -33,8 +27,8 @@ static void *prepare(void *ctx)
 static void wait_for_end(struct fm_session *s, const sigset_t *ends)
 {
 	const struct timespec look = { .tv_nsec = LOOK_NS };
-	while (!is_page_gone(s)) {
-		fm_patience_look(&s->patience, fm_now_ns());
+	while (!fm_session_is_left(s, fm_now_ns())) {
+		fm_timeouts_poll(&s->timeouts, fm_now_ns());
 		int signal = sigtimedwait(ends, NULL, &look);
 		if (signal > 0)
 			break;
@@ -54,7 +48,8 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 	enum fm_err err = fm_served_open(o->path, o->base_path, &o->view, &s.captures, diag);
 	if (err)
 		return err;
-	// Blocked before the server's threads exist, so that they inherit it: only wait_for_end() hears of these.
+	// Blocked before the server's threads exist, so that they inherit it: only wait_for_end()
+	// hears of these.
 	sigset_t ends, before;
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGINT);
@@ -78,7 +73,8 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 		wait_for_end(&s, &ends);
 		if (is_preparing && !atomic_load(&s.is_prepared)) {
 			pthread_detach(preparing);
-			_exit(0); // Ctrl-C does not wait until a large capture is read; there is nothing to put in order
+			_exit(0); // Ctrl-C does not wait until a large capture is read; there is nothing to put in
+				  // order
 		}
 		fm_daemon_stop(&s, daemon);
 		if (is_preparing)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "serve/tail.h"
 
 #include <pthread.h>
@@ -5,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/now.h"
+#include "aggregate/live/now.h"
 #include "base/clock.h"
-#include "render/now_json.h"
+#include "render/json/now_json.h"
 
 struct fm_tail {
 	char *path;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/cache.h"
 
 #include <dirent.h>
@@ -13,12 +14,13 @@
 #include "base/checksum.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/kernel.h"
 #include "base/owner.h"
 #include "symbolize/cache_folder.h"
 
 // magic, version of the content, checksum of what follows
 #define MAGIC "FATHSYM\n"
-#define VERSION 3u
+#define VERSION 4u
 #define HEAD_BYTES 24
 
 #define TEMPORARY_LETTERS 6 // behind a dot, until a file is whole
@@ -125,7 +127,7 @@ static int create_temporary(int folder, const char *key, char *ret_name, size_t 
 {
 	for (int i = 0; i < 100; i++) {
 		uint64_t random;
-		if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
+		if (fm_getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random))
 			random = fm_now_ns() * 0x9e3779b97f4a7c15ull; // O_EXCL sees to the rest
 		snprintf(ret_name, cap, "%s.%0*" PRIx64, key, TEMPORARY_LETTERS, random & 0xffffff);
 		int fd =

@@ -1,10 +1,13 @@
-// What was found out about images, kept on disk so that the next report need not read debug information again.
+// SPDX-License-Identifier: Apache-2.0
+// What was found out about images, kept on disk so that the next report need not read debug
+// information again.
 //
-// In the cache's folder (cache_folder.h): one file per image, named by its build id (or by path, size and
-// time of a file without one). Files are replaced by renaming, so that runs side by side see whole ones only; the last
-// one wins. A file that is damaged or of another version is as good as none, a folder that cannot be written to is left
-// alone. A file of somebody else's is not believed. When all files together pass FM_CACHE_MAX_BYTES, those unused for longest go; files that are not
-// ours, or have other names than ours, stay.
+// In the cache's folder (cache_folder.h): one file per image, named by its build id (or by path,
+// size and time of a file without one). Files are replaced by renaming, so that runs side by side
+// see whole ones only; the last one wins. A file that is damaged or of another version is as good
+// as none, a folder that cannot be written to is left alone. A file of somebody else's is not
+// believed. When all files together pass FM_CACHE_MAX_BYTES, those unused for longest go; files
+// that are not ours, or have other names than ours, stay.
 #pragma once
 
 #include <stdbool.h>
@@ -27,5 +30,6 @@ struct fm_cache_key fm_cache_key_of(const char *path, struct fm_str build_id);
 // FM_E_NOT_FOUND or FM_E_CORRUPT: go without.
 FM_MUST_CHECK enum fm_err fm_cache_load(const struct fm_cache_key *key, struct fm_chains *ret);
 void fm_cache_save(const struct fm_cache_key *key, const struct fm_chains *c);
-// Removes the files unused for longest until at most max_bytes are left. fm_cache_save does so by itself.
+// Removes the files unused for longest until at most max_bytes are left. fm_cache_save does so by
+// itself.
 void fm_cache_trim(uint64_t max_bytes);

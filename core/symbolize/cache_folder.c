@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/cache_folder.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 
 #include "base/owner.h"
 
-// A user may have the home, or the folder for caches, behind a link of their own; what is below is ours alone.
+// A user may have the home, or the folder for caches, behind a link of their own; what is below is
+// ours alone.
 #define OPEN_THEIRS (O_PATH | O_DIRECTORY | O_CLOEXEC)
 #define OPEN_OURS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/chains.h"
 
 #include <stdlib.h>
@@ -20,7 +21,12 @@ void fm_chains_deinit(struct fm_chains *c)
 
 void fm_chains_add(struct fm_chains *c, uint64_t addr, uint64_t start)
 {
-	fm_vec_push(&c->items, (struct fm_chain){ addr, start, (uint32_t)c->links.n, 0 });
+	fm_vec_push(&c->items, (struct fm_chain){ addr, start, (uint32_t)c->links.n, 0, 0 });
+}
+
+void fm_chains_guess(struct fm_chains *c, struct fm_str name)
+{
+	c->items.items[c->items.n - 1].guess = fm_intern_id(&c->strings, name, NULL);
 }
 
 void fm_chains_link(struct fm_chains *c, struct fm_str name, struct fm_str file, uint32_t first_line, uint32_t line,
@@ -64,6 +70,7 @@ void fm_chains_merge(struct fm_chains *to, const struct fm_chains *from)
 		if (n_sorted && bsearch(&key, to->items.items, n_sorted, sizeof(key), compare))
 			continue;
 		fm_chains_add(to, chain->addr, chain->start);
+		fm_chains_guess(to, fm_chains_str(from, chain->guess));
 		for (uint32_t k = 0; k < chain->n; k++) {
 			const struct fm_link *link = &from->links.items[chain->first_link + k];
 			fm_chains_link(to, fm_chains_str(from, link->name), fm_chains_str(from, link->file),
@@ -99,6 +106,7 @@ void fm_chains_pack(const struct fm_chains *c, struct fm_buf *out)
 		const struct fm_chain *chain = &c->items.items[i];
 		fm_buf_varint(out, chain->addr);
 		fm_buf_varint(out, chain->start);
+		fm_buf_varint(out, chain->guess);
 		fm_buf_varint(out, chain->n);
 		for (uint32_t k = 0; k < chain->n; k++) {
 			const struct fm_link *link = &c->links.items[chain->first_link + k];
@@ -134,17 +142,20 @@ static void unpack(struct fm_chains *c, struct fm_cursor *in)
 	struct fm_str path = fm_cursor_str(in), link_name = fm_cursor_str(in);
 	struct fm_str unread_path = fm_cursor_str(in), package_path = fm_cursor_str(in);
 	uint32_t n_strings = unpack_u32(in, UINT32_MAX);
-	// A string that comes twice would shift the numbers of all that follow: no packer writes one.
+	// A string that comes twice would shift the numbers of all that follow: no packer writes
+	// one.
 	for (uint32_t i = 1; i < n_strings && !in->err; i++)
 		if (fm_intern_id(&c->strings, fm_cursor_str(in), NULL) != i)
 			fm_cursor_fail(in, FM_E_CORRUPT);
 	uint32_t n = unpack_u32(in, UINT32_MAX);
 	for (uint32_t i = 0; i < n && !in->err; i++) {
 		uint64_t addr = fm_cursor_varint(in), start = fm_cursor_varint(in);
+		uint32_t guess = unpack_u32(in, n_strings ? n_strings - 1 : 0);
 		uint32_t n_links = unpack_u32(in, fm_cursor_left(in));
 		if (in->err)
 			break;
 		fm_chains_add(c, addr, start);
+		c->items.items[c->items.n - 1].guess = guess;
 		c->items.items[c->items.n - 1].n = n_links;
 		for (uint32_t k = 0; k < n_links && !in->err; k++) {
 			struct fm_link link;

@@ -1,5 +1,7 @@
-// What the addresses of one image mean: each a chain of functions, the inlined ones inside. Plain data that can be
-// packed into bytes: for the cache on disk, and for the pipe from the process that reads debug information.
+// SPDX-License-Identifier: Apache-2.0
+// What the addresses of one image mean: each a chain of functions, the inlined ones inside. Plain
+// data that can be packed into bytes: for the cache on disk, and for the pipe from the process that
+// reads debug information.
 #pragma once
 
 #include <stdbool.h>
@@ -21,6 +23,7 @@ struct fm_chain {
 	uint64_t addr;
 	uint64_t start;         // of the function, told by symbols or unwind tables; 0 = unknown
 	uint32_t first_link, n; // outermost first; n = 0: no name is known
+	uint32_t guess; // of fm_chains.strings: without a name, the symbol before it, which may mean another function
 };
 
 // Debug information that is known to be somewhere and was not read.
@@ -54,8 +57,11 @@ struct fm_chains {
 
 void fm_chains_init(struct fm_chains *c);
 void fm_chains_deinit(struct fm_chains *c);
-// Adds an address; links are added by pushing to c->links right afterwards, with n counted up by fm_chains_link().
+// Adds an address; links are added by pushing to c->links right afterwards, with n counted up by
+// fm_chains_link().
 void fm_chains_add(struct fm_chains *c, uint64_t addr, uint64_t start);
+// Of the address that was added last, when it has no name.
+void fm_chains_guess(struct fm_chains *c, struct fm_str name);
 void fm_chains_link(struct fm_chains *c, struct fm_str name, struct fm_str file, uint32_t first_line, uint32_t line,
 		    bool is_inlined);
 void fm_chains_sort(struct fm_chains *c); // of an address that is there twice, one stays

@@ -1,6 +1,7 @@
-// A C name of Cython's is a prefix that says what it is, the scopes around it as <length><name>_, and its own name. Python
-// functions have a running number before their name: wrappers odd ones, bodies even ones, and the first body none
-// (Cython/Compiler/Naming.py, Symtab.py, Nodes.py):
+// SPDX-License-Identifier: Apache-2.0
+// A C name of Cython's is a prefix that says what it is, the scopes around it as <length><name>_,
+// and its own name. Python functions have a running number before their name: wrappers odd ones,
+// bodies even ones, and the first body none (Cython/Compiler/Naming.py, Symtab.py, Nodes.py):
 //
 //   __pyx_pw_  5numpy_ 6random_ 8_mt19937_ 7MT19937_ 5 jumped      the wrapper that Python calls
 //   __pyx_pf_  5numpy_ 6random_ 8_mt19937_ 7MT19937_ 4 jumped      its body
@@ -58,8 +59,8 @@ static bool is_numbered(const char *p, const char *end)
 	return at > p && at < end;
 }
 
-// "3foo_bar" may be the scope foo or function number 3, foo_bar. It is the function when the number fits its kind and
-// what follows would be no name of that kind.
+// "3foo_bar" may be the scope foo or function number 3, foo_bar. It is the function when the number
+// fits its kind and what follows would be no name of that kind.
 static bool is_function(enum shape shape, struct fm_str scope, const char *next, const char *end)
 {
 	if (shape == PLAIN || is_numbered(next, end))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/demangle.h"
 
 #include <libiberty/demangle.h>
@@ -8,11 +9,13 @@
 #include "base/compiler.h"
 #include "symbolize/cython.h"
 
-// Longer names come from templates gone wild or from hostile files; demangling them costs more than it tells.
+// Longer names come from templates gone wild or from hostile files; demangling them costs more than
+// it tells.
 #define MAX_SYMBOL_BYTES 8192
 #define MAX_LIST 20 // characters of a template argument list that a table has room for: <double, 3>, <int, char>
 
-// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0 .lto_priv.0; LLVM:
+// Where a compiler-made suffix begins, or the length. GCC: .cold .part.0 .isra.0 .constprop.0
+// .lto_priv.0; LLVM:
 // .llvm.123; the linker: @@GLIBC_2.2.5
 static size_t plain_length(const char *symbol)
 {
@@ -74,8 +77,9 @@ struct fm_str fm_demangle_shorten(struct fm_arena *arena, struct fm_str name, un
 			continue;
 		}
 		if (*p == '<') {
-			// Rust: "<Vec<T> as Trait>::f" and "slice::<impl [T]>::len" say what f belongs to. Only what is inside
-			// them may go; "f::<T>" and "Vec<T>" are argument lists.
+			// Rust: "<Vec<T> as Trait>::f" and "slice::<impl [T]>::len" say what f
+			// belongs to. Only what is inside them may go; "f::<T>" and "Vec<T>" are
+			// argument lists.
 			bool is_path = p == name.p || p[-1] == '<' || p[-1] == ' ' || p[-1] == '&' || p[-1] == '(' ||
 				       starts_with(p, end, "<impl ");
 			const char *close = closing(p, end);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/names.h"
 
 #include <stdlib.h>
@@ -55,10 +56,15 @@ static bool ends_with(struct fm_str s, const char *end)
 	return s.len >= n && !memcmp(s.p + s.len - n, end, n);
 }
 
+bool fm_name_is_agent(struct fm_str path)
+{
+	return fm_str_eq(fm_name_base(path), FM_STR_LIT("_agent.abi3.so"));
+}
+
 bool fm_name_is_ours(struct fm_str filename)
 {
-	// All of python/fathom (tests/e2e/test_house.py compares). Others may call a folder fathom, too: whole names, and those that any
-	// package has only where packages of ours lie.
+	// All of python/fathom (tests/e2e/test_house.py compares). Others may call a folder fathom,
+	// too: whole names, and those that any package has only where packages of ours lie.
 	static const char *const files[] = { "_agent_module.py", "_follow.py",  "_job.py",      "_jobs.py",
 					     "_lines.py",        "_magics.py",  "_notebook.py", "_output_name.py",
 					     "_private.py",      "_session.py", "_trace.py",    "_trace_main.py",
@@ -133,4 +139,17 @@ struct fm_str fm_name_without_tags(struct fm_arena *arena, struct fm_str name)
 			out[n++] = name.p[i++];
 	}
 	return (struct fm_str){ out, n };
+}
+
+bool fm_name_is_go_between(struct fm_str path)
+{
+	static const char *const names[] = { "libc.so",   "libc-",         "libc.musl",  "libm.so",  "libm-",
+					     "libdl.so",  "librt.so",      "libpthread", "ld-linux", "ld-musl",
+					     "ld-2.",     "ld.so",         "libstdc++.", "libgcc_s", "libc++.so",
+					     "libc++abi", "_agent.abi3.so" };
+	struct fm_str name = fm_name_base(path);
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
+		if (name.len >= strlen(names[i]) && !memcmp(name.p, names[i], strlen(names[i])))
+			return true;
+	return false;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a file's name means to a person. Pure; results live in the arena or are literals.
 #pragma once
 
@@ -6,19 +7,25 @@
 #include "base/mem.h"
 #include "base/str.h"
 
-// "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a package's
-// __init__.py.
+// "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a
+// package's __init__.py.
 struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename);
 
-// Files of Fathom's own package that run inside the target: start-up files, what runs notebooks, scripts and jobs, the plugin of pytest. Nobody's
-// lines, and folded away wherever stacks are shown (aggregate/view.h).
+// Files of Fathom's own package that run inside the target: start-up files, what runs notebooks,
+// scripts and jobs, the plugin of pytest. Nobody's lines, and folded away wherever stacks are shown
+// (aggregate/tree/view.h).
 bool fm_name_is_ours(struct fm_str filename);
 
 // Installed packages, the standard library, frozen modules, and what is ours.
 bool fm_name_is_library(struct fm_str filename);
 
+// Libraries that everybody calls, the C library first: they work for the one behind them.
+bool fm_name_is_go_between(struct fm_str path);
+
 // The name without "[abi:...]" parts: numba tells its copies of a function apart by them.
 struct fm_str fm_name_without_tags(struct fm_arena *arena, struct fm_str name);
 
 // The part after the last slash.
+// True when the library is Fathom's agent, by its name.
+bool fm_name_is_agent(struct fm_str path);
 struct fm_str fm_name_base(struct fm_str path);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/native.h"
 
 #include <stdarg.h>
@@ -145,6 +146,8 @@ const char *fm_native_remedy(const struct fm_native *n, struct fm_str path)
 		if (!n->images[i].is_resolved || info->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO) ||
 		    !fm_str_eq(info->path, path))
 			continue;
+		if (info->flags & FM_IMAGE_IS_ELSEWHERE)
+			return "the file is in a container; a report made there has its lines";
 		if (facts->state == FM_OBJECT_GONE)
 			return "the file is gone or unreadable; report on the machine that was profiled";
 		if (facts->state == FM_OBJECT_CHANGED)
@@ -161,7 +164,13 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 		 const struct fm_chains *chains, size_t n_recorded, size_t n_unnamed)
 {
 	bool is_vdso = info->flags & FM_IMAGE_IS_VDSO;
-	if (failure == FM_RESOLVE_LATE)
+	bool is_elsewhere = info->flags & FM_IMAGE_IS_ELSEWHERE && chains->facts.state != FM_OBJECT_PRESENT;
+	if (is_elsewhere && n_recorded)
+		cover(n, info->path,
+		      "the file is in a container; shown are the names recorded with the capture, without lines");
+	else if (is_elsewhere && n_unnamed)
+		cover(n, info->path, "the file is in a container; a report made there has them");
+	else if (failure == FM_RESOLVE_LATE)
 		cover(n, info->path, "reading its symbols took too long; the file or a debug server is slow");
 	else if (failure == FM_RESOLVE_CRASHED || chains->facts.is_damaged)
 		cover(n, info->path, "its debug information is damaged; restore the file and report again");
@@ -215,7 +224,13 @@ static void resolve(struct fm_native *n, uint32_t image_id)
 	struct fm_resolve_request request = { .path = path,
 					      .build_id = info->build_id,
 					      .is_vdso = info->flags & FM_IMAGE_IS_VDSO };
-	enum fm_resolve_failure failure = fm_resolve(&request, addrs.items, addrs.n, &image->chains);
+	enum fm_resolve_failure failure = FM_RESOLVE_OK;
+	if (info->flags & FM_IMAGE_IS_ELSEWHERE && !info->build_id.len) { // nothing would tell another file from it
+		fm_chains_init(&image->chains);
+		image->chains.facts.state = FM_OBJECT_GONE;
+	} else {
+		failure = fm_resolve(&request, addrs.items, addrs.n, &image->chains);
+	}
 	image->is_resolved = true;
 	size_t n_recorded = add_recorded(n, image_id, &image->chains), n_unnamed = 0;
 	for (size_t i = 0; i < addrs.n; i++) {

@@ -1,5 +1,6 @@
-// The native side of the symbolizer: every image of a profile, resolved when its first frame is asked for, all its
-// sampled addresses at once. Inside this room only.
+// SPDX-License-Identifier: Apache-2.0
+// The native side of the symbolizer: every image of a profile, resolved when its first frame is
+// asked for, all its sampled addresses at once. Inside this room only.
 #pragma once
 
 #include "read/reader.h"
@@ -15,5 +16,6 @@ const struct fm_chains *fm_native_chains(struct fm_native *n, uint32_t image_id)
 // What could not be named, and why, of the images asked for so far.
 const struct fm_coverage *fm_native_coverage(const struct fm_native *n, size_t *ret_n);
 
-// What would help with the names and lines of the file at this path, when the reason is known and is not that it has none. NULL otherwise.
+// What would help with the names and lines of the file at this path, when the reason is known and
+// is not that it has none. NULL otherwise.
 const char *fm_native_remedy(const struct fm_native *n, struct fm_str path);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/remedy.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static bool begins(struct fm_str path, const char *part)
 	return path.len >= strlen(part) && !memcmp(path.p, part, strlen(part));
 }
 
-// The first line that the program prints, or "". It is ended when it takes longer than the deadline.
+// The first line that the program prints, or "". It is ended when it takes longer than the
+// deadline.
 static void first_line(char *const argv[], uint64_t deadline_ns, char *ret, size_t cap)
 {
 	int ends[2];
@@ -61,8 +63,8 @@ static void first_line(char *const argv[], uint64_t deadline_ns, char *ret, size
 	}
 }
 
-// "libc6" for /lib/x86_64-linux-gnu/libc.so.6. dpkg knows files by the path they were packed with: /usr/lib/... may be
-// /lib/... there.
+// "libc6" for /lib/x86_64-linux-gnu/libc.so.6. dpkg knows files by the path they were packed with:
+// /usr/lib/... may be /lib/... there.
 static void find_package(struct fm_str path, char *ret, size_t cap)
 {
 	static uint64_t left_ns = DPKG_NS;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/resolve.h"
 
 #include <errno.h>
@@ -30,8 +31,8 @@ static struct fm_str str_or_empty(const char *s)
 	return s ? fm_str_of(s) : FM_STR_LIT("");
 }
 
-// The linker's name before the debug information's: it is the one people know (malloc, not __libc_malloc), and the same
-// one whether or not lines are found.
+// The linker's name before the debug information's: it is the one people know (malloc, not
+// __libc_malloc), and the same one whether or not lines are found.
 static void begin_chain(struct fm_chains *c, struct fm_symbols *symbols, uint64_t addr, struct fm_symbol *ret)
 {
 	uint64_t start = 0;
@@ -41,6 +42,9 @@ static void begin_chain(struct fm_chains *c, struct fm_symbols *symbols, uint64_
 	else if (fm_symbols_function_start(symbols, addr, &start))
 		start = 0;
 	fm_chains_add(c, addr, start);
+	struct fm_symbol before;
+	if (!ret->name && !fm_symbols_find_before(symbols, start ? start : addr, &before))
+		fm_chains_guess(c, fm_str_of(before.name));
 }
 
 static void take_lines(void *ctx, size_t i, const struct fm_line_frame *frames, size_t n)
@@ -130,7 +134,8 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 // Never returns.
 static void be_child(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n, int out)
 {
-	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not longer than the parent.
+	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not
+	// longer than the parent.
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
 	int null = open("/dev/null", O_WRONLY);
@@ -269,7 +274,8 @@ enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, con
 				fresh.facts.is_damaged = true;
 			}
 		}
-		// Less than the cache had (the debug file is away just now) must not become what it knows.
+		// Less than the cache had (the debug file is away just now) must not become what it
+		// knows.
 		bool is_worth = fresh.items.n > 0 && (!has_cache || ret->facts.origin == FM_DEBUG_NONE ||
 						      fresh.facts.origin != FM_DEBUG_NONE);
 		if (has_cache) {

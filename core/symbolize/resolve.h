@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses of one image to chains of functions: from the cache, from the image's files, or both.
 //
-// Files are read in a child process: half a gigabyte of debug information must not stay in ours, and a damaged file
-// that crashes or stalls libdw costs its own names and nothing else.
+// Files are read in a child process: half a gigabyte of debug information must not stay in ours,
+// and a damaged file that crashes or stalls libdw costs its own names and nothing else.
 #pragma once
 
 #include <stdbool.h>
@@ -25,7 +26,8 @@ enum fm_resolve_failure {
 	FM_RESOLVE_LATE = 2,    // it took too long
 };
 
-// addrs are rising. Initialises ret: facts are always set; every address is in it that something is known about.
+// addrs are rising. Initialises ret: facts are always set; every address is in it that something is
+// known about.
 enum fm_resolve_failure fm_resolve(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n,
 				   struct fm_chains *ret);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "symbolize/symbolize.h"
 
 #include <inttypes.h>
@@ -82,7 +83,8 @@ static struct fm_str format(struct fm_symbolizer *s, const char *fmt, ...)
 	return fm_str_of(fm_arena_strdup(&s->arena, text, strlen(text)));
 }
 
-// The function with these facts, made when new. Its identity is kind, module or file, whole name and first line.
+// The function with these facts, made when new. Its identity is kind, module or file, whole name
+// and first line.
 static uint32_t function_id(struct fm_symbolizer *s, struct fm_function *f)
 {
 	if (!f->full_name.p)
@@ -100,8 +102,9 @@ static uint32_t function_id(struct fm_symbolizer *s, struct fm_function *f)
 	if (is_new) {
 		fm_vec_push(&s->functions, *f);
 		s->functions.items[id].file_id = fm_intern_id(&s->files, f->file, NULL);
-		s->functions.items[id].library_id =
-			f->kind == FM_FRAME_NATIVE ? fm_intern_id(&s->libraries, f->path, NULL) : FM_NO_ID;
+		s->functions.items[id].library_id = f->kind == FM_FRAME_NATIVE && !f->is_workers
+							    ? fm_intern_id(&s->libraries, f->path, NULL)
+							    : FM_NO_ID;
 	}
 	fm_buf_deinit(&key);
 	return id;
@@ -123,6 +126,14 @@ static struct fm_place error_place(struct fm_symbolizer *s, uint64_t code)
 			f.name = fm_str_of(errors[i].text);
 	if (!f.name.p)
 		f.name = format(s, "[unwind error %" PRIu64 "]", code);
+	return (struct fm_place){ .function_id = function_id(s, &f) };
+}
+
+static struct fm_place workers_place(struct fm_symbolizer *s)
+{
+	struct fm_function f = {
+		.kind = FM_FRAME_NATIVE, .is_known = true, .is_workers = true, .name = FM_STR_LIT("[worker threads]")
+	};
 	return (struct fm_place){ .function_id = function_id(s, &f) };
 }
 
@@ -177,7 +188,8 @@ static struct fm_place python_place(struct fm_symbolizer *s, const struct fm_fra
 				  .line = line ? line : code->first_line };
 }
 
-// Thousands of addresses share a few hundred symbols, and demangling a template may cost a millisecond.
+// Thousands of addresses share a few hundred symbols, and demangling a template may cost a
+// millisecond.
 static struct fm_pretty pretty_name(struct fm_symbolizer *s, struct fm_str symbol)
 {
 	bool is_new;
@@ -209,11 +221,23 @@ static struct fm_place kernel_place(struct fm_symbolizer *s, const struct fm_ima
 	return (struct fm_place){ .function_id = function_id(s, &f) };
 }
 
+// "libz.so.1+0x4970 (near deflate?)": one for each function, as far as unwind tables tell where it
+// begins.
+static struct fm_str address_name(struct fm_symbolizer *s, struct fm_str module, uint64_t start, struct fm_str guess)
+{
+	if (!guess.len)
+		return format(s, "0x%" PRIx64, start);
+	struct fm_str name = pretty_name(s, guess).name;
+	return format(s, "%.*s+0x%" PRIx64 " (near %.*s?)", (int)FM_MIN(module.len, 200u), module.p, start,
+		      (int)FM_MIN(name.len, 200u), name.p);
+}
+
 static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 {
 	struct fm_function library = { .kind = FM_FRAME_NATIVE };
 	const struct fm_chains *chains = NULL;
 	const struct fm_chain *chain = NULL;
+	const struct fm_str none = FM_STR_LIT("");
 	bool is_jit = false;
 	if (frame->ref < s->profile->images.n && (s->profile->images.items[frame->ref].flags & FM_IMAGE_IS_KERNEL)) {
 		fm_vec_push(&s->places, kernel_place(s, &s->profile->images.items[frame->ref], frame->value));
@@ -229,7 +253,8 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 		chains = fm_native_chains(s->native, frame->ref);
 		chain = fm_chains_find(chains, frame->value);
 	}
-	// A function without a name stands for itself by its start; where not even that is known, the address does.
+	// A function without a name stands for itself by its start; where not even that is known,
+	// the address does.
 	uint64_t start = chain && chain->start ? chain->start : frame->value;
 	uint32_t n = chain ? chain->n : 0;
 	for (uint32_t k = 0; k < FM_MAX(s->fold_inlines ? FM_MIN(n, 1u) : n, 1u); k++) {
@@ -244,7 +269,8 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 			place.line = link->line;
 			place.is_inlined = link->is_inlined;
 		}
-		// CPython's perf trampolines (-X perf) carry the name of the Python function, whose own frame is there already.
+		// CPython's perf trampolines (-X perf) carry the name of the Python function, whose
+		// own frame is there already.
 		if (is_jit && symbol.len > 4 && !memcmp(symbol.p, "py::", 4))
 			f.is_plumbing = true;
 		if (symbol.len) {
@@ -253,7 +279,8 @@ static void add_native(struct fm_symbolizer *s, const struct fm_frame *frame)
 			f.full_name = pretty.full;
 			f.is_known = true;
 		} else {
-			f.name = format(s, "0x%" PRIx64, start);
+			f.name = address_name(s, library.module, start,
+					      chain ? fm_chains_str(chains, chain->guess) : none);
 		}
 		place.function_id = function_id(s, &f);
 		fm_vec_push(&s->places, place);
@@ -271,8 +298,9 @@ const struct fm_place *fm_symbolizer_places(struct fm_symbolizer *s, uint32_t fr
 		if (frame->kind == FM_FRAME_NATIVE)
 			add_native(s, frame);
 		else
-			fm_vec_push(&s->places, frame->kind == FM_FRAME_PYTHON ? python_place(s, frame)
-									       : error_place(s, frame->value));
+			fm_vec_push(&s->places, frame->kind == FM_FRAME_PYTHON    ? python_place(s, frame)
+						: frame->kind == FM_FRAME_WORKERS ? workers_place(s)
+										  : error_place(s, frame->value));
 		run->n = (uint32_t)(s->places.n - run->first);
 	}
 	*ret_n = run->n;

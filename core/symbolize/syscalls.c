@@ -1,4 +1,6 @@
-// Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added at the end.
+// SPDX-License-Identifier: Apache-2.0
+// Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added
+// at the end.
 #include "symbolize/syscalls.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of Linux's system calls on x86-64.
 #pragma once
 

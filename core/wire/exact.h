@@ -1,8 +1,11 @@
-// Exact mode: every allocation of a process, summed up by site in memory shared with the collector. A site is a stack of Python
-// frames and a domain; the agent tells its stack once (FM_WIRE_SITE), and from then on only counts.
+// SPDX-License-Identifier: Apache-2.0
+// Exact mode: every allocation of a process, summed up by site in memory shared with the collector.
+// A site is a stack of Python frames and a domain; the agent tells its stack once (FM_WIRE_SITE),
+// and from then on only counts.
 //
-// The agent writes under a lock of its own; the collector reads what a process has left when it is gone, and the totals
-// meanwhile. Nothing has to be flushed: a killed process leaves all it counted.
+// The agent writes under a lock of its own; the collector reads what a process has left when it is
+// gone, and the totals meanwhile. Nothing has to be flushed: a killed process leaves all it
+// counted.
 #pragma once
 
 #include <assert.h>
@@ -16,8 +19,9 @@
 #define FM_WIRE_N_EXACT 64      // processes at one time; more are counted in n_no_exact
 #define FM_WIRE_N_SITES 262144u // of a process; site 0 takes what is beyond
 #endif
-// From so many sites on, stacks are told apart by less, so that each block keeps its line: recursion counts once, and native code goes
-// without the height of its stack; then there is no native code; then no caller.
+// From so many sites on, stacks are told apart by less, so that each block keeps its line:
+// recursion counts once, and native code goes without the height of its stack; then there is no
+// native code; then no caller.
 #define FM_WIRE_MANY_SITES (FM_WIRE_N_SITES / 8)
 #define FM_WIRE_TOO_MANY_SITES (FM_WIRE_N_SITES / 4 * 3)
 #define FM_WIRE_NEARLY_ALL_SITES (FM_WIRE_N_SITES / 8 * 7)
@@ -30,7 +34,8 @@ struct fm_wire_site {
 	uint64_t n_allocs;   // apart from alloc_bytes: side by side, compilers make a pair of them, which takes longer
 	uint64_t peak_bytes; // highest live_bytes
 	uint64_t n_frees;
-	// Live at the process's peak of this number; when a later one has been, nothing was touched between: it is live_bytes.
+	// Live at the process's peak of this number; when a later one has been, nothing was touched
+	// between: it is live_bytes.
 	uint64_t at_peak_bytes, epoch;
 };
 
@@ -47,7 +52,7 @@ struct fm_wire_exact {
 };
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 static_assert(FM_WIRE_MANY_SITES == 32768 && FM_WIRE_NEARLY_ALL_SITES == 229376,
-	      "as collect/capture_facts.c tells people");
+	      "as collect/capture/facts.c tells people");
 #endif
 static_assert(sizeof(struct fm_wire_site) == 64, "a site is a cache line");
 static_assert(sizeof(struct fm_wire_exact) <= FM_WIRE_EXACT_HEADER, "header fits its page");
@@ -59,7 +64,8 @@ static inline struct fm_wire_site *fm_wire_exact_sites(struct fm_wire_exact *e)
 	return (struct fm_wire_site *)((uint8_t *)e + FM_WIRE_EXACT_HEADER);
 }
 
-// A site is brought up to date only when it is touched: it had these bytes at every peak since it was last.
+// A site is brought up to date only when it is touched: it had these bytes at every peak since it
+// was last.
 static inline void fm_wire_site_rebase(const struct fm_wire_exact *e, struct fm_wire_site *s)
 {
 	if (s->epoch != e->epoch) {

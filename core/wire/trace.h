@@ -1,14 +1,18 @@
-// The rings of traces: every call with its time, as 16-byte events. Plain structs and constants, as in wire.h.
+// SPDX-License-Identifier: Apache-2.0
+// The rings of traces: every call with its time, as 16-byte events. Plain structs and constants, as
+// in wire.h.
 //
-// They lie behind everything else in the shared memory, one per slot, and are mapped ring by ring by the threads that
-// write them: address space is not spent on threads that are not traced. Definitions (code objects, names) go through the
-// slot's ordinary ring, and before the first event that uses them.
+// They lie behind everything else in the shared memory, one per slot, and are mapped ring by ring
+// by the threads that write them: address space is not spent on threads that are not traced.
+// Definitions (code objects, names) go through the slot's ordinary ring, and before the first event
+// that uses them.
 #pragma once
 
 #include "wire/wire.h"
 
-// 4 MiB: it stays in the caches of both sides, and its pages are soon paid for (2 us each on a virtual machine). Bare
-// recursion, 20 million events a second, fills it in 13 ms; a full ring makes its writer wait (agent/trace.c).
+// 4 MiB: it stays in the caches of both sides, and its pages are soon paid for (2 us each on a
+// virtual machine). Bare recursion, 20 million events a second, fills it in 13 ms; a full ring
+// makes its writer wait (agent/trace.c).
 #define FM_WIRE_TRACE_EVENTS (1u << 18)
 #define FM_WIRE_TRACE_SLOT_BYTES (FM_WIRE_CONTROL_BYTES + (uint64_t)FM_WIRE_TRACE_EVENTS * 16u)
 #define FM_WIRE_TRACE_OFFSET FM_WIRE_EXACT_END

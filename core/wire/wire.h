@@ -1,20 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
 // The shared memory between agent and collector: plain structs and constants.
 //
-// The collector makes two sparse memfds; every process of the tree maps them through /proc/COLLECTOR/fd/N, so a fork or an
-// exec needs no handshake, and what a killed process wrote last is still there to be drained. Neither can be made longer or shorter.
+// The collector makes two sparse memfds; every process of the tree maps them through
+// /proc/COLLECTOR/fd/N, so a fork or an exec needs no handshake, and what a killed process wrote
+// last is still there to be drained. Neither can be made longer or shorter.
 //
 //   the collector's, which nobody else can write:  | header | row images | unwind rows |
-//   the targets':  | counts | process table | slot table | frame tables | slot 0: control page, ring | slot 1 ... | exact sums | trace rings |
+//   the targets':  | counts | process table | slot table | frame tables | slot 0: control page, ring | slot 1 ... |
+//   exact sums | trace rings |
 //
-// What a target wrote is believed by nobody: the collector checks what it reads there (collect/shared.h), and keeps what it must
-// know again in memory of its own.
+// What a target wrote is believed by nobody: the collector checks what it reads there
+// (collect/shared/shared.h), and keeps what it must know again in memory of its own.
 //
-// A process maps the collector's file, what comes before the slots, and of these its own threads' (sigsafe/places.c). The tables are dense, so that
-// looking for a free or a busy entry touches no pages of unused slots.
+// A process maps the collector's file, what comes before the slots, and of these its own threads'
+// (sigsafe/base/places.c). The tables are dense, so that looking for a free or a busy entry touches
+// no pages of unused slots.
 //
-// A slot belongs to one thread while it lives: claimed by compare-and-swap at the thread's first sample, given back by the
-// collector when the thread is gone and the ring is drained. One writer (the thread, at signal time), one reader (the
-// collector). A full ring drops the newest sample and counts it: older stacks stay whole.
+// A slot belongs to one thread while it lives: claimed by compare-and-swap at the thread's first
+// sample, given back by the collector when the thread is gone and the ring is drained. One writer
+// (the thread, at signal time), one reader (the collector). A full ring drops the newest sample and
+// counts it: older stacks stay whole.
 #pragma once
 
 #include <assert.h>
@@ -24,10 +29,11 @@
 #include "wire/exact.h"
 
 #define FM_WIRE_MAGIC 0x314d485441460000u // "FATHM1" in the high bytes
-#define FM_WIRE_VERSION 7
+#define FM_WIRE_VERSION 1
 
-// 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100 ms of 10 kHz
-// sampling at 100 new frames a sample. All of it is sparse: untouched pages cost nothing.
+// 1024 threads running at one time; the next one is counted in n_no_slot. 1 MiB of ring holds 100
+// ms of 10 kHz sampling at 100 new frames a sample. All of it is sparse: untouched pages cost
+// nothing.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define FM_WIRE_N_SLOTS 256
 #define FM_WIRE_N_PROCESSES 64
@@ -41,7 +47,8 @@
 #define FM_WIRE_HEADER_BYTES 4096u
 #define FM_WIRE_COUNTS_BYTES 4096u
 #define FM_WIRE_PROCESS_BYTES 64u
-// Unwind rows of images that cannot be unwound from what is mapped (collect/rows.h). 64 MiB are 4 million rows.
+// Unwind rows of images that cannot be unwound from what is mapped (collect/shared/rows.h). 64 MiB
+// are 4 million rows.
 #define FM_WIRE_N_ROW_IMAGES 2048
 #define FM_WIRE_ROWS_BYTES (64u << 20)
 #define FM_WIRE_ROW_IMAGES_OFFSET FM_WIRE_HEADER_BYTES
@@ -60,20 +67,24 @@
 #define FM_WIRE_EXACT_OFFSET FM_WIRE_SLOTS_END
 #define FM_WIRE_EXACT_END (FM_WIRE_EXACT_OFFSET + FM_WIRE_N_EXACT * FM_WIRE_EXACT_BYTES)
 
-// Environment variable that names the collector's file ("/proc/PID/fd/N"); the agent stays inert without it.
+// Environment variable that names the collector's file ("/proc/PID/fd/N"); the agent stays inert
+// without it.
 #define FM_WIRE_ENV "FATHOM_RING"
 #define FM_WIRE_ENV_GIVEN \
 	"FATHOM_RING_GIVEN" // its parent was not to know: the agent takes what it was found by out again
 
-// The collector stores the time at least this often, as long as it runs (header->beat_ns); sigsafe/quiet.h has what follows when it does not.
+// The collector stores the time at least this often, half as often while nothing runs, as long as
+// it runs itself (header->beat_ns); sigsafe/base/quiet.h has what follows when it does not.
 #define FM_WIRE_BEAT_NS 10000000u
-// So much without a beat, and CPU time of the program was used that no sample stands for: the next one leaves it out.
+// So much without a beat, and CPU time of the program was used that no sample stands for: the next
+// one leaves it out.
 #define FM_WIRE_GAP_NS 1000000000u
 
-// The ticker's signal. Its default action is to be ignored, so one that races with an exec does no harm.
+// The ticker's signal. Its default action is to be ignored, so one that races with an exec does no
+// harm.
 #define FM_TICK_SIGNAL SIGURG
-// The same for a program with a handler of its own for that one. A signal that is already on its way is not sent a second time: what the program sends
-// would be lost in a tick.
+// The same for a program with a handler of its own for that one. A signal that is already on its
+// way is not sent a second time: what the program sends would be lost in a tick.
 #define FM_OTHER_TICK_SIGNAL SIGWINCH
 
 enum fm_engine {
@@ -81,8 +92,9 @@ enum fm_engine {
 	FM_ENGINE_PERF = 2,   // perf_event task-clock with sigtrap, inherited by threads
 };
 
-// The engine perf's event, asked for by the agent and tried out by the collector: bits of perf_event_attr's flag word (the
-// sixth) and the size of the first layout that has them (Linux 5.13), for older headers.
+// The engine perf's event, asked for by the agent and tried out by the collector: bits of
+// perf_event_attr's flag word (the sixth) and the size of the first layout that has them (Linux
+// 5.13), for older headers.
 #define FM_PERF_ATTR_SIZE 128u
 #define FM_PERF_FLAG_WORD 5
 #define FM_PERF_INHERIT_THREAD (1ull << 35)
@@ -119,7 +131,8 @@ struct fm_wire_header {
 	_Atomic uint32_t n_row_images;    // entries of the row image table in use
 	_Atomic uint32_t rows_generation; // grows with each change of that table: what was not found may be there now
 	_Atomic uint32_t n_gaps;          // times without a beat of FM_WIRE_GAP_NS and longer
-	// When the collector last ran, by CLOCK_MONOTONIC; its ticker's thread, and its main one. Far from what hooks read all the time.
+	// When the collector last ran, by CLOCK_MONOTONIC; its ticker's thread, and its main one.
+	// Far from what hooks read all the time.
 	_Alignas(64) _Atomic uint64_t beat_ns;
 };
 static_assert(sizeof(struct fm_wire_header) <= FM_WIRE_HEADER_BYTES, "header fits its page");
@@ -130,6 +143,7 @@ struct fm_wire_counts {
 	_Atomic uint32_t n_quiet;  // times that a process was left alone
 	_Atomic uint64_t quiet_ns; // how long, where it was for a time only
 	_Atomic uint64_t n_freed_unseen;          // ends of sampled blocks while it was quiet
+	_Atomic uint32_t is_outside;              // the program is outside of the regions that are captured
 	_Atomic uint64_t gap_cpu_ns;              // CPU time used in gaps, for which there are no samples
 	_Atomic uint32_t n_traces_ended;          // traces that nobody read any more
 	_Atomic uint32_t process_hint;            // where to look for a free entry of the process table first
@@ -193,7 +207,8 @@ enum fm_wire_row_flags {
 	FM_WIRE_ROWS_NONE = 2,    // no rows: says only that what lies there can be executed
 };
 
-// A table given to __register_frame. owner is written last (release) by the process; the collector frees it.
+// A table given to __register_frame. owner is written last (release) by the process; the collector
+// frees it.
 enum fm_wire_frame_state { FM_WIRE_FRAME_CLAIMED = 1, FM_WIRE_FRAME_LIVE = 2, FM_WIRE_FRAME_GONE = 3 };
 struct fm_wire_frame_table {
 	_Atomic uint64_t owner; // (process index + 1) << 2 | enum fm_wire_frame_state; 0 = free
@@ -201,7 +216,8 @@ struct fm_wire_frame_table {
 };
 static_assert(sizeof(struct fm_wire_frame_table) == 16, "frame table entry size");
 
-// Where the unwind rows of one image of one process are. Written by the collector; process_idx1 last, with release.
+// Where the unwind rows of one image of one process are. Written by the collector; process_idx1
+// last, with release.
 struct fm_wire_row_image {
 	_Atomic uint32_t process_idx1; // process index + 1; 0 = free
 	uint32_t path_hash;            // fm_wire_path_hash: tells apart what is loaded at one address in turn
@@ -227,7 +243,8 @@ static inline uint32_t fm_wire_path_hash(const char *path, uint32_t len)
 	return hash;
 }
 
-// Handler time histogram: bucket = 4 * log2(cycles) with two fraction bits. 2^8 to 2^24 cycles is all that matters.
+// Handler time histogram: bucket = 4 * log2(cycles) with two fraction bits. 2^8 to 2^24 cycles is
+// all that matters.
 #define FM_WIRE_COST_BUCKETS 96
 
 // The middle of a bucket, in cycles.
@@ -278,12 +295,13 @@ struct fm_wire_slot {
 
 	_Alignas(64) _Atomic uint64_t tail; // written by the collector (release), read by the owner (acquire)
 	_Atomic uint64_t sent_ns; // when the ticker sent its last signal; written before it is sent, 0 = none yet
-	// The last tick that was due while the thread ran, and what the scheduler knew then. A call that holds the signal back may see several.
+	// The last tick that was due while the thread ran, and what the scheduler knew then. A call
+	// that holds the signal back may see several.
 	_Atomic uint64_t due_ns;
-	_Atomic uint64_t n_arrivals_at_due; // how often it had been given a CPU, 0 = not known
+	_Atomic uint64_t n_sched_in_at_due; // how often it had been given a CPU, 0 = not known
 	_Atomic uint64_t cpu_ns_at_due;     // exact for a thread on no CPU, some milliseconds old for one that runs
 	_Atomic uint32_t was_on_cpu;        // it was known to be on one
-	_Atomic uint32_t was_taken_cpu;     // the ticker had just taken it the CPU it was on
+	_Atomic uint32_t was_preempted;     // the ticker had just taken it the CPU it was on
 };
 static_assert(sizeof(struct fm_wire_slot) <= FM_WIRE_CONTROL_BYTES, "control block fits its page");
 
@@ -326,10 +344,10 @@ struct fm_wire_sample {
 	struct fm_wire_record rec;
 	uint64_t time_ns;
 	uint64_t weight_ns;
-	uint32_t n_frames;  // of the whole stack
-	uint32_t n_shared;  // outermost frames equal to those of the slot's previous sample, not repeated here
-	uint32_t leaf_idx;  // where the interrupted native frame stands: its pc is exact, not a return address
-	uint32_t exact_idx; // the same for a frame interrupted by another signal's handler; UINT32_MAX = none
+	uint32_t n_frames;    // of the whole stack
+	uint32_t n_shared;    // outermost frames equal to those of the slot's previous sample, not repeated here
+	uint32_t leaf_idx;    // where the interrupted native frame stands: its pc is exact, not a return address
+	uint32_t precise_idx; // the same for a frame interrupted by another signal's handler; UINT32_MAX = none
 	uint16_t cpu;
 	uint8_t class; // enum fm_class
 	uint8_t reserved[5];
@@ -358,8 +376,8 @@ struct fm_wire_image {
 	uint8_t bytes[]; // path, build id
 };
 
-// A sampled allocation, or a sampled copy (domain FM_ALLOC_COPY). Its stack shares frames with the slot's previous stack,
-// whichever record that was in; no frame is exact, all are return addresses.
+// A sampled allocation, or a sampled copy (domain FM_ALLOC_COPY). Its stack shares frames with the
+// slot's previous stack, whichever record that was in; no frame is exact, all are return addresses.
 struct fm_wire_alloc {
 	struct fm_wire_record rec;
 	uint64_t time_ns;
@@ -379,7 +397,8 @@ struct fm_wire_free {
 	uint64_t id; // of the allocation, which may stand in another thread's ring, and may be read later than this
 };
 
-// The first sight of a site of wire/exact.h. Its stack has Python frames only, and shares with the slot's previous one.
+// The first sight of a site of wire/exact.h. Its stack has Python frames only, and shares with the
+// slot's previous one.
 struct fm_wire_site_stack {
 	struct fm_wire_record rec;
 	uint64_t time_ns;

@@ -1,8 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fathom: a profiler for Python programs and all the native code below them.
 
 This package carries the `fathom` program and its agent, and knows where they are. From code: run_job() profiles a script or a function,
 job() a block of this process; Profiler traces every call, zone, mark and counter say more to a profile. In IPython and Jupyter, %load_ext fathom brings
 %fathom and %%fathom.
+
+PYTEST_DONT_REWRITE: nothing here is a test, and under `python -m fathom -m pytest` it is imported before pytest could rewrite it.
 """
 
 import os
@@ -82,7 +85,7 @@ def program_path() -> str:
     found = _first_file([os.path.join(_HERE, "_bin", "fathom"), _in_checkout("fathom")])
     found = found or _installed_program()
     if found is None:
-        raise FileNotFoundError("the fathom program is neither in this package nor on PATH; reinstall fathom")
+        raise FileNotFoundError("the fathom program is neither in this package nor on PATH; reinstall fathom-profiler")
     return found
 
 
@@ -102,7 +105,7 @@ def agent_path() -> str:
         ]
     )
     if found is None:
-        raise FileNotFoundError("the agent %s is not where fathom was installed; reinstall fathom" % _AGENT)
+        raise FileNotFoundError("the agent %s is not where fathom was installed; reinstall fathom-profiler" % _AGENT)
     return found
 
 
@@ -113,7 +116,7 @@ def include_path() -> str:
     folders.append(os.path.join(bin_dir, os.pardir, "include"))
     found = _first_file([os.path.join(folder, "fathom.h") for folder in folders])
     if found is None:
-        raise FileNotFoundError("fathom.h is not where fathom was installed; reinstall fathom")
+        raise FileNotFoundError("fathom.h is not where fathom was installed; reinstall fathom-profiler")
     return os.path.dirname(found)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`fathom ...` hands over to the program of this package; `python -m fathom SCRIPT` traces a script in this interpreter.
 
 For a command the process is replaced, so signals, exit status and process id are the program's own.

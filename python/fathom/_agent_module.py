@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds and loads the agent, the C module that runs inside a profiled program."""
 
 import importlib.machinery

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python programs that a traced program starts are traced, too: by multiprocessing (spawn, forkserver), subprocess, os.exec...
 
 Two variables lead them to _startup/_fathom_join.py: PYTHONPATH with its folder in front, and FATHOM_STARTUP_JOIN with what to join. Only the real

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls one function: what run_job() starts under fathom. The folder named by its argument holds the function and takes its value."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiling from code: run_job() for a script or a function, job() for a block of this process.
 
     report = fathom.run_job("simulate.py", "input.toml", output_dir="runs", name="first try")
@@ -24,7 +25,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from fathom import _session, program_path
 from fathom._agent_module import load_agent
-from fathom._private import distrust, make_folders, opener
+from fathom._private import distrust, hide_from_git, make_folders, opener, usual_output_dir
 
 __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
@@ -103,7 +104,7 @@ class Report:
 
     @property
     def summary(self) -> str:
-        """The report without its line tables, as text; text_path has all of it."""
+        """The first screen of the report, as text; text_path has all of it."""
         return self._ask("--summary")
 
     def _ask(self, *options: str) -> str:
@@ -187,7 +188,9 @@ def run_job(
         raise JobError(
             "run_job was called while a job's own script was being imported; put the call under if __name__ == '__main__':"
         )
-    command = [program_path(), "run", "--output-dir", os.fspath(output_dir), "--python", python or sys.executable]
+    command = [program_path(), "run", "--python", python or sys.executable]
+    if os.fspath(output_dir) != _OUTPUT_DIR:  # the usual one is the program's to find
+        command += ["--output-dir", os.fspath(output_dir)]
     command += ["--quiet"] if quiet else []
     if not callable(target):
         path = os.fspath(target)
@@ -258,10 +261,13 @@ def _hooks() -> Any:
 
 
 def _make_folder(output_dir: Any, name: str) -> str:
-    whole = os.path.abspath(os.fspath(output_dir))
+    is_usual = os.fspath(output_dir) == _OUTPUT_DIR
+    whole = os.path.abspath(usual_output_dir(_OUTPUT_DIR) if is_usual else os.fspath(output_dir))
     parent = os.path.join(whole, name)
     make_folders(whole)
-    why = distrust(whole) if os.fspath(output_dir) == _OUTPUT_DIR else None
+    why = distrust(whole) if is_usual else None
+    if is_usual and not why:
+        hide_from_git(whole)
     if why:
         raise JobError("cannot keep results in %s: it %s; choose another folder with output_dir" % (whole, why))
     make_folders(parent)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions chosen to be traced line by line: `--lines pkg.mod:func`, Profiler(lines=[func, "pkg.mod:Class.method"]).
 
 The agent knows functions by file and name. A module's file is looked for without importing anything: what the program imports, and when,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """%fathom and %%fathom, for IPython and Jupyter: %load_ext fathom."""
 
 import linecache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs the code cells of a notebook, in order, in one __main__: `fathom run NOTEBOOK.ipynb` starts this file with the target's Python.
 
 No server and no kernel. A cell is compiled under the name `NOTEBOOK.ipynb [cell 3]`, so that tracebacks and profiles speak of cells;

@@ -1,4 +1,5 @@
-"""Names of output files that become another one for each run, as `fathom record -o` has them (core/cli/output_name.c)."""
+# SPDX-License-Identifier: Apache-2.0
+"""Names of output files that become another one for each run, as `fathom record -o` has them (core/cli/project/output_name.c)."""
 
 import os
 
@@ -36,6 +37,6 @@ def expand(name: str) -> str:
         else:
             raise ValueError(
                 "in a file's name stand %p for the process id, %t for the time, %r for the rank, and %% for a percent sign; "
-                "nothing else follows a percent sign"
+                "nothing else may follow a percent sign"
             )
     return result

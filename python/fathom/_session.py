@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A capture of the running process: a collector beside it, and the agent inside it.
 
 The collector is `fathom collect-for`. It is no child of this process (a program that waits for its children must not meet it),
@@ -79,7 +80,7 @@ def start(output: str, options: Optional[List[str]] = None, command: Optional[Li
         raise RuntimeError("cannot start %s: %s" % (arguments[0], error)) from error
     word, _, rest = answer.decode("utf-8", "replace").strip().partition(" ")
     if word != "ring":
-        raise RuntimeError(rest or "the collector ended without a word")
+        raise RuntimeError(rest or "the collector ended without a message")
     agent.start(rest)
     return Session(agent, output, rest, "--listen" in arguments)
 
@@ -126,6 +127,7 @@ def apply_filter(lines: Sequence[str] = ()) -> None:
 _lock = threading.RLock()
 _session: Optional[Session] = None
 _depth = 0  # how many profilers are enabled
+_is_region = False  # the capture, ours or one that was joined, has samples only while a profiler is enabled
 _is_ours = False  # the trace that runs was begun by one of them; else by `fathom run --trace`, and is not ours to end
 
 
@@ -139,12 +141,23 @@ def is_watchable() -> bool:
     return _session is not None and _session.is_watchable
 
 
-def open_session(output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None) -> bool:
-    """Makes sure that there is a capture: one of our own until close_session(), or (False) the one that runs already."""
+def open_session(
+    output: str, options: Optional[List[str]] = None, command: Optional[List[str]] = None, *, of_regions: bool = False
+) -> bool:
+    """Makes sure that there is a capture: one of our own until close_session(), or (False) the one that runs already.
+
+    of_regions: what runs while no profiler is enabled is no part of it.
+    """
     global _session
     with _lock:
-        if _session is None and not load_agent().is_active():
-            _session = start(output, options, command)
+        agent = load_agent()
+        if _session is None and not agent.is_active():
+            agent.set_outside(int(of_regions))
+            try:
+                _session = start(output, options, command)
+            except BaseException:
+                agent.set_outside(0)
+                raise
             atexit.register(close_session)
         return _session is not None
 
@@ -164,7 +177,7 @@ def close_session() -> Optional[str]:
 
 def begin_calls(flags: int, lines: Sequence[str] = ()) -> None:
     """Calls are traced until as many end_calls(). lines: of these functions, too, and no others (_lines.patterns())."""
-    global _depth, _is_ours
+    global _depth, _is_ours, _is_region
     with _lock:
         if _depth == 0:
             agent = load_agent()
@@ -172,6 +185,7 @@ def begin_calls(flags: int, lines: Sequence[str] = ()) -> None:
             if _is_ours:
                 apply_filter(lines)
                 agent.trace_start(flags)
+            _is_region = agent.set_outside(0)
         _depth += 1
 
 
@@ -181,5 +195,7 @@ def end_calls() -> None:
         if _depth == 0:
             return  # the capture was closed in between
         _depth -= 1
+        if _depth == 0 and _is_region:
+            load_agent().set_outside(1)
         if _depth == 0 and _is_ours:
             load_agent().trace_stop()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program can say to its profile: Profiler, zone, mark, counter.
 
 All of it works in any thread, nests, and costs next to nothing while nobody profiles. Zones, marks and counters reach whatever
@@ -140,7 +141,7 @@ class Profiler:
         self._leave()
 
     def _enter(self) -> None:
-        _session.open_session(self.output, self._options)
+        _session.open_session(self.output, self._options, of_regions=True)
         if self._listens and not _session.is_watchable():
             self._listens = False  # once is enough
             warnings.warn(

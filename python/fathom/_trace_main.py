@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m fathom SCRIPT`: runs a script or module with every call traced, as `python -m cProfile` does."""
 
 import _thread
@@ -273,7 +274,8 @@ def main(args: List[str]) -> int:
     except ValueError as error:
         _fail(str(error))
     try:
-        if not _session.open_session(output, collector, [sys.executable, "-m", "fathom"] + args):
+        command = [sys.executable, "-m", "fathom"] + args
+        if not _session.open_session(output, collector, command, of_regions=options.is_partial):
             if options.output:
                 print("fathom: this process is being profiled already; its calls go there, not to -o", file=sys.stderr)
             if options.listen:

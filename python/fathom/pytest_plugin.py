@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fathom in pytest: `--fathom` profiles every test, the fixtures `profiled` and `tracy_profile` one of them.
 
     def test(profiled):
@@ -7,8 +8,8 @@
 
     def test(tracy_profile): ...        # the whole test function
 
-Each profiled test leaves `.profiles/<test>.fathom` and `.prof` (pstats, snakeviz, gprof2dot). Under `python -m fathom` its
-calls go into that profile instead. pytest loads this file in every run, so it imports the rest when it is asked to profile.
+A fixture leaves `.profiles/<test>.fathom` and `.prof` (pstats, snakeviz, gprof2dot); `--fathom` leaves one such pair for all tests,
+each of them a zone, and `--fathom-each` one for each. Under `python -m fathom` the calls go into that profile instead. pytest loads this file in every run, so it imports the rest when it is asked to profile.
 """
 
 import functools
@@ -18,12 +19,13 @@ import json
 import os
 import re
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional
+from typing import Any, ContextManager, Dict, Iterator, List, NamedTuple, Optional
 
 import pytest
 
 FOLDER = ".profiles"
 _LAST_RUN = "last-run.json"
+_ALL = "tests"  # the name of the files that all tests share
 _N_SLOWEST = 20
 _LONGEST_NAME = 150  # characters; file systems stop at 255 with what we append
 # Whose frames are no part of a test: pytest, and what carries it.
@@ -72,6 +74,10 @@ class _Capture:
         if self._profiler is not None:
             self._profiler.__exit__()
 
+    def part_of(self, test: str) -> "ContextManager[Any]":
+        """What is put around the test's function."""
+        return self
+
     def _open(self) -> None:
         from fathom import Profiler, _session
         from fathom._agent_module import load_agent
@@ -87,7 +93,7 @@ class _Capture:
                 if os.path.exists(self.path + suffix):
                     os.unlink(self.path + suffix)
             also = ["--format", "pstats", "--also-as", self.path + ".prof"]
-            _session.open_session(self.path + ".fathom", also)
+            _session.open_session(self.path + ".fathom", also, of_regions=True)
             self._session = _session.current()
         _session.exclude_always(_machinery())
         self._profiler = Profiler(self.path + ".fathom")
@@ -102,6 +108,59 @@ class _Capture:
             _session.close_session()
         self._session = self._profiler = None
         self.is_written = os.path.exists(self.path + ".prof")
+
+
+class _SharedCapture(_Capture):
+    """One for all tests of this process: to begin and to end one takes longer than most tests. Each test is a zone of it."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.first_path, self.n_begun = path, 0
+        self.paths: List[str] = []
+
+    def _open(self) -> None:
+        if self.paths:  # a test has ended the capture: what is in its file stays there
+            self.n_begun += 1
+            self.path = "%s-%d" % (self.first_path, self.n_begun + 1)
+        super()._open()
+        if self._session is not None:
+            self.paths.append(self.path)
+
+    def _is_over(self) -> bool:
+        from fathom import _session
+
+        return self._session is not None and _session.current() is not self._session
+
+    def part_of(self, test: str) -> "ContextManager[Any]":
+        if self._profiler is not None and self._is_over():
+            self._session = self._profiler = None
+        return _Part(self, test)
+
+    @property
+    def is_ours(self) -> bool:
+        """False: the test is part of somebody else's capture."""
+        return self._session is not None
+
+
+class _Part:
+    """One test in the capture of all. A class, as its methods are ours and not traced; contextlib's would be."""
+
+    def __init__(self, capture: _SharedCapture, test: str) -> None:
+        self.capture, self.test = capture, test
+        self.zone: Any = None
+
+    def __enter__(self) -> None:
+        self.capture.__enter__()
+        if self.capture.is_ours:
+            from fathom import zone
+
+            self.zone = zone(self.test)
+            self.zone.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        if self.zone is not None:
+            self.zone.__exit__(*exception)
+        self.capture.__exit__(*exception)
 
 
 class _Stopwatch:
@@ -123,7 +182,7 @@ def _measured(function: Any, capture: _Capture, item: Any) -> Any:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        with capture, _Stopwatch(item):
+        with capture.part_of(item.nodeid), _Stopwatch(item):
             return function(*args, **kwargs)
 
     return call
@@ -137,7 +196,8 @@ class _Result(NamedTuple):
 
 class _Plugin:
     def __init__(self, config: Any) -> None:
-        self.is_for_all: bool = config.getoption("fathom_all")
+        self.is_for_each: bool = config.getoption("fathom_each")
+        self.is_for_all: bool = config.getoption("fathom_all") or self.is_for_each
         self.is_worker = hasattr(config, "workerinput")  # of xdist: its reports go to the process that prints
         self.folder = os.path.abspath(FOLDER)  # now: tests may change the folder they are in
         self.names: Dict[str, str] = {}  # of files, by test
@@ -145,8 +205,14 @@ class _Plugin:
         self.wanted: Dict[str, bool] = {}  # tests that use tracy_profile
         self.results: Dict[str, _Result] = {}
         self.problems: Dict[str, str] = {}
+        worker = config.workerinput["workerid"] if self.is_worker else ""
+        self.shared: Optional[_SharedCapture] = None
+        if self.is_for_all and not self.is_for_each:
+            self.shared = _SharedCapture(os.path.join(self.folder, "-".join(filter(None, [_ALL, worker]))))
 
     def capture_of(self, item: Any) -> _Capture:
+        if self.shared is not None:
+            return self.shared
         if item.nodeid not in self.captures:
             name = self.names.get(item.nodeid) or safe_name(item.name)
             self.captures[item.nodeid] = _Capture(os.path.join(self.folder, name))
@@ -177,13 +243,19 @@ class _Plugin:
             yield
             item.obj = function
         else:
-            with capture, _Stopwatch(item):
+            with capture.part_of(item.nodeid), _Stopwatch(item):
                 yield
 
     @pytest.hookimpl(hookwrapper=True, trylast=True)
     def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
         outcome: Any = yield
         capture = self.captures.get(item.nodeid)
+        if self.shared is not None and call.when == "call":
+            report = outcome.get_result()
+            if hasattr(item, "fathom_seconds"):
+                path = self.shared.path if self.shared.is_ours else None
+                report.fathom_result = [item.fathom_seconds, report.outcome, path]
+            report.fathom_problem = self.shared.problem
         if call.when == "setup" or capture is None:
             return
         report = outcome.get_result()
@@ -203,6 +275,10 @@ class _Plugin:
         if getattr(report, "fathom_problem", None):
             self.problems[report.nodeid] = report.fathom_problem
 
+    def pytest_sessionfinish(self) -> None:
+        if self.shared is not None:
+            self.shared.close()
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.is_worker:
             return
@@ -213,9 +289,12 @@ class _Plugin:
             last = self._read_last_run()
             for line in table(self.results, last):
                 terminalreporter.write_line(line)
-            n_written = sum(1 for result in self.results.values() if result.path)
-            if n_written:
-                terminalreporter.write_line("%d profiles in %s" % (n_written, os.path.relpath(self.folder)))
+            paths = [result.path for result in self.results.values() if result.path]
+            if paths and self.is_for_each:
+                terminalreporter.write_line("%d profiles in %s" % (len(paths), os.path.relpath(self.folder)))
+            elif paths:
+                files = sorted({os.path.relpath(path) + ".fathom" for path in paths})
+                terminalreporter.write_line("%d tests in %s" % (len(paths), ", ".join(files)))
             elif not self.problems:
                 terminalreporter.write_line(
                     "fathom: this run is being profiled as a whole; the calls are in that profile"
@@ -268,7 +347,13 @@ def pytest_addoption(parser: Any) -> None:
         "--fathom",
         action="store_true",
         dest="fathom_all",
-        help="profile the call of every test into %s/<test>.fathom and .prof, and list the slowest" % FOLDER,
+        help="profile the call of every test into %s/%s.fathom and .prof, and list the slowest" % (FOLDER, _ALL),
+    )
+    group.addoption(
+        "--fathom-each",
+        action="store_true",
+        dest="fathom_each",
+        help="the same with files for each test: %s/<test>.fathom and .prof" % FOLDER,
     )
 
 

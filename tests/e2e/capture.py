@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program under Fathom and gives back what the profile holds: the report, and every raw sample."""
 
 import functools

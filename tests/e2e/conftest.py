@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program with every allocation counted, and finds its sums by function."""
 
 from pathlib import Path

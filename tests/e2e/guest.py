@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program with and without Fathom, to see that it cannot tell the difference."""
 
 import json

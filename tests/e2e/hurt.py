@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a test saw of processes that crashed or hung. Such a failure is final: nothing of it is a matter of chance to us.
 
 Every process that a test starts is looked at (`watch()`, by conftest), whatever the test itself asks about it.

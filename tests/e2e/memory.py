@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program under the agent alone (tests/tools/watch_memory.c) and gives back every record of its memory."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Builds the native targets, and judges stacks against call chains that are known by construction."""
 
 import re
@@ -143,6 +144,11 @@ def is_error(label: str) -> bool:
     return label.startswith("[") and not label.endswith(")")
 
 
+def own_part(labels: List[str]) -> List[str]:
+    """Of a worker's stack, what is its own: the rest is the line that it works for."""
+    return labels[labels.index("[worker threads]") + 1 :] if "[worker threads]" in labels else labels
+
+
 def is_prefix(names: List[str], chain: List[str]) -> bool:
     return names == chain[: len(names)]
 
@@ -151,8 +157,9 @@ def judge(capture: Capture) -> Dict[str, Verdict]:
     """By library: samples inside its chain, those with a reason instead of a whole stack, and those that tell a wrong story."""
     found: Dict[str, Verdict] = {}
     known = {n for base, ends in CHAINS.values() for n in base + sum(ends, [])} | set(FIBER + THREAD)
-    for labels, n in capture.collapsed():
-        if any(plain_name(label) == "py_warm_up" for label in labels):
+    for whole, n in capture.collapsed():
+        labels = own_part(whole)
+        if any(plain_name(label) == "py_warm_up" for label in whole):
             continue
         libraries = [m[1] for m in (re.search(r"\((\w+)\.so\)$", label) for label in labels) if m and m[1] in LIBRARIES]
         # With debug information a frame names its source file: only one library has any.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The referee of totals. Every capture that a test makes is weighed against what others counted:
 
 - The agent counts the samples that it takes: as many are in the file.

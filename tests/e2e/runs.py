@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`fathom run` of a program, and what it leaves in the results folder."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Less than the usual: system calls that a container's rules forbid."""
 
 import ctypes

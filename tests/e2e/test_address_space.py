@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Fathom takes of a program's address space: little, by the thread, and never so much that the program notices."""
 
 import json

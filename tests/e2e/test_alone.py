@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whoever is left alone stops: the collector is killed, stopped, or cannot write any more, and the program goes on as if nobody had ever watched it.
 
 Judged by counters in the memory that agent and collector share (look_at_wire), never by the clock: a busy machine has no say in it."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong commands and broken files: one clear line on stderr, the right exit code, no crash. FATHOM_BUILD=build-asan runs the
 same with sanitizers, where a leak or a bad read ends the program with another code."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small files that unpack to gigabytes, or to millions of facts: as much is taken as an honest capture may need, and a line says that reading stopped."""
 
 import json

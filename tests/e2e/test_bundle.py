@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's bundle and the viewer in one file: figures equal `report --json`, whatever the capture is made of."""
 
 import json
@@ -69,7 +70,7 @@ def check_tables(b: Bundle, r: dict) -> None:
     by_class = Counter()
     for kind, weight in zip(b["cell.class"], b["cell.weight_s"]):
         by_class[CLASSES[kind]] += ns(weight)
-    assert {k: by_class[k] for k in CLASSES} == {k: ns(v) for k, v in r["time"].items()}
+    assert {k: by_class[k] for k in CLASSES} == {k: ns(r["time"][k]) for k in CLASSES}
     assert sum(b["cell.n"]) == r["samples"]
 
     rows = b.rows("func_row")
@@ -258,18 +259,29 @@ def test_a_comparison_has_both_sides(known, tmp_path):
     """The same capture twice: every change is zero. Against another: each side keeps its own sum."""
     same = page_of_two(known, known)
     assert all(a == b for a, b in zip(same["cell.weight_s"], same["cell.base_s"]))
-    assert not any(same["func_row.significant"]) and not any(same["line.significant"])
+    assert same.n("change") > 0 and not any(same["change.significant"])
     other = make("gen_profile", tmp_path / "other.fathom", "5000", "--stacks", "50")
     diff = page_of_two(other, known)
     new, base = report(known), report(other)
-    assert sum(map(ns, diff["cell.weight_s"])) == sum(ns(v) for v in new["time"].values())
-    assert sum(map(ns, diff["cell.base_s"])) == sum(ns(v) for v in base["time"].values())
+    assert sum(map(ns, diff["cell.weight_s"])) == sum(ns(new["time"][k]) for k in CLASSES)
+    assert sum(map(ns, diff["cell.base_s"])) == sum(ns(base["time"][k]) for k in CLASSES)
     assert diff.head["diff"] and diff.head["report"]["samples"] == new["samples"]
     assert diff.head["base"]["samples"] == base["samples"]
-    rows = {diff.name(row["function"]): row for row in diff.rows("func_row")}
-    work = next(f for f in new["functions"] if f["name"] == "App.work")
-    assert ns(rows["App.work"]["total_s"]) == ns(work["total_s"]) and rows["App.work"]["base_total_s"] == 0
-    assert rows["App.work"]["significant"] == 1
+    # The rows are those of `fathom diff`, all of them, in its order.
+    said = subprocess.run([FATHOM, "diff", "--json", other, known], stdout=subprocess.PIPE, check=True).stdout
+    lists = ["functions", "lines", "memory_functions", "memory_lines"]
+    expected = [
+        (k, row.get("name", row.get("function")), row["line"], change["base"], change["new"], change["significant"])
+        for k, key in enumerate(lists)
+        for row in json.loads(said)[key]
+        for change in [row.get("seconds") or row["peak_bytes"]]
+    ]
+    found = [
+        (r["list"], diff.text(r["name"]), r["line"], r["base"], r["new"], bool(r["significant"]))
+        for r in diff.rows("change")
+    ]
+    assert [(*r[:3], r[5]) for r in found] == [(*r[:3], r[5]) for r in expected] and any(r[5] for r in found)
+    assert [v for r in found for v in r[3:5]] == pytest.approx([v for r in expected for v in r[3:5]], abs=1e-9)
 
 
 def page_of_two(base: Path, new: Path) -> Bundle:
@@ -434,6 +446,9 @@ def test_a_traced_program(tmp_path):
     for name, row in rows.items():
         assert [ns(row[k]) for k in ("min_s", "mean_s", "max_s")] == [
             ns(traced[name][k]) for k in ("min_s", "mean_s", "max_s")
+        ]
+        assert [ns(row[k]) for k in ("traced_own_s", "traced_total_s")] == [
+            ns(traced[name][k]) for k in ("own_s", "total_s")
         ]
     assert b.n("zone") == sum(f["calls"] for f in traced.values()) == b.head["limits"]["zones"]
     assert "zone.n" not in b.columns and b.head["limits"]["zone_pixels"] == 0

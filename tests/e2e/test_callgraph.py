@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`export -f callgraph-svg` and `-f dot`: who calls whom, drawn."""
 
 import itertools

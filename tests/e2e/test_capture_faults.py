@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What may happen to a capture while it is made: its file removed, renamed, cut or wanted by two, no room, few descriptors, few processes, no collector.
 
 Nothing is lost silently. Each program tells its own CPU time as the kernel counts it, and the profile's total with what it says it did not see is that."""

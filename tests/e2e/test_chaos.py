@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The runner of tests/chaos notices what it is there for: it is given a Fathom that does harm, and has to say so."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Children of every kind are in the one file, with the right parent and about the right time; the exit status is passed on."""
 
 from pathlib import Path

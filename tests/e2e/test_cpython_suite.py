@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CPython's own tests pass under Fathom as they pass without: the set of failures is compared with a bare run.
 
 Short ones always; the long ones, on every Python named in FATHOM_TEST_PYTHONS, with FATHOM_TEST_LONG=1.

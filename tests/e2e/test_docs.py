@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is written about Fathom holds against the program: its options, its commands, and the links between pages."""
 
 import functools

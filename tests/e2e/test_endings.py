@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """However a program or Fathom ends: the file opens and holds everything up to the last 100 ms, and the status is passed on."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`fathom report --explain` and docs/report.md say the same, and explain every heading that a report has."""
 
 import re

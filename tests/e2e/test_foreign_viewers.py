@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces in the tools that others made: opened for real, and their numbers compared with what the program did."""
 
 import ast

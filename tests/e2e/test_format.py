@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C reader and the independent Python reader must print the same of every profile, whole or damaged."""
 
 import os
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -127,3 +129,27 @@ def test_other_files_are_one_clear_line(tmp_path, content):
     assert done.stdout == b""
     assert done.stderr.count(b"\n") == 1 and b"not.fathom" in done.stderr
     assert both(path)[0] == 1
+
+
+def numbers(header, prefix):
+    """The enumerators of a header that begin with a prefix, as {name in small letters: number}."""
+    text = (ROOT / "core" / "format" / header).read_text()
+    return {name.lower(): int(value) for name, value in re.findall(rf"\b{prefix}(\w+)(?: = |, )(\d+)", text)}
+
+
+def test_the_document_has_the_numbers_of_the_code():
+    text = (ROOT / "docs" / "format.md").read_text()
+    version = re.search(r"^# The .fathom file, format (\d+)\.(\d+)$", text, re.M).groups()
+    head = re.findall(r"^\| (?:major|minor) \| u16 \| (\d+) \|$", text, re.M)
+    chunk = (ROOT / "core" / "format" / "chunk.h").read_text()
+    code = re.findall(r"#define FM_FILE_(?:MAJOR|MINOR) (\d+)", chunk)
+    assert list(version) == head == code
+    records = {
+        name.replace(" ", "_"): int(number) for number, name in re.findall(r"^\| (\d+) \| ([a-z_ ]+) \|", text, re.M)
+    }
+    records["samples"] = int(re.search(r"^### Samples \(type (\d+)\)", text, re.M)[1])
+    records["trace"] = int(re.search(r"^Type (\d+) is a part of one thread's trace", text, re.M)[1])
+    assert records == numbers("record.h", "FM_RECORD_")
+    reasons = " ".join(re.search(r"^Error reasons: (.*?)\. A reader", text, re.M | re.S)[1].split())
+    listed = re.findall(r'X\(FM_STACK_\w+, (\d+), "([^"]*)"\)', (ROOT / "core" / "format" / "model.h").read_text())
+    assert reasons == ", ".join(f"{number} {reason}" for number, reason in listed)

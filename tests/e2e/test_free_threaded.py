@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pythons without a GIL: threads run at the same time, each with bytecode of its own, and what Fathom loads does not switch the GIL on again.
 
 What is no different there, the other tests cover: they take a free-threaded Python where one is found (scripts/get-debian-pythons.sh).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the file tells of a block is the block's own: its size when it is made, and its end when it is given back."""
 
 import re

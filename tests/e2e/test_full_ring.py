@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A collector that does not come to read: what does not fit a ring is counted and told, and no time is lost by it."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A greenlet's stack is its own, begins where the greenlet began, and its time and waiting are what it measured itself."""
 
 import json

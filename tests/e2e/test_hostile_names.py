@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that try to break out of where they are shown: one capture full of them through every command and format, and a program that bears them.
 
 What drives a terminal, ends a line or turns the writing direction reaches no terminal, and every format can still be read.
@@ -185,7 +186,7 @@ def test_results_below_such_a_name(tmp_path):
     script = tmp_path / (NAME + ".py")
     script.write_text("import logging; logging.getLogger('x').warning('w')")
     text = fathom("run", "--python", sys.executable, script.name, cwd=tmp_path)
-    assert "This and the time of every line is in" in check_fit(text)
+    assert "All of it is in" in check_fit(text)
     check_fit(fathom("report", "--history", NAME, cwd=tmp_path))
     [results] = tmp_path.glob(".fathom/*/*/profile_results.txt")
     check_fit(results.read_bytes())

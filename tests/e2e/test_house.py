@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks that guard the house must themselves catch what they are there for."""
 
 import os
@@ -108,7 +109,7 @@ def test_safe_object_passes(root: Path, tmp_path: Path) -> None:
 
 def test_poisoned_name_stops_the_compiler(root: Path, tmp_path: Path) -> None:
     source = tmp_path / "a.c"
-    source.write_text('#include <stdlib.h>\n#include "sigsafe/sigsafe.h"\nvoid *f(void) { return malloc(1); }\n')
+    source.write_text('#include <stdlib.h>\n#include "sigsafe/base/sigsafe.h"\nvoid *f(void) { return malloc(1); }\n')
     result = run(["gcc", "-I", str(root / "core"), "-c", str(source), "-o", str(tmp_path / "a.o")])
     assert result.returncode != 0
     assert 'poisoned "malloc"' in result.stdout
@@ -267,3 +268,19 @@ def test_planted_faults_have_a_place(root: Path) -> None:
     exec((root / "tests" / "mutants.py").read_text(), space)
     lost = [what for what, file, text, _, _ in space["MUTANTS"] if (root / file).read_text().count(text) != 1]
     assert lost == [] and len(space["MUTANTS"]) >= 40
+
+
+def test_new_sentences_are_listed(root: Path) -> None:
+    """tests/sentences.txt has every sentence that a user can see: a reviewer reads new ones there."""
+    result = run(
+        [sys.executable, str(root / "scripts" / "list_strings.py"), "--check", str(root / "tests" / "sentences.txt")]
+    )
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_new_sentence_is_noticed(root: Path, tmp_path: Path) -> None:
+    old = tmp_path / "sentences.txt"
+    text = (root / "tests" / "sentences.txt").read_text()
+    old.write_text(text.replace("    unknown error\n", ""))
+    result = run([sys.executable, str(root / "scripts" / "list_strings.py"), "--check", str(old)])
+    assert result.returncode == 1 and "read the new ones" in result.stdout

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiling from code: run_job(), job(), and IPython's %fathom. What each function burns is known."""
 
 import json
@@ -233,7 +234,7 @@ before()
 found = {f["name"]: f["wait_s"] for f in job.report.json["functions"]}
 lines = {row["line"]: row["wait_s"] for row in job.report.json["lines"]}
 print(json.dumps({"profile": str(job.report.profile), "locked": locked[1] - locked[0], "waits": {n: found.get(n, 0) for n in ("nap", "lock_up", "before", "burn")}, "wall": job.report.json["wall_s"],
-    "line": lines.get(nap.__code__.co_firstlineno, 0), "asleep": lines.get(long_asleep.__code__.co_firstlineno + 2, 0), "cpu": job.report.json["cpu_s"], "text": job.report.summary,
+    "line": lines.get(nap.__code__.co_firstlineno, 0), "asleep": lines.get(long_asleep.__code__.co_firstlineno + 2, 0), "cpu": job.report.json["cpu_s"], "text": open(job.report.text_path).read(),
     "threads": sorted(t["cpu_s"] for t in job.report.json["threads"]), "why": [c["what"] for c in job.report.json["coverage"]]}))
 """
 
@@ -313,7 +314,8 @@ def test_options_of_run_job_are_those_of_the_command_line() -> None:
     known = set(
         re.findall(r"--([a-z-]+)", run([ROOT / "build" / "fathom", "run", "--help"]).stdout.partition("Examples")[0])
     )
-    own = {"name", "output-dir", "python", "quiet"}  # parameters of their own
+    # Parameters of their own, and what is for people at a terminal.
+    own = {"name", "output-dir", "python", "quiet", "full", "dump-after", "dump-on-hang", "end-after-dump"}
     sys.path.insert(0, str(ROOT / "python"))
     try:
         from fathom import _jobs

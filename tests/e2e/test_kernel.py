@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--kernel: system time ends in the kernel's own functions, where the system permits looking at them."""
 
 from pathlib import Path

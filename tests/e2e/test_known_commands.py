@@ -1,7 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
 """What users of cProfile and of Tracy's Python module write and type, with fathom's name in place of the tool's."""
 
 import csv
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -182,3 +185,120 @@ def test_tracy_commands_for_scripts(project: Path) -> None:
     hits = {int(row["line"]): int(row["hits"]) for row in rows(project, "test_script.fathom", "lines-csv")}
     at = INSTRUMENTED.splitlines().index("    child_function_1()") + 1
     assert hits[at] == 1 and hits[at + 1] == 1
+
+
+# ---- the rest of what the documents say to type, one by one ----
+
+DATAFLOW = """
+import time
+def flow(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end: pass
+flow(0.3)
+"""
+
+
+def test_py_spy_record_for_speedscope(project: Path) -> None:
+    (project / "my-sampler.py").write_text(DATAFLOW)
+    shell(project, "fathom record -o py-spy-results.prof --native --format speedscope -- python my-sampler.py")
+    data = json.loads((project / "py-spy-results.prof").read_text())
+    assert any(frame["name"] == "flow" for frame in data["shared"]["frames"])
+
+
+@pytest.mark.parametrize("options", [
+    "-F 999 --sample-cpu --call-graph dwarf --aio",
+    "-F 999 --call-graph dwarf --sample-cpu -g",
+    "-F999 --call-graph=dwarf -g",
+    "--freq 999 -g --call-graph dwarf",
+])  # fmt: skip
+def test_perf_record(project: Path, options: str) -> None:
+    (project / "example_dataflow.py").write_text(DATAFLOW)
+    shell(project, "fathom record %s -- python example_dataflow.py" % options)
+    report = json.loads(shell(project, "fathom report --json profile.fathom"))
+    assert report["rate_hz"] == 999
+    cpus = report["cpus"]
+    assert cpus and all(0 <= row["cpu"] < (os.cpu_count() or 1) for row in cpus)
+    cpu_s = sum(report["time"][kind] for kind in ("python_s", "native_s", "system_s", "gc_s"))
+    assert sum(row["cpu_s"] for row in cpus) == pytest.approx(cpu_s)
+    assert sum(row["samples"] for row in cpus) == report["samples"] - report["wait_samples"]
+    # Not those in the interpreter alone, as -g would have it for py-spy.
+    shell(project, "fathom record %s -f raw -o out.txt -- python example_dataflow.py" % options)
+    assert "process_time" in (project / "out.txt").read_text() or "clock_gettime" in (project / "out.txt").read_text()
+
+
+def test_py_spys_letters_mean_what_they_meant(project: Path) -> None:
+    (project / "app.py").write_text(DATAFLOW)
+    shell(project, "fathom record -F -g -r 500 -f raw -o out.txt -- python app.py")
+    assert "flow (app.py:3)" in (project / "out.txt").read_text(), "-F: one frame per function, at its first line"
+
+
+def test_the_cpu_is_the_one_that_it_ran_on(project: Path) -> None:
+    (project / "app.py").write_text("import os\nos.sched_setaffinity(0, {max(os.sched_getaffinity(0))})\n" + DATAFLOW)
+    shell(project, "fathom record -o p.fathom -- python app.py")
+    cpus = {row["cpu"]: row["cpu_s"] for row in json.loads(shell(project, "fathom report --json p.fathom"))["cpus"]}
+    assert cpus[max(os.sched_getaffinity(0))] >= 0.25, cpus
+
+
+@pytest.mark.parametrize("options", [
+    "", "--cpu", "--memory", "--precision=5", "--precision=-5", "--detailed", "--log-level INFO", "--log-level debug", "--no-plots",
+])  # fmt: skip
+def test_profile_a_script_by_its_name(project: Path, options: str) -> None:
+    """`fixit profile my_new_method.py`, from anywhere in the project, once and again."""
+    (project / "pyproject.toml").write_text("")
+    (project / "my_work" / "deep").mkdir(parents=True)
+    (project / "my_work" / "my_new_method.py").write_text(
+        DATAFLOW + "import logging, warnings\nwarnings.warn('look')\nlogging.getLogger('x').info('told')\n"
+    )
+    for where in ("", "my_work/deep"):
+        out = shell(project / where, "fathom run %s my_new_method.py" % options)
+        assert re.search(r"^Finished in [0-9.]+ seconds using [0-9.]+ MB of RAM\.$", out, re.M), out
+        assert "Check logs " in out and "1 warning" in out
+        assert re.search(r"^ \d\. flow  .*\(my_new_method\.py:3\)$", out, re.M), out
+    folders = sorted((project / ".fathom" / "my_new_method").iterdir())
+    assert len(folders) == 2 and not list(project.glob("my_work/**/.fathom"))
+    for folder in folders:
+        assert {"my_new_method.py", "logs.log", "profile_results.txt", "profile.fathom"} <= {
+            p.name for p in folder.iterdir()
+        }
+        lines = (folder / "profile_results.txt").read_text().splitlines()
+        assert lines[0] == " ".join(("fathom run %s my_new_method.py" % options).split())
+        assert lines[1].startswith("Finished in ")
+    assert ("told" in (folders[0] / "logs.log").read_text()) == ("INFO" in options or "debug" in options)
+    assert (project / ".fathom" / ".gitignore").read_text().splitlines()[-1] == "*"
+
+
+def test_a_script_says_which_python_it_wants(project: Path) -> None:
+    """The first line counts where the file may be executed; an option of Python's in it, too."""
+    other = project / "bin" / "python3.99"
+    other.parent.mkdir()
+    other.symlink_to(os.path.realpath(sys.executable))
+    script = project / "tool"
+    tell = "import os, sys\nprint(os.path.basename(sys.executable), sys.flags.dont_write_bytecode)\n"
+    script.write_text("#!%s -B\n" % other + tell)
+    script.chmod(0o755)
+    mine = os.path.basename(sys.executable)
+    assert shell(project, "fathom run -q ./tool") == "python3.99 1\n"
+    assert shell(project, "fathom run -q --python %s ./tool" % sys.executable) == "%s 0\n" % mine
+    script.write_text("#!/usr/bin/env python3.99\n" + tell)
+    assert shell(project, "PATH=%s:$PATH fathom run -q ./tool" % other.parent) == "python3.99 0\n"
+    (project / "plain.py").write_text(script.read_text())
+    assert "3.99" not in shell(project, "PATH=%s:$PATH fathom run -q plain.py" % other.parent)
+
+
+def test_an_option_behind_the_target_gets_a_hint(project: Path) -> None:
+    hint = "fathom: --cpu stands behind x.py and was given to it; options of Fathom's come before: fathom run --cpu x.py ...\n"
+    (project / "x.py").write_text("print('ran')\n")
+    assert hint in shell(project, "fathom run x.py --cpu")
+    assert hint not in shell(project, "fathom run x.py -- --cpu")
+    assert shell(project, "fathom run -q x.py --cpu") == "ran\n"
+    (project / "x.py").write_text(
+        "import argparse\np = argparse.ArgumentParser()\np.add_argument('--cpu')\nprint(p.parse_args().cpu)\n"
+    )
+    assert shell(project, "fathom run -q x.py --cpu=3") == "3\n", "an option of the script's own"
+
+
+def test_pytest_that_makes_errors_of_warnings(project: Path) -> None:
+    (project / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    (project / "test_it.py").write_text(TEST_PROFILED)
+    for options in ("", "-p "):
+        assert "2 passed" in shell(project, "python -m fathom %s-m pytest -q test_it.py" % options)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frames of a thread that is looked at from outside are return addresses: each call is the instruction before."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Watching a program while it runs: what is told, to whom, and that the program does not care who watches."""
 
 import http.client
@@ -189,6 +190,16 @@ def test_once_in_the_terminal_and_for_scripts(watched):
     assert json.loads(answer.stdout)["state"] == "running"
     address = f"http://127.0.0.1:{watched.port}/#token={watched.token}&view=live"
     assert json.loads(live("--once", "--json", address).stdout)["pid"] == json.loads(answer.stdout)["pid"]
+
+
+def test_once_waits_for_something_to_show(tmp_path):
+    """It listens before its program begins: nothing is known of it then."""
+    watched = Watched(tmp_path, 20)
+    try:
+        now = json.loads(live("--once", "--json", watched.port).stdout)
+    finally:
+        watched.end()
+    assert now["samples"] + now["wait_samples"] > 0 and now["threads"], now
 
 
 def test_the_screen_of_a_terminal(watched):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory where preloading does not reach: a library opened with RTLD_DEEPBIND, and a block of a process that runs already.
 
 Every byte is known. Blocks of 256 KiB and more are told of one by one; of smaller ones the sums are estimates, judged by their own interval.
@@ -238,7 +239,7 @@ def test_arrow_in_a_block(tmp_path: Path) -> None:
     out = run_code(sys.executable, tmp_path, code)
     if out is None:
         pytest.skip("this pyarrow does not export its allocator")
-    assert out["kept"][0] - 8 * MIB in range(MIB) and out["kept"][3] - 8 * MIB in range(MIB), out
+    assert out["kept"][0] - 8 * MIB in range(MIB) and out["kept"][3] - 8 * MIB in range(-MIB, MIB), out
     assert out["churned"][0] - 5 * MIB in range(MIB) and out["churned"][3] < MIB, out
 
 
@@ -251,12 +252,15 @@ lib.get_all(b"malloc", size, count, first)
 with fathom.job(output_dir="runs", name="native") as job:
     lib.put_all(b"malloc", size, count, first)   # early
     lib.get_all(b"malloc", size, count, second)  # here
+    for p in second: ctypes.memset(p, 1, MIB)    # what is not used is no memory
     late = ctypes.CDLL(sys.argv[2])              # opened only now
     late.get_all(b"malloc", size, count, third)  # loaded
+    for p in third: ctypes.memset(p, 1, MIB)
     lib.copy_all(b"memmove", ctypes.c_size_t(3 * MIB), ctypes.c_size_t(4))     # copies
 for kept in (second, third): lib.put_all(b"malloc", size, count, kept)
 with fathom.job(output_dir="runs", name="again") as again:
     lib.get_all(b"malloc", size, count, first)   # again
+    for p in first: ctypes.memset(p, 1, MIB)
 with fathom.job(output_dir="runs", name="cpu", cpu=True) as without:
     lib.get_all(b"malloc", size, count, second)  # without
 print(json.dumps({

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What watching memory costs, counted in instructions and in pages (T12): both are the same on a busy machine. Times are for bench/memory.py."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--memory=exact without a log: how lines went over time, and which one leaks, from what the collector saw of their sums now and then."""
 
 from typing import Any, Dict

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--memory=exact: every allocation counted, by programs whose every byte is known. Sums are compared to the byte."""
 
 import re

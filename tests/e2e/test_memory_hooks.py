@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the agent's hooks say of a program's memory, against programs whose every byte is known.
 
 The records are read from shared memory by tests/tools/watch_memory.c. Sums of weights of blocks from 256 KiB on are exact; below

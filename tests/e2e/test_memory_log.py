@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--memory-log: every event of exact mode. Replayed one by one they give the sums, to the byte."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `report --json` and `export --metric` say of memory, on profiles whose every number is known."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every native frame says what it is: functions, lines, inlined calls, from every place they may be found in."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where less is allowed than usual: rules of containers, limits, folders that cannot be written. The program runs as it would alone, and
 what the profile lacks is said."""
 
@@ -86,7 +87,7 @@ def test_perf_asked_for_and_refused(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, "well\n", "")
     result = check_split(profile)
     assert result["engine"] == "ticker"
-    assert "refused" in why_of(result, "engine perf") and not why_of(result, "system time")
+    assert "refused" in why_of(result, "perf engine") and not why_of(result, "system time")
 
 
 CHILD = """

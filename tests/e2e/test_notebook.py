@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notebooks: cells in order in one namespace, named in reports and tracebacks, with their times."""
 
 import json

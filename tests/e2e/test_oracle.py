@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Not one impossible stack: in every sample every function stands under one that calls it, at a line that does, and none has lost them.
 
 The programs (tests/targets/oracle_*.py) say in comments which line calls what; see tests/targets/oracle.py. FATHOM_TEST_SAMPLES is

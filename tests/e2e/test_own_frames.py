@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fathom's own Python code in the target shows in no output: not its hooks, nor what runs scripts, jobs and notebooks."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel holds everything, and what it installs runs."""
 
 import json
@@ -21,7 +22,7 @@ def run(command: List[str], **options: object) -> "subprocess.CompletedProcess[s
 @pytest.fixture(scope="module")
 def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("dist")
-    result = run(["make", "wheel", "WHEEL_DIR=%s" % out], cwd=root)
+    result = run(["make", "wheel-here", "WHEEL_DIR=%s" % out], cwd=root)
     assert result.returncode == 0, result.stdout
     (path,) = out.glob("*.whl")
     return path
@@ -48,6 +49,7 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
         "fathom/py.typed",
         "fathom/_bin/fathom",
         "fathom/_notebook.py",
+        "fathom_profiler.py",
     }
     expected |= {"fathom/_startup/sitecustomize.py", "fathom/_jobs.py", "fathom/_magics.py", "fathom/pytest_plugin.py"}
     expected |= {"fathom/_startup/_fathom_start.py", "fathom/_startup/_fathom_trace.py"}
@@ -55,6 +57,7 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
     if list((root / "core" / "agent").glob("*.c")):
         expected.add("fathom/_agent.abi3.so")
     assert expected <= names
+    assert "[console_scripts]\nfathom = fathom_profiler:program\n" in entry_points
     assert "[pytest11]\nfathom = fathom.pytest_plugin\n" in entry_points, "pytest finds the plugin by it"
     assert modes["fathom/_bin/fathom"] & 0o111, "the program must be executable"
 
@@ -62,6 +65,20 @@ def test_wheel_holds_program_and_package(root: Path, wheel: Path) -> None:
 def test_wheel_serves_every_python(wheel: Path) -> None:
     # One build serves every CPython: the file name must not tie it to the one that built it.
     assert re.search(r"-py3-none-manylinux_2_[0-9]+_%s.whl$" % platform.machine(), wheel.name)
+
+
+def test_wheel_asks_for_what_its_name_says(root: Path, wheel: Path, tmp_path: Path) -> None:
+    check = [sys.executable, str(root / "scripts" / "check_wheel.py")]
+    result = run([*check, str(wheel)])
+    print(result.stdout)  # the youngest symbol of every file
+    assert result.returncode == 0, result.stdout
+    for name in ("fathom/_bin/fathom", "fathom/_agent.abi3.so", "fathom/_lib/libdw.so.1"):
+        assert re.search(r"^%s +\d+ bytes, glibc 2\.\d+" % re.escape(name), result.stdout, re.M), result.stdout
+    # One that promises more than is true, and one that has grown too large, are told.
+    promising = tmp_path / re.sub("manylinux_2_[0-9]+", "manylinux_2_5", wheel.name)
+    shutil.copy(str(wheel), str(promising))
+    result = run([*check, "--max-mb", "0.1", str(promising)])
+    assert result.returncode == 1 and "and the name says 2.5" in result.stdout and "at most 0.1" in result.stdout
 
 
 def test_installed_program_runs(root: Path, build: Path, installed: Path) -> None:
@@ -193,6 +210,67 @@ def test_missing_program_is_one_line(root: Path, tmp_path: Path) -> None:
     result = run([sys.executable, "-m", "fathom", "report", "x"], env=environment)
     assert result.returncode == 1
     assert len(result.stdout.splitlines()) == 1 and "reinstall" in result.stdout
+
+
+@pytest.fixture
+def stranger(root: Path, tmp_path: Path) -> Dict[str, str]:
+    """An environment in which `import fathom` finds the package of another project, as PyPI has one."""
+    (tmp_path / "fathom").mkdir()
+    (tmp_path / "fathom" / "__init__.py").write_text("from fathom.schema import Schema\n")
+    (tmp_path / "fathom" / "schema.py").write_text("class Schema: pass\n")
+    (tmp_path / "fathom_profiler.py").write_bytes((root / "python" / "fathom_profiler.py").read_bytes())
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def test_another_projects_module_is_one_line(stranger: Dict[str, str], tmp_path: Path) -> None:
+    code = "import sys, fathom_profiler; sys.exit(fathom_profiler.program())"
+    result = run([sys.executable, "-c", code, "--version"], env=stranger, cwd="/")
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1, result.stdout
+    assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
+
+
+def test_doctor_knows_another_projects_module(build: Path, stranger: Dict[str, str], tmp_path: Path) -> None:
+    def lines(environment: Dict[str, str]) -> List[str]:
+        done = run([str(build / "fathom"), "doctor"], env=environment, cwd="/")
+        return [line for line in done.stdout.splitlines() if "module fathom" in line]
+
+    assert str(tmp_path / "fathom" / "__init__.py") in lines(stranger)[0]
+    (tmp_path / "fathom" / "_trace_main.py").write_text("")  # ours has one
+    assert not lines(stranger)
+
+
+def test_build_without_libraries_names_the_line_to_run(root: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": str(tmp_path)}
+    result = run(["meson", "setup", str(tmp_path / "b"), str(root)], env=environment)
+    (line,) = [line for line in result.stdout.splitlines() if "ERROR" in line]
+    assert result.returncode != 0 and "needs libzstd" in line and "libmicrohttpd, libelf, libdw" in line, line
+    if shutil.which("apt-get"):
+        assert line.endswith(
+            "sudo apt-get install pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libmicrohttpd-dev libiberty-dev"
+        )
+
+
+def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
+    """`meson dist` gives it away, and nobody who builds it needs Node; changed sources do not pass for it."""
+    for tree in ("here", "away"):
+        (tmp_path / tree / "web" / "src").mkdir(parents=True)
+        for name in ("package.json", "src/main.ts"):
+            (tmp_path / tree / "web" / name).write_text(name)
+    (tmp_path / "here" / "web" / "dist").mkdir()
+    (tmp_path / "here" / "web" / "dist" / "index.html").write_text("<p>the page")
+    script = [sys.executable, str(root / "scripts" / "build_page.py")]
+    roots = {"MESON_SOURCE_ROOT": str(tmp_path / "here"), "MESON_DIST_ROOT": str(tmp_path / "away"), "PATH": ""}
+    result = run([*script, "--dist"], env=roots)
+    assert result.returncode == 0, result.stdout
+    web, out = tmp_path / "away" / "web", tmp_path / "page.c"
+    os.utime(web / "src" / "main.ts", (2**31, 2**31))  # as an archive may leave it
+    assert run([*script, "--ask", str(web)], env=roots).stdout == ""
+    assert run([*script, str(web), str(out)], env=roots).stdout == ""
+    assert "<p>the page" in out.read_text()
+    (web / "src" / "main.ts").write_text("other")
+    assert "stays as it was built last" in run([*script, str(web), str(out)], env=roots).stdout
+    shutil.rmtree(web / "dist")
+    assert "without the viewer's page" in run([*script, "--ask", str(web)], env=roots).stdout
 
 
 SESSION = """

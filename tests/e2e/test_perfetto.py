@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`export -f perfetto`, taken apart by a reader of our own and, where they can be had, by Perfetto's own tools."""
 
 import importlib.util

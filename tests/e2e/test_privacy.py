@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a capture holds and what not: never the environment; with --redact no argument and no source line that looks like a secret (docs/privacy.md)."""
 
 import base64

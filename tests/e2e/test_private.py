@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever Fathom writes is for its owner only, and it does not write where others decide what becomes of it."""
 
 import os
@@ -154,7 +155,8 @@ def test_another_users_link_is_not_followed(work, tmp_path):
     (work / ".fathom").symlink_to(tmp_path / "mine")
     fathom(work, "run", "-q", "app.py")  # one's own is
     assert list((tmp_path / "mine").glob("app/*/profile.fathom"))
-    shutil.rmtree(tmp_path / "mine" / "app")
+    shutil.rmtree(tmp_path / "mine")
+    (tmp_path / "mine").mkdir()
     os.chown(work / ".fathom", NOBODY, NOBODY, follow_symlinks=False)
     done = run([FATHOM, "run", "-q", "app.py"], cwd=work)
     assert done.returncode == 1 and "it is a link of another user's" in done.stderr

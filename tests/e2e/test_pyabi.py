@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Are core/pyabi's facts about CPython true? Asked of every Python on this machine (scripts/find-pythons.py).
 
 Three ways: offsetof() over its own headers, a walk of its own stack by our offsets, and its own answer for line tables.

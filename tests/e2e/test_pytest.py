@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pytest plugin: what its fixtures and --fathom profile, and that the rest of a test run is as without it."""
 
 import csv
@@ -137,7 +138,7 @@ class TestOld(unittest.TestCase):
 def test_every_test_is_profiled_and_the_slowest_are_listed(project: Path) -> None:
     (project / "test_x.py").write_text(MANY)
     (project / "test_y.py").write_text("def test_slow(): pass\n")
-    out = run(project, "-m", "pytest", "-q", "--fathom", status=1)
+    out = run(project, "-m", "pytest", "-q", "--fathom-each", status=1)
     assert "1 failed, 8 passed, 1 skipped" in out
     names = profiles(project)
     assert len(names) == 9, names
@@ -155,7 +156,7 @@ def test_every_test_is_profiled_and_the_slowest_are_listed(project: Path) -> Non
     assert [row for row in rows if row.endswith("::test_wrong") and " failed " in row]
 
     (project / "test_x.py").write_text(MANY.replace("0.2", "0.6"))
-    out = run(project, "-m", "pytest", "-q", "--fathom", "test_x.py::test_slow")
+    out = run(project, "-m", "pytest", "-q", "--fathom-each", "test_x.py::test_slow")
     change = re.search(r"([+-]\d+) %  test_x.py::test_slow", out)
     assert change and 100 < int(change[1]) < 300, out
     kept = json.loads((project / ".profiles" / "last-run.json").read_text())["seconds"]
@@ -165,11 +166,73 @@ def test_every_test_is_profiled_and_the_slowest_are_listed(project: Path) -> Non
 def test_tests_in_several_processes(project: Path) -> None:
     pytest.importorskip("xdist")
     (project / "test_x.py").write_text(MANY)
-    out = run(project, "-m", "pytest", "-q", "-n", "2", "--fathom", status=1)
+    out = run(project, "-m", "pytest", "-q", "-n", "2", "--fathom-each", status=1)
     assert "1 failed, 7 passed, 1 skipped" in out
     assert len(profiles(project)) == 8 and "8 profiles in .profiles" in out
     assert calls_of(project / ".profiles" / "test_slow.fathom") == {"test_slow": 1}, "nothing of the worker's"
     assert "new  test_x.py::test_slow" in out
+
+
+def zones_of(profile: Path) -> Dict[str, int]:
+    """How often each zone was entered."""
+    command = [str(BUILD / "fathom"), "export", "-f", "chrometrace", str(profile)]
+    events = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout)
+    counted: Dict[str, int] = {}
+    for event in events if isinstance(events, list) else events["traceEvents"]:
+        if event["ph"] in ("B", "X"):
+            counted[event["name"]] = counted.get(event["name"], 0) + 1
+    return counted
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_all_tests_share_one_capture(project: Path, workers: int) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    (project / "test_x.py").write_text(MANY)
+    out = run(project, "-m", "pytest", "-q", "--fathom", *(["-n", str(workers)] if workers else []), status=1)
+    assert "1 failed, 7 passed, 1 skipped" in out
+    files = sorted(path.name for path in (project / ".profiles").glob("*.fathom"))
+    expected = ["tests-gw%d.fathom" % i for i in range(workers)] if workers else ["tests.fathom"]
+    assert files == expected and re.search(r"^8 tests in \.profiles/tests", out, re.M), out
+    counts: Dict[str, int] = {}
+    zones: Dict[str, int] = {}
+    for name in files:
+        for function, n in calls_of(project / ".profiles" / name).items():
+            counts[function] = counts.get(function, 0) + n
+        zones.update(zones_of(project / ".profiles" / name))
+    assert counts["test_names"] == 5 and counts["step"] == 5 * 3 + 2 and counts["test_slow"] == 1
+    assert not [name for name in counts if name.startswith(("pytest_", "_multicall"))], "nothing of pytest"
+    assert zones["test_x.py::test_slow"] == 1 and zones["test_x.py::test_names[a/b]"] == 1, zones
+    assert "new  test_x.py::test_slow" in out
+
+
+def test_a_capture_that_a_test_ends_keeps_its_tests(project: Path) -> None:
+    (project / "test_x.py").write_text(
+        "from fathom import Profiler\n"
+        "def before(): pass\ndef after(): pass\n"
+        "def test_1(): before()\ndef test_2(): Profiler().close()\ndef test_3(): after()\n"
+    )
+    assert "3 passed" in run(project, "-m", "pytest", "-q", "-W", "error", "--fathom", "test_x.py")
+    assert calls_of(project / ".profiles" / "tests.fathom")["before"] == 1
+    assert calls_of(project / ".profiles" / "tests-2.fathom")["after"] == 1
+
+
+def test_many_small_tests_cost_little(project: Path) -> None:
+    """One file, and at most 10 ms of CPU time for each test beyond what it takes alone; a capture for each took 44 ms."""
+    import resource
+
+    (project / "test_x.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('i', range(150))\ndef test(i): sum(range(100))\n"
+    )
+    took = []
+    for options in ([], ["--fathom"]):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert "150 passed" in run(project, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert took[1] - took[0] <= 150 * 0.010, took
+    files = list((project / ".profiles").glob("*.fathom"))
+    assert [path.name for path in files] == ["tests.fathom"] and files[0].stat().st_size < 150 * 10_000
 
 
 def test_bad_use_is_harmless(project: Path) -> None:
@@ -215,7 +278,7 @@ def test_other_kinds_of_tests(project: Path) -> None:
         "        asyncio.run(pyfuncitem.obj())\n"
         "        return True\n"
     )
-    out = run(project, "-m", "pytest", "-q", "--fathom", "--doctest-modules", "test_x.py")
+    out = run(project, "-m", "pytest", "-q", "--fathom-each", "--doctest-modules", "test_x.py")
     assert "3 passed" in out
     assert calls_of(project / ".profiles" / "test_async.fathom")["step"] == 6
     (doctest,) = [name for name in profiles(project) if "test_x" in name]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rate asked for is the rate got: samples per second of the thread's own CPU time, native frames included, none dropped."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs as people have them, with the libraries they use. Each measures itself what the report must say.
 
 CPU time of a piece of code, by the thread's own clock around it, is the truth that a sampled figure is held against: at 1 kHz and half a second

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `fathom report` and `fathom export` say of a profile whose every number is known (tests/support/known.h)."""
 
 import json
@@ -40,8 +41,8 @@ def report(fathom: Path, known: Path) -> dict:
 
 def test_json_follows_the_schema(report):
     assert list(report) == [
-        "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "rate_hz", "engine", "samples",
-        "wait_samples", "dropped", "failed_unwinds", "overhead_s", "max_rss_bytes", "coverage", "time", "processes", "threads", "functions",
+        "schema", "command", "python", "started", "exit", "wall_s", "cpu_s", "no_cpu_s", "rate_hz", "engine", "samples",
+        "wait_samples", "dropped", "failed_unwinds", "overhead_s", "max_rss_bytes", "runs", "verdict", "coverage", "time", "workers", "processes", "threads", "cpus", "functions",
         "lines", "libraries", "memory", "leaks",
     ]  # fmt: skip
     assert report["schema"] == "fathom.report/1"
@@ -62,6 +63,7 @@ def test_json_follows_the_schema(report):
         "gil_wait_s": 0.3,
         "wait_s": 0,
     }
+    assert report["workers"] == {"worker_s": 0, "untied_s": 1}
     memory = report["memory"]
     assert (memory["mode"], memory["peak_bytes"], memory["alloc_bytes"], memory["growth_rate"]) == ("off", 0, 0, 0)
     assert memory["timeline"] == memory["peaks"] == [] and memory["reconciliation"] is None
@@ -227,6 +229,7 @@ def check_golden(name: str, text: str) -> None:
     ("known-100.txt", ["--width", "100"], {}),
     ("known-72-ascii.txt", ["--width", "72"], {"LC_ALL": "C"}),
     ("known-120-detailed.txt", ["--width", "120", "--detailed"], {}),
+    ("known-tree-80.txt", ["--width", "80", "--tree"], {}),
     ("known-colour-summary.txt", ["--width", "100", "--color", "always", "--summary", "--top", "1"], {}),
 ])  # fmt: skip
 def test_text_report_is_the_golden_one(fathom, known, name, args, env):
@@ -254,7 +257,7 @@ def test_text_fits_the_width(fathom, build, known):
 
 
 def test_shares_of_the_tree_add_up(fathom, known):
-    text = ok(fathom, "report", "--summary", known)
+    text = ok(fathom, "report", known)
     tree = text[text.index("Functions by Module") : text.index("Top 4 Functions by Own Time")]
     leaves = [float(x) for x in re.findall(r"\.\.(\d+\.\d)%", tree)]
     assert leaves == [75.0, 15.0, 10.0]  # App.work, main, and what is outside

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/report.schema.json says all that `fathom report --json` writes, and no more."""
 
 import json
@@ -81,7 +82,7 @@ def run_script(fathom: Path, what: str, folder: Path) -> Path:
     (folder / "app.py").write_text(textwrap.dedent(SOURCES[what]))
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
     done = subprocess.run(
-        [fathom, "run", "--python", PYTHON.path, *OPTIONS.get(what, []), "app.py"],
+        [fathom, "run", "--full", "--python", PYTHON.path, *OPTIONS.get(what, []), "app.py"],
         cwd=folder,
         env={**env, "PYTHONPATH": str(ROOT / "python")},
         stdout=subprocess.PIPE,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """logs.log of `fathom run`, and the start-up hook behind it: records are kept, and the program cannot tell."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--no-plots: nothing opens or waits, whatever library and backend; files are still written."""
 
 import textwrap

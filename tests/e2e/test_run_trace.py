@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`fathom run --trace`: samples, memory and every call of one run in one file, and a program that cannot tell."""
 
 import json
@@ -213,7 +214,7 @@ def test_every_kind_of_exec_leads_on(tmp_path: Path) -> None:
 def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
     results = fathom_run(tmp_path, ["/bin/true"], ["--trace", "--cpu"])
     why = [c["why"] for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
-    assert why == ["no Python ran in it that could be told to"]
+    assert why == ["no Python ran in it that can be traced"]
     assert "calls" not in results.report
 
 

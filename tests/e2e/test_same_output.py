@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program reads, prints and returns is the same with Fathom; a terminal stays a terminal."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who gets a second try: statistical tests, a few of them, and none in which a process crashed or hung."""
 
 import json

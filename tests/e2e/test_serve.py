@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's server: who is answered, what is answered, and when it ends."""
 
 import http.client

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's server and those who mean it no good: requests that lie about where they end, that are too large or never end. Nothing of the capture gets
 out without the token, and whoever asks properly is answered meanwhile and afterwards."""
 
@@ -16,7 +17,7 @@ import pytest
 from capture import BUILD
 from test_serve import Server
 
-N_CONNECTIONS = 96  # core/serve/patience.h
+N_CONNECTIONS = 96  # core/serve/timeouts.h
 FIRST_S = 10  # and how long a question may take
 
 

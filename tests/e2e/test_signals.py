@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that use signals, stacks and descriptors of their own behave as they do without Fathom."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native stacks are whole, and merged with Python's in the order in which the calls were made."""
 
 import re
@@ -8,8 +9,8 @@ from pathlib import Path
 from typing import Any, List, Tuple
 
 import pytest
-from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, record
-from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, plain_name
+from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, find_pythons, record
+from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, own_part, plain_name
 from runs import python_with
 
 two_pythons = True  # conftest
@@ -72,6 +73,21 @@ def test_stacks_through_native_code_are_whole(
         pytest.skip("all right, but without " + "; ".join(missing))
 
 
+# glibc before 2.35 does not tell which library a pc is in; sigsafe/unwind/loaded.c does. With this, it does so here, too.
+@pytest.fixture
+def older_libc(monkeypatch: pytest.MonkeyPatch) -> Python:
+    monkeypatch.setenv("FATHOM_LOADER_LIST", "1")
+    return find_pythons()[-1]
+
+
+def test_stacks_through_native_code_are_whole_with_an_older_libc(
+    older_libc: Python, libraries: Any, tmp_path: Path, record_property: Any
+) -> None:
+    paths, _ = libraries
+    capture = record(tmp_path / "p.fathom", TARGETS / "chain.py", [SECONDS, *paths], OPTIONS, older_libc)
+    check(capture, [path.stem for path in paths], record_property)
+
+
 RELOADED = """
 volatile unsigned long sink;
 __attribute__((noinline, noipa)) void NAME_work(long n)
@@ -89,6 +105,15 @@ __attribute__((noinline)) void NAME_outer(long n)
 
 @pytest.mark.statistical
 def test_libraries_that_take_turns_at_one_address(python: Python, tmp_path: Path) -> None:
+    check_turns(python, tmp_path)
+
+
+@pytest.mark.statistical
+def test_libraries_that_take_turns_with_an_older_libc(older_libc: Python, tmp_path: Path) -> None:
+    check_turns(older_libc, tmp_path)
+
+
+def check_turns(python: Python, tmp_path: Path) -> None:
     paths = []
     for factor, name in enumerate(("alpha", "bravo", "delta"), 3):
         source = tmp_path / (name + ".c")
@@ -162,6 +187,7 @@ def check_uses(capture: Capture, record_property: Any) -> "Counter[str]":
     for labels, n in capture.collapsed():
         use = ([name for name in map(plain_name, labels) if name.startswith("use_")] or ["start"])[0]
         samples[use] += n
+        labels = own_part(labels)
         at = [i for i, label in enumerate(labels) if is_error(label)]
         if at:
             reasons[f"{use}: {labels[at[0]]} below {labels[at[0] + 1] if at[0] + 1 < len(labels) else 'nothing'}"] += n

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program that does everything at once, sampled 10,000 times a second, must notice nothing.
 
 FATHOM_TEST_LONG=1 makes it a minute.

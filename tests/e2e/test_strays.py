@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program with a handler of its own for the ticks' signal gets its own signals, all of them, and none of ours: whenever it sets the handler, and also where the
 agent came late and was not preloaded."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The types of objects, read from beside the process that has them. Blocks are told by their address and size alone."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The referee of totals: what it lets pass, and what not."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces: every call, counted exactly, on every Python; times that add up; nothing lost without a word."""
 
 import csv

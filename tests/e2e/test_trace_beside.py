@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces beside other tools that hook into the interpreter: debuggers, coverage and cProfile by its trace and profile functions, and
 compilers as torch's by its frame evaluation (PEP 523)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that a traced program starts are part of its trace: spawned, served by a fork server, run as commands, exec'd."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m fathom SCRIPT` is `python SCRIPT`: what a script finds in its own module, and how it ends, threads and all."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a trace is written as: for pstats and its kin, for timelines, for people and for machines."""
 
 import json

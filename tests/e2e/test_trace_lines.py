@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lines of chosen functions only, from the command line and from the program; and no lines of functions that are left out."""
 
 import csv
@@ -153,3 +154,24 @@ def test_functions_that_are_left_out_have_no_lines(python: Python, tmp_path: Pat
 def test_a_choice_that_is_none_is_refused(tmp_path: Path) -> None:
     run = trace(FEW[-1], tmp_path / "t.fathom", ["--lines", "nonsense"], [program(tmp_path)], status=2)
     assert "names no function" in run.stderr and len(run.stderr.splitlines()) == 1
+
+
+RECURSION = """
+def deep(n):
+    if n:
+        deep(n - 1)
+    else:
+        sum(range(3000000))
+deep(20)
+"""
+
+
+@pythons(FEW)
+def test_a_line_in_recursion_counts_once_per_stack(python: Python, tmp_path: Path) -> None:
+    trace(python, tmp_path / "t.fathom", ["--lines", "__main__:deep"], [source(tmp_path, RECURSION)])
+    command = [BUILD / "fathom", "export", "-f", "lines-csv", tmp_path / "t.fathom"]
+    text = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
+    rows = [row for row in csv.DictReader(text.splitlines()) if row["file"] == str(tmp_path / "program.py")]
+    total = {int(row["line"]): int(row["total_ns"]) for row in rows}
+    assert total[6] <= total[4], "the recursive line calls all of it"
+    assert total[4] < 2 * total[6], "almost all of the time is in the sum"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profilers used wrongly, or in programs that get in their way: one clear word at most, no harm, and numbers that are still right."""
 
 import os

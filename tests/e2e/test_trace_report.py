@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a trace reports of each function, against what the program measured itself from within and from around every call."""
 
 import json
@@ -100,7 +101,7 @@ def test_the_table_has_more_columns_on_a_wider_page(traced: Any) -> None:
     profile, _, rows = traced
     seen: Dict[int, List[str]] = {}
     for width in (100, 125, 150):
-        command = [BUILD / "fathom", "report", "--width", str(width), "--summary", profile]
+        command = [BUILD / "fathom", "report", "--width", str(width), profile]
         text = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
         heading = next(line for line in text.splitlines() if line.split()[:2] == ["calls", "total"])
         row = next(line for line in text.splitlines() if "stretch (trace_durations.py" in line)
@@ -110,3 +111,17 @@ def test_the_table_has_more_columns_on_a_wider_page(traced: Any) -> None:
     assert seen[100] == ["calls", "total", "own", "median", "longest", "function"]
     assert seen[125] == ["calls", "total", "own", "mean", "median", "99%", "longest", "function"]
     assert len(seen[150]) == 10
+
+
+@pytest.mark.parametrize("python", [p for p in ALL if p.minor >= 11 and p.kind == "release"][-1:], ids=str)
+def test_no_hook_stands_between_a_caller_and_whom_it_calls(python: Any, tmp_path: Any) -> None:
+    program = tmp_path / "waits.py"
+    program.write_text(
+        "import time\ndef inner():\n    time.sleep(0.02)\ndef outer():\n    for _ in range(20):\n        inner()\nouter()\n"
+    )
+    profile = tmp_path / "waits.fathom"
+    subprocess.run([BUILD / "fathom", "record", "--trace", "-o", profile, "--", python.path, program], check=True)
+    export = [BUILD / "fathom", "export", "-f", "collapsed", "--idle", profile]
+    stacks = subprocess.run(export, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
+    waiting = [s for s in stacks if "inner (waits.py:3)" in s]
+    assert waiting and all("outer (waits.py:6);inner (waits.py:3)" in s for s in waiting), waiting

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces as they are used: python -m fathom with its options, Profiler and zones, beside other tools, and wrongly."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program cannot do to Fathom, and Fathom does for nobody: boundaries between target, collector and other users."""
 
 import gzip
@@ -33,6 +34,35 @@ def test_scribbled(scribbler: Path, options: List[str], seed: int, tmp_path: Pat
     assert told.returncode == 0, told.stderr
     lacks = json.loads(told.stdout)["coverage"]
     assert any("wrote over the memory" in lack["why"] for lack in lacks), lacks
+
+
+LIARS = {
+    "3.8": ["-DPY_OLDER=PyCode_NewWithPosOnlyArgs"],
+    "3.10": ["-DPY_OLDER=PyModule_AddObjectRef"],
+    "3.11": ["-DPY_HEXVERSION=0x030b0000"],
+    "3.12": ["-DPY_HEXVERSION=0x030c0000"],
+    "3.13": ["-DPY_HEXVERSION=0x030d0000"],
+    "3.14": ["-DPY_HEXVERSION=0x030e0000", "-DPY_OFFSETS"],
+}
+
+
+@pytest.mark.parametrize("version", LIARS)
+def test_interpreter_that_lies(version: str, tmp_path: Path) -> None:
+    """What is read from beside is believed nowhere: attached to any words at all, recording and dumping end well, and so does the program."""
+    liar = compile_target(tmp_path, "python-" + version, ["liar.c"], [*LIARS[version], "-rdynamic"])
+    profile = tmp_path / "p.fathom"
+    rounds = 60 if LONG else 1
+    with subprocess.Popen([liar, str(4 * rounds), "7"], stdout=subprocess.PIPE, text=True) as target:
+        assert target.stdout is not None and target.stdout.readline() == "lying\n"
+        for _ in range(rounds):
+            done = run([FATHOM, "record", "-r", "1000", "-d", "1.5", "-o", profile, "-p", target.pid], timeout=60)
+            assert done.returncode == 0, done.stderr
+            told = run([FATHOM, "report", "--json", profile], timeout=60)
+            assert told.returncode == 0 and json.loads(told.stdout), told.stderr
+            dumped = run([FATHOM, "dump", "-p", target.pid], timeout=60)
+            assert dumped.returncode == 0, dumped.stderr
+        assert target.stdout.read() == "done\n"
+    assert target.returncode == 0
 
 
 READER = """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's page in a real browser: every view, hostile data, and what a frame costs with a million nodes."""
 
 import json
@@ -93,6 +94,34 @@ def test_a_comparison(root, node, made):
     check(root, node, "diff", made("diff"))
 
 
+def test_keys_links_and_search(root, node, made):
+    check(root, node, "hands", made("shop"))
+
+
+def check_figures(root: Path, node: str, *args) -> int:
+    """How many figures of the page were compared with what the program says."""
+    said = run([node, root / "tests" / "web" / "check_figures.mjs", *args])
+    return int(re.search(r"(\d+) figures compared", said).group(1))
+
+
+@pytest.mark.parametrize("seed", [7] + ([11, 12, 13] if IS_LONG else []))
+def test_every_figure_of_random_captures(root, node, page, fathom, build, tmp_path, seed):
+    """Each number and percentage of every view is the report's, to half a unit of its last digit."""
+    profile, report, out = (tmp_path / f"random.{kind}" for kind in ("fathom", "json", "html"))
+    options = ["--seed", str(seed), "--threads", str(seed % 5 + 2), "--stacks", "300", "--memory", "2000"]
+    run([build / "tests" / "gen_profile", profile, "20000", *options])
+    report.write_bytes(subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout)
+    run([fathom, "view", "--html", out, profile])
+    assert check_figures(root, node, out, report) > 500
+
+
+def test_every_figure_of_a_real_capture(root, node, page, fathom, capture, tmp_path):
+    profile, report = capture
+    out = tmp_path / "real.html"
+    run([fathom, "view", "--html", out, profile])
+    assert check_figures(root, node, out, report) > 300
+
+
 def test_hostile_data_runs_nothing_and_hangs_nothing(root, node, made):
     check(root, node, "hostile", made("hostile"))
 
@@ -184,6 +213,11 @@ def test_a_trace_larger_than_the_page(root, node, page, fathom, build, tmp_path)
         check(root, node, "trace", url)
 
 
+def test_a_copied_link_opens_in_the_same_browser(root, node, page, fathom, capture):
+    with Served(fathom, capture[0]) as url:
+        check(root, node, "tabs", url)
+
+
 def test_every_view_of_a_real_capture_from_the_server(root, node, page, fathom, capture):
     profile, report = capture
     with Served(fathom, profile) as url:
@@ -248,6 +282,7 @@ def test_every_view_of_a_traced_program(root, node, page, fathom, tmp_path, monk
     out = tmp_path / "traced.html"
     run([fathom, "view", "--html", out, profile])
     check(root, node, "views", out, report)
+    assert check_figures(root, node, out, report) > 100
     with Served(fathom, profile) as url:
         check(root, node, "views", url, report)
 
@@ -261,6 +296,10 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
     out = tmp_path / "diff.html"
     run([fathom, "view", "--html", out, profile, slower])
     check(root, node, "diff", out)
+    said = subprocess.run([fathom, "diff", "--json", profile, slower], stdout=subprocess.PIPE, check=True).stdout
+    changes = tmp_path / "diff.json"
+    changes.write_bytes(said)
+    assert check_figures(root, node, "--diff", out, changes) > 20
     with Served(fathom, profile, slower) as url:
         check(root, node, "diff", url)
     assert json.loads(report.read_text())["cpu_s"] > 0
@@ -269,7 +308,7 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
 def test_a_page_of_a_growing_capture_grows(root, node, page, fathom, capture, tmp_path):
     profile = tmp_path / "live.fathom"
     target = tmp_path / "long.py"
-    target.write_text("import time\nend = time.time() + 60\nwhile time.time() < end:\n    sum(range(1000))\n")
+    target.write_text("import time\nend = time.time() + 600\nwhile time.time() < end:\n    sum(range(1000))\n")
     recording = subprocess.Popen(
         [str(fathom), "record", "-o", str(profile), "--", shutil.which("python3"), str(target)]
     )

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exports in the viewers they are meant for: the speedscope app and the flame graph in a real browser."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting is reported where and as long as it was, by what the waiting thread itself measured (tests/targets/waiting.py).
 
 The sum of a thread's waiting is counted by the kernel and is exact but for the ends. Where it belongs is seen by looking, so a single wait
@@ -134,7 +135,9 @@ def test_many_threads_that_sleep_and_wake(python: Python, profile: Any) -> None:
     threads = [t for t in capture.report["threads"] if t["tid"] != t["pid"]]
     assert len(threads) > 450  # on a busy machine some end before anybody has seen them
     waited = sum(t["wait_s"] + t["gil_wait_s"] for t in threads)
-    assert waited == pytest.approx(truth_of(capture)["restless"], rel=0.12)
+    # Of so many each is polled every second or two, within the 2 % of a CPU that this may take (waiting_gap_ns says so): the last part of its wait, which
+    # is some two seconds long, is known to half of that.
+    assert waited == pytest.approx(truth_of(capture)["restless"], rel=0.25)
     whole = sum(t["wall_s"] for t in threads)
     assert waited < 1.05 * whole
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zones of C and C++ code: counted exactly, nested rightly, on every thread, however the agent comes into the process."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs programs with every call traced, and reads what was written."""
 
 import csv
@@ -85,7 +86,7 @@ def source(tmp_path: Path, text: str) -> str:
 
 def install_plugin(folder: Path) -> Path:
     """The pytest plugin's entry point as the wheel installs it, below a folder for PYTHONPATH."""
-    info = folder / "fathom-0.1.0.dist-info"
+    info = folder / "fathom_profiler-0.1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fathom\nVersion: 0.1.0\n")
     text = (ROOT / "pyproject.toml").read_text()

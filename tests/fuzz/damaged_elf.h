@@ -1,5 +1,7 @@
-// A whole ELF file (victim.c, in one of several builds) with some bytes changed, for targets that read such files. The input says how: a byte that
-// chooses the file, then up to MAX_EDITS times four bytes: a place (two), how it is changed, a value.
+// SPDX-License-Identifier: Apache-2.0
+// A whole ELF file (victim.c, in one of several builds) with some bytes changed, for targets that
+// read such files. The input says how: a byte that chooses the file, then up to MAX_EDITS times
+// four bytes: a place (two), how it is changed, a value.
 #pragma once
 
 #include <fcntl.h>
@@ -73,7 +75,8 @@ static void change(const struct victim *v, const uint8_t *edit)
 		put(v, at, &wide, (how & EDIT_MASK) == EDIT_WORD ? 4 : 8);
 }
 
-// The same few descriptors again and again: what was changed for the input before is put right first. The whole file is small.
+// The same few descriptors again and again: what was changed for the input before is put right
+// first. The whole file is small.
 static int damaged_elf(const uint8_t *data, size_t size)
 {
 	static const char *const paths[] = { FUZZ_VICTIMS };

@@ -1,4 +1,6 @@
-// What every fuzz target has. Its main() comes from libFuzzer, or from regress.c in the normal build.
+// SPDX-License-Identifier: Apache-2.0
+// What every fuzz target has. Its main() comes from libFuzzer, or from regress.c in the normal
+// build.
 #pragma once
 
 #include <stdint.h>

@@ -1,13 +1,15 @@
-// Arbitrary bytes as an image with .eh_frame_hdr and .eh_frame. The first byte says where in the rest the entry is and whether it is
-// found through the index; the next four are the pc, from the image's start.
+// SPDX-License-Identifier: Apache-2.0
+// Arbitrary bytes as an image with .eh_frame_hdr and .eh_frame. The first byte says where in the
+// rest the entry is and whether it is found through the index; the next four are the pc, from the
+// image's start.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "format/model.h"
-#include "sigsafe/cfi.h"
-#include "sigsafe/expr.h"
-#include "sigsafe/read.h"
+#include "sigsafe/unwind/cfi.h"
+#include "sigsafe/unwind/expr.h"
+#include "sigsafe/base/read.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

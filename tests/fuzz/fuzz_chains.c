@@ -1,4 +1,6 @@
-// Any bytes as packed chains: what a damaged cache file, or a child that died over a damaged library, hands over.
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as packed chains: what a damaged cache file, or a child that died over a damaged
+// library, hands over.
 #include "fuzz.h"
 
 #include "symbolize/chains.h"

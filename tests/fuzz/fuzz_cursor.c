@@ -1,4 +1,6 @@
-// Reads arbitrary bytes with an arbitrary order of reads: the first half says what to read, the second is read.
+// SPDX-License-Identifier: Apache-2.0
+// Reads arbitrary bytes with an arbitrary order of reads: the first half says what to read, the
+// second is read.
 #include "fuzz.h"
 
 #include "base/cursor.h"
@@ -34,7 +36,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 		}
-		// A failed cursor never moves again and never forgets; a sound one never moves backwards.
+		// A failed cursor never moves again and never forgets; a sound one never moves
+		// backwards.
 		FUZZ_CHECK(fm_cursor_left(&c) <= left && c.pos <= c.end);
 		FUZZ_CHECK(!before || c.err == before);
 	}

@@ -1,4 +1,6 @@
-// The start of _PyRuntime, of any bytes: no crash, and what is accepted is a row that the validator accepts too.
+// SPDX-License-Identifier: Apache-2.0
+// The start of _PyRuntime, of any bytes: no crash, and what is accepted is a row that the validator
+// accepts too.
 #include "fuzz.h"
 
 #include "pyabi/pyabi.h"

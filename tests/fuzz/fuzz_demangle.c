@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a symbol: names come out, in the arena or as they went in.
 #include "fuzz.h"
 

@@ -1,4 +1,6 @@
-// Any bytes as an in-memory object, and as a bare unwind table: rows come out sorted and within what they say they describe.
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as an in-memory object, and as a bare unwind table: rows come out sorted and within
+// what they say they describe.
 #include "fuzz.h"
 
 #include "image/jit_elf.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a jitdump, read whole and in two pieces.
 #include "fuzz.h"
 

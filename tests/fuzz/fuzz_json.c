@@ -1,4 +1,6 @@
-// Any bytes as JSON: a tree is made, or they are refused; every byte that is handed out can be read.
+// SPDX-License-Identifier: Apache-2.0
+// Any bytes as JSON: a tree is made, or they are refused; every byte that is handed out can be
+// read.
 #include "fuzz.h"
 
 #include "base/json_read.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Line tables of any bytes. Input: kind, 4 bytes first line, 4 bytes instruction offset, the table.
 #include "fuzz.h"
 

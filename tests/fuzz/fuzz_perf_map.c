@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a perf map: every range that comes out is sane, and each address of one is found.
 #include "fuzz.h"
 

@@ -1,14 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds bytes to the reader in two ways. The first byte chooses:
 //   even: the rest is a file as it is: header checks, cuts, resynchronisation;
-//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n, bytes}..., where an n from 2^15 on stands for
-//         {u16 times, n - 2^15 bytes}: the bytes are in the chunk so many times. So a short input makes a chunk that is small in the file and large when it is unpacked.
-// Whatever the bytes: no crash, every id that comes out is a valid index, and neither time nor memory grows out of proportion (limits.h; the fuzzer's own limits bound single allocations).
+//   odd:  the rest becomes the raw content of chunks with right checksums, so that records are reached: {u16 n,
+//   bytes}..., where an n from 2^15 on stands for
+//         {u16 times, n - 2^15 bytes}: the bytes are in the chunk so many times. So a short input makes a chunk that is
+//         small in the file and large when it is unpacked.
+// Whatever the bytes: no crash, every id that comes out is a valid index, and neither time nor
+// memory grows out of proportion (limits.h; the fuzzer's own limits bound single allocations).
 //
-// Built with -DFM_FUZZ_BUNDLE, the file is also made into one of the viewer's bundles; with -DFM_FUZZ_FORMATS, written in one of the formats that there are:
+// Built with -DFM_FUZZ_BUNDLE, the file is also made into one of the viewer's bundles; with
+// -DFM_FUZZ_FORMATS, written in one of the formats that there are:
 // the upper bits of the first byte say which.
 //
-// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target, whose inputs vary_profile.c varies. Otherwise main() runs it over the files given;
-// --seeds DIR writes a small corpus to start from (no binaries are stored), --mutate N runs that corpus cut off everywhere, and N fixed
+// With -fsanitize=fuzzer -DFM_LIBFUZZER this is a libFuzzer target, whose inputs vary_profile.c
+// varies. Otherwise main() runs it over the files given; --seeds DIR writes a small corpus to start
+// from (no binaries are stored), --mutate N runs that corpus cut off everywhere, and N fixed
 // variations of it.
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +25,7 @@
 
 #include "limits.h"
 
-#include "aggregate/trace.h"
+#include "aggregate/trace/trace.h"
 #include "base/cursor.h"
 #include "base/str.h"
 #include "format/chunk.h"
@@ -27,7 +33,7 @@
 #include "format/zones.h"
 #include "read/reader.h"
 #ifdef FM_FUZZ_BUNDLE
-#include "render/bundle.h"
+#include "render/bundle/bundle.h"
 #endif
 #ifdef FM_FUZZ_FORMATS
 #include "render/render.h"
@@ -95,6 +101,8 @@ static void check_profile(const struct fm_profile *p)
 		n_chars += strnlen(p->images.items[i].path.p, p->images.items[i].path.len);
 	for (size_t i = 0; i < p->sources.n; i++)
 		n_chars += strnlen(p->sources.items[i].text.p, p->sources.items[i].text.len);
+	for (size_t i = 0; i < p->alloc_touches.n; i++)
+		MUST(p->alloc_touches.items[i].process_id < p->processes.n);
 	for (size_t i = 0; i < p->alloc_types.n; i++) {
 		MUST(p->alloc_types.items[i].process_id < p->processes.n);
 		n_chars += strnlen(p->alloc_types.items[i].name.p, p->alloc_types.items[i].name.len);
@@ -104,7 +112,8 @@ static void check_profile(const struct fm_profile *p)
 }
 
 #ifdef FM_FUZZ_BUNDLE
-// With limits so small that pruning and thinning have work to do. Of everything, of a part, or compared with itself.
+// With limits so small that pruning and thinning have work to do. Of everything, of a part, or
+// compared with itself.
 static void make_bundle(const char *path, unsigned which)
 {
 	static const struct fm_bundle_limits limits = { 5, 4, 3, 2, 2, 2, 4096, 512 };
@@ -139,10 +148,12 @@ static void write_one(const char *path, unsigned which)
 }
 #endif
 
-// What the linker puts in the place of functions that take longer than an input does (--wrap in meson.build).
+// What the linker puts in the place of functions that take longer than an input does (--wrap in
+// meson.build).
 //
-// A report reads libraries in a child of its own. There are none to read here; what was for the child happens in place. What is done by several threads at once is done by
-// one after the other, as where no thread can be had.
+// A report reads libraries in a child of its own. There are none to read here; what was for the
+// child happens in place. What is done by several threads at once is done by one after the other,
+// as where no thread can be had.
 pid_t __wrap_fork(void);
 pid_t __wrap_fork(void)
 {
@@ -342,7 +353,8 @@ static void cut_everywhere(void)
 		}
 }
 
-// Without coverage feedback, but the same bytes on every machine: a regression test that needs no libFuzzer.
+// Without coverage feedback, but the same bytes on every machine: a regression test that needs no
+// libFuzzer.
 static void mutate(unsigned long n_rounds)
 {
 	uint64_t state = 1;
@@ -371,7 +383,8 @@ static void mutate(unsigned long n_rounds)
 	fm_buf_deinit(&b);
 }
 
-// Each record of the profile ten thousand times over, behind the profile itself: what a file of some kilobytes may unpack to. Nothing of it may take long (limits.h).
+// Each record of the profile ten thousand times over, behind the profile itself: what a file of
+// some kilobytes may unpack to. Nothing of it may take long (limits.h).
 static void repeat_each(void)
 {
 	const struct fm_buf *seed = &seeds[2];
@@ -427,7 +440,8 @@ static void put_trace(struct fm_writer *w, uint32_t thread)
 	fm_zone_encoder_deinit(&e);
 }
 
-// A profile with one of everything, small enough to mutate well; then the same as the raw content of its chunks.
+// A profile with one of everything, small enough to mutate well; then the same as the raw content
+// of its chunks.
 static int build_seeds(void)
 {
 	char path[] = "/tmp/fathom-seed-XXXXXX";

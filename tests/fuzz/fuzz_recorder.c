@@ -1,8 +1,11 @@
-// Rings, trace rings and tables of the shared memory as a target with a wild pointer may leave them, drained into a profile that must be readable. The input is a
-// list of steps: a byte that says what, then what it needs (see step()). The process of the rings is a child that sleeps.
+// SPDX-License-Identifier: Apache-2.0
+// Rings, trace rings and tables of the shared memory as a target with a wild pointer may leave
+// them, drained into a profile that must be readable. The input is a list of steps: a byte that
+// says what, then what it needs (see step()). The process of the rings is a child that sleeps.
 //
-// The shared memory is made once and put back to how it was after each input: to make it, to touch it for the first time and to give it back takes
-// longer than all that is tested. The child has few mappings, and the recorder reads them again for each input.
+// The shared memory is made once and put back to how it was after each input: to make it, to touch
+// it for the first time and to give it back takes longer than all that is tested. The child has few
+// mappings, and the recorder reads them again for each input.
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -12,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collect/recorder.h"
+#include "collect/ingest/recorder.h"
 #include "read/reader.h"
 #include "wire/trace.h"
 
@@ -37,13 +40,6 @@ struct input {
 static uint8_t byte(struct input *in)
 {
 	return in->at < in->end ? *in->at++ : 0;
-}
-
-// Threads that sleep are not looked at (--wrap): that costs the most, and is fuzz_remote.c's.
-struct fm_waiting;
-void __wrap_fm_waiting_look(struct fm_waiting *w, uint64_t now_ns);
-void __wrap_fm_waiting_look(struct fm_waiting *w, uint64_t now_ns)
-{
 }
 
 static uint32_t start_child(void)
@@ -108,7 +104,8 @@ static void begin(struct rig *rig, const char *path)
 	atomic_store(&fm_shared_slot(&rig->shared, 0)->has_trace, rig->trace != NULL);
 }
 
-// Type, length in words, whether the size is a lie, the body. Numbers that matter are among the first few, so most bodies reach their taker.
+// Type, length in words, whether the size is a lie, the body. Numbers that matter are among the
+// first few, so most bodies reach their taker.
 static void put_record(struct rig *rig, struct input *in, uint32_t slot_idx)
 {
 	struct fm_wire_slot *slot = fm_shared_slot(&rig->shared, slot_idx);
@@ -141,7 +138,8 @@ static void put_event(struct rig *rig, struct input *in)
 	atomic_store(&rig->trace->head, head + 1);
 }
 
-// A word anywhere in what every target maps: counts, processes, owners, the first frame tables. Which process is looked at may be another one then.
+// A word anywhere in what every target maps: counts, processes, owners, the first frame tables.
+// Which process is looked at may be another one then.
 static void scribble(struct rig *rig, struct input *in)
 {
 	uint32_t where = (byte(in) | (uint32_t)byte(in) << 8 | (uint32_t)byte(in) << 16) % (SCRIBBLED_BYTES - 8);

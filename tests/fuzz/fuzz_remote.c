@@ -1,12 +1,15 @@
-// Memory of another process as a thread that ran meanwhile, or a crash, may leave it: any words at all, most of them pointers into the same few pages. The
-// process is this one. The first byte is the version of Python, the second says where the chains begin; every two bytes after them become one word.
+// SPDX-License-Identifier: Apache-2.0
+// Memory of another process as a thread that ran meanwhile, or a crash, may leave it: any words at
+// all, most of them pointers into the same few pages. The process is this one. The first byte is
+// the version of Python, the second says where the chains begin; every two bytes after them become
+// one word.
 #include "fuzz.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "collect/remote_parts.h"
+#include "collect/remote/parts.h"
 #include "pyabi/pyabi.h"
 #include "wire/wire.h"
 

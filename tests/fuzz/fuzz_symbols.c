@@ -1,8 +1,12 @@
-// Damaged ELF and DWARF. What is tested is that the answer always comes, that it is consistent, and that only libdw falls over what is damaged.
+// SPDX-License-Identifier: Apache-2.0
+// Damaged ELF and DWARF. What is tested is that the answer always comes, that it is consistent, and
+// that only libdw falls over what is damaged.
 //
-// In a report files are read in a child, because damaged ones crash libdw. A fork costs more than all the rest, so with libFuzzer the reading happens
-// here, and a fall inside of libdw and libelf ends the input and nothing more. Some inputs still take the way with the child (a sixteenth of those that begin with
-// 0x7f, or a corpus of them would be all that is tried); without libFuzzer all do.
+// In a report files are read in a child, because damaged ones crash libdw. A fork costs more than
+// all the rest, so with libFuzzer the reading happens here, and a fall inside of libdw and libelf
+// ends the input and nothing more. Some inputs still take the way with the child (a sixteenth of
+// those that begin with 0x7f, or a corpus of them would be all that is tried); without libFuzzer
+// all do.
 #include "damaged_elf.h"
 
 #include <assert.h>
@@ -91,7 +95,8 @@ static void fell(int signal, siginfo_t *info, void *context)
 		raise(signal);
 }
 
-// libdw's own checks end in this function of libc; the program's definition is the one that it finds.
+// libdw's own checks end in this function of libc; the program's definition is the one that it
+// finds.
 void __assert_fail(const char *what, const char *file, unsigned line, const char *function)
 {
 	if (is_guarded && is_foreign((uintptr_t)__builtin_return_address(0)))

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes as a TOML file: it is read to its end, or refused in one line; keys are never empty.
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
-// Damaged ELF files and unwind tables, as the reader of other processes' stacks meets them. It runs in the collector, which has nobody
-// to take its place: here nothing may crash, in libdw neither.
+// SPDX-License-Identifier: Apache-2.0
+// Damaged ELF files and unwind tables, as the reader of other processes' stacks meets them. It runs
+// in the collector, which has nobody to take its place: here nothing may crash, in libdw neither.
 #include "damaged_elf.h"
 
 #include "image/unwind_file.h"

@@ -1,5 +1,7 @@
-// What one input may take, as part of the verdict: CPU time, and memory that is in use at once. Both in proportion to what is read: a small file that makes a reader work for
-// seconds is a finding, a large one that does is none.
+// SPDX-License-Identifier: Apache-2.0
+// What one input may take, as part of the verdict: CPU time, and memory that is in use at once.
+// Both in proportion to what is read: a small file that makes a reader work for seconds is a
+// finding, a large one that does is none.
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +10,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
-// Under the sanitizers, which make everything some ten times slower. CPU time, so that a busy machine finds nothing.
+// Under the sanitizers, which make everything some ten times slower. CPU time, so that a busy
+// machine finds nothing.
 #define LIMIT_S 1.0
 #define LIMIT_S_PER_MB 4.0
 #define LIMIT_RSS_KB (256l << 10)

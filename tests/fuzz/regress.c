@@ -1,5 +1,7 @@
-// A main() for fuzz targets without a fuzzer: every file of the corpus whole, cut off at every length up to 4 KiB, and with
-// one byte changed at a time. The same inputs on every run, so a failure comes back. --every N: every Nth byte only, for targets that are slow.
+// SPDX-License-Identifier: Apache-2.0
+// A main() for fuzz targets without a fuzzer: every file of the corpus whole, cut off at every
+// length up to 4 KiB, and with one byte changed at a time. The same inputs on every run, so a
+// failure comes back. --every N: every Nth byte only, for targets that are slow.
 #include "fuzz.h"
 
 #include <dirent.h>

@@ -1,5 +1,7 @@
-// Variations of the inputs of fuzz_reader.c that stay profiles: a length that no longer fits, or a wrong checksum, ends the reading before anything is
-// read. So a part is varied, and everything around it made to fit: the record's length, the chunk's, both checksums.
+// SPDX-License-Identifier: Apache-2.0
+// Variations of the inputs of fuzz_reader.c that stay profiles: a length that no longer fits, or a
+// wrong checksum, ends the reading before anything is read. So a part is varied, and everything
+// around it made to fit: the record's length, the chunk's, both checksums.
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,8 @@ struct span {
 
 #define REPEATED 0x8000u // fuzz_reader.c
 
-// The spans begin behind a chunk's head, which has two bytes, or four where its content is repeated.
+// The spans begin behind a chunk's head, which has two bytes, or four where its content is
+// repeated.
 static size_t find_chunks(const uint8_t *data, size_t size, struct span *ret, size_t max)
 {
 	size_t n = 0;
@@ -85,7 +88,8 @@ static uint64_t extreme(void)
 	}
 }
 
-// Most of what a body holds are numbers of seven bits a byte: one of them becomes another, all else stays.
+// Most of what a body holds are numbers of seven bits a byte: one of them becomes another, all else
+// stays.
 static void vary_number(struct fm_buf *body)
 {
 	size_t starts[64], n = 0;
@@ -171,7 +175,8 @@ static size_t vary_records(uint8_t *data, size_t size, size_t max_size)
 	return new_size;
 }
 
-// A chunk that is there many times over, or once again; its records are the same, so what repeats is what they do to the tables.
+// A chunk that is there many times over, or once again; its records are the same, so what repeats
+// is what they do to the tables.
 static size_t repeat_chunk(uint8_t *data, size_t size, size_t max_size)
 {
 	struct span chunks[64];

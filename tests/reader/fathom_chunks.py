@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The outer shape of a .fathom file: its header, and the chunks with what is damaged or missing of them.
 
 Needs, for compressed chunks, the package `zstandard` or the program `zstd`.

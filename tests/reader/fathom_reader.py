@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """An independent reader of .fathom files, written from docs/format.md and sharing no code with the C one.
 
 fathom_reader.py FILE      print the canonical text that tests/tools/dump_profile prints
@@ -74,6 +75,7 @@ class Profile:
         self.sites: Dict[Tuple[int, int, int], Tuple[int, ...]] = {}
         self.levels: List[Tuple[int, ...]] = []
         self.alloc_types: List[Tuple[int, int, bytes]] = []
+        self.alloc_touches: List[Tuple[int, int, int]] = []
         self.trace_names: List[Tuple[int, bytes]] = []
         self.n_undefined = self.n_holes = self.n_written = self.n_memory_written = 0
         self.file = ChunkFile(path)
@@ -174,10 +176,10 @@ class Profile:
             16: self.take_symbol,
             17: self.take_allocs,
             18: self.take_frees,
-            19: self.take_site,
             20: self.take_level,
             21: self.take_alloc_type,
             22: self.take_sites,
+            24: self.take_alloc_touched,
             33: self.take_trace,
         }
         while b.left():
@@ -347,12 +349,6 @@ class Profile:
             time = (time + ((step >> 1) ^ -(step & 1))) & M64
             self.events.append(("free", thread, time, block))
 
-    def take_site(self, b: Bytes) -> None:
-        process, stack, domain = b.id(), b.id(), b.varint()
-        if domain > 5:
-            raise Corrupt("domain")
-        self.keep_site(process, stack, domain, [b.varint() for _ in range(6)] + [0])
-
     def take_sites(self, b: Bytes) -> None:
         process, n, stack = b.id(), b.id(), 0
         for step, peak, turnover, given, missed, allocs, left, held, domain in zip(*self.columns(b, n, 9)):
@@ -377,6 +373,11 @@ class Profile:
         process, block, name = b.id(), b.varint(), b.id()
         self.must(self.need_process(process))
         self.alloc_types.append((process, block, self.string(name)))
+
+    def take_alloc_touched(self, b: Bytes) -> None:
+        process, block, size = b.id(), b.varint(), b.varint()
+        self.must(self.need_process(process))
+        self.alloc_touches.append((process, block, size))
 
     def take_trace_name(self, b: Bytes) -> None:
         kind, name = b.id(), b.id()
@@ -493,6 +494,8 @@ def dump(p: Profile) -> Iterator[str]:
         yield LEVEL % level
     for process, block, name in p.alloc_types:
         yield "alloc_type process=%d id=%d" % (process, block) + fields(name)
+    for touched in p.alloc_touches:
+        yield "alloc_touched process=%d id=%d bytes=%d" % touched
     lost = max(p.n_written - sum(event[0] == "sample" for event in p.events), 0)
     lost_memory = max(p.n_memory_written - sum(event[0] in ("alloc", "free") for event in p.events), 0)
     yield "truncated=%d damaged=%d undefined=%d lost_samples=%d lost_memory=%d" % (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An independent reader of the viewer's bundles, written from docs/viewer-data.md and sharing no code with C or the page."""
 
 import base64
@@ -125,11 +126,17 @@ class Bundle:
             assert starts == list(range(0, len(self["line_timeline.bytes"]), 32))
         if "edge.caller" in self.columns:
             assert all(i < n_functions for i in (*self["edge.caller"], *self["edge.callee"]))
-        for table in ("func_row", "line"):
-            self.n(table)
-            assert all(i < n_functions for i in self[table + ".function"])
-        assert all(i < self.n("file") for i in self["line.file"])
-        assert all(i < len(self.strings) for i in (*self["file.name"], *self["file.source"]))
+        if "diff" in self.head:
+            self.n("change")
+            assert all(k < 4 for k in self["change.list"]) and list(self["change.list"]) == sorted(self["change.list"])
+            texts = (*self["change.name"], *self["change.file"], *self["change.text"])
+            assert all(i < len(self.strings) for i in texts)
+        else:
+            for table in ("func_row", "line"):
+                self.n(table)
+                assert all(i < n_functions for i in self[table + ".function"])
+            assert all(i < self.n("file") for i in self["line.file"])
+            assert all(i < len(self.strings) for i in (*self["file.name"], *self["file.source"]))
         for name, column in self.columns.items():
             if name.endswith("_s"):
                 assert all(0 <= v < float("inf") for v in column), name

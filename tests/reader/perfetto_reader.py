@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a Perfetto trace, from what its format's description says alone: no code of Fathom's and none of Perfetto's.
 
 Protocol Buffers on the wire are fields: a varint of number and kind, then a varint, eight bytes, four bytes, or a length and so many bytes.

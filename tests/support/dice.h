@@ -1,4 +1,6 @@
-// Random numbers for tests and made-up captures: splitmix64, for a seed the same sequence in every run.
+// SPDX-License-Identifier: Apache-2.0
+// Random numbers for tests and made-up captures: splitmix64, for a seed the same sequence in every
+// run.
 #pragma once
 
 #include <stdint.h>

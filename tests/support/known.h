@@ -1,9 +1,11 @@
-// A small profile whose every number is known: 10,000 CPU samples of 1 ms each, written by hand. Used by unit tests and, through
-// tools/known_profile, by the end-to-end tests. The expected answers are in tests/unit/test_aggregate.c.
+// SPDX-License-Identifier: Apache-2.0
+// A small profile whose every number is known: 10,000 CPU samples of 1 ms each, written by hand.
+// Used by unit tests and, through tools/known_profile, by the end-to-end tests. The expected
+// answers are in tests/unit/test_aggregate.c.
 //
 //   thread 0 (pid 100 "MainThread")
-//     A  _start, main [interpreter]; main:11; eval [interpreter]; work:21                     4000 Python, 300 waiting for the GIL
-//     B  _start, main [interpreter]; main:11; eval [interpreter]; work:22; known_kernel       3000 native
+//     A  _start, main [interpreter]; main:11; eval [interpreter]; work:21                     4000 Python, 300 waiting
+//     for the GIL B  _start, main [interpreter]; main:11; eval [interpreter]; work:22; known_kernel       3000 native
 //     C  _start, main [interpreter]; main:12; dumps:5 [library]                                800 Python, 200 GC
 //     D  _start, main [interpreter]; main:11; work:21; work:21; work:23                        500 Python
 //   thread 1 (pid 100 "worker")

@@ -1,5 +1,6 @@
-// bomb_profile KIND BYTES FILE: a profile of about so many bytes that unpacks to as much as zstd can make of them. Every chunk and
-// record is whole and possible by itself.
+// SPDX-License-Identifier: Apache-2.0
+// bomb_profile KIND BYTES FILE: a profile of about so many bytes that unpacks to as much as zstd
+// can make of them. Every chunk and record is whole and possible by itself.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,6 @@
-// Prints a profile as canonical text: tests/reader/fathom_reader.py prints the same from its own decoder.
+// SPDX-License-Identifier: Apache-2.0
+// Prints a profile as canonical text: tests/reader/fathom_reader.py prints the same from its own
+// decoder.
 //   dump_profile FILE          every sample in file order, then every table
 //   dump_profile --sums FILE   sums only, and how fast they were read
 #include <inttypes.h>
@@ -97,12 +99,12 @@ static void print_memory(const struct fm_profile *p)
 		       s->process_id, s->stack_id, s->domain, s->alloc_bytes, s->n_allocs, s->n_frees, s->live_bytes,
 		       s->peak_bytes, s->at_peak_bytes, s->held);
 	}
-	for (size_t i = 0; i < p->courses.n; i++) {
-		const struct fm_site_course *c = &p->courses.items[i];
+	for (size_t i = 0; i < p->histories.n; i++) {
+		const struct fm_site_history *c = &p->histories.items[i];
 		printf("course process=%u stack=%u domain=%u n=%u", c->process_id, c->stack_id, c->domain, c->n);
 		for (uint32_t k = 0; k < c->n; k++)
-			printf(" %" PRIu64 "/%" PRIu64, p->course_points.items[c->first + k].live_bytes,
-			       p->course_points.items[c->first + k].alloc_bytes);
+			printf(" %" PRIu64 "/%" PRIu64, p->history_points.items[c->first + k].live_bytes,
+			       p->history_points.items[c->first + k].alloc_bytes);
 		printf("\n");
 	}
 	for (size_t i = 0; i < p->memory_levels.n; i++) {
@@ -120,6 +122,10 @@ static void print_memory(const struct fm_profile *p)
 		print_field(p->alloc_types.items[i].name);
 		putchar('\n');
 	}
+	for (size_t i = 0; i < p->alloc_touches.n; i++)
+		printf("alloc_touched process=%u id=%" PRIu64 " bytes=%" PRIu64 "\n",
+		       p->alloc_touches.items[i].process_id, p->alloc_touches.items[i].alloc_id,
+		       p->alloc_touches.items[i].bytes);
 }
 
 static void print_memory_event(const struct fm_event *ev)

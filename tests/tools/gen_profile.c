@@ -1,13 +1,17 @@
-// Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand stacks of depth ~30 that
-// share prefixes, Python code objects with line tables, native images. The same arguments give the same file.
+// SPDX-License-Identifier: Apache-2.0
+// Writes a profile with known, realistic content: threads at a jittered 1 kHz, a few thousand
+// stacks of depth ~30 that share prefixes, Python code objects with line tables, native images. The
+// same arguments give the same file.
 //   gen_profile OUT N_SAMPLES [--seed N] [--threads N] [--stacks N] [--shared N] [--flush-ms N] [--memory N]
 //               [--sites] [--even|--fresh] [--walk]
-// --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten freed later; --sites sums of some
-// stacks as exact mode has them. --shared is how many of their 30 frames stacks have in common with another one at least (8): the more, the fewer nodes
-// the tree has. --even picks every stack equally often instead of a few hot ones; --fresh makes sure that each is met, most of
-// them once, and spends the rest of the time in 20,000 of them, as long captures do. --flush-ms is in the time of the
-// profile (0: chunks are cut by size alone); --walk interns every frame of every sample anew, as a collector does. The
-// last line tells how fast it was.
+// --memory N adds about N allocations of the usual sizes, sampled at a mean of 128 KiB, nine of ten
+// freed later; --sites sums of some stacks as exact mode has them. --shared is how many of their 30
+// frames stacks have in common with another one at least (8): the more, the fewer nodes the tree
+// has. --even picks every stack equally often instead of a few hot ones; --fresh makes sure that
+// each is met, most of them once, and spends the rest of the time in 20,000 of them, as long
+// captures do. --flush-ms is in the time of the profile (0: chunks are cut by size alone); --walk
+// interns every frame of every sample anew, as a collector does. The last line tells how fast it
+// was.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a trace whose every zone is known by its number, for tests and measurements of scale.
 //   gen_trace OUT N_ZONES [--threads N]
-// Each thread handles requests one after the other, each in a zone "serve" that stands open for the whole run. A request takes 110 us
-// (times in ns since the thread's start, request r):
+// Each thread handles requests one after the other, each in a zone "serve" that stands open for the
+// whole run. A request takes 110 us (times in ns since the thread's start, request r):
 //   handle  r * 110000                      for 109000
 //   step    r * 110000 + s * 10900          for  10000, s = 0..9
 //   leaf    ... + 100 + k * 1100            for   1000 + (r * 73856093 ^ s * 19349663 ^ k * 83492791) % 97, k = 0..8
-// Every 1,000th request is followed by a pause of 1 ms. So a request is 101 zones. Times begin at 1 s.
+// Every 1,000th request is followed by a pause of 1 ms. So a request is 101 zones. Times begin at 1
+// s.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
-// What a CPython's own headers say, in the words of print_row: compiled by tests/e2e/test_pyabi.py against each Python
-// found. "header_offsets" prints fields; "header_offsets table" writes that Python's initial _Py_DebugOffsets (3.13+).
-// Built with -DPy_GIL_DISABLED it speaks for the free-threaded build of the same release.
+// SPDX-License-Identifier: Apache-2.0
+// What a CPython's own headers say, in the words of print_row: compiled by tests/e2e/test_pyabi.py
+// against each Python found. "header_offsets" prints fields; "header_offsets table" writes that
+// Python's initial _Py_DebugOffsets (3.13+). Built with -DPy_GIL_DISABLED it speaks for the
+// free-threaded build of the same release.
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -27,8 +29,8 @@
 static const _Py_DebugOffsets table = _Py_DebugOffsets_INIT("xdebugpy");
 #define TABLE table
 #elif PY_VERSION_HEX >= 0x030d0000
-// 3.13 has the table's values only inside those of the whole runtime, which name functions of the interpreter: this
-// program is linked with unresolved symbols, and calls none.
+// 3.13 has the table's values only inside those of the whole runtime, which name functions of the
+// interpreter: this program is linked with unresolved symbols, and calls none.
 #include "internal/pycore_ceval.h"
 #include "internal/pycore_runtime_init.h"
 static _PyRuntimeState runtime = _PyRuntimeState_INIT(runtime, "xdebugpy");

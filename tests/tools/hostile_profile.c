@@ -1,5 +1,7 @@
-// Writes a profile in which everything that has a name has one that tries to break out of where it is shown: hostile_profile OUT. Samples,
-// native names, calls, zones, marks, counters, memory, sources and facts about the run; names of 10 kB, too.
+// SPDX-License-Identifier: Apache-2.0
+// Writes a profile in which everything that has a name has one that tries to break out of where it
+// is shown: hostile_profile OUT. Samples, native names, calls, zones, marks, counters, memory,
+// sources and facts about the run; names of 10 kB, too.
 #include "support/known.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
-// Reads records {32-bit little-endian length, bytes} from standard input; writes a JSON array of them as strings.
+// SPDX-License-Identifier: Apache-2.0
+// Reads records {32-bit little-endian length, bytes} from standard input; writes a JSON array of
+// them as strings.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,9 @@
-// Writes the profile of tests/support/known.h: known_profile OUT [--other-build | --hostile | --monstrous]
-// Its native frames lie in this very program, so that their names can be looked up; --other-build records another build id.
-// --hostile writes another one, whose names try to break out of every output; --monstrous one with a stack of 100,000
-// frames, a name of a megabyte and a source text that is no text.
+// SPDX-License-Identifier: Apache-2.0
+// Writes the profile of tests/support/known.h: known_profile OUT [--other-build | --hostile |
+// --monstrous] Its native frames lie in this very program, so that their names can be looked up;
+// --other-build records another build id. --hostile writes another one, whose names try to break
+// out of every output; --monstrous one with a stack of 100,000 frames, a name of a megabyte and a
+// source text that is no text.
 #include "support/known.h"
 
 #include <link.h>

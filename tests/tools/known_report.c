@@ -1,12 +1,13 @@
-// Prints the text report of the profile of tests/support/known.h with memory figures filled in by hand, so that the layout
-// of the memory columns has an expected text of its own:
+// SPDX-License-Identifier: Apache-2.0
+// Prints the text report of the profile of tests/support/known.h with memory figures filled in by
+// hand, so that the layout of the memory columns has an expected text of its own:
 //   known_report PROFILE WIDTH [--ascii]
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/analysis.h"
-#include "render/formats.h"
+#include "aggregate/analysis/analysis.h"
+#include "render/shared/formats.h"
 
 static uint32_t function_named(const struct fm_analysis *a, const char *name)
 {

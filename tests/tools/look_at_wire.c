@@ -1,7 +1,10 @@
-// What the agent in a process has written so far, from outside and without a collector, as one line of JSON.
+// SPDX-License-Identifier: Apache-2.0
+// What the agent in a process has written so far, from outside and without a collector, as one line
+// of JSON.
 //   look_at_wire PID
-// n_waiting: processes that are quiet until the collector comes back. perf_events: open perf descriptors. ring_kib: memory of all rings that the process has mapped (not
-// of the sums, which are touched by looking at them).
+// n_waiting: processes that are quiet until the collector comes back. perf_events: open perf
+// descriptors. ring_kib: memory of all rings that the process has mapped (not of the sums, which
+// are touched by looking at them).
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>

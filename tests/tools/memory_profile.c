@@ -1,4 +1,6 @@
-// Writes a profile of what standard input says happened, one event a line; times in seconds since the start:
+// SPDX-License-Identifier: Apache-2.0
+// Writes a profile of what standard input says happened, one event a line; times in seconds since
+// the start:
 //   memory_profile OUT < SCRIPT
 //   run LENGTH                                  how long the program ran; first of all
 //   alloc THREAD LINE TIME ID SIZE WEIGHT DOMAIN    LINE is of app.py, in a function of its own; 0 = no Python

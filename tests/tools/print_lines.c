@@ -1,5 +1,7 @@
-// Decodes line tables: each line of standard input is "KIND FIRST_LINE N_BYTES HEX" (KIND: enum fm_py_lines, HEX may be
-// "-" for an empty table); the answer is the source line of every second byte offset below N_BYTES, on one line.
+// SPDX-License-Identifier: Apache-2.0
+// Decodes line tables: each line of standard input is "KIND FIRST_LINE N_BYTES HEX" (KIND: enum
+// fm_py_lines, HEX may be "-" for an empty table); the answer is the source line of every second
+// byte offset below N_BYTES, on one line.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-// Prints Fathom's row of one CPython, a field a line: "print_row 11" from the table, "print_row -" from the first bytes
-// of _PyRuntime on standard input (then the version too). Exit status: the fm_err, so that tests see why there is no
-// row.
+// SPDX-License-Identifier: Apache-2.0
+// Prints Fathom's row of one CPython, a field a line: "print_row 11" from the table, "print_row -"
+// from the first bytes of _PyRuntime on standard input (then the version too). Exit status: the
+// fm_err, so that tests see why there is no row.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,10 @@
-// print_type PID ADDR SIZE [t]: the type of the Python object in a block of another process, or nothing and exit code 1.
-// t: that Python is free-threaded.
+// SPDX-License-Identifier: Apache-2.0
+// print_type PID ADDR SIZE [t]: the type of the Python object in a block of another process, or
+// nothing and exit code 1. t: that Python is free-threaded.
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collect/survivor_types.h"
+#include "collect/ingest/survivor_types.h"
 
 int main(int argc, char **argv)
 {

@@ -1,4 +1,6 @@
-// Prints what addresses of an ELF file mean, as binutils' addr2line -afi does, to be compared with it.
+// SPDX-License-Identifier: Apache-2.0
+// Prints what addresses of an ELF file mean, as binutils' addr2line -afi does, to be compared with
+// it.
 //   resolve_addrs FILE < addresses     one hexadecimal address a line; rising
 #include <inttypes.h>
 #include <stdio.h>

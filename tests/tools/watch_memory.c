@@ -1,4 +1,6 @@
-// Runs a program with the agent and prints what the agent says of its memory, without the collector: one line per record.
+// SPDX-License-Identifier: Apache-2.0
+// Runs a program with the agent and prints what the agent says of its memory, without the
+// collector: one line per record.
 //   watch_memory AGENT MEAN_BYTES FLAGS -- PROGRAM [ARGUMENTS...]      FLAGS: enum fm_wire_flags
 //
 //   alloc pid=.. tid=.. time=.. id=.. addr=.. size=.. weight=.. domain=.. | frame;frame;...   innermost first
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collect/shared.h"
+#include "collect/shared/shared.h"
 #include "pyabi/lines.h"
 #include "pyabi/row.h"
 

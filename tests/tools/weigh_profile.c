@@ -1,5 +1,7 @@
-// What a capture accounts for, for the referee of the end-to-end tests (tests/e2e/referee.py): what the kernel said of each thread and of the whole
-// program, beside the sum of the samples that the file holds.
+// SPDX-License-Identifier: Apache-2.0
+// What a capture accounts for, for the referee of the end-to-end tests (tests/e2e/referee.py): what
+// the kernel said of each thread and of the whole program, beside the sum of the samples that the
+// file holds.
 //   weigh_profile FILE
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's fault handlers in a test program: reads that fault go on at their fix-ups.
 #pragma once
 
 #include <signal.h>
 
-#include "sigsafe/fault.h"
-#include "sigsafe/handlers.h"
-#include "sigsafe/read.h"
+#include "sigsafe/base/fault.h"
+#include "sigsafe/tick/handlers.h"
+#include "sigsafe/base/read.h"
 
 static inline void mend_faults(void)
 {

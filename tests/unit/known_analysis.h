@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The profile of support/known.h, written and opened.
 #pragma once
 
 #include "scratch.h"
 
-#include "aggregate/analysis.h"
+#include "aggregate/analysis/analysis.h"
 #include "support/known.h"
 
 static inline struct fm_analysis *open_known(const struct fm_view_options *options)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A profile in a scratch file of the test's own: written, read back, changed byte by byte.
 #pragma once
 
@@ -96,7 +97,8 @@ static const struct fm_code_info some_code = {
 	.line_table = FM_STR_LIT("\x80\0\xff|"),
 };
 
-// Three chunks of samples (4, 4 and 4) and an end mark; every chunk defines something that later ones use.
+// Three chunks of samples (4, 4 and 4) and an end mark; every chunk defines something that later
+// ones use.
 static inline void write_small_profile(void)
 {
 	struct fm_writer *w = open_writer();

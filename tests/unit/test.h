@@ -1,4 +1,6 @@
-// A test runner in one header. Each TEST runs in a forked child, so a crash is one red line and not the end.
+// SPDX-License-Identifier: Apache-2.0
+// A test runner in one header. Each TEST runs in a forked child, so a crash is one red line and not
+// the end.
 //   TEST(truncated_file_keeps_whole_records) { CHECK(n == 3); CHECK_EQ(a, b); }
 //   TEST_MAIN()
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <fcntl.h>
@@ -5,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
-#include "collect/agent_path.h"
+#include "collect/capture/agent_path.h"
 
 static char root[64];
 

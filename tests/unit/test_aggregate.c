@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <math.h>
 
-#include "aggregate/analysis.h"
-#include "aggregate/leaves.h"
-#include "aggregate/libraries.h"
-#include "aggregate/path.h"
+#include "aggregate/analysis/analysis.h"
+#include "aggregate/analysis/leaves.h"
+#include "aggregate/tree/libraries.h"
+#include "aggregate/tree/path.h"
 #include "known_analysis.h"
 
 static const struct fm_function_row *function(const struct fm_analysis *a, const struct fm_summary *t, const char *name)
@@ -155,6 +156,28 @@ TEST(plus_minus_is_the_binomial_interval_for_equal_weights)
 	fm_analysis_close(a);
 }
 
+TEST(what_sampling_disturbs_is_in_the_interval)
+{
+	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
+	struct fm_summary t;
+	build(&t, a);
+	const struct fm_weight *part = &line(a, &t, APP, 22)->weight; // 30 %
+	double chance = fm_summary_plus_minus_s(&t, part);
+	t.misplaced_s = 1.3;
+	CHECK(fabs(fm_summary_plus_minus_s(&t, part) - (chance + 2 * 0.3 * 0.7 * 1.3)) < 1e-9);
+	CHECK(fm_summary_plus_minus_s(&t, &t.total) == 0); // it is somewhere in the whole
+	fm_summary_deinit(&t);
+	fm_analysis_close(a);
+}
+
+TEST(a_sample_for_a_long_gap_widens_the_intervals_of_all_it_may_belong_to)
+{
+	// 110 and 710 samples of 1 ms, and one of 180 ms, which fell to the first.
+	double gap = 0.18, sq = 1e-6, whole_sq = 820 * sq + gap * gap;
+	CHECK(fm_plus_minus_s(0.29, 110 * sq + gap * gap, 1, whole_sq, 0) > gap);
+	CHECK(fm_plus_minus_s(0.71, 710 * sq, 1, whole_sq, 0) > gap);
+}
+
 static unsigned depth_of_deepest(const struct fm_analysis *a)
 {
 	unsigned deepest = 0;
@@ -247,7 +270,8 @@ TEST(tally_keeps_threads_and_classes_apart_and_counts_nonsense)
 	fm_tally_deinit(&t);
 }
 
-// An image that is gone, with what the capture noted of it: outer() with inner() inlined, which once is called for real.
+// An image that is gone, with what the capture noted of it: outer() with inner() inlined, which
+// once is called for real.
 //   outer + inner      7 samples
 //   outer              2 samples
 //   inner              1 sample

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include "base/checksum.h"
@@ -96,7 +97,8 @@ TEST(arena_hands_out_zeroed_aligned_memory)
 
 TEST(every_varint_length_reads_back_wherever_the_buffer_ends)
 {
-	// The fast path takes eight bytes at once; near the end and above 56 bits the slow one must agree.
+	// The fast path takes eight bytes at once; near the end and above 56 bits the slow one must
+	// agree.
 	for (unsigned bits = 0; bits < 64; bits++)
 		for (size_t slack = 0; slack < 10; slack++) {
 			uint64_t v = ((uint64_t)1 << bits) | (UINT64_MAX >> (63 - bits) & 0x5555555555555555u);

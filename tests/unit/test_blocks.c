@@ -1,5 +1,7 @@
-// Every address that can be a block's has an entry of its own, and a stretch that finds no room harms no other.
-#include "sigsafe/blocks.h"
+// SPDX-License-Identifier: Apache-2.0
+// Every address that can be a block's has an entry of its own, and a stretch that finds no room
+// harms no other.
+#include "sigsafe/memory/blocks.h"
 
 #include <sys/mman.h>
 
@@ -42,7 +44,8 @@ TEST(each_address_has_its_own_entry)
 			if (*entry == 0)
 				*entry = ++token;
 		}
-	// The first two overlap but for 16 bytes; all else is disjoint, also across a seam: no entry was found taken.
+	// The first two overlap but for 16 bytes; all else is disjoint, also across a seam: no
+	// entry was found taken.
 	CHECK_EQ(token, 4 * ((4096 - 16) / 8) + 2);
 	CHECK_EQ(fm_sig_blocks->n_used, 4u);
 	end();

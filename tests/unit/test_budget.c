@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // What samples may spend.
-#include "sigsafe/budget.h"
+#include "sigsafe/base/budget.h"
 
 #include "test.h"
 
@@ -78,6 +79,31 @@ TEST(allocations_get_rarer_when_they_take_too_much)
 		fm_sig_budget_end_alloc(&t);
 	}
 	CHECK_EQ(t.alloc_pressure, 0);
+}
+
+// A program that allocates all the time: samples of 4 us, two hundred to a tick when nothing is
+// halved. A tenth allows 25.
+TEST(allocations_settle_where_they_take_their_share)
+{
+	begin();
+	t.alloc_saved_ns = t.alloc_pressure = 0;
+	header.max_overhead_1024 = 102;
+	uint64_t cpu_ns = 1, n_taken = 0;
+	unsigned least = FM_SIG_MAX_PRESSURE, most = 0;
+	for (unsigned tick = 0; tick < 2000; tick++, cpu_ns += 1000000) {
+		fm_sig_budget_allows(&t, cpu_ns);
+		for (double left = 200; left > 0; left -= 1 << t.alloc_pressure) {
+			t.start_cycles = fm_cycles() - fm_sig_cycles_in(4000);
+			fm_sig_budget_end_alloc(&t);
+			if (tick < 1000)
+				continue;
+			n_taken++;
+			least = FM_MIN(least, (unsigned)t.alloc_pressure);
+			most = FM_MAX(most, (unsigned)t.alloc_pressure);
+		}
+	}
+	CHECK(n_taken > 15000 && n_taken < 30000);
+	CHECK(most <= least + 2);
 }
 
 TEST_MAIN()

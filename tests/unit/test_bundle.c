@@ -1,17 +1,19 @@
-// What the viewer's bundle is made with: pruning, the timeline, edges, comparison, strings and packed streams.
+// SPDX-License-Identifier: Apache-2.0
+// What the viewer's bundle is made with: pruning, the timeline, edges, comparison, strings and
+// packed streams.
 #include "test.h"
 
 #include <math.h>
 #include <zlib.h>
 
-#include "aggregate/edges.h"
-#include "aggregate/filter.h"
-#include "aggregate/overlay.h"
-#include "aggregate/prune.h"
-#include "aggregate/timeline.h"
-#include "render/bundle.h"
-#include "render/packed.h"
-#include "render/string_table.h"
+#include "aggregate/tree/edges.h"
+#include "aggregate/analysis/filter.h"
+#include "aggregate/compare/diff_tree.h"
+#include "aggregate/tree/prune.h"
+#include "aggregate/analysis/timeline.h"
+#include "render/bundle/bundle.h"
+#include "render/shared/packed.h"
+#include "render/bundle/string_table.h"
 #include "serve/guard.h"
 #include "known_analysis.h"
 
@@ -258,19 +260,18 @@ TEST(filters_count_what_passes)
 TEST(a_capture_compared_with_itself_has_not_changed)
 {
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
-	struct fm_overlay c;
-	fm_overlay_build(&c, a, a, 1000);
-	CHECK_EQ(c.whole_ns[0], 10000000000);
-	for (size_t i = 0; i < c.cells.n; i++)
+	struct fm_diff_tree c;
+	fm_diff_tree_build(&c, a, a, 1000);
+	uint64_t cpu_ns = 0;
+	for (size_t i = 0; i < c.cells.n; i++) {
 		CHECK_EQ(c.cells.items[i].ns[0], c.cells.items[i].ns[1]);
-	for (size_t i = 0; i < c.rows.n; i++) {
-		CHECK_EQ(c.rows.items[i].total_ns[0], c.rows.items[i].total_ns[1]);
-		CHECK(!fm_overlay_is_significant(&c, c.rows.items[i].total_ns, c.rows.items[i].total_variance));
+		cpu_ns += fm_class_is_cpu(c.cells.items[i].class) ? c.cells.items[i].ns[1] : 0;
 	}
+	CHECK_EQ(cpu_ns, 10000000000);
 	for (size_t i = 1; i < c.nodes.n; i++)
 		CHECK(c.nodes.items[i].parent < i && c.nodes.items[i].function_id < c.functions.n);
 	fm_analysis_close(a);
-	fm_overlay_deinit(&c);
+	fm_diff_tree_deinit(&c);
 }
 
 TEST(blocks_of_any_time_end_in_one_slot)
@@ -296,17 +297,6 @@ TEST(blocks_of_any_time_end_in_one_slot)
 	CHECK_EQ(fm_bundle_write(out, a, &(struct fm_bundle_options){ .limits = &limits }, &diag), FM_OK);
 	fclose(out);
 	fm_analysis_close(a);
-}
-
-TEST(a_change_counts_when_sampling_does_not_explain_it)
-{
-	const struct fm_overlay c = { .whole_ns = { 10000000000, 10000000000 } };
-	const double variance[2] = { 0.0004, 0.0004 }; // together 0.055 s at 95 %
-	CHECK(fm_overlay_is_significant(&c, (uint64_t[2]){ 1000000000, 1060000000 }, variance));
-	CHECK(fm_overlay_is_significant(&c, (uint64_t[2]){ 1060000000, 1000000000 }, variance));
-	CHECK(!fm_overlay_is_significant(&c, (uint64_t[2]){ 1000000000, 1050000000 }, variance));
-	// However sure: a thousandth of the whole is not worth a mark.
-	CHECK(!fm_overlay_is_significant(&c, (uint64_t[2]){ 0, 9000000 }, (double[2]){ 0, 0 }));
 }
 
 TEST(only_the_right_token_and_host_pass)

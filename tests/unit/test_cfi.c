@@ -1,16 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call frame information built by hand, byte by byte, and what the decoder makes of it.
-#include "sigsafe/cfi.h"
+#include "sigsafe/unwind/cfi.h"
 
 #include <sys/mman.h>
 
 #include "format/model.h"
-#include "sigsafe/expr.h"
-#include "sigsafe/read.h"
+#include "sigsafe/unwind/expr.h"
+#include "sigsafe/base/read.h"
 #include "test.h"
 
 enum { FUNCTION = 0x1000, FUNCTION_BYTES = 0x100 };
 
-// A CIE and one FDE with absolute addresses, in a heap block of exactly their size: a sanitizer sees any read outside.
+// A CIE and one FDE with absolute addresses, in a heap block of exactly their size: a sanitizer
+// sees any read outside.
 struct built {
 	uint8_t *bytes;
 	size_t len, fde;
@@ -209,8 +211,9 @@ TEST(a_signal_frame_says_so)
 	free(plain.bytes);
 }
 
-// Each byte of a rich entry set to each value: whatever comes out, no read leaves the block (an unmapped page is behind it, and loads here
-// are believed to be mended while nobody mends them), and the work is bounded.
+// Each byte of a rich entry set to each value: whatever comes out, no read leaves the block (an
+// unmapped page is behind it, and loads here are believed to be mended while nobody mends them),
+// and the work is bounded.
 TEST(damage_at_every_byte_stays_within_bounds)
 {
 	struct built b = BUILD(0x41, 0x0e, 16, 0x86, 2, 0x43, 0x0d, 6, 0x0a, 0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2,

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "aggregate/children.h"
+#include "aggregate/tree/children.h"
 
 static uint32_t dice(uint32_t *state)
 {
@@ -20,7 +21,8 @@ static uint32_t find(const struct fm_children *c, uint32_t parent, uint32_t func
 	return 0;
 }
 
-// From a table that has to grow often; below few parents, so that most children are asked for again.
+// From a table that has to grow often; below few parents, so that most children are asked for
+// again.
 TEST(a_child_is_found_again_and_made_once)
 {
 	struct fm_children c;

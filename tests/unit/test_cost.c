@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // What samples cost, window by window: the rate is lowered by it.
-#include "collect/cost.h"
+#include "collect/shared/cost.h"
 #include "test.h"
 
 #define CHEAP 4000u

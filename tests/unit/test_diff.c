@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Means over runs, and what counts as a change.
-#include "aggregate/diff.h"
+#include "aggregate/compare/diff.h"
 
 #include <math.h>
 
-#include "aggregate/student.h"
+#include "aggregate/tree/student.h"
 #include "known_analysis.h"
 
 static bool is_near(double a, double b, double tolerance)
@@ -17,7 +18,7 @@ static void fill(struct fm_runs *r, unsigned n)
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_summary t;
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
-	struct fm_run_totals totals = { 11.847, 10, 150e6, 131072 };
+	struct fm_run_totals totals = { 11.847, 10, 150e6, FM_STR_LIT(""), 131072 };
 	*r = (struct fm_runs){ 0 };
 	for (unsigned i = 0; i < n; i++)
 		fm_runs_add(r, a, &t, &totals);
@@ -98,7 +99,8 @@ TEST(a_function_that_is_new_is_significant_unless_it_is_a_sample_or_two)
 		bool expected;
 	} cases[] = { { 0.021, false }, { 0.2, true } };
 	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
-		// One sample of the known profile is 1 ms; this function has some in the new runs alone.
+		// One sample of the known profile is 1 ms; this function has some in the new runs
+		// alone.
 		struct fm_run_row fresh = { FM_STR_LIT("fresh"),
 					    FM_STR_LIT("app.py"),
 					    FM_STR_LIT(""),
@@ -149,8 +151,8 @@ static void scatter(struct fm_runs *r, double shift)
 	}
 }
 
-// Of 400 comparisons of equal programs, at most one in twenty may show any change at all; a real one of five spreads must
-// be found.
+// Of 400 comparisons of equal programs, at most one in twenty may show any change at all; a real
+// one of five spreads must be found.
 TEST(chance_is_taken_for_a_change_as_seldom_as_is_said)
 {
 	struct fm_runs base, new;

@@ -1,4 +1,6 @@
-// Peaks by lazy rebasing are those of brute force: a copy of every site's bytes at each new highest moment.
+// SPDX-License-Identifier: Apache-2.0
+// Peaks by lazy rebasing are those of brute force: a copy of every site's bytes at each new highest
+// moment.
 #include "wire/exact.h"
 
 #include "test.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writer and reader against each other, and the writer against places that cannot be written to.
 #include "scratch_profile.h"
 
@@ -34,12 +35,14 @@ TEST(memory_survives_a_round_trip)
 	fm_writer_site(w, &site); // replaces
 	site.domain = FM_ALLOC_OBJ;
 	fm_writer_site(w, &site);
-	const struct fm_course_point points[] = { { 5, 10, 10 }, { 9, 1ull << 40, 3 }, { 9, 7, UINT64_MAX } };
-	fm_writer_site_course(w, &site, points, 3);
-	fm_writer_site_course(w, &(struct fm_site){ .process_id = 77 }, points, 3); // left out
+	const struct fm_history_point points[] = { { 5, 10, 10 }, { 9, 1ull << 40, 3 }, { 9, 7, UINT64_MAX } };
+	fm_writer_site_history(w, &site, points, 3);
+	fm_writer_site_history(w, &(struct fm_site){ .process_id = 77 }, points, 3); // left out
 	struct fm_memory_level level = { process, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
 	fm_writer_memory_level(w, &level);
 	fm_writer_alloc_type(w, process, 3, FM_STR_LIT("Node"));
+	fm_writer_alloc_touched(w, process, 77, 1);
+	fm_writer_alloc_touched(w, process, 77, (uint64_t)5 << 40);
 	close_writer(w);
 
 	struct fm_reader *r;
@@ -76,11 +79,11 @@ TEST(memory_survives_a_round_trip)
 	CHECK_EQ(p->sites.items[0].alloc_bytes, 100);
 	CHECK_EQ(p->sites.items[0].domain, FM_ALLOC_MEM);
 	CHECK_EQ(p->sites.items[1].at_peak_bytes, 6);
-	CHECK_EQ(p->courses.n, 1);
-	CHECK_EQ(p->courses.items[0].domain, FM_ALLOC_OBJ);
-	CHECK_EQ(p->courses.items[0].n, 3);
+	CHECK_EQ(p->histories.n, 1);
+	CHECK_EQ(p->histories.items[0].domain, FM_ALLOC_OBJ);
+	CHECK_EQ(p->histories.items[0].n, 3);
 	for (uint32_t i = 0; i < 3; i++) {
-		const struct fm_course_point *point = &p->course_points.items[p->courses.items[0].first + i];
+		const struct fm_history_point *point = &p->history_points.items[p->histories.items[0].first + i];
 		CHECK_EQ(point->time_ns, points[i].time_ns);
 		CHECK_EQ(point->alloc_bytes, points[i].alloc_bytes);
 		CHECK_EQ(point->live_bytes, points[i].live_bytes);
@@ -91,6 +94,9 @@ TEST(memory_survives_a_round_trip)
 		CHECK_EQ(fields[i], 10 + i);
 	CHECK_EQ(p->alloc_types.n, 1);
 	CHECK_STR(p->alloc_types.items[0].name, "Node");
+	CHECK_EQ(p->alloc_touches.n, 2);
+	CHECK_EQ(p->alloc_touches.items[1].alloc_id, 77);
+	CHECK_EQ(p->alloc_touches.items[1].bytes, (uint64_t)5 << 40);
 	CHECK_EQ(p->n_lost_memory_events, 0);
 	fm_reader_close(r);
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -6,6 +7,7 @@
 
 #include "serve/guard.h"
 #include "serve/listen.h"
+#include "serve/session.h"
 
 TEST(only_our_own_names_pass_on_loopback)
 {
@@ -112,6 +114,29 @@ TEST(a_place_is_a_port_or_a_host_and_a_port)
 	static const char *const wrong[] = { "", "x", "65536", "-1", "host:", "host:1x", ":", "1:2:x", " 8086" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(wrong); i++)
 		CHECK_EQ(fm_listen_parse(wrong[i], &p, NULL), FM_E_USAGE);
+}
+
+TEST(a_server_ends_when_its_page_is_gone_with_or_without_a_word)
+{
+	const uint64_t s = 1000000000;
+	struct fm_session session = { 0 };
+	CHECK(!fm_session_is_left(&session, 3600 * s)); // nobody came yet: the address may be on its way by mail
+	session.n_live = 1;
+	session.asked_ns = 10 * s;
+	CHECK(!fm_session_is_left(&session, 7200 * s)); // a page that is looked at asks nothing for hours
+	session.n_live = 0;
+	session.left_ns = 7200 * s; // killed
+	CHECK(!fm_session_is_left(&session, 7259 * s));
+	CHECK(fm_session_is_left(&session, 7261 * s));
+	session.asked_ns = 7250 * s; // another that holds no stream
+	CHECK(!fm_session_is_left(&session, 7261 * s) && fm_session_is_left(&session, 7311 * s));
+	session.n_asking = 1; // and still reads its answer
+	CHECK(!fm_session_is_left(&session, 7311 * s));
+	session.n_asking = 0;
+	session.bye_ns = 7260 * s; // closed in order
+	CHECK(!fm_session_is_left(&session, 7261 * s) && fm_session_is_left(&session, 7263 * s));
+	session.n_live = 1; // the other tab stays
+	CHECK(!fm_session_is_left(&session, 7263 * s));
 }
 
 TEST_MAIN()

@@ -1,9 +1,11 @@
-// Memory figures against brute force: random traces through writer, reader and analysis, and small ones worked out by hand.
+// SPDX-License-Identifier: Apache-2.0
+// Memory figures against brute force: random traces through writer, reader and analysis, and small
+// ones worked out by hand.
 #include "test.h"
 
 #include <math.h>
 
-#include "aggregate/analysis.h"
+#include "aggregate/analysis/analysis.h"
 #include "base/mem.h"
 #include "support/dice.h"
 #include "support/known.h"
@@ -19,7 +21,8 @@ static void remove_path(void)
 	unlink(path);
 }
 
-// A profile with two functions, f at lines 10 to 14 and g at lines 20 to 24 of app.py, and a thread without Python.
+// A profile with two functions, f at lines 10 to 14 and g at lines 20 to 24 of app.py, and a thread
+// without Python.
 struct profile {
 	struct fm_writer *w;
 	uint32_t processes[2], threads[3]; // two threads of process 0, one of process 1
@@ -156,8 +159,8 @@ static uint64_t gone_ns(const struct trace *t, unsigned i)
 	return FM_MIN(t->blocks[i].freed_ns, end_ns);
 }
 
-// Live bytes of a line (N_LINES + 1: of all) right after everything born at this instant was born, and before (after)
-// what dies at it has died.
+// Live bytes of a line (N_LINES + 1: of all) right after everything born at this instant was born,
+// and before (after) what dies at it has died.
 static uint64_t live(const struct trace *t, unsigned line, uint64_t at_ns, bool is_after_deaths)
 {
 	uint64_t sum = 0;
@@ -317,6 +320,76 @@ TEST(libraries_are_charged_to_their_caller)
 		CHECK_EQ(a->heap.growth_rate * 1000, 1000);
 		fm_analysis_close(a);
 	}
+}
+
+TEST(what_was_never_used_is_not_held)
+{
+	struct profile p = begin(1000000000);
+	// Two large blocks at once; of one, a quarter was used, as told last.
+	for (uint64_t id = 1; id <= 2; id++)
+		fm_writer_alloc(p.w, &(struct fm_alloc){ p.threads[0], p.stacks[id], BEGIN_NS + id, 1000000 + id,
+							 64 * MIB, 64 * MIB, FM_ALLOC_MMAP });
+	fm_writer_alloc_touched(p.w, p.processes[0], 1000001, 3 * MIB);
+	fm_writer_alloc_touched(p.w, p.processes[0], 1000001, 16 * MIB);
+	fm_writer_alloc_touched(p.w, p.processes[0], 1000099, 1); // of a block that nobody knows
+	allocate(&p, p.stacks[3], 0.5, 0.6, MIB, MIB);
+	struct fm_analysis *a = finish(&p, NULL);
+	CHECK_EQ(a->heap.alloc_bytes, 129 * MIB);
+	CHECK_EQ(a->heap.peak_bytes, 81 * MIB);
+	CHECK_EQ(a->heap.live_bytes, 80 * MIB);
+	CHECK_EQ(a->heap.untouched_bytes, 48 * MIB);
+	CHECK_EQ(line_row(a, 11)->f.alloc_bytes, 64 * MIB);
+	CHECK_EQ(line_row(a, 11)->f.peak_bytes, 16 * MIB);
+	CHECK_EQ(line_row(a, 11)->f.at_peak_bytes, 16 * MIB);
+	CHECK_EQ(line_row(a, 11)->f.untouched_bytes, 48 * MIB);
+	CHECK_EQ(line_row(a, 12)->f.peak_bytes, 64 * MIB);
+	CHECK_EQ(line_row(a, 12)->f.untouched_bytes, 0);
+	CHECK_EQ(a->heap.peaks.items[0].bytes, 81 * MIB);
+	fm_analysis_close(a);
+}
+
+// 36 MB in twelve seconds beside a little one; a dictionary's table is two fifths of it and moves
+// twice.
+TEST(the_larger_of_two_leaks_is_found_too)
+{
+	struct profile p = begin(12000000000);
+	double table_from = 0;
+	uint64_t table = 2 * MIB;
+	for (unsigned i = 0; i < 240; i++) {
+		double at = i * 0.05;
+		allocate(&p, p.stacks[1], at, 0, 1000, 131572);
+		allocate(&p, p.stacks[1], at + 0.001, at + 0.002, 1000, 131572); // made and freed beside it
+		allocate(&p, p.stacks[1], at + 0.003, at + 0.004, 1000, 131572);
+		allocate(&p, p.stacks[2], at, 0, 1000, 30000);
+		if (i == 60 || i == 120) {
+			allocate(&p, p.stacks[1], table_from, at + 0.0005, table, table);
+			table_from = at;
+			table *= 2;
+		}
+	}
+	allocate(&p, p.stacks[1], table_from, 0, table, table);
+	struct fm_analysis *a = finish(&p, NULL);
+	CHECK_EQ(a->heap.leaks.n, 2);
+	bool is_found = false;
+	for (size_t i = 0; i < a->heap.leaks.n; i++)
+		is_found |= a->heap.leaks.items[i].line == 11;
+	CHECK(is_found);
+	fm_analysis_close(a);
+}
+
+TEST(a_run_too_short_to_tell_says_so)
+{
+	struct profile p = begin(4600000000);
+	for (unsigned i = 0; i < 450; i++) {
+		allocate(&p, p.stacks[1], i * 0.01, 0, 300000, 300000);
+		allocate(&p, p.stacks[2], i * 0.01, i * 0.01 + 0.02, 300000, 300000);
+	}
+	struct fm_analysis *a = finish(&p, NULL);
+	CHECK_EQ(a->heap.leaks.n, 0);
+	CHECK_EQ(a->heap.doubt.why, FM_HEAP_DOUBT_SHORT);
+	CHECK_EQ(a->heap.doubt.place.line, 11);
+	CHECK_EQ(a->heap.doubt.place.bytes, 450 * 300000);
+	fm_analysis_close(a);
 }
 
 TEST(copies_are_no_heap)

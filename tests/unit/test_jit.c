@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Readers of what JIT compilers tell: ranges and names, unwind tables.
 #include "image/jit_elf.h"
 
@@ -66,7 +67,8 @@ TEST(what_an_owner_told_goes_with_it)
 
 // A CIE and an FDE for 36 bytes at 0x7f0000001000; the table lies at 0x7f0000002000.
 static const uint8_t table[] = { 20,   0,    0,    0,    0,    0,    0,    0,    1,    'z',  'R',  0,    1,
-				 0x78, 16,   1,    0x1c, 0x0c, 7,    8,    0x90, 1,    0,    0, // CIE: pc-relative, 8 bytes
+				 0x78, 16,   1,    0x1c, 0x0c, 7,    8,    0x90, 1,    0,    0, // CIE: pc-relative, 8
+												// bytes
 				 36,   0,    0,    0,    28,   0,    0,    0,    0xe0, 0xef, 0xff, 0xff, 0xff,
 				 0xff, 0xff, 0xff, 36,   0,    0,    0,    0,    0,    0,    0,    0, // FDE
 				 0x41, 0x0e, 16,   0x83, 2,    0x4a, 0x0e, 64,   0x57, 0x0e, 16,   0x41, 0x0e,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include "base/json_read.h"

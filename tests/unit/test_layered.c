@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <math.h>
 
 #include "base/compiler.h"
-#include "render/layered.h"
+#include "render/export/layered.h"
 
 #define GAP_X 20.0
 #define GAP_Y 50.0

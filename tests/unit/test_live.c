@@ -1,10 +1,12 @@
-// The table of sampled blocks: what it holds, what it forgets, and that a full one leaves the estimates unbiased.
-#include "sigsafe/live.h"
+// SPDX-License-Identifier: Apache-2.0
+// The table of sampled blocks: what it holds, what it forgets, and that a full one leaves the
+// estimates unbiased.
+#include "sigsafe/memory/live.h"
 
 #include <math.h>
 #include <sys/mman.h>
 
-#include "sigsafe/sampler.h"
+#include "sigsafe/base/sampler.h"
 #include "test.h"
 
 static void begin(void)
@@ -51,8 +53,9 @@ TEST(the_filter_is_not_believed)
 	CHECK_EQ(fm_sig_live_remove(p), 0);
 }
 
-// Ten times as many blocks as the table would hold if each were sampled as at first: it never refuses one, and the estimate of
-// what lives is right on average over the seeds and within 3 deviations nearly always.
+// Ten times as many blocks as the table would hold if each were sampled as at first: it never
+// refuses one, and the estimate of what lives is right on average over the seeds and within 3
+// deviations nearly always.
 TEST(a_filling_table_stays_unbiased)
 {
 	double sum_of_errors = 0, sum_of_variances = 0;

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "cli/logs.h"
+#include "cli/run/logs.h"
 
 static const char *write_log(const char *text)
 {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the kernel says of a process, of which this one is an example, and which cgroup limits it.
 #include "test.h"
 
@@ -7,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "collect/memory_levels.h"
+#include "collect/process/memory_levels.h"
 #include "read/reader.h"
 
 static void check_cgroup(const char *text, enum fm_cgroup_version version, const char *folder)
@@ -60,17 +61,17 @@ TEST(levels_follow_the_memory_of_a_process)
 	struct fm_levels *l = fm_levels_create((uint32_t)getpid(), process, w);
 	uint64_t now_ns = fm_now_ns(), step_ns = FM_LEVELS_PERIOD_NS;
 	const size_t size = 64 << 20;
-	fm_levels_look(l, now_ns, 1, NULL);
-	fm_levels_look(l, now_ns + 1, 1, NULL); // too early
+	fm_levels_poll(l, now_ns, 1, NULL);
+	fm_levels_poll(l, now_ns + 1, 1, NULL); // too early
 	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(p != MAP_FAILED);
-	fm_levels_look(l, now_ns + step_ns, 1, NULL); // mapped, but not touched
+	fm_levels_poll(l, now_ns + step_ns, 1, NULL); // mapped, but not touched
 	memset(p, 1, size);
-	fm_levels_look(l, now_ns + 2 * step_ns, 1, NULL);
+	fm_levels_poll(l, now_ns + 2 * step_ns, 1, NULL);
 	munmap(p, size);
-	fm_levels_look(l, now_ns + 3 * step_ns, 1, NULL);
-	fm_levels_look(l, now_ns + 4 * step_ns, 1, NULL);
-	fm_levels_look(l, now_ns + 4 * step_ns + 2000000000u, 1, NULL); // quiet, but a while ago
+	fm_levels_poll(l, now_ns + 3 * step_ns, 1, NULL);
+	fm_levels_poll(l, now_ns + 4 * step_ns, 1, NULL);
+	fm_levels_poll(l, now_ns + 4 * step_ns + 2000000000u, 1, NULL); // quiet, but a while ago
 	fm_levels_end(l, SIGKILL);                                      // killed, but not for want of memory
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_reader *r;
@@ -137,7 +138,7 @@ static struct fm_memory_level look_once(int exit_signal, const char *events_name
 	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
 	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 77 });
 	struct fm_levels *l = fm_levels_create_below(root, 77, process, w);
-	fm_levels_look(l, 1000, 1, NULL);
+	fm_levels_poll(l, 1000, 1, NULL);
 	if (events_name)
 		put(events_name, events_at_end);
 	fm_levels_end(l, exit_signal);

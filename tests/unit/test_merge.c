@@ -1,5 +1,7 @@
-// Hand-made native and Python stacks, and the one stack that they make together. Letters are Python frames, numbers native ones.
-#include "sigsafe/merge.h"
+// SPDX-License-Identifier: Apache-2.0
+// Hand-made native and Python stacks, and the one stack that they make together. Letters are Python
+// frames, numbers native ones.
+#include "sigsafe/python/merge.h"
 
 #include "format/model.h"
 #include "test.h"
@@ -29,23 +31,23 @@ static void run(uint64_t marker, const char *names)
 static void begin(enum fm_py_frames style)
 {
 	fm_sig.python.row.frames = style;
-	fm_sig.python.eval_start = 900;
-	fm_sig.python.eval_end = 1000;
-	fm_sig.python.eval_cold_start = 800;
-	fm_sig.python.eval_cold_end = 810;
+	fm_sig.python.evaluator.part[0].start = 900;
+	fm_sig.python.evaluator.part[0].end = 1000;
+	fm_sig.python.evaluator.part[1].start = 800;
+	fm_sig.python.evaluator.part[1].end = 810;
 	t.n_native = t.n_python = t.n_runs = t.native_error = t.python_error = 0;
 	t.native_sp = 0x10;
-	t.exact_native = UINT32_MAX;
+	t.precise_native = UINT32_MAX;
 }
 
-static uint32_t leaf_idx, exact_idx;
+static uint32_t leaf_idx, precise_idx;
 
 // "a1 ..." innermost first: letters, pcs, !N for an error.
 static const char *merged(void)
 {
 	static char text[4096];
 	char *at = text;
-	fm_sig_merge(&t, -1, &leaf_idx, &exact_idx);
+	fm_sig_merge(&t, -1, &leaf_idx, &precise_idx);
 	for (uint32_t i = 0; i < t.n_out; i++) {
 		uint64_t kind = t.out[i] >> FM_WIRE_FRAME_SHIFT, value = t.out[i] & 0xffffffff;
 		if (kind == FM_WIRE_FRAME_PYTHON)
@@ -79,7 +81,7 @@ TEST(runs_go_to_the_frame_that_holds_their_marker)
 	run(0xb8, "a");
 	CHECK_MERGED("1 950 c b 2 951 a 3");
 	CHECK_EQ(leaf_idx, 0);
-	CHECK_EQ(exact_idx, UINT32_MAX);
+	CHECK_EQ(precise_idx, UINT32_MAX);
 }
 
 TEST(a_leaf_in_the_evaluator_is_what_its_innermost_function_does)
@@ -100,9 +102,9 @@ TEST(the_interrupted_frame_below_a_handler_is_marked)
 	native(950, 0x60);
 	native(3, 0);
 	run(0x50, "a");
-	t.exact_native = 2;
+	t.precise_native = 2;
 	CHECK_MERGED("1 2 950 a 3");
-	CHECK_EQ(exact_idx, 2);
+	CHECK_EQ(precise_idx, 2);
 }
 
 TEST(python_frames_follow_the_error_where_the_native_stack_breaks)
@@ -240,7 +242,7 @@ TEST(a_stack_beyond_the_limit_ends_in_a_reason)
 		native(7, 0x100 + i * 16);
 	t.native[FM_SIG_MAX_FRAMES - 1].cfa = UINT64_MAX;
 	run(0x104, "ba");
-	fm_sig_merge(&t, -1, &leaf_idx, &exact_idx);
+	fm_sig_merge(&t, -1, &leaf_idx, &precise_idx);
 	CHECK_EQ(t.n_out, FM_SIG_MAX_FRAMES);
 	CHECK_EQ(t.out[t.n_out - 1], FM_WIRE_FRAME_ERROR << FM_WIRE_FRAME_SHIFT | FM_STACK_TOO_DEEP);
 	CHECK_EQ(t.out[2], python_frame('b'));

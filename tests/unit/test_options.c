@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <limits.h>
 
 #include "base/compiler.h"
 #include "base/str.h"
-#include "cli/cli.h"
-#include "cli/options.h"
+#include "cli/options/command.h"
+#include "cli/options/options.h"
 
 static struct {
 	bool json, native;
@@ -44,6 +45,8 @@ static bool parse(bool stop_at_first_operand, struct fm_operands *ops, int *exit
 					.about = "A test.",
 					.options = options,
 					.stop_at_first_operand = stop_at_first_operand,
+					.number_letter = 'j',
+					.number_option = "rate",
 					.min_operands = 1,
 					.max_operands = UINT_MAX,
 					.missing_operand = "name a file" };
@@ -141,6 +144,42 @@ TEST(help_names_every_option_within_the_width)
 	for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
 		CHECK(strcspn(line, "\n") <= 60);
 	free(text);
+}
+
+TEST(choices_are_taken_in_any_case)
+{
+	struct fm_operands ops;
+	int code;
+	CHECK(parse(false, &ops, &code, "test --unit US F"));
+	CHECK_STR(fm_str_of(got.unit), "us");
+	CHECK(parse(false, &ops, &code, "test --unit=Samples F"));
+	CHECK_STR(fm_str_of(got.unit), "samples");
+	CHECK(!parse(false, &ops, &code, "test --unit USX F"));
+}
+
+TEST(a_flag_with_a_number_behind_it_is_another_option)
+{
+	struct fm_operands ops;
+	int code;
+	static const char *const lines[] = { "test -j 999 F", "test -j999 F", "test -pj 999 F" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(lines); i++) {
+		CHECK(parse(true, &ops, &code, lines[i]));
+		CHECK_EQ(got.rate, 999);
+		CHECK(!got.json);
+		CHECK_EQ(ops.n, 1);
+	}
+	CHECK(parse(true, &ops, &code, "test -j F 999"));
+	CHECK(got.json && !got.rate);
+	CHECK_EQ(ops.n, 2);
+}
+
+TEST(options_behind_a_target_are_seen)
+{
+	char *behind[] = { "7", "--its-own", "--rate=5", "--json" }, *none[] = { "--its-own", "--", "--json" };
+	CHECK_STR(fm_str_of(fm_options_misplaced(options, behind, 4)), "--rate=5");
+	CHECK(!fm_options_misplaced(options, none, 3));
+	char *hidden[] = { "--idle", "-j" }; // one that help does not name, and a letter, which any program may have
+	CHECK(!fm_options_misplaced(options, hidden, 2));
 }
 
 TEST_MAIN()

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/output_name.h"
+#include "cli/project/output_name.h"
 
 static const char *const ranks[] = { "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID" };
 

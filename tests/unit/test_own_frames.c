@@ -1,7 +1,9 @@
-// Fathom's own Python code in stacks: left out where it calls the program, one frame "[fathom]" where it works itself, never a line that pays.
+// SPDX-License-Identifier: Apache-2.0
+// Fathom's own Python code in stacks: left out where it calls the program, one frame "[fathom]"
+// where it works itself, never a line that pays.
 #include "test.h"
 
-#include "aggregate/analysis.h"
+#include "aggregate/analysis/analysis.h"
 #include "support/known.h"
 
 #define APP "/home/user/app.py"
@@ -84,7 +86,8 @@ TEST(our_frames_are_left_out_and_what_they_do_is_one)
 	CHECK_EQ(a->tally.cells.n, FM_ARRAY_LEN(expected));
 	for (size_t i = 0; i < FM_ARRAY_LEN(expected); i++)
 		CHECK_STR(fm_str_of(shown(a, i)), expected[i]);
-	// None that is not asked for: the root; main, loop, [fathom], write; site, [fathom]; [fathom].
+	// None that is not asked for: the root; main, loop, [fathom], write; site, [fathom];
+	// [fathom].
 	CHECK_EQ(a->view.nodes.n, 1 + 4 + 2 + 1);
 	fm_analysis_close(a);
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows read off code: the beginnings of real functions, byte by byte.
 #include "image/prologue.h"
 

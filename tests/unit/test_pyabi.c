@@ -1,5 +1,7 @@
-// core/pyabi over made tables: what is true must pass, what cannot be true must be refused, no bytes may crash it.
-// Whether the facts themselves are true is asked of real Pythons in tests/e2e/test_pyabi.py.
+// SPDX-License-Identifier: Apache-2.0
+// core/pyabi over made tables: what is true must pass, what cannot be true must be refused, no
+// bytes may crash it. Whether the facts themselves are true is asked of real Pythons in
+// tests/e2e/test_pyabi.py.
 #include "test.h"
 
 #include "pyabi/lines.h"
@@ -9,7 +11,8 @@
 
 TEST(lnotab_line_holds_from_its_address_on)
 {
-	// Line 10 at 0; 11 from 6; back to 9 from 8; address 264 needs two entries, the first of which moves no line.
+	// Line 10 at 0; 11 from 6; back to 9 from 8; address 264 needs two entries, the first of
+	// which moves no line.
 	const uint8_t table[] = { 6, 1, 2, 0xfe, 255, 0, 1, 5 };
 	CHECK_EQ(LINE(FM_PY_LINES_LNOTAB, table, 10, 0), 10);
 	CHECK_EQ(LINE(FM_PY_LINES_LNOTAB, table, 10, 5), 10);
@@ -30,7 +33,8 @@ TEST(lines_that_were_looked_up_need_no_table)
 
 TEST(line_table_310_knows_bytes_without_a_line)
 {
-	// 4 bytes at 10, 2 bytes of no line, nothing (moves 200 lines in two steps), 6 bytes at 208, then the end.
+	// 4 bytes at 10, 2 bytes of no line, nothing (moves 200 lines in two steps), 6 bytes at
+	// 208, then the end.
 	const uint8_t table[] = { 4, 0, 2, 0x80, 0, 127, 0, 71, 6, 0 };
 	CHECK_EQ(LINE(FM_PY_LINES_310, table, 10, 0), 10);
 	CHECK_EQ(LINE(FM_PY_LINES_310, table, 10, 3), 10);

@@ -1,12 +1,14 @@
-// Stacks that are the same have the same number, others have others, whatever happened in between: calls, returns, generators that
-// are resumed from elsewhere, code objects that come to the address of others.
-#include "sigsafe/python_compare.h"
+// SPDX-License-Identifier: Apache-2.0
+// Stacks that are the same have the same number, others have others, whatever happened in between:
+// calls, returns, generators that are resumed from elsewhere, code objects that come to the address
+// of others.
+#include "sigsafe/memory/stack_compare.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "sigsafe/state.h"
+#include "sigsafe/base/state.h"
 
 #include "faults.h"
 #include "test.h"
@@ -54,11 +56,11 @@ static void begin(void)
 	current_state = (uint64_t)&state;
 	fm_sig.python.current = (struct fm_sig_tls){ .kind = FM_SIG_TLS_FIXED, .offset = (uint64_t)&current_state };
 	fm_sig.python.code_type = 77;
-	static struct fm_sig_mirror mirror;
+	static struct fm_sig_frame_cache frame_cache;
 	fm_sig_mirror_epoch = 0;
-	memset(&mirror, 0, sizeof(mirror));
-	thread.mirror = NULL;
-	fm_sig_mirrors = &mirror;
+	memset(&frame_cache, 0, sizeof(frame_cache));
+	thread.frame_cache = NULL;
+	fm_sig_mirrors = &frame_cache;
 	atomic_store(&fm_sig.has_python, 1);
 	state.thread_id = (uint64_t)pthread_self();
 	for (unsigned i = 0; i < N_CODES; i++)
@@ -97,9 +99,9 @@ static void check(enum fm_sig_hash_of of)
 	// What was learnt of a stack is recalled for it alone, by either way.
 	unsigned domain = (unsigned)draw(2);
 	const struct fm_sig_memo *recalled = NULL;
-	if (thread.mirror && thread.mirror->thread_state && thread.mirror->of == of && state.current) {
+	if (thread.frame_cache && thread.frame_cache->thread_state && thread.frame_cache->of == of && state.current) {
 		bool is_pointer = fm_sig.python.row.lasti == FM_PY_LASTI_POINTER;
-		recalled = draw(2) ? fm_sig_mirror_recall(thread.mirror, (uint64_t)&state, domain, is_pointer)
+		recalled = draw(2) ? fm_sig_mirror_recall(thread.frame_cache, (uint64_t)&state, domain, is_pointer)
 				   : fm_sig_mirror_follow(&thread, (uint64_t)&state, domain);
 	}
 	uint64_t token = recalled ? recalled->token : 0;
@@ -109,7 +111,7 @@ static void check(enum fm_sig_hash_of of)
 		CHECK_EQ(token, now.hash + domain);
 	n_recalled += recalled != NULL;
 	if (state.current)
-		fm_sig_mirror_learn(thread.mirror, domain, NULL, now.hash + domain);
+		fm_sig_mirror_learn(thread.frame_cache, domain, NULL, now.hash + domain);
 	for (unsigned i = 0; i < n_seen; i++) {
 		if (seen[i].of != of)
 			continue;

@@ -1,5 +1,7 @@
-// Where a thread-local is, read from the instructions of a function that returns it, as compilers and linkers write them.
-#include "sigsafe/python_state.h"
+// SPDX-License-Identifier: Apache-2.0
+// Where a thread-local is, read from the instructions of a function that returns it, as compilers
+// and linkers write them.
+#include "sigsafe/python/thread_state.h"
 
 #include <sys/mman.h>
 
@@ -66,7 +68,8 @@ TEST(shared_libraries_ask_for_the_module_s_block)
 	DECODE(&tls, "");
 	put_word(0, 3);
 	put_word(1, 24);
-	// 3.12 and 3.13 as gcc builds them: sub $8, %rsp; lea index(%rip), %rdi; call __tls_get_addr; mov (%rax), %rax
+	// 3.12 and 3.13 as gcc builds them: sub $8, %rsp; lea index(%rip), %rdi; call
+	// __tls_get_addr; mov (%rax), %rax
 	CHECK(DECODE(&tls, "\x48\x83\xec\x08\x66\x48\x8d\x3d\xf4\x0f\x00\x00\x66\x66\x48\xe8\x11\x22\x33\x44\x48\x8b"
 			   "\x00\x48\x83\xc4\x08\xc3"));
 	CHECK_EQ(tls.kind, FM_SIG_TLS_MODULE);

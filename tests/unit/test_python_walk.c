@@ -1,11 +1,13 @@
-// Free-threaded 3.14 in small: one function with three copies of its bytecode. Which instruction is meant must come out right whichever copy
-// it lies in, also where the frame's two words do not belong together.
-#include "sigsafe/python.h"
+// SPDX-License-Identifier: Apache-2.0
+// Free-threaded 3.14 in small: one function with three copies of its bytecode. Which instruction is
+// meant must come out right whichever copy it lies in, also where the frame's two words do not
+// belong together.
+#include "sigsafe/python/python.h"
 
 #include <pthread.h>
 #include <stddef.h>
 
-#include "sigsafe/state.h"
+#include "sigsafe/base/state.h"
 #include "wire/wire.h"
 
 #include "faults.h"

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a collector counts as gone, and what follows.
-#include "sigsafe/quiet.h"
+#include "sigsafe/base/quiet.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static bool work(uint64_t cpu_ns)
 	bool is_quiet = false;
 	uint64_t end_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) + cpu_ns;
 	while (!is_quiet && fm_clock_ns(CLOCK_THREAD_CPUTIME_ID) < end_ns)
-		is_quiet = fm_sig_quiet_look(&thread, fm_now_ns());
+		is_quiet = fm_sig_quiet_poll(&thread, fm_now_ns());
 	return is_quiet;
 }
 
@@ -114,12 +115,12 @@ TEST(who_naps_knows_a_dead_one_soon_and_a_stopped_one_after_a_second)
 {
 	begin("/dev/null");
 	uint64_t now_ns = header.beat_ns;
-	CHECK(!fm_sig_quiet_look_waiting(now_ns + FM_SIG_STALE_NS));
-	CHECK(fm_sig_quiet_look_waiting(now_ns + FM_SIG_STALE_NS + 1));
+	CHECK(!fm_sig_quiet_poll_waiting(now_ns + FM_SIG_STALE_NS));
+	CHECK(fm_sig_quiet_poll_waiting(now_ns + FM_SIG_STALE_NS + 1));
 	begin("/proc/self/exe");
 	now_ns = header.beat_ns;
-	CHECK(!fm_sig_quiet_look_waiting(now_ns + FM_SIG_ALONE_WAIT_NS - 1));
-	CHECK(fm_sig_quiet_look_waiting(now_ns + FM_SIG_ALONE_WAIT_NS));
+	CHECK(!fm_sig_quiet_poll_waiting(now_ns + FM_SIG_ALONE_WAIT_NS - 1));
+	CHECK(fm_sig_quiet_poll_waiting(now_ns + FM_SIG_ALONE_WAIT_NS));
 	CHECK_EQ(fm_sig_quiet.state, FM_SIG_QUIET);
 }
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads of memory that may not be there, by either way.
-#include "sigsafe/read.h"
+#include "sigsafe/base/read.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

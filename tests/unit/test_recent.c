@@ -1,12 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <sys/mman.h>
 
-#include "aggregate/now.h"
+#include "aggregate/live/now.h"
 #include "format/writer.h"
 #include "format/zones.h"
 
-// A capture is written and followed at the same time. Time begins at a whole bucket, so that what lies where is known.
+// A capture is written and followed at the same time. Time begins at a whole bucket, so that what
+// lies where is known.
 #define SECOND 1000000000ull
 #define BASE (1000 * SECOND)
 

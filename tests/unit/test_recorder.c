@@ -1,12 +1,14 @@
-// Rings as an agent fills them, drained into a profile: samples and allocations share stacks across kinds of records.
+// SPDX-License-Identifier: Apache-2.0
+// Rings as an agent fills them, drained into a profile: samples and allocations share stacks across
+// kinds of records.
 #include "test.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
-#include "collect/recorder.h"
-#include "collect/shared.h"
+#include "collect/ingest/recorder.h"
+#include "collect/shared/shared.h"
 #include "read/reader.h"
 
 static char path[64];
@@ -81,7 +83,7 @@ static void push_sample(struct rig *rig, uint32_t slot, uint64_t time_ns, uint32
 				      .n_frames = n_shared + n,
 				      .n_shared = n_shared,
 				      .leaf_idx = UINT32_MAX,
-				      .exact_idx = UINT32_MAX };
+				      .precise_idx = UINT32_MAX };
 	push(rig, slot, &rec, sizeof(rec), frames, n);
 }
 
@@ -117,7 +119,8 @@ static struct fm_reader *finish(struct rig *rig, struct fm_recorder_totals *tota
 	return reader;
 }
 
-// The values of a stack's frames, outermost first: native pcs are kept as they are, minus one for the return address.
+// The values of a stack's frames, outermost first: native pcs are kept as they are, minus one for
+// the return address.
 static void check_stack(const struct fm_profile *p, uint32_t stack, const uint64_t *pcs, size_t n)
 {
 	for (; n; n--, stack = p->stacks.items[stack].parent) {
@@ -175,7 +178,8 @@ TEST(stacks_are_shared_between_samples_and_allocations)
 			CHECK_EQ(a->id, a->domain == FM_ALLOC_OBJ ? 1 : 2);
 			CHECK_EQ(a->weight, 1000 * a->id);
 			CHECK_EQ(a->time_ns, t + 1 + a->id);
-			// Which thread has the lower number depends on whether the second was seen asleep first.
+			// Which thread has the lower number depends on whether the second was seen
+			// asleep first.
 			CHECK(a->thread_id != frees[0].thread_id);
 		}
 	}
@@ -209,7 +213,8 @@ static bool next_sample(struct fm_reader *r, struct fm_event *ret)
 	return false;
 }
 
-// What the agent counted is what the file holds: no sample more or less, and each with its own weight.
+// What the agent counted is what the file holds: no sample more or less, and each with its own
+// weight.
 TEST(every_sample_arrives_with_its_weight)
 {
 	enum { N = 1000, FIRST = 400 };
@@ -222,7 +227,7 @@ TEST(every_sample_arrives_with_its_weight)
 					      .weight_ns = 1000003 + 17 * i,
 					      .n_frames = 1,
 					      .leaf_idx = UINT32_MAX,
-					      .exact_idx = UINT32_MAX };
+					      .precise_idx = UINT32_MAX };
 		push(rig, 0, &rec, sizeof(rec), (uint64_t[]){ 0x100 + i }, 1);
 		sum_ns += rec.weight_ns;
 		if (i == FIRST)
@@ -245,6 +250,30 @@ TEST(every_sample_arrives_with_its_weight)
 	CHECK_EQ(n, N);
 	CHECK_EQ(fm_reader_profile(r)->threads.items[thread_id].cpu_ns, sum_ns);
 	fm_reader_close(r);
+}
+
+TEST(samples_for_more_than_ten_periods_are_counted)
+{
+	static const struct {
+		uint64_t weight_ns;
+		uint8_t class;
+	} samples[] = { { 10000000, FM_CLASS_PYTHON }, { 180000000, FM_CLASS_NATIVE }, { 180000000, FM_CLASS_SYSTEM } };
+	struct rig *rig = begin();
+	rig->shared.header->rate_hz = 1000;
+	for (unsigned i = 0; i < FM_ARRAY_LEN(samples); i++) {
+		struct fm_wire_sample rec = { .rec.type = FM_WIRE_SAMPLE,
+					      .time_ns = fm_now_ns(),
+					      .weight_ns = samples[i].weight_ns,
+					      .class = samples[i].class,
+					      .n_frames = 1,
+					      .leaf_idx = UINT32_MAX,
+					      .precise_idx = UINT32_MAX };
+		push(rig, 0, &rec, sizeof(rec), (uint64_t[]){ 0x100 + i }, 1);
+	}
+	struct fm_recorder_totals totals;
+	fm_reader_close(finish(rig, &totals));
+	CHECK_EQ(totals.n_heavy, 1); // a call that held the signal back is shown for what it took
+	CHECK_EQ(totals.heavy_ns, 180000000);
 }
 
 TEST(what_did_not_fit_a_ring_is_counted_by_thread_and_in_all)

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of other processes' stacks, over memory that is made here: the process is this one.
-#include "collect/remote_parts.h"
+#include "collect/remote/parts.h"
 
 #include "format/model.h"
 #include "pyabi/pyabi.h"
@@ -13,7 +14,8 @@ static void put(uint8_t *at, uint64_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
-// A thread state, a code object of the interpreter's own and a ring of frames that have it, of which the last is a shim. None is a function's.
+// A thread state, a code object of the interpreter's own and a ring of frames that have it, of
+// which the last is a shim. None is a function's.
 TEST(a_ring_of_frames_that_do_not_count_is_walked_once_or_twice)
 {
 	struct fm_remote_files *files = fm_remote_files_create();

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "aggregate/sample_queue.h"
+#include "aggregate/tally/sample_queue.h"
 
 static struct fm_sample sample_at(uint32_t i)
 {
@@ -12,7 +13,7 @@ static struct fm_sample sample_at(uint32_t i)
 				   .class = (uint8_t)(h >> 24 & 3) };
 }
 
-// What the witness saw: how many, and whether in order.
+// What the observer saw: how many, and whether in order.
 struct seen {
 	uint64_t n, last_ns;
 	bool is_ordered;
@@ -28,8 +29,8 @@ static void see_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 	}
 }
 
-// Nothing, part of a block, whole blocks, and more of them than wait at a time; handed over in pieces of every size, of
-// which neighbours are often of one cell.
+// Nothing, part of a block, whole blocks, and more of them than wait at a time; handed over in
+// pieces of every size, of which neighbours are often of one cell.
 TEST(every_sample_is_counted_and_seen_once)
 {
 	static struct fm_sample piece[7000];
@@ -37,8 +38,8 @@ TEST(every_sample_is_counted_and_seen_once)
 	for (size_t k = 0; k < FM_ARRAY_LEN(sizes); k++) {
 		struct fm_tally by_queue = { 0 }, at_once = { 0 };
 		struct seen seen = { .is_ordered = true };
-		const struct fm_witness witness = { NULL, see_samples, &seen };
-		struct fm_sample_queue *q = fm_sample_queue_begin(&by_queue, &witness);
+		const struct fm_observer observer = { NULL, see_samples, &seen };
+		struct fm_sample_queue *q = fm_sample_queue_begin(&by_queue, &observer);
 		uint32_t n = 0, size = 1;
 		for (uint32_t i = 0; i < sizes[k]; i++) {
 			piece[n] = sample_at(i / 3);

@@ -1,5 +1,7 @@
-// The sampler against the theory it is built on. Seeds are fixed: these tests give the same answer each time they run.
-#include "sigsafe/sampler.h"
+// SPDX-License-Identifier: Apache-2.0
+// The sampler against the theory it is built on. Seeds are fixed: these tests give the same answer
+// each time they run.
+#include "sigsafe/base/sampler.h"
 
 #include <math.h>
 
@@ -43,8 +45,8 @@ TEST(weight_is_size_by_probability)
 	CHECK_EQ(fm_sig_sampler_weight(0, MEAN), 0);
 }
 
-// One size at a time, 400 seeds: each estimate within its own deviation about 99.7 times in 100, their mean within a
-// twentieth of one (the deviation of a mean of 400).
+// One size at a time, 400 seeds: each estimate within its own deviation about 99.7 times in 100,
+// their mean within a twentieth of one (the deviation of a mean of 400).
 TEST(estimates_are_unbiased_for_every_size)
 {
 	const uint64_t sizes[] = { 16, 56, 512, 4096, 30000, MEAN, CERTAIN - 1, CERTAIN, 1u << 20 };
@@ -77,7 +79,8 @@ TEST(mixed_sizes_and_changing_means_stay_unbiased)
 		fm_sig_sampler_start(&s, MEAN / 8, CERTAIN / 8, 0, seed);
 		for (unsigned n = 0; n < 20000; n++) {
 			x = x * 6364136223846793005u + 1442695040888963407u;
-			// Sizes over five decades; pressure goes up and down with the past, as a filling table has it.
+			// Sizes over five decades; pressure goes up and down with the past, as a
+			// filling table has it.
 			uint64_t size = 16 + (x >> 33) % (1u << (4 + (x >> 60)));
 			add(&s, size, (unsigned)(sum.n_taken / 50 % 3), n * 1000, &sum);
 		}
@@ -105,18 +108,19 @@ TEST(sizes_from_certain_on_are_always_taken)
 	}
 }
 
-// 20,000 a second come in; the thread's own rate settles around the limit, and the sum of weights still tells the bytes.
+// 20,000 a second come in; the thread's own rate settles around the limit, and the sum of weights
+// still tells the bytes.
 TEST(a_busy_thread_draws_less_often_and_a_quiet_one_again)
 {
 	struct fm_sig_sampler s;
 	struct sum sum = { 0 };
 	uint64_t now_ns = 1000000000, n_before = 0, x = 1;
-	fm_sig_sampler_start(&s, 1024, 2048, 0, 9);
+	fm_sig_sampler_start(&s, FM_SIG_USUAL_MEAN_BYTES, 2 * FM_SIG_USUAL_MEAN_BYTES, 0, 9);
 	for (unsigned n = 0; n < 200000; n++, now_ns += 50000) { // 10 s
 		x = x * 6364136223846793005u + 1442695040888963407u;
 		if (n == 100000)
 			n_before = sum.n_taken;
-		add(&s, 2048 + (x >> 50), 0, now_ns, &sum);
+		add(&s, (2048 + (x >> 50)) * 128, 0, now_ns, &sum);
 	}
 	CHECK(sum.n_taken - n_before <= 5 * FM_SIG_SAMPLES_PER_SECOND + 500);
 	CHECK(sum.n_taken - n_before >= 5 * FM_SIG_SAMPLES_PER_SECOND / 16);
@@ -125,11 +129,35 @@ TEST(a_busy_thread_draws_less_often_and_a_quiet_one_again)
 	for (unsigned n = 0; n < 200; n++, now_ns += 300000000)
 		add(&s, 1ull << 40, 0, now_ns, &sum); // some a second
 	CHECK_EQ(s.shift + s.certain_shift, 0);
-	CHECK_EQ(s.mean, 1024);
+	CHECK_EQ(s.mean, FM_SIG_USUAL_MEAN_BYTES);
 }
 
-// Slow growth alone is drawn at an eighth of the mean; with others beside it, as many as are free; in a crowd at the mean and above.
-// Whatever happens, the sums stay unbiased.
+// Of a program that allocates a gigabyte a second: each step doubles the samples until there are as
+// many as there may be.
+TEST(a_finer_mean_buys_more_samples)
+{
+	uint64_t n_taken[7];
+	for (unsigned precision = 0; precision < 7; precision++) {
+		struct fm_sig_sampler s;
+		struct sum sum = { 0 };
+		uint64_t now_ns = 1000000000, n_before = 0;
+		fm_sig_sampler_start(&s, FM_SIG_USUAL_MEAN_BYTES >> precision, 2 * FM_SIG_USUAL_MEAN_BYTES, 3, 7);
+		for (unsigned n = 0; n < 4000000; n++, now_ns += 1000) { // 4 s
+			if (n == 1000000)
+				n_before = sum.n_taken;
+			add(&s, 1000, 0, now_ns, &sum);
+		}
+		n_taken[precision] = sum.n_taken - n_before;
+		CHECK(n_taken[precision] <= 3.2 * FM_SIG_MOST_PER_SECOND);
+		CHECK(fabs(sum.weight - sum.bytes) <= 4 * sqrt(sum.variance));
+	}
+	for (unsigned precision = 1; precision <= 4; precision++)
+		CHECK(n_taken[precision] > 1.4 * (double)n_taken[precision - 1]);
+	CHECK(n_taken[4] > 8 * n_taken[0] && n_taken[6] <= 2.2 * (double)n_taken[4]);
+}
+
+// Slow growth alone is drawn at an eighth of the mean; with others beside it, as many as are free;
+// in a crowd at the mean and above. Whatever happens, the sums stay unbiased.
 TEST(a_quiet_thread_draws_more_often_than_asked_for)
 {
 	const double rates[] = { 16667, 1e6, 1e7, 1e9 }; // bytes a second, for 60 s

@@ -1,5 +1,7 @@
-// Small stacks are told with their callers, up to a frame that always stays; nothing is lost on the way.
-#include "collect/site_stacks.h"
+// SPDX-License-Identifier: Apache-2.0
+// Small stacks are told with their callers, up to a frame that always stays; nothing is lost on the
+// way.
+#include "collect/ingest/site_stacks.h"
 
 #include "test.h"
 

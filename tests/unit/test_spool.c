@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include "base/compiler.h"
-#include "render/spool.h"
+#include "render/export/spool.h"
 
 // 7 threads, several blocks each; every third sample repeats the node before it.
 TEST(a_spool_gives_back_each_threads_runs_in_order)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <fcntl.h>
@@ -117,7 +118,8 @@ static char *read_self(size_t *ret_len)
 	return bytes;
 }
 
-// Header bytes are where lies do most harm: section table, symbol table header, link fields. Each round flips some of them.
+// Header bytes are where lies do most harm: section table, symbol table header, link fields. Each
+// round flips some of them.
 TEST(damaged_files_never_crash)
 {
 	size_t len;

@@ -1,10 +1,12 @@
-// A trace ring as an agent fills it, and as no agent does: what is written is in proportion to what is read.
+// SPDX-License-Identifier: Apache-2.0
+// A trace ring as an agent fills it, and as no agent does: what is written is in proportion to what
+// is read.
 #include "test.h"
 
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "collect/take_trace.h"
+#include "collect/ingest/ingest_trace.h"
 #include "wire/trace.h"
 
 #define BETWEEN_LOSSES (FM_WIRE_TRACE_EVENTS / 2)
@@ -19,7 +21,7 @@ static void remove_path(void)
 static struct rig {
 	struct fm_shared shared;
 	struct fm_writer *writer;
-	struct fm_take_trace *take;
+	struct fm_ingest_trace *take;
 	struct fm_wire_trace *ring; // of slot 0
 } rig;
 
@@ -31,7 +33,7 @@ static void begin(void)
 	CHECK_EQ(fm_shared_init(&rig.shared, &diag), FM_OK);
 	rig.shared.header->trace_clock = FM_WIRE_CLOCK_MONOTONIC;
 	CHECK_EQ(fm_writer_open(path, &rig.writer, &diag), FM_OK);
-	rig.take = fm_take_trace_create(&rig.shared, rig.writer, &(struct fm_trace_limits){ 0 });
+	rig.take = fm_ingest_trace_create(&rig.shared, rig.writer, &(struct fm_trace_limits){ 0 });
 	rig.ring = mmap(NULL, FM_WIRE_TRACE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rig.shared.fd,
 			FM_WIRE_TRACE_OFFSET);
 	CHECK(rig.ring != MAP_FAILED);
@@ -53,14 +55,14 @@ static void push_loss(uint32_t n, uint32_t down, uint32_t up)
 
 static void read_all(void)
 {
-	fm_take_trace_note(rig.take, 0);
-	fm_take_trace_read(rig.take, 0, 0, 1, NULL, 0);
-	CHECK(fm_take_trace_is_read(rig.take, 0));
+	fm_ingest_trace_note(rig.take, 0);
+	fm_ingest_trace_read(rig.take, 0, 0, 1, NULL, 0);
+	CHECK(fm_ingest_trace_is_read(rig.take, 0));
 }
 
 static uint64_t n_written(void)
 {
-	return fm_take_trace_totals(rig.take)->n_events;
+	return fm_ingest_trace_totals(rig.take)->n_events;
 }
 
 // So many that a loss can follow.
@@ -85,7 +87,7 @@ TEST(after_a_loss_the_stack_is_as_deep_as_it_was_said_to_be)
 	push_loss(7, 0, 8); // seven events cannot have opened eight
 	read_all();
 	CHECK_EQ(n_written(), 2 + 1 + 1 + 30 + 1 + 7);
-	fm_take_trace_end_thread(rig.take, 0);
+	fm_ingest_trace_end_thread(rig.take, 0);
 }
 
 TEST(losses_that_cannot_be_write_nothing)
@@ -100,7 +102,7 @@ TEST(losses_that_cannot_be_write_nothing)
 	read_all();
 	// Two of these can be losses, one at each end of half a ring: open, close, open.
 	CHECK(n_written() > 0 && n_written() < 4 * FM_WIRE_TRACE_EVENTS);
-	fm_take_trace_end_thread(rig.take, 0);
+	fm_ingest_trace_end_thread(rig.take, 0);
 }
 
 TEST_MAIN()

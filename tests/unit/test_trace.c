@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <unistd.h>
 
-#include "aggregate/trace.h"
+#include "aggregate/trace/trace.h"
 #include "format/writer.h"
 #include "format/zones.h"
 
@@ -207,7 +208,8 @@ TEST(resumed_generators_are_no_calls)
 	fm_zone_encoder_deinit(&e);
 }
 
-// A chunk in the middle is damaged: what is open afterwards is known from the next batch, and its end is no surprise.
+// A chunk in the middle is damaged: what is open afterwards is known from the next batch, and its
+// end is no surprise.
 TEST(a_lost_part_leaves_the_rest_in_step)
 {
 	struct fm_writer *w = open_writer();

@@ -1,10 +1,12 @@
-// What a full ring loses of a trace is told: how many events, and what they did to the stack of open calls.
+// SPDX-License-Identifier: Apache-2.0
+// What a full ring loses of a trace is told: how many events, and what they did to the stack of
+// open calls.
 #include "agent/trace.h"
 
 #include <sys/mman.h>
 
 #include "agent/agent.h"
-#include "sigsafe/quiet.h"
+#include "sigsafe/base/quiet.h"
 #include "test.h"
 
 // What trace.c wants of the rest of the agent.

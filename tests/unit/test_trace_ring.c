@@ -1,10 +1,12 @@
-// A thread's ring, written as the hooks do and read as the collector does. Behind it lies a page that nobody may touch.
+// SPDX-License-Identifier: Apache-2.0
+// A thread's ring, written as the hooks do and read as the collector does. Behind it lies a page
+// that nobody may touch.
 #include "agent/trace.h"
 
 #include <sys/mman.h>
 
 #include "agent/agent.h"
-#include "sigsafe/quiet.h"
+#include "sigsafe/base/quiet.h"
 #include "test.h"
 
 static struct fm_trace_thread *t;

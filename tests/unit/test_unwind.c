@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unwinder on this very process: a signal in a known call chain, and the functions it finds.
-#include "sigsafe/unwind.h"
+#include "sigsafe/unwind/unwind.h"
 
 #include <dlfcn.h>
 #include <signal.h>
 #include <ucontext.h>
 
 #include "format/model.h"
-#include "sigsafe/unwind_step.h"
+#include "sigsafe/unwind/step.h"
 #include "faults.h"
 #include "test.h"
 
@@ -137,7 +138,7 @@ TEST(the_stack_goes_on_through_a_signal_frame)
 		raiser();
 		CHECK_EQ(t.native_error, 0);
 		uint32_t end = check_chain(inner, 2);
-		CHECK(t.exact_native != UINT32_MAX && t.exact_native > end);
+		CHECK(t.precise_native != UINT32_MAX && t.precise_native > end);
 		check_chain(outer, 1);
 	}
 }
@@ -160,7 +161,8 @@ TEST(a_fiber_s_stack_ends_where_it_began)
 	check_chain(chain, 2);
 }
 
-// A return address that cannot be, and no frame pointer to go on by: the stack ends with a reason, and the frames before it are there.
+// A return address that cannot be, and no frame pointer to go on by: the stack ends with a reason,
+// and the frames before it are there.
 LINK static void smashed(void)
 {
 	void *volatile *frame = __builtin_frame_address(0);
@@ -182,7 +184,8 @@ TEST(a_smashed_return_address_is_an_error_frame)
 	CHECK_EQ(t.native_error, FM_STACK_NOT_CODE);
 }
 
-// Every instruction and every byte between: what was remembered of the code around it gives the row that its own entry gives.
+// Every instruction and every byte between: what was remembered of the code around it gives the row
+// that its own entry gives.
 TEST(a_row_known_for_a_stretch_of_code_is_that_of_each_pc_in_it)
 {
 	mend_faults();

@@ -1,4 +1,6 @@
-// One ELF file as the walker of other processes sees it: a small library, assembled here, against what the assembler was told.
+// SPDX-License-Identifier: Apache-2.0
+// One ELF file as the walker of other processes sees it: a small library, assembled here, against
+// what the assembler was told.
 #include "image/unwind_file.h"
 
 #include <elf.h>
@@ -114,6 +116,34 @@ TEST(expressions_of_realigned_stacks_and_detours)
 	CHECK_EQ(rule.cfa_off, 16);
 	CHECK_EQ(rule.ra_at_sp, 8);
 	fm_unwind_file_close(file);
+}
+
+// A program may do that to its own library while we look into it: reads of what is gone must not
+// end us.
+TEST(a_file_that_is_cut_while_it_is_open_ends_nobody)
+{
+	for (unsigned did_read = 0; did_read < 2; did_read++) {
+		char path[32];
+		int fd = build_library("", "");
+		int other = dup(fd);
+		struct fm_unwind_file *file;
+		struct fm_unwind_rule rule;
+		uint64_t addr;
+		CHECK(other >= 0 && fm_unwind_file_open(fd, &file) == FM_OK);
+		if (did_read)
+			fm_unwind_file_rule(file, symbol(file, "f") + 5, &rule);
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", other);
+		CHECK(truncate(path, 0) == 0);
+		for (uint64_t at = 0; at < 0x4000; at += 0x10) {
+			fm_unwind_file_rule(file, at, &rule);
+			CHECK(rule.kind <= FM_RULE_SIGNAL);
+			if (fm_unwind_file_function(file, at, &addr) == FM_OK)
+				CHECK(addr <= at);
+		}
+		CHECK(fm_unwind_file_symbol(file, "nothing", &addr, NULL) != FM_OK);
+		fm_unwind_file_close(file);
+		close(other);
+	}
 }
 
 TEST(functions_begin_where_the_tables_say)

@@ -1,4 +1,6 @@
-// Unwind rows from files: a small library, compiled here in the ways that leave no index, against what the compiler was told.
+// SPDX-License-Identifier: Apache-2.0
+// Unwind rows from files: a small library, compiled here in the ways that leave no index, against
+// what the compiler was told.
 #include "image/unwind_rows.h"
 
 #include <stdlib.h>

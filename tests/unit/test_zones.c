@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
 #include <unistd.h>
 
-#include "aggregate/timeline.h"
-#include "aggregate/zone_spans.h"
+#include "aggregate/analysis/timeline.h"
+#include "aggregate/analysis/zone_spans.h"
 #include "format/writer.h"
 #include "format/zones.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a flame graph SVG, zooms, searches, and looks for errors and requests.
 //   node check_flamegraph.mjs FILE.svg NAME [--screenshot OUT.png]
 import { resolve } from "node:path";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens an export in the speedscope app itself, in the left-heavy view, and looks for errors and for names.
 //   node check_speedscope.mjs FILE [NAME...] [--screenshot OUT.png]
 // The flame charts are drawn on a canvas; the names are read off the sandwich view's table.

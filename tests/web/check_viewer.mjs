@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a page of the viewer and uses it as a person would.
 //   node check_viewer.mjs views PAGE REPORT.json [--shots DIR] [--sizes]
 //       every view, keys, links, filters; numbers against the report; with --sizes also on a small and a large screen
@@ -7,6 +8,8 @@
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
 //   node check_viewer.mjs trace PAGE                             a trace of tests/tools/gen_trace.c, larger than the page holds
+//   node check_viewer.mjs hands PAGE                             keys, Back, links, search, what is told; of a capture with two threads or more
+//   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
 import { readFileSync } from "node:fs";
@@ -23,10 +26,10 @@ const url = /^https?:/.test(target ?? "") ? target : pathToFileURL(resolve(targe
 
 // "12.6 s" -> 12.6, "301 ms" -> 0.301
 function number(text) {
-	const match = /([+−-]?[\d.,]+)\s*(ns|µs|ms|s|h|B|KiB|MiB|GiB|%)?/.exec(text ?? "");
+	const match = /([+−-]?[\d.,]+)\s*(ns|µs|ms|s|h|B|kB|MB|GB|%)?/.exec(text ?? "");
 	if (!match)
 		return NaN;
-	const unit = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, h: 3600, KiB: 1024, MiB: 1 << 20, GiB: 2 ** 30 }[match[2]] ?? 1;
+	const unit = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, h: 3600, kB: 1e3, MB: 1e6, GB: 1e9 }[match[2]] ?? 1;
 	return Number(match[1].replaceAll(",", "").replace("−", "-")) * unit;
 }
 // Three digits are shown.
@@ -92,16 +95,34 @@ async function checkSummary(page, report) {
 	same(await tile("Samples"), report.samples - report.wait_samples, "samples");
 	const looks = /and ([\d,]+) looks at threads that waited/.exec(await page.textContent('.tiles div:has(dt:text-is("Samples"))'));
 	same(looks?.[1] ?? "0", report.wait_samples, "looks at threads that waited");
-	const legend = await page.locator(".summary .legend li").allTextContents();
-	for (const [name, key] of [["Python", "python_s"], ["native", "native_s"], ["system", "system_s"], ["waiting", "wait_s"]])
+	// Sums over all threads stand apart from what one did with the clock; of a single thread they are the same.
+	const all = page.locator('section[aria-label="CPU time of all threads"] .legend li');
+	const hasMany = await all.count() > 0;
+	const legend = await (hasMany ? all : page.locator('section[aria-label="Where the time went"] .legend li')).allTextContents();
+	for (const [name, key] of [["Python", "python_s"], ["native", "native_s"], ["system", "system_s"], ...(hasMany ? [] : [["waiting", "wait_s"]])])
 		if (report.time[key] > 0)
 			same(legend.map((text) => new RegExp(`^\\s*${name} ([\\d.]+ \\S+?)\\s`).exec(text)?.[1]).find(Boolean), report.time[key], name);
 	check((await page.textContent("h1")).includes(report.command.at(-1)), "the command is not shown");
 	const threads = report.threads?.length ?? 0;
 	if (threads > 1)
 		check((await page.textContent(".cards")).includes(`${threads} threads`), `the summary does not say that there are ${threads} threads`);
+	if (report.verdict?.length) {
+		const sentences = page.locator(".verdicts li");
+		check(await sentences.count() === report.verdict.length, "not all that stands out is told");
+		check((await sentences.first().textContent()).includes(report.verdict[0].text), "the first sentence is another");
+		if (report.verdict[0].line > 0) {
+			await sentences.first().locator("a").click();
+			check((await page.textContent(".line-panel")).includes(`Line ${report.verdict[0].line}`), "a sentence does not lead to its line");
+			await page.goBack();
+			await page.waitForSelector(".tiles");
+		}
+	}
 	await shot(page, "summary");
 	if (report.lines?.length) {
+		// The order follows what stands out: here it is CPU time that is compared.
+		const byCpu = page.locator("[aria-label='Order of the lines'] button:has-text('CPU time')");
+		if (await byCpu.count())
+			await byCpu.click();
 		const hottest = [...report.lines].sort((a, b) => b.total_s - a.total_s)[0];
 		const row = page.locator("table[aria-label='Hottest lines'] tbody tr").first();
 		check((await row.textContent()).includes(`:${hottest.line}`), `the hottest line is ${hottest.file}:${hottest.line}`);
@@ -500,7 +521,89 @@ async function checkWatch(page) {
 	check(!page.url().includes("token"), "the token stays in the address");
 }
 
+// What hands expect: keys after a click, Back for what was done last, links that lead back, a word for what happened.
+async function checkHands(page) {
+	const hash = () => page.evaluate(() => location.hash);
+	await page.setViewportSize({ width: 1280, height: 800 });
+	await open(page, "view=flame");
+	await page.click("label:has-text('Only my code') input");
+	await page.keyboard.press("2");
+	await page.keyboard.press("r");
+	check((await hash()).includes("recursion=1"), "keys are dead after a click on a checkbox");
+	await page.goBack();
+	await page.click("label:has-text('Only my code') input");
+	await page.click("button:text-is('Flame')");
+	await page.keyboard.press("w");
+	check(await until(page, () => location.hash.includes("zoom=")), "w does not zoom after a click on a button");
+	const zoomed = await hash();
+	await page.waitForTimeout(1100); // a pause ends the movement
+	await tab(page, "Timeline");
+	check(!(await hash()).includes("time="), "the zoom of the flame graph is taken for the timeline's");
+	await page.goBack();
+	check(await hash() === zoomed, "Back does not lead to the zoomed flame graph");
+	await page.goBack();
+	check(!(await hash()).includes("zoom="), "Back does not undo the zoom");
+
+	// Frames can be walked to, are told, and are in the link.
+	await open(page, "view=flame");
+	await page.focus("canvas");
+	await page.keyboard.press("Enter");
+	for (const key of ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp"])
+		await page.keyboard.press(key);
+	await page.waitForTimeout(400); // the address follows a movement
+	check(/%/.test(await page.textContent("[aria-live=polite]")), "a frame that one walks to is not told");
+	const name = await page.textContent(".details-name b");
+	const frame = /frame=\d+/.exec(await hash())?.[0];
+	check(frame, "the chosen frame is not in the address");
+	await open(page, `view=flame&${frame}`);
+	check(await page.textContent(".details-name b") === name, `a link to ${name} leads elsewhere`);
+	await page.click(".details button:text-is('Hide')");
+	check(/is hidden/.test(await page.textContent("[aria-live=polite]")), "Hide says nothing");
+	check(await page.locator(".chip:has-text('hidden')").count() === 1, "Hide leaves no chip");
+
+	// Search where there is something to find, and a word when there is nothing.
+	await open(page, "view=functions&search=no-such-function");
+	check(await page.locator(".no-hit").count() === 1 && await page.locator(".nothing").count() === 1, "a search without a match says nothing");
+	await open(page, "view=timeline");
+	check(await page.locator(".search").count() === 0, "the timeline offers a search that does nothing");
+	await open(page, "view=source&search=def");
+	check(/match/.test(await page.textContent(".code .found")), "the source does not say what matches");
+	await page.focus(".search");
+	await page.keyboard.press("Enter");
+	check(/line=\d/.test(await hash()), "Enter does not go to the next line that matches");
+
+	// A choice with the mouse gives the keys back; the order of a table is in the address, and Back undoes it.
+	await open(page, "view=functions");
+	await page.click("th:has-text('Total') button");
+	check((await hash()).includes("sort=-total"), "the order is not in the address");
+	await page.goBack();
+	check(!(await hash()).includes("sort="), "Back does not undo the order");
+	await open(page, "view=summary");
+	await page.hover("#thread-picker");
+	await page.mouse.down();
+	await page.mouse.up();
+	await page.keyboard.press("Escape");
+	await page.selectOption("#thread-picker", "0");
+	check((await hash()).includes("thread=0"), "the thread is not in the address");
+	check(await page.locator('dl[aria-label="What the filter leaves"]').count() === 1, "what a thread did is not told apart from the run");
+}
+
+// A copied link has no token, and opens in the same browser.
+async function checkSecondTab(page) {
+	await page.goto(url);
+	await page.waitForSelector(".view");
+	await page.evaluate(() => { location.hash = "view=functions"; });
+	const copied = page.url();
+	check(!copied.includes("token"), "the token stays in the address");
+	const second = await page.context().newPage();
+	await second.goto(copied);
+	await second.waitForSelector(".view, [role=alert]");
+	check(await second.locator(".view.functions").count() === 1, `a copied link says: ${await second.textContent("body")}`);
+}
+
 const modes = {
+	hands: checkHands,
+	tabs: checkSecondTab,
 	memory: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
 		await checkMemory(page, report);

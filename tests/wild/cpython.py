@@ -42,7 +42,7 @@ def cases(pythons: Dict[str, str]) -> List[Case]:
         for name in names(have[version]):
             resources = RESOURCES.replace("-network,", "") if name in LOCAL else RESOURCES
             command = [have[version], "-m", "test", "-v", "-u", resources, "--tempdir", "{folder}/tmp"]
-            for pattern in IGNORE.get(name, []):
+            for pattern in IGNORE.get(name.split(".")[-1], []):
                 command += ["-i", pattern]
             command += ["--junit-xml", "{folder}/results.xml", name]
             case = Case(PART, name, version, command, of_junit, [MEMORY], env, {"tmp/": ""}, LIMITS)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `fathom run` sets up inside the program: logs.log, and with --no-plots no windows.
 
 Nothing is imported on the program's behalf: a module is changed when the program itself has imported it. No function of ours stays on
@@ -12,7 +13,7 @@ _LEVELS = ((50, "CRITICAL"), (40, "ERROR"), (30, "WARNING"), (20, "INFO"))
 
 
 class _Settings:
-    """FATHOM_STARTUP as core/cli/startup.c writes it: version, level, flags, and the results folder, which may hold blanks."""
+    """FATHOM_STARTUP as core/cli/run/startup.c writes it: version, level, flags, and the results folder, which may hold blanks."""
 
     def __init__(self, text):
         version, level, self.flags, folder = text.split(" ", 3)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Joins the trace of the program that started this one: what FATHOM_STARTUP_JOIN says, as fathom/_follow.py writes it."""
 
 import os
@@ -25,6 +26,7 @@ def prepare(text):
         return None
     agent = _load_agent(path)
     if not agent.is_active():  # under `fathom run` it is
+        agent.set_outside(int(flags == "-"))  # -p: samples of what it asks for itself, too
         agent.start(ring)
     agent.follow(os.path.dirname(os.path.abspath(__file__)))
     if flags == "-" or not agent.can_trace() or agent.is_tracing():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--no-plots: what would open a window returns at once instead. Files are written as ever.
 
 One entry in install() for each module; its function gets the module as soon as the program has imported it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is set up in a Python before its program begins: called by sitecustomize.py, or by the agent in a Python that does not read that (-I, -E, -S;
 core/agent/isolated.c)."""
 

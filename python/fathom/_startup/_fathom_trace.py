@@ -1,7 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
 """--trace: every call of the program is recorded, from its start-up files on until its exit functions have run.
 
 The agent is in the process already, preloaded; here it is told to begin. How that went is left in the results folder, a line for each Python of the
-program: an empty one, or why its calls are not traced (read by core/cli/traced.c).
+program: an empty one, or why its calls are not traced (read by core/cli/run/traced.c).
 """
 
 import _imp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs when a Python starts under `fathom run`, or below a traced program: Python's `site` imports it, because fathom puts this folder first on
 PYTHONPATH.
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// A sum of samples with what is needed for its interval. Plain data.
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+
+#include "format/model.h"
+
+struct fm_weight {
+	uint64_t ns[FM_N_CLASSES]; // time per class
+	uint64_t n;                // samples of the CPU classes
+	double cpu_sq;             // sum of their squared weights, s^2
+};
+
+static inline int fm_class_is_cpu(unsigned class)
+{
+	return class != FM_CLASS_GIL_WAIT && class != FM_CLASS_WAIT;
+}
+
+static inline uint64_t fm_weight_cpu_ns(const struct fm_weight *w)
+{
+	return w->ns[FM_CLASS_PYTHON] + w->ns[FM_CLASS_NATIVE] + w->ns[FM_CLASS_SYSTEM] + w->ns[FM_CLASS_GC];
+}
+
+static inline void fm_weight_add(struct fm_weight *to, const struct fm_weight *w)
+{
+	for (unsigned c = 0; c < FM_N_CLASSES; c++)
+		to->ns[c] += w->ns[c];
+	to->n += w->n;
+	to->cpu_sq += w->cpu_sq;
+}
+
+static inline double fm_seconds(uint64_t ns)
+{
+	return (double)ns * 1e-9;
+}
+
+// Half of the 95 % interval of an estimate with this variance.
+#define FM_Z_95 1.96
+static inline double fm_interval(double variance)
+{
+	return variance > 0 ? FM_Z_95 * sqrt(variance) : 0;
+}
+
+// Half of the 95 % interval, in seconds, of a part with this CPU time and squared sum within a
+// whole (docs/sampling-math.md):
+//   1.96 * sqrt(Sg (1 - 2p) + p^2 S) + 2p (1 - p) M,  p = T / W
+// misplaced_s, M: the part of the whole that sampling itself caused, or moved, and that no sample
+// tells the place of.
+static inline double fm_plus_minus_s(double part_s, double part_sq, double whole_s, double whole_sq, double misplaced_s)
+{
+	if (whole_s <= 0)
+		return 0;
+	double p = part_s / whole_s;
+	double variance = part_sq * (1 - 2 * p) + p * p * whole_sq;
+	double bias_s = p < 1 ? 2 * p * (1 - p) * misplaced_s : 0;
+	return fm_interval(variance) + bias_s;
+}

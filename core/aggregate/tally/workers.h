@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose work native threads do.
+//
+// BLAS, OpenMP, TBB, rayon and thread pools of all kinds work in threads that hold no Python frame.
+// Their CPU time is charged to the Python line that waits for them: a thread of the same process
+// that is, at that moment, inside a call of a library which is on the worker's stack, too. It may
+// be blocked there or busy itself. The worker's stack is then shown below that line, behind a frame
+// "[worker threads]"; its time stays the worker's own wherever threads are listed.
+//
+// The C library and its kin tie nobody: all threads are in them. Of several threads the one is
+// taken that shares most libraries with the worker. Where two on different lines share as many, it
+// is the one that the worker mostly works for when there is no doubt; if there is none, the time
+// stays where it was, at no line.
+#pragma once
+
+#include "aggregate/tally/tally.h"
+
+struct fm_workers;
+
+// Ties the workers of a profile that has been read to its end, by reading the file again where
+// there are any: their cells move to new stacks. *ret is NULL when no work was tied. One line in
+// diag on failure.
+FM_MUST_CHECK enum fm_err fm_workers_tie(const char *path, struct fm_reader *reader, struct fm_tally *tally,
+					 struct fm_workers **ret, struct fm_diag *diag);
+void fm_workers_destroy(struct fm_workers *w); // NULL is fine
+
+// The stack that a sample of the same file counts for: its own, or the one below the line that it
+// works for. w may be NULL.
+uint32_t fm_workers_stack(const struct fm_workers *w, const struct fm_sample *s);

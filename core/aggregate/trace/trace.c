@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/trace/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fm_trace_span {
+	uint32_t function, edge;
+	uint32_t line; // index + 1 of the one it is at; 0 = none seen
+	bool is_outermost, is_outermost_of_edge;
+	uint64_t begin_ns;
+	uint64_t inner_ns; // spent in what it called
+	uint64_t line_begin_ns, line_inner_ns;
+};
+
+static uint32_t add_function(struct fm_trace_stats *s, uint8_t kind, struct fm_str name, struct fm_str plain_name,
+			     struct fm_str file, uint32_t line)
+{
+	struct fm_buf key = { 0 };
+	fm_buf_printf(&key, "%u %u ", kind, line);
+	fm_buf_bytes(&key, file.p, file.len);
+	fm_buf_u8(&key, 0);
+	fm_buf_bytes(&key, name.p, name.len);
+	bool is_new;
+	uint32_t id = fm_intern_id(&s->keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
+	fm_buf_deinit(&key);
+	if (is_new)
+		fm_vec_push(&s->functions, (struct fm_trace_function){ .kind = kind,
+								       .name = name,
+								       .plain_name = plain_name,
+								       .file = file,
+								       .line = line,
+								       .min_ns = UINT64_MAX,
+								       .last_caller = FM_NO_ID,
+								       .last_edge = FM_NO_ID });
+	return id;
+}
+
+static uint32_t function_of_code(struct fm_trace_stats *s, uint32_t code_id)
+{
+	static const struct fm_str none = { "", 0 };
+	uint32_t idx = code_id == FM_NO_ID ? 0 : code_id + 1;
+	fm_vec_grow_to(&s->of_code, (size_t)idx + 1);
+	if (FM_UNLIKELY(!s->of_code.items[idx])) {
+		uint32_t function;
+		if (code_id == FM_NO_ID) {
+			struct fm_str text = FM_STR_LIT("(events were lost here)");
+			function = add_function(s, FM_TRACE_UNKNOWN, text, text, none, 0);
+		} else {
+			const struct fm_code_info *code = &s->profile->codes.items[code_id];
+			function = add_function(s, FM_TRACE_PYTHON, code->qualname, code->name, code->filename,
+						code->first_line);
+		}
+		s->of_code.items[idx] = function + 1;
+	}
+	return s->of_code.items[idx] - 1;
+}
+
+static uint32_t function_of_name(struct fm_trace_stats *s, uint32_t name_id)
+{
+	if (name_id == FM_NO_ID)
+		return function_of_code(s, FM_NO_ID);
+	fm_vec_grow_to(&s->of_name, (size_t)name_id + 1);
+	if (FM_UNLIKELY(!s->of_name.items[name_id])) {
+		const struct fm_trace_name *name = &s->profile->trace_names.items[name_id];
+		s->of_name.items[name_id] =
+			add_function(s, name->kind == FM_NAME_FUNCTION ? FM_TRACE_NATIVE : FM_TRACE_ZONE, name->name,
+				     name->name, (struct fm_str){ "", 0 }, 0) +
+			1;
+	}
+	return s->of_name.items[name_id] - 1;
+}
+
+static uint32_t edge_of(struct fm_trace_stats *s, uint32_t caller, uint32_t callee)
+{
+	struct fm_trace_function *f = &s->functions.items[callee];
+	if (FM_LIKELY(f->last_edge != FM_NO_ID && f->last_caller == caller))
+		return f->last_edge;
+	bool is_new;
+	uint64_t *idx = fm_map_at(&s->edge_index, (uint64_t)caller << 32 | callee, &is_new);
+	if (is_new) {
+		*idx = s->edges.n;
+		fm_vec_push(&s->edges, (struct fm_trace_edge){ .caller = caller, .callee = callee });
+	}
+	f->last_caller = caller;
+	f->last_edge = (uint32_t)*idx;
+	return f->last_edge;
+}
+
+// ---- lines ----
+
+static uint32_t line_of(struct fm_trace_stats *s, uint32_t function, uint32_t line)
+{
+	bool is_new;
+	uint64_t *idx = fm_map_at(&s->line_index, (uint64_t)function << 32 | line, &is_new);
+	if (is_new) {
+		*idx = s->lines.n;
+		fm_vec_push(&s->lines, (struct fm_trace_line){ .function = function, .line = line });
+	}
+	return (uint32_t)*idx;
+}
+
+static void end_line(struct fm_trace_stats *s, struct fm_trace_thread *t, struct fm_trace_span *span, uint64_t ns)
+{
+	if (!span->line)
+		return;
+	struct fm_trace_line *line = &s->lines.items[span->line - 1];
+	uint64_t total_ns = ns - span->line_begin_ns;
+	if (--t->active_lines.items[span->line - 1] == 0)
+		line->total_ns += total_ns;
+	line->own_ns += total_ns - (span->inner_ns - span->line_inner_ns);
+}
+
+static void come_to_line(struct fm_trace_stats *s, struct fm_trace_thread *t, uint32_t number, uint64_t ns)
+{
+	if (!t->stack.n || !number)
+		return;
+	struct fm_trace_span *span = &t->stack.items[t->stack.n - 1];
+	end_line(s, t, span, ns);
+	uint32_t line = line_of(s, span->function, number);
+	fm_vec_grow_to(&t->active_lines, (size_t)line + 1);
+	t->active_lines.items[line]++;
+	span->line = line + 1;
+	span->line_begin_ns = ns;
+	span->line_inner_ns = span->inner_ns;
+	s->lines.items[line].n_hits++;
+}
+
+// ---- calls ----
+
+static void open_region(struct fm_trace_thread *t, uint64_t ns)
+{
+	if (t->is_in_region)
+		return;
+	t->is_in_region = true;
+	t->begin_ns = ns;
+}
+
+static void begin(struct fm_trace_stats *s, struct fm_trace_thread *t, uint32_t function, bool is_call, uint64_t ns)
+{
+	uint32_t caller = t->stack.n ? t->stack.items[t->stack.n - 1].function : FM_NO_ID;
+	uint32_t edge_idx = edge_of(s, caller, function);
+	struct fm_trace_function *f = &s->functions.items[function];
+	struct fm_trace_edge *edge = &s->edges.items[edge_idx];
+	fm_vec_grow_to(&t->active, (size_t)function + 1);
+	fm_vec_grow_to(&t->active_edges, (size_t)edge_idx + 1);
+	uint32_t *active = &t->active.items[function], *edge_active = &t->active_edges.items[edge_idx];
+	if (is_call) {
+		f->n_calls++;
+		f->n_recursive += *active > 0;
+		edge->n_calls++;
+		edge->n_recursive += *edge_active > 0;
+		t->n_calls++;
+	}
+	fm_vec_push(&t->stack, (struct fm_trace_span){ .function = function,
+						       .edge = edge_idx,
+						       .is_outermost = (*active)++ == 0,
+						       .is_outermost_of_edge = (*edge_active)++ == 0,
+						       .begin_ns = ns });
+}
+
+static void end(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns)
+{
+	if (!t->stack.n)
+		return;
+	struct fm_trace_span *span = &t->stack.items[--t->stack.n];
+	struct fm_trace_function *f = &s->functions.items[span->function];
+	struct fm_trace_edge *edge = &s->edges.items[span->edge];
+	uint64_t total_ns = ns - span->begin_ns, own_ns = total_ns - span->inner_ns;
+	end_line(s, t, span, ns);
+	f->own_ns += own_ns;
+	edge->own_ns += own_ns;
+	t->active.items[span->function]--;
+	t->active_edges.items[span->edge]--;
+	if (span->is_outermost)
+		f->total_ns += total_ns;
+	if (span->is_outermost_of_edge)
+		edge->total_ns += total_ns;
+	f->n_spans++;
+	f->spans_ns += total_ns;
+	f->min_ns = FM_MIN(f->min_ns, total_ns);
+	f->max_ns = FM_MAX(f->max_ns, total_ns);
+	if (FM_UNLIKELY(!f->buckets))
+		f->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*f->buckets));
+	f->buckets[fm_duration_bucket(total_ns)]++;
+	if (t->stack.n)
+		t->stack.items[t->stack.n - 1].inner_ns += total_ns;
+	else
+		t->outside_ns -= total_ns; // added whole when the region ends
+}
+
+static void close_region(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns)
+{
+	while (t->stack.n)
+		end(s, t, ns);
+	if (t->is_in_region) {
+		t->region_ns += ns - t->begin_ns;
+		t->outside_ns += ns - t->begin_ns;
+	}
+	t->is_in_region = false;
+}
+
+// Parts of the file may be missing: what is open where a batch begins is what counts. Functions
+// that are found open begin there, and are no calls.
+static void match_open(struct fm_trace_stats *s, struct fm_trace_thread *t, struct fm_zone_batch *batch)
+{
+	if (t->stack.n == batch->depth)
+		return;
+	t->n_lost += t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
+	uint64_t ns = FM_MAX(batch->time_ns, t->last_ns);
+	while (t->stack.n > batch->depth - batch->n_listed)
+		end(s, t, ns);
+	open_region(t, ns);
+	struct fm_cursor listed = batch->listed;
+	for (uint32_t i = 0; i < batch->n_listed; i++) {
+		fm_zone_ref ref = fm_cursor_varint(&listed);
+		uint32_t id = fm_zone_ref_id(ref);
+		bool is_name = fm_zone_ref_is_name(ref);
+		if (id >= (is_name ? s->profile->trace_names.n : s->profile->codes.n))
+			id = FM_NO_ID;
+		begin(s, t, is_name ? function_of_name(s, id) : function_of_code(s, id), false, ns);
+	}
+}
+
+static void add_batch(struct fm_trace_stats *s, struct fm_zone_batch *batch)
+{
+	fm_vec_grow_to(&s->threads, (size_t)batch->thread_id + 1);
+	struct fm_trace_thread *t = &s->threads.items[batch->thread_id];
+	match_open(s, t, batch);
+	struct fm_zone_event ev;
+	while (fm_trace_next(s->profile, batch, &ev) == FM_OK) {
+		uint64_t ns = FM_MAX(ev.time_ns, t->last_ns);
+		t->last_ns = ns;
+		t->n_events++;
+		switch (ev.op) {
+		case FM_ZONE_ENTER:
+		case FM_ZONE_RESUME:
+			open_region(t, ns);
+			begin(s, t, function_of_code(s, ev.ref), ev.op == FM_ZONE_ENTER && ev.ref != FM_NO_ID, ns);
+			break;
+		case FM_ZONE_BEGIN:
+			open_region(t, ns);
+			begin(s, t, function_of_name(s, ev.ref), true, ns);
+			break;
+		case FM_ZONE_LEAVE:
+			end(s, t, ns);
+			break;
+		case FM_ZONE_LINE:
+			come_to_line(s, t, ev.ref, ns);
+			break;
+		case FM_ZONE_MARK:
+			fm_vec_push(&s->marks, (struct fm_trace_mark){ batch->thread_id, ev.ref, ns });
+			break;
+		case FM_ZONE_NOTE:
+			if (ev.ref == FM_ZONE_ON)
+				open_region(t, ns);
+			else if (ev.ref == FM_ZONE_OFF)
+				close_region(s, t, ns);
+			else
+				t->n_lost += (uint64_t)ev.value;
+			break;
+		}
+	}
+}
+
+enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag)
+{
+	struct fm_trace_stats *s = fm_alloc(sizeof(*s));
+	enum fm_err err = fm_reader_open(path, &s->reader, diag);
+	if (err) {
+		free(s);
+		return err;
+	}
+	s->profile = fm_reader_profile(s->reader);
+	struct fm_event event;
+	while (!(err = fm_reader_next(s->reader, &event)))
+		if (event.type == FM_EVENT_TRACE)
+			add_batch(s, event.trace);
+	for (size_t i = 0; i < s->threads.n; i++) {
+		struct fm_trace_thread *t = &s->threads.items[i];
+		close_region(s, t, t->last_ns);
+		s->n_events += t->n_events;
+		s->n_calls += t->n_calls;
+		s->n_lost += t->n_lost;
+	}
+	if (err != FM_E_END) {
+		fm_trace_stats_free(s);
+		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
+	}
+	*ret = s;
+	return FM_OK;
+}
+
+void fm_trace_stats_free(struct fm_trace_stats *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->functions.n; i++)
+		free(s->functions.items[i].buckets);
+	for (size_t i = 0; i < s->threads.n; i++) {
+		fm_vec_deinit(&s->threads.items[i].stack);
+		fm_vec_deinit(&s->threads.items[i].active);
+		fm_vec_deinit(&s->threads.items[i].active_edges);
+		fm_vec_deinit(&s->threads.items[i].active_lines);
+	}
+	fm_vec_deinit(&s->functions);
+	fm_vec_deinit(&s->edges);
+	fm_vec_deinit(&s->lines);
+	fm_vec_deinit(&s->threads);
+	fm_vec_deinit(&s->marks);
+	fm_vec_deinit(&s->of_code);
+	fm_vec_deinit(&s->of_name);
+	fm_intern_deinit(&s->keys);
+	fm_map_deinit(&s->edge_index);
+	fm_map_deinit(&s->line_index);
+	fm_reader_close(s->reader);
+	free(s);
+}
+
+uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share)
+{
+	if (!f->n_spans || !f->buckets)
+		return 0;
+	uint64_t want = (uint64_t)(share * (double)f->n_spans), seen = 0;
+	want = FM_MAX(want, (uint64_t)1);
+	for (unsigned i = 0; i < FM_DURATION_BUCKETS; i++) {
+		seen += f->buckets[i];
+		if (seen >= want) // a bucket's middle may lie beyond all its spans
+			return FM_MIN(FM_MAX(fm_duration_bucket_middle(i), f->min_ns), f->max_ns);
+	}
+	return f->max_ns;
+}
+
+struct sort_key {
+	uint64_t value;
+	uint32_t idx;
+};
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct sort_key *x = a, *y = b;
+	if (x->value != y->value)
+		return x->value < y->value ? 1 : -1;
+	return x->idx < y->idx ? -1 : 1;
+}
+
+uint32_t *fm_trace_sorted(const struct fm_trace_stats *s, enum fm_trace_order order)
+{
+	struct sort_key *keys = fm_realloc_array(NULL, s->functions.n + 1, sizeof(*keys));
+	for (uint32_t i = 0; i < s->functions.n; i++) {
+		const struct fm_trace_function *f = &s->functions.items[i];
+		uint64_t value = order == FM_TRACE_BY_OWN     ? f->own_ns
+				 : order == FM_TRACE_BY_TOTAL ? f->total_ns
+							      : f->n_calls;
+		keys[i] = (struct sort_key){ value, i };
+	}
+	qsort(keys, s->functions.n, sizeof(*keys), compare_keys);
+	uint32_t *ret = fm_realloc_array(NULL, s->functions.n + 1, sizeof(*ret));
+	for (uint32_t i = 0; i < s->functions.n; i++)
+		ret[i] = keys[i].idx;
+	free(keys);
+	return ret;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trace says, added up: per function, per pair of caller and callee, per line and per
+// thread. One pass, in memory that grows with distinct functions and depth, not with calls.
+//
+//   own time      of a function: while it was the innermost one
+//   total time    while it was on the stack, once however often it stood there (recursion counts once)
+//   a call        a function beginning; a generator that goes on is no new call, but its time counts
+//   a span        from one entry to the next leave: a call, or one stretch of a generator
+//
+// Own times of all functions and the time outside of all functions add up to the time of the traced
+// regions, per thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "aggregate/trace/duration_buckets.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "read/reader.h"
+
+enum fm_trace_kind {
+	FM_TRACE_PYTHON = 0,
+	FM_TRACE_NATIVE = 1, // a callable that is not Python code
+	FM_TRACE_ZONE = 2,
+	FM_TRACE_UNKNOWN = 3, // events were lost here
+};
+
+struct fm_trace_function {
+	uint8_t kind;             // enum fm_trace_kind
+	struct fm_str name;       // as the code object knows it, qualified from 3.11 on
+	struct fm_str plain_name; // never qualified
+	struct fm_str file;       // "" unless Python
+	uint32_t line;            // where it begins
+	uint64_t n_calls, n_spans;
+	uint64_t n_recursive; // of the calls: while it was on the stack already
+	uint64_t own_ns, total_ns;
+	uint64_t min_ns, max_ns;         // of a span
+	uint64_t spans_ns;               // of all spans: their mean is spans_ns / n_spans
+	uint64_t *buckets;               // FM_DURATION_BUCKETS of spans
+	uint32_t last_caller, last_edge; // while adding up
+};
+
+struct fm_trace_edge {
+	uint32_t caller, callee; // functions; caller FM_NO_ID = none
+	uint64_t n_calls, n_recursive;
+	uint64_t own_ns, total_ns; // of the callee, when called by the caller
+};
+
+struct fm_trace_line {
+	uint32_t function, line;
+	uint64_t n_hits;
+	uint64_t own_ns, total_ns; // without and with what it called; a recursive one is counted once per stack
+};
+
+struct fm_trace_span; // one entry of a stack
+
+struct fm_trace_thread {
+	uint64_t n_calls, n_events, n_lost;
+	uint64_t region_ns;  // the time that was traced
+	uint64_t outside_ns; // of it, in no traced function
+	// While adding up:
+	FM_VEC(struct fm_trace_span) stack;
+	FM_VEC(uint32_t) active, active_edges, active_lines; // by function, edge and line: how often it is on the stack
+	bool is_in_region;
+	uint64_t begin_ns, last_ns;
+};
+
+struct fm_trace_mark {
+	uint32_t thread_id, name; // of the profile's trace_names
+	uint64_t time_ns;
+};
+
+struct fm_trace_stats {
+	struct fm_reader *reader; // lends the strings
+	const struct fm_profile *profile;
+	FM_VEC(struct fm_trace_function) functions;
+	FM_VEC(struct fm_trace_edge) edges;
+	FM_VEC(struct fm_trace_line) lines;
+	FM_VEC(struct fm_trace_thread) threads; // by thread id
+	FM_VEC(struct fm_trace_mark) marks;
+	uint64_t n_events, n_calls, n_lost;
+	// While adding up:
+	FM_VEC(uint32_t) of_code, of_name; // function + 1
+	struct fm_intern keys;             // what makes two code objects one function
+	struct fm_map edge_index, line_index;
+};
+
+FM_MUST_CHECK enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag);
+void fm_trace_stats_free(struct fm_trace_stats *s); // NULL is fine
+
+// The duration that a share of a function's spans does not exceed. 0 when it has none.
+uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share);
+
+// Functions (or edges of one function) in the order of their own or total time, largest first. The
+// caller frees it.
+enum fm_trace_order { FM_TRACE_BY_OWN, FM_TRACE_BY_TOTAL, FM_TRACE_BY_CALLS };
+uint32_t *fm_trace_sorted(const struct fm_trace_stats *s, enum fm_trace_order order);

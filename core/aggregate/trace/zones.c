@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/trace/zones.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ZONES ((size_t)32 << 20) // half a GiB
+#define FIRST_GRAIN_NS 1000u
+#define MAX_DEPTH 4096 // a recursion deeper than this is a colour, not a picture
+#define MAX_TIME_NS (((uint64_t)1 << 48) - 1)
+#define MAX_MARKS 10000
+#define MAX_POINTS 8192 // of one counter
+#define MAX_COUNTERS 64
+
+struct fm_zone_open {
+	uint32_t what;
+	bool is_outermost; // of its kind
+	uint64_t begin_ns;
+	uint64_t inner_ns; // spent in what it called
+};
+
+static uint32_t add_what(struct fm_zones *z, fm_zone_ref ref)
+{
+	fm_vec_push(&z->whats, (struct fm_zone_what){ .ref = ref, .min_ns = UINT64_MAX });
+	return (uint32_t)z->whats.n - 1;
+}
+
+static uint32_t what_of(struct fm_zones *z, fm_zone_ref ref)
+{
+	if (!z->whats.n)
+		add_what(z, 0);
+	if (!ref)
+		return 0;
+	uint32_t id = fm_zone_ref_id(ref);
+	uint32_t *known;
+	if (fm_zone_ref_is_name(ref)) {
+		fm_vec_grow_to(&z->of_name, (size_t)id + 1);
+		known = &z->of_name.items[id];
+	} else {
+		fm_vec_grow_to(&z->of_code, (size_t)id + 1);
+		known = &z->of_code.items[id];
+	}
+	if (FM_UNLIKELY(!*known))
+		*known = add_what(z, ref) + 1;
+	return *known - 1;
+}
+
+static uint64_t within(uint64_t ns)
+{
+	return FM_MIN(ns, MAX_TIME_NS);
+}
+
+static void leave_out(struct fm_zones *z, uint64_t duration_ns)
+{
+	z->n_left_out++;
+	z->left_out_ns += duration_ns;
+}
+
+// Too many for memory: the shortest go, as no picture but the closest would show them.
+static void thin(struct fm_zones *z)
+{
+	while (z->n > z->max / 2) {
+		z->grain_ns = z->grain_ns ? z->grain_ns * 2 : FIRST_GRAIN_NS;
+		z->n = 0;
+		for (size_t i = 0; i < z->threads.n; i++)
+			for (size_t d = 0; d < z->threads.items[i].rows.n; d++) {
+				struct fm_zone_row *row = &z->threads.items[i].rows.items[d];
+				size_t kept = 0;
+				for (size_t k = 0; k < row->zones.n; k++)
+					if (row->zones.items[k].duration_ns >= z->grain_ns)
+						row->zones.items[kept++] = row->zones.items[k];
+					else
+						leave_out(z, row->zones.items[k].duration_ns);
+				row->zones.n = kept;
+				z->n += kept;
+			}
+	}
+}
+
+static void count(struct fm_zone_what *w, const struct fm_zone_open *open, uint64_t duration_ns)
+{
+	w->own_ns += duration_ns - open->inner_ns;
+	w->total_ns += open->is_outermost ? duration_ns : 0;
+	w->n_spans++;
+	w->spans_ns += duration_ns;
+	w->min_ns = FM_MIN(w->min_ns, duration_ns);
+	w->max_ns = FM_MAX(w->max_ns, duration_ns);
+	if (FM_UNLIKELY(!w->buckets))
+		w->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*w->buckets));
+	w->buckets[fm_duration_bucket(duration_ns)]++;
+}
+
+static void begin(struct fm_zones *z, struct fm_zone_thread *t, uint32_t what, bool is_call, uint64_t ns)
+{
+	z->whats.items[what].n_calls += is_call;
+	fm_vec_grow_to(&t->active, (size_t)what + 1);
+	bool is_outermost = t->active.items[what]++ == 0;
+	fm_vec_push(&t->open, (struct fm_zone_open){ what, is_outermost, ns, 0 });
+}
+
+static void end(struct fm_zones *z, struct fm_zone_thread *t, uint64_t ns)
+{
+	if (!t->open.n)
+		return;
+	const struct fm_zone_open *open = &t->open.items[--t->open.n];
+	size_t depth = t->open.n;
+	uint64_t duration_ns = ns - open->begin_ns;
+	count(&z->whats.items[open->what], open, duration_ns);
+	t->active.items[open->what]--;
+	if (depth)
+		t->open.items[depth - 1].inner_ns += duration_ns;
+	if (FM_UNLIKELY(depth >= MAX_DEPTH || duration_ns < z->grain_ns)) {
+		leave_out(z, duration_ns);
+		return;
+	}
+	if (FM_UNLIKELY(depth >= t->rows.n))
+		fm_vec_grow_to(&t->rows, depth + 1);
+	uint64_t begin_ns = within(open->begin_ns - z->origin_ns);
+	fm_vec_push(&t->rows.items[depth].zones,
+		    (struct fm_zone){ .begin_ns = begin_ns,
+				      .what_low = open->what & 0xffff,
+				      .duration_ns = FM_MIN(duration_ns, MAX_TIME_NS - begin_ns),
+				      .what_high = open->what >> 16 });
+	if (FM_UNLIKELY(++z->n >= z->max))
+		thin(z);
+}
+
+static void add_mark(struct fm_zones *z, const struct fm_zone_event *ev, uint32_t thread_id, uint64_t ns)
+{
+	if (z->marks.n < MAX_MARKS)
+		fm_vec_push(&z->marks, (struct fm_zone_mark){ thread_id, ev->ref, ns });
+	else
+		z->n_marks_left_out++;
+}
+
+static void add_point(struct fm_zones *z, const struct fm_zone_event *ev, uint64_t ns)
+{
+	size_t i = 0;
+	while (i < z->counters.n && z->counters.items[i].name != ev->ref)
+		i++;
+	if (i == MAX_COUNTERS)
+		return;
+	if (i == z->counters.n)
+		fm_vec_push(&z->counters, (struct fm_zone_counter){ .name = ev->ref, .stride = 1 });
+	struct fm_zone_counter *c = &z->counters.items[i];
+	if (c->n_seen++ % c->stride)
+		return;
+	if (c->points.n == MAX_POINTS) {
+		for (size_t k = 0; 2 * k < c->points.n; k++)
+			c->points.items[k] = c->points.items[2 * k];
+		c->points.n /= 2;
+		c->stride *= 2;
+	}
+	fm_vec_push(&c->points, (struct fm_zone_point){ ns, ev->value });
+}
+
+// Parts of the file may be missing: what is open where a batch begins is what counts. It begins
+// there, and is no call.
+static void match_open(struct fm_zones *z, struct fm_zone_thread *t, const struct fm_profile *p,
+		       const struct fm_zone_batch *batch)
+{
+	if (t->open.n == batch->depth)
+		return;
+	while (t->open.n && t->open.n > batch->depth - FM_MIN(batch->depth, (uint64_t)batch->n_listed))
+		end(z, t, t->last_ns);
+	struct fm_cursor listed = batch->listed;
+	for (uint32_t i = 0; i < batch->n_listed; i++) {
+		fm_zone_ref ref = fm_cursor_varint(&listed);
+		size_t n = fm_zone_ref_is_name(ref) ? p->trace_names.n : p->codes.n;
+		bool is_known = ref >> 33 == 0 && fm_zone_ref_id(ref) < n;
+		begin(z, t, what_of(z, is_known ? ref : 0), false, t->last_ns);
+	}
+}
+
+static struct fm_zone_thread *thread_of(struct fm_zones *z, const struct fm_zone_batch *batch)
+{
+	if (!z->max)
+		z->max = MAX_ZONES;
+	if (!z->end_ns) { // another thread's first part may come later in the file, and have begun hours before
+		z->origin_ns = batch->time_ns - FM_MIN(batch->time_ns, (MAX_TIME_NS + 1) / 4);
+		z->begin_ns = UINT64_MAX;
+	}
+	fm_vec_grow_to(&z->threads, (size_t)batch->thread_id + 1);
+	struct fm_zone_thread *t = &z->threads.items[batch->thread_id];
+	t->last_ns = FM_MAX(t->last_ns, FM_MAX(batch->time_ns, z->origin_ns));
+	z->begin_ns = FM_MIN(z->begin_ns, t->last_ns);
+	return t;
+}
+
+void fm_zones_add(struct fm_zones *z, const struct fm_profile *p, struct fm_zone_batch *batch)
+{
+	struct fm_zone_thread *t = thread_of(z, batch);
+	match_open(z, t, p, batch);
+	struct fm_zone_event ev;
+	while (fm_trace_next(p, batch, &ev) == FM_OK) {
+		t->last_ns = FM_MAX(t->last_ns, ev.time_ns);
+		switch (ev.op) {
+		case FM_ZONE_ENTER:
+		case FM_ZONE_RESUME:
+		case FM_ZONE_BEGIN: {
+			uint32_t what = what_of(z, ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref));
+			begin(z, t, what, what && ev.op != FM_ZONE_RESUME, t->last_ns);
+			break;
+		}
+		case FM_ZONE_LEAVE:
+			end(z, t, t->last_ns);
+			break;
+		case FM_ZONE_MARK:
+			add_mark(z, &ev, batch->thread_id, t->last_ns);
+			break;
+		case FM_ZONE_COUNTER:
+			add_point(z, &ev, t->last_ns);
+			break;
+		case FM_ZONE_NOTE:
+			while (ev.ref == FM_ZONE_OFF && t->open.n)
+				end(z, t, t->last_ns);
+			break;
+		}
+	}
+	z->end_ns = FM_MAX(z->end_ns, t->last_ns);
+}
+
+static void sum_blocks(struct fm_zone_row *row)
+{
+	row->blocks.n = 0;
+	fm_vec_grow_to(&row->blocks, (row->zones.n + FM_ZONES_IN_BLOCK - 1) / FM_ZONES_IN_BLOCK);
+	for (uint32_t i = 0; i < row->zones.n; i++) {
+		struct fm_zone_block *block = &row->blocks.items[i / FM_ZONES_IN_BLOCK];
+		if (i % FM_ZONES_IN_BLOCK == 0 ||
+		    row->zones.items[i].duration_ns > row->zones.items[block->longest].duration_ns)
+			block->longest = i;
+		block->busy_ns += row->zones.items[i].duration_ns;
+	}
+}
+
+void fm_zones_finish(struct fm_zones *z)
+{
+	for (size_t i = 0; i < z->threads.n; i++) {
+		struct fm_zone_thread *t = &z->threads.items[i];
+		while (t->open.n)
+			end(z, t, t->last_ns);
+		fm_vec_deinit(&t->open);
+		fm_vec_deinit(&t->active);
+	}
+	for (size_t i = 0; i < z->threads.n; i++) // after all of them: the last zone may have thinned every row
+		for (size_t d = 0; d < z->threads.items[i].rows.n; d++)
+			sum_blocks(&z->threads.items[i].rows.items[d]);
+	fm_vec_deinit(&z->of_code);
+	fm_vec_deinit(&z->of_name);
+}
+
+void fm_zones_deinit(struct fm_zones *z)
+{
+	for (size_t i = 0; i < z->threads.n; i++) {
+		struct fm_zone_thread *t = &z->threads.items[i];
+		for (size_t d = 0; d < t->rows.n; d++) {
+			fm_vec_deinit(&t->rows.items[d].zones);
+			fm_vec_deinit(&t->rows.items[d].blocks);
+		}
+		fm_vec_deinit(&t->rows);
+		fm_vec_deinit(&t->open);
+		fm_vec_deinit(&t->active);
+	}
+	for (size_t i = 0; i < z->whats.n; i++)
+		free(z->whats.items[i].buckets);
+	for (size_t i = 0; i < z->counters.n; i++)
+		fm_vec_deinit(&z->counters.items[i].points);
+	fm_vec_deinit(&z->threads);
+	fm_vec_deinit(&z->whats);
+	fm_vec_deinit(&z->marks);
+	fm_vec_deinit(&z->counters);
+	fm_vec_deinit(&z->of_code);
+	fm_vec_deinit(&z->of_name);
+	*z = (struct fm_zones){ 0 };
+}

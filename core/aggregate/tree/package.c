@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "aggregate/tree/package.h"
+
+#include <string.h>
+
+#include "base/compiler.h"
+
+static bool starts_with(struct fm_str s, const char *start)
+{
+	size_t n = strlen(start);
+	return s.len >= n && !memcmp(s.p, start, n);
+}
+
+// What follows the last "word" in the path; "" when it is not there.
+static struct fm_str after(struct fm_str path, const char *word)
+{
+	size_t n = strlen(word);
+	for (size_t i = path.len; i-- > 0;)
+		if (i + n <= path.len && !memcmp(path.p + i, word, n))
+			return (struct fm_str){ path.p + i + n, path.len - (uint32_t)(i + n) };
+	return FM_STR_LIT("");
+}
+
+static struct fm_str base_of(struct fm_str path)
+{
+	struct fm_str base = after(path, "/");
+	return base.len ? base : path;
+}
+
+// "numpy" of "numpy.libs/libopenblas.so", "_json.cpython-311.so" and "_pytest.python": a package's
+// own helpers are its own.
+static struct fm_str first_part(struct fm_str s)
+{
+	while (s.len > 1 && s.p[0] == '_')
+		s = (struct fm_str){ s.p + 1, s.len - 1 };
+	uint32_t n = 0;
+	while (n < s.len && s.p[n] != '.' && s.p[n] != '/')
+		n++;
+	return (struct fm_str){ s.p, n };
+}
+
+static bool is_everybodys(struct fm_str path)
+{
+	static const char *const bases[] = { "libc.",    "libc-",    "ld-",        "ld.",
+					     "libm.",    "libm-",    "libpthread", "libdl",
+					     "librt",    "libgcc_s", "libstdc++",  "libpython",
+					     "[kernel]", "[vdso]",   "linux-vdso", "_agent.abi3" };
+	struct fm_str base = base_of(path);
+	for (size_t i = 0; i < FM_ARRAY_LEN(bases); i++)
+		if (starts_with(base, bases[i]))
+			return true;
+	return !path.len;
+}
+
+bool fm_package_is_interpreter(const struct fm_function *f)
+{
+	return f->kind == FM_FRAME_NATIVE && (f->is_plumbing || starts_with(base_of(f->path), "python") ||
+					      starts_with(base_of(f->path), "libpython"));
+}
+
+// Libraries of packages and of the standard library; "" for any other.
+static struct fm_str installed_part(struct fm_str path)
+{
+	static const char *const homes[] = { "/site-packages/", "/dist-packages/", "/lib-dynload/" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(homes); i++) {
+		struct fm_str rest = after(path, homes[i]);
+		if (rest.len)
+			return first_part(rest);
+	}
+	return FM_STR_LIT("");
+}
+
+static bool is_systems(struct fm_str path)
+{
+	return starts_with(path, "/usr/lib") || starts_with(path, "/lib") || starts_with(path, "[");
+}
+
+struct fm_str fm_package_name(const struct fm_function *f)
+{
+	if (f->kind == FM_FRAME_ERROR || f->is_plumbing)
+		return FM_STR_LIT("");
+	if (f->kind == FM_FRAME_PYTHON) {
+		// What stands between the interpreter and the first line of a module or a thread.
+		if (fm_str_eq(f->module, FM_STR_LIT("runpy")) || fm_str_eq(f->module, FM_STR_LIT("threading")))
+			return FM_STR_LIT("");
+		return f->is_ours ? FM_STR_LIT("[fathom]") : first_part(f->module);
+	}
+	if (is_everybodys(f->path) || fm_package_is_interpreter(f))
+		return FM_STR_LIT("");
+	struct fm_str package = installed_part(f->path);
+	return package.len ? package : first_part(base_of(f->path));
+}
+
+bool fm_package_is_none(const struct fm_function *f)
+{
+	return f->kind == FM_FRAME_NATIVE && !fm_package_is_interpreter(f) && !is_everybodys(f->path) &&
+	       !is_systems(f->path) && !installed_part(f->path).len;
+}
+
+bool fm_package_is_import(const struct fm_function *f)
+{
+	return f->kind == FM_FRAME_PYTHON && starts_with(f->file, "<frozen importlib._bootstrap");
+}
+
+bool fm_package_is_first(const struct fm_function *f)
+{
+	static const char *const names[] = { "site", "encodings", "codecs",        "getpath",       "zipimport", "abc",
+					     "io",   "os",        "sitecustomize", "usercustomize", "[fathom]" };
+	struct fm_str package = f->kind == FM_FRAME_PYTHON ? fm_package_name(f) : FM_STR_LIT("");
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
+		if (fm_str_eq(package, fm_str_of(names[i])))
+			return true;
+	return false;
+}
+
+bool fm_package_is_comprehension(const struct fm_function *f)
+{
+	static const char *const ends[] = { "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>" };
+	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++) {
+		size_t n = strlen(ends[i]);
+		if (f->kind == FM_FRAME_PYTHON && f->name.len >= n && !memcmp(f->name.p + f->name.len - n, ends[i], n))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose code a function is, as far as its file tells: which package's, the interpreter's, nobody's
+// in particular.
+#pragma once
+
+#include "symbolize/symbolize.h"
+
+// "numpy" for its modules, extensions and bundled libraries; "json" for json.decoder and _json;
+// "libz" for a system library. "" for what is nobody's: the C library, the kernel, the interpreter,
+// what starts threads and modules. Lives as long as the function.
+struct fm_str fm_package_name(const struct fm_function *f);
+// Native code of no package and not of the system: the user's own.
+bool fm_package_is_none(const struct fm_function *f);
+bool fm_package_is_interpreter(const struct fm_function *f);
+// The machinery of the import statement.
+bool fm_package_is_import(const struct fm_function *f);
+// Python code that runs before the program's first line.
+bool fm_package_is_first(const struct fm_function *f);
+// What the compiler makes a function of inside another one: its time is that function's to a
+// reader.
+bool fm_package_is_comprehension(const struct fm_function *f);

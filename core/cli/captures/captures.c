@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/captures/captures.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/captures/join.h"
+
+static void push_copy(struct fm_captures *c, const char *path)
+{
+	fm_vec_push(&c->paths, fm_strdup_n(path, strlen(path)));
+}
+
+static bool push_if_there(struct fm_captures *c, const char *path)
+{
+	if (access(path, F_OK) != 0)
+		return false;
+	push_copy(c, path);
+	return true;
+}
+
+enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_diag *diag)
+{
+	*c = (struct fm_captures){ 0 };
+	struct stat st;
+	if (stat(path, &st) != 0 && errno == ENOENT)
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "there is no %s; name a capture (as profile.fathom) or the results folder of a run",
+				   path);
+	if (stat(path, &st) != 0)
+		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
+	if (!S_ISDIR(st.st_mode)) {
+		push_copy(c, path);
+		return FM_OK;
+	}
+	char file[4200];
+	int len = (int)strlen(path);
+	while (len > 1 && path[len - 1] == '/') // as completion by the shell leaves it
+		len--;
+	snprintf(file, sizeof(file), "%.*s/profile.fathom", len, path);
+	if (push_if_there(c, file))
+		return FM_OK;
+	do
+		snprintf(file, sizeof(file), "%.*s/profile_%zu.fathom", len, path, c->paths.n + 1);
+	while (push_if_there(c, file));
+	if (!c->paths.n)
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "%s is a folder without a profile.fathom; name a capture or the "
+				   "results folder of one run",
+				   path);
+	return FM_OK;
+}
+
+enum fm_err fm_captures_find_one(const char *path, char **ret, struct fm_diag *diag)
+{
+	struct fm_captures c;
+	enum fm_err err = fm_captures_find(&c, path, diag);
+	if (!err)
+		err = fm_join_runs(&c, ret, diag);
+	fm_captures_deinit(&c);
+	return err;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+enum fm_err fm_captures_dated(struct fm_captures *c, const char *output_dir, const char *name, struct fm_diag *diag)
+{
+	*c = (struct fm_captures){ 0 };
+	const char *base = strrchr(name, '/');
+	base = base ? base + 1 : name;
+	size_t len = strlen(base);
+	if (len > 3 && !strcmp(base + len - 3, ".py"))
+		len -= 3;
+	else if (len > 6 && !strcmp(base + len - 6, ".ipynb"))
+		len -= 6;
+	char folder[4096];
+	snprintf(folder, sizeof(folder), "%s/%.*s", output_dir, (int)len, base);
+	DIR *dir = opendir(folder);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		char path[4500];
+		struct fm_captures inside;
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		if (fm_captures_find(&inside, path, NULL) == FM_OK)
+			push_copy(c, path);
+		fm_captures_deinit(&inside);
+	}
+	if (dir)
+		closedir(dir);
+	if (!c->paths.n)
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "no runs of %.*s in %s; 'fathom run' keeps them there, or name the "
+				   "folder with --output-dir",
+				   (int)len, base, output_dir);
+	qsort(c->paths.items, c->paths.n, sizeof(*c->paths.items), compare_names); // dates sort as text
+	return FM_OK;
+}
+
+void fm_captures_deinit(struct fm_captures *c)
+{
+	for (size_t i = 0; i < c->paths.n; i++)
+		free(c->paths.items[i]);
+	fm_vec_deinit(&c->paths);
+}

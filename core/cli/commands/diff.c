@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// fathom diff: what changed between two captures, or two sets of repeated ones.
+#include "base/log.h"
+#include "cli/options/command.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/compared.h"
+#include "cli/options/text_options.h"
+#include "cli/project/output_dir.h"
+#include "render/shared/compare.h"
+
+int fm_cmd_diff(int argc, char **argv)
+{
+	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
+	bool is_json = false;
+	char usual_dir[4096];
+	const char *output_dir = fm_output_dir_usual(usual_dir, sizeof(usual_dir));
+	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
+	const struct fm_option options[] = {
+		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
+		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
+		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
+		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR",
+		  "where NAME is looked for (default: .fathom of the project)" },
+		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),
+		{ 0 },
+	};
+	const struct fm_usage usage = {
+		.command = "diff",
+		.operands = "BASE NEW | NAME",
+		.about = "Print what got slower, faster or bigger from BASE to NEW, with 95% intervals. Each is a "
+			 "capture or a "
+			 "results folder, which may hold repeated runs; NAME is a script, and its two latest runs are "
+			 "compared.",
+		.options = options,
+		.examples = "  fathom diff before.fathom after.fathom\n"
+			    "  fathom diff .fathom/app/20260102_030405 .fathom/app/20260102_040506\n"
+			    "  fathom diff app.py\n",
+		.min_operands = 1,
+		.max_operands = 2,
+		.missing_operand = "name the two captures to compare",
+	};
+	struct fm_sides s;
+	int exit_code;
+	if (!fm_sides_load(&s, &usage, argc, argv, &view, &output_dir, &exit_code))
+		return exit_code;
+	const char *cut = fm_sides_cut(&s);
+	if (cut)
+		fm_say("%s was cut off before its end, or still runs: what it lacks is shown as a change", cut);
+	fm_text_flags_apply(&flags, &view);
+	if (is_json)
+		fm_compare_diff_json(stdout, &s.diff, &s.base, &s.new);
+	else
+		fm_compare_diff_text(stdout, &s.diff, &s.base, &s.new, &view);
+	fm_sides_deinit(&s);
+	return FM_EXIT_OK;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// fathom export: a capture in the format of another viewer.
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "cli/captures/captures.h"
+#include "cli/options/command.h"
+#include "cli/commands/commands.h"
+#include "cli/options/options.h"
+#include "render/render.h"
+
+#include <string.h>
+
+static int list_formats(void)
+{
+	for (const struct fm_format *f = fm_formats; f->name; f++)
+		printf("%-13s %s\n", f->name, f->description);
+	return FM_EXIT_OK;
+}
+
+static enum fm_metric metric_of(const char *word)
+{
+	static const char *const words[] = { "time", "alloc", "peak", "leak", "copy" }; // in the order of fm_metric
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(words[i], word))
+			return (enum fm_metric)i;
+	return FM_METRIC_TIME;
+}
+
+static bool has_stacks(const char *format)
+{
+	return !strcmp(format, "collapsed") || !strcmp(format, "raw") || !strcmp(format, "speedscope") ||
+	       !strcmp(format, "flamegraph");
+}
+
+int fm_cmd_export(int argc, char **argv)
+{
+	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
+	bool is_list = false;
+	const char *format = NULL, *out = NULL, *unit = "samples", *metric = "time";
+	const struct fm_option options[] = {
+		{ "format", 'f', FM_OPT_TEXT, &format, "FORMAT", "what to write; --list names the formats" },
+		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write there (default: standard output)" },
+		{ "list", 0, FM_OPT_FLAG, &is_list, NULL, "list the formats" },
+		{ "metric", 0, FM_OPT_CHOICE, &metric, "time|alloc|peak|leak|copy",
+		  "what stacks are weighted by: CPU time; or bytes allocated, live at the peak, leaked, copied" },
+		{ "unit", 0, FM_OPT_CHOICE, &unit, "samples|us", "what collapsed stacks count" },
+		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
+		{ "processes", 0, FM_OPT_FLAG, &view.processes, NULL,
+		  "the process and its parents are the first frames" },
+		{ "native-all", 0, FM_OPT_FLAG, &view.native_all, NULL,
+		  "keep the interpreter's own native frames, which are folded away otherwise" },
+		{ "python-only", 0, FM_OPT_FLAG, &view.python_only, NULL,
+		  "leave out all native frames of stacks that hold Python frames" },
+		{ "function", 'F', FM_OPT_FLAG, &view.by_function, NULL, "one frame per function instead of per line" },
+		{ "nolineno", 0, FM_OPT_FLAG, &view.no_line_numbers, NULL, "leave line numbers out" },
+		{ "no-inlines", 0, FM_OPT_FLAG, &view.no_inlines, NULL,
+		  "leave inlined calls inside the function that the compiler put them into" },
+		{ "full-filenames", 0, FM_OPT_FLAG, &view.full_filenames, NULL, "whole paths instead of file names" },
+		{ "gil", 'g', FM_OPT_FLAG, &view.gil_only, NULL,
+		  "only samples in the interpreter itself, which holds the GIL then; native code that holds it is not "
+		  "told apart" },
+		{ "idle", 'i', FM_OPT_FLAG, &view.idle, NULL, "waiting samples too, where the capture has them" },
+		{ 0 },
+	};
+	const struct fm_usage usage = {
+		.command = "export",
+		.operands = "PROFILE",
+		.about = "Write a capture in the format of another viewer.",
+		.options = options,
+		.examples = "  fathom export --list\n"
+			    "  fathom export -f speedscope -o profile.speedscope.json profile.fathom\n"
+			    "  fathom export -f flamegraph --threads -o flame.svg profile.fathom\n"
+			    "  fathom export -f flamegraph --metric peak -o memory.svg profile.fathom\n"
+			    "  fathom export -f callgraph-svg -o calls.svg profile.fathom\n"
+			    "  fathom export -f perfetto -o profile.pftrace profile.fathom    # ui.perfetto.dev\n"
+			    "  fathom export -f collapsed --unit us profile.fathom | sort -k2 -n\n",
+		.min_operands = 0,
+		.max_operands = 1,
+	};
+	struct fm_operands ops;
+	int exit_code;
+	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
+		return exit_code;
+	if (is_list)
+		return list_formats();
+	if (!format || !fm_format_find(format)) {
+		if (format)
+			fm_say("no format named '%s'; 'fathom export --list' names them", format);
+		else
+			fm_say("name a format with -f; 'fathom export --list' names them");
+		return FM_EXIT_USAGE;
+	}
+	if (ops.n != 1) {
+		fm_say("name the profile to export; 'fathom export --help' has examples");
+		return FM_EXIT_USAGE;
+	}
+	view.metric = metric_of(metric);
+	if (view.metric != FM_METRIC_TIME && !has_stacks(format)) {
+		fm_say("--metric %s is for collapsed, speedscope and flamegraph; %s has its own columns", metric,
+		       format);
+		return FM_EXIT_USAGE;
+	}
+	view.unit_us = !strcmp(unit, "us");
+	struct fm_diag diag;
+	_cleanup_free_ char *profile = NULL;
+	if (fm_captures_find_one(ops.v[0], &profile, &diag) || fm_render_write(format, profile, out, &view, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_FAILED;
+	}
+	return FM_EXIT_OK;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/run/results.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "base/owner.h"
+#include "base/utf8.h"
+#include "cli/captures/join.h"
+#include "cli/captures/load_runs.h"
+#include "render/render.h"
+#include "serve/browser.h"
+
+#define FILE_WIDTH 130 // room for every column of the line tables and 65 for the source
+
+static enum fm_err print_summary(const struct fm_captures *captures, const char *profile, struct fm_view_options view,
+				 struct fm_diag *diag)
+{
+	enum fm_err err = fm_render_write("text", profile, NULL, &view, diag);
+	if (!err && captures->paths.n > 1)
+		err = fm_report_runs(stdout, captures, &view, diag);
+	return err;
+}
+
+static enum fm_err write_file(const struct fm_captures *captures, const char *profile, const char *path,
+			      const char *command, struct fm_view_options view, struct fm_diag *diag)
+{
+	view.first_line = command;
+	view.form = FM_TEXT_WHOLE;
+	view.color = 0;
+	view.utf8 = 1; // a file is read anywhere, not in this terminal
+	view.width = FILE_WIDTH;
+	enum fm_err err = fm_render_write("text", profile, path, &view, diag);
+	if (err || captures->paths.n < 2)
+		return err;
+	_cleanup_fclose_ FILE *out = fm_fopen_private(path, true);
+	if (!out)
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
+	return fm_report_runs(out, captures, &view, diag);
+}
+
+// The viewer with the capture inside. A program without the page says so only to who asked for it.
+static void leave_page(const char *profile, const char *dir, const struct fm_view_options *view, bool is_open)
+{
+	char path[4200];
+	struct fm_diag diag;
+	snprintf(path, sizeof(path), "%s/report.html", dir);
+	enum fm_err err = fm_render_html(NULL, profile, path, view, &diag);
+	if (!err && is_open && !fm_open_in_browser(path))
+		fm_say("no display to open it on; the page is %s", path);
+	if (err && (is_open || err != FM_E_UNSUPPORTED))
+		fm_say("%s", diag.text);
+}
+
+void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet,
+		     bool is_open)
+{
+	struct fm_captures captures;
+	struct fm_diag diag;
+	char path[4200];
+	snprintf(path, sizeof(path), "%s/profile_results.txt", dir);
+	_cleanup_free_ char *profile = NULL;
+	enum fm_err err = fm_captures_find(&captures, dir, &diag);
+	if (!err)
+		err = fm_join_runs(&captures, &profile, &diag);
+	if (!err && !is_quiet)
+		err = print_summary(&captures, profile, *view, &diag);
+	if (err)
+		fm_say("%s", diag.text);
+	else if (write_file(&captures, profile, path, command, *view, &diag))
+		fm_say("%s", diag.text);
+	else if (!is_quiet)
+		printf("All of it is in "), fm_utf8_print(stdout, fm_str_of(path)), putchar('\n');
+	if (!err)
+		leave_page(profile, dir, view, is_open);
+	fm_captures_deinit(&captures);
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/process/memory.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "collect/process/descriptors.h"
+
+ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint64_t addr, size_t len)
+{
+	struct iovec remote = { (void *)(uintptr_t)addr, len };
+	ssize_t n = process_vm_readv((pid_t)pid, to, n_to, &remote, 1, 0);
+	if (n >= 0 || (errno != EPERM && errno != ENOSYS))
+		return n;
+	// The process may be closed to us; or rules of a container forbid the call, but not the
+	// file.
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		errno = EPERM;
+		return -1;
+	}
+	return preadv(fd, to, (int)n_to, (off_t)addr);
+}
+
+bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused)
+{
+	struct iovec local = { to, len };
+	ssize_t n = fm_process_readv(pid, &local, 1, addr, len);
+	if (ret_is_refused)
+		*ret_is_refused = n < 0 && errno == EPERM;
+	return n == (ssize_t)len;
+}
+
+bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
+{
+	char path[64], *line = NULL;
+	size_t cap = 0;
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	bool has_any = false; // a zombie has none
+	for (ssize_t len; (len = getline(&line, &cap, file)) > 0;) {
+		unsigned long long start, end, off;
+		char mode[8];
+		int path_at = 0;
+		if (line[len - 1] == '\n')
+			line[len - 1] = 0;
+		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, mode, &off, &path_at) < 4)
+			continue;
+		struct fm_process_map map = { start, end, off, mode[2] == 'x', path_at ? line + path_at : "" };
+		each(ctx, &map);
+		has_any = true;
+	}
+	free(line);
+	return has_any;
+}
+
+bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx)
+{
+	int fd = openat(task_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		fm_descriptors_note(errno);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	for (struct dirent *e; (e = readdir(dir));) {
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		if (tid)
+			each(ctx, tid);
+	}
+	closedir(dir);
+	return true;
+}
+
+size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t at = (*next + i) % n;
+		uint32_t has;
+		memcpy(&has, (const char *)threads + at * size, sizeof(has));
+		if (has == tid) {
+			*next = at + 1;
+			return at;
+		}
+	}
+	return n;
+}
+
+bool fm_process_is_over(int pidfd, uint32_t pid)
+{
+	char path[32], text[256];
+	if (pidfd >= 0) {
+		struct pollfd end = { .fd = pidfd, .events = POLLIN };
+		return poll(&end, 1, 0) > 0;
+	}
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = 0;
+	const char *name_end = strrchr(text, ')'); // a name may have parentheses
+	return !name_end || name_end[1] != ' ' || name_end[2] == 'Z' || name_end[2] == 'X';
+}
+
+uint32_t fm_process_own_pid(uint32_t pid)
+{
+	char path[64], line[256];
+	snprintf(path, sizeof(path), "/proc/%u/status", pid);
+	_cleanup_fclose_ FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "NSpid:", 6)) {
+			const char *last = strrchr(line, '\t');
+			unsigned long own = last ? strtoul(last, NULL, 10) : 0;
+			return own ? (uint32_t)own : pid;
+		}
+	return pid;
+}
+
+size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	for (ssize_t n; fd >= 0 && len < cap - 1 && (n = read(fd, to + len, cap - 1 - len)) > 0;)
+		len += (size_t)n;
+	to[len] = 0;
+	return len;
+}

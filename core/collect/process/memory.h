@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looking into a process of ours from outside: its memory, its maps, its threads. It runs
+// meanwhile: whatever is read may be torn.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+// All of it or nothing. False: not mapped there, gone, or the system refuses (*ret_is_refused, may
+// be NULL).
+bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused);
+
+// Bytes read, which may be fewer than len, the sum of to's; -1 and errno, EPERM when the system
+// refuses.
+ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint64_t addr, size_t len);
+
+struct fm_process_map {
+	uint64_t start, end, off;
+	bool is_executable;
+	const char *path; // "" for anonymous memory; lives during the call
+};
+typedef void (*fm_process_map_fn)(void *ctx, const struct fm_process_map *map);
+// Calls each() for the process's mappings. False: it is gone.
+bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx);
+
+// Calls each() for the threads in a process's task folder. False: it is gone.
+bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx);
+// For each(): the index of a thread in an array of structs that begin with the tid, n when it is
+// not there. The kernel lists threads in the order in which they were found the last time, so the
+// search begins at *next, which moves on.
+size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next);
+
+// Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux
+// before 5.3 has none.
+bool fm_process_is_over(int pidfd, uint32_t pid);
+
+// The pid by which the process knows itself, which differs in a container.
+uint32_t fm_process_own_pid(uint32_t pid);
+
+// What /proc tells of it in the file of that name, ended by a 0 and cut at cap. Returns the bytes; 0 when it cannot be
+// read.
+size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stacks of another process's threads, read from beside: nothing is sent to it, nothing is
+// stopped. What is read is right if the thread did not run meanwhile; whoever asks has to make sure
+// of that. docs/decisions/0004-waiting-threads-are-read-from-beside.md.
+//
+// One fm_remote for each process; one thread.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/mem.h"
+#include "base/str.h"
+#include "collect/remote/images.h"
+#include "collect/shared/shared.h"
+
+struct fm_remote;
+// shared may be NULL: then there are no unwind rows for code made at run time.
+struct fm_remote *fm_remote_create(uint32_t pid, struct fm_remote_files *files, const struct fm_shared *shared,
+				   uint32_t process_idx);
+void fm_remote_destroy(struct fm_remote *r); // NULL is fine
+
+// Says which image is the interpreter, by any address in it; without, it is looked for. hexversion
+// is used up to 3.12 only, 0 = not known.
+void fm_remote_set_python(struct fm_remote *r, uint64_t addr, uint32_t hexversion);
+
+// Looks for an interpreter. *ret_pc: for fm_remote_set_python.
+bool fm_remote_find_python(struct fm_remote *r, uint64_t *ret_pc, uint32_t *ret_hexversion);
+bool fm_remote_is_free_threaded(const struct fm_remote *r); // once it is found
+
+// Where a thread is. Only sp and pc are known of one that sleeps; all of one that was stopped.
+struct fm_remote_regs {
+	uint64_t r[16]; // by DWARF number; 7 is the stack pointer
+	uint64_t pc;
+	uint32_t known; // bit per register of r
+};
+
+// How the thread waits, as /proc/PID/task/TID/syscall tells.
+struct fm_remote_call {
+	int32_t nr;      // -1 = in no system call
+	uint64_t arg[1]; // the first argument
+};
+
+struct fm_remote_stack {
+	FM_VEC(uint64_t) frames;        // as in wire/wire.h, innermost first; code ids are those of fm_remote_code()
+	uint32_t leaf_idx, precise_idx; // frames whose pc is exact; UINT32_MAX = none
+	bool is_broken;                 // holds an error frame
+	bool waits_for_gil;
+};
+void fm_remote_stack_deinit(struct fm_remote_stack *stack); // a zeroed one is fine
+
+enum fm_remote_want { FM_REMOTE_PYTHON = 1, FM_REMOTE_NATIVE = 2 };
+// Reads the stack of one thread. Always gives one; where it could not be read, error frames say so.
+void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
+			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret);
+
+#define FM_THREAD_NAME_BYTES 64 // longer names are cut
+// What Python's threading calls a thread that came at since_ns, by its kernel's id as it knows it
+// itself; NULL = nothing, or not known yet. Valid until the next call.
+const char *fm_remote_thread_name(struct fm_remote *r, uint32_t tid, uint64_t since_ns);
+
+// What Python's multiprocessing calls the process; NULL = nothing: that is not imported there.
+// Valid until the next call.
+const char *fm_remote_process_name(struct fm_remote *r);
+
+// The image of a pc; NULL = none.
+const struct fm_remote_image *fm_remote_find_image(struct fm_remote *r, uint64_t pc);
+
+// A code object that the last stack named. Programs that make code all the time would fill our
+// memory: ids are given anew now and then, and those of older stacks then mean nothing. The
+// generation tells.
+struct fm_remote_code {
+	struct fm_str name, qualname, filename, line_table;
+	uint32_t first_line;
+	uint8_t line_table_kind; // enum fm_py_lines
+};
+const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t code_id);
+uint32_t fm_remote_code_generation(const struct fm_remote *r);
+// True when the image is the interpreter's.
+bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image);

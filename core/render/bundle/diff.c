@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The bundle of a comparison: the same tables with what each figure was in the base capture.
+#include "aggregate/compare/diff_tree.h"
+#include "render/bundle/bundle.h"
+#include "render/bundle/columns.h"
+#include "render/json/report_json.h"
+#include "render/bundle/string_table.h"
+#include "render/shared/compare.h"
+
+struct diff {
+	const struct fm_analysis *side[2];
+	const struct fm_bundle_limits *limits;
+	struct fm_diff_tree compare;
+	struct fm_runs runs[2];
+	struct fm_diff changes;
+	struct fm_string_table text;
+	struct fm_columns columns;
+};
+
+// The function as the new capture knows it, or the base when only that has it.
+static const struct fm_function *function_at(const struct diff *d, uint32_t function, int *ret_side)
+{
+	const uint32_t *id = d->compare.functions.items[function].id;
+	*ret_side = id[1] != FM_NO_ID;
+	return fm_analysis_function(d->side[*ret_side], id[*ret_side]);
+}
+
+static void add_functions(struct diff *d)
+{
+	size_t n = d->compare.functions.n;
+	uint32_t *name = fm_columns_u32(&d->columns, "function.name", n);
+	uint32_t *full_name = fm_columns_u32(&d->columns, "function.full_name", n);
+	uint32_t *file = fm_columns_u32(&d->columns, "function.file", n);
+	uint32_t *module = fm_columns_u32(&d->columns, "function.module", n);
+	uint32_t *library = fm_columns_u32(&d->columns, "function.library", n);
+	uint32_t *line = fm_columns_u32(&d->columns, "function.line", n);
+	uint8_t *kind = fm_columns_u8(&d->columns, "function.kind", n);
+	uint8_t *flags = fm_columns_u8(&d->columns, "function.flags", n);
+	for (uint32_t i = 0; i < n; i++) {
+		int side;
+		const struct fm_function *f = function_at(d, i, &side);
+		name[i] = fm_string_table_name(&d->text, f->name);
+		full_name[i] = fm_string_table_name(&d->text, f->full_name);
+		file[i] = fm_string_table_name(&d->text, f->file);
+		module[i] = fm_string_table_name(&d->text, f->module);
+		library[i] = fm_string_table_name(&d->text, f->path);
+		line[i] = f->line;
+		kind[i] = f->kind;
+		flags[i] = (uint8_t)(f->is_library | f->is_plumbing << 1 | !f->is_known << 2);
+	}
+}
+
+static void add_tree(struct diff *d)
+{
+	const struct fm_diff_tree *c = &d->compare;
+	uint32_t *parent = fm_columns_u32(&d->columns, "node.parent", c->nodes.n);
+	uint32_t *function = fm_columns_u32(&d->columns, "node.function", c->nodes.n);
+	uint32_t *line = fm_columns_u32(&d->columns, "node.line", c->nodes.n);
+	uint8_t *flags = fm_columns_u8(&d->columns, "node.flags", c->nodes.n);
+	for (size_t i = 1; i < c->nodes.n; i++) {
+		const struct fm_node *node = &c->nodes.items[i];
+		int side;
+		parent[i] = node->parent;
+		function[i] = node->function_id;
+		line[i] = function_at(d, node->function_id, &side)->line;
+		flags[i] = node->is_inlined;
+	}
+	uint32_t *at = fm_columns_u32(&d->columns, "cell.node", c->cells.n);
+	fm_columns_u32(&d->columns, "cell.thread", c->cells.n); // threads are not compared: all are one
+	uint8_t *class = fm_columns_u8(&d->columns, "cell.class", c->cells.n);
+	double *weight_s = fm_columns_f64(&d->columns, "cell.weight_s", c->cells.n);
+	double *base_s = fm_columns_f64(&d->columns, "cell.base_s", c->cells.n);
+	for (size_t i = 0; i < c->cells.n; i++) {
+		at[i] = c->cells.items[i].node;
+		class[i] = c->cells.items[i].class;
+		weight_s[i] = fm_seconds(c->cells.items[i].ns[1]);
+		base_s[i] = fm_seconds(c->cells.items[i].ns[0]);
+	}
+}
+
+enum { FUNCTIONS, LINES, MEMORY_FUNCTIONS, MEMORY_LINES, N_LISTS };
+enum { IN_BASE = 1, IN_NEW = 2 };
+
+// The rows of `fathom diff`, all four lists, each largest change first.
+static void add_changes(struct diff *d)
+{
+	const struct fm_diff *c = &d->changes;
+	const struct {
+		const struct fm_diff_row *rows;
+		size_t n;
+	} lists[N_LISTS] = {
+		[FUNCTIONS] = { c->functions.items, FM_MIN(c->functions.n, d->limits->max_functions) },
+		[LINES] = { c->lines.items, FM_MIN(c->lines.n, d->limits->max_lines) },
+		[MEMORY_FUNCTIONS] = { c->memory_functions.items,
+				       FM_MIN(c->memory_functions.n, d->limits->max_functions) },
+		[MEMORY_LINES] = { c->memory_lines.items, FM_MIN(c->memory_lines.n, d->limits->max_lines) },
+	};
+	size_t n = 0, at = 0;
+	for (unsigned k = 0; k < N_LISTS; k++)
+		n += lists[k].n;
+	uint8_t *list = fm_columns_u8(&d->columns, "change.list", n);
+	uint32_t *name = fm_columns_u32(&d->columns, "change.name", n);
+	uint32_t *file = fm_columns_u32(&d->columns, "change.file", n);
+	uint32_t *text = fm_columns_u32(&d->columns, "change.text", n);
+	uint32_t *line = fm_columns_u32(&d->columns, "change.line", n);
+	double *base = fm_columns_f64(&d->columns, "change.base", n);
+	double *new = fm_columns_f64(&d->columns, "change.new", n);
+	double *plus_minus = fm_columns_f64(&d->columns, "change.plus_minus", n);
+	uint8_t *sides = fm_columns_u8(&d->columns, "change.sides", n);
+	uint8_t *significant = fm_columns_u8(&d->columns, "change.significant", n);
+	for (unsigned k = 0; k < N_LISTS; k++)
+		for (size_t i = 0; i < lists[k].n; i++, at++) {
+			const struct fm_diff_row *row = &lists[k].rows[i];
+			list[at] = (uint8_t)k;
+			name[at] = fm_string_table_name(&d->text, row->row->name);
+			file[at] = fm_string_table_name(&d->text, row->row->file);
+			text[at] = fm_string_table_name(&d->text, row->row->text);
+			line[at] = row->row->line;
+			base[at] = row->change.base.mean;
+			new[at] = row->change.new.mean;
+			plus_minus[at] = row->change.plus_minus;
+			sides[at] = (uint8_t)((row->is_in_base ? IN_BASE : 0) | (row->is_in_new ? IN_NEW : 0));
+			significant[at] = row->change.is_significant;
+		}
+}
+
+static void add_report(struct fm_json *j, const char *key, const struct fm_analysis *a)
+{
+	struct fm_summary t;
+	struct fm_libraries l;
+	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
+	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
+	fm_json_newline(j);
+	fm_json_object(j, key);
+	fm_report_json(j, a, &t, &l, false);
+	fm_json_end(j);
+	fm_libraries_deinit(&l);
+	fm_summary_deinit(&t);
+}
+
+static void add_head(struct fm_json *j, void *ctx)
+{
+	const struct diff *d = ctx;
+	fm_json_bool(j, "diff", true);
+	fm_json_object(j, "limits");
+	fm_json_u64(j, "nodes_left_out", d->compare.n_left_out);
+	fm_json_end(j);
+	add_report(j, "report", d->side[1]);
+	add_report(j, "base", d->side[0]);
+}
+
+enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, const struct fm_analysis *a,
+				 const struct fm_bundle_limits *limits, struct fm_diag *diag)
+{
+	struct diff d = { .side = { base, a }, .limits = limits };
+	fm_diff_tree_build(&d.compare, base, a, limits->max_nodes);
+	for (int side = 0; side < 2; side++)
+		fm_compare_add(&d.runs[side], d.side[side]);
+	bool has_users = fm_runs_has_users(&d.runs[0]) && fm_runs_has_users(&d.runs[1]);
+	fm_diff_build(&d.changes, &d.runs[0], &d.runs[1], a->options.detailed || !has_users);
+	fm_string_table_init(&d.text, limits->text_bytes);
+	add_functions(&d);
+	add_tree(&d);
+	add_changes(&d);
+	// One thread for the cells to be in.
+	fm_columns_u32(&d.columns, "thread.process", 1)[0] = FM_NO_ID;
+	fm_columns_u32(&d.columns, "thread.tid", 1);
+	fm_columns_u32(&d.columns, "thread.name", 1);
+	fm_columns_f64(&d.columns, "thread.cpu_s", 1);
+	fm_columns_f64(&d.columns, "thread.wall_s", 1);
+	fm_columns_f64(&d.columns, "thread.start_s", 1);
+	fm_columns_f64(&d.columns, "thread.end_s", 1);
+	fm_string_table_columns(&d.text, &d.columns);
+	fm_columns_write(&d.columns, out, add_head, &d);
+	fm_columns_deinit(&d.columns);
+	fm_string_table_deinit(&d.text);
+	fm_diff_deinit(&d.changes);
+	fm_runs_deinit(&d.runs[0]);
+	fm_runs_deinit(&d.runs[1]);
+	fm_diff_tree_deinit(&d.compare);
+	return FM_OK;
+}

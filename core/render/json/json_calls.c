@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// "calls" of the report for machines: what a trace says, every function, line and mark.
+#include "render/json/json_calls.h"
+
+#include <stdlib.h>
+
+#include "aggregate/trace/trace.h"
+
+static void write_seconds(struct fm_json *j, const char *key, uint64_t ns)
+{
+	fm_json_real(j, key, (double)ns * 1e-9);
+}
+
+static void write_name(struct fm_json *j, const struct fm_trace_function *f)
+{
+	fm_json_str(j, "name", f->name);
+	fm_json_str(j, "file", f->file);
+	fm_json_u64(j, "line", f->line);
+}
+
+static void write_callers(struct fm_json *j, const struct fm_trace_stats *s, const uint32_t *next, uint32_t at)
+{
+	fm_json_array(j, "callers");
+	for (; at; at = next[at - 1]) {
+		const struct fm_trace_edge *e = &s->edges.items[at - 1];
+		if (e->caller == FM_NO_ID)
+			continue;
+		fm_json_object(j, NULL);
+		write_name(j, &s->functions.items[e->caller]);
+		fm_json_u64(j, "calls", e->n_calls);
+		write_seconds(j, "total_s", e->total_ns);
+		write_seconds(j, "own_s", e->own_ns);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
+{
+	static const char *const kinds[] = { "python", "native", "zone", "lost" };
+	uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_OWN);
+	uint32_t *next = fm_alloc((s->edges.n + 1) * sizeof(*next)),
+		 *first = fm_alloc((s->functions.n + 1) * sizeof(*first));
+	for (uint32_t i = 0; i < s->edges.n; i++) { // chained by callee: which one is the next, + 1
+		next[i] = first[s->edges.items[i].callee];
+		first[s->edges.items[i].callee] = i + 1;
+	}
+	fm_json_array(j, "functions");
+	for (size_t i = 0; i < s->functions.n; i++) {
+		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		write_name(j, f);
+		fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+		fm_json_u64(j, "calls", f->n_calls);
+		fm_json_u64(j, "recursive_calls", f->n_recursive);
+		write_seconds(j, "total_s", f->total_ns);
+		write_seconds(j, "own_s", f->own_ns);
+		write_seconds(j, "mean_s", f->n_spans ? f->spans_ns / f->n_spans : 0);
+		write_seconds(j, "min_s", f->n_spans ? f->min_ns : 0);
+		write_seconds(j, "max_s", f->max_ns);
+		write_seconds(j, "p50_s", fm_trace_percentile(f, 0.5));
+		write_seconds(j, "p90_s", fm_trace_percentile(f, 0.9));
+		write_seconds(j, "p99_s", fm_trace_percentile(f, 0.99));
+		write_callers(j, s, next, first[order[i]]);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+	free(order);
+	free(next);
+	free(first);
+}
+
+static void write_threads(struct fm_json *j, const struct fm_trace_stats *s)
+{
+	fm_json_array(j, "threads");
+	for (size_t i = 0; i < s->threads.n; i++) {
+		const struct fm_trace_thread *t = &s->threads.items[i];
+		if (!t->n_events || i >= s->profile->threads.n)
+			continue;
+		const struct fm_thread *thread = &s->profile->threads.items[i];
+		fm_json_object(j, NULL);
+		fm_json_u64(j, "pid", s->profile->processes.items[thread->process_id].info.pid);
+		fm_json_u64(j, "tid", thread->tid);
+		fm_json_u64(j, "calls", t->n_calls);
+		fm_json_u64(j, "lost_events", t->n_lost);
+		write_seconds(j, "traced_s", t->region_ns);
+		write_seconds(j, "outside_s", t->outside_ns);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_lines(struct fm_json *j, const struct fm_trace_stats *s)
+{
+	fm_json_array(j, "lines");
+	for (size_t i = 0; i < s->lines.n; i++) {
+		const struct fm_trace_line *line = &s->lines.items[i];
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		fm_json_str(j, "file", s->functions.items[line->function].file);
+		fm_json_u64(j, "line", line->line);
+		fm_json_str(j, "function", s->functions.items[line->function].name);
+		fm_json_u64(j, "hits", line->n_hits);
+		write_seconds(j, "total_s", line->total_ns);
+		write_seconds(j, "own_s", line->own_ns);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+static void write_marks(struct fm_json *j, const struct fm_trace_stats *s)
+{
+	uint64_t origin_ns = s->profile->processes.n ? s->profile->processes.items[0].info.start_ns : 0;
+	fm_json_array(j, "marks");
+	for (size_t i = 0; i < s->marks.n; i++) {
+		const struct fm_trace_mark *mark = &s->marks.items[i];
+		fm_json_object(j, NULL);
+		fm_json_str(j, "text",
+			    mark->name == FM_NO_ID ? FM_STR_LIT("") : s->profile->trace_names.items[mark->name].name);
+		fm_json_real(j, "t_s", mark->time_ns > origin_ns ? (double)(mark->time_ns - origin_ns) * 1e-9 : 0);
+		fm_json_u64(j, "tid",
+			    mark->thread_id < s->profile->threads.n ? s->profile->threads.items[mark->thread_id].tid
+								    : 0);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+}
+
+enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *diag)
+{
+	struct fm_trace_stats *s;
+	enum fm_err err = fm_trace_stats_read(path, &s, diag);
+	if (err)
+		return err;
+	fm_json_object(j, "calls");
+	fm_json_u64(j, "calls", s->n_calls);
+	fm_json_u64(j, "lost_events", s->n_lost);
+	write_threads(j, s);
+	write_functions(j, s);
+	write_lines(j, s);
+	write_marks(j, s);
+	fm_json_end(j);
+	fm_json_newline(j);
+	fm_trace_stats_free(s);
+	return FM_OK;
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "render/shared/facts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// CPU time of the whole tree of processes that none of its threads accounts for, and that is worth
+// a word.
+#define MIN_UNSEEN_S 0.1
+#define MIN_UNSEEN_SHARE 0.1
+#define MIN_UNSEEN_END_S 0.01
+// CPU time of native threads that is charged to no line, and is worth a word.
+#define MIN_UNTIED_S 0.05
+#define MIN_UNTIED_SHARE 0.02
+#define MOST_AFTER_LAST 3.0  // periods of sampling, on average over threads
+#define PROCESS_START_S 0.01 // what starting a process takes before it is seen
+
+uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key)
+{
+	return fm_profile_meta_u64(p, key);
+}
+
+static uint64_t span_ns(uint64_t start, uint64_t end)
+{
+	return end > start ? end - start : 0;
+}
+
+double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t id)
+{
+	const struct fm_thread_span *span = id < a->tally.threads.n ? &a->tally.threads.items[id] : NULL;
+	const struct fm_thread *t = id < a->profile->threads.n ? &a->profile->threads.items[id] : NULL;
+	uint64_t start = t && t->start_ns ? t->start_ns : span ? span->first_ns : 0;
+	uint64_t end = t && t->end_ns ? t->end_ns : span ? span->last_ns : 0;
+	return fm_seconds(span_ns(start, end));
+}
+
+double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const struct fm_weight *sampled)
+{
+	uint64_t known = id < a->profile->threads.n ? a->profile->threads.items[id].cpu_ns : 0;
+	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
+}
+
+// The kernel's own sums of what the thread ran and what it waited; the rest of its life it was
+// ready.
+double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t id)
+{
+	const struct fm_profile *p = a->profile;
+	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;
+	if (!is_waiting_known || id >= p->threads.n || !p->threads.items[id].cpu_ns)
+		return 0;
+	uint64_t waited_ns = id < a->tally.threads.n ? a->tally.threads.items[id].wait_ns : 0;
+	double seen_s = fm_seconds(p->threads.items[id].cpu_ns + waited_ns);
+	return FM_MAX(0.0, fm_facts_thread_wall_s(a, id) - seen_s);
+}
+
+struct fm_str fm_facts_command(const struct fm_profile *p)
+{
+	return fm_profile_meta(p, "command", p->processes.n ? p->processes.items[0].info.command : FM_STR_LIT(""));
+}
+
+struct fm_str fm_facts_own_command(const struct fm_profile *p)
+{
+	bool is_notebook = fm_profile_meta(p, "notebook_cells", FM_STR_LIT("")).len > 0;
+	return is_notebook ? FM_STR_LIT("") : fm_facts_command(p);
+}
+
+static struct fm_facts_mean meta_mean(const struct fm_profile *p, const char *key)
+{
+	struct fm_str s = fm_profile_meta(p, key, FM_STR_LIT(""));
+	struct fm_facts_mean m = { 0 };
+	char text[128];
+	snprintf(text, sizeof(text), "%.*s", (int)s.len, s.p);
+	char *end = text;
+	m.mean = strtod(end, &end);
+	m.spread = strtod(end, &end);
+	m.plus_minus = strtod(end, &end);
+	return m;
+}
+
+void fm_facts_runs(struct fm_facts_runs *ret, const struct fm_profile *p)
+{
+	*ret = (struct fm_facts_runs){ .n = fm_facts_meta_u64(p, "runs") };
+	if (!ret->n)
+		return;
+	ret->cpu_s = meta_mean(p, "runs_cpu_s");
+	ret->wall_s = meta_mean(p, "runs_wall_s");
+	ret->max_rss_bytes = meta_mean(p, "runs_max_rss_bytes");
+}
+
+// The first process's first thread, or UINT32_MAX where it is not known.
+static uint32_t find_main_thread(const struct fm_profile *p)
+{
+	for (uint32_t id = 0; p->processes.n && id < p->threads.n; id++)
+		if (p->threads.items[id].tid == p->processes.items[0].info.pid)
+			return id;
+	return UINT32_MAX;
+}
+
+// What samples and threads add up to: one walk over the cells, of which a large capture has
+// millions.
+static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
+{
+	const struct fm_profile *p = a->profile;
+	uint64_t cpu_ns = 0, sampled_ns = 0;
+	// Threads that were never sampled have CPU time, too; sampled ones may not have been told
+	// theirs.
+	for (size_t i = 0; i < FM_MAX(a->tally.threads.n, p->threads.n); i++) {
+		static const struct fm_thread_span never_sampled;
+		const struct fm_thread_span *span =
+			i < a->tally.threads.n ? &a->tally.threads.items[i] : &never_sampled;
+		uint64_t known = i < p->threads.n ? p->threads.items[i].cpu_ns : 0;
+		cpu_ns += known ? known : span->cpu_ns;
+		sampled_ns += span->cpu_ns;
+		f->n_waits += span->n_waits;
+		f->n_dropped += i < p->threads.n ? p->threads.items[i].n_dropped : 0;
+	}
+	f->cpu_s = fm_seconds(cpu_ns);
+	f->sampled_s = fm_seconds(sampled_ns);
+	f->no_cpu_s = fm_facts_thread_no_cpu_s(a, find_main_thread(p));
+}
+
+void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
+{
+	const struct fm_profile *p = a->profile;
+	const struct fm_process *root = p->processes.n ? &p->processes.items[0] : NULL;
+	const struct fm_str none = FM_STR_LIT("");
+	*f = (struct fm_facts){ .exit_code = -1 };
+	f->command = fm_facts_command(p);
+	f->started = fm_profile_meta(p, "started", none);
+	f->python = none;
+	for (size_t i = 0; i < p->processes.n && !f->python.len; i++)
+		f->python = p->processes.items[i].info.python_version;
+	f->engine = fm_profile_meta(p, "engine", root ? root->info.engine : none);
+	f->rate_hz = fm_facts_meta_u64(p, "rate_hz");
+	f->max_rss_bytes = fm_facts_meta_u64(p, "max_rss_bytes");
+	f->overhead_s = fm_seconds(fm_facts_meta_u64(p, "overhead_ns"));
+	f->n_samples = a->tally.n_samples;
+	// exec gives a process a new record under the same pid; the last one met the end. A
+	// stranger who is given the pid later has another parent.
+	const struct fm_process *last_exec = root;
+	for (size_t i = 1; i < p->processes.n; i++) {
+		const struct fm_process *next = &p->processes.items[i];
+		if (next->info.pid == root->info.pid && next->info.parent_pid == root->info.parent_pid)
+			last_exec = next;
+	}
+	uint64_t end_ns = 0;
+	if (root) {
+		f->exit_code = last_exec->exit_code;
+		f->exit_signal = last_exec->exit_signal;
+		end_ns = last_exec->end_ns;
+	}
+	if (f->exit_code < 0 &&
+	    !f->exit_signal) { // a program without the agent has no record: the collector's note then
+		f->exit_signal = (int)fm_facts_meta_u64(p, "exit_signal");
+		f->exit_code = fm_profile_meta(p, "exit_code", none).len ? (int)fm_facts_meta_u64(p, "exit_code") : -1;
+	}
+
+	uint64_t first = UINT64_MAX, last = 0;
+	for (size_t i = 0; i < a->tally.threads.n; i++)
+		if (a->tally.threads.items[i].n) {
+			first = FM_MIN(first, a->tally.threads.items[i].first_ns);
+			last = FM_MAX(last, a->tally.threads.items[i].last_ns);
+		}
+	uint64_t start = root && root->info.start_ns ? root->info.start_ns : first;
+	uint64_t wall_ns = fm_facts_meta_u64(p, "wall_ns");
+	if (!wall_ns)
+		wall_ns = span_ns(start, end_ns ? end_ns : last);
+	f->wall_s = fm_seconds(wall_ns);
+
+	sum_threads(f, a);
+}
+
+// A block of a running process ends between two samples, and on a crowded machine long after the
+// last.
+static void tell_unseen_end(const struct fm_facts *f, void (*each)(void *ctx, struct fm_str what, struct fm_str why),
+			    void *ctx)
+{
+	char what[96];
+	double unseen_s = f->cpu_s - f->sampled_s;
+	if (unseen_s < MIN_UNSEEN_END_S || unseen_s < MIN_UNSEEN_SHARE * f->cpu_s)
+		return;
+	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, f->cpu_s);
+	each(ctx, fm_str_of(what),
+	     FM_STR_LIT("used after the last sample: the block was short, or other programs had the CPUs"));
+}
+
+// The kernel counts with a process what its children used, once it has waited for them.
+static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *f,
+			    void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
+{
+	char what[96];
+	double used_s = fm_seconds(fm_facts_meta_u64(a->profile, "target_user_ns") +
+				   fm_facts_meta_u64(a->profile, "target_system_ns"));
+	double unseen_s = used_s - f->cpu_s;
+	if (used_s == 0) {
+		tell_unseen_end(f, each, ctx);
+		return;
+	}
+	if (unseen_s < MIN_UNSEEN_S || unseen_s < MIN_UNSEEN_SHARE * used_s)
+		return;
+	// A thread's CPU time is known as of its last sample, a process's from when the agent is
+	// loaded.
+	double short_s = PROCESS_START_S * (double)a->profile->processes.n;
+	short_s += f->rate_hz ? MOST_AFTER_LAST / (double)f->rate_hz * (double)a->profile->threads.n : 0;
+	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, used_s);
+	bool has_few_descriptors = fm_facts_meta_u64(a->profile, "n_no_descriptor") ||
+				   fm_facts_meta_u64(a->profile, "n_unkept_descriptors");
+	if (has_few_descriptors && unseen_s >= short_s) {
+		each(ctx, fm_str_of(what),
+		     FM_STR_LIT("Fathom had too few file descriptors to look at all threads often; raise 'ulimit -n'. "
+				"What "
+				"processes used that were not followed is in it, too"));
+		return;
+	}
+	each(ctx, fm_str_of(what),
+	     unseen_s < short_s
+		     ? FM_STR_LIT(
+			       "used by short threads and processes before their first sample and after their last; a "
+			       "higher --rate sees more of it")
+		     : FM_STR_LIT(
+			       "used by child processes that were not followed (--no-children; without LD_PRELOAD and "
+			       "FATHOM_RING in their environment; statically linked; set-user-id)"));
+}
+
+// Spinning between two calls, and threads of which two lines may be meant.
+static void tell_untied(const struct fm_summary *t, void (*each)(void *ctx, struct fm_str what, struct fm_str why),
+			void *ctx)
+{
+	char what[128];
+	double untied_s = fm_seconds(fm_weight_cpu_ns(&t->untied)), all_s = fm_seconds(fm_weight_cpu_ns(&t->total));
+	if (untied_s < MIN_UNTIED_S || untied_s < MIN_UNTIED_SHARE * all_s)
+		return;
+	snprintf(what, sizeof(what), "the line behind %.3f s (%.0f %%) of native threads' CPU time", untied_s,
+		 100 * untied_s / all_s);
+	each(ctx, fm_str_of(what),
+	     FM_STR_LIT("no Python thread, or more than one, was inside a call of their library then; --native-all and "
+			"the list of threads show what they did"));
+}
+
+void fm_facts_coverage(const struct fm_analysis *a, const struct fm_facts *f, const struct fm_summary *t,
+		       void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
+{
+	char what[160];
+	for (size_t i = 0; i < a->profile->coverages.n; i++)
+		each(ctx, a->profile->coverages.items[i].what, a->profile->coverages.items[i].why);
+	if (a->profile->damage[0])
+		each(ctx, FM_STR_LIT("part of the profile"), fm_str_of(a->profile->damage));
+	if (a->tally.n_invalid) {
+		snprintf(what, sizeof(what), "%" PRIu64 " samples", a->tally.n_invalid);
+		each(ctx, fm_str_of(what), FM_STR_LIT("their records hold impossible values"));
+	}
+	if (f->n_dropped) {
+		snprintf(what, sizeof(what), "%" PRIu64 " samples were dropped", f->n_dropped);
+		each(ctx, fm_str_of(what), FM_STR_LIT("the collector could not keep up; lower the rate (--rate)"));
+	}
+	tell_unseen_cpu(a, f, each, ctx);
+	tell_untied(t, each, ctx);
+	if (t->n_failed_unwinds) {
+		snprintf(what, sizeof(what), "the whole stack of %" PRIu64 " of %" PRIu64 " samples",
+			 t->n_failed_unwinds, f->n_samples);
+		each(ctx, fm_str_of(what),
+		     FM_STR_LIT("unwinding stopped early; each of these stacks holds a frame in [brackets] with the "
+				"reason"));
+	}
+	size_t n;
+	const struct fm_coverage *names = fm_symbolizer_coverage(a->symbolizer, &n);
+	for (size_t i = 0; i < n; i++)
+		each(ctx, names[i].what, names[i].why);
+}

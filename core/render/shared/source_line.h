@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines of the source files that a capture keeps.
+#pragma once
+
+#include "read/reader.h"
+
+// Walks a source text forward; lines are asked for in rising order.
+struct fm_source_walk {
+	const char *p, *end;
+	uint32_t line; // of p
+};
+struct fm_source_walk fm_source_open(const struct fm_profile *p, struct fm_str filename);
+// Without its end; "" when the capture does not have it.
+struct fm_str fm_source_line(struct fm_source_walk *s, uint32_t line);
+
+// One line of one file.
+struct fm_str fm_source_line_find(const struct fm_profile *p, struct fm_str filename, uint32_t line);

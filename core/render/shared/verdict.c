@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "render/shared/verdict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "aggregate/tree/attribution.h"
+#include "render/shared/label.h"
+#include "render/shared/source_line.h"
+#include "render/shared/style.h"
+
+// Less than this says little of where time goes (the intervals reach 10 points and more).
+#define MIN_SAMPLES 100
+#define MIN_CPU_S 0.05
+#define MIN_WALL_S 0.2
+// From which share on a sentence is worth a reader's time. Of the CPU time:
+#define MUCH_LINE 0.25
+#define MUCH_FUNCTION 0.4
+#define MUCH_IMPORTS 0.25
+#define MUCH_GC 0.15
+#define MUCH_SYSTEM 0.4
+// Of the time on the clock:
+#define MUCH_NO_CPU 0.2
+#define MUCH_WAITING 0.5
+#define MUCH_QUEUEING 0.1 // by each of the threads, on average
+#define MUCH_GIL 0.25     // of what threads computed and waited for it
+#define MIN_IMPACT 0.1    // of the run: half of the CPU time of a program that sleeps is nothing to act on
+#define LEAK_IMPACT 0.3   // sooner or later it is all there is to say
+
+struct rules {
+	struct fm_verdict *v;
+	const struct fm_analysis *a;
+	const struct fm_facts *f;
+	const struct fm_summary *t;
+	const struct fm_own_tree *tree;
+	double cpu_s;                   // of all samples: what shares are of
+	double run_s;                   // the time on the clock in which the main thread had a CPU or wanted none
+	double busy;                    // how much of that the CPU time is; 1 at most
+	const struct fm_line_row *line; // that takes much of the CPU time; NULL = none does
+};
+
+struct place {
+	struct fm_str file;
+	uint32_t line;
+};
+
+static const struct place nowhere = { { "", 0 }, 0 };
+
+// Keeps the sentence if it is among the most important. Takes the text.
+static void say(struct rules *r, const char *rule, double impact, struct place at, struct fm_buf *text)
+{
+	struct fm_verdict *v = r->v;
+	unsigned i = 0;
+	while (i < v->n && v->lines[i].share >= impact)
+		i++;
+	if (i == FM_VERDICT_MAX || impact < MIN_IMPACT) {
+		fm_buf_deinit(text);
+		return;
+	}
+	if (v->n == FM_VERDICT_MAX)
+		fm_buf_deinit(&v->lines[--v->n].text);
+	memmove(&v->lines[i + 1], &v->lines[i], (v->n - i) * sizeof(v->lines[0]));
+	v->n++;
+	v->lines[i] = (struct fm_verdict_line){ rule, *text, at.file, at.line, impact };
+}
+
+static bool has_said(const struct fm_verdict *v, const char *rule)
+{
+	for (unsigned i = 0; i < v->n; i++)
+		if (!strcmp(v->lines[i].rule, rule))
+			return true;
+	return false;
+}
+
+static void put_place(struct fm_buf *b, struct place at)
+{
+	struct fm_str name = fm_label_last_part(at.file);
+	fm_buf_printf(b, "line %u of %.*s", at.line, (int)name.len, name.p);
+}
+
+static double share_of(const struct rules *r, uint64_t ns)
+{
+	return r->cpu_s > 0 ? fm_seconds(ns) / r->cpu_s : 0;
+}
+
+static void no_cpu(struct rules *r)
+{
+	double share = r->f->wall_s > 0 ? r->f->no_cpu_s / r->f->wall_s : 0;
+	if (share < MUCH_NO_CPU || r->f->no_cpu_s < MIN_CPU_S)
+		return;
+	struct fm_buf b = { 0 };
+	fm_buf_printf(
+		&b, "For %.0f%% of the run (%.1f of %.1f s) no CPU was free for the main thread: the machine was busy.",
+		100 * share, r->f->no_cpu_s, r->f->wall_s);
+	say(r, "no-cpu", FM_MAX(share, 0.99), nowhere, &b); // it comes first: all other times are longer for it
+}
+
+static const struct fm_line_row *top_line(const struct rules *r)
+{
+	for (size_t i = 0; i < r->t->lines.n; i++)
+		if (r->a->options.detailed || fm_summary_is_users(r->t, r->t->lines.items[i].function_id))
+			return &r->t->lines.items[i];
+	return NULL;
+}
+
+static void put_kind(struct fm_buf *b, const struct fm_weight *w)
+{
+	static const char *const names[] = { "Python", "native code", "system calls", "garbage collection" };
+	double all = (double)fm_weight_cpu_ns(w);
+	for (unsigned c = FM_CLASS_PYTHON; c <= FM_CLASS_GC; c++) {
+		double part = (double)w->ns[c];
+		if (part >= 0.6 * all)
+			fm_buf_printf(b, ", %s of it %s", part >= 0.9 * all ? "nearly all" : "most", names[c]);
+	}
+}
+
+static void hot_line(struct rules *r)
+{
+	const struct fm_line_row *row = top_line(r);
+	double share = row ? share_of(r, fm_weight_cpu_ns(&row->weight)) : 0;
+	if (share < MUCH_LINE)
+		return;
+	r->line = row;
+	struct place at = { fm_analysis_function(r->a, row->function_id)->file, row->line };
+	struct fm_buf b = { 0 };
+	put_place(&b, at);
+	b.data[0] = 'L';
+	fm_buf_printf(&b, " takes %.0f%% of the CPU time", 100 * share);
+	put_kind(&b, &row->weight);
+	fm_buf_u8(&b, '.');
+	say(r, "line", share * r->busy, at, &b);
+}
+
+// A function whose time no single line has.
+static void hot_function(struct rules *r)
+{
+	const struct fm_function_row *best = NULL;
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		const struct fm_function_row *row = &r->t->functions.items[i];
+		if (fm_summary_is_users(r->t, row->function_id) &&
+		    (!best || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&best->paid)))
+			best = row;
+	}
+	const struct fm_line_row *line = top_line(r);
+	double share = best ? share_of(r, fm_weight_cpu_ns(&best->paid)) : 0;
+	if (share < MUCH_FUNCTION || !line || r->line)
+		return;
+	const struct fm_function *f = fm_analysis_function(r->a, best->function_id);
+	struct fm_str file = fm_label_file(r->a, best->function_id);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.*s (%.*s:%u) takes %.0f%% of the CPU time, spread over its lines: the hottest has %.0f%%.",
+		      (int)f->name.len, f->name.p, (int)file.len, file.p, f->line, 100 * share,
+		      100 * share_of(r, fm_weight_cpu_ns(&line->weight)));
+	say(r, "function", share * r->busy, (struct place){ f->file, f->line }, &b);
+}
+
+static void imports(struct rules *r)
+{
+	double share = share_of(r, fm_weight_cpu_ns(&r->tree->imports)), most = 0;
+	if (share < MUCH_IMPORTS)
+		return;
+	struct fm_str name = FM_STR_LIT("");
+	double *by_package = fm_alloc((r->tree->packages.n + 1) * sizeof(*by_package));
+	for (size_t i = 1; i < r->tree->nodes.n; i++) {
+		const struct fm_own_node *node = &r->tree->nodes.items[i];
+		if (node->kind != FM_OWN_PACKAGE || r->tree->nodes.items[node->parent].kind != FM_OWN_IMPORTS)
+			continue;
+		by_package[node->id] += share_of(r, fm_weight_cpu_ns(&node->total));
+		if (by_package[node->id] > most)
+			most = by_package[node->id], name = r->tree->packages.items[node->id].name;
+	}
+	free(by_package);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.0f%% of the CPU time is imports", 100 * share);
+	if (most >= 0.1)
+		fm_buf_printf(&b, "; %.*s alone is %.0f%%", (int)name.len, name.p, 100 * most);
+	fm_buf_u8(&b, '.');
+	say(r, "imports", share * r->busy, nowhere, &b);
+}
+
+static void collector(struct rules *r)
+{
+	double share = share_of(r, r->t->total.ns[FM_CLASS_GC]);
+	struct fm_buf b = { 0 };
+	if (share < MUCH_GC)
+		return;
+	fm_buf_printf(&b,
+		      "Garbage collection takes %.0f%% of the CPU time: fewer live containers, gc.freeze() or a higher "
+		      "gc.set_threshold() spare it.",
+		      100 * share);
+	say(r, "gc", share * r->busy, nowhere, &b);
+}
+
+static void system_calls(struct rules *r)
+{
+	double share = share_of(r, r->t->total.ns[FM_CLASS_SYSTEM]);
+	if (share < MUCH_SYSTEM)
+		return;
+	const struct fm_line_row *best = NULL;
+	for (size_t i = 0; i < r->t->lines.n; i++) {
+		const struct fm_line_row *row = &r->t->lines.items[i];
+		if (!best || row->weight.ns[FM_CLASS_SYSTEM] > best->weight.ns[FM_CLASS_SYSTEM])
+			best = row;
+	}
+	double there = best ? share_of(r, best->weight.ns[FM_CLASS_SYSTEM]) : 0;
+	if (best == r->line && there >= share / 2)
+		return; // the line's own sentence has it
+	struct place at = nowhere;
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.0f%% of the CPU time is system calls", 100 * share);
+	if (there >= share / 2) {
+		at = (struct place){ fm_analysis_function(r->a, best->function_id)->file, best->line };
+		fm_buf_str(&b, ", most of it at ");
+		put_place(&b, at);
+	}
+	fm_buf_u8(&b, '.');
+	say(r, "system", share * r->busy, at, &b);
+}
+
+static void gil(struct rules *r)
+{
+	double gil_s = fm_seconds(r->t->total.ns[FM_CLASS_GIL_WAIT]);
+	double share = gil_s / (gil_s + r->cpu_s);
+	if (gil_s < MIN_WALL_S || share < MUCH_GIL)
+		return;
+	struct fm_buf b = { 0 };
+	fm_buf_printf(
+		&b,
+		"Threads waited for the GIL for %.1f s beside %.1f s of CPU time: Python code runs in one thread at "
+		"a time, and processes would run it side by side.",
+		gil_s, r->cpu_s);
+	say(r, "gil", share, nowhere, &b);
+}
+
+// Where threads waited, by line and thread.
+struct wait {
+	uint32_t node, thread_id; // node: of the user's line
+	bool is_lock;
+	uint64_t ns;
+};
+
+struct waits {
+	FM_VEC(struct wait) v;
+};
+
+static bool has_word(struct fm_str s, const char *word)
+{
+	size_t n = strlen(word);
+	for (size_t i = 0; i + n <= s.len; i++)
+		if (!strncasecmp(s.p + i, word, n))
+			return true;
+	return false;
+}
+
+// Between the user's line and the wait there is no other Python function, and the line says that it
+// takes something: a queue's get() waits for work in the same way.
+static bool is_lock(const struct rules *r, const struct fm_attribution *payer)
+{
+	if (payer->own != payer->user)
+		return false;
+	const struct fm_node *node = &r->a->view.nodes.items[payer->user - 1];
+	struct fm_str file = fm_analysis_function(r->a, node->function_id)->file;
+	struct fm_str text = fm_source_line_find(r->a->profile, file, node->line);
+	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
+		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	return (text.len > 5 && !memcmp(text.p, "with ", 5)) || has_word(text, "acquire") || has_word(text, "lock");
+}
+
+static void gather_waits(const struct rules *r, struct waits *ret)
+{
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->view, r->a->symbolizer);
+	struct fm_map index = { 0 };
+	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &r->a->tally.cells.items[i];
+		uint32_t leaf = fm_view_node(&r->a->view, cell->stack_id), at = leaf ? payers[leaf].user : 0;
+		if (cell->class != FM_CLASS_WAIT || !at)
+			continue;
+		const struct fm_node *node = &r->a->view.nodes.items[at - 1];
+		uint64_t line = fm_hash_u64((uint64_t)node->function_id << 32 | node->line);
+		bool is_new;
+		uint64_t *slot = fm_map_at(&index, fm_hash_u64(line + cell->thread_id), &is_new);
+		if (is_new) {
+			*slot = ret->v.n;
+			fm_vec_push(&ret->v, (struct wait){ at - 1, cell->thread_id, is_lock(r, &payers[leaf]), 0 });
+		}
+		ret->v.items[*slot].ns += cell->weight_ns;
+	}
+	fm_map_deinit(&index);
+	free(payers);
+}
+
+static struct place place_of(const struct rules *r, uint32_t node_id)
+{
+	const struct fm_node *node = &r->a->view.nodes.items[node_id];
+	return (struct place){ fm_analysis_function(r->a, node->function_id)->file, node->line };
+}
+
+static bool is_same_line(const struct rules *r, uint32_t a, uint32_t b)
+{
+	const struct fm_node *x = &r->a->view.nodes.items[a], *y = &r->a->view.nodes.items[b];
+	return x->function_id == y->function_id && x->line == y->line;
+}
+
+static void queueing(struct rules *r, const struct waits *waits)
+{
+	uint64_t most_ns = 0;
+	unsigned n_threads = 0;
+	uint32_t best = 0;
+	for (size_t i = 0; i < waits->v.n; i++) {
+		const struct wait *first = &waits->v.items[i];
+		uint64_t sum = 0;
+		unsigned n = 0;
+		for (size_t k = 0; first->is_lock && k < waits->v.n; k++) {
+			const struct wait *w = &waits->v.items[k];
+			if (!is_same_line(r, first->node, w->node) || fm_seconds(w->ns) < MUCH_QUEUEING * r->run_s)
+				continue;
+			sum += w->ns;
+			n++;
+		}
+		if (n >= 2 && sum > most_ns)
+			most_ns = sum, n_threads = n, best = first->node;
+	}
+	if (!n_threads)
+		return;
+	double each_s = fm_seconds(most_ns) / n_threads;
+	struct place at = place_of(r, best);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%u threads queue at ", n_threads);
+	put_place(&b, at);
+	fm_buf_printf(&b, ": each waited there for %.1f of %.1f s on average.", each_s, r->f->wall_s);
+	say(r, "lock", each_s / r->run_s, at, &b);
+}
+
+static void main_waits(struct rules *r, const struct waits *waits)
+{
+	const struct fm_profile *p = r->a->profile;
+	const struct wait *best = NULL;
+	double waited_s = 0;
+	for (uint32_t id = 0; id < FM_MIN(p->threads.n, r->a->tally.threads.n); id++) {
+		if (!p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid)
+			continue;
+		waited_s = fm_seconds(r->a->tally.threads.items[id].wait_ns);
+		for (size_t i = 0; i < waits->v.n; i++)
+			if (waits->v.items[i].thread_id == id && (!best || waits->v.items[i].ns > best->ns))
+				best = &waits->v.items[i];
+		break;
+	}
+	// While others compute, what they do is the story.
+	if (waited_s < MUCH_WAITING * r->run_s || waited_s < MIN_WALL_S || r->busy > 1 - MUCH_WAITING)
+		return;
+	struct place at = nowhere;
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "The main thread waited for %.1f of %.1f s", waited_s, r->f->wall_s);
+	if (best && fm_seconds(best->ns) >= waited_s / 4) {
+		at = place_of(r, best->node);
+		fm_buf_printf(&b, ", %.1f s of it at ", fm_seconds(best->ns));
+		put_place(&b, at);
+	}
+	fm_buf_u8(&b, '.');
+	say(r, "waiting", waited_s / r->run_s, at, &b);
+}
+
+static void leak(struct rules *r)
+{
+	const struct fm_heap_leak_row *top = r->a->heap.leaks.n ? &r->a->heap.leaks.items[0] : NULL;
+	if (!top || !top->line)
+		return;
+	bool is_slow = top->velocity_bytes_s < 1e6;
+	struct place at = { fm_analysis_function(r->a, top->function_id)->file, top->line };
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "Memory grows by %.1f %s/s at ", top->velocity_bytes_s / (is_slow ? 1e3 : 1e6),
+		      is_slow ? "kB" : "MB");
+	put_place(&b, at);
+	fm_buf_printf(&b, " and is not freed: likely a leak (likelihood %.0f%%).", 100 * top->likelihood);
+	say(r, "leak", LEAK_IMPACT, at, &b);
+}
+
+void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const struct fm_facts *f,
+		     const struct fm_summary *t, const struct fm_own_tree *tree)
+{
+	*v = (struct fm_verdict){ 0 };
+	struct rules r = { .v = v, .a = a, .f = f, .t = t, .tree = tree };
+	r.cpu_s = fm_seconds(fm_weight_cpu_ns(&t->total));
+	r.run_s = f->wall_s - f->no_cpu_s;
+	r.busy = r.run_s > 0 ? FM_MIN(r.cpu_s / r.run_s, 1.0) : 1;
+	no_cpu(&r);
+	if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES) {
+		hot_line(&r);
+		hot_function(&r);
+		imports(&r);
+		collector(&r);
+		system_calls(&r);
+		gil(&r);
+	}
+	if (f->n_waits && r.run_s >= MIN_WALL_S) {
+		struct waits waits = { 0 };
+		gather_waits(&r, &waits);
+		queueing(&r, &waits);
+		if (!has_said(v, "lock") && !has_said(v, "gil")) // it waits for those who wait
+			main_waits(&r, &waits);
+		fm_vec_deinit(&waits.v);
+	}
+	leak(&r);
+}
+
+void fm_verdict_deinit(struct fm_verdict *v)
+{
+	for (unsigned i = 0; i < v->n; i++)
+		fm_buf_deinit(&v->lines[i].text);
+	v->n = 0;
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "render/text/explain.h"
+
+#include <string.h>
+
+#include "render/shared/style.h"
+
+#define MAX_WIDTH 100
+
+static const struct entry {
+	const char *term, *text; // text NULL = a section begins
+} entries[] = {
+	{ "The first lines", NULL },
+	{ "Finished in",
+	  "Seconds on the clock from the start of the program to its end, waiting included. \"Ended with exit code\", "
+	  "\"Ended by signal\" and \"Interrupted\" mean that it did not end well; the report is of what ran until "
+	  "then." },
+	{ "MB of RAM", "The most physical memory that the first process held at one time, as the kernel counts it "
+		       "(maximum resident set "
+		       "size): the interpreter, its libraries and all data. Fathom's own part in it is one or two MB, "
+		       "and up to one more for "
+		       "each thread. 1 MB is a million bytes." },
+	{ "Check logs",
+	  "Warnings and log records of the program, counted by level; the named file has them with their times "
+	  "and source lines." },
+
+	{ "Top Functions by Total Runtime", NULL },
+	{ "share",
+	  "The CPU time with this function anywhere on the stack, as a percentage of the CPU time of all threads and "
+	  "processes: its own work and that of everything it calls. A recursive function counts once. The shares of a "
+	  "caller and of what it calls overlap, so the list does not add up to 100%." },
+	{ "plus-minus", "Half of the 95% interval in points of percent. 37.0% with 1.0 means: the true share lies "
+			"between 36.0% and 38.0%, "
+			"19 times out of 20. Four times the samples halve it. It says how sure the sampling is, not "
+			"how much runs differ: "
+			"for that use --repeat." },
+	{ "which functions", "Those of your own code: Python files outside the standard library and outside of "
+			     "installed packages. --detailed "
+			     "lists libraries and native functions, too." },
+
+	{ "Top Functions by Memory Usage", NULL },
+	{ "memory", "The most bytes that were allocated by this function and alive at one time. Each function has its "
+		    "peak at its own "
+		    "moment, so the figures do not add up to the program's peak. Of blocks of 1 MiB and more, what was "
+		    "asked for and never used does not count." },
+
+	{ "Functions by Module", NULL },
+	{ "share of a function", "The CPU time while one of its own lines was executing or waiting for a library or "
+				 "native function that it called. "
+				 "Calls of other functions of your code belong to those. So the shares add up: "
+				 "functions to their file, files to "
+				 "their folder." },
+	{ "func",
+	  "How many functions below this file or folder are shown: those with at least 1% (0.1% with --detailed)." },
+	{ "outside your code",
+	  "CPU time with none of your functions on the stack: starting and ending the "
+	  "interpreter, threads of libraries of which nobody knows for whom they work, programs that "
+	  "are not Python." },
+
+	{ "Top Functions by Own Time", NULL },
+	{ "own time", "The CPU time while this very function was executing, without anything it calls. Native "
+		      "functions and libraries "
+		      "are listed, too: this is where the processor was." },
+
+	{ "Top Functions by Waiting", NULL },
+	{ "seconds", "How long threads slept or waited in a line of this function, or in a library that it called, "
+		     "added up over all "
+		     "threads. The list is there when that is at least a tenth of the run in all." },
+
+	{ "Time by Kind", NULL },
+	{ "Python", "The interpreter was executing bytecode, with all that its instructions need: attributes, "
+		    "operators, iteration, entering Python functions, memory for objects." },
+	{ "native", "A function that is not Python's was executing for the line that called it: C, C++, Rust, Fortran, "
+		    "Cython, code made at run time, and the interpreter's own ones (sorted, str.join, json, re)." },
+	{ "system", "The kernel was working for the program: reading, writing, mapping memory." },
+	{ "garbage collection", "The interpreter's search for unreachable cycles. Line tables count it as Python." },
+	{ "waiting for the GIL", "A thread was ready to run Python but another one held the interpreter's lock." },
+	{ "waiting", "A thread slept or waited for input, a lock, a child or a timer. It is time on the clock, not CPU "
+		     "time, so it is in "
+		     "no percentage." },
+	{ "CPU time sampled", "The sum of what all samples stand for; percentages are of this. \"% of one core\" is "
+			      "the CPU time of all threads "
+			      "divided by the time on the clock: above 100% more than one core was busy." },
+	{ "no CPU was free",
+	  "How long the main thread was ready to run while other programs, or other threads of this one, had the CPUs, "
+	  "or while a "
+	  "limit of its container held it back. The row is there when that is at least a tenth of the run." },
+
+	{ "Threads, processes, cells", NULL },
+	{ "CPU", "The CPU time that samples of this thread or process stand for, and its share of the whole." },
+	{ "exit", "How the process ended: its exit code, or the signal that ended it; ? when that was not seen." },
+	{ "cell", "Of a notebook: time on the clock and CPU time of each code cell, in the order they ran." },
+
+	{ "How Sure, and at What Cost", NULL },
+	{ "samples", "How often a running thread was sampled. Each sample stands for the CPU time since the thread's "
+		     "previous sample." },
+	{ "dropped", "Samples that were lost because Fathom could not keep up. Their time goes to the next sample." },
+	{ "incomplete stack", "Samples whose callers could not all be found. They count for what was found, with a "
+			      "frame in [brackets] that says "
+			      "why." },
+	{ "Fathom's own work",
+	  "CPU time that sampling took inside the program. The program was slower by about this much." },
+	{ "Not Seen, and Why",
+	  "What the figures do not cover: processes, threads, samples or names, each with the reason." },
+
+	{ "Line tables", NULL },
+	{ "% of time",
+	  "The file's share of the CPU time: the sum of its lines. Files below 1% are left out unless --detailed." },
+	{ "Time Python", "Share of the CPU time in which this line was executed by the interpreter." },
+	{ "Time native", "Share in which native code that this line called was executing." },
+	{ "worker threads",
+	  "Of the line's shares, the work of native threads (BLAS, OpenMP, pools of threads) while a thread "
+	  "that runs Python was inside a call of their library in this line, waiting for them or busy. They "
+	  "show below the line as [worker threads]." },
+	{ "Time system", "Share in which the kernel worked for this line." },
+	{ "Time waiting",
+	  "Seconds that threads spent waiting in this line, added up. The column is there when there is any." },
+	{ "Memory Python",
+	  "How much of what this line allocated came from Python's own allocators, the rest from native code." },
+	{ "peak", "The most bytes allocated by this line that were alive at one time." },
+	{ "timeline/%", "The line's living memory over the run, from start to end, and its share of all bytes that "
+			"were ever allocated." },
+	{ "Copy (MB/s)", "Megabytes copied by this line (memcpy and its kin) per second of the run." },
+	{ "...", "Lines without a figure worth showing." },
+	{ "function summary", "The same columns for whole functions: each is the sum of its lines." },
+	{ "Top AVERAGE memory consumption", "The lines whose memory was largest on average over the run." },
+	{ "Top PEAK memory consumption", "The lines whose memory was largest at one time." },
+	{ "Memory",
+	  "The most memory that was alive at one time, and what stands out: leaks, what a short run cannot tell, "
+	  "memory that was asked for and never used." },
+	{ "Possible memory leak", "Memory of this line kept growing and was not freed. The likelihood is that of a "
+				  "block that has grown old never being freed; the "
+				  "velocity is how fast it grows." },
+	{ "Memory usage", "The living heap over the run. The growth rate is the part of all allocated bytes that was "
+			  "still there at the end: "
+			  "0% when everything was freed, 100% when nothing was." },
+
+	{ "Repeated runs", NULL },
+	{ "mean", "The average over the runs of --repeat." },
+	{ "spread", "How much single runs differ: the standard deviation." },
+	{ "interval", "Half of the 95% interval of the mean: from the spread (Student's t), or from the sampling where "
+		      "that is less "
+		      "sure. More runs make it smaller." },
+};
+
+void fm_explain_write(FILE *out, const struct fm_view_options *options)
+{
+	struct fm_style s;
+	fm_style_init(&s, out, options);
+	s.width = FM_MIN(s.width, (unsigned)MAX_WIDTH);
+	for (size_t i = 0; i < FM_ARRAY_LEN(entries); i++) {
+		const struct entry *e = &entries[i];
+		if (!e->text) {
+			fputs(i ? "\n" : "", out);
+			fm_style_paint(&s, FM_PAINT_BOLD);
+			fprintf(out, "%s\n", e->term);
+			fm_style_paint(&s, FM_PAINT_NONE);
+			continue;
+		}
+		fprintf(out, "  %s\n      ", e->term);
+		fm_style_wrap(&s, fm_str_of(e->text), 6, 6);
+	}
+}

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sigsafe/base/raw.h"
+
+#include <sys/resource.h>
+
+#include "sigsafe/base/sigsafe.h"
+
+struct fm_sig_state fm_sig;
+__thread struct fm_sig_thread *fm_sig_self __attribute__((tls_model("initial-exec")));
+
+FM_SIGSAFE uint64_t fm_sig_system_ns(void)
+{
+	struct rusage usage;
+	if (fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) != 0)
+		return UINT64_MAX / 2;
+	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
+	return (uint64_t)usage.ru_stime.tv_sec * 1000000000u + (uint64_t)usage.ru_stime.tv_usec * 1000u;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sigsafe/tick/pending.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+
+#include "sigsafe/tick/handlers.h"
+#include "sigsafe/base/raw.h"
+
+#include "sigsafe/base/sigsafe.h"
+
+// A thread that was woken runs within this time, or is held up for other reasons.
+#define LEAVE_STEP_NS 20000
+#define MAX_LEAVE_STEPS 50
+
+// The first pending signal that would be delivered to a handler at our return, 0 when there is
+// none.
+static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
+{
+	uint64_t pending = 0, blocked = *(const uint64_t *)&uc->uc_sigmask;
+	if (fm_sig_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
+		return 0;
+	pending &= ~blocked & ~(1ull << (SIGTRAP - 1));
+	// One more of a tick's signal is the program's: the ticker sends no second one before the
+	// first is answered.
+	if (!fm_sig_has_theirs(FM_TICK_SIGNAL))
+		pending &= ~(1ull << (FM_TICK_SIGNAL - 1));
+	if (fm_sig_is_held(FM_OTHER_TICK_SIGNAL) && !fm_sig_has_theirs(FM_OTHER_TICK_SIGNAL))
+		pending &= ~(1ull << (FM_OTHER_TICK_SIGNAL - 1));
+	for (; pending; pending &= pending - 1) {
+		struct fm_sig_kernel_action act = { 0 };
+		int sig = __builtin_ctzll(pending) + 1;
+		if (fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
+		    act.handler > 1) { // not SIG_DFL, SIG_IGN
+			*ret_flags = act.flags;
+			return sig;
+		}
+	}
+	return 0;
+}
+
+FM_SIGSAFE bool fm_sig_is_theirs_pending(const ucontext_t *uc, uint64_t *ret_flags)
+{
+	return find_pending(uc, ret_flags) != 0;
+}
+
+// Whether sig waits for the process, not for this thread alone; only /proc tells: "ShdPnd:" and 16
+// hexadecimal digits.
+static FM_SIGSAFE bool is_for_process(struct fm_sig_thread *t, int sig)
+{
+	static const char key[] = "ShdPnd:\t";
+	char *text = (char *)t->out; // done with by now, and large enough for the whole file
+	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	long len = fm_sig_syscall(SYS_read, fd, (long)text, 4096, 0);
+	fm_sig_syscall(SYS_close, fd, 0, 0, 0);
+	for (long i = 0; i + 24 <= len; i++) {
+		unsigned k = 0;
+		while (k < sizeof(key) - 1 && text[i + k] == key[k])
+			k++;
+		if (k < sizeof(key) - 1)
+			continue;
+		unsigned bit = (unsigned)sig - 1;
+		char digit = text[i + 8 + 15 - bit / 4];
+		unsigned value = digit >= 'a' ? (unsigned)(digit - 'a') + 10 : (unsigned)(digit - '0');
+		return value >> bit % 4 & 1;
+	}
+	return false;
+}
+
+FM_SIGSAFE void fm_sig_leave_to_main(struct fm_sig_thread *t, const ucontext_t *uc)
+{
+	uint64_t flags;
+	int sig = find_pending(uc, &flags);
+	if (!sig || fm_sig_syscall(SYS_gettid, 0, 0, 0, 0) == (long)fm_sig.pid || !is_for_process(t, sig))
+		return;
+	struct timespec step = { .tv_nsec = LEAVE_STEP_NS };
+	for (int i = 0; i < MAX_LEAVE_STEPS && find_pending(uc, &flags) == sig; i++)
+		fm_sig_syscall(SYS_nanosleep, (long)&step, 0, 0, 0);
+}

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first screen of `fathom run`, and `report --tree`: what they hold, and that they fit."""
+
+import json
+import os
+import re
+import subprocess
+import textwrap
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Sequence
+
+import pytest
+from capture import Python, find_pythons
+
+MAX_LINES = 40
+
+
+@pytest.fixture(scope="session")
+def some_python() -> Python:
+    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
+    if not found:
+        pytest.skip("no Python found")
+    return found[-1]
+
+
+def clean() -> Dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
+    return {**env, "LC_ALL": "C.UTF-8"}
+
+
+@pytest.fixture
+def run(fathom: Path, some_python: Python, tmp_path: Path):
+    def go(source: str, *options: str, args: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
+        (tmp_path / "app.py").write_text(textwrap.dedent(source))
+        command = [fathom, "run", "--python", some_python.path, *options, "app.py", *args]
+        return subprocess.run(
+            command, cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600
+        )
+
+    return go
+
+
+def report(fathom: Path, folder: Path, *options: Any) -> str:
+    (profile,) = folder.glob(".fathom/*/*/profile.fathom")
+    done = subprocess.run(
+        [fathom, "report", *map(str, options), profile], env=clean(), stdout=subprocess.PIPE, text=True, check=True
+    )
+    return done.stdout
+
+
+# As much as an ordinary script can have to say: hot lines, many functions, libraries, imports, memory, a leak, threads.
+MUCH = """
+    import json, re, threading, time, decimal, argparse
+    kept, held = [], bytearray(60_000_000)
+    def leak():
+        kept.append(bytearray(200_000))
+    def burn(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: pass
+    def parse():
+        return json.loads(json.dumps(list(range(2000))))
+    def match():
+        return re.sub("a+b", "", "aaaa" * 500)
+    def hold():
+        return [bytearray(1000) for _ in range(30_000)]
+    def step(i):
+        parse(); match(); leak(); burn(0.004)
+    def worker():
+        burn(0.05)
+    threads = [threading.Thread(target=worker, name="a thread with a long name %d" % i) for i in range(3)]
+    [t.start() for t in threads]
+    some = hold()
+    for i in range(80):
+        step(i)
+    [t.join() for t in threads]
+    import logging
+    logging.warning("something to look at")
+"""
+
+
+@pytest.mark.statistical
+def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
+    done = run(MUCH)
+    assert done.returncode == 0
+    for width in (80, 100, 120):
+        lines = report(fathom, tmp_path, "--summary", "--width", width).splitlines()
+        assert len(lines) <= MAX_LINES, "\n".join(lines)
+        shown = [x for x in lines if not x.startswith(("  fathom ", "Check logs "))]  # to be copied: never cut
+        assert max(map(len, shown)) <= width, "\n".join(lines)
+    assert len(done.stdout.splitlines()) <= MAX_LINES
+    text = done.stdout
+    top = re.findall(r"^ +([0-9.]+)% ±([0-9.]+) +(app\.py:\d+) +(.*)$", text[text.index("Top Lines:") :], re.M)
+    assert top[0][3] == "while time.thread_time() < end: pass", text
+    shares = [float(row[0]) for row in top]
+    assert shares == sorted(shares, reverse=True) and len(shares) <= 5
+    assert "Check logs" in text and "(1 warning)" in text
+    assert re.search(r"^[0-9,]+ samples of Python 3\.\S+, right to ±[0-9.]+ points or better", text, re.M)
+    commands = re.findall(r"^  (fathom .*?)(?:  #.*)?$", text, re.M)
+    assert [c.split(" .fathom")[0] for c in commands] == ["fathom report --tree", "fathom report", "fathom view"]
+    # They do what they say: the folder of the run stands for its capture.
+    for command in commands[:2]:
+        subprocess.run(command.replace("fathom", str(fathom), 1), cwd=tmp_path, shell=True, check=True, env=clean(), stdout=subprocess.DEVNULL)  # fmt: skip
+    assert text.rstrip().splitlines()[-1].startswith("All of it is in .fathom/app/")
+
+
+def test_the_rest_is_asked_for(run, tmp_path):
+    done = run(MUCH, "--full")
+    whole = done.stdout
+    assert "Functions by Module" in whole and "  Line │Python │native" in whole and "Time by Kind" in whole
+    (kept,) = tmp_path.glob(".fathom/app/*/profile_results.txt")
+    assert kept.read_text().count("\n") > MAX_LINES
+    refused = run(MUCH, "--full", "--quiet", args=[])
+    assert refused.returncode == 0 and refused.stdout == ""
+
+
+@pytest.mark.parametrize("options", [["--tree", "--json"], ["--summary", "--full"], ["--summary", "--tree"]])
+def test_one_form_at_a_time(fathom, options):
+    done = subprocess.run([fathom, "report", *options, "x.fathom"], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2 and done.stderr == "fathom: give one of --json, --summary, --full and --tree\n"
+
+
+# ---- the call tree ----
+
+
+class Row(NamedTuple):
+    depth: int
+    name: str
+    percent: float
+
+
+def rows(text: str) -> List[Row]:
+    """The tree as printed."""
+    found = re.findall(r"^ *([0-9.]+)% +[0-9.]+ s (?: *[0-9.]+ s )? *((?:[│ ]  )*)(├─ |└─ |)(\S.*)$", text, re.M)
+    return [Row(len(bars) // 3 + bool(branch), name, float(share)) for share, bars, branch, name in found]
+
+
+CALLS = """
+    import sys, time
+    sys.path.insert(0, "site-packages")
+    def burn(seconds):
+        end = time.process_time() + seconds
+        while time.process_time() < end: pass
+    import library
+    def left():
+        burn(0.3)
+        library.call(burn, 0.2)
+    def right():
+        library.itself(0.3)
+    def again(n):
+        if n: again(n - 1)
+        else: burn(0.2)
+    left(); right(); again(20)
+"""
+# Its own work is in a module of its own, as packages have it, and it calls back.
+LIBRARY = {
+    "__init__.py": "from ._inner import call, itself\nfrom . import _slow\n",
+    "_inner.py": """
+        import time
+        def itself(seconds):
+            deeper(seconds)
+        def deeper(seconds):
+            end = time.process_time() + seconds
+            while time.process_time() < end: pass
+        def call(function, *args):
+            return function(*args)
+    """,
+    "_slow.py": "from ._inner import itself\nitself(0.2)\n",
+}
+
+
+@pytest.mark.statistical
+def test_the_tree_is_that_of_the_users_code(run, fathom, tmp_path):
+    package = tmp_path / "site-packages" / "library"
+    package.mkdir(parents=True)
+    for name, text in LIBRARY.items():
+        (package / name).write_text(textwrap.dedent(text))
+    run(CALLS, "--cpu")
+    text = report(fathom, tmp_path, "--tree", "--width", "100")
+    tree = rows(text)
+    assert tree[0] == Row(0, "the program", 100.0)
+    where: Dict[str, Row] = {}
+    path: List[str] = []
+    for row in tree:
+        path[row.depth :] = [re.sub(r" \(app\.py:\d+\)$", "", row.name)]
+        where["/".join(path[1:])] = row
+    # Seconds by construction; what else there is is Python's start. Shares to each other, as that is not known.
+    expected = {
+        "<module>": 1.2,
+        "<module>/left": 0.5,
+        "<module>/left/burn": 0.3,
+        "<module>/left/library": 0.2,
+        "<module>/left/library/burn": 0.2,  # its two modules are one row, and what it calls of ours is below it
+        "<module>/right": 0.3,
+        "<module>/right/library": 0.3,
+        "<module>/again": 0.2,  # twenty calls, one row
+        "<module>/again/burn": 0.2,
+        "<module>/(imports) library": 0.2,
+    }
+    found = {re.sub(r" [0-9.]+%$", "", name): row.percent for name, row in where.items()}
+    whole = found["<module>"]
+    for name, seconds in expected.items():
+        # Five standard errors of 1,200 samples, and a clock tick.
+        assert found[name] / whole == pytest.approx(seconds / 1.2, abs=0.08), (name, text)
+    assert not any("deeper" in name or "_inner" in name or "again/again" in name for name in found), text
+    assert any("Python's own start and end" in name for name in found), text
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("how", ["module", "script of an environment"])
+def test_a_package_that_is_run_is_the_users_own(fathom, some_python, tmp_path, how):
+    """Nothing here is outside of site-packages: the package that runs is what the user wants to know about."""
+    package = tmp_path / "site-packages" / "tool"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "core.py").write_text(
+        "import time\ndef work():\n    end = time.process_time() + 0.5\n    while time.process_time() < end: pass\n"
+    )
+    (package / "__main__.py").write_text("from tool.core import work\nwork()\n")
+    (tmp_path / "bin").mkdir()
+    starter = tmp_path / "bin" / "tool"
+    starter.write_text(f"#!{some_python.path}\nfrom tool.core import work\nwork()\n")
+    starter.chmod(0o755)
+    target = ["-m", "tool"] if how == "module" else [str(starter)]
+    done = subprocess.run(
+        [fathom, "run", *(["--python", some_python.path] if how == "module" else []), *target], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**clean(), "PYTHONPATH": str(tmp_path / "site-packages")}, check=True, timeout=60,
+    )  # fmt: skip
+    top = done.stdout[done.stdout.index("Top Lines:") :].splitlines()[1]
+    assert re.match(r" +[0-9.]+% ±\S+ +core\.py:4  while time\.process_time\(\) < end: pass$", top), done.stdout
+    assert re.search(r"^Line 4 of core\.py takes|▸ Line 4 of core\.py takes", done.stdout, re.M), done.stdout
+    assert re.search(r"^ \d\. work .*\(core\.py:2\)$", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.statistical
+def test_cells_are_called_as_in_jupyter(fathom, some_python, tmp_path):
+    cells = [
+        "import time",
+        "def burn(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass",
+        "burn(0.4)",
+    ]
+    notebook = {
+        "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text} for text in cells],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
+    }  # fmt: skip
+    (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
+    command = [fathom, "run", "--python", some_python.path, "n.ipynb"]
+    text = subprocess.run(command, cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert re.search(r"^ \d\. cell 3 +[0-9.]+% .*\(n\.ipynb \[cell 3\]:1\)$", text, re.M), text
+    assert "▸ Line 3 of n.ipynb [cell 2] takes " in text, text
+    assert re.search(r"─ cell 3 \(n\.ipynb \[cell 3\]:1\)$", report(fathom, tmp_path, "--tree"), re.M)

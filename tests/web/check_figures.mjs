@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares every figure and percentage that the page shows with what the program says of the same capture.
+//   node check_figures.mjs PAGE REPORT.json            all views against `fathom report --json`
+//   node check_figures.mjs --diff PAGE DIFF.json       the comparison against `fathom diff --json`
+// A figure may differ by half a unit of its last digit, no more. Prints how many were compared.
+import { readFileSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { check, withPage } from "./browser.mjs";
+
+const args = process.argv.slice(2);
+const isDiff = args[0] === "--diff";
+const [target, facts] = isDiff ? args.slice(1) : args;
+const url = /^https?:/.test(target ?? "") ? target : pathToFileURL(resolve(target ?? "")).href;
+const said = JSON.parse(readFileSync(facts, "utf8"));
+const UNITS = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, h: 3600, B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, "%": 0.01, "×": 1, "": 1 };
+const SOURCE_FILES = 8;
+let compared = 0;
+
+// What a text says and how closely: "46.8%" is 0.468 to 0.0005.
+function read(text) {
+	const match = /^[^\d+−-]*([+−-]?)([\d,]+(?:\.(\d+))?)\s*(ns|µs|ms|s|h|B|kB|MB|GB|TB|%|×)?/.exec(text ?? "");
+	if (!match)
+		return null;
+	const unit = UNITS[match[4] ?? ""];
+	return {
+		value: (match[1] === "−" || match[1] === "-" ? -1 : 1) * Number(match[2].replaceAll(",", "")) * unit,
+		half: 0.5 * 10 ** -(match[3]?.length ?? 0) * unit,
+	};
+}
+
+const fits = (text, real) => {
+	const shown = read(text);
+	// A whole share is written from 99.95 % on, and floating point has its own last digit.
+	return shown !== null && Math.abs(shown.value - real) <= shown.half * 1.001 + Math.abs(real) * 1e-9;
+};
+
+function same(text, real, what) {
+	compared++;
+	check(fits(text, real), `${what}: the page says ${(text ?? "nothing").trim()}, the program ${real}`);
+}
+
+// Empty where it is nothing.
+function sameOrEmpty(text, real, what) {
+	if ((text ?? "").trim() === "")
+		check(!(real > 0), `${what}: the page says nothing, the program ${real}`);
+	else
+		same(text, real, what);
+}
+
+async function open(page, hash) {
+	if (!url.startsWith("http"))
+		await page.goto("about:blank");
+	if (!url.startsWith("http") || !page.url().startsWith("http"))
+		await page.goto(url.startsWith("http") ? url : `${url}#${hash}`);
+	if (url.startsWith("http"))
+		await page.evaluate((h) => { location.hash = h; }, hash);
+	await page.waitForSelector(".view, [role=alert]", { timeout: 60000 });
+	await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+}
+
+// The rows of a table: for each cell its text without what is small, and the small.
+const rowsOf = (page, label) => page.evaluate((name) => {
+	const table = document.querySelector(`table[aria-label="${name}"]`);
+	if (!table)
+		return null;
+	const plain = (element) => {
+		const copy = element.cloneNode(true);
+		for (const small of copy.querySelectorAll("small, .arrow, code, .hidden"))
+			small.remove();
+		return copy.textContent.trim();
+	};
+	const heads = [...table.querySelectorAll("thead th")].map(plain);
+	return [...table.querySelectorAll("tbody tr:not(.pad)")].map((tr) => Object.fromEntries([...tr.children].map((td, i) => [
+		heads[i] ?? String(i), { text: plain(td), small: td.querySelector("small")?.textContent ?? "" },
+	])));
+}, label);
+
+const sampledOf = (t) => t.python_s + t.native_s + t.system_s + t.gc_s;
+const waitOf = (t) => t.wait_s + t.gil_wait_s;
+const shortPath = (path) => path.split("/").slice(-2).join("/");
+const KINDS = [["Python", "python_s"], ["native", "native_s"], ["system", "system_s"], ["garbage collector", "gc_s"], ["waiting for the GIL", "gil_wait_s"], ["waiting", "wait_s"], ["no CPU was free", "no_cpu_s"]];
+
+async function legend(page, label, from, whole) {
+	const items = await page.locator(`section[aria-label="${label}"] .legend li`).evaluateAll((list) => list.map((li) => [
+		li.childNodes[1].textContent.trim() || li.textContent.trim(), li.querySelector("b")?.textContent, li.querySelector("small")?.textContent, li.textContent.trim(),
+	]));
+	const shown = new Set();
+	for (const [, value, share, text] of items) {
+		const kind = KINDS.filter(([name]) => text.startsWith(name)).sort((a, b) => b[0].length - a[0].length)[0];
+		check(kind, `${label}: ${text} is no kind of time`);
+		shown.add(kind[0]);
+		same(value, from[kind[1]], `${label}, ${kind[0]}`);
+		same(share, from[kind[1]] / whole, `${label}, ${kind[0]}, share`);
+	}
+	return shown;
+}
+
+async function checkTiles(page) {
+	const r = said;
+	const tiles = new Map(await page.locator('dl[aria-label="The whole run"] div').evaluateAll((list) => list.map((d) => [
+		d.querySelector("dt").textContent, [d.querySelector("dd").textContent, d.querySelector("small")?.textContent ?? ""],
+	])));
+	const expected = [
+		["Wall time", r.wall_s], ["CPU time", r.cpu_s], ["No CPU was free", r.no_cpu_s], ["Peak of the heap", r.memory?.peak_bytes],
+		["Most memory (RSS)", r.max_rss_bytes], ["Allocated in all", r.memory?.alloc_bytes], ["Samples", r.samples - r.wait_samples], ["The profiler's own cost", r.overhead_s],
+	];
+	for (const [name, real] of expected)
+		if (real > 0)
+			same(tiles.get(name)?.[0], real, `tile ${name}`);
+	if (r.no_cpu_s > 0)
+		same(tiles.get("No CPU was free")[1], r.no_cpu_s / r.wall_s, "tile No CPU was free, share");
+	if (r.memory?.peak_bytes > r.max_rss_bytes && r.max_rss_bytes > 0)
+		check(/above the RSS/.test(tiles.get("Peak of the heap")[1]), "a heap above the RSS has no word why");
+}
+
+const mainThread = () => said.threads.find((t) => t.tid === said.processes[0]?.pid && t.pid === t.tid);
+
+async function checkWhereTime(page) {
+	const main = mainThread();
+	if (main) {
+		const whole = Math.max(main.wall_s, sampledOf(main) + waitOf(main) + main.no_cpu_s);
+		await legend(page, "Where the time went", main, whole);
+		same(await page.textContent('section[aria-label="Where the time went"] h2'), whole, "the main thread's clock");
+	}
+	if (await page.locator('section[aria-label="CPU time of all threads"]').count()) {
+		await legend(page, "CPU time of all threads", said.time, sampledOf(said.time));
+		const waited = await page.locator(".waited").allTextContents();
+		if (waited.length > 0)
+			same(/Threads waited (.*?) in sum/.exec(waited[0])[1], waitOf(said.time), "waiting of all threads");
+	}
+}
+
+// Lines by file and number; several functions may share one.
+function linesAt(name, line, fn) {
+	return said.lines.filter((l) => shortPath(l.file) === name && l.line === line && (fn === undefined || l.function === fn));
+}
+const sum = (rows, f) => rows.reduce((total, r) => total + f(r), 0);
+
+function sameLine(row, rows, what, whole) {
+	const cpu = sum(rows, (l) => l.total_s);
+	if (row.CPU?.small) {
+		same(row.CPU.text, cpu, `${what}, CPU`);
+		same(row.CPU.small, cpu / whole, `${what}, share of CPU`);
+	} else if (row.CPU)
+		sameOrEmpty(row.CPU.text, cpu / whole, `${what}, share of CPU`);
+	const columns = {
+		Python: (l) => l.python_s, Native: (l) => l.native_s, System: (l) => l.system_s, Waiting: waitOf,
+		Allocated: (l) => l.alloc_bytes, Copied: (l) => l.copy_bytes,
+	};
+	for (const [name, f] of Object.entries(columns))
+		if (row[name])
+			sameOrEmpty(row[name].text, sum(rows, f), `${what}, ${name}`);
+	if (row.Peak)
+		sameOrEmpty(row.Peak.text, Math.max(...rows.map((l) => l.peak_bytes)), `${what}, Peak`);
+	if (row["±"] && rows.length === 1)
+		sameOrEmpty(row["±"].text, rows[0].plus_minus_s, `${what}, ±`);
+}
+
+async function checkTopLines(page, whole) {
+	const orders = page.locator('[aria-label="Order of the lines"] button');
+	for (let i = 0; i < Math.max(1, await orders.count()); i++) {
+		if (await orders.count())
+			await orders.nth(i).click();
+		for (const row of await rowsOf(page, "Hottest lines") ?? []) {
+			const [, name, line] = /^(.*):(\d+)$/.exec(row.Line.text);
+			const rows = linesAt(name, Number(line), row.Line.small);
+			check(rows.length > 0, `no line of the report is ${row.Line.text}`);
+			if (rows.length)
+				sameLine(row, rows, `line ${row.Line.text}`, whole);
+		}
+	}
+}
+
+// By name and place; where several functions look the same, one of them has to fit.
+function functionsLike(name, place) {
+	return said.functions.filter((f) => f.name === name && (place === "" || place.startsWith(shortPath(f.file)) || shortPath(f.file).startsWith(place)));
+}
+const someFits = (candidates, tests) => candidates.some((f) => tests.every(([text, real]) => (text ?? "") === "" ? !(real(f) > 0) : fits(text, real(f))));
+
+function sameFunction(what, candidates, tests) {
+	compared += tests.length;
+	check(candidates.length > 0, `${what} is no function of the report`);
+	const first = candidates[0] ?? {};
+	check(!candidates.length || someFits(candidates, tests), `${what}: the page says ${tests.map(([text]) => text || "nothing").join(", ")}, the program ${tests.map(([, real]) => real(first)).join(", ")}`);
+}
+
+async function checkTopFunctions(page, whole) {
+	for (const row of await rowsOf(page, "Your functions") ?? [])
+		sameFunction(`your ${row[0].text}`, functionsLike(row[0].text, row[0].small), [[row[1].text, (f) => f.total_s], [row[2].text, (f) => f.total_s / whole]]);
+	for (const row of await rowsOf(page, "All functions") ?? [])
+		sameFunction(`own time of ${row[0].text}`, functionsLike(row[0].text, row[0].small), [
+			[row[1].text, (f) => f.self_s], [row[2].text.replace("±", ""), (f) => row[2].text.startsWith("±") ? f.self_plus_minus_s : f.self_s / whole],
+		]);
+	for (const row of await rowsOf(page, "Threads") ?? []) {
+		const tid = Number(/(\d+)\)?$/.exec(row[0].text)[1]);
+		const candidates = said.threads.filter((t) => t.tid === tid);
+		compared += 2;
+		check(candidates.some((t) => fits(row[1].text, t.cpu_s) && fits(row[2].text, t.wall_s)), `thread ${row[0].text}: ${row[1].text} ${row[2].text}`);
+	}
+}
+
+async function showAll(page) {
+	while (await page.locator("button.more").count())
+		await page.click("button.more");
+}
+
+const like = (name, place) => said.calls?.functions.filter((f) => f.kind === "python" && f.name === name && `${shortPath(f.file)}:${f.line}` === place) ?? [];
+
+async function checkFunctions(page, whole) {
+	await open(page, "view=functions&plumbing=1");
+	await showAll(page);
+	const rows = await rowsOf(page, "Functions");
+	check(rows?.length > 0, "there are no functions");
+	for (const row of rows ?? []) {
+		const { text: name, small: place } = row.Function;
+		const what = `function ${name} ${place}`;
+		const calls = like(name, place);
+		const isTimed = functionsLike(name, place).length > 0;
+		if (isTimed || !calls.length)
+			sameFunction(what, functionsLike(name, place), [
+				[row.Self.text, (f) => f.self_s], [row.Self.small, (f) => f.self_s / whole], [row.Total.text, (f) => f.total_s], [row.Total.small, (f) => f.total_s / whole],
+				...(row["±"] ? [[row["±"].text, (f) => f.self_plus_minus_s]] : []),
+				...(row.Allocated ? [[row.Allocated.text, (f) => f.alloc_bytes], [row.Peak.text, (f) => f.peak_bytes]] : []),
+			]);
+		if (calls.length && row.Calls?.text)
+			sameFunction(`calls of ${name} ${place}`, calls, [
+				[row.Calls.text, (f) => f.calls], [row["Own, traced"].text, (f) => f.own_s], [row["Total, traced"].text, (f) => f.total_s],
+				[row.Mean.text, (f) => f.mean_s], [row.Fastest.text, (f) => f.min_s], [row.Slowest.text, (f) => f.max_s],
+			]);
+	}
+}
+
+async function checkSource(page, whole) {
+	if (!await page.locator("nav[aria-label=Views] a:has-text('Source')").count())
+		return;
+	await page.setViewportSize({ width: 1400, height: 3000 });
+	await open(page, "view=source");
+	const files = page.locator("nav.files button");
+	for (let i = 0; i < Math.min(SOURCE_FILES, await files.count()); i++) {
+		await files.nth(i).click();
+		await page.waitForSelector(".code table");
+		const title = await files.nth(i).getAttribute("title");
+		const figures = await files.nth(i).locator("small").textContent();
+		const own = said.lines.filter((l) => l.file === title);
+		const cpu = sum(own, (l) => l.total_s);
+		if (cpu > 0) {
+			const [, seconds, share] = /^(\S+ \S+) (\S+)$/.exec(figures);
+			same(seconds, cpu, `file ${title}`);
+			same(share, cpu / whole, `file ${title}, share`);
+		}
+		const label = await page.getAttribute(".code table", "aria-label");
+		for (const row of await rowsOf(page, label) ?? []) {
+			const rows = own.filter((l) => l.line === Number(row.Line.text));
+			if (rows.length)
+				sameLine(row, rows, `${title}:${row.Line.text}`, whole);
+		}
+	}
+	await page.setViewportSize({ width: 1280, height: 800 });
+}
+
+async function checkGraph(page, whole) {
+	await open(page, "view=graph&prune=0.1");
+	const boxes = await page.locator("svg.graph .box").evaluateAll((list) => list.map((g) => [g.querySelector("title").textContent, g.querySelector("text:last-child").textContent]));
+	for (const [title, text] of boxes) {
+		const [, total, self] = /^(\S+) \(self (\S+)\)$/.exec(text);
+		const candidates = said.functions.filter((f) => title.startsWith(`${f.name} `));
+		sameFunction(`box ${title}`, candidates, [[total, (f) => f.total_s / whole], [self, (f) => f.self_s / whole]]);
+	}
+}
+
+// The whole of each metric, and the flame graph's root.
+async function checkWholes(page) {
+	const t = said.time;
+	const wholes = {
+		cpu: sampledOf(t), both: sampledOf(t) + waitOf(t), wait: waitOf(t), gil: t.gil_wait_s, python: t.python_s, native: t.native_s, system: t.system_s, gc: t.gc_s,
+		alloc: said.memory?.alloc_bytes, peak: said.memory?.peak_bytes,
+	};
+	await open(page, "view=flame");
+	const metrics = await page.locator("select[aria-label=Metric] option").evaluateAll((list) => list.map((o) => o.value));
+	for (const metric of metrics) {
+		await page.selectOption("select[aria-label=Metric]", metric);
+		await page.waitForTimeout(50);
+		if (wholes[metric] === undefined)
+			continue;
+		same((await page.textContent(".whole")).replace("100% =", ""), wholes[metric], `100% of ${metric}`);
+		same(/: (\S+ \S+) in/.exec(await page.getAttribute("canvas", "aria-label"))?.[1], wholes[metric], `the root under ${metric}`);
+	}
+}
+
+// Of one frame after the other, share and amount agree with the whole.
+async function checkFrames(page, whole) {
+	await open(page, "view=flame");
+	const box = await page.locator("canvas").boundingBox();
+	for (let row = 0; row < 12; row++)
+		for (const x of [0.1, 0.4, 0.8]) {
+			await page.mouse.move(box.x + box.width * x, box.y + 9 + 19 * row);
+			await page.waitForTimeout(20);
+			const figures = await page.locator(".details dl dd").evaluateAll((list) => list.map((dd) => [dd.childNodes[0].textContent, dd.querySelector("small").textContent]));
+			for (const [value, share] of figures) {
+				const [a, s] = [read(value), read(share)];
+				compared++;
+				check(Math.abs(a.value / whole - s.value) <= s.half * 1.01 + a.half / whole, `a frame of ${value} is ${share} of ${whole} s`);
+			}
+		}
+}
+
+async function checkThread(page) {
+	if (!await page.locator("#thread-picker").count())
+		return;
+	const options = await page.locator("#thread-picker option").evaluateAll((list) => list.map((o) => [o.value, o.textContent]));
+	for (const [value, name] of options.slice(1, 4)) {
+		const tid = Number(/(\d+)\)? · /.exec(name)[1]);
+		const thread = said.threads.find((t) => t.tid === tid);
+		await open(page, `view=summary&thread=${value}`);
+		if (!thread)
+			continue;
+		const tiles = new Map(await page.locator('dl[aria-label="What the filter leaves"] div').evaluateAll((list) => list.map((d) => [d.querySelector("dt").textContent, d.querySelector("dd").textContent])));
+		same(tiles.get("CPU time"), sampledOf(thread), `CPU time of ${name}`);
+		sameOrEmpty(tiles.get("Waiting"), waitOf(thread), `waiting of ${name}`);
+		await checkTiles(page); // the run's own stay what they are
+		same((await page.textContent(".whole")).replace("100% =", ""), sampledOf(thread), `100% of ${name}`);
+	}
+}
+
+async function checkReport(page) {
+	const whole = sampledOf(said.time);
+	await open(page, "view=summary");
+	await checkTiles(page);
+	await checkWhereTime(page);
+	await checkTopLines(page, whole);
+	await checkTopFunctions(page, whole);
+	await checkFunctions(page, whole);
+	await checkSource(page, whole);
+	await checkGraph(page, whole);
+	await checkWholes(page);
+	await checkFrames(page, whole);
+	await checkThread(page);
+}
+
+function sameChange(row, change, what) {
+	same(row.Before.text, change.base, `${what}, before`);
+	same(row.After.text, change.new, `${what}, after`);
+	same(row.Change.text, change.change, `${what}, change`);
+	if (row["±"])
+		sameOrEmpty(row["±"].text, change.change_plus_minus, `${what}, ±`);
+	const size = row.Size?.text ?? row["4"]?.text ?? "";
+	if (change.base > 0 && change.new < 10 * change.base)
+		same(size, change.change / change.base, `${what}, size`);
+	if (row["More than noise"])
+		check((row["More than noise"].text === "yes") === change.significant, `${what}: more than noise is ${row["More than noise"].text}`);
+}
+
+async function checkComparison(page) {
+	await open(page, "");
+	check(await page.locator(".view.diff").count() === 1, "a comparison does not open on what changed");
+	for (const row of await rowsOf(page, "Totals")) {
+		const key = { "Wall time": "wall_s", "CPU time": "cpu_s", "Most memory (RSS)": "max_rss_bytes" }[row[""]?.text ?? Object.values(row)[0].text];
+		if (key)
+			sameChange(row, said[key], key);
+	}
+	const lists = [["functions", "functions", "seconds"], ["lines", "lines", "seconds"], ["memory", "memory_functions", "peak_bytes"], ["memory_lines", "memory_lines", "peak_bytes"]];
+	for (const [list, key, unit] of lists) {
+		await open(page, `view=diff&rows=${list}&noise=1`);
+		const isLine = list.includes("lines");
+		if (said[key].length === 0)
+			continue;
+		await showAll(page);
+		const rows = await rowsOf(page, "Changes");
+		check(rows?.length === said[key].length, `${list}: ${rows?.length} rows for ${said[key].length}`);
+		// Both sort by the size of the change; equal ones may stand in either order.
+		for (const row of rows ?? []) {
+			const name = (row.Function ?? row.Line).text;
+			const small = (row.Function ?? row.Line).small;
+			const place = (r) => `${r.file}${r.line > 0 ? `:${r.line}` : ""}`;
+			const found = said[key].filter((r) => isLine ? place(r) === name && r.function === small : r.name === name && (place(r) === small || small === ""));
+			check(found.length > 0, `${list}: ${name} ${small} is not in fathom diff`);
+			const fitting = found.find((r) => fits(row.Before.text, r[unit].base) && fits(row.After.text, r[unit].new)) ?? found[0];
+			if (fitting)
+				sameChange(row, fitting[unit], `${list}, ${name}`);
+		}
+	}
+}
+
+await withPage(async (page, problems) => {
+	page.on("console", (m) => m.type() === "error" && problems.push(`console: ${m.text()}`));
+	page.setDefaultTimeout(30000);
+	await (isDiff ? checkComparison(page) : checkReport(page));
+	check(problems.length === 0, problems.join("; "));
+});
+console.log(`${target}: ${compared} figures compared`);
