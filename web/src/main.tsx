@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts the page: loads the capture, keeps the state, shows the view.
 import { Component, render, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
@@ -5,7 +6,8 @@ import type { Capture } from "./data/capture";
 import { adopt } from "./data/adopt";
 import { rangeOf, threadMask, type Step } from "./data/filter";
 import { LiveFeed, type LiveNow } from "./data/live";
-import { metricById, metricsOf } from "./data/metrics";
+import { CPU, metricById, metricsOf } from "./data/metrics";
+import { wholeOf } from "./data/weights";
 import type { Theme } from "./draw/colour";
 import { stats } from "./draw/stats";
 import { Source } from "./state/source";
@@ -14,7 +16,10 @@ import { Store } from "./state/store";
 import { translate } from "./state/translate";
 import { AppContext, type App, type MenuRequest } from "./ui/app_context";
 import { Menu } from "./ui/menu";
-import { availableViews, Help, Shell, useKeys } from "./ui/shell";
+import { Help } from "./ui/help";
+import { useKeys } from "./ui/keys";
+import { Shell } from "./ui/shell";
+import { availableViews } from "./ui/view_list";
 import { DiffView } from "./views/diff";
 import { FlameView } from "./views/flame";
 import { FunctionsView } from "./views/functions";
@@ -36,6 +41,7 @@ const VIEWS = {
 	live: LiveView,
 };
 const THEME_KEY = "fathom-theme";
+const SAID_MS = 4000;
 const REST = 4; // of a capture that grows: times what reading it anew took
 
 function remembered(): string | null {
@@ -89,6 +95,12 @@ class Fence extends Component<{ children: ComponentChildren; name: string }, { e
 function isAboutDiff(state: State): boolean {
 	return state.view === "diff" || (state.view === "flame" && state.colour === "change");
 }
+
+// What the flame graph's tree depends on: under another tree the number of the chosen frame means another one.
+const OF_TREE = [
+	...(["metric", "steps", "thread", "mode", "recursion", "mine", "fold"] as const),
+	...(["plumbing", "byLine", "hidden", "focus", "colour"] as const),
+];
 
 // Views that show the samples themselves, whose nodes are those of the whole capture.
 function showsSamples(state: State): boolean {
@@ -145,12 +157,18 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 	const chosen = captureOf(state);
 	const link = (patch: Partial<State>): State => {
 		const next = { ...store.state, ...patch };
+		if (!("frame" in patch) && OF_TREE.some((k) => next[k] !== store.state[k])) next.frame = -1;
 		const [from, to] = [captureOf(store.state), captureOf(next)];
 		return from === to ? next : translate(next, from, to);
 	};
 	const [menu, setMenu] = useState<MenuRequest | null>(null);
 	const [isHelp, setHelp] = useState(false);
-	const [said, setSaid] = useState("");
+	const [said, setSaid] = useState({ text: "", isQuiet: true });
+	useEffect(() => {
+		if (!said.text) return undefined;
+		const end = setTimeout(() => setSaid({ text: "", isQuiet: true }), SAID_MS);
+		return () => clearTimeout(end);
+	}, [said]);
 	const [theme, flipTheme] = useTheme();
 	useEffect(() => {
 		setState(store.state); // the address may have changed since the first drawing
@@ -166,8 +184,14 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		if (hasExact) return state.steps.filter((s) => s.kind === "function" || s.kind === "module");
 		return stepsOf(capture, state);
 	}, [capture, hasExact, state.thread, JSON.stringify(state.steps)]);
+	const whole = useMemo(() => wholeOf(capture, metric, steps), [capture, metric.id, steps]);
+	const cpu = useMemo(
+		() => (metric.id === CPU.id ? whole : wholeOf(capture, CPU, steps)),
+		[capture, whole, metric.id, steps],
+	);
 	const app: App = {
 		capture,
+		first,
 		hasDiff: diff !== null,
 		live,
 		isExact: hasExact,
@@ -178,9 +202,11 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		theme,
 		metric,
 		metrics,
+		whole,
+		cpu,
 		steps,
 		openMenu: setMenu,
-		say: setSaid,
+		say: (text, isQuiet = false) => setSaid({ text, isQuiet }),
 	};
 	useKeys(app, () => setHelp(true));
 	useEffect(() => {
@@ -201,8 +227,8 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 			</Shell>
 			{menu && <Menu menu={menu} close={() => setMenu(null)} />}
 			{isHelp && <Help close={() => setHelp(false)} />}
-			<div class="hidden" role="status" aria-live="polite">
-				{said}
+			<div class={said.isQuiet ? "hidden" : "toast"} role="status" aria-live="polite">
+				{said.text}
 			</div>
 		</AppContext.Provider>
 	);
@@ -219,8 +245,13 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 		source.load().then(async (first) => {
 			if (first.head.can_diff || document.getElementById("diff") || first.isDiff)
 				setDiff(await source.loadDiff(first).catch(() => null));
+			if (!/[#&]view=/.test(location.hash) && (first.head.can_diff || document.getElementById("diff")))
+				store.amend({ ...store.state, view: "diff" }); // who compares wants to see what changed
 			setCapture(first);
-			if (!first.head.live) return;
+			if (!first.head.live) {
+				void source.hold();
+				return;
+			}
 			let isAsking = false;
 			let isDue = 0;
 			let shown = first;
@@ -229,7 +260,7 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 				const asked = performance.now();
 				const next = await source.loadFrom("bundle").finally(() => (isAsking = false));
 				isDue = performance.now() + REST * (performance.now() - asked);
-				store.set(translate(store.state, shown, next, true), true);
+				store.amend(translate(store.state, shown, next, true));
 				setCapture((shown = next));
 			};
 			const announced = () => {

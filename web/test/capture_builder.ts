@@ -1,6 +1,6 @@
 // Builds a capture from samples, memory and zones, and its tables by arithmetic of its own: the page's sums are held against these.
 import { BundleWriter } from "./bundle_writer";
-import { functionTable, lineTable } from "./row_tables";
+import { changeTable, functionTable, lineTable } from "./row_tables";
 
 export interface Fn {
 	name: string;
@@ -54,6 +54,7 @@ export class CaptureBuilder {
 		name: string;
 		cpu: number;
 		wall: number;
+		noCpu?: number;
 		start: number;
 		end: number;
 	}[] = [];
@@ -63,6 +64,7 @@ export class CaptureBuilder {
 	readonly sources = new Map<string, string>();
 	readonly zones: Zone[] = [];
 	isDiff = false;
+	readonly changes: { list: number; name: string; file: string; line: number; base: number; after: number }[] = [];
 
 	function(f: Fn): number {
 		const key = JSON.stringify([f.name, f.file, f.line, f.module]);
@@ -162,6 +164,7 @@ export class CaptureBuilder {
 		});
 		const lines = "noLines" in extra ? [] : lineTable(this, files, cells);
 		const functions = functionTable(this, cells);
+		if (this.isDiff) changeTable(this);
 		this.timelineTables();
 		w.head = {
 			report: { ...this.report(cells), ...((extra.report as object | undefined) ?? {}) },
@@ -181,6 +184,7 @@ export class CaptureBuilder {
 			name: ["u32", (t) => w.string(t.name)],
 			cpu_s: ["f64", (_, i) => cpuOf(i)],
 			wall_s: ["f64", (t) => t.end - t.start],
+			no_cpu_s: ["f64", (t) => t.noCpu ?? 0],
 			start_s: ["f64", (t) => t.start],
 			end_s: ["f64", (t) => t.end],
 		});

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { decodeBundle } from "../src/data/bundle";
 import { readCapture } from "../src/data/capture";
@@ -9,7 +10,7 @@ import { METRICS } from "../src/data/metrics";
 import { arcsOf } from "../src/data/rings";
 import { buildTree, PLAIN } from "../src/data/tree";
 import { selfWeights } from "../src/data/weights";
-import { classColour, oklch } from "../src/draw/colour";
+import { classColour, heat, oklch } from "../src/draw/colour";
 import { paint } from "../src/draw/flame_painter";
 import { layered } from "../src/draw/layered";
 import { DEFAULTS, readHash, writeHash, type State } from "../src/state/state";
@@ -149,7 +150,7 @@ test("numbers read well", () => {
 	assert.equal(seconds(1.234), "1.23 s");
 	assert.equal(seconds(0.0123), "12.3 ms");
 	assert.equal(seconds(0.00000045), "450 ns");
-	assert.equal(bytes(1536), "1.50 KiB");
+	assert.equal(bytes(1536), "1.54 kB");
 	assert.equal(share(1, 8), "12.5%");
 	assert.equal(share(1, 0), "–");
 	assert.equal(niceStep(10, 10), 1);
@@ -173,7 +174,7 @@ test("the kinds of time stay apart for colour-blind eyes, in both themes", () =>
 	const linear = (v: number) => (v <= 10.3 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
 	for (const theme of ["light", "dark"] as const)
 		for (const [name, m] of Object.entries(BLIND)) {
-			const seen = Array.from({ length: 6 }, (_, c) => {
+			const seen = Array.from({ length: 7 }, (_, c) => {
 				const rgb = classColour(c, theme).map(linear);
 				const [r, g, b] = m.map((row) => row[0] * rgb[0] + row[1] * rgb[1] + row[2] * rgb[2]);
 				const cube = [
@@ -187,11 +188,38 @@ test("the kinds of time stay apart for colour-blind eyes, in both themes", () =>
 					0.026 * cube[0] + 0.783 * cube[1] - 0.809 * cube[2],
 				];
 			});
-			for (let a = 0; a < 6; a++)
-				for (let b = a + 1; b < 6; b++) {
+			for (let a = 0; a < 7; a++)
+				for (let b = a + 1; b < 7; b++) {
 					const distance = Math.hypot(...seen[a].map((v, i) => v - seen[b][i]));
 					assert.ok(distance > 0.05, `${theme}, ${name}: classes ${a} and ${b} are ${distance.toFixed(3)} apart`);
 				}
 		}
 	assert.deepEqual(oklch(1, 0, 0), [255, 255, 255]);
+});
+
+test("text stands out by 4.5 to 1 from whatever it may stand on, in both themes", () => {
+	const sheet = readFileSync(`${process.env.FATHOM_WEB}/src/style/page.css`, "utf8");
+	const light = sheet.slice(0, sheet.indexOf(":root[data-theme"));
+	const dark = sheet.slice(light.length);
+	const shine = (rgb: readonly number[]) => {
+		const [r, g, b] = rgb.map((v) => (v <= 10.3 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4));
+		return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+	};
+	const contrast = (a: number, b: number) => Math.max(a, b) / Math.min(a, b);
+	const codes = ["word", "string", "comment", "number", "name"].map((c) => `code-${c}`);
+	for (const [name, part] of Object.entries({ light, dark })) {
+		const colour = (key: string) => {
+			const hex = new RegExp(`--${key}: #([0-9a-f]{6});`).exec(part)?.[1];
+			assert.ok(hex, `${name} has no ${key}`);
+			return shine([0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16)));
+		};
+		for (const key of ["text", "faint", "accent", "warn", "good", ...codes])
+			for (const ground of ["bg", "panel", "raised", "accent-soft"]) {
+				const found = contrast(colour(key), colour(ground));
+				assert.ok(found >= 4.5, `${name}: ${key} on ${ground} is ${found.toFixed(2)}`);
+			}
+		const theme = name as "light" | "dark";
+		const hottest = heat(theme === "light" ? 0.7 : 0.35, theme);
+		assert.ok(contrast(colour("text"), shine(hottest)) >= 4.5, `${name}: figures of the hottest line`);
+	}
 });

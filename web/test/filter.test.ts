@@ -67,7 +67,7 @@ test("classes sum to the report's", () => {
 
 test("metrics are offered when there is something of them", () => {
 	const ids = metricsOf(capture).map((m) => m.id);
-	for (const id of ["cpu", "wall", "wait", "gil", "native", "alloc", "peak", "leak", "copy"])
+	for (const id of ["cpu", "both", "wait", "gil", "native", "alloc", "peak", "leak", "copy"])
 		assert.ok(ids.includes(id), id);
 	assert.deepEqual(
 		metricsOf(open(comparison().bytes())).map((m) => m.id),
@@ -87,7 +87,7 @@ test("lines: the program's own without a filter, the same counted here with one 
 });
 
 test("activity: the same seconds from far and from near", () => {
-	const activity = activityOf(capture, null);
+	const activity = activityOf(capture, capture.samples, null);
 	const sum = (from: number, to: number, columns: number, thread: number) => {
 		const out = new Float32Array(columns * N_CLASSES);
 		activityIn(activity, capture.samples, null, thread, from, to, columns, out);
@@ -103,7 +103,7 @@ test("activity: the same seconds from far and from near", () => {
 
 test("fifty threads each keep their own activity", () => {
 	const many = open(manyThreads().bytes());
-	const activity = activityOf(many, null);
+	const activity = activityOf(many, many.samples, null);
 	const out = new Float32Array(500 * N_CLASSES);
 	for (let t = 0; t < 50; t += 7) {
 		activityIn(activity, many.samples, null, t, 0, many.end, 500, out);

@@ -72,10 +72,14 @@ export function lineTable(b: CaptureBuilder, files: string[], cells: Cell[]): ob
 	});
 	CLASS_COLUMNS.forEach((name, i) => w.table("line", list, { [name]: ["f64", (r) => r.v[i]] }));
 	if (points.length > 0) w.f32("line_timeline.bytes", points);
-	if (b.isDiff)
-		w.table("line", list, {
-			base_s: ["f64", (r) => r.base],
-			significant: ["u8", (r) => Number(Math.abs(r.base - cpuOf(r.v)) > 0.05)],
+	for (const r of b.isDiff ? list : [])
+		b.changes.push({
+			list: 1,
+			name: b.fns[r.fn].name,
+			file: files[r.file],
+			line: r.line,
+			base: r.base,
+			after: cpuOf(r.v) + r.v[3],
 		});
 	return list.map((r) => ({ file: files[r.file], line: r.line, total_s: cpuOf(r.v) }));
 }
@@ -122,11 +126,34 @@ export function functionTable(b: CaptureBuilder, cells: Cell[]): object[] {
 	});
 	CLASS_COLUMNS.forEach((name, i) => w.f64(`func_row.${name}`, classes[i]));
 	if (b.isDiff)
-		w.table("func_row", fns, {
-			base_total_s: ["f64", (_, i) => baseTotal[i]],
-			significant: ["u8", (_, i) => Number(Math.abs(baseTotal[i] - total[i]) > 0.05)],
-		});
+		fns.forEach((f, i) =>
+			b.changes.push({
+				list: 0,
+				name: f.name,
+				file: f.file ?? "",
+				line: f.line ?? 0,
+				base: baseTotal[i],
+				after: total[i],
+			}),
+		);
 	return fns
 		.map((f, i) => ({ name: f.name, self_s: self[i], total_s: total[i] }))
 		.filter((_, i) => !((fns[i].flags ?? 0) & 2));
+}
+
+// The rows of `fathom diff`, after those of functions and lines are known.
+export function changeTable(b: CaptureBuilder): void {
+	const { w } = b;
+	w.table("change", b.changes, {
+		list: ["u8", (r) => r.list],
+		name: ["u32", (r) => w.string(r.name)],
+		file: ["u32", (r) => w.string(r.file.slice(r.file.lastIndexOf("/") + 1))],
+		text: ["u32", () => 0],
+		line: ["u32", (r) => r.line],
+		base: ["f64", (r) => r.base],
+		new: ["f64", (r) => r.after],
+		plus_minus: ["f64", (r) => plusMinus(r.base + r.after)],
+		sides: ["u8", (r) => Number(r.base > 0) + 2 * Number(r.after > 0)],
+		significant: ["u8", (r) => Number(Math.abs(r.base - r.after) > 0.05)],
+	});
 }

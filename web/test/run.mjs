@@ -24,4 +24,7 @@ await build({
 });
 const files = entries.map((f) => join(out, f.replace(/\.ts$/, ".mjs")));
 const args = isMake ? [files[0], ...process.argv.slice(3)] : ["--test", ...files];
-process.exit(spawnSync(process.execPath, args, { stdio: "inherit" }).status ?? 1);
+process.exit(
+	spawnSync(process.execPath, args, { stdio: "inherit", env: { ...process.env, FATHOM_WEB: join(here, "..") } })
+		.status ?? 1,
+);

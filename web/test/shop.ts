@@ -246,6 +246,16 @@ export function shop(
 	return b.finish({
 		report: {
 			memory: { peak_bytes: 214 * MB, alloc_bytes: 312 * MB, growth_rate: 0.02 },
+			verdict: [
+				{
+					rule: "line",
+					text: "Line 5 of report.py takes a third of the CPU time.",
+					file: report,
+					line: 5,
+					share: 0.33,
+				},
+				{ rule: "waiting", text: "Threads wait for the disk.", file: "", line: 0, share: 0.2 },
+			],
 			coverage: [
 				{ what: "1 process could not be followed", why: "it replaced its environment before the agent was loaded" },
 			],

@@ -164,7 +164,7 @@ test("search: the share is of stacks that have a match, by name, file or module"
 	const share = (text: string) => {
 		const matcher = matcherOf(text);
 		assert.ok(matcher);
-		return matchTree(tree, matchingFunctions(capture, matcher)).share;
+		return matchTree(tree, matchingFunctions(capture, matcher)).weight / whole;
 	};
 	const sums = functionSums(capture, CPU, []);
 	near(share("^fib$"), sums.total[named("fib")] / whole);

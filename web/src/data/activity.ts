@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each thread did in each slice of time, for drawing at any zoom. The whole run is counted once into a fixed number of slices;
 // closer than that, the few samples in sight are counted directly.
 import type { Capture, Samples } from "./capture";
@@ -31,8 +32,8 @@ function spread(
 	}
 }
 
-export function activityOf(capture: Capture, nodes: Uint8Array | null): Activity {
-	const { samples, threads, end } = capture;
+export function activityOf(capture: Capture, samples: Samples | null, nodes: Uint8Array | null): Activity {
+	const { threads, end } = capture;
 	const slices = Math.max(64, Math.min(MAX_SLICES, Math.floor(MAX_NUMBERS / N_CLASSES / Math.max(1, threads.n))));
 	const sums = new Float32Array(threads.n * slices * N_CLASSES);
 	if (samples)

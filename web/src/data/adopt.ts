@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of a capture that the server counted anew (a range of time, some threads) in the numbering of the whole: what the state
 // and the address say of functions and files means the same in both.
 import { Table, type Capture, type Functions } from "./capture";

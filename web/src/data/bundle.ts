@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of docs/viewer-data.md as a head and typed columns. Everything that comes from outside passes here: what is
 // not as the document says ends in one sentence, never in a wrong picture.
 import type { Report } from "./report";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A bundle as the tables of docs/viewer-data.md, checked once: after this every index points into its table, every
 // parent comes before its child, and nobody has to look again.
 import { BundleError, type Bundle, type Column, type Head } from "./bundle";
@@ -74,6 +75,7 @@ export interface Threads {
 	name: Uint32Array;
 	cpu: Float64Array;
 	wall: Float64Array;
+	noCpu: Float64Array; // ready without a CPU; 0 where that is not known
 	start: Float64Array;
 	end: Float64Array;
 }
@@ -159,6 +161,7 @@ export interface Capture {
 	marks: Table;
 	counters: Table;
 	leaks: Table;
+	changes: Table; // of a comparison: the rows of `fathom diff`
 	lineTimeline: Float32Array | null;
 	isDiff: boolean;
 	end: number; // seconds since the start
@@ -298,6 +301,7 @@ export function readCapture(bundle: Bundle): Capture {
 		name: r.u32("thread.name", nt),
 		cpu: r.f64("thread.cpu_s", nt),
 		wall: r.f64("thread.wall_s", nt),
+		noCpu: r.f64("thread.no_cpu_s", nt),
 		start: r.f64("thread.start_s", nt),
 		end: r.f64("thread.end_s", nt),
 	};
@@ -358,6 +362,7 @@ export function readCapture(bundle: Bundle): Capture {
 		marks: table("mark"),
 		counters: table("counter"),
 		leaks: table("leak"),
+		changes: table("change"),
 		lineTimeline: r.has("line_timeline.bytes") ? r.f32("line_timeline.bytes") : null,
 		isDiff: cells.base !== null,
 		end: end > 0 && Number.isFinite(end) ? end : 1,

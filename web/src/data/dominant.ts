@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which class of time a frame stands for most, callees included.
 import type { Capture } from "./capture";
 import { N_CLASSES } from "./classes";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the user has limited the capture to: an ordered list of steps, so that the last can be undone. Every view counts
 // from the same list.
 import type { Capture } from "./capture";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers for people: three digits that matter, a unit, no more.
 function digits(v: number): string {
 	const a = Math.abs(v);
@@ -15,11 +16,11 @@ export function seconds(s: number): string {
 }
 
 export function bytes(b: number): string {
-	const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+	const units = ["B", "kB", "MB", "GB", "TB"]; // as the terminal has them
 	let v = b;
 	let u = 0;
-	while (Math.abs(v) >= 1024 && u < units.length - 1) {
-		v /= 1024;
+	while (Math.abs(v) >= 1000 && u < units.length - 1) {
+		v /= 1000;
 		u++;
 	}
 	return u === 0 ? `${Math.round(v)} B` : `${digits(v)} ${units[u]}`;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers per function under a filter, and who calls whom. Without a filter the program's own tables are used: they are
 // what `fathom report` prints, pruned nothing.
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, type Capture } from "./capture";

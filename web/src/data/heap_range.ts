@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of a range of time: what was allocated, copied and leaked of what was allocated in it, and what was held when the program
 // held most within it.
 import { BLOCK_COPIED, BLOCK_LEAKED, NEVER_DIED, type Blocks, type Capture, type Heap } from "./capture";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Just enough of Python's grammar to tell words, strings and comments apart; C and its kin pass as well. Line by line, with
 // the string that is open at each line's start kept, so that any part of a file can be shown alone.
 export type Kind = "text" | "word" | "string" | "comment" | "number" | "name";

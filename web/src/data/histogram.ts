@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How long the calls of one function took: counts in buckets that grow by a constant factor, for times that differ by
 // factors.
 import type { Capture } from "./capture";
@@ -14,7 +15,7 @@ export interface Histogram {
 
 const BARS = 48;
 
-// The program counts durations by eight buckets an octave (core/aggregate/duration_buckets.h).
+// The program counts durations by eight buckets an octave (core/aggregate/trace/duration_buckets.h).
 export function bucketOf(ns: number): number {
 	if (ns < 8) return Math.floor(ns);
 	const octave = Math.floor(Math.log2(ns));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the frames of a flame graph are: rows of spans, each row sorted, so that drawing and finding are binary searches
 // and the cost of a frame on the screen depends on its pixels, not on the capture.
 import type { Samples } from "./capture";

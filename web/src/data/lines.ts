@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers per source line. Time that ends in native code or in a library belongs to the nearest line of the user's own
 // code above it: that is the line one can change.
 import type { Capture } from "./capture";
@@ -13,7 +14,7 @@ export interface LineRow {
 	python: number;
 	native: number;
 	system: number;
-	gc: number; // in no sum of CPU: no line asked for it
+	gc: number; // the cycle collector, which an allocation of this line set off
 	wait: number; // for the GIL or anything else
 	gilWait: number; // the part of it for the GIL
 	plusMinus: number;
@@ -23,8 +24,6 @@ export interface LineRow {
 	average: number;
 	copy: number;
 	timeline: Float32Array | null;
-	base: number; // CPU seconds in the other capture
-	isSignificant: boolean;
 }
 
 export const TIMELINE_POINTS = 32;
@@ -32,7 +31,7 @@ export const TIMELINE_POINTS = 32;
 // By class, for a bar.
 export const classesOf = (r: LineRow) => [r.python, r.native, r.system, r.gc, r.gilWait, r.wait - r.gilWait];
 
-export const cpuOf = (row: LineRow) => row.python + row.native + row.system;
+export const cpuOf = (row: LineRow) => row.python + row.native + row.system + row.gc;
 
 function timelineOf(capture: Capture, row: number): Float32Array | null {
 	const { lineTimeline, lines } = capture;
@@ -65,8 +64,6 @@ function exactLines(capture: Capture): LineRow[] {
 			average: t.get("avg_bytes", i),
 			copy: t.get("copy_bytes", i),
 			timeline: timelineOf(capture, i),
-			base: t.get("base_s", i),
-			isSignificant: t.get("significant", i) !== 0,
 		});
 	return rows;
 }
@@ -149,7 +146,5 @@ function emptyRow(file: number, line: number, fn: number): LineRow {
 		average: 0,
 		copy: 0,
 		timeline: null,
-		base: 0,
-		isSignificant: false,
 	};
 }

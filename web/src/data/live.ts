@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a running program does now (fathom.live/1, docs/live.md), and the two minutes before: messages arrive twice a second and overlap, so that
 // one that was missed is made up for by the next.
 import { CLASS_PYTHON, CLASS_WAIT } from "./classes";

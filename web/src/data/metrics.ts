@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a flame graph's width can stand for. A metric is offered only when the capture has something of it.
 import type { Capture } from "./capture";
 import { CLASS_GC, CLASS_GIL_WAIT, CLASS_NATIVE, CLASS_PYTHON, CLASS_SYSTEM, CLASS_WAIT } from "./classes";
@@ -23,7 +24,7 @@ const heap = (id: HeapColumn, label: string): Metric => ({ id, label, unit: "byt
 
 export const METRICS: readonly Metric[] = [
 	time("cpu", "CPU time", CLASS_PYTHON, CLASS_NATIVE, CLASS_SYSTEM, CLASS_GC),
-	time("wall", "Wall time", CLASS_PYTHON, CLASS_NATIVE, CLASS_SYSTEM, CLASS_GC, CLASS_GIL_WAIT, CLASS_WAIT),
+	time("both", "CPU and waiting", CLASS_PYTHON, CLASS_NATIVE, CLASS_SYSTEM, CLASS_GC, CLASS_GIL_WAIT, CLASS_WAIT),
 	time("wait", "Waiting", CLASS_GIL_WAIT, CLASS_WAIT),
 	time("gil", "Waiting for the GIL", CLASS_GIL_WAIT),
 	time("python", "Python", CLASS_PYTHON),
@@ -36,7 +37,9 @@ export const METRICS: readonly Metric[] = [
 	heap("copy", "Copied"),
 ];
 
-// The metrics with data. Wall time is CPU time where nothing waited, and then not offered twice.
+export const CPU = METRICS[0];
+
+// The metrics with data. With waiting it is CPU time again where nothing waited, and then not offered twice.
 export function metricsOf(capture: Capture): Metric[] {
 	const seen = new Uint8Array(256);
 	for (let i = 0; i < capture.cells.n; i++) seen[capture.cells.class[i]] = 1;
@@ -45,7 +48,7 @@ export function metricsOf(capture: Capture): Metric[] {
 	const found = METRICS.filter((m) => {
 		if (m.column) return capture.heap !== null && some(capture.heap[m.column]);
 		if (m.id === "cpu") return true;
-		if (m.id === "wall") return Boolean(waits);
+		if (m.id === "both") return Boolean(waits);
 		return m.classes.some((c) => seen[c]);
 	});
 	return found;

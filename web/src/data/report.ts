@@ -1,8 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of `fathom report --json` that the head of a bundle carries. A key that an older program does not write is
 // undefined: ask before use.
 export interface Exit {
 	code: number | null;
 	signal: number | null;
+}
+
+// A sentence on what stands out, and where it is seen.
+export interface Verdict {
+	rule?: string; // "line", "imports", ...
+	text: string;
+	file?: string; // "": nowhere in particular
+	line?: number;
 }
 
 export interface Report {
@@ -13,6 +22,8 @@ export interface Report {
 	exit?: Exit;
 	wall_s?: number;
 	cpu_s?: number;
+	no_cpu_s?: number;
+	verdict?: Verdict[];
 	rate_hz?: number;
 	engine?: string;
 	samples?: number; // of every class

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tree as rings: each frame an arc as long as its share, below the frame chosen as the middle.
 import type { Tree } from "./tree";
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds functions by name, file or module. What is no valid regular expression is taken word for word.
 import type { Capture } from "./capture";
 import type { Tree } from "./tree";
@@ -45,7 +46,7 @@ export function matchingFunctions(capture: Capture, matcher: Matcher): Uint8Arra
 
 export interface TreeMatches {
 	mask: Uint8Array; // of tree nodes
-	share: number; // of the total that has a match on its stack
+	weight: number; // of stacks with a match
 	count: number;
 }
 
@@ -62,5 +63,5 @@ export function matchTree(tree: Tree, functions: Uint8Array): TreeMatches {
 		}
 		under[i] = under[tree.parent[i]] | mask[i];
 	}
-	return { mask, share: tree.total[0] > 0 ? sum / tree.total[0] : 0, count };
+	return { mask, weight: sum, count };
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One file's numbers by line, and what calls into and out of each.
 import type { Capture } from "./capture";
 import { cpuOf, type LineRow } from "./lines";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strings stay bytes until somebody looks at one: a capture has a hundred thousand names, a screen shows two hundred.
 
 // Longer ones are cut for the screen; no name that helps is longer, and a megabyte of text in one cell stops a browser.

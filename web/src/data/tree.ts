@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The call tree as a view wants it: frames of one function merged whatever their line, and libraries, plumbing or
 // recursion folded away. Folding never loses time: a frame that is hidden gives what ends in it to its caller.
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, type Capture } from "./capture";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of a metric ends in each node, under the user's filter. Everything else is sums of this.
 import type { Capture } from "./capture";
 import { N_CLASSES } from "./classes";
@@ -56,6 +57,16 @@ export function selfWeights(capture: Capture, metric: Metric, steps: readonly St
 		if (wanted[cls]) self[node] += seconds;
 	});
 	return self;
+}
+
+// All of a metric that the filter leaves, in every thread: what each percentage of the page is of.
+export function wholeOf(capture: Capture, metric: Metric, steps: readonly Step[], ofBase = false): number {
+	if (metric.column) return heapWeights(capture, metric.column, steps).reduce((a, b) => a + b, 0);
+	let sum = 0;
+	eachTime(capture, steps, ofBase, (_node, cls, seconds) => {
+		if (metric.classes.includes(cls)) sum += seconds;
+	});
+	return sum;
 }
 
 // Seconds of each class in all that the filter leaves.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zones by thread and depth, each row sorted by its start: the same shape as a flame graph, so the same search serves both.
 import type { Zones } from "./capture";
 import type { Layout } from "./layout";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace too large for the page, asked for as it is looked at. Time is cut into tiles: level 0 is the whole run, each level halves
 // them. A view is at the level whose tiles are not wider than itself, so it needs two or three; moving finds most of them known.
 import type { Capture, Zones } from "./capture";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Colours for light and dark, the same distance apart for every eye: they differ in lightness as well as in hue, and the
 // hues are those that the common colour blindnesses keep apart (blue, orange, teal, pink).
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD, type Capture } from "../data/capture";
@@ -42,6 +43,7 @@ const CLASSES: readonly [number, number, number, number][] = [
 	[0.72, 0.6, 0.13, 345], // garbage collector: pink
 	[0.88, 0.8, 0.14, 105], // GIL: yellow
 	[0.86, 0.4, 0.012, 250], // waiting: grey
+	[0.5, 0.76, 0.14, 300], // no CPU was free: violet
 ];
 
 export function classColour(cls: number, theme: Theme): Rgb {

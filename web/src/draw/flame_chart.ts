@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flame graph on a canvas: viewport, mouse, wheel and keys. Knows spans and pixels; names, colours and what a click means
 // come from outside.
-import { spanAt } from "../data/layout";
+import { firstAfter, spanAt } from "../data/layout";
 import { paint, type Picture, type Viewport } from "./flame_painter";
 import { recordFrame } from "./stats";
 
@@ -8,6 +9,7 @@ export interface ChartEvents {
 	label: (node: number) => string;
 	onHover: (node: number, span: number) => void;
 	onSelect: (node: number) => void;
+	onWalk: (node: number) => void; // chosen by keys; -1: none any more
 	onMenu: (node: number, x: number, y: number) => void;
 	onZoom: (zoom: [number, number] | null) => void;
 }
@@ -23,6 +25,7 @@ const ROW_CSS_PX = 19;
 const FONT_CSS_PX = 11.5;
 const MIN_LABEL_CSS_PX = 26;
 const ANIMATION_MS = 140;
+const LEAST_WALKED_PX = 4; // narrower frames are zoomed to when one walks there
 
 export class FlameChart {
 	picture: Picture;
@@ -366,8 +369,43 @@ export class FlameChart {
 		this.draw();
 	}
 
+	// From the chosen frame to its caller, its first callee, or the next frame beside it.
+	private walk(key: string): boolean {
+		const { layout, selected, isUp } = this.picture;
+		if (key === "Enter" && selected < 0) return this.walkTo(layout.rowStart[Math.min(1, layout.rows - 1)]);
+		const found = selected >= 0 ? this.find(selected) : null;
+		if (!found) return false;
+		if (key === "Escape") {
+			this.events.onWalk(-1);
+			return true;
+		}
+		const { span, row } = found;
+		const isIn = (s: number, r: number) =>
+			r >= 0 && r < layout.rows && s >= layout.rowStart[r] && s < layout.rowStart[r + 1];
+		const middle = (layout.x0[span] + layout.x1[span]) / 2;
+		const inner = isUp ? "ArrowUp" : "ArrowDown";
+		if (key === "ArrowLeft") return !isIn(span - 1, row) || this.walkTo(span - 1);
+		if (key === "ArrowRight") return !isIn(span + 1, row) || this.walkTo(span + 1);
+		if (key !== "ArrowUp" && key !== "ArrowDown") return false;
+		if (key !== inner) return row === 0 || this.walkTo(spanAt(layout, row - 1, middle));
+		const below = row + 1 < layout.rows ? firstAfter(layout, row + 1, layout.x0[span]) : -1;
+		return !isIn(below, row + 1) || layout.x0[below] >= layout.x1[span] || this.walkTo(below);
+	}
+
+	private walkTo(span: number): boolean {
+		const { layout } = this.picture;
+		if (span < 0 || span >= layout.node.length) return true;
+		const { from, to } = this.view;
+		const isInSight = layout.x0[span] < to && layout.x1[span] > from;
+		const pixels = ((layout.x1[span] - layout.x0[span]) * this.canvas.width) / (to - from);
+		this.events.onWalk(layout.node[span]);
+		if (!isInSight || pixels < LEAST_WALKED_PX) this.zoomToNode(layout.node[span]);
+		return true;
+	}
+
 	// True when the key meant something here.
 	key(e: KeyboardEvent): boolean {
+		if (this.walk(e.key)) return true;
 		const step = this.canvas.width / 12;
 		switch (e.key) {
 			case "w":

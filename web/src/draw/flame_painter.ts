@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paints the visible part of a flame graph: each row's first scanline is filled span by span and copied down.
 import type { Layout } from "../data/layout";
 import { fade, fillRow } from "./row_painter";

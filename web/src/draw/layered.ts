@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A layered drawing of a call graph, callers above callees: layers by longest path, crossings reduced by sweeps of
 // barycentres, places by pulling each box to its neighbours. The steps of Sugiyama's method, no more of it than a screen needs.
 export interface Box {

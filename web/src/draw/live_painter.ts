@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lanes of the Live view: for each thread how busy it was and with what, and its zones and calls below.
 import { KEPT_BUCKETS, NO_CLASS, type Lane, type LiveFeed, type LiveSpan } from "../data/live";
 import { niceStep } from "../data/format";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Marks of a program on the lanes of its threads: a line where it was set, and what it says where there is room for it.
 import type { Capture } from "../data/capture";
 import type { Lane } from "./timeline_painter";

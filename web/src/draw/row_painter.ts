@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One row of spans as one line of pixels. Spans narrower than a pixel are jumped over by search, so the cost is that of the
 // pixels, whether the row has ten spans or ten million.
 import { firstAfter, type Layout } from "../data/layout";

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the page's own drawing costs; tests and curious users read it as window.fathom.
 export interface FrameStats {
 	frames: number;

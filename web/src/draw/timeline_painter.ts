@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Paints the lanes of a timeline into pixels: what each thread did as stacked columns, zones as spans, curves as areas.
 import { activityIn, type Activity } from "../data/activity";
 import type { Samples } from "../data/capture";

@@ -1,16 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the bundle comes from: the page itself, or the server that gave the page.
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
 import { readCapture, readZones, type Capture, type Zones } from "../data/capture";
 import type { LiveNow } from "../data/live";
 
+const HOLD_TRIES = 6;
+const HOLD_MS = 10_000; // between two tries: together the minute that a server waits
 const TOKEN_KEY = "fathom-token";
 
-// The token is in the address once. It is taken out, so that a copied link does not carry it, and kept for a reload.
+// The token is in the address once. It is taken out, so that a copied link does not carry it, and kept for a reload and for other tabs
+// of this browser: what is kept belongs to this server's address, and is worth nothing when the server has ended.
 export function takeToken(): string {
 	const match = /(?:^#|&)token=([A-Za-z0-9_-]+)/.exec(location.hash);
 	try {
 		if (match) {
-			sessionStorage.setItem(TOKEN_KEY, match[1]);
+			localStorage.setItem(TOKEN_KEY, match[1]);
 			history.replaceState(
 				null,
 				"",
@@ -21,7 +25,7 @@ export function takeToken(): string {
 						.replace(/^&/, ""),
 			);
 		}
-		return match?.[1] ?? sessionStorage.getItem(TOKEN_KEY) ?? "";
+		return match?.[1] ?? localStorage.getItem(TOKEN_KEY) ?? "";
 	} catch {
 		return match?.[1] ?? "";
 	}
@@ -111,6 +115,22 @@ export class Source {
 			if (now) onNow(JSON.parse(/^data: ?(.*)$/m.exec(now)?.[1] ?? "{}") as LiveNow);
 			if (messages.some((m) => /^event: ?end$/m.test(m))) return true;
 		}
+	}
+
+	// Keeps a stream open, so that the server knows that somebody is there. One tab does it for all of a browser, which has few
+	// connections to one address.
+	async hold(): Promise<void> {
+		if (!this.isServed) return;
+		const keep = async () => {
+			for (let tries = 0; tries < HOLD_TRIES; tries++) {
+				await this.follow(
+					() => (tries = 0),
+					() => undefined,
+				);
+				await new Promise((done) => setTimeout(done, HOLD_MS));
+			}
+		};
+		await (navigator.locks ? navigator.locks.request("fathom-hold", keep) : keep());
 	}
 
 	sayBye(): void {

@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // All that a link to a view says. One flat record, written into the address after `#`; what is at its default is left out.
+import { LISTS, type List } from "../data/changes";
 import { readSteps, writeSteps, type Step } from "../data/filter";
 
 export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff", "live"] as const;
@@ -26,10 +28,16 @@ export interface State {
 	fold: boolean;
 	plumbing: boolean;
 	byLine: boolean;
-	zoom: [number, number] | null;
+	zoom: [number, number] | null; // of the flame graph: shares of its width
+	time: [number, number] | null; // of the timeline: shares of the run
+	frame: number; // the chosen one of the flame graph: a node of its tree, or -1
 	file: number; // string index, or -1
 	line: number;
 	sort: string;
+	order: string; // of the lines to look at first; "": as what stands out suggests
+	rows: List; // of the comparison
+	noise: boolean; // what chance explains is listed, too
+	dsort: string;
 	drawing: (typeof DRAWINGS)[number];
 	prune: number; // per cent
 	root: number; // of the sunburst: a node of its tree
@@ -53,9 +61,15 @@ export const DEFAULTS: State = {
 	plumbing: false,
 	byLine: false,
 	zoom: null,
+	time: null,
+	frame: -1,
 	file: -1,
 	line: 0,
 	sort: "-self",
+	order: "",
+	rows: "functions",
+	noise: false,
+	dsort: "-size",
 	drawing: "graph",
 	prune: 0.5,
 	root: 0,
@@ -104,9 +118,15 @@ const CODECS: { [K in keyof State]: Codec<State[K]> } = {
 	plumbing: flag,
 	byLine: flag,
 	zoom: span,
+	time: span,
+	frame: whole,
 	file: whole,
 	line: whole,
 	sort: text,
+	order: text,
+	rows: oneOf(LISTS),
+	noise: flag,
+	dsort: text,
 	drawing: oneOf(DRAWINGS),
 	prune: real,
 	root: whole,

@@ -1,13 +1,18 @@
-// The state and the address, kept equal. A change of what is looked at is a new entry of the history, so that Back
-// undoes it; a change on the way (zooming, typing) replaces the entry.
+// SPDX-License-Identifier: Apache-2.0
+// The state and the address, kept equal. What is done is a new entry of the history, so that Back undoes it; a movement (zooming,
+// typing) is one entry from its begin to its end, however many steps it has.
 import { readHash, writeHash, type State } from "./state";
 
 type Listener = (state: State) => void;
+
+const PAUSE_MS = 1000; // ends a movement
+const SETTLE_MS = 250;
 
 export class Store {
 	state: State;
 	private readonly listeners = new Set<Listener>();
 	private pending = 0;
+	private movement = { keys: "", at: 0 };
 
 	constructor() {
 		this.state = readHash(location.hash);
@@ -20,6 +25,11 @@ export class Store {
 	private accept(state: State): void {
 		clearTimeout(this.pending);
 		this.pending = 0;
+		this.movement.keys = "";
+		this.tell(state);
+	}
+
+	private tell(state: State): void {
 		this.state = state;
 		for (const listener of this.listeners) listener(state);
 	}
@@ -31,20 +41,37 @@ export class Store {
 		history.replaceState(null, "", writeHash(this.state));
 	}
 
-	set(patch: Partial<State>, replace = false): void {
+	// Whether this change goes on with the last movement.
+	private continues(next: State): boolean {
+		const changed = (Object.keys(next) as (keyof State)[]).filter((k) => next[k] !== this.state[k]);
+		const keys = changed.join();
+		const now = performance.now();
+		const isSame = keys !== "" && keys === this.movement.keys && now - this.movement.at < PAUSE_MS;
+		this.movement = { keys, at: now };
+		return isSame;
+	}
+
+	set(patch: Partial<State>, isMovement = false): void {
 		const next = { ...this.state, ...patch };
-		if (replace) {
+		if (isMovement && this.continues(next)) {
 			this.state = next;
 			// Browsers refuse more than some 100 changes of the address in ten seconds; panning makes 60 a second.
 			clearTimeout(this.pending);
-			this.pending = window.setTimeout(() => this.flush(), 250);
+			this.pending = window.setTimeout(() => this.flush(), SETTLE_MS);
 		} else {
+			if (!isMovement) this.movement.keys = "";
 			this.flush();
 			const hash = writeHash(next);
 			if (hash !== location.hash) history.pushState(null, "", hash);
-			this.state = next;
 		}
-		for (const listener of this.listeners) listener(next);
+		this.tell(next);
+	}
+
+	// Nobody did anything: the same place in other words, which Back need not know.
+	amend(state: State): void {
+		this.flush();
+		history.replaceState(null, "", writeHash(state));
+		this.tell(state);
 	}
 
 	subscribe(listener: Listener): () => void {

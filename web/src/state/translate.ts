@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two captures number their functions and names differently. When a view of one leads to a view of the other, what the
 // state points at is looked up there by name; what is not there is dropped.
 import type { Capture } from "../data/capture";
@@ -42,6 +43,8 @@ export function translate(state: State, from: Capture, to: Capture, isSame = fal
 		steps,
 		thread: isSame ? state.thread : -1,
 		zoom: isSame ? state.zoom : null,
+		time: isSame ? state.time : null,
+		frame: -1,
 		root: 0,
 		fn: functionIn(to, from, state.fn),
 		focus: functionIn(to, from, state.focus),

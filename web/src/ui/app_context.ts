@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every view is given.
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
@@ -11,6 +12,7 @@ import type { State } from "../state/state";
 
 export interface App {
 	capture: Capture; // the one that the view is about
+	first: Capture; // the one that was opened, which is not the comparison
 	hasDiff: boolean;
 	live: LiveFeed | null; // of a program that runs and lets itself be watched
 	isExact: boolean; // counted by the server for the filter's range and threads
@@ -21,9 +23,11 @@ export interface App {
 	theme: Theme;
 	metric: Metric;
 	metrics: Metric[];
+	whole: number; // of the metric, all that the filter leaves: 100%
+	cpu: number; // the same of CPU time, for tables that always show it
 	steps: Step[]; // the filter, the chosen thread included
 	openMenu: (menu: MenuRequest | null) => void;
-	say: (text: string) => void; // to screen readers, and shortly on the screen
+	say: (text: string, isQuiet?: boolean) => void; // to screen readers, and shortly on the screen unless quiet
 }
 
 export interface MenuItem {

@@ -1,13 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small pictures inside text and tables.
-import { CLASS_NAMES, N_CLASSES } from "../data/classes";
+import { CLASS_NAMES, CLASS_NO_CPU, N_CLASSES } from "../data/classes";
 import { seconds, share } from "../data/format";
 import { classColour, css } from "../draw/colour";
 import { useApp } from "./app_context";
 
-export function ClassBar({ values, isTall }: { values: ArrayLike<number>; isTall?: boolean }) {
+// Of `whole` where there is more than the values, else of their sum.
+export function ClassBar({ values, whole, isTall }: { values: ArrayLike<number>; whole?: number; isTall?: boolean }) {
 	const { theme } = useApp();
 	let sum = 0;
 	for (let c = 0; c < N_CLASSES; c++) sum += values[c] ?? 0;
+	sum = Math.max(sum, whole ?? 0);
 	const label = CLASS_NAMES.map((name, c) => ((values[c] ?? 0) > 0 ? `${name} ${seconds(values[c])}` : ""))
 		.filter(Boolean)
 		.join(", ");
@@ -24,11 +27,12 @@ export function ClassBar({ values, isTall }: { values: ArrayLike<number>; isTall
 }
 
 export function ClassLegend({ values, whole }: { values?: ArrayLike<number>; whole?: number }) {
-	const { theme } = useApp();
+	const { theme, capture } = useApp();
+	const isKnown = (c: number) => c !== CLASS_NO_CPU || capture.threads.noCpu.some((s) => s > 0);
 	return (
 		<ul class="legend">
 			{CLASS_NAMES.map((name, c) =>
-				!values || values[c] > 0 ? (
+				(values ? values[c] > 0 : isKnown(c)) ? (
 					<li>
 						<i style={{ background: css(classColour(c, theme)) }} /> {name}
 						{values && (

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The chart as a component.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { amount, share } from "../data/format";
@@ -15,11 +16,12 @@ interface Props {
 	selected: number;
 	keepsZoom?: boolean; // the zoom is part of the link
 	onSelect: (node: number) => void;
+	onWalk?: (node: number) => void;
 	onHover: (node: number) => void;
 	chartRef?: (chart: FlameChart | null) => void;
 }
 
-export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, onHover, chartRef }: Props) {
+export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, onWalk, onHover, chartRef }: Props) {
 	const app = useApp();
 	const canvas = useRef<HTMLCanvasElement>(null);
 	const chart = useRef<FlameChart | null>(null);
@@ -37,6 +39,12 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 		label: (node: number) => nodeName(app.capture, data.tree, node, app.state.byLine),
 		onHover,
 		onSelect,
+		onWalk: (node: number) => {
+			(onWalk ?? onSelect)(node);
+			if (node < 0) return;
+			const total = data.tree.total[node];
+			app.say(`${events.label(node)}, ${amount(total, app.metric.unit)}, ${share(total, app.whole)}`, true);
+		},
 		onZoom: (zoom: [number, number] | null) => {
 			if (keepsZoom) app.set({ zoom }, true);
 		},
@@ -94,13 +102,14 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 			made.zoom = then;
 	}, [app.state.zoom]);
 	const total = data.tree.total[0] ?? 0;
-	const described = `${label}: ${amount(total, app.metric.unit)} in ${data.tree.n - 1} frames${data.matches ? `, ${share(data.matches.share, 1)} match the search` : ""}. The same numbers are a table in Functions.`;
+	const described = `${label}: ${amount(total, app.metric.unit)} in ${data.tree.n - 1} frames${data.matches ? `, ${share(data.matches.weight, app.whole)} match the search` : ""}. Enter and the arrow keys walk the frames; the same numbers are a table in Functions.`;
 	return (
 		<canvas
 			class="chart"
 			ref={canvas}
 			tabIndex={0}
-			role="img"
+			role="application"
+			aria-roledescription="flame graph"
 			aria-label={described}
 			onKeyDown={(e) => {
 				if (!e.ctrlKey && !e.metaKey && !e.altKey && chart.current?.key(e)) {

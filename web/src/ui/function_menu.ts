@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The verbs that a function has wherever it is shown.
 import { KIND_PYTHON } from "../data/capture";
 import type { App, MenuItem } from "./app_context";
@@ -21,7 +22,7 @@ export function functionMenu(app: App, fn: number): MenuItem[] {
 		{
 			label: "Hide it",
 			hint: "its time goes to the caller",
-			run: () => set({ hidden: [...new Set([...state.hidden, fn])], zoom: null }),
+			run: () => hideFunction(app, fn),
 		},
 		{
 			label: "Filter in",
@@ -55,9 +56,26 @@ export function functionMenu(app: App, fn: number): MenuItem[] {
 	items.push({ label: "Show in functions", run: () => set({ view: "functions", fn }) });
 	items.push({
 		label: "Copy name",
-		run: () => void navigator.clipboard?.writeText(functionName(capture, fn)).catch(() => undefined),
+		run: () => void copy(app, functionName(capture, fn)),
 	});
 	return items;
+}
+
+// Only pictures of the tree have anything to hide it from.
+export function hideFunction(app: App, fn: number): void {
+	const { state, set, capture } = app;
+	const view = state.view === "flame" || state.view === "graph" ? state.view : "flame";
+	set({ view, hidden: [...new Set([...state.hidden, fn])], zoom: null });
+	app.say(`${functionName(capture, fn)} is hidden; its time goes to its callers`);
+}
+
+async function copy(app: App, text: string): Promise<void> {
+	try {
+		await navigator.clipboard.writeText(text);
+		app.say(`Copied: ${text.slice(0, 80)}`);
+	} catch {
+		app.say("This browser does not let the page copy; select the name and copy it by hand.");
+	}
 }
 
 function hasFile(app: App, name: number): boolean {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How things are called on the screen.
 import { KIND_PYTHON, NONE, type Capture } from "../data/capture";
 import type { Step } from "../data/filter";

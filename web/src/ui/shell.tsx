@@ -1,40 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
 // Everything around the views: tabs, metric, thread, search, the filter's chips, keys, help.
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
-import type { ViewName } from "../state/state";
-import { seconds } from "../data/format";
-import { useApp, type App } from "./app_context";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import { amount, seconds } from "../data/format";
+import { matcherOf, matchingFunctions } from "../data/search";
+import { useApp } from "./app_context";
 import { StateLink } from "./state_link";
 import { stepName, threadName } from "./names";
+import { availableViews, hasSearch, VIEW_NAMES } from "./view_list";
 
-export const VIEW_NAMES: Record<ViewName, string> = {
-	summary: "Summary",
-	flame: "Flame graph",
-	timeline: "Timeline",
-	source: "Source",
-	functions: "Functions",
-	graph: "Call graph",
-	diff: "Diff",
-	live: "Live",
-};
-
-export function availableViews(app: App): ViewName[] {
-	const { capture } = app;
-	const has: Record<ViewName, boolean> = {
-		summary: true,
-		flame: true,
-		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
-		source: capture.files.n > 0 || capture.lines.n > 0,
-		functions: true,
-		graph: true,
-		diff: app.hasDiff,
-		live: app.live !== null,
-	};
-	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
+// Of functions; the view of source counts its own lines.
+function useHits(): number | null {
+	const { capture, state } = useApp();
+	return useMemo(() => {
+		const matcher = state.view === "source" || state.view === "diff" ? null : matcherOf(state.search);
+		return matcher ? matchingFunctions(capture, matcher).reduce((n, hit) => n + hit, 0) : null;
+	}, [capture, state.search, state.view]);
 }
 
 function Search() {
 	const { state, set } = useApp();
+	const hits = useHits();
 	const box = useRef<HTMLInputElement>(null);
 	useEffect(() => {
 		const focus = () => {
@@ -45,23 +31,30 @@ function Search() {
 		return () => removeEventListener("fathom-search", focus);
 	}, []);
 	return (
-		<input
-			ref={box}
-			class="search"
-			type="search"
-			placeholder="Search  (Ctrl-F)"
-			aria-label="Search functions by name, file or module; a regular expression"
-			value={state.search}
-			onInput={(e) => set({ search: e.currentTarget.value }, true)}
-			onKeyDown={(e) => {
-				if (e.key === "Enter") dispatchEvent(new CustomEvent("fathom-next", { detail: e.shiftKey ? -1 : 1 }));
-				else if (e.key === "Escape") {
-					if (state.search) set({ search: "" }, true);
-					e.currentTarget.blur();
-				}
-				e.stopPropagation();
-			}}
-		/>
+		<span class="search-box">
+			<input
+				ref={box}
+				class="search"
+				type="search"
+				placeholder="Search  (Ctrl-F)"
+				aria-label="Search functions by name, file or module; a regular expression"
+				value={state.search}
+				onInput={(e) => set({ search: e.currentTarget.value }, true)}
+				onKeyDown={(e) => {
+					if (e.key === "Enter") dispatchEvent(new CustomEvent("fathom-next", { detail: e.shiftKey ? -1 : 1 }));
+					else if (e.key === "Escape") {
+						if (state.search) set({ search: "" }, true);
+						e.currentTarget.blur();
+					}
+					e.stopPropagation();
+				}}
+			/>
+			{hits === 0 && (
+				<span class="no-hit" role="status">
+					nothing matches
+				</span>
+			)}
+		</span>
 	);
 }
 
@@ -125,6 +118,33 @@ function Chips() {
 	);
 }
 
+function ThemeButton({ onTheme }: { onTheme: () => void }) {
+	const { theme } = useApp();
+	return (
+		<button
+			class="icon"
+			onClick={onTheme}
+			aria-label={theme === "light" ? "Dark colours" : "Light colours"}
+			title={theme === "light" ? "Dark colours" : "Light colours"}
+		>
+			<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
+				{theme === "light" ? (
+					<path d="M6 1a7 7 0 1 0 9 9A6 6 0 0 1 6 1z" />
+				) : (
+					<>
+						<circle cx="8" cy="8" r="3.5" />
+						<path
+							d="M8 0v2.4M8 13.6V16M0 8h2.4M13.6 8H16M2.3 2.3l1.7 1.7M12 12l1.7 1.7M2.3 13.7L4 12M12 4l1.7-1.7"
+							stroke="currentColor"
+							stroke-width="1.5"
+						/>
+					</>
+				)}
+			</svg>
+		</button>
+	);
+}
+
 export function Shell({
 	children,
 	onTheme,
@@ -139,7 +159,7 @@ export function Shell({
 	isStale: boolean;
 }) {
 	const app = useApp();
-	const { state, set, metrics, metric, theme } = app;
+	const { state, set, metrics, metric } = app;
 	const isAboutTotals = state.view !== "live" || app.live === null; // what runs now is not filtered
 	return (
 		<>
@@ -173,28 +193,13 @@ export function Shell({
 						))}
 					</select>
 				)}
-				{isAboutTotals && <Search />}
-				<button
-					class="icon"
-					onClick={onTheme}
-					aria-label={theme === "light" ? "Dark colours" : "Light colours"}
-					title={theme === "light" ? "Dark colours" : "Light colours"}
-				>
-					<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">
-						{theme === "light" ? (
-							<path d="M6 1a7 7 0 1 0 9 9A6 6 0 0 1 6 1z" />
-						) : (
-							<>
-								<circle cx="8" cy="8" r="3.5" />
-								<path
-									d="M8 0v2.4M8 13.6V16M0 8h2.4M13.6 8H16M2.3 2.3l1.7 1.7M12 12l1.7 1.7M2.3 13.7L4 12M12 4l1.7-1.7"
-									stroke="currentColor"
-									stroke-width="1.5"
-								/>
-							</>
-						)}
-					</svg>
-				</button>
+				{isAboutTotals && app.whole > 0 && (
+					<span class="whole" title={`Percentages are shares of this: all ${metric.label} that the filter leaves`}>
+						100% = {amount(app.whole, metric.unit)}
+					</span>
+				)}
+				{isAboutTotals && hasSearch(app) && <Search />}
+				<ThemeButton onTheme={onTheme} />
 				<button class="icon" onClick={onHelp} aria-label="Help and keys" title="Help and keys (?)">
 					?
 				</button>
@@ -203,161 +208,4 @@ export function Shell({
 			<main>{children}</main>
 		</>
 	);
-}
-
-const KEYS: [string, string][] = [
-	["1  2  3", "time order, left heavy, sandwich"],
-	["w  s  or  +  −", "zoom in, out"],
-	["a  d  or  ←  →", "move left, right"],
-	["↑  ↓", "scroll"],
-	["0", "show all"],
-	["r", "collapse recursion"],
-	["n  p", "next, previous thread"],
-	["t", "choose a thread"],
-	["Ctrl-F  or  /", "search; Enter and Shift-Enter go to the next and previous match"],
-	["u", "undo the last filter"],
-	["g then s f t o n c d l", "go to Summary, Flame graph, Timeline, sOurce, fuNctions, Call graph, Diff, Live"],
-	["Space", "in Live: hold the picture, follow again"],
-	["Esc", "close"],
-	["?", "this list"],
-];
-
-export function Help({ close }: { close: () => void }) {
-	const dialog = useRef<HTMLDialogElement>(null);
-	useEffect(() => dialog.current?.showModal(), []);
-	return (
-		<dialog
-			ref={dialog}
-			class="help"
-			onClose={close}
-			onClick={(e) => e.target === e.currentTarget && close()}
-			aria-label="Help"
-		>
-			<div>
-				<h2>Keys</h2>
-				<table class="table slim">
-					<tbody>
-						{KEYS.map(([keys, what]) => (
-							<tr>
-								<td>
-									<kbd>{keys}</kbd>
-								</td>
-								<td>{what}</td>
-							</tr>
-						))}
-					</tbody>
-				</table>
-				<h2>Mouse</h2>
-				<p>
-					Drag a flame graph to move it, double-click a frame to zoom to it, right-click for what can be done with it.
-					Wheel scrolls, Ctrl-wheel zooms. In the timeline, drag over a range to limit every view to it.
-				</p>
-				<h2>Numbers</h2>
-				<p>
-					Self is what ends in a function itself, total is with all it calls. CPU time is sampled; ± is the half-width
-					of its 95% interval. Every view is a link: copy the address to come back to it.
-				</p>
-				<button onClick={close}>Close</button>
-			</div>
-		</dialog>
-	);
-}
-
-const GO: Record<string, ViewName> = {
-	s: "summary",
-	f: "flame",
-	t: "timeline",
-	o: "source",
-	n: "functions",
-	c: "graph",
-	d: "diff",
-	l: "live",
-};
-
-// Keys that work wherever the focus is, unless it is where one types.
-export function useKeys(app: App, openHelp: () => void): void {
-	const latest = useRef(app);
-	latest.current = app;
-	const [, setGoing] = useState(false);
-	const going = useRef(false);
-	useEffect(() => {
-		const onKey = (e: KeyboardEvent) => {
-			const { state, set, capture } = latest.current;
-			if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "f") {
-				e.preventDefault();
-				dispatchEvent(new Event("fathom-search"));
-				return;
-			}
-			const target = e.target as HTMLElement;
-			if (
-				e.ctrlKey ||
-				e.metaKey ||
-				e.altKey ||
-				/^(INPUT|SELECT|TEXTAREA)$/.test(target.tagName) ||
-				target.closest("dialog, .menu")
-			)
-				return;
-			if (going.current) {
-				going.current = false;
-				const view = GO[e.key];
-				if (view && availableViews(latest.current).includes(view)) set({ view });
-				e.preventDefault();
-				return;
-			}
-			const step = (by: number) => {
-				const order = Array.from({ length: capture.threads.n }, (_, t) => t).sort(
-					(a, b) => capture.threads.cpu[b] - capture.threads.cpu[a],
-				);
-				if (order.length === 0) return;
-				const at = order.indexOf(state.thread);
-				set({ thread: order[(at + by + order.length + (at < 0 && by < 0 ? 1 : 0)) % order.length], zoom: null });
-			};
-			switch (e.key) {
-				case "1":
-					set({ view: "flame", mode: "time", zoom: null });
-					break;
-				case "2":
-					set({ view: "flame", mode: "left", zoom: null });
-					break;
-				case "3":
-					set({ view: "flame", mode: "sandwich", zoom: null });
-					break;
-				case "r":
-					set({ recursion: !state.recursion, zoom: null });
-					break;
-				case "n":
-					step(1);
-					break;
-				case "p":
-					step(-1);
-					break;
-				case "t":
-					document.getElementById("thread-picker")?.focus();
-					break;
-				case "/":
-					dispatchEvent(new Event("fathom-search"));
-					break;
-				case "u":
-					if (state.steps.length > 0) set({ steps: state.steps.slice(0, -1), zoom: null });
-					break;
-				case "g":
-					going.current = true;
-					setGoing(true);
-					break;
-				case "?":
-					openHelp();
-					break;
-				default:
-					// Enter and arrows belong to the focused row or button.
-					if (/^(w|a|s|d|0|\+|-|=|Arrow.*)$/.test(e.key) && !target.closest("tr, button, .code, .table-box")) {
-						dispatchEvent(new CustomEvent("fathom-key", { detail: e }));
-						if (state.view === "flame" || state.view === "timeline") e.preventDefault();
-					}
-					return;
-			}
-			e.preventDefault();
-		};
-		addEventListener("keydown", onKey);
-		return () => removeEventListener("keydown", onKey);
-	}, []);
 }

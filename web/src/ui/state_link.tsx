@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 import type { ComponentChildren } from "preact";
 import { writeHash, type State } from "../state/state";
 import { useApp } from "./app_context";

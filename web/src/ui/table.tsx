@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sortable table that a screen reader can read: real rows and headers, the first few hundred rows and more on demand.
 import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
@@ -7,6 +8,7 @@ export interface Column<Row> {
 	title: string;
 	hint?: string;
 	isNumber?: boolean;
+	isMinor?: boolean; // not where there is little room
 	value: (row: Row) => number | string;
 	cell?: (row: Row) => ComponentChildren;
 }
@@ -35,6 +37,36 @@ export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string)
 	});
 }
 
+const classOf = (c: { isNumber?: boolean; isMinor?: boolean }) =>
+	[c.isNumber ? "number" : "", c.isMinor ? "minor" : ""].join(" ").trim();
+
+// On the side that the cells do not align to, so that titles stand above their figures.
+function Arrow({ sort }: { sort: string }) {
+	return (
+		<span class="arrow" aria-hidden="true">
+			{sort && (sort.startsWith("-") ? "▾" : "▴")}
+		</span>
+	);
+}
+
+// A click sorts by the column, the largest number or the first name first; another one the other way round.
+function Head<Row>({ column: c, sort, onSort }: { column: Column<Row>; sort: string; onSort: (sort: string) => void }) {
+	const isBy = sort.replace(/^-/, "") === c.id;
+	const isDown = sort.startsWith("-");
+	const first = c.isNumber ? `-${c.id}` : c.id;
+	const other = c.isNumber ? c.id : `-${c.id}`;
+	const arrow = <Arrow sort={isBy ? sort : ""} />;
+	return (
+		<th scope="col" class={classOf(c)} aria-sort={isBy ? (isDown ? "descending" : "ascending") : "none"}>
+			<button title={c.hint} onClick={() => onSort(sort === first ? other : first)}>
+				{c.isNumber && arrow}
+				{c.title}
+				{!c.isNumber && arrow}
+			</button>
+		</th>
+	);
+}
+
 export function Table<Row>({
 	label,
 	columns,
@@ -49,38 +81,13 @@ export function Table<Row>({
 }: Props<Row>) {
 	const [shown, setShown] = useState(page);
 	const sorted = useMemo(() => sortRows(rows, columns, sort), [rows, sort, columns.map((c) => c.id).join()]);
-	const by = sort.replace(/^-/, "");
 	return (
 		<div class="table-box">
 			<table class="table" aria-label={label} aria-rowcount={rows.length}>
 				<thead>
 					<tr>
 						{columns.map((c) => (
-							<th
-								scope="col"
-								class={c.isNumber ? "number" : ""}
-								aria-sort={c.id === by ? (sort.startsWith("-") ? "descending" : "ascending") : "none"}
-							>
-								<button
-									title={c.hint}
-									onClick={() =>
-										onSort(
-											c.id === by && sort.startsWith("-") === Boolean(c.isNumber)
-												? c.isNumber
-													? c.id
-													: `-${c.id}`
-												: c.isNumber
-													? `-${c.id}`
-													: c.id,
-										)
-									}
-								>
-									{c.title}
-									<span class="arrow" aria-hidden="true">
-										{c.id === by ? (sort.startsWith("-") ? "▾" : "▴") : ""}
-									</span>
-								</button>
-							</th>
+							<Head column={c} sort={sort} onSort={onSort} />
 						))}
 					</tr>
 				</thead>
@@ -106,7 +113,7 @@ export function Table<Row>({
 								}
 							>
 								{columns.map((c) => (
-									<td class={c.isNumber ? "number" : ""}>{c.cell ? c.cell(row) : c.value(row)}</td>
+									<td class={classOf(c)}>{c.cell ? c.cell(row) : c.value(row)}</td>
 								))}
 							</tr>
 						);

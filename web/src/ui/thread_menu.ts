@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What can be done with a thread: Hotspot's verbs, which its users know.
 import type { Step } from "../data/filter";
 import type { App, MenuItem } from "./app_context";

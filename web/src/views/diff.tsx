@@ -1,125 +1,117 @@
-// What changed between two captures: functions and lines, with what is more than noise marked.
-import { useMemo, useState } from "preact/hooks";
-import { seconds, shortPath } from "../data/format";
-import { KIND_THREAD } from "../data/capture";
-import { cpuOf, linesOf } from "../data/lines";
-import { functionSums } from "../data/functions";
-import { selfWeights, totalsOf } from "../data/weights";
-import { outermost } from "../data/functions";
-import { matcherOf, matchingFunctions } from "../data/search";
-import { useApp } from "../ui/app_context";
+// SPDX-License-Identifier: Apache-2.0
+// What changed between two captures: the totals, then functions and lines, with what chance does not explain marked. The figures of CPU
+// time and memory are those of `fathom diff`.
+import { useMemo } from "preact/hooks";
+import { changesOf, countedChanges, LISTS, type ChangeRow, type List } from "../data/changes";
+import type { Capture } from "../data/capture";
+import { amount } from "../data/format";
+import { CPU } from "../data/metrics";
+import type { Report } from "../data/report";
+import { matcherOf } from "../data/search";
+import { wholeOf } from "../data/weights";
+import { useApp, type App } from "../ui/app_context";
 import { functionMenu } from "../ui/function_menu";
-import { functionName, functionPlace } from "../ui/names";
 import { Table, type Column } from "../ui/table";
 
-interface Row {
-	key: string;
-	fn: number;
-	label: string;
-	place: string;
-	before: number;
-	after: number;
-	isSignificant: boolean;
-	file: number;
-	line: number;
+type Unit = "s" | "bytes";
+
+const LIST_NAMES: Record<List, string> = {
+	functions: "Functions",
+	lines: "Lines",
+	memory: "Memory of functions",
+	memory_lines: "Memory of lines",
+};
+const isMemory = (list: List) => list === "memory" || list === "memory_lines";
+const isLines = (list: List) => list === "lines" || list === "memory_lines";
+
+function signed(v: number, unit: Unit): string {
+	return v === 0 ? amount(0, unit) : `${v > 0 ? "+" : "−"}${amount(Math.abs(v), unit)}`;
 }
 
-function signed(v: number): string {
-	return v === 0 ? "0 s" : `${v > 0 ? "+" : "−"}${seconds(Math.abs(v))}`;
+function percent(before: number, after: number): string {
+	if (!(before > 0)) return after > 0 ? "new" : "";
+	if (after >= 10 * before) return `${(after / before).toFixed(0)}×`;
+	return `${after >= before ? "+" : "−"}${Math.abs((100 * (after - before)) / before).toFixed(1)}%`;
 }
 
 const HALF = 36; // percent of the cell for bars to either side; what is left is the number's
 
-function Change({ row, most }: { row: Row; most: number }) {
+function Change({ row, most, unit }: { row: ChangeRow; most: number; unit: Unit }) {
 	const delta = row.after - row.before;
 	const width = most > 0 ? (HALF * Math.abs(delta)) / most : 0;
 	return (
-		<span class="change" title={row.isSignificant ? "more than noise" : "within noise"}>
+		<span class="change">
 			<i
 				class={delta > 0 ? "slower" : "faster"}
 				style={{ width: `${width}%`, marginLeft: `${delta > 0 ? HALF : HALF - width}%` }}
 			/>
-			<span>{signed(delta)}</span>
+			<span>{signed(delta, unit)}</span>
 		</span>
 	);
 }
 
-export function DiffView() {
-	const app = useApp();
-	const { capture, set, state, metric, steps } = app;
-	const [sort, setSort] = useState("-size");
-	const [isAll, setAll] = useState(false);
-	const [byLine, setByLine] = useState(false);
-	const table = capture.functionRows;
-	const functions = useMemo<Row[]>(() => {
-		const sums = functionSums(capture, metric, steps);
-		const baseTotal = totalsOf(capture.nodes.parent, selfWeights(capture, metric, steps, true));
-		const counts = outermost(capture);
-		const base = new Float64Array(capture.functions.n);
-		for (let i = 1; i < capture.nodes.n; i++) if (counts[i]) base[capture.nodes.fn[i]] += baseTotal[i];
-		const significant = new Uint8Array(capture.functions.n);
-		for (let i = 0; i < table.n; i++) significant[table.get("function", i)] = table.get("significant", i);
-		const rows: Row[] = [];
-		for (let fn = 0; fn < capture.functions.n; fn++)
-			if ((sums.total[fn] > 0 || base[fn] > 0) && capture.functions.kind[fn] !== KIND_THREAD)
-				rows.push({
-					key: String(fn),
-					fn,
-					label: functionName(capture, fn),
-					place: functionPlace(capture, fn),
-					before: base[fn],
-					after: sums.total[fn],
-					isSignificant: significant[fn] !== 0,
-					file: capture.functions.file[fn],
-					line: capture.functions.line[fn],
-				});
-		return rows;
-	}, [capture, metric.id, JSON.stringify(steps)]);
-	const lines = useMemo<Row[]>(
-		() =>
-			linesOf(capture, []).map((r) => ({
-				key: `${r.file}:${r.line}:${r.fn}`,
-				fn: r.fn,
-				label: `${shortPath(capture.strings.get(r.file))}:${r.line}`,
-				place: functionName(capture, r.fn),
-				before: r.base,
-				after: cpuOf(r),
-				isSignificant: r.isSignificant,
-				file: r.file,
-				line: r.line,
-			})),
-		[capture],
+// Wall time, CPU time and memory of both, and what is chosen at the top where that is none of these.
+function Totals({ app }: { app: App }) {
+	const { capture, metric, steps } = app;
+	const { report, base = {} as Report } = capture.head;
+	const rows: [string, number, number, Unit][] = [
+		["Wall time", base.wall_s ?? 0, report.wall_s ?? 0, "s"],
+		["CPU time", base.cpu_s ?? 0, report.cpu_s ?? 0, "s"],
+		["Most memory (RSS)", base.max_rss_bytes ?? 0, report.max_rss_bytes ?? 0, "bytes"],
+	];
+	if (metric.id !== CPU.id && metric.unit === "s")
+		rows.push([`${metric.label}, sampled`, wholeOf(capture, metric, steps, true), app.whole, "s"]);
+	return (
+		<table class="table slim totals" aria-label="Totals">
+			<thead>
+				<tr>
+					<th scope="col">{""}</th>
+					{["Before", "After", "Change", ""].map((title) => (
+						<th scope="col" class="number">
+							{title}
+						</th>
+					))}
+				</tr>
+			</thead>
+			<tbody>
+				{rows
+					.filter(([, before, after]) => before > 0 || after > 0)
+					.map(([name, before, after, unit]) => (
+						<tr>
+							<th scope="row">{name}</th>
+							<td class="number">{amount(before, unit)}</td>
+							<td class="number">{amount(after, unit)}</td>
+							<td class="number strong">{signed(after - before, unit)}</td>
+							<td class="number">{percent(before, after)}</td>
+						</tr>
+					))}
+			</tbody>
+		</table>
 	);
-	const hits = useMemo(() => {
-		const matcher = matcherOf(state.search);
-		return matcher ? matchingFunctions(capture, matcher) : null;
-	}, [capture, state.search]);
-	const hasMarks = table.has("significant");
-	const rows = (byLine ? lines : functions).filter(
-		(r) => (isAll || !hasMarks || r.isSignificant) && (!hits || hits[r.fn]),
-	);
-	const most = rows.reduce((top, r) => Math.max(top, Math.abs(r.after - r.before)), 0);
-	const before = capture.cells.base?.reduce((a, b) => a + b, 0) ?? 0;
-	const after = capture.cells.weight.reduce((a, b) => a + b, 0);
-	const columns: Column<Row>[] = [
+}
+
+function columnsOf(list: List, unit: Unit, most: number, hasMarks: boolean): Column<ChangeRow>[] {
+	const place = (r: ChangeRow) => (r.file ? `${r.file}${r.line > 0 ? `:${r.line}` : ""}` : "");
+	const columns: Column<ChangeRow>[] = [
 		{
 			id: "name",
-			title: byLine ? "Line" : "Function",
-			value: (r) => r.label,
+			title: isLines(list) ? "Line" : "Function",
+			value: (r) => (isLines(list) ? place(r) : r.name),
 			cell: (r) => (
 				<span class="function">
-					<b>{r.label}</b> <small>{r.place}</small>
+					<b>{isLines(list) ? place(r) : r.name}</b> <small>{isLines(list) ? r.name : place(r)}</small>
+					{r.text && <code class="snippet">{r.text}</code>}
 				</span>
 			),
 		},
-		{ id: "before", title: "Before", isNumber: true, value: (r) => r.before, cell: (r) => seconds(r.before) },
-		{ id: "after", title: "After", isNumber: true, value: (r) => r.after, cell: (r) => seconds(r.after) },
+		{ id: "before", title: "Before", isNumber: true, value: (r) => r.before, cell: (r) => amount(r.before, unit) },
+		{ id: "after", title: "After", isNumber: true, value: (r) => r.after, cell: (r) => amount(r.after, unit) },
 		{
 			id: "delta",
 			title: "Change",
 			isNumber: true,
 			value: (r) => r.after - r.before,
-			cell: (r) => <Change row={r} most={most} />,
+			cell: (r) => <Change row={r} most={most} unit={unit} />,
 		},
 		{
 			id: "size",
@@ -127,60 +119,115 @@ export function DiffView() {
 			hint: "sort by the size of the change, whichever way",
 			isNumber: true,
 			value: (r) => Math.abs(r.after - r.before),
-			cell: (r) =>
-				r.before > 0
-					? `${r.after >= r.before ? "+" : "−"}${Math.abs((100 * (r.after - r.before)) / r.before).toFixed(0)}%`
-					: "new",
+			cell: (r) => percent(r.before, r.after),
+		},
+	];
+	if (!hasMarks) return columns;
+	return [
+		...columns,
+		{
+			id: "pm",
+			title: "±",
+			hint: "half the 95% interval of the change",
+			isNumber: true,
+			value: (r) => r.plusMinus,
+			cell: (r) => (r.plusMinus > 0 ? amount(r.plusMinus, unit) : ""),
 		},
 		{
 			id: "sure",
 			title: "More than noise",
+			hint: "chance does not explain it, although so many were compared",
 			value: (r) => (r.isSignificant ? 0 : 1),
 			cell: (r) => (r.isSignificant ? "yes" : ""),
 		},
 	];
+}
+
+// Which of the lists there is something in, for what is counted.
+function listsOf(capture: Capture, isCpu: boolean): List[] {
+	const seen = new Set(capture.changes.column("list") ?? []);
+	return LISTS.filter((l, i) => (l === "functions" ? true : seen.has(i)) && (isCpu || l !== "lines"));
+}
+
+function useRows(app: App, list: List, isCpu: boolean): ChangeRow[] {
+	const { capture, metric, steps, state } = app;
+	const isCounted = list === "functions" && (!isCpu || steps.length > 0);
+	const rows = useMemo(
+		() => (isCounted ? countedChanges(capture, metric, steps) : changesOf(capture, list)),
+		[capture, list, isCounted, metric.id, JSON.stringify(steps)],
+	);
+	return useMemo(() => {
+		const matcher = matcherOf(state.search);
+		return matcher ? rows.filter((r) => matcher.test(r.name) || matcher.test(r.file) || matcher.test(r.text)) : rows;
+	}, [rows, state.search]);
+}
+
+function Choices({ app, lists, list, hasMarks }: { app: App; lists: List[]; list: List; hasMarks: boolean }) {
+	const { state, set } = app;
+	return (
+		<div class="controls">
+			<div class="segments" role="group" aria-label="Rows">
+				{lists.map((l) => (
+					<button aria-pressed={l === list} onClick={() => set({ rows: l })}>
+						{LIST_NAMES[l]}
+					</button>
+				))}
+			</div>
+			{hasMarks ? (
+				<label class="toggle">
+					<input type="checkbox" checked={state.noise} onChange={(e) => set({ noise: e.currentTarget.checked })} /> Show
+					what is within noise, too
+				</label>
+			) : (
+				<span class="faint">Whether chance explains a change is known of CPU time and memory only.</span>
+			)}
+			<button onClick={() => set({ view: "flame", mode: "left", colour: "change", zoom: null })}>
+				Flame graph of the change
+			</button>
+		</div>
+	);
+}
+
+export function DiffView() {
+	const app = useApp();
+	const { capture, set, state, metric } = app;
+	const isCpu = metric.id === CPU.id;
+	const lists = listsOf(capture, isCpu);
+	const list = lists.includes(state.rows) ? state.rows : "functions";
+	const hasMarks = isMemory(list) || (isCpu && app.steps.length === 0);
+	const all = useRows(app, list, isCpu);
+	const rows = useMemo(() => (hasMarks && !state.noise ? all.filter((r) => r.isSignificant) : all), [all, state.noise]);
+	const most = rows.reduce((top, r) => Math.max(top, Math.abs(r.after - r.before)), 0);
+	const unit: Unit = isMemory(list) ? "bytes" : "s";
 	return (
 		<section class="view diff" aria-label="Diff">
-			<div class="controls">
-				<p>
-					<b>{seconds(before)}</b> before, <b>{seconds(after)}</b> after: <b>{signed(after - before)}</b>
-				</p>
-				<div class="segments" role="group" aria-label="Rows">
-					<button aria-pressed={!byLine} onClick={() => setByLine(false)}>
-						Functions
-					</button>
-					<button aria-pressed={byLine} onClick={() => setByLine(true)}>
-						Lines
-					</button>
-				</div>
-				{hasMarks && (
-					<label class="toggle">
-						<input type="checkbox" checked={isAll} onChange={(e) => setAll(e.currentTarget.checked)} /> Show what is
-						within noise, too
-					</label>
-				)}
-				<button onClick={() => set({ view: "flame", mode: "left", colour: "change", zoom: null })}>
-					Flame graph of the change
-				</button>
-			</div>
+			<Totals app={app} />
+			<Choices app={app} lists={lists} list={list} hasMarks={hasMarks} />
 			{rows.length === 0 ? (
-				<p class="nothing">{hasMarks && !isAll ? "Nothing changed by more than noise." : "Nothing to compare."}</p>
+				<p class="nothing">
+					{state.search && all.length === 0
+						? "No change matches the search."
+						: hasMarks && all.length > 0
+							? `Nothing changed by more than noise; ${all.length} rows are within it.`
+							: "Nothing to compare."}
+				</p>
 			) : (
 				<Table
 					label="Changes"
-					columns={columns}
+					columns={columnsOf(list, unit, most, hasMarks)}
 					rows={rows}
-					sort={sort}
-					onSort={setSort}
+					sort={state.dsort}
+					onSort={(dsort) => set({ dsort })}
 					keyOf={(r) => r.key}
-					onRow={(r) =>
-						byLine
-							? set({ view: "source", file: r.file, line: r.line, fn: r.fn })
-							: set({ view: "functions", fn: r.fn })
-					}
-					onMenu={(r, x, y) => app.openMenu({ x, y, title: r.label, items: functionMenu(app, r.fn) })}
+					onRow={(r) => r.fn >= 0 && set(targetOf(capture, r, isLines(list)))}
+					onMenu={(r, x, y) => r.fn >= 0 && app.openMenu({ x, y, title: r.name, items: functionMenu(app, r.fn) })}
 				/>
 			)}
 		</section>
 	);
+}
+
+function targetOf(capture: Capture, r: ChangeRow, isLine: boolean) {
+	if (isLine) return { view: "source", file: capture.functions.file[r.fn], line: r.line, fn: r.fn } as const;
+	return { view: "functions", fn: r.fn } as const;
 }

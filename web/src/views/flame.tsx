@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flame graph: left heavy, in the order of time, or a sandwich of one function's callers and callees.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { FLAG_PLUMBING } from "../data/capture";
@@ -6,7 +7,7 @@ import { useApp } from "../ui/app_context";
 import { amount, share } from "../data/format";
 import type { FlameChart } from "../draw/flame_chart";
 import { FlameCanvas } from "../ui/flame_canvas";
-import { functionMenu } from "../ui/function_menu";
+import { functionMenu, hideFunction } from "../ui/function_menu";
 import { functionName, functionPlace, moduleName, nodeName, threadName } from "../ui/names";
 import { ClassLegend } from "../ui/bars";
 import { busiestThread, useFlame, useSandwich, type FlameData } from "./flame_data";
@@ -101,7 +102,7 @@ function Controls({ app, matches }: { app: App; matches: FlameData["matches"] })
 			)}
 			{matches && (
 				<span class="found" role="status">
-					{share(matches.share, 1)} in {matches.count} frames match
+					{share(matches.weight, app.whole)} in {matches.count} frames match
 				</span>
 			)}
 		</div>
@@ -146,8 +147,48 @@ function Notes({ app, data }: { app: App; data: FlameData }) {
 	);
 }
 
+function Actions({ app, fn, line }: { app: App; fn: number; line: number }) {
+	const { capture, set } = app;
+	return (
+		<div class="actions">
+			<button onClick={() => set({ focus: fn, zoom: null, mode: app.state.mode === "time" ? "time" : "left" })}>
+				Focus
+			</button>
+			<button onClick={() => set({ mode: "sandwich", fn, zoom: null })}>Callers</button>
+			<button onClick={() => hideFunction(app, fn)}>Hide</button>
+			{capture.functions.kind[fn] === 1 && (
+				<button
+					onClick={() =>
+						set({
+							view: "source",
+							file: capture.functions.file[fn],
+							line: line || capture.functions.line[fn],
+							fn,
+						})
+					}
+				>
+					Source
+				</button>
+			)}
+			<button
+				aria-haspopup="menu"
+				onClick={(e) =>
+					app.openMenu({
+						x: e.clientX,
+						y: e.clientY,
+						title: functionName(capture, fn),
+						items: functionMenu(app, fn),
+					})
+				}
+			>
+				More…
+			</button>
+		</div>
+	);
+}
+
 function Details({ app, data, node }: { app: App; data: FlameData; node: number }) {
-	const { capture, metric, set } = app;
+	const { capture, metric, whole } = app;
 	const { tree } = data;
 	if (node < 0 || node >= tree.n) {
 		return (
@@ -158,7 +199,6 @@ function Details({ app, data, node }: { app: App; data: FlameData; node: number 
 		);
 	}
 	const total = tree.total[node];
-	const whole = tree.total[0];
 	const fn = tree.fn[node];
 	const base = tree.base?.[node];
 	return (
@@ -201,42 +241,7 @@ function Details({ app, data, node }: { app: App; data: FlameData; node: number 
 					</div>
 				)}
 			</dl>
-			{node > 0 && (
-				<div class="actions">
-					<button onClick={() => set({ focus: fn, zoom: null, mode: app.state.mode === "time" ? "time" : "left" })}>
-						Focus
-					</button>
-					<button onClick={() => set({ mode: "sandwich", fn, zoom: null })}>Callers</button>
-					<button onClick={() => set({ hidden: [...new Set([...app.state.hidden, fn])], zoom: null })}>Hide</button>
-					{capture.functions.kind[fn] === 1 && (
-						<button
-							onClick={() =>
-								set({
-									view: "source",
-									file: capture.functions.file[fn],
-									line: tree.line[node] || capture.functions.line[fn],
-									fn,
-								})
-							}
-						>
-							Source
-						</button>
-					)}
-					<button
-						aria-haspopup="menu"
-						onClick={(e) =>
-							app.openMenu({
-								x: e.clientX,
-								y: e.clientY,
-								title: functionName(capture, fn),
-								items: functionMenu(app, fn),
-							})
-						}
-					>
-						More…
-					</button>
-				</div>
-			)}
+			{node > 0 && <Actions app={app} fn={fn} line={tree.line[node]} />}
 		</div>
 	);
 }
@@ -244,13 +249,11 @@ function Details({ app, data, node }: { app: App; data: FlameData; node: number 
 function Single({ app }: { app: App }) {
 	const { state, set, capture } = app;
 	const data = useFlame(app);
-	const [selected, setSelected] = useState(-1);
+	const selected = state.frame < data.tree.n ? state.frame : -1;
+	const setSelected = (frame: number) => set({ frame });
 	const [hovered, setHovered] = useState(-1);
 	const chart = useRef<FlameChart | null>(null);
-	useEffect(() => {
-		setSelected(-1);
-		setHovered(-1);
-	}, [data.tree]);
+	useEffect(() => setHovered(-1), [data.tree]);
 	useEffect(() => {
 		const onKey = (e: Event) => chart.current?.key((e as CustomEvent<KeyboardEvent>).detail);
 		const onNext = (e: Event) => {
@@ -301,6 +304,7 @@ function Single({ app }: { app: App }) {
 					selected={selected}
 					keepsZoom
 					onSelect={(node) => setSelected(node === selected ? -1 : node)}
+					onWalk={(frame) => set({ frame }, true)}
 					onHover={setHovered}
 					chartRef={(c) => (chart.current = c)}
 				/>

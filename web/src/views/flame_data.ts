@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From the state to what the flame graph draws. Each step is kept until what it depends on changes.
 import { useMemo } from "preact/hooks";
 import { rangeOf } from "../data/filter";

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of functions, whole or narrow. Unfiltered numbers are the program's own; under a filter they are counted here.
 import { useMemo } from "preact/hooks";
 import { FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
 import { amount, bytes, count, seconds, share } from "../data/format";
-import { chargedByFunction, functionSums, type FunctionSums } from "../data/functions";
-import { heapWeights, selfWeights } from "../data/weights";
+import { chargedByFunction, functionSums } from "../data/functions";
+import { heapWeights } from "../data/weights";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, Meter } from "../ui/bars";
@@ -20,6 +21,8 @@ export interface FunctionRow {
 	alloc: number;
 	peak: number;
 	calls: number;
+	tracedOwn: number;
+	tracedTotal: number;
 	mean: number;
 	min: number;
 	max: number;
@@ -27,16 +30,9 @@ export interface FunctionRow {
 
 export interface FunctionTable {
 	rows: FunctionRow[];
-	all: number;
 	hasPlusMinus: boolean;
 	hasMemory: boolean;
 	hasCalls: boolean;
-}
-
-// Where the program's own rows say everything, only the whole is missing.
-function noSums(capture: App["capture"], metric: App["metric"]): FunctionSums {
-	const none = new Float64Array(capture.functions.n);
-	return { self: none, total: none, all: selfWeights(capture, metric, []).reduce((a, b) => a + b, 0) };
 }
 
 export function useFunctionRows(app: App): FunctionTable {
@@ -44,7 +40,8 @@ export function useFunctionRows(app: App): FunctionTable {
 	return useMemo(() => {
 		const t = capture.functionRows;
 		const isExact = steps.length === 0 && metric.id === "cpu" && t.n > 0;
-		const sums = isExact ? noSums(capture, metric) : functionSums(capture, metric, steps);
+		const none = isExact ? new Float64Array(capture.functions.n) : null;
+		const sums = none ? { self: none, total: none } : functionSums(capture, metric, steps);
 		const at = new Int32Array(capture.functions.n).fill(-1);
 		const which = t.column("function");
 		for (let i = 0; i < t.n; i++) if (which && which[i] < at.length) at[which[i]] = i;
@@ -73,6 +70,8 @@ export function useFunctionRows(app: App): FunctionTable {
 				alloc: alloc ? alloc[fn] : r >= 0 ? t.get("alloc_bytes", r) : 0,
 				peak: peak ? peak[fn] : r >= 0 ? t.get("peak_bytes", r) : 0,
 				calls,
+				tracedOwn: r >= 0 ? t.get("traced_own_s", r) : 0,
+				tracedTotal: r >= 0 ? t.get("traced_total_s", r) : 0,
 				mean: r >= 0 ? t.get("mean_s", r) : 0,
 				min: r >= 0 ? t.get("min_s", r) : 0,
 				max: r >= 0 ? t.get("max_s", r) : 0,
@@ -80,7 +79,6 @@ export function useFunctionRows(app: App): FunctionTable {
 		}
 		return {
 			rows,
-			all: sums.all,
 			hasPlusMinus: isExact,
 			hasMemory: rows.some((r) => r.alloc > 0 || r.peak > 0),
 			hasCalls: rows.some((r) => r.calls > 0),
@@ -88,18 +86,109 @@ export function useFunctionRows(app: App): FunctionTable {
 	}, [capture, metric.id, JSON.stringify(steps)]);
 }
 
-// isBeside: the chosen function stands to the right and takes part of the room.
-export function FunctionList({
-	isNarrow,
-	isBeside,
-	limit,
-}: {
+type Columns = Column<FunctionRow>[];
+
+function nameColumn({ capture }: App): Column<FunctionRow> {
+	const kindOf = (fn: number) => {
+		const kind = capture.functions.kind[fn];
+		return kind === KIND_ERROR ? "error" : kind === KIND_PYTHON ? "python" : "native";
+	};
+	return {
+		id: "name",
+		title: "Function",
+		value: (r) => functionName(capture, r.fn),
+		cell: (r) => (
+			<span class={`function kind-${kindOf(r.fn)}`} title={functionName(capture, r.fn)}>
+				<b>{functionName(capture, r.fn)}</b> <small>{functionPlace(capture, r.fn)}</small>
+			</span>
+		),
+	};
+}
+
+function shareColumn(
+	app: App,
+	id: "self" | "total",
+	title: string,
+	hint: string,
+	isNarrow: boolean,
+): Column<FunctionRow> {
+	return {
+		id,
+		title,
+		hint,
+		isNumber: true,
+		value: (r) => r[id],
+		cell: (r) => (
+			<Meter value={r[id]} whole={app.whole}>
+				{amount(r[id], app.metric.unit)}
+				{!isNarrow && <small>{share(r[id], app.whole)}</small>}
+			</Meter>
+		),
+	};
+}
+
+// A figure that is left empty where it is nothing.
+function figure(
+	id: "plusMinus" | "calls" | "tracedOwn" | "tracedTotal" | "mean" | "min" | "max" | "alloc" | "peak",
+	title: string,
+	hint: string,
+	write: (value: number) => string,
+): Column<FunctionRow> {
+	return { id, title, hint, isNumber: true, value: (r) => r[id], cell: (r) => (r[id] > 0 ? write(r[id]) : "") };
+}
+
+function sureColumns(isBeside: boolean): Columns {
+	const columns: Columns = [figure("plusMinus", "±", "95 in 100 runs lie within this much of the self time", seconds)];
+	if (!isBeside)
+		columns.push({
+			id: "kind",
+			title: "Kind of time",
+			isMinor: true,
+			hint: "Python, native, system, waiting",
+			value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
+			cell: (r) => r.classes?.some((v) => v > 0) && <ClassBar values={r.classes} />,
+		});
+	return columns;
+}
+
+const CALL_COLUMNS: Columns = [
+	figure("calls", "Calls", "every one was traced", count),
+	figure("tracedOwn", "Own, traced", "elapsed while it was the innermost, waiting included", seconds),
+	figure("tracedTotal", "Total, traced", "elapsed from its calls to their ends, waiting included", seconds),
+	figure("mean", "Mean", "of one call, or of one stretch of a generator", seconds),
+	{ ...figure("min", "Fastest", "of one call, or of one stretch of a generator", seconds), isMinor: true },
+	figure("max", "Slowest", "of one call, or of one stretch of a generator", seconds),
+];
+
+const MEMORY_COLUMNS: Columns = [
+	figure("alloc", "Allocated", "in all, freed or not", bytes),
+	figure("peak", "Peak", "the most that its blocks held at one time", bytes),
+];
+
+function columnsOf(app: App, table: FunctionTable, isNarrow: boolean, isBeside: boolean): Columns {
+	const { capture, metric } = app;
+	const columns: Columns = [
+		nameColumn(app),
+		shareColumn(app, "self", "Self", `${metric.label} that ends in the function itself`, isNarrow),
+		shareColumn(app, "total", "Total", "with all that it calls; each function once per stack", isNarrow),
+	];
+	if (isNarrow) return columns;
+	if (table.hasPlusMinus) columns.push(...sureColumns(isBeside));
+	if (table.hasCalls) columns.push(...CALL_COLUMNS);
+	if (table.hasMemory) columns.push(...MEMORY_COLUMNS);
+	if (!isBeside && !table.hasCalls)
+		columns.push({ id: "module", title: "Module", isMinor: true, value: (r) => moduleName(capture, r.fn) });
+	return columns;
+}
+
+interface Props {
 	isNarrow?: boolean;
-	isBeside?: boolean;
-	limit?: number;
-}) {
+	isBeside?: boolean; // the chosen function stands to the right and takes part of the room
+}
+
+export function FunctionList({ isNarrow = false, isBeside = false }: Props) {
 	const app = useApp();
-	const { capture, state, set, metric } = app;
+	const { capture, state, set } = app;
 	const table = useFunctionRows(app);
 	const hits = useMemo(() => {
 		const matcher = matcherOf(state.search);
@@ -114,120 +203,17 @@ export function FunctionList({
 				(!state.mine || (kind[r.fn] === KIND_PYTHON && !(flags[r.fn] & 1))),
 		);
 	}, [table, hits, state.plumbing, state.mine]);
-	const { unit } = metric;
-	const columns: Column<FunctionRow>[] = [
-		{
-			id: "name",
-			title: "Function",
-			value: (r) => functionName(capture, r.fn),
-			cell: (r) => (
-				<span
-					class={`function kind-${capture.functions.kind[r.fn] === KIND_ERROR ? "error" : capture.functions.kind[r.fn] === KIND_PYTHON ? "python" : "native"}`}
-				>
-					<b>{functionName(capture, r.fn)}</b> <small>{functionPlace(capture, r.fn)}</small>
-				</span>
-			),
-		},
-		{
-			id: "self",
-			title: "Self",
-			hint: `${metric.label} that ends in the function itself`,
-			isNumber: true,
-			value: (r) => r.self,
-			cell: (r) => (
-				<Meter value={r.self} whole={table.all}>
-					{amount(r.self, unit)}
-					{!isNarrow && <small>{share(r.self, table.all)}</small>}
-				</Meter>
-			),
-		},
-		{
-			id: "total",
-			title: "Total",
-			hint: "with all that it calls; each function once per stack",
-			isNumber: true,
-			value: (r) => r.total,
-			cell: (r) => (
-				<Meter value={r.total} whole={table.all}>
-					{amount(r.total, unit)}
-					{!isNarrow && <small>{share(r.total, table.all)}</small>}
-				</Meter>
-			),
-		},
-	];
-	if (!isNarrow) {
-		if (table.hasPlusMinus) {
-			columns.push({
-				id: "pm",
-				title: "±",
-				hint: "95 in 100 runs lie within this much of the self time",
-				isNumber: true,
-				value: (r) => r.plusMinus,
-				cell: (r) => (r.plusMinus > 0 ? seconds(r.plusMinus) : ""),
-			});
-			if (!isBeside)
-				columns.push({
-					id: "kind",
-					title: "Kind of time",
-					hint: "Python, native, system, waiting",
-					value: (r) => (r.classes?.[1] ?? 0) / (r.self || 1),
-					cell: (r) => r.classes?.some((v) => v > 0) && <ClassBar values={r.classes} />,
-				});
-		}
-		if (table.hasCalls)
-			columns.push(
-				{
-					id: "calls",
-					title: "Calls",
-					isNumber: true,
-					value: (r) => r.calls,
-					cell: (r) => (r.calls ? count(r.calls) : ""),
-				},
-				{
-					id: "mean",
-					title: "Mean",
-					isNumber: true,
-					value: (r) => r.mean,
-					cell: (r) => (r.calls ? seconds(r.mean) : ""),
-				},
-				{
-					id: "min",
-					title: "Fastest",
-					isNumber: true,
-					value: (r) => r.min,
-					cell: (r) => (r.calls ? seconds(r.min) : ""),
-				},
-				{
-					id: "max",
-					title: "Slowest",
-					isNumber: true,
-					value: (r) => r.max,
-					cell: (r) => (r.calls ? seconds(r.max) : ""),
-				},
-			);
-		if (table.hasMemory)
-			columns.push(
-				{
-					id: "alloc",
-					title: "Allocated",
-					isNumber: true,
-					value: (r) => r.alloc,
-					cell: (r) => (r.alloc ? bytes(r.alloc) : ""),
-				},
-				{ id: "peak", title: "Peak", isNumber: true, value: (r) => r.peak, cell: (r) => (r.peak ? bytes(r.peak) : "") },
-			);
-		if (!isBeside) columns.push({ id: "module", title: "Module", value: (r) => moduleName(capture, r.fn) });
-	}
+	if (rows.length === 0)
+		return <p class="nothing">{hits ? "No function matches the search." : "The filter leaves no function."}</p>;
 	return (
 		<Table
 			label="Functions"
-			columns={columns}
+			columns={columnsOf(app, table, isNarrow, isBeside)}
 			rows={rows}
 			sort={state.sort}
-			onSort={(sort) => set({ sort }, true)}
+			onSort={(sort) => set({ sort })}
 			keyOf={(r) => r.fn}
 			selected={state.fn}
-			page={limit ?? 200}
 			onRow={(r) => set({ fn: r.fn })}
 			onMenu={(r, x, y) => app.openMenu({ x, y, title: functionName(capture, r.fn), items: functionMenu(app, r.fn) })}
 		/>

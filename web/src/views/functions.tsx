@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions: the table, and for the chosen one its callers, callees, lines and, when calls were traced, their distribution.
 import { useMemo } from "preact/hooks";
 import { KIND_PYTHON } from "../data/capture";
@@ -65,13 +66,13 @@ function Chosen({ fn }: { fn: number }) {
 					<div>
 						<dt>Self</dt>
 						<dd>
-							{amount(row.self, metric.unit)} <small>{share(row.self, table.all)}</small>
+							{amount(row.self, metric.unit)} <small>{share(row.self, app.whole)}</small>
 						</dd>
 					</div>
 					<div>
 						<dt>Total</dt>
 						<dd>
-							{amount(row.total, metric.unit)} <small>{share(row.total, table.all)}</small>
+							{amount(row.total, metric.unit)} <small>{share(row.total, app.whole)}</small>
 						</dd>
 					</div>
 				</dl>

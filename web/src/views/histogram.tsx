@@ -1,5 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The distribution of a traced function's calls; dragging over a part of it lists those calls.
 import { useMemo, useState } from "preact/hooks";
+import type { Capture } from "../data/capture";
 import { rangeOf } from "../data/filter";
 import { count, seconds } from "../data/format";
 import { histogramOf } from "../data/histogram";
@@ -18,6 +20,7 @@ export function CallHistogram({ fn }: { fn: number }) {
 	const [drag, setDrag] = useState<[number, number] | null>(null);
 	const [isDown, setDown] = useState(false);
 	if (!h || !zones) return null;
+	const word = wordFor(capture, fn);
 	const top = Math.max(...h.counts);
 	const n = h.counts.length;
 	// Logarithmic: the one slow call in a million is what one looks for.
@@ -38,16 +41,17 @@ export function CallHistogram({ fn }: { fn: number }) {
 		: [];
 	return (
 		<section>
-			<h3>How long a call takes</h3>
+			<h3>How long a {word === "calls" ? "call" : "stretch"} takes</h3>
 			<p class="faint">
-				{count(h.n)} calls{range && (capture.head.limits?.zones_merged ?? 0) > 0 ? " that the page has one by one" : ""}{" "}
-				· median {seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below {seconds(h.p99)}
+				{count(h.n)} {word}
+				{range && (capture.head.limits?.zones_merged ?? 0) > 0 ? " that the page has one by one" : ""} · median{" "}
+				{seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below {seconds(h.p99)}
 			</p>
 			<svg
 				class="histogram"
 				viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
 				role="img"
-				aria-label={`Histogram of ${h.n} calls from ${seconds(h.edges[0])} to ${seconds(h.edges[n])}`}
+				aria-label={`Histogram of ${h.n} ${word} from ${seconds(h.edges[0])} to ${seconds(h.edges[n])}`}
 				onPointerDown={(e) => {
 					setDown(true);
 					(e.currentTarget as SVGElement).setPointerCapture(e.pointerId);
@@ -64,7 +68,7 @@ export function CallHistogram({ fn }: { fn: number }) {
 						width={WIDTH / n - 0.6}
 						height={height(c)}
 					>
-						<title>{`${count(c)} calls, ${seconds(h.edges[i])} to ${seconds(h.edges[i + 1])}`}</title>
+						<title>{`${count(c)} ${word}, ${seconds(h.edges[i])} to ${seconds(h.edges[i + 1])}`}</title>
 					</rect>
 				))}
 			</svg>
@@ -73,7 +77,7 @@ export function CallHistogram({ fn }: { fn: number }) {
 				<span>{seconds(h.edges[n >> 1])}</span>
 				<span>{seconds(h.edges[n])}</span>
 			</div>
-			{!chosen && <p class="faint">Drag over the bars to list those calls.</p>}
+			{!chosen && <p class="faint">Drag over the bars to list those {word}.</p>}
 			{chosen && listed.length === 0 && (
 				<p class="faint">None of these is in the page one by one; zoom in on them in the timeline.</p>
 			)}
@@ -88,7 +92,7 @@ export function CallHistogram({ fn }: { fn: number }) {
 										onClick={() =>
 											set({
 												view: "timeline",
-												zoom: zoomAround(zones.start[c], zones.duration[c], capture.end),
+												time: zoomAround(zones.start[c], zones.duration[c], capture.end),
 												steps: state.steps,
 											})
 										}
@@ -112,6 +116,15 @@ export function CallHistogram({ fn }: { fn: number }) {
 			)}
 		</section>
 	);
+}
+
+// A generator runs in stretches, more of them than it has calls; what was counted has to be said.
+function wordFor(capture: Capture, fn: number): string {
+	const t = capture.functionRows;
+	for (let i = 0; i < t.n; i++)
+		if (t.get("function", i) === fn && t.get("spans", i) > t.get("calls", i))
+			return `stretches of ${count(t.get("calls", i))} calls`;
+	return "calls";
 }
 
 function zoomAround(start: number, duration: number, end: number): [number, number] {

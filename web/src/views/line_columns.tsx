@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The columns of figures that tables of lines have: each knows its title, what it shows, and whether a line has any of it.
 import type { ComponentChildren } from "preact";
 import { bytes, seconds, share } from "../data/format";
@@ -10,6 +11,7 @@ export interface LineColumn {
 	kind: "number" | "bar" | "";
 	isStrong?: boolean;
 	isFaint?: boolean;
+	isMinor?: boolean; // gives its room to the text where there is little
 	has: (row: LineRow) => boolean;
 	cell: (row: LineRow) => ComponentChildren;
 	tip?: (row: LineRow) => string;
@@ -29,9 +31,9 @@ function figure(
 const plusMinus = (row: LineRow) => (row.plusMinus > 0 ? `± ${seconds(row.plusMinus)}` : "");
 
 export const LINE_COLUMNS = {
-	python: figure("Python", (r) => r.python, seconds, { has: () => true }),
-	native: figure("Native", (r) => r.native, seconds),
-	system: figure("System", (r) => r.system, seconds),
+	python: figure("Python", (r) => r.python, seconds, { has: () => true, isMinor: true }),
+	native: figure("Native", (r) => r.native, seconds, { isMinor: true }),
+	system: figure("System", (r) => r.system, seconds, { isMinor: true }),
 	wait: figure("Waiting", (r) => r.wait, seconds),
 	plusMinus: figure("±", (r) => r.plusMinus, seconds, { isFaint: true }),
 	kinds: {
@@ -47,14 +49,17 @@ export const LINE_COLUMNS = {
 	timeline: {
 		title: "Over time",
 		kind: "",
+		isMinor: true,
 		has: (r) => r.timeline !== null,
 		cell: (r) => r.timeline && <Sparkline values={r.timeline} label={`memory of line ${r.line} over time`} />,
 	} as LineColumn,
-	copy: figure("Copied", (r) => r.copy, bytes),
+	copy: figure("Copied", (r) => r.copy, bytes, { isMinor: true }),
 };
 
+export const cpuHint = (whole: number) => `share of all CPU time, ${seconds(whole)}`;
+
 export function cpuShare(whole: number): LineColumn {
-	const hint = "share of all CPU time";
+	const hint = cpuHint(whole);
 	return figure("CPU", cpuOf, (v) => share(v, whole), { hint, isStrong: true, has: () => true, tip: plusMinus });
 }
 
@@ -63,13 +68,14 @@ export function usedColumns(columns: readonly LineColumn[], rows: readonly LineR
 	return columns.filter((c) => rows.some(c.has));
 }
 
-const classOf = (c: LineColumn) => [c.kind, c.isStrong ? "strong" : "", c.isFaint ? "faint" : ""].join(" ").trim();
+const classOf = (c: LineColumn) =>
+	[c.kind, c.isStrong ? "strong" : "", c.isFaint ? "faint" : "", c.isMinor ? "minor" : ""].filter(Boolean).join(" ");
 
 export function LineHeads({ columns }: { columns: readonly LineColumn[] }) {
 	return (
 		<>
 			{columns.map((c) => (
-				<th scope="col" class={c.kind} title={c.hint}>
+				<th scope="col" class={c.isMinor ? `${c.kind} minor` : c.kind} title={c.hint}>
 					{c.title}
 				</th>
 			))}
@@ -81,7 +87,7 @@ export function LineCells({ columns, row }: { columns: readonly LineColumn[]; ro
 	return (
 		<>
 			{columns.map((c) => (
-				<td class={row ? classOf(c) : ""} title={(row && c.tip?.(row)) || undefined}>
+				<td class={row ? classOf(c) : c.isMinor ? "minor" : ""} title={(row && c.tip?.(row)) || undefined}>
 					{row && c.cell(row)}
 				</td>
 			))}

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Live: what the program does now. The picture follows time until it is held or dragged back; the tables are of the last seconds.
 import { useEffect, useLayoutEffect, useReducer, useRef, useState } from "preact/hooks";
 import { REPORT_KEYS } from "../data/classes";

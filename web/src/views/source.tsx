@@ -1,8 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file as it was when it ran, and what each line cost.
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { bytes, seconds, share, shortPath } from "../data/format";
+import { amount, bytes, seconds, share, shortPath } from "../data/format";
 import { cpuOf, linesOf, type LineRow } from "../data/lines";
-import { METRICS } from "../data/metrics";
 import { callsOfLine, filesOf, mergeByLine, type LineCall } from "../data/source_lines";
 import { selfWeights, totalsOf } from "../data/weights";
 import { useApp } from "../ui/app_context";
@@ -31,9 +31,8 @@ function useText(file: number): string | null | undefined {
 }
 
 function Files({ rows, file }: { rows: LineRow[]; file: number }) {
-	const { capture, set } = useApp();
+	const { capture, set, cpu } = useApp();
 	const files = useMemo(() => filesOf(rows), [rows]);
-	const whole = files.reduce((sum, f) => sum + f.cpu, 0);
 	return (
 		<nav class="files" aria-label="Files">
 			{files.map((f) => (
@@ -45,7 +44,7 @@ function Files({ rows, file }: { rows: LineRow[]; file: number }) {
 					<span>{shortPath(capture.strings.get(f.file)) || "(no file)"}</span>
 					<small>
 						{f.cpu > 0
-							? `${seconds(f.cpu)} ${share(f.cpu, whole)}`
+							? `${seconds(f.cpu)} ${share(f.cpu, cpu)}`
 							: f.wait > 0
 								? `waits ${seconds(f.wait)}`
 								: bytes(f.alloc)}
@@ -56,8 +55,8 @@ function Files({ rows, file }: { rows: LineRow[]; file: number }) {
 	);
 }
 
-function Calls({ title, calls, whole, own }: { title: string; calls: LineCall[]; whole: number; own: number }) {
-	const { capture, set } = useApp();
+function Calls({ title, calls, own }: { title: string; calls: LineCall[]; own: number }) {
+	const { capture, set, metric, whole } = useApp();
 	return (
 		<section>
 			<h3>{title}</h3>
@@ -77,7 +76,7 @@ function Calls({ title, calls, whole, own }: { title: string; calls: LineCall[];
 									{functionName(capture, c.fn)}
 								</button>
 							)}{" "}
-							<small>{file === own ? "" : functionPlace(capture, c.fn)}</small> <b>{seconds(c.weight)}</b>{" "}
+							<small>{file === own ? "" : functionPlace(capture, c.fn)}</small> <b>{amount(c.weight, metric.unit)}</b>{" "}
 							<small>{share(c.weight, whole)}</small>
 						</li>
 					);
@@ -88,10 +87,10 @@ function Calls({ title, calls, whole, own }: { title: string; calls: LineCall[];
 }
 
 function LinePanel({ rows, file, line }: { rows: LineRow[]; file: number; line: number }) {
-	const { capture, steps, set } = useApp();
+	const { capture, steps, set, metric } = useApp();
 	const total = useMemo(
-		() => totalsOf(capture.nodes.parent, selfWeights(capture, METRICS[1], steps)),
-		[capture, JSON.stringify(steps)],
+		() => totalsOf(capture.nodes.parent, selfWeights(capture, metric, steps)),
+		[capture, metric.id, JSON.stringify(steps)],
 	);
 	const calls = useMemo(() => callsOfLine(capture, total, file, line), [total, file, line]);
 	const row = mergeByLine(
@@ -117,15 +116,15 @@ function LinePanel({ rows, file, line }: { rows: LineRow[]; file: number; line: 
 					</p>
 				)}
 			</div>
-			<Calls title="Called from" calls={calls.callers} whole={total[0]} own={file} />
-			<Calls title="Calls" calls={calls.callees} whole={total[0]} own={file} />
+			<Calls title={`Called from, by ${metric.label}`} calls={calls.callers} own={file} />
+			<Calls title={`Calls, by ${metric.label}`} calls={calls.callees} own={file} />
 		</aside>
 	);
 }
 
 // Without the text there is still a table of lines.
 function Bare({ rows, file }: { rows: LineRow[]; file: number }) {
-	const { set } = useApp();
+	const { set, cpu } = useApp();
 	const byLine = [...mergeByLine(rows, file).values()].sort((a, b) => a.line - b.line);
 	return (
 		<div class="code">
@@ -151,7 +150,13 @@ function Bare({ rows, file }: { rows: LineRow[]; file: number }) {
 					{byLine.map((r) => (
 						<tr onClick={() => set({ line: r.line })}>
 							<td class="number">{r.line}</td>
-							<td class="number">{cpuOf(r) > 0 ? seconds(cpuOf(r)) : ""}</td>
+							<td class="number">
+								{cpuOf(r) > 0 && (
+									<>
+										{seconds(cpuOf(r))} <small>{share(cpuOf(r), cpu)}</small>
+									</>
+								)}
+							</td>
 							<td class="number">{r.wait > 0 ? seconds(r.wait) : ""}</td>
 							<td class="number">{r.alloc > 0 ? bytes(r.alloc) : ""}</td>
 						</tr>

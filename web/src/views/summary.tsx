@@ -1,58 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where time and memory went, on one page.
 import { useMemo } from "preact/hooks";
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, NONE } from "../data/capture";
-import { REPORT_KEYS } from "../data/classes";
-import { bytes, count, seconds, share, shortPath } from "../data/format";
-import { sampleCounts } from "../data/report";
-import { classTotals } from "../data/weights";
+import { bytes, seconds, share, shortPath } from "../data/format";
 import { useApp, type App } from "../ui/app_context";
-import { ClassBar, ClassLegend, Meter } from "../ui/bars";
+import { Meter } from "../ui/bars";
 import { StateLink } from "../ui/state_link";
 import { functionName, functionPlace, processName, threadName } from "../ui/names";
+import { ending, Facts } from "./facts";
 import { useFunctionRows } from "./function_list";
 import { TopLines } from "./top_lines";
-
-function ending(app: App): string {
-	const exit = app.capture.report.exit;
-	if (!exit) return "";
-	if (exit.signal) return `killed by signal ${exit.signal}`;
-	return exit.code === null ? "still running" : exit.code === 0 ? "ended well" : `ended with ${exit.code}`;
-}
-
-function Facts({ app }: { app: App }) {
-	const r = app.capture.report;
-	const facts: [string, string, string?][] = [];
-	if (r.wall_s !== undefined) facts.push(["Wall time", seconds(r.wall_s)]);
-	if (r.cpu_s !== undefined)
-		facts.push(["CPU time", seconds(r.cpu_s), r.wall_s ? `${(r.cpu_s / r.wall_s).toFixed(2)} cores on average` : ""]);
-	const peak = r.memory?.peak_bytes || 0;
-	if (peak > 0) facts.push(["Peak of the heap", bytes(peak)]);
-	if (r.max_rss_bytes) facts.push(["Most memory (RSS)", bytes(r.max_rss_bytes)]);
-	if (r.memory?.alloc_bytes) facts.push(["Allocated in all", bytes(r.memory.alloc_bytes)]);
-	const samples = sampleCounts(r);
-	if (samples) {
-		const rate = r.rate_hz ? [`asked for ${count(r.rate_hz)} a second of CPU time`] : [];
-		const looks = samples.waiting > 0 ? [`and ${count(samples.waiting)} looks at threads that waited`] : [];
-		facts.push(["Samples", count(samples.running), [...rate, ...looks].join("; ")]);
-	}
-	if (r.overhead_s !== undefined)
-		facts.push([
-			"The profiler's own cost",
-			seconds(r.overhead_s),
-			r.cpu_s ? `${share(r.overhead_s, r.cpu_s)} of the CPU time` : "",
-		]);
-	return (
-		<dl class="tiles">
-			{facts.map(([name, value, hint]) => (
-				<div>
-					<dt>{name}</dt>
-					<dd>{value}</dd>
-					{hint && <small>{hint}</small>}
-				</div>
-			))}
-		</dl>
-	);
-}
+import { Verdicts } from "./verdicts";
+import { WhereTime } from "./where_time";
 
 function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 	const { capture } = app;
@@ -61,7 +20,7 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 		const { kind, flags } = capture.functions;
 		const own = (fn: number) => kind[fn] === KIND_PYTHON && !(flags[fn] & FLAG_LIBRARY);
 		return table.rows
-			.filter((r) => (isOwn ? own(r.fn) : !(flags[r.fn] & FLAG_PLUMBING)))
+			.filter((r) => (isOwn ? r.total > 0 && own(r.fn) : r.self > 0 && !(flags[r.fn] & FLAG_PLUMBING)))
 			.sort((a, b) => (isOwn ? b.total - a.total : b.self - a.self))
 			.slice(0, 8);
 	}, [table, isOwn]);
@@ -80,12 +39,12 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 								<small>{functionPlace(capture, r.fn)}</small>
 							</td>
 							<td class="number">
-								<Meter value={isOwn ? r.total : r.self} whole={table.all}>
+								<Meter value={isOwn ? r.total : r.self} whole={app.whole}>
 									{app.metric.unit === "s" ? seconds(isOwn ? r.total : r.self) : bytes(isOwn ? r.total : r.self)}
 								</Meter>
 							</td>
 							<td class="number faint">
-								{!isOwn && r.plusMinus > 0 ? `± ${seconds(r.plusMinus)}` : share(isOwn ? r.total : r.self, table.all)}
+								{!isOwn && r.plusMinus > 0 ? `± ${seconds(r.plusMinus)}` : share(isOwn ? r.total : r.self, app.whole)}
 							</td>
 						</tr>
 					))}
@@ -193,11 +152,7 @@ function Leaks({ app }: { app: App }) {
 
 function Coverage({ app }: { app: App }) {
 	const r = app.capture.report;
-	const notes: { what: string; why: string }[] = [...(r.coverage ?? [])];
-	if (r.dropped)
-		notes.push({ what: `${count(r.dropped)} samples were dropped`, why: "the queue to the collector was full" });
-	if (r.failed_unwinds)
-		notes.push({ what: `${count(r.failed_unwinds)} stacks are not whole`, why: "they end in a frame that says why" });
+	const notes = r.coverage ?? [];
 	return (
 		<section class="card">
 			<h2>What was not seen</h2>
@@ -218,14 +173,7 @@ function Coverage({ app }: { app: App }) {
 
 export function SummaryView() {
 	const app = useApp();
-	const { capture, steps } = app;
-	const r = capture.report;
-	const values = useMemo(
-		() =>
-			steps.length === 0 && r.time ? REPORT_KEYS.map((k) => r.time?.[k] ?? 0) : Array.from(classTotals(capture, steps)),
-		[capture, JSON.stringify(steps)],
-	);
-	const whole = values.reduce((a, b) => a + b, 0);
+	const r = app.capture.report;
 	return (
 		<section class="view summary" aria-label="Summary">
 			<header class="run">
@@ -240,12 +188,9 @@ export function SummaryView() {
 						.join(" · ")}
 				</p>
 			</header>
+			<Verdicts app={app} />
 			<Facts app={app} />
-			<section class="card wide">
-				<h2>Where the time went</h2>
-				<ClassBar values={values} isTall />
-				<ClassLegend values={values} whole={whole} />
-			</section>
+			<WhereTime app={app} />
 			<TopLines app={app} />
 			<div class="cards">
 				<TopFunctions app={app} isOwn={true} />

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The call tree as a sunburst: a click makes a frame the middle, a click on the middle goes back out.
 import type { ComponentType } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { amount, share } from "../data/format";
 import { arcsOf, type Arc } from "../data/rings";
-import { buildTree } from "../data/tree";
+import { buildTree, type Tree } from "../data/tree";
 import type { App } from "../ui/app_context";
 import { functionMenu } from "../ui/function_menu";
 import { functionPlace, nodeName } from "../ui/names";
@@ -49,6 +50,104 @@ function labelOf({ from, to, depth }: Arc, name: string): { path: string; text: 
 	return { path: `M${point(a)}A${r},${r} 0 0 ${isLower ? 0 : 1} ${point(b)}`, text };
 }
 
+function Controls({ app, root, Switch }: { app: App; root: number; Switch: ComponentType<{ app: App }> }) {
+	const { state, set } = app;
+	const toggle = (key: "mine" | "fold", label: string) => (
+		<label class="toggle">
+			<input type="checkbox" checked={state[key]} onChange={(e) => set({ [key]: e.currentTarget.checked, root: 0 })} />{" "}
+			{label}
+		</label>
+	);
+	return (
+		<div class="controls">
+			<Switch app={app} />
+			{root > 0 && <button onClick={() => set({ root: 0 })}>Whole program</button>}
+			{toggle("mine", "Only my code")}
+			{toggle("fold", "Fold libraries")}
+			<span class="faint">
+				Click a frame to make it the middle, the middle to go back out. {DEPTH} levels, from 0.1% up.
+			</span>
+		</div>
+	);
+}
+
+interface ArcProps {
+	app: App;
+	tree: Tree;
+	arc: Arc;
+	colour: string;
+	isOn: boolean;
+	onEnter: () => void;
+}
+
+function ArcShape({ app, tree, arc, colour, isOn, onEnter }: ArcProps) {
+	return (
+		<path
+			d={arcPath(arc)}
+			fill={colour}
+			class={isOn ? "arc on" : "arc"}
+			onPointerEnter={onEnter}
+			onClick={() => app.set({ root: arc.node })}
+			onContextMenu={(e) => {
+				e.preventDefault();
+				const title = nodeName(app.capture, tree, arc.node, false);
+				app.openMenu({ x: e.clientX, y: e.clientY, title, items: functionMenu(app, tree.fn[arc.node]) });
+			}}
+		/>
+	);
+}
+
+function ArcLabel({ arc, name }: { arc: Arc; name: string }) {
+	const label = labelOf(arc, name);
+	if (!label) return null;
+	return (
+		<g>
+			<path id={`arc-${arc.node}`} d={label.path} fill="none" />
+			<text class="along" text-anchor="middle">
+				<textPath href={`#arc-${arc.node}`} startOffset="50%">
+					{label.text}
+				</textPath>
+			</text>
+		</g>
+	);
+}
+
+function FramePanel({ app, tree, at }: { app: App; tree: Tree; at: number }) {
+	const { capture, metric, set, whole } = app;
+	const stack: number[] = [];
+	for (let node = at, k = 0; node > 0 && k < 30; node = tree.parent[node], k++) stack.unshift(node);
+	const figures: [string, number][] = [
+		["Total", tree.total[at]],
+		["Self", tree.self[at]],
+	];
+	return (
+		<aside class="chosen" aria-label="Frame">
+			<h2>{nodeName(capture, tree, at, false)}</h2>
+			{at > 0 && <p class="faint">{functionPlace(capture, tree.fn[at])}</p>}
+			<dl class="facts">
+				{figures.map(([name, value]) => (
+					<div>
+						<dt>{name}</dt>
+						<dd>
+							{amount(value, metric.unit)} <small>{share(value, whole)}</small>
+						</dd>
+					</div>
+				))}
+			</dl>
+			<h3>Stack</h3>
+			<ol class="calls">
+				{stack.map((node) => (
+					<li>
+						<button class="link" onClick={() => set({ root: node })}>
+							{nodeName(capture, tree, node, false)}
+						</button>
+					</li>
+				))}
+			</ol>
+		</aside>
+	);
+}
+
 export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ app: App }> }) {
 	const { capture, state, set, metric } = app;
 	const self = useSelf(app);
@@ -57,36 +156,11 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 	const root = state.root > 0 && state.root < tree.n ? state.root : 0;
 	const arcs = useMemo(() => arcsOf(tree, root, DEPTH, LEAST), [tree, root]);
 	const [hovered, setHovered] = useState(-1);
-	const at = hovered >= 0 && hovered < tree.n ? hovered : root;
 	const deepest = arcs.reduce((d, a) => Math.max(d, a.depth), 1);
 	const radius = radiusOf(deepest) + 6;
-	const stack: number[] = [];
-	for (let node = at, k = 0; node > 0 && k < 30; node = tree.parent[node], k++) stack.unshift(node);
 	return (
 		<>
-			<div class="controls">
-				<Switch app={app} />
-				{root > 0 && <button onClick={() => set({ root: 0 })}>Whole program</button>}
-				<label class="toggle">
-					<input
-						type="checkbox"
-						checked={state.mine}
-						onChange={(e) => set({ mine: e.currentTarget.checked, root: 0 })}
-					/>{" "}
-					Only my code
-				</label>
-				<label class="toggle">
-					<input
-						type="checkbox"
-						checked={state.fold}
-						onChange={(e) => set({ fold: e.currentTarget.checked, root: 0 })}
-					/>{" "}
-					Fold libraries
-				</label>
-				<span class="faint">
-					Click a frame to make it the middle, the middle to go back out. {DEPTH} levels, from 0.1% up.
-				</span>
-			</div>
+			<Controls app={app} root={root} Switch={Switch} />
 			<div class="sunburst">
 				<svg
 					class="graph"
@@ -96,39 +170,19 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 					onPointerLeave={() => setHovered(-1)}
 				>
 					{arcs.map((a) => (
-						<path
+						<ArcShape
 							key={a.node}
-							d={arcPath(a)}
-							fill={cssOf(pixels[a.node])}
-							class={a.node === hovered ? "arc on" : "arc"}
-							onPointerEnter={() => setHovered(a.node)}
-							onClick={() => set({ root: a.node })}
-							onContextMenu={(e) => {
-								e.preventDefault();
-								app.openMenu({
-									x: e.clientX,
-									y: e.clientY,
-									title: nodeName(capture, tree, a.node, false),
-									items: functionMenu(app, tree.fn[a.node]),
-								});
-							}}
+							app={app}
+							tree={tree}
+							arc={a}
+							colour={cssOf(pixels[a.node])}
+							isOn={a.node === hovered}
+							onEnter={() => setHovered(a.node)}
 						/>
 					))}
-					{arcs.map((a) => {
-						const label = labelOf(a, nodeName(capture, tree, a.node, false));
-						return (
-							label && (
-								<g key={`name ${a.node}`}>
-									<path id={`arc-${a.node}`} d={label.path} fill="none" />
-									<text class="along" text-anchor="middle">
-										<textPath href={`#arc-${a.node}`} startOffset="50%">
-											{label.text}
-										</textPath>
-									</text>
-								</g>
-							)
-						);
-					})}
+					{arcs.map((a) => (
+						<ArcLabel key={`name ${a.node}`} arc={a} name={nodeName(capture, tree, a.node, false)} />
+					))}
 					<circle r={INNER - 2} class="middle" onClick={() => root > 0 && set({ root: tree.parent[root] })} />
 					<text text-anchor="middle" y="-4">
 						{nodeName(capture, tree, root, false).slice(0, 14)}
@@ -137,34 +191,7 @@ export function Sunburst({ app, Switch }: { app: App; Switch: ComponentType<{ ap
 						{amount(tree.total[root], metric.unit)}
 					</text>
 				</svg>
-				<aside class="chosen" aria-label="Frame">
-					<h2>{nodeName(capture, tree, at, false)}</h2>
-					{at > 0 && <p class="faint">{functionPlace(capture, tree.fn[at])}</p>}
-					<dl class="facts">
-						<div>
-							<dt>Total</dt>
-							<dd>
-								{amount(tree.total[at], metric.unit)} <small>{share(tree.total[at], tree.total[0])}</small>
-							</dd>
-						</div>
-						<div>
-							<dt>Self</dt>
-							<dd>
-								{amount(tree.self[at], metric.unit)} <small>{share(tree.self[at], tree.total[0])}</small>
-							</dd>
-						</div>
-					</dl>
-					<h3>Stack</h3>
-					<ol class="calls">
-						{stack.map((node) => (
-							<li>
-								<button class="link" onClick={() => set({ root: node })}>
-									{nodeName(capture, tree, node, false)}
-								</button>
-							</li>
-						))}
-					</ol>
-				</aside>
+				<FramePanel app={app} tree={tree} at={hovered >= 0 && hovered < tree.n ? hovered : root} />
 			</div>
 		</>
 	);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which lanes the timeline has, and where.
 import { NONE, type Capture, type Zones } from "../data/capture";
 import { CLASS_NAMES } from "../data/classes";

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the pointer is on, in words.
 import { lowerBound, sampleAt } from "../data/activity";
-import { FLAG_PLUMBING, type Capture, type Zones } from "../data/capture";
+import { FLAG_PLUMBING, type Capture, type Samples, type Zones } from "../data/capture";
 import { CLASS_NAMES } from "../data/classes";
 import { bytes, count, seconds } from "../data/format";
 import type { Curve, Lane } from "../draw/timeline_painter";
@@ -9,6 +10,7 @@ import { functionName, processName, threadName, whatName } from "../ui/names";
 // found is the zone there, pixel how much time one is.
 export function describe(
 	capture: Capture,
+	samples: Samples | null,
 	curves: Curve[],
 	found: { zones: Zones; zone: number } | null,
 	lane: Lane,
@@ -39,10 +41,9 @@ export function describe(
 			lines[0],
 		];
 	}
-	const s = capture.samples;
+	const s = samples;
 	if (s) {
 		const i = sampleAt(s, lane.index, t);
-
 		if (i < s.first[lane.index + 1] && s.time[i] <= t + pixel && s.time[i] + s.weight[i] >= t - pixel) {
 			lines.push(CLASS_NAMES[s.class[i]] ?? "?");
 			for (let node = s.node[i], k = 0; node > 0 && k < 6; node = capture.nodes.parent[node]) {

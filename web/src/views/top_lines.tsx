@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The lines that one would change first: by CPU time, by waiting, by memory.
-import { useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { seconds, share, shortPath } from "../data/format";
 import { cpuOf, linesOf, type LineRow } from "../data/lines";
 import { sourceLine } from "../data/source_lines";
@@ -7,7 +8,8 @@ import type { App } from "../ui/app_context";
 import { Meter } from "../ui/bars";
 import { functionName } from "../ui/names";
 import { StateLink } from "../ui/state_link";
-import { LINE_COLUMNS, LineCells, LineHeads, usedColumns, type LineColumn } from "./line_columns";
+import { cpuHint, LINE_COLUMNS, LineCells, LineHeads, usedColumns, type LineColumn } from "./line_columns";
+import { orderOf } from "./verdicts";
 
 const SHOWN = 10;
 
@@ -22,25 +24,24 @@ type Order = keyof typeof ORDERS;
 
 export function TopLines({ app }: { app: App }) {
 	const { capture, steps } = app;
-	const [chosen, setChosen] = useState<Order>("cpu");
 	const rows = useMemo(() => linesOf(capture, steps), [capture, JSON.stringify(steps)]);
 	const orders = (Object.keys(ORDERS) as Order[]).filter((o) => rows.some((r) => ORDERS[o].value(r) > 0));
-	const order = orders.includes(chosen) ? chosen : orders[0];
+	const order = orders.find((o) => o === (app.state.order || orderOf(capture))) ?? orders[0];
 	if (!order) return null;
 	const { value } = ORDERS[order];
 	const shown = rows
 		.filter((r) => value(r) > 0)
 		.sort((a, b) => value(b) - value(a))
 		.slice(0, SHOWN);
-	const most = rows.reduce((sum, r) => sum + cpuOf(r), 0);
 	const cpu: LineColumn = {
 		title: "CPU",
+		hint: cpuHint(app.cpu),
 		kind: "number",
 		has: () => true,
 		cell: (r) => (
-			<Meter value={cpuOf(r)} whole={most}>
+			<Meter value={cpuOf(r)} whole={app.cpu}>
 				{seconds(cpuOf(r))}
-				<small>{share(cpuOf(r), most)}</small>
+				<small>{share(cpuOf(r), app.cpu)}</small>
 			</Meter>
 		),
 	};
@@ -53,7 +54,7 @@ export function TopLines({ app }: { app: App }) {
 				{orders.length > 1 && (
 					<div class="segments small" role="group" aria-label="Order of the lines">
 						{orders.map((o) => (
-							<button aria-pressed={o === order} onClick={() => setChosen(o)}>
+							<button aria-pressed={o === order} onClick={() => app.set({ order: o })}>
 								{ORDERS[o].label}
 							</button>
 						))}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which views there are, for a capture.
+import type { ViewName } from "../state/state";
+import type { App } from "./app_context";
+
+export const VIEW_NAMES: Record<ViewName, string> = {
+	summary: "Summary",
+	flame: "Flame graph",
+	timeline: "Timeline",
+	source: "Source",
+	functions: "Functions",
+	graph: "Call graph",
+	diff: "Diff",
+	live: "Live",
+};
+
+export function availableViews(app: App): ViewName[] {
+	const { first: capture } = app;
+	const has: Record<ViewName, boolean> = {
+		summary: true,
+		flame: true,
+		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
+		source: capture.files.n > 0 || capture.lines.n > 0,
+		functions: true,
+		graph: true,
+		diff: app.hasDiff,
+		live: app.live !== null,
+	};
+	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
+}
+
+// Where there is something to find. Elsewhere the browser's own search does it.
+export function hasSearch({ state }: App): boolean {
+	return ["flame", "functions", "source", "graph", "diff"].includes(state.view) && state.drawing !== "sunburst";
+}
