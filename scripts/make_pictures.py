@@ -4,19 +4,23 @@
 
 scripts/make_pictures.py              docs/images/*.png, and the sample between its marks in README.md
 scripts/make_pictures.py --check      only says whether the sample still has the shape of what is printed
+scripts/make_pictures.py --bench F    only the comparison, between its marks, from what `make bench BENCH_ARGS="--json F"` has written
 """
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import List
+from typing import List, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
 FATHOM = Path(os.environ.get("FATHOM_BUILD_DIR", ROOT / "build")) / "fathom"
-MARKS = ("<!-- sample -->\n```\n", "```\n<!-- end of sample -->\n")
+SAMPLE = ("<!-- sample -->\n```\n", "```\n<!-- end of sample -->\n")
+COMPARISON = ("<!-- comparison -->\n", "<!-- end of comparison -->\n")
 PICTURES = {"viewer.png": "#view=source", "flame.png": "#view=flame"}
 TAKE = """
 import { chromium } from %r;
@@ -49,19 +53,36 @@ def shape(sample: str) -> List[str]:
     )
 
 
+def part(text: str, marks: Tuple[str, str]) -> Tuple[str, str, str]:
+    """What stands before the marks, between and after them; the marks are in the first and the last."""
+    before, rest = text.split(marks[0])
+    between, after = rest.split(marks[1])
+    return before + marks[0], between, marks[1] + after
+
+
+def paste_comparison(path: str) -> None:
+    sys.path.insert(0, str(ROOT / "bench"))
+    from harness import tables
+
+    facts = json.loads(Path(path).read_text())
+    before, _, after = part(README.read_text(), COMPARISON)
+    README.write_text(before + tables.front_page(facts, facts["summary"]) + after)
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["--bench"]:
+        paste_comparison(sys.argv[2])
+        return 0
     with tempfile.TemporaryDirectory(prefix="fathom-pictures-") as name:
         folder = Path(name) / "demo"
         folder.mkdir()
         (folder / "log_digest.py").write_bytes((ROOT / "examples" / "log_digest.py").read_bytes())
         printed = run([str(FATHOM), "run", "log_digest.py"], folder)
         sample = printed[printed.index("Finished in") :].rstrip() + "\n"
-        readme = ROOT / "README.md"
-        before, rest = readme.read_text().split(MARKS[0])
-        old, after = rest.split(MARKS[1])
+        before, old, after = part(README.read_text(), SAMPLE)
         if "--check" in sys.argv[1:]:
             return 0 if shape(old) == shape(sample) else 1
-        readme.write_text(before + MARKS[0] + sample + MARKS[1] + after)
+        README.write_text(before + sample + after)
         capture = next((folder / ".fathom").rglob("profile.fathom"))
         run([str(FATHOM), "view", "--html", str(folder / "page.html"), str(capture)], folder)
         script = folder / "take.mjs"

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 
 from . import measure, prepare, tools
 
@@ -70,6 +71,7 @@ class Context:
     def facts(self, schema):
         return {
             "schema": schema,
+            "date": time.strftime("%Y-%m-%d"),
             "machine": prepare.machine_facts(),
             "python": self.venv.version,
             "versions": self.venv.versions,

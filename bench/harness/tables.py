@@ -236,3 +236,50 @@ def normalized(table, tools):
         )
     lines.sort(key=lambda line: line[0])
     return grid(["Profiler", "Norm. Exec. Time", "range", "workloads", "in the talk"], [line for _, line in lines])
+
+
+# The rows of README's table: what a reader may use today, as it comes or at the rate that Fathom has.
+FRONT = {
+    "fathom_default": "`fathom run`: time through native code, memory, waiting; 1 kHz",
+    "fathom": "`fathom run --cpu`: time through native code, waiting; 1 kHz",
+    "py_spy": "py-spy: time in Python; 100 Hz",
+    "py_spy_native_1k": "py-spy --native: time through native code; 1 kHz asked for",
+    "austin_1k": "Austin: time in Python; 1 kHz",
+    "scalene": "Scalene --cpu-only: time by line; 100 Hz",
+    "scalene_memory": "Scalene --memory: time and memory by line; 100 Hz",
+    "pyinstrument": "pyinstrument: time in Python, main thread; 1 kHz",
+    "memray": "memray: memory",
+    "cProfile": "cProfile: calls",
+}
+
+
+def front_page(facts, table):
+    """The table of README, from a run that was saved: cost, and what became of the samples that were asked for."""
+    lines = []
+    for tool, label in FRONT.items():
+        rows = [rows[tool] for rows in table.values() if rows.get(tool, {}).get("wall")]
+        if not rows:
+            continue
+        walls = [row["wall"]["median"] for row in rows]
+        kept = [row["kept"] for row in rows if row["kept"] is not None]
+        bad = [row["bad"] for row in rows if row["bad"] is not None]
+        lines.append(
+            [
+                label,
+                "%.2fx" % stats.geometric_mean(walls),
+                "%.2fx" % max(walls),
+                number(statistics.median(kept) * 100 if kept else None, "%.0f%%"),
+                number(max(bad) * 100 if bad else None, "%.1f%%"),
+            ]
+        )
+    machine = facts["machine"]
+    head = ["profiler, and what it records", "run time", "at worst", "samples got", "unusable"]
+    about = "%s, Python %s, %d cores%s, %d workloads, medians of %d rounds by turns (`make bench`)." % (
+        facts["date"],
+        facts["python"],
+        machine["cores"],
+        ", virtual machine" if machine["hypervisor"] else "",
+        len(table),
+        facts["rounds"],
+    )
+    return grid(head, lines) + "\n\n" + about + "\n"
