@@ -376,7 +376,7 @@ MUTANTS = [
     ),
     # ---- what is printed ----
     (
-        "percentages are of the time on the clock",
+        "percentages are of the wall time",
         "core/render/text/text.c",
         '%9.3f s", 100 * seconds / t->cpu_s,',
         '%9.3f s", 100 * seconds / t->facts.wall_s,',

@@ -13,7 +13,7 @@ static const struct fm_command commands[] = {
 	{ "run", fm_cmd_run, "profile a script, module or program and print where the time went" },
 	{ "record", fm_cmd_record, "capture a program into a file; takes py-spy's record flags" },
 	{ "report", fm_cmd_report, "print where the time went; --json for machines" },
-	{ "view", fm_cmd_view, "look at a capture in the browser: flame graph, timeline, source" },
+	{ "view", fm_cmd_view, "show a capture in the browser: flame graph, timeline, source" },
 	{ "top", fm_cmd_top, "watch a running process, full screen: threads, hottest functions" },
 	{ "live", fm_cmd_live, "watch a program that was started with --listen" },
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },

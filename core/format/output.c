@@ -136,7 +136,7 @@ void fm_output_describe(const struct fm_output *out, struct fm_diag *diag)
 			    offset);
 	else
 		fm_diag_set(diag, out->err,
-			    "%s was changed by somebody else while it was written (%llu bytes were there, now %llu): "
+			    "another program changed %s while it was written (it had %llu bytes, and has %llu now): "
 			    "what was recorded is lost, or cut off there",
 			    out->path, offset, found);
 }

@@ -75,7 +75,7 @@ enum fm_err fm_redact_create(const char *also, struct fm_redact **ret, struct fm
 		*ret = r;
 		return FM_OK;
 	}
-	char why[128] = "it fits what is empty";
+	char why[128] = "it matches the empty string";
 	if (failed)
 		regerror(failed, &r->rules[r->n_rules], why, sizeof(why));
 	fm_redact_destroy(r);

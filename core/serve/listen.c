@@ -48,7 +48,8 @@ enum fm_err fm_listen_parse(const char *text, struct fm_listen_place *ret, struc
 	unsigned long port = strtoul(digits, &end, 10);
 	if (*digits < '0' || *digits > '9' || *end || port > UINT16_MAX || host_len >= sizeof(place.host))
 		return fm_diag_set(diag, FM_E_USAGE,
-				   "'%.100s' is no place to listen at; say PORT or HOST:PORT, as 8086", text);
+				   "'%.100s' is not an address to listen on; give PORT or HOST:PORT, such as 8086",
+				   text);
 	if (host_len >= 2 && text[0] == '[' && text[host_len - 1] == ']') {
 		text++;
 		host_len -= 2;

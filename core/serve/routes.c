@@ -263,7 +263,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 	fm_timeouts_heard(&r.session->timeouts, connection);
 	if (!is_for_us(&r))
 		return say(&r, MHD_HTTP_FORBIDDEN,
-			   r.session->host ? "this server does not go by that name; use its address in numbers"
+			   r.session->host ? "this server does not answer to that name; use its numeric address"
 					   : "this server answers to 127.0.0.1 and localhost only");
 	for (size_t i = 0; i < FM_ARRAY_LEN(routes); i++) {
 		if (strcmp(url, routes[i].url) != 0)

@@ -44,7 +44,7 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 				   "again, or use 'fathom export -f speedscope'");
 	struct fm_session s = { 0 };
 	if (!fm_guard_make_token(s.token))
-		return fm_diag_set(diag, FM_E_REFUSED, "the system gives no random numbers: %s", strerror(errno));
+		return fm_diag_set(diag, FM_E_REFUSED, "the system provides no random numbers: %s", strerror(errno));
 	enum fm_err err = fm_served_open(o->path, o->base_path, &o->view, &s.captures, diag);
 	if (err)
 		return err;

@@ -279,7 +279,7 @@ def _make_folder(output_dir: Any, name: str) -> str:
             return folder
         except FileExistsError:
             continue
-    raise JobError("there are a thousand results of this second in %s" % parent)
+    raise JobError("%s has a thousand results of this second already" % parent)
 
 
 class Job:

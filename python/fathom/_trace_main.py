@@ -35,7 +35,7 @@ Runs a script or module and records every Python call with its times, on all thr
   --rate HZ     samples per second of CPU time (default 1000)
   --listen [HOST:]PORT
                 let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)
-  --token TOKEN what other machines must know to watch (default: a random one, printed)
+  --token TOKEN the secret that other machines need to watch (default: a random one, printed)
   --quiet       no table at the end
   -m MODULE     run a module, as python -m does
   -h, --help    this text
@@ -79,7 +79,7 @@ def _microseconds(text: str) -> float:
     try:
         return float(number) * {"ns": 1e-3, "us": 1.0, "": 1.0, "ms": 1e3, "s": 1e6}[text[len(number) :]]
     except (KeyError, ValueError):
-        _fail("--min-duration wants a time as 50us or 2ms, not '%s'" % text)
+        _fail("--min-duration wants a time such as 50us or 2ms, not '%s'" % text)
 
 
 def _parse(args: List[str]) -> _Options:
@@ -106,7 +106,7 @@ def _parse(args: List[str]) -> _Options:
         elif name in ("-r", "--rate"):
             options.rate = value(name, attached)
             if not options.rate.rstrip("k").isdigit():
-                _fail("--rate wants a whole number, as 1000 or 10k, not '%s'" % options.rate)
+                _fail("--rate wants a whole number, such as 1000 or 10k, not '%s'" % options.rate)
         elif name == "--last":
             options.last = value(name, attached)
             if not options.last.rstrip("s").replace(".", "", 1).isdigit():
@@ -117,7 +117,7 @@ def _parse(args: List[str]) -> _Options:
             options.listen = value(name, attached)
             port = options.listen.rpartition(":")[2]
             if not port.isdigit() or int(port) > 65535:
-                _fail("--listen wants PORT or HOST:PORT, as 8086, not '%s'" % options.listen)
+                _fail("--listen wants PORT or HOST:PORT, such as 8086, not '%s'" % options.listen)
         elif name == "--token":
             options.token = value(name, attached)
         elif name == "--calls":

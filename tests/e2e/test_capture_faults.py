@@ -118,7 +118,7 @@ def test_cut(tmp_path: Path, size: int) -> None:
     guest = Guest(tmp_path)
     os.truncate(guest.profile, size)
     done = guest.end()
-    one_line(done, str(guest.profile), "was changed by somebody else", f"now {size}", "lost")
+    one_line(done, str(guest.profile), "another program changed", f"has {size} now", "lost")
     assert done.returncode == 1 and guest.profile.stat().st_size == size
 
 
@@ -127,7 +127,7 @@ def test_overwritten(tmp_path: Path) -> None:
     guest = Guest(tmp_path)
     guest.profile.write_text("mine")
     done = guest.end()
-    one_line(done, str(guest.profile), "was changed by somebody else")
+    one_line(done, str(guest.profile), "another program changed")
     assert done.returncode == 1 and guest.profile.read_text() == "mine"
 
 

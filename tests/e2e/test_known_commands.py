@@ -286,7 +286,7 @@ def test_a_script_says_which_python_it_wants(project: Path) -> None:
 
 
 def test_an_option_behind_the_target_gets_a_hint(project: Path) -> None:
-    hint = "fathom: --cpu stands behind x.py and was given to it; options of Fathom's come before: fathom run --cpu x.py ...\n"
+    hint = "fathom: --cpu comes after x.py, so the program received it; Fathom's options come first: fathom run --cpu x.py ...\n"
     (project / "x.py").write_text("print('ran')\n")
     assert hint in shell(project, "fathom run x.py --cpu")
     assert hint not in shell(project, "fathom run x.py -- --cpu")

@@ -373,7 +373,7 @@ def test_nobody_there_is_one_line():
     for options in (["--once"], []):
         done = live(*options, "--wait", "0.5", port)
         assert done.returncode == 1 and done.stdout == ""
-        assert f"nobody listens at 127.0.0.1 port {port}" in done.stderr
+        assert f"nothing listens at 127.0.0.1 port {port}" in done.stderr
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n\r\n"

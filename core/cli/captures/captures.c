@@ -30,9 +30,9 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 	*c = (struct fm_captures){ 0 };
 	struct stat st;
 	if (stat(path, &st) != 0 && errno == ENOENT)
-		return fm_diag_set(diag, FM_E_NOT_FOUND,
-				   "there is no %s; name a capture (as profile.fathom) or the results folder of a run",
-				   path);
+		return fm_diag_set(
+			diag, FM_E_NOT_FOUND,
+			"there is no %s; name a capture (such as profile.fathom) or the results folder of a run", path);
 	if (stat(path, &st) != 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode)) {

@@ -109,7 +109,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 		{ "children-join", 0, FM_OPT_FLAG, &children_join, NULL, "Pythons that it starts join, too" },
 		FM_REDACT_OPTIONS(&flags),
 		{ "listen", 0, FM_OPT_TEXT, &flags.listen, "[HOST:]PORT", "let others watch" },
-		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "what other machines must know" },
+		{ "token", 0, FM_OPT_TEXT, &flags.token, "TOKEN", "the secret that other machines need" },
 		{ "results", 0, FM_OPT_TEXT, &results_dir, "DIR",
 		  "has logs.log, and in cells/ sources that are no files" },
 		{ 0 },

@@ -20,7 +20,7 @@ int fm_cmd_diff(int argc, char **argv)
 		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR",
-		  "where NAME is looked for (default: .fathom of the project)" },
+		  "the folder to search for NAME (default: the project's .fathom)" },
 		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),
 		{ 0 },
 	};

@@ -52,7 +52,7 @@ static struct {
 } o = { .native = true };
 
 static const struct fm_option options[] = {
-	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID", "the process; again, or with commas, for several" },
+	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID", "the process; for several, repeat it or put commas between" },
 	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "the processes that it has started, too" },
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.children, NULL, NULL },
 	{ "all", 0, FM_OPT_FLAG, &o.is_all, NULL, "every Python of this user instead" },

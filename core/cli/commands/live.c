@@ -27,7 +27,7 @@
 #define SILENCE_NS 10000000000u // a server says something twice a second
 #define ONCE_WAIT_S 10          // for a program that is just being started
 #define MAX_EMPTY 3             // streams in a row that end before their first word; ours begin with one
-#define KEYS "q quits, space holds the picture, s sorts"
+#define KEYS "q quits, space pauses, s sorts"
 #define TOP_KEYS KEYS ", d dumps, r records, ? explains"
 
 struct live {
@@ -148,7 +148,7 @@ static void draw_help(void)
 	      "THREADS  CPU: of one CPU, in the last five seconds; state and place: now\n"
 	      "HOT      self: in the function itself; total: with what it calls; waits: off the CPU\n\n"
 	      "q        quits\n"
-	      "space    holds the picture; the recording goes on\n"
+	      "space    pauses the display; the recording goes on\n"
 	      "s        sorts functions by own time, total time, waiting\n"
 	      "d        dumps the stacks of all threads\n"
 	      "r        keeps the recording of what was watched, for 'fathom report' and 'fathom view'\n"
@@ -268,7 +268,7 @@ static enum fm_err follow(struct live *l)
 			heard_ns = fm_now_ns();
 		}
 		if (l->is_held != was_held || l->is_changed)
-			draw(l, l->is_held ? "held; space goes on" : keys_of(l));
+			draw(l, l->is_held ? "paused; space resumes" : keys_of(l));
 		l->is_changed = false;
 	}
 	return FM_E_NOT_FOUND;
@@ -463,7 +463,7 @@ int fm_cmd_live(int argc, char **argv)
 		{ "token", 0, FM_OPT_TEXT, &token, "TOKEN",
 		  "that the program printed; on its own machine its user needs none (also: FATHOM_TOKEN)" },
 		{ "wait", 0, FM_OPT_REAL, &wait_s, "SECONDS",
-		  "give up when nobody listens for so long (default: never; with --once 10)" },
+		  "give up when nothing listens for so long (default: never; with --once 10)" },
 		{ "stay", 0, FM_OPT_FLAG, &stays, NULL, "when the program has ended, wait for the next" },
 		{ 0 },
 	};

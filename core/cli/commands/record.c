@@ -71,7 +71,7 @@ static const char *needs_launch(const struct fm_capture_flags *flags, bool is_tr
 	if (flags->kernel)
 		return "--kernel is for a program that is started here: fathom record --kernel -- PROGRAM";
 	if (flags->engine != settled_engine)
-		return "--engine is for a program that is started here; one that runs is looked at from outside";
+		return "--engine is for a program that is started here; a running one is observed from outside";
 	return NULL;
 }
 
@@ -126,7 +126,7 @@ static const struct fm_option options[] = {
 	  "fathom (default), or write speedscope, raw, flamegraph, chrometrace, ... directly" },
 	{ "rate", 'r', FM_OPT_UINT, &o.flags.rate_hz, "HZ",
 	  "samples per second of CPU time (default 1000; up to 2k is fine, more disturbs what it measures); "
-	  "with --pid, looks per second (default "
+	  "with --pid, samples per second (default "
 	  "100)" },
 	{ "duration", 'd', FM_OPT_TEXT, &o.duration, "SECONDS",
 	  "ask the program to stop after so long (default: unlimited)" },
@@ -157,10 +157,11 @@ static const struct fm_option options[] = {
 	FM_LISTEN_OPTIONS(&o.flags),
 	{ "freq", 0, FM_OPT_UINT, &o.flags.rate_hz, "HZ", NULL },
 	{ "call-graph", 0, FM_OPT_CHOICE, &o.call_graph, "dwarf|fp|lbr",
-	  "stacks are always whole; this, -F HZ and -g are taken for perf's sake" },
+	  "stacks are always whole; accepted for compatibility with perf, as are -F HZ and -g" },
 	{ "sample-cpu", 0, FM_OPT_FLAG, &o.is_cpu_wanted, NULL,
-	  "every sample always knows its CPU; taken for perf's sake" },
-	{ "aio", 0, FM_OPT_OPTIONAL_TEXT, &o.aio, "N", "writing never holds up the program; taken for perf's sake" },
+	  "every sample has its CPU; accepted for compatibility with perf" },
+	{ "aio", 0, FM_OPT_OPTIONAL_TEXT, &o.aio, "N",
+	  "writing never holds up the program; accepted for compatibility with perf" },
 	{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 	{ 0 },
 };

@@ -50,7 +50,7 @@ static const struct fm_option options[] = {
 	{ "explain", 0, FM_OPT_FLAG, &o.is_explain, NULL, "what each number means, in plain words; needs no profile" },
 	{ "history", 0, FM_OPT_TEXT, &o.history, "NAME", "list the dated runs of a script with their totals" },
 	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR",
-	  "where --history looks (default: .fathom of the project)" },
+	  "the folder that --history searches (default: the project's .fathom)" },
 	{ "output", 'o', FM_OPT_TEXT, &o.out, "FILE", "write there instead of to standard output" },
 	{ "function", 0, FM_OPT_TEXT, &o.function, "NAME",
 	  "of a trace: one function's calls, how long they took, callers and callees" },

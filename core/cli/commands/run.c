@@ -87,7 +87,8 @@ static void hint_at_misplaced(const struct fm_option *options, const struct fm_t
 {
 	const char *word = fm_options_misplaced(options, words, n);
 	if (word && (target->script ? !mentions(target->script, word) : exit_code != 0))
-		fm_say("%s stands behind %s and was given to it; options of Fathom's come before: fathom run %s %s ...",
+		fm_say("%s comes after %s, so the program received it; Fathom's options come first: fathom run %s %s "
+		       "...",
 		       word, what, word, what);
 }
 

@@ -189,9 +189,10 @@ int fm_cmd_top(int argc, char **argv)
 	for (int i = 1; i < argc; i++)
 		has_dashes |= !strcmp(argv[i], "--");
 	const struct fm_option options[] = {
-		{ "pid", 'p', FM_OPT_TEXTS, &pid_texts, "PID", "the process; again, or with commas, for several" },
+		{ "pid", 'p', FM_OPT_TEXTS, &pid_texts, "PID",
+		  "the process; for several, repeat it or put commas between" },
 		{ "rate", 'r', FM_OPT_TEXT, &rate, "HZ",
-		  "looks per second (default 100), or samples of a program that is started (1000)" },
+		  "samples per second (default 100; 1000 for a program that is started here)" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
@@ -201,7 +202,7 @@ int fm_cmd_top(int argc, char **argv)
 			 "threads "
 			 "with their state and CPU, the hottest functions by own and total time. Nothing is loaded "
 			 "into a "
-			 "process that runs. Keys: q quits, space holds the picture, s sorts, d dumps all stacks, r "
+			 "process that runs. Keys: q quits, space pauses, s sorts, d dumps all stacks, r "
 			 "keeps the "
 			 "recording, ? explains.",
 		.options = options,

@@ -32,7 +32,7 @@ int fm_cmd_view(int argc, char **argv)
 	const struct fm_usage usage = {
 		.command = "view",
 		.operands = "PROFILE | BASE NEW",
-		.about = "Look at a capture in the browser: flame graph, timeline, source, functions, call graph. Two "
+		.about = "Show a capture in the browser: flame graph, timeline, source, functions, call graph. Two "
 			 "captures are compared. The page is served to this machine only, at an address with a "
 			 "secret in it, until it is closed.",
 		.options = options,
@@ -43,7 +43,7 @@ int fm_cmd_view(int argc, char **argv)
 			    "8123:127.0.0.1:8123 HOST\n",
 		.min_operands = 1,
 		.max_operands = 2,
-		.missing_operand = "name the profile to look at",
+		.missing_operand = "name the profile to show",
 	};
 	struct fm_operands ops;
 	int exit_code;

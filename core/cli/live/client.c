@@ -154,7 +154,7 @@ enum fm_err fm_live_connect(struct fm_live_client *c, const struct fm_listen_pla
 	freeaddrinfo(found);
 	if (c->fd < 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,
-				   "nobody listens at %s port %u; start the program with --listen %u", place->host,
+				   "nothing listens at %s port %u; start the program with --listen %u", place->host,
 				   place->port, place->port);
 	struct fm_buf question = { 0 };
 	fm_buf_printf(&question, "GET %s HTTP/1.0\r\nHost: ", // 1.0: the answer is not cut into chunks

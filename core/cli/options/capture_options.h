@@ -49,12 +49,12 @@ struct fm_capture_flags {
 #define FM_REDACT_OPTIONS(flags)                                                                                     \
 	{ "redact", 0, FM_OPT_FLAG, &(flags)->is_redacted, NULL,                                                     \
 	  "mask arguments and source lines that look like secrets" },                                                \
-	{ "redact-also", 0, FM_OPT_TEXT, &(flags)->redact_also, "REGEX", "--redact, and whatever fits this, too" }
+	{ "redact-also", 0, FM_OPT_TEXT, &(flags)->redact_also, "REGEX", "--redact, and mask what matches this regular expression, too" }
 #define FM_LISTEN_OPTIONS(flags)                                                                                     \
 	{ "listen", 0, FM_OPT_TEXT, &(flags)->listen, "[HOST:]PORT",                                                 \
 	  "let 'fathom live' and a browser watch while it runs (8086 by convention; default: nobody)" },             \
 	{ "token", 0, FM_OPT_TEXT, &(flags)->token, "TOKEN",                                                         \
-	  "what other machines must know to watch (default: a random one, printed)" }
+	  "the secret that other machines need to watch (default: a random one, printed)" }
 // clang-format on
 
 // "512M" in bytes; 0 when it is no size.

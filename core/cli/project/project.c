@@ -31,7 +31,7 @@ bool fm_project_root(char *ret, size_t cap, const char **ret_why_not)
 		if (is_there(here, ".git") || is_there(here, "pyproject.toml")) {
 			struct stat st;
 			snprintf(ret, cap, "%s", here);
-			*ret_why_not = stat(here, &st) == 0 ? fm_distrust(&st, geteuid()) : "cannot be looked at";
+			*ret_why_not = stat(here, &st) == 0 ? fm_distrust(&st, geteuid()) : "cannot be read";
 			return !*ret_why_not;
 		}
 		char *slash = strrchr(here, '/');

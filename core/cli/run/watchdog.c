@@ -152,15 +152,14 @@ bool fm_watchdog_poll(uint32_t pid, uint64_t elapsed_ns, void *watchdog)
 	w->looked_ns = elapsed_ns;
 	if (w->after_s > 0 && !w->did_after && (double)elapsed_ns * 1e-9 >= w->after_s) {
 		w->did_after = true;
-		snprintf(why, sizeof(why), "after %.1f s (--dump-after) the program does this",
-			 (double)elapsed_ns * 1e-9);
+		snprintf(why, sizeof(why), "the program after %.1f s (--dump-after)", (double)elapsed_ns * 1e-9);
 		dump_all(w, pid, why);
 		return w->ends;
 	}
 	if (w->hang_s > 0 && is_hung(w, pid, elapsed_ns) && !w->did_hang) {
 		w->did_hang = true;
 		snprintf(why, sizeof(why),
-			 "for %.1f s nothing moved (--dump-on-hang): no CPU time, no input, no output",
+			 "nothing moved for %.1f s (--dump-on-hang): no CPU time, no input, no output",
 			 (double)(elapsed_ns - w->moved_ns) * 1e-9);
 		dump_all(w, pid, why);
 		return w->ends;

@@ -75,7 +75,7 @@ static void write_opening(struct attach *a)
 		fm_writer_coverage(a->writer,
 				   FM_STR_LIT("the program before and after, and processes that lived for less "
 					      "than a quarter of a second"),
-				   FM_STR_LIT("Fathom looked at it from outside while it ran"));
+				   FM_STR_LIT("Fathom observed it from outside while it ran"));
 	else
 		fm_writer_coverage(a->writer, FM_STR_LIT("the program before and after, and its child processes"),
 				   FM_STR_LIT("Fathom was attached to this one process while it ran"));
@@ -92,7 +92,7 @@ static void write_left_out(struct attach *a)
 		snprintf(what, sizeof(what), "%zu child process%s", a->observed.refused.n,
 			 a->observed.refused.n == 1 ? "" : "es");
 		fm_writer_coverage(a->writer, fm_str_of(what),
-				   FM_STR_LIT("the system does not let this user look into them; attach as root"));
+				   FM_STR_LIT("this user may not read them; attach as root"));
 	}
 	if (a->observed.is_full)
 		fm_writer_coverage(a->writer, FM_STR_LIT("some child processes"),

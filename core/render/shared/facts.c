@@ -209,7 +209,7 @@ static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *
 				   fm_facts_meta_u64(a->profile, "n_unkept_descriptors");
 	if (has_few_descriptors && unseen_s >= short_s) {
 		each(ctx, fm_str_of(what),
-		     FM_STR_LIT("Fathom had too few file descriptors to look at all threads often; raise 'ulimit -n'. "
+		     FM_STR_LIT("Fathom had too few file descriptors to poll all threads often; raise 'ulimit -n'. "
 				"What "
 				"processes used that were not followed is in it, too"));
 		return;

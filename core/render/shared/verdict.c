@@ -19,7 +19,7 @@
 #define MUCH_IMPORTS 0.25
 #define MUCH_GC 0.15
 #define MUCH_SYSTEM 0.4
-// Of the time on the clock:
+// Of the wall time:
 #define MUCH_NO_CPU 0.2
 #define MUCH_WAITING 0.5
 #define MUCH_QUEUEING 0.1 // by each of the threads, on average
@@ -34,7 +34,7 @@ struct rules {
 	const struct fm_summary *t;
 	const struct fm_own_tree *tree;
 	double cpu_s;                   // of all samples: what shares are of
-	double run_s;                   // the time on the clock in which the main thread had a CPU or wanted none
+	double run_s;                   // the wall time in which the main thread had a CPU or wanted none
 	double busy;                    // how much of that the CPU time is; 1 at most
 	const struct fm_line_row *line; // that takes much of the CPU time; NULL = none does
 };

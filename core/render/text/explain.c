@@ -12,7 +12,7 @@ static const struct entry {
 } entries[] = {
 	{ "The first lines", NULL },
 	{ "Finished in",
-	  "Seconds on the clock from the start of the program to its end, waiting included. \"Ended with exit code\", "
+	  "Wall time from the start of the program to its end, waiting included. \"Ended with exit code\", "
 	  "\"Ended by signal\" and \"Interrupted\" mean that it did not end well; the report is of what ran until "
 	  "then." },
 	{ "MB of RAM", "The most physical memory that the first process held at one time, as the kernel counts it "
@@ -26,7 +26,7 @@ static const struct entry {
 
 	{ "Top Functions by Total Runtime", NULL },
 	{ "share",
-	  "The CPU time with this function anywhere on the stack, as a percentage of the CPU time of all threads and "
+	  "CPU time with this function anywhere on the stack, as a percentage of the CPU time of all threads and "
 	  "processes: its own work and that of everything it calls. A recursive function counts once. The shares of a "
 	  "caller and of what it calls overlap, so the list does not add up to 100%." },
 	{ "plus-minus", "Half of the 95% interval in points of percent. 37.0% with 1.0 means: the true share lies "
@@ -52,15 +52,14 @@ static const struct entry {
 				 "their folder." },
 	{ "func",
 	  "How many functions below this file or folder are shown: those with at least 1% (0.1% with --detailed)." },
-	{ "outside your code",
-	  "CPU time with none of your functions on the stack: starting and ending the "
-	  "interpreter, threads of libraries of which nobody knows for whom they work, programs that "
-	  "are not Python." },
+	{ "outside your code", "CPU time with none of your functions on the stack: starting and ending the "
+			       "interpreter, threads of libraries that cannot be tied to a line, programs that "
+			       "are not Python." },
 
 	{ "Top Functions by Own Time", NULL },
-	{ "own time", "The CPU time while this very function was executing, without anything it calls. Native "
+	{ "own time", "The CPU time while this function itself was executing, without anything it calls. Native "
 		      "functions and libraries "
-		      "are listed, too: this is where the processor was." },
+		      "are listed, too: this is where the CPU spent its time." },
 
 	{ "Top Functions by Waiting", NULL },
 	{ "seconds", "How long threads slept or waited in a line of this function, or in a library that it called, "
@@ -80,7 +79,7 @@ static const struct entry {
 		     "no percentage." },
 	{ "CPU time sampled", "The sum of what all samples stand for; percentages are of this. \"% of one core\" is "
 			      "the CPU time of all threads "
-			      "divided by the time on the clock: above 100% more than one core was busy." },
+			      "divided by the wall time: above 100% more than one core was busy." },
 	{ "no CPU was free",
 	  "How long the main thread was ready to run while other programs, or other threads of this one, had the CPUs, "
 	  "or while a "
@@ -89,7 +88,7 @@ static const struct entry {
 	{ "Threads, processes, cells", NULL },
 	{ "CPU", "The CPU time that samples of this thread or process stand for, and its share of the whole." },
 	{ "exit", "How the process ended: its exit code, or the signal that ended it; ? when that was not seen." },
-	{ "cell", "Of a notebook: time on the clock and CPU time of each code cell, in the order they ran." },
+	{ "cell", "Of a notebook: wall time and CPU time of each code cell, in the order they ran." },
 
 	{ "How Sure, and at What Cost", NULL },
 	{ "samples", "How often a running thread was sampled. Each sample stands for the CPU time since the thread's "

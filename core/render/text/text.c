@@ -186,7 +186,7 @@ void fm_text_too_little(const struct fm_text *t)
 	else if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
-			      "'fathom run --repeat 20' averages over many runs, --rate 10k looks more often, and "
+			      "'fathom run --repeat 20' averages over many runs, --rate 10k samples more often, and "
 			      "'python -m fathom' records every call.",
 			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
 	else if (f->n_samples - f->n_waits < FEW_SAMPLES)
@@ -303,7 +303,7 @@ static void put_cost(const struct fm_text *t, struct fm_buf *line)
 		fm_buf_printf(line, " Threads that ran were held for %.3f s in all while their stacks were read",
 			      f->overhead_s);
 		if (f->wall_s > 0)
-			fm_buf_printf(line, ", %.1f%% of the time on the clock", 100 * f->overhead_s / f->wall_s);
+			fm_buf_printf(line, ", %.1f%% of the wall time", 100 * f->overhead_s / f->wall_s);
 		fm_buf_str(line, "; that counts neither as CPU time nor as waiting.");
 		return;
 	}
@@ -325,10 +325,8 @@ static void print_method(const struct fm_text *t)
 		fm_buf_bytes(&line, f->python.p, f->python.len);
 	}
 	if (f->rate_hz)
-		fm_buf_printf(&line,
-			      is_attached(t) ? ", %s looks asked for in each second"
-					     : ", %s asked for in each second of CPU time",
-			      fm_style_count(f->rate_hz, count));
+		fm_buf_printf(&line, ", %s asked for in each second%s", fm_style_count(f->rate_hz, count),
+			      is_attached(t) ? "" : " of CPU time");
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
 	if (f->n_waits)

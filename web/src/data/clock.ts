@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one thread did with the time on the clock. Sums over all threads answer another question: a pool that waits adds its hours to them.
+// What one thread did with the wall time. Sums over all threads answer another question: a pool that waits adds its hours to them.
 import type { Capture } from "./capture";
 import { CLASS_GIL_WAIT, CLASS_NO_CPU, CLASS_WAIT } from "./classes";
 import type { Step } from "./filter";
