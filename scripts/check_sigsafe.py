@@ -4,6 +4,7 @@
 
     scripts/check_sigsafe.py BUILD                checks the signal-time archive and the hooks' objects of BUILD
     scripts/check_sigsafe.py --objects FILE...    checks these objects or archives as signal-time code
+    scripts/check_sigsafe.py --hooks BUILD FILE...    checks these objects as hooks, beside the signal-time archive of BUILD
 
 It catches what eyes do not: a memset born from a zeroing loop, __tls_get_addr born from a plain __thread under -fPIC, and, by
 disassembling, a call through a pointer. A list has one line for each thing allowed:
@@ -17,7 +18,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Set, Tuple
+from typing import Dict, FrozenSet, List, NamedTuple, Set, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent
 SIGSAFE_LIST = ROOT / "core/sigsafe/allowed_symbols.txt"
@@ -32,7 +33,7 @@ INDIRECT = re.compile(r"\t(?:notrack |bnd )*(?:call|jmp)q?\s+\*|\t(?:blr|br)\s+x
 class Code(NamedTuple):
     undefined: Dict[str, str]  # symbol: the first object that uses it
     defined: Set[str]
-    outside: List[str]  # fm_sig_ functions that are not in section fm_sigsafe
+    outside: List[str]  # signal-time functions that are not in section fm_sigsafe
     indirect: Dict[Tuple[str, str], str]  # (file, function) that calls through a pointer: the instruction
     dynamic_tls: List[str]
 
@@ -49,10 +50,13 @@ def read_code(files: List[str]) -> Code:
             code.undefined.setdefault(symbol, place.split(":")[-1])
         else:
             code.defined.add(symbol)
+    is_room = False  # of core/sigsafe itself, and not of a file that it shares with others
     for line in output("objdump", "-t", *files):
-        fields = line.split()
-        if "F" in fields[2:3] and fields[-1].startswith("fm_sig_") and fields[3] != "fm_sigsafe":
-            code.outside.append(f"{fields[-1]} lies in {fields[3]}: mark it FM_SIGSAFE")
+        if ":     file format " in line:
+            is_room = "/core_sigsafe_" in line
+        symbol = re.match(r"[0-9a-f]+ .{6}F (\S+)\t[0-9a-f]+ (?:\.hidden )?(\S+)$", line)
+        if symbol and (is_room or symbol[2].startswith("fm_sig_")) and symbol[1] != "fm_sigsafe":
+            code.outside.append(f"{symbol[2]} lies in {symbol[1]}: mark it FM_SIGSAFE")
     file = function = ""
     for line in output("objdump", "-dr", "--no-show-raw-insn", *files):
         start = re.match(r"[0-9a-f]+ <(.+)>:$", line)
@@ -79,15 +83,14 @@ def read_list(path: Path, wrong: List[str]) -> Set[str]:
     return allowed
 
 
-def check(files: List[str], list_path: Path, is_sigsafe: bool) -> List[str]:
-    """What is wrong, a line each. Hooks may use the signal-time code's names."""
+def check(files: List[str], list_path: Path, is_sigsafe: bool, checked: FrozenSet[str] = frozenset()) -> List[str]:
+    """What is wrong, a line each. Beside what is listed, names that were checked may be used: the signal-time code's, by hooks."""
     wrong: List[str] = []
     allowed = read_list(list_path, wrong)
     code = read_code(files)
     name = list_path.relative_to(ROOT)
     for symbol, place in sorted(code.undefined.items()):
-        is_ours = symbol in code.defined or (not is_sigsafe and symbol.startswith("fm_"))
-        if not is_ours and symbol not in allowed:
+        if symbol not in code.defined | checked | allowed:
             wrong.append(f"{place} uses {symbol}, which {name} does not list")
     for (file, function), call in sorted(code.indirect.items()):
         if not allowed & {"*" + function.split(".")[0], "*" + file}:
@@ -95,18 +98,28 @@ def check(files: List[str], list_path: Path, is_sigsafe: bool) -> List[str]:
     return wrong + (code.outside if is_sigsafe else []) + code.dynamic_tls
 
 
+def signal_time(build: Path) -> List[str]:
+    return [str(path) for path in (build / "libfathom-sigsafe.a.p").glob("*.o")]
+
+
+def check_hooks(build: Path, hooks: List[str]) -> List[str]:
+    return check(hooks, HOOKS_LIST, False, frozenset(read_code(signal_time(build)).defined))
+
+
 def main(arguments: List[str]) -> int:
     if arguments[:1] == ["--objects"]:
         wrong = check(arguments[1:], SIGSAFE_LIST, True)
         n_files = len(arguments) - 1
+    elif arguments[:1] == ["--hooks"]:
+        wrong = check_hooks(Path(arguments[1]), arguments[2:])
+        n_files = len(arguments) - 2
     else:
         build = Path(arguments[0])
         hooks = [str(build / "_agent.abi3.so.p" / f"core_agent_{name}.c.o") for name in HOOKS]
         agent = [str(path) for path in (build / "_agent.abi3.so.p").glob("*.o")]
-        archive = [str(path) for path in (build / "libfathom-sigsafe.a.p").glob("*.o")]
-        wrong = check(archive, SIGSAFE_LIST, True) + check(hooks, HOOKS_LIST, False)
+        wrong = check(signal_time(build), SIGSAFE_LIST, True) + check_hooks(build, hooks)
         wrong += [line for line in read_code(agent).dynamic_tls if line not in wrong]
-        n_files = len(archive) + len(agent)
+        n_files = len(signal_time(build)) + len(agent)
     for line in wrong:
         print("check-sigsafe: " + line)
     if not wrong:

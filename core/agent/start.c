@@ -229,23 +229,10 @@ static void find_loader_list(const struct dl_phdr_info *info)
 	}
 }
 
-// Called under the loader's lock: no image goes meanwhile.
-static int refill(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	(void)info;
-	(void)size;
-	(void)arg;
-	bool was_recoverable = fm_sig_is_recoverable;
-	fm_sig_is_recoverable = true; // as in fm_agent_symbol()
-	fm_sig_loaded_refill();
-	fm_sig_is_recoverable = was_recoverable;
-	return 1;
-}
-
 void fm_agent_images_refill(void)
 {
 	if (fm_sig_image_needs_list())
-		dl_iterate_phdr(refill, NULL);
+		fm_sig_loaded_refill();
 }
 
 static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)

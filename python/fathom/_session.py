@@ -125,6 +125,8 @@ def apply_filter(lines: Sequence[str] = ()) -> None:
 
 
 _lock = threading.RLock()
+# A thread that holds it is not there in the child of another one's fork.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 _session: Optional[Session] = None
 _depth = 0  # how many profilers are enabled
 _is_region = False  # the capture, ours or one that was joined, has samples only while a profiler is enabled

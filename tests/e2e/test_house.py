@@ -83,6 +83,9 @@ BAD_OBJECTS = {
     ),
 }
 
+# A function of ours that was not checked may call anything: the name alone does not make it safe.
+BAD_HOOK = "void fm_agent_bind_all(void); void hook(void) { fm_agent_bind_all(); }"
+
 
 def compile_sigsafe(tmp_path: Path, code: str, flags: List[str]) -> Path:
     source, target = tmp_path / "unit.c", tmp_path / "unit.o"
@@ -98,6 +101,23 @@ def test_unsafe_object_is_caught(root: Path, tmp_path: Path, what: str) -> None:
     result = run([str(root / "scripts" / "check_sigsafe.py"), "--objects", str(compile_sigsafe(tmp_path, code, flags))])
     assert result.returncode == 1, result.stdout
     assert named in result.stdout
+
+
+def test_helper_of_the_room_outside_the_section_is_caught(root: Path, tmp_path: Path) -> None:
+    code = "__attribute__((noinline, noipa)) static int helper(int n) { return n + 1; } int fm_sig_f(int n) { return helper(n); }"
+    target = compile_sigsafe(tmp_path, code, SIGSAFE_FLAGS).rename(tmp_path / "core_sigsafe_tick_unit.c.o")
+    result = run([str(root / "scripts" / "check_sigsafe.py"), "--objects", str(target)])
+    assert result.returncode == 1, result.stdout
+    assert "helper lies in .text" in result.stdout
+
+
+@pytest.mark.parametrize("function, status", [("fm_agent_bind_all", 1), ("fm_sig_fault_check", 0)])
+def test_hook_calls_what_was_checked(root: Path, build: Path, tmp_path: Path, function: str, status: int) -> None:
+    code = BAD_HOOK.replace("fm_agent_bind_all", function)
+    target = compile_sigsafe(tmp_path, code, SIGSAFE_FLAGS)
+    result = run([str(root / "scripts" / "check_sigsafe.py"), "--hooks", str(build), str(target)])
+    assert result.returncode == status, result.stdout
+    assert (f"uses {function}" in result.stdout) == bool(status)
 
 
 def test_safe_object_passes(root: Path, tmp_path: Path) -> None:

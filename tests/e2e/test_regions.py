@@ -69,3 +69,35 @@ def test_what_is_outside_is_not_there(python: Python, how: List[str], tmp_path: 
     assert INSIDE_S - 0.012 <= used_s <= 1.25 * INSIDE_S + 0.012, used_s
     weights_s = sum(s.weight_ns for s in Capture(out, None).samples if s.kind < 4) * 1e-9  # type: ignore[arg-type]
     assert abs(weights_s - used_s) <= 0.012, (weights_s, used_s)
+
+
+# Another thread is just about to enable or to open something when one forks: it takes that long on purpose.
+FORKED = """if True:
+    import os, signal, sys, threading, time, warnings
+    from fathom import Profiler, _session
+    warnings.simplefilter("ignore")
+    profiler = Profiler(sys.argv[1])
+    is_held = threading.Event()
+    def hold():
+        with _session._lock:
+            is_held.set()
+            time.sleep(0.3)
+    threading.Thread(target=hold).start()
+    is_held.wait()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        with profiler: sum(range(1000))
+        os._exit(0)
+    print(os.waitpid(pid, 0)[1])
+    profiler.close()
+"""
+
+
+def test_a_region_in_the_child_of_a_fork_waits_for_nobody(python: Python, tmp_path: Path) -> None:
+    few(python)
+    script = tmp_path / "program.py"
+    script.write_text(FORKED)
+    command = [python.path, str(script), str(tmp_path / "p.fathom")]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=clean_env({"PYTHONPATH": str(PACKAGE)}))
+    assert done.stdout.split() == [b"0"]

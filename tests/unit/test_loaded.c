@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -139,6 +140,26 @@ TEST(what_was_closed_is_forgotten_and_the_rest_is_not)
 	fm_sig_loaded_refill();
 	for (int i = 0; i < 8; i++)
 		CHECK_EQ(is_found(symbols[i], &image), i % 2 == 1 && i != 7);
+}
+
+// As prelink made them: linked for an address that another library had, and loaded elsewhere, an
+// image's header is not at its bias. A fault would not come to us.
+TEST(a_header_that_is_not_there_is_asked_of_the_kernel_where_faults_are_blocked)
+{
+	start();
+	void *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char name[] = "prelinked.so";
+	struct link_map node = { .l_addr = (uintptr_t)nothing, .l_name = name };
+	struct r_debug list = { .r_version = 1, .r_map = &node, .r_state = RT_CONSISTENT };
+	fm_sig_loader_list = (uintptr_t)&list;
+	sigset_t faults, before;
+	sigemptyset(&faults);
+	sigaddset(&faults, SIGSEGV);
+	pthread_sigmask(SIG_BLOCK, &faults, &before);
+	fm_sig_loaded_refill();
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	struct fm_sig_image_info image;
+	CHECK(!is_found(nothing, &image));
 }
 
 static _Atomic bool is_over;

@@ -2,6 +2,7 @@
 #include "sigsafe/base/claim.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -112,4 +113,21 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get(void)
 	}
 	atomic_fetch_add_explicit(&fm_sig.counts->n_no_slot, 1, memory_order_relaxed);
 	return NULL;
+}
+
+FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get_in_hook(void)
+{
+	struct fm_sig_thread *self = fm_sig_self;
+	if (FM_LIKELY(self != NULL && self->slot != NULL && self->owner == &fm_sig_self))
+		return self;
+	// In a child made by a bare clone(), which did not enter itself into the table, there is
+	// nothing to claim.
+	if ((uint32_t)fm_sig_syscall(SYS_getpid, 0, 0, 0, 0) != fm_sig.pid)
+		return NULL;
+	uint64_t all = ~0ull, before;
+	if (fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all)) != 0)
+		return NULL;
+	struct fm_sig_thread *t = fm_sig_thread_get();
+	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
+	return t;
 }

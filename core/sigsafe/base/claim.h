@@ -7,7 +7,10 @@
 #include "sigsafe/base/state.h"
 
 // The calling thread's memory, with a slot claimed at first use; NULL when all slots are taken.
+// Signals are blocked: a tick in the middle of this would claim another one.
 struct fm_sig_thread *fm_sig_thread_get(void);
+// The same where signals are not blocked.
+struct fm_sig_thread *fm_sig_thread_get_in_hook(void);
 
 // Threads that were there when a late capture began, with the CPU time they had used; filled before
 // its first sample, then constant.

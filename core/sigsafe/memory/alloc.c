@@ -59,25 +59,6 @@ static FM_SIGSAFE bool is_on(void)
 	return atomic_load_explicit(&fm_sig_alloc_is_on, memory_order_acquire) && !fm_sig_is_over();
 }
 
-// The thread's slot. It is claimed with signals blocked: a tick in the middle of that would claim
-// another one.
-static FM_SIGSAFE struct fm_sig_thread *find_thread(void)
-{
-	struct fm_sig_thread *self = fm_sig_self;
-	if (FM_LIKELY(self != NULL && self->slot != NULL && self->owner == &fm_sig_self))
-		return self;
-	// In a child made by a bare clone(), which did not enter itself into the table, there is
-	// nothing to claim.
-	if ((uint32_t)fm_sig_syscall(SYS_getpid, 0, 0, 0, 0) != fm_sig.pid)
-		return NULL;
-	uint64_t all = ~0ull, before;
-	if (fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all)) != 0)
-		return NULL;
-	struct fm_sig_thread *t = fm_sig_thread_get();
-	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
-	return t;
-}
-
 // A late capture follows others and is followed by others: who is inside is counted, as ticks are
 // (agent/late.c).
 static FM_SIGSAFE bool come_in(void)
@@ -101,7 +82,7 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_alloc_enter(void)
 {
 	if (!come_in())
 		return NULL;
-	struct fm_sig_thread *t = find_thread();
+	struct fm_sig_thread *t = fm_sig_thread_get_in_hook();
 	if (!t || t->is_busy) {
 		go_out();
 		return NULL;

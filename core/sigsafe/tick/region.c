@@ -24,7 +24,7 @@ FM_SIGSAFE void fm_sig_region_leave_out(struct fm_sig_thread *t, uint64_t cpu_ns
 
 FM_SIGSAFE void fm_sig_region_set(bool is_outside)
 {
-	struct fm_sig_thread *t = fm_sig.header ? fm_sig_thread_get() : NULL;
+	struct fm_sig_thread *t = fm_sig.header ? fm_sig_thread_get_in_hook() : NULL;
 	bool was_outside = fm_sig_region_is_outside();
 	if (t && (t->is_busy || was_outside == is_outside))
 		t = NULL;

@@ -5,6 +5,7 @@
 #include <link.h>
 #include <stddef.h>
 
+#include "sigsafe/base/fault.h"
 #include "sigsafe/base/raw.h"
 
 #include "sigsafe/base/sigsafe.h"
@@ -198,6 +199,9 @@ FM_SIGSAFE bool fm_sig_loaded_find(uintptr_t pc, struct fm_sig_image_info *ret)
 
 FM_SIGSAFE void fm_sig_loaded_refill(void)
 {
+	// No lock keeps images from going meanwhile, and one that was linked for another address
+	// (prelink) has no header where the list says.
+	fm_sig_fault_check(NULL);
 	atomic_store_explicit(&is_stale, true, memory_order_release);
 	if (is_consistent())
 		change(true, MAX_IMAGES);
