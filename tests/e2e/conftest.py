@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
+import functools
 import json
 import os
 import sys
@@ -13,6 +14,7 @@ import hurt
 import pytest
 import referee
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
+from runs import Run, run_script
 
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -149,6 +151,21 @@ def profile(tmp_path: Path) -> Profile:
         return record(tmp_path / "profile.fathom", TARGETS / target, args, options, python)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def some_python() -> Python:
+    """The newest plain release, for what does not depend on the version."""
+    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
+    if not found:
+        pytest.skip("no Python found")
+    return found[-1]
+
+
+@pytest.fixture
+def run(some_python: Python, tmp_path: Path) -> Callable[..., Run]:
+    """run(source, *options, name="app.py", args=(), env=None) -> Run, in the test's own folder."""
+    return functools.partial(run_script, tmp_path, some_python)
 
 
 @pytest.fixture
