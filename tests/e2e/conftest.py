@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import hurt
+import load
 import pytest
 import referee
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
@@ -41,26 +42,49 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption(
         "--failures-to", metavar="FILE", help="write which tests failed, and which of them may be tried again"
     )
+    parser.addoption(
+        "--busy-limit",
+        metavar="TASKS",
+        type=float,
+        default=load.LIMIT,
+        help="for each CPU; on a busier machine nothing is said by statistics (load.py)",
+    )
     parser.addoption("--only-listed", metavar="FILE", help="run the tests whose names stand in FILE, one a line")
 
 
 def pytest_configure(config: Any) -> None:
     hurt.watch()
     hurt.at_end.append(referee.saw_end)
+    load.watch()
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
 
 
 def pytest_runtest_setup(item: Any) -> None:
     del hurt.seen[:]
+    load.begin()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
-    """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts."""
+    """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts.
+
+    What a machine too busy to judge by (load.py) makes fail is a skip.
+    """
     report = (yield).get_result()
-    if report.failed:
-        why = hurt.why_final(call.excinfo.value if call.excinfo else None)
-        report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
+    if not report.failed:
+        return
+    why = hurt.why_final(call.excinfo.value if call.excinfo else None)
+    report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
+    rests_on_cpu = item.get_closest_marker("statistical") or item.get_closest_marker("alone")
+    busy = load.too_busy(item.config.getoption("--busy-limit"))
+    if call.when == "call" and rests_on_cpu and busy and not why:
+        what = str(call.excinfo.value).partition("\n")[0][:200]
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(item.path),
+            (item.location[1] or 0) + 1,
+            f"skipped: {busy}; {call.excinfo.typename}: {what}",
+        )
 
 
 failures: Dict[str, str] = {}  # by test: why it may not be tried again
