@@ -114,20 +114,23 @@ def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """A test that takes `python` runs for the oldest, the newest and one more; with FATHOM_TEST_LONG for every Python found.
+    """A test that takes `python` runs for the newest and an older one; with FATHOM_TEST_LONG for every Python found.
 
-    Which one more differs from test to test, so that all of them together meet every Python.
+    Which older one differs from test to test, so that all of them together meet every Python: the oldest in half of the tests. A test that is about certain
+    ones is marked `pythons(8, 13)`.
     """
     if "python" in metafunc.fixturenames and not hasattr(metafunc.module, "each_python"):
         pythons = find_pythons()
-        if len(pythons) > 3 and not os.environ.get("FATHOM_TEST_LONG"):
-            layouts = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
-            one_more = 1 + zlib.crc32(metafunc.function.__name__.encode()) % (len(pythons) - 2)
-            pythons = [pythons[0], pythons[one_more], pythons[-1]]
-            if hasattr(metafunc.module, "two_pythons"):  # its tests take long
-                pythons = pythons[1:]
-            elif hasattr(metafunc.module, "each_frame_layout"):  # it is about how Python keeps its frames
-                pythons = layouts
+        marker = metafunc.definition.get_closest_marker("pythons")
+        if os.environ.get("FATHOM_TEST_LONG") or os.environ.get("FATHOM_TEST_PYTHONS"):
+            pass
+        elif marker:
+            pythons = [p for p in pythons if p.minor in marker.args] or pythons[-1:]
+        elif hasattr(metafunc.module, "each_frame_layout"):  # it is about how Python keeps its frames
+            pythons = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
+        elif len(pythons) > 2:
+            which = zlib.crc32(metafunc.function.__name__.encode()) % (2 * (len(pythons) - 2))
+            pythons = [pythons[which + 1 if which < len(pythons) - 2 else 0], pythons[-1]]
         metafunc.parametrize("python", pythons, ids=str, scope="session")
 
 
