@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places that every end-to-end test needs, and a way to run programs under Fathom."""
 
+import functools
 import json
 import os
 import sys
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 import hurt
+import load
 import pytest
 import referee
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
+from runs import Run, run_script
 
 sys.path.insert(0, str(ROOT / "python"))
 
@@ -39,26 +42,49 @@ def pytest_addoption(parser: Any) -> None:
     parser.addoption(
         "--failures-to", metavar="FILE", help="write which tests failed, and which of them may be tried again"
     )
+    parser.addoption(
+        "--busy-limit",
+        metavar="TASKS",
+        type=float,
+        default=load.LIMIT,
+        help="for each CPU; on a busier machine nothing is said by statistics (load.py)",
+    )
     parser.addoption("--only-listed", metavar="FILE", help="run the tests whose names stand in FILE, one a line")
 
 
 def pytest_configure(config: Any) -> None:
     hurt.watch()
     hurt.at_end.append(referee.saw_end)
+    load.watch()
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
 
 
 def pytest_runtest_setup(item: Any) -> None:
     del hurt.seen[:]
+    load.begin()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
-    """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts."""
+    """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts.
+
+    What a machine too busy to judge by (load.py) makes fail is a skip.
+    """
     report = (yield).get_result()
-    if report.failed:
-        why = hurt.why_final(call.excinfo.value if call.excinfo else None)
-        report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
+    if not report.failed:
+        return
+    why = hurt.why_final(call.excinfo.value if call.excinfo else None)
+    report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
+    rests_on_cpu = item.get_closest_marker("statistical") or item.get_closest_marker("alone")
+    busy = load.too_busy(item.config.getoption("--busy-limit"))
+    if call.when == "call" and rests_on_cpu and busy and not why:
+        what = str(call.excinfo.value).partition("\n")[0][:200]
+        report.outcome = "skipped"
+        report.longrepr = (
+            str(item.path),
+            (item.location[1] or 0) + 1,
+            f"skipped: {busy}; {call.excinfo.typename}: {what}",
+        )
 
 
 failures: Dict[str, str] = {}  # by test: why it may not be tried again
@@ -88,20 +114,23 @@ def pytest_collection_modifyitems(config: Any, items: List[Any]) -> None:
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
-    """A test that takes `python` runs for the oldest, the newest and one more; with FATHOM_TEST_LONG for every Python found.
+    """A test that takes `python` runs for the newest and an older one; with FATHOM_TEST_LONG for every Python found.
 
-    Which one more differs from test to test, so that all of them together meet every Python.
+    Which older one differs from test to test, so that all of them together meet every Python: the oldest in half of the tests. A test that is about certain
+    ones is marked `pythons(8, 13)`.
     """
     if "python" in metafunc.fixturenames and not hasattr(metafunc.module, "each_python"):
         pythons = find_pythons()
-        if len(pythons) > 3 and not os.environ.get("FATHOM_TEST_LONG"):
-            layouts = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
-            one_more = 1 + zlib.crc32(metafunc.function.__name__.encode()) % (len(pythons) - 2)
-            pythons = [pythons[0], pythons[one_more], pythons[-1]]
-            if hasattr(metafunc.module, "two_pythons"):  # its tests take long
-                pythons = pythons[1:]
-            elif hasattr(metafunc.module, "each_frame_layout"):  # it is about how Python keeps its frames
-                pythons = layouts
+        marker = metafunc.definition.get_closest_marker("pythons")
+        if os.environ.get("FATHOM_TEST_LONG") or os.environ.get("FATHOM_TEST_PYTHONS"):
+            pass
+        elif marker:
+            pythons = [p for p in pythons if p.minor in marker.args] or pythons[-1:]
+        elif hasattr(metafunc.module, "each_frame_layout"):  # it is about how Python keeps its frames
+            pythons = [p for p in pythons if p.minor in (8, 10, 11, 12)] + pythons[-1:]
+        elif len(pythons) > 2:
+            which = zlib.crc32(metafunc.function.__name__.encode()) % (2 * (len(pythons) - 2))
+            pythons = [pythons[which + 1 if which < len(pythons) - 2 else 0], pythons[-1]]
         metafunc.parametrize("python", pythons, ids=str, scope="session")
 
 
@@ -149,6 +178,21 @@ def profile(tmp_path: Path) -> Profile:
         return record(tmp_path / "profile.fathom", TARGETS / target, args, options, python)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def some_python() -> Python:
+    """The newest plain release, for what does not depend on the version."""
+    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
+    if not found:
+        pytest.skip("no Python found")
+    return found[-1]
+
+
+@pytest.fixture
+def run(some_python: Python, tmp_path: Path) -> Callable[..., Run]:
+    """run(source, *options, name="app.py", args=(), env=None) -> Run, in the test's own folder."""
+    return functools.partial(run_script, tmp_path, some_python)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a program with and without Fathom, to see that it cannot tell the difference."""
 
+import functools
 import json
 import os
 import signal
@@ -105,6 +106,7 @@ def some_pythons() -> List[Python]:
     return found if LONG or len(released) < 3 else [released[0], released[-1]]
 
 
+@functools.lru_cache(maxsize=None)  # a second of CPU time, and five modules ask when they are imported
 def engines() -> List[str]:
     """The engines that work here."""
     line = next((text for text in run([FATHOM, "doctor"]).stdout.splitlines() if "perf events" in text), "")

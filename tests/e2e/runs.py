@@ -3,8 +3,10 @@
 
 import functools
 import json
+import os
 import re
 import subprocess
+import textwrap
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -69,6 +71,46 @@ def fathom_run(
     made = set(out.glob("*/*")) - before
     assert len(made) == 1, (done.stdout, done.stderr)
     return Results(made.pop(), done)
+
+
+def user_env() -> Dict[str, str]:
+    """That of somebody at a terminal: nothing of the tests' own Python."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
+    return {**env, "LC_ALL": "C.UTF-8"}
+
+
+class Run:
+    """`fathom run app.py` as typed in a folder."""
+
+    def __init__(self, done: "subprocess.CompletedProcess[str]", folder: Path) -> None:
+        self.done, self.folder = done, folder
+        self.text, self.errors, self.code = done.stdout, done.stderr, done.returncode
+
+    @property
+    def results(self) -> Path:
+        """The newest results folder."""
+        return sorted(p for p in (self.folder / ".fathom").glob("*/*") if p.is_dir())[-1]
+
+    def report(self, *options: object) -> str:
+        command = [FATHOM, "report", *map(str, options), self.results]
+        return subprocess.run(command, env=user_env(), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def run_script(
+    folder: Path,
+    python: Python,
+    source: Optional[str],
+    *options: str,
+    name: str = "app.py",
+    args: Sequence[str] = (),
+    env: Optional[Dict[str, str]] = None,
+) -> Run:
+    """Writes the source into the folder (None: it is there) and runs it there."""
+    if source is not None:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(textwrap.dedent(source))
+    command = [FATHOM, "run", "--python", python.path, *options, name, *args]
+    return Run(run(command, cwd=folder, env={**user_env(), **(env or {})}), folder)
 
 
 def one_python(newest: bool = False) -> List[Python]:

@@ -13,13 +13,6 @@ from typing import Any, Dict, Iterator, List
 import pytest
 from capture import TARGETS, Capture, Python
 
-LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
-
-
-def few(python: Python, *minors: int) -> None:
-    if python.minor not in minors and not LONG and "FATHOM_TEST_PYTHONS" not in os.environ:
-        pytest.skip("every Python with FATHOM_TEST_LONG=1")
-
 
 class Attached:
     def __init__(self, python: str, seconds: float) -> None:
@@ -50,9 +43,9 @@ def names(thread: Dict[str, Any]) -> List[str]:
     return [f["name"].split(".")[-1] for f in thread["frames"]]
 
 
+@pytest.mark.pythons(8, 14)
 @pytest.mark.statistical
 def test_dump_shows_where_every_thread_is(python: Python, fathom: Path, attached: Any) -> None:
-    few(python, 8, 14)
     target = attached(python.path, 2)
     seen, until = set(), time.monotonic() + 1
     for _ in range(10):
@@ -105,9 +98,9 @@ def test_dump_for_people(fathom: Path, attached: Any) -> None:
     target.end()
 
 
+@pytest.mark.pythons(9, 13)
 @pytest.mark.statistical
 def test_record_of_a_running_process(python: Python, fathom: Path, attached: Any, tmp_path: Path) -> None:
-    few(python, 9, 13)
     target = attached(python.path, 2.5)
     out = tmp_path / "p.fathom"
     start = time.monotonic()
@@ -171,13 +164,13 @@ def kernel_account_s(pid: int) -> List[float]:
     return [int(n) / os.sysconf("SC_CLK_TCK") for n in fields[11:13]]
 
 
+@pytest.mark.pythons(9, 13)
 @pytest.mark.statistical
 @pytest.mark.parametrize("program, name", [(BURSTS, "work"), (SERVER, "answer")], ids=["bursts", "server"])
 def test_system_time_is_what_the_kernel_says(
     python: Python, fathom: Path, program: str, name: str, tmp_path: Path
 ) -> None:
     """Threads that are asked to stop are often in their next sleep by then. What they did before is not the sleep's."""
-    few(python, 9, 13)
     target = subprocess.Popen([python.path, "-c", program], stdout=subprocess.PIPE, text=True)
     try:
         assert target.stdout and target.stdout.readline() == "ready\n"

@@ -10,7 +10,6 @@ from guest import LONG, engines, report, run, some_pythons, under
 
 pytestmark = pytest.mark.statistical
 
-two_pythons = True  # conftest
 
 each_python = True  # conftest: chosen here
 SECONDS = 0.3

@@ -10,8 +10,6 @@ from typing import Any, List
 import pytest
 from capture import TARGETS, Capture, Python
 
-two_pythons = True
-
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: Any) -> str:

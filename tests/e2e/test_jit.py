@@ -13,8 +13,6 @@ from capture import FRAME_ERROR, FRAME_NATIVE, TARGETS, Capture, Python, fields,
 from native import compile_libraries, is_error, plain_name
 from runs import python_with
 
-two_pythons = True  # conftest
-
 IMAGE_IS_JIT = 16
 OPTIONS = ["--rate", "2000", "--max-overhead", "0"]
 # How jit_emitter.c tells of its code.

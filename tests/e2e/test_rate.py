@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rate asked for is the rate got: samples per second of the thread's own CPU time, native frames included, none dropped."""
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any, List
 
 import pytest
-from capture import Capture, Python, find_pythons
+from capture import Capture, Python
 from guest import engines, pick_python, report, run, under
 
 # The ticker lives in the collector and must get a CPU of its own, which other programs may hold: the best of five stretches counts.
@@ -27,12 +26,10 @@ def samples_per_cpu_s(capture: Capture) -> List[float]:
     return [len(stretch) / sum(stretch) for stretch in stretches if stretch]
 
 
+@pytest.mark.pythons(8, 15)
 @pytest.mark.parametrize("engine", ["ticker", "perf"])
 @pytest.mark.parametrize("rate_hz, at_least", [(1000, 970), (10000, 9000)])
 def test_rate(profile: Any, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any) -> None:
-    pythons = find_pythons()
-    if not os.environ.get("FATHOM_TEST_LONG") and python not in (pythons[0], pythons[-1]):
-        pytest.skip("the oldest and the newest Python will do; FATHOM_TEST_LONG=1 for all")
     options = ["--rate", str(rate_hz), "--engine", engine, "--max-overhead", "0"]
     capture = profile("rate_busy.py", ["2"], options, python)
     if capture.report["engine"] != engine:

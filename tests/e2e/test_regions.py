@@ -2,13 +2,12 @@
 """A capture of regions has what ran between enable() and disable(), and nothing else: calls, samples and waiting."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 from typing import Any, Dict, List
 
 import pytest
-from capture import BUILD, Capture, Python, find_pythons
+from capture import BUILD, Capture, Python
 from guest import clean_env
 
 PACKAGE = Path(__file__).parents[2] / "python"
@@ -44,16 +43,10 @@ def report_of(path: Path) -> Dict[str, Any]:
     return found
 
 
-def few(python: Python) -> None:
-    pythons = find_pythons()
-    if not os.environ.get("FATHOM_TEST_LONG") and python not in (pythons[0], pythons[-1]):
-        pytest.skip("the oldest and the newest Python will do; FATHOM_TEST_LONG=1 for all")
-
-
+@pytest.mark.pythons(8, 15)
 @pytest.mark.statistical
 @pytest.mark.parametrize("how", [[], ["-m", "fathom", "-p"]], ids=["profiler", "partial"])
 def test_what_is_outside_is_not_there(python: Python, how: List[str], tmp_path: Path) -> None:
-    few(python)
     script, out = tmp_path / "program.py", tmp_path / "p.fathom"
     script.write_text(PROGRAM)
     command = [python.path, *how, *(["-o", str(out)] if how else []), str(script), str(out)]

@@ -8,13 +8,11 @@ import shutil
 import signal
 import statistics
 import subprocess
-import textwrap
 import time
-from pathlib import Path
-from typing import Any, Optional, Sequence
 
 import pytest
-from capture import Capture, Python, find_pythons
+from capture import Capture
+from runs import Run
 
 BUSY = """
     import sys, time
@@ -33,45 +31,6 @@ BUSY = """
     three_quarters()
     one_quarter()
 """
-
-
-@pytest.fixture(scope="session")
-def some_python() -> Python:
-    """The newest plain release; what the report says does not depend on the version."""
-    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
-    if not found:
-        pytest.skip("no Python found")
-    return found[-1]
-
-
-class Run:
-    def __init__(self, done: "subprocess.CompletedProcess[str]", folder: Path) -> None:
-        self.done, self.folder = done, folder
-        self.text, self.errors, self.code = done.stdout, done.stderr, done.returncode
-
-    @property
-    def results(self) -> Path:
-        """The newest results folder."""
-        return sorted(p for p in (self.folder / ".fathom").glob("*/*") if p.is_dir())[-1]
-
-
-@pytest.fixture
-def run(fathom: Path, some_python: Python, tmp_path: Path):
-    def go(
-        source: Optional[str], *options: str, name: str = "app.py", args: Sequence[str] = (), env: Any = None
-    ) -> Run:
-        if source is not None:
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(textwrap.dedent(source))
-        full = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
-        done = subprocess.run(
-            [fathom, "run", "--python", some_python.path, *options, name, *args],
-            cwd=tmp_path, env={**full, "LC_ALL": "C.UTF-8", **(env or {})},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
-        )  # fmt: skip
-        return Run(done, tmp_path)
-
-    return go
 
 
 def shares(text: str, heading: str) -> dict:

@@ -1,51 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first screen of `fathom run`, and `report --tree`: what they hold, and that they fit."""
 
-import json
-import os
 import re
 import subprocess
 import textwrap
-from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Dict, List, NamedTuple
 
 import pytest
-from capture import Python, find_pythons
+from runs import user_env, write_notebook
 
 MAX_LINES = 40
-
-
-@pytest.fixture(scope="session")
-def some_python() -> Python:
-    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
-    if not found:
-        pytest.skip("no Python found")
-    return found[-1]
-
-
-def clean() -> Dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
-    return {**env, "LC_ALL": "C.UTF-8"}
-
-
-@pytest.fixture
-def run(fathom: Path, some_python: Python, tmp_path: Path):
-    def go(source: str, *options: str, args: Sequence[str] = ()) -> "subprocess.CompletedProcess[str]":
-        (tmp_path / "app.py").write_text(textwrap.dedent(source))
-        command = [fathom, "run", "--python", some_python.path, *options, "app.py", *args]
-        return subprocess.run(
-            command, cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600
-        )
-
-    return go
-
-
-def report(fathom: Path, folder: Path, *options: Any) -> str:
-    (profile,) = folder.glob(".fathom/*/*/profile.fathom")
-    done = subprocess.run(
-        [fathom, "report", *map(str, options), profile], env=clean(), stdout=subprocess.PIPE, text=True, check=True
-    )
-    return done.stdout
 
 
 # As much as an ordinary script can have to say: hot lines, many functions, libraries, imports, memory, a leak, threads.
@@ -81,14 +45,14 @@ MUCH = """
 @pytest.mark.statistical
 def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     done = run(MUCH)
-    assert done.returncode == 0
+    assert done.code == 0
     for width in (80, 100, 120):
-        lines = report(fathom, tmp_path, "--summary", "--width", width).splitlines()
+        lines = done.report("--summary", "--width", width).splitlines()
         assert len(lines) <= MAX_LINES, "\n".join(lines)
         shown = [x for x in lines if not x.startswith(("  fathom ", "Check logs "))]  # to be copied: never cut
         assert max(map(len, shown)) <= width, "\n".join(lines)
-    assert len(done.stdout.splitlines()) <= MAX_LINES
-    text = done.stdout
+    assert len(done.text.splitlines()) <= MAX_LINES
+    text = done.text
     top = re.findall(r"^ +([0-9.]+)% ±([0-9.]+) +(app\.py:\d+) +(.*)$", text[text.index("Top Lines:") :], re.M)
     assert top[0][3] == "while time.thread_time() < end: pass", text
     shares = [float(row[0]) for row in top]
@@ -99,18 +63,17 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     assert [c.split(" .fathom")[0] for c in commands] == ["fathom report --tree", "fathom report", "fathom view"]
     # They do what they say: the folder of the run stands for its capture.
     for command in commands[:2]:
-        subprocess.run(command.replace("fathom", str(fathom), 1), cwd=tmp_path, shell=True, check=True, env=clean(), stdout=subprocess.DEVNULL)  # fmt: skip
+        subprocess.run(command.replace("fathom", str(fathom), 1), cwd=tmp_path, shell=True, check=True, env=user_env(), stdout=subprocess.DEVNULL)  # fmt: skip
     assert text.rstrip().splitlines()[-1].startswith("All of it is in .fathom/app/")
 
 
-def test_the_rest_is_asked_for(run, tmp_path):
+def test_the_rest_is_asked_for(run):
     done = run(MUCH, "--full")
-    whole = done.stdout
+    whole = done.text
     assert "Functions by Module" in whole and "  Line │Python │native" in whole and "Time by Kind" in whole
-    (kept,) = tmp_path.glob(".fathom/app/*/profile_results.txt")
-    assert kept.read_text().count("\n") > MAX_LINES
-    refused = run(MUCH, "--full", "--quiet", args=[])
-    assert refused.returncode == 0 and refused.stdout == ""
+    assert (done.results / "profile_results.txt").read_text().count("\n") > MAX_LINES
+    silent = run("pass", "--full", "--quiet")
+    assert silent.code == 0 and silent.text == ""
 
 
 @pytest.mark.parametrize("options", [["--tree", "--json"], ["--summary", "--full"], ["--summary", "--tree"]])
@@ -169,13 +132,12 @@ LIBRARY = {
 
 
 @pytest.mark.statistical
-def test_the_tree_is_that_of_the_users_code(run, fathom, tmp_path):
+def test_the_tree_is_that_of_the_users_code(run, tmp_path):
     package = tmp_path / "site-packages" / "library"
     package.mkdir(parents=True)
     for name, text in LIBRARY.items():
         (package / name).write_text(textwrap.dedent(text))
-    run(CALLS, "--cpu")
-    text = report(fathom, tmp_path, "--tree", "--width", "100")
+    text = run(CALLS, "--cpu").report("--tree", "--width", "100")
     tree = rows(text)
     assert tree[0] == Row(0, "the program", 100.0)
     where: Dict[str, Row] = {}
@@ -223,7 +185,7 @@ def test_a_package_that_is_run_is_the_users_own(fathom, some_python, tmp_path, h
     target = ["-m", "tool"] if how == "module" else [str(starter)]
     done = subprocess.run(
         [fathom, "run", *(["--python", some_python.path] if how == "module" else []), *target], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
-        env={**clean(), "PYTHONPATH": str(tmp_path / "site-packages")}, check=True, timeout=60,
+        env={**user_env(), "PYTHONPATH": str(tmp_path / "site-packages")}, check=True, timeout=60,
     )  # fmt: skip
     top = done.stdout[done.stdout.index("Top Lines:") :].splitlines()[1]
     assert re.match(r" +[0-9.]+% ±\S+ +core\.py:4  while time\.process_time\(\) < end: pass$", top), done.stdout
@@ -232,19 +194,14 @@ def test_a_package_that_is_run_is_the_users_own(fathom, some_python, tmp_path, h
 
 
 @pytest.mark.statistical
-def test_cells_are_called_as_in_jupyter(fathom, some_python, tmp_path):
+def test_cells_are_called_as_in_jupyter(run, tmp_path):
     cells = [
         "import time",
         "def burn(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass",
         "burn(0.4)",
     ]
-    notebook = {
-        "cells": [{"cell_type": "code", "metadata": {}, "outputs": [], "source": text} for text in cells],
-        "metadata": {}, "nbformat": 4, "nbformat_minor": 5,
-    }  # fmt: skip
-    (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
-    command = [fathom, "run", "--python", some_python.path, "n.ipynb"]
-    text = subprocess.run(command, cwd=tmp_path, env=clean(), stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert re.search(r"^ \d\. cell 3 +[0-9.]+% .*\(n\.ipynb \[cell 3\]:1\)$", text, re.M), text
-    assert "▸ Line 3 of n.ipynb [cell 2] takes " in text, text
-    assert re.search(r"─ cell 3 \(n\.ipynb \[cell 3\]:1\)$", report(fathom, tmp_path, "--tree"), re.M)
+    write_notebook(tmp_path / "n.ipynb", cells)
+    done = run(None, name="n.ipynb")
+    assert re.search(r"^ \d\. cell 3 +[0-9.]+% .*\(n\.ipynb \[cell 3\]:1\)$", done.text, re.M), done.text
+    assert "▸ Line 3 of n.ipynb [cell 2] takes " in done.text, done.text
+    assert re.search(r"─ cell 3 \(n\.ipynb \[cell 3\]:1\)$", done.report("--tree"), re.M)

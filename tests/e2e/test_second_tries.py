@@ -47,14 +47,18 @@ def test_well(): pass
 """
 
 
+QUIET = ("--busy-limit", "1e9")  # however busy this machine is
+
+
 def fail(folder: Path, text: str, *options: str) -> Dict[str, str]:
     (folder / "test_some.py").write_text(text)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = statistical: x\n")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "PYTHON"))}
     env["PYTHONPATH"] = str(ROOT / "tests" / "e2e")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "--failures-to", "failed.json", *options]
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "conftest", "--failures-to", "failed.json", *options]
     done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 1, done.stdout
+    (folder / "out.txt").write_text(done.stdout)
     found: Dict[str, str] = json.loads((folder / "failed.json").read_text())
     return {name.partition("::")[2]: why for name, why in found.items()}
 
@@ -68,7 +72,7 @@ def decide(folder: Path, failures: Dict[str, str]) -> Tuple[int, str, str]:
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one", "workers"])
 def test_crashes_and_hangs_are_final(tmp_path: Path, options: Tuple[str, ...]) -> None:
-    found = fail(tmp_path, TESTS, *options)
+    found = fail(tmp_path, TESTS, *QUIET, *options)
     assert {name for name, why in found.items() if not why} == {"test_chance", "test_chance_after_a_crash"}
     assert "not marked" in found["test_fault"]
     for name in ("that_the_test_did_not_look_at", "as_a_shell_tells_it", "of_a_fixture", "of_a_fixture_told_again"):
@@ -77,9 +81,17 @@ def test_crashes_and_hangs_are_final(tmp_path: Path, options: Tuple[str, ...]) -
     assert len(found) == 9
 
 
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["one", "workers"])
+def test_a_busy_machine_excuses_chance_and_nothing_else(tmp_path: Path, options: Tuple[str, ...]) -> None:
+    found = fail(tmp_path, TESTS, "--busy-limit", "-1", *options)
+    assert len(found) == 7 and all(found.values()) and not any("chance" in name for name in found), found
+    told = (tmp_path / "out.txt").read_text()
+    assert "skipped: machine too busy: " in told and "AssertionError: assert 0 == 1" in told, told
+
+
 def test_only_what_is_listed_runs(tmp_path: Path) -> None:
     (tmp_path / "list").write_text("test_some.py::test_chance\n")
-    assert fail(tmp_path, TESTS, "--only-listed", "list") == {"test_chance": ""}
+    assert fail(tmp_path, TESTS, *QUIET, "--only-listed", "list") == {"test_chance": ""}
 
 
 def test_few_get_a_second_try(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from capture import FRAME_ERROR, FRAME_NATIVE, Capture, Python, find_pythons, re
 from native import LIBRARIES, TARGETS, compile_libraries, is_error, judge, own_part, plain_name
 from runs import python_with
 
-two_pythons = True  # conftest
-
 SECONDS = 0.15  # of CPU, for each library: some 750 samples
 WHOLE_SHARE = 0.995
 OPTIONS = ["--rate", "5k", "--max-overhead", "0"]

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentences that a report begins with: each rule on a program that is made to be told by it, and on none that is not."""
 
+import gzip
 import json
-import os
 import re
 import subprocess
 import textwrap
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 import pytest
-from capture import Python, find_pythons
+from runs import Run
 
 pytestmark = pytest.mark.statistical
 
@@ -116,14 +116,6 @@ PLACES = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def some_python() -> Python:
-    found = [p for p in find_pythons() if p.kind == "release" and p.minor <= 13]
-    if not found:
-        pytest.skip("no Python found")
-    return found[-1]
-
-
 class Told:
     def __init__(self, text: str, report: Dict[str, Any], source: str) -> None:
         self.text, self.report, self.source = text, report, source
@@ -134,17 +126,11 @@ class Told:
 
 
 @pytest.fixture
-def tell(fathom: Path, some_python: Python, tmp_path: Path):
+def tell(run: Callable[..., Run]) -> Callable[..., Told]:
     def go(source: str, *options: str) -> Told:
-        source = textwrap.dedent(source)
-        (tmp_path / "app.py").write_text(source)
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "FATHOM_", "VIRTUAL_ENV"))}
-        env["LC_ALL"] = "C.UTF-8"
-        command = [fathom, "run", "--python", some_python.path, *options, "app.py"]
-        text = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True, check=True).stdout
-        (profile,) = tmp_path.glob(".fathom/app/*/profile.fathom")
-        told = subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
-        return Told(text, json.loads(told), source)
+        done = run(source, *options)
+        assert done.code == 0, done.errors
+        return Told(done.text, json.loads(done.report("--json")), textwrap.dedent(source))
 
     return go
 
@@ -232,6 +218,4 @@ def test_at_most_three_and_the_page_has_them_too(tell, fathom, tmp_path):
     assert shares == sorted(shares, reverse=True) and all(0 < share <= 1 for share in shares)
     (profile,) = tmp_path.glob(".fathom/app/*/profile.fathom")
     bundle = subprocess.run([fathom, "export", "-f", "bundle", profile], stdout=subprocess.PIPE, check=True).stdout
-    import gzip
-
     assert json.dumps(told.verdict[0]["text"]).encode() in gzip.decompress(bundle)

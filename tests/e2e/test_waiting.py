@@ -20,11 +20,6 @@ LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
 SECONDS = 0.5 if LONG else 0.25
 
 
-def few(python: Python, *minors: int) -> None:
-    if python.minor not in minors and not LONG and "FATHOM_TEST_PYTHONS" not in os.environ:
-        pytest.skip("every Python with FATHOM_TEST_LONG=1")
-
-
 def line_of(name: str) -> int:
     lines = (TARGETS / "waiting.py").read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if line.endswith("# line: " + name))
@@ -44,8 +39,8 @@ def thread_waits(capture: Capture, tid: int) -> float:
     return sum(s.weight_ns for s in capture.waits if capture.thread_tids[s.thread] == tid) * 1e-9
 
 
+@pytest.mark.pythons(8, 11, 15)
 def test_every_wait_is_in_its_place(python: Python, profile: Any) -> None:
-    few(python, 8, 11, 15)
     capture = profile("waiting.py", ["everything", SECONDS], python=python)
     truth = truth_of(capture)
     whole = truth.pop("all")
@@ -63,8 +58,8 @@ def test_every_wait_is_in_its_place(python: Python, profile: Any) -> None:
     )  # the first of a thread, whose 0.2 ms are soon used up: nothing of it is in a cache
 
 
+@pytest.mark.pythons(13)
 def test_waiting_is_in_no_sum_of_cpu_time(python: Python, profile: Any) -> None:
-    few(python, 13)
     capture = profile("waiting.py", ["alone", SECONDS], python=python)
     report = capture.report
     assert report["time"]["wait_s"] > SECONDS - capture.wait_ends_s()
@@ -81,8 +76,8 @@ def test_waiting_is_in_no_sum_of_cpu_time(python: Python, profile: Any) -> None:
     assert shown_s() < 0.05 and shown_s("--idle") > SECONDS - capture.wait_ends_s()
 
 
+@pytest.mark.pythons(8, 12, 15)
 def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None:
-    few(python, 8, 12, 15)
     if python.kind == "freethreaded":
         pytest.skip("no GIL")
     capture = profile("waiting.py", ["contend", 4 * SECONDS], python=python)
@@ -96,8 +91,8 @@ def test_waiting_for_the_gil_is_told_apart(python: Python, profile: Any) -> None
     assert waiting_at(capture, "join") == pytest.approx(4 * SECONDS, abs=capture.wait_ends_s(2))
 
 
+@pytest.mark.pythons(10)
 def test_children_and_their_threads(python: Python, profile: Any) -> None:
-    few(python, 10)
     capture = profile("waiting.py", ["fork", SECONDS], python=python)
     # In the fork's child and in the new Python, both by the same line; in a thread of the child.
     assert waiting_at(capture, "sleep_short") == pytest.approx(2 * SECONDS, abs=capture.wait_ends_s(2))
@@ -106,8 +101,8 @@ def test_children_and_their_threads(python: Python, profile: Any) -> None:
     assert len(capture.report["processes"]) >= 3
 
 
+@pytest.mark.pythons(12)
 def test_samples_of_a_thread_are_in_order_of_time(python: Python, profile: Any) -> None:
-    few(python, 12)
     capture = profile("waiting.py", ["everything", 0.1], python=python)
     last: Dict[int, int] = {}
     for s in capture.all_samples:
@@ -115,8 +110,8 @@ def test_samples_of_a_thread_are_in_order_of_time(python: Python, profile: Any) 
         last[s.thread] = s.time_ns
 
 
+@pytest.mark.pythons(13)
 def test_idle_threads_are_known_and_cost_little(python: Python, profile: Any) -> None:
-    few(python, 13)
     capture = profile("waiting.py", ["idle_threads", 160], python=python)
     threads = capture.report["threads"]
     assert len(threads) == 161
@@ -128,9 +123,9 @@ def test_idle_threads_are_known_and_cost_little(python: Python, profile: Any) ->
     assert int(meta["waiting_cpu_ns"]) * 1e-9 < 0.02 * capture.report["wall_s"] + 0.03 + 0.0001 * len(threads)
 
 
+@pytest.mark.pythons(8)
 def test_many_threads_that_sleep_and_wake(python: Python, profile: Any) -> None:
     """Their waiting is counted whole, though not every sleep is seen."""
-    few(python, 8)
     capture = profile("waiting.py", ["restless_threads", 500], python=python)
     threads = [t for t in capture.report["threads"] if t["tid"] != t["pid"]]
     assert len(threads) > 450  # on a busy machine some end before anybody has seen them
@@ -142,8 +137,8 @@ def test_many_threads_that_sleep_and_wake(python: Python, profile: Any) -> None:
     assert waited < 1.05 * whole
 
 
+@pytest.mark.pythons(9, 14)
 def test_stacks_are_whole(python: Python, profile: Any) -> None:
-    few(python, 9, 14)
     capture = profile("waiting.py", ["everything", 0.1], python=python)
     broken = 0
     for s in capture.waits:
@@ -193,9 +188,9 @@ def test_native_frames_of_a_thread_that_sleeps(flags: List[str], tmp_path: Path)
     )  # the first of a thread, whose 0.2 ms are soon used up: nothing of it is in a cache
 
 
+@pytest.mark.pythons(12, 13)
 def test_sleep_below_pythons_own_run_time_code(python: Python, fathom: Path, tmp_path: Path) -> None:
     """Trampolines have no unwind information; what is left of them to be executed tells how to get out."""
-    few(python, 12, 13)
     if python.minor < 12:
         pytest.skip("no trampolines")
     program = tmp_path / "program.py"

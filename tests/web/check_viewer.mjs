@@ -60,6 +60,19 @@ async function until(page, condition) {
 	return false;
 }
 
+// Keys, each a task of its own as those of a keyboard, faster than frames are drawn.
+const pressAtOnce = (page, selector, keys) => page.evaluate(([s, pressed]) => new Promise((done) => {
+	const { port1, port2 } = new MessageChannel();
+	port1.onmessage = () => {
+		const key = pressed.shift();
+		if (key === undefined)
+			return done();
+		document.querySelector(s).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+		port2.postMessage(null);
+	};
+	port2.postMessage(null);
+}), [selector, keys]);
+
 async function shot(page, name) {
 	if (!shots)
 		return;
@@ -548,13 +561,19 @@ async function checkHands(page) {
 	await open(page, "view=flame");
 	await page.focus("canvas");
 	await page.keyboard.press("Enter");
-	for (const key of ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp"])
+	const walk = ["ArrowDown", "ArrowDown", "ArrowRight", "ArrowUp"];
+	for (const key of walk)
 		await page.keyboard.press(key);
 	await page.waitForTimeout(400); // the address follows a movement
 	check(/%/.test(await page.textContent("[aria-live=polite]")), "a frame that one walks to is not told");
 	const name = await page.textContent(".details-name b");
 	const frame = /frame=\d+/.exec(await hash())?.[0];
 	check(frame, "the chosen frame is not in the address");
+	// As many frames further when the keys come faster than the screen is drawn.
+	await open(page, "view=flame");
+	await pressAtOnce(page, "canvas", ["Enter", ...walk]);
+	await page.waitForTimeout(400);
+	check((await hash()).includes(frame), `keys in quick succession lead to ${await hash()}, one by one to ${frame}`);
 	await open(page, `view=flame&${frame}`);
 	check(await page.textContent(".details-name b") === name, `a link to ${name} leads elsewhere`);
 	await page.click(".details button:text-is('Hide')");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The chart as a component.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { amount, share } from "../data/format";
 import { oklch, pixel } from "../draw/colour";
 import { FlameChart, type ChartColours } from "../draw/flame_chart";
@@ -66,7 +66,8 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 		hovered: -1,
 		isUp,
 	});
-	useEffect(() => {
+	// Layout effects: the chart is what the state says before the next key comes, which may be before the next frame is drawn.
+	useLayoutEffect(() => {
 		if (!canvas.current) return undefined;
 		const made = new FlameChart(canvas.current, picture(), colours, events);
 		chart.current = made;
@@ -79,7 +80,7 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 			chart.current = null;
 		};
 	}, []);
-	useEffect(() => {
+	useLayoutEffect(() => {
 		const made = chart.current;
 		if (!made) return;
 		made.events = events;
@@ -87,13 +88,13 @@ export function FlameCanvas({ data, label, isUp, selected, keepsZoom, onSelect, 
 		if (shown.current !== data.layout && keepsZoom) made.zoom = app.state.zoom;
 		shown.current = data.layout;
 	}, [data.layout, data.pixels, colours, isUp]);
-	useEffect(() => {
+	useLayoutEffect(() => {
 		if (!chart.current) return;
 		chart.current.events = events;
 		chart.current.mark(selected, data.matches?.mask ?? null);
 	});
 	// A link or Back changed the zoom.
-	useEffect(() => {
+	useLayoutEffect(() => {
 		const made = chart.current;
 		if (!made || !keepsZoom) return;
 		const now = made.zoom;
