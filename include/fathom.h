@@ -15,8 +15,9 @@
  *     }
  *
  * Names are literals; fathom_begin_text() and kin take texts made at run time. They go into whatever capture runs
- * (fathom run, fathom record, python -m fathom, Profiler). Without one a zone is two loads and a branch. Any thread may
- * use it; signal handlers may not. FATHOM_DISABLE leaves nothing of it in the program.
+ * (fathom run, fathom record, python -m fathom, Profiler), zones with the file and line where they begin. Without one a
+ * zone is two loads and a branch. Any thread may use it; signal handlers may not. FATHOM_DISABLE leaves nothing of it in
+ * the program.
  *
  * How it is found: the agent, if it is in the process, is looked up at the first use; one that comes later finds
  * fathom_api_slot_v1 of every loaded library. (It cannot see that of an executable, which therefore has to be started
@@ -34,7 +35,9 @@ extern "C" {
 
 struct fathom_name {
 	const char *text;
-	uint64_t told; /* the agent's */
+	uint64_t told;    /* the agent's */
+	const char *file; /* where the zone begins; NULL for texts made at run time */
+	uint32_t line;
 };
 typedef struct fathom_name *fathom_zone; /* NULL: nobody records it */
 
@@ -156,7 +159,7 @@ static inline __attribute__((unused)) void fathom_name_thread(const char *name)
 	prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
-#define FATHOM_NAME_(variable, text) static struct fathom_name variable = { text, 0 }
+#define FATHOM_NAME_(variable, text) static struct fathom_name variable = { text, 0, __FILE__, __LINE__ }
 
 #define fathom_begin(name)                               \
 	__extension__({                                  \

@@ -41,6 +41,9 @@
 #define MADV_POPULATE_WRITE 23 // Linux 5.14
 #endif
 
+// Of a name and of its file: what is longer is cut.
+#define MAX_NAME_BYTES ((size_t)4096)
+
 // code flags of CPython: generator, coroutine, asynchronous generator. And where they are, up to
 // 3.10 and, behind the word with the size, from 3.11 on.
 #define CODE_FLAGS_38 36
@@ -374,25 +377,36 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 		entry->code = 0; // that ring was full, ask again
 }
 
-uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len)
+uint32_t fm_trace_tell_place(uint32_t kind, const char *name, size_t len, const char *file, uint32_t line)
 {
 	const struct fm_trace_thread *t = fm_trace_self();
 	if (!t || !t->control)
 		return 0;
 	uint32_t id = atomic_fetch_add(&fm_trace.next_name_id, 1) + 1;
-	len = FM_MIN(len, (size_t)4096);
+	len = FM_MIN(len, MAX_NAME_BYTES);
+	size_t file_len = file ? strnlen(file, MAX_NAME_BYTES) : 0;
 	sigset_t all, old;
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	struct fm_wire_trace_name *rec = fm_sig_ring_reserve(fm_sig_self, FM_WIRE_TRACE_NAME, sizeof(*rec) + len);
+	struct fm_wire_trace_name *rec =
+		fm_sig_ring_reserve(fm_sig_self, FM_WIRE_TRACE_NAME, sizeof(*rec) + len + file_len);
 	if (rec) {
 		rec->id = id;
 		rec->kind = kind;
 		rec->name_len = (uint32_t)len;
+		rec->file_len = (uint32_t)file_len;
+		rec->line = line;
 		rec->reserved = 0;
 		memcpy(rec->bytes, name, len);
+		if (file_len)
+			memcpy(rec->bytes + len, file, file_len);
 		fm_sig_ring_commit(fm_sig_self, &rec->rec);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rec ? id : 0;
+}
+
+uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len)
+{
+	return fm_trace_tell_place(kind, name, len, NULL, 0);
 }

@@ -120,8 +120,10 @@ bool fm_trace_make_room(struct fm_trace_thread *t, uint32_t kind);
 // Tells of a code object. The entry is filled; id 0 when it is not to be traced or could not be
 // told.
 void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, uintptr_t code);
-// The id of a new name, told to the collector; 0 when that was not possible.
+// The id of a new name, told to the collector; 0 when that was not possible. A zone of C code says
+// where it begins; file is NULL for all else.
 uint32_t fm_trace_tell_name(uint32_t kind, const char *name, size_t len);
+uint32_t fm_trace_tell_place(uint32_t kind, const char *name, size_t len, const char *file, uint32_t line);
 
 static inline struct fm_trace_thread *fm_trace_self(void)
 {

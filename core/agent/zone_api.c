@@ -68,7 +68,10 @@ static uint32_t id_of(struct fathom_name *name, uint32_t kind)
 	uint64_t told = __atomic_load_n(&name->told, __ATOMIC_RELAXED); // generation and id in one: threads share names
 	if (FM_LIKELY(told >> 32 == generation))
 		return (uint32_t)told;
-	uint32_t id = fm_trace_tell_name(kind, name->text, strlen(name->text));
+	// A counter is one curve wherever its values come from, and marks are one by their text.
+	bool has_place = kind == FM_WIRE_NAME_ZONE;
+	uint32_t id = fm_trace_tell_place(kind, name->text, strlen(name->text), has_place ? name->file : NULL,
+					  has_place ? name->line : 0);
 	if (id)
 		__atomic_store_n(&name->told, generation << 32 | id, __ATOMIC_RELAXED);
 	return id;

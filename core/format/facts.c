@@ -220,6 +220,8 @@ void fm_fact_put_trace_name(struct fm_buf *out, const struct fm_fact_trace_name 
 {
 	fm_buf_varint(out, name->kind);
 	fm_buf_varint(out, name->name);
+	fm_buf_varint(out, name->file);
+	fm_buf_varint(out, name->line);
 }
 
 struct fm_fact_trace_name fm_fact_get_trace_name(struct fm_cursor *c)
@@ -227,5 +229,7 @@ struct fm_fact_trace_name fm_fact_get_trace_name(struct fm_cursor *c)
 	struct fm_fact_trace_name name;
 	name.kind = fm_record_get_id(c);
 	name.name = fm_record_get_id(c);
+	name.file = fm_record_get_id(c);
+	name.line = fm_record_get_id(c);
 	return name;
 }

@@ -101,6 +101,7 @@ void fm_fact_get_history_point(struct fm_cursor *c, struct fm_history_point *las
 // One entry of a batch of trace names.
 struct fm_fact_trace_name {
 	uint32_t kind, name; // enum fm_trace_name_kind; name: of the string table
+	uint32_t file, line; // where it begins; file: of the string table, "" = not known
 };
 void fm_fact_put_trace_name(struct fm_buf *out, const struct fm_fact_trace_name *name);
 struct fm_fact_trace_name fm_fact_get_trace_name(struct fm_cursor *c);

@@ -145,9 +145,9 @@ uint32_t fm_interned_stack(struct fm_interned *in, const struct fm_record_stack 
 	return end_entry(in, &in->stacks, before);
 }
 
-uint32_t fm_interned_trace_name(struct fm_interned *in, enum fm_trace_name_kind kind, uint32_t name)
+uint32_t fm_interned_trace_name(struct fm_interned *in, const struct fm_fact_trace_name *name)
 {
 	in->scratch.len = 0;
-	fm_fact_put_trace_name(&in->scratch, &(struct fm_fact_trace_name){ kind, name });
+	fm_fact_put_trace_name(&in->scratch, name);
 	return entry_id(in, &in->trace_name_keys, &in->trace_names);
 }

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "format/facts.h"
 #include "format/model.h"
 #include "format/record.h"
 
@@ -45,7 +46,7 @@ uint32_t fm_interned_image(struct fm_interned *in, const struct fm_record_image 
 uint32_t fm_interned_code(struct fm_interned *in, const struct fm_record_code *code);
 uint32_t fm_interned_frame(struct fm_interned *in, const struct fm_record_frame *frame);
 uint32_t fm_interned_stack(struct fm_interned *in, const struct fm_record_stack *stack);
-uint32_t fm_interned_trace_name(struct fm_interned *in, enum fm_trace_name_kind kind, uint32_t name);
+uint32_t fm_interned_trace_name(struct fm_interned *in, const struct fm_fact_trace_name *name);
 
 // Appends what waits to a chunk's raw bytes, as records: each table after those that it refers to.
 void fm_interned_put(struct fm_interned *in, struct fm_buf *raw);

@@ -558,12 +558,18 @@ enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_t frame_id, ui
 	return FM_OK;
 }
 
-uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name)
+uint32_t fm_writer_trace_place(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name,
+			       struct fm_str file, uint32_t line)
 {
 	if (w->out.err)
 		return 0;
-	uint32_t text = string_id(w, name);
-	return cut_after(w, fm_interned_trace_name(&w->interned, kind, text));
+	struct fm_fact_trace_name entry = { kind, string_id(w, name), string_id(w, file), line };
+	return cut_after(w, fm_interned_trace_name(&w->interned, &entry));
+}
+
+uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name)
+{
+	return fm_writer_trace_place(w, kind, name, (struct fm_str){ "", 0 }, 0);
 }
 
 void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len)

@@ -192,6 +192,9 @@ FM_MUST_CHECK enum fm_err fm_writer_get_frame(const struct fm_writer *w, uint32_
 
 // What a trace calls something that is no code object; the same kind and name give the same id.
 uint32_t fm_writer_trace_name(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name);
+// The same with where it begins; two places are two names. File "" and line 0: not known.
+uint32_t fm_writer_trace_place(struct fm_writer *w, enum fm_trace_name_kind kind, struct fm_str name,
+			       struct fm_str file, uint32_t line);
 // A batch of a thread's trace as fm_zone_encoder_take() made it.
 void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len);
 

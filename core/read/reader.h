@@ -78,6 +78,8 @@ struct fm_stack {
 struct fm_trace_name {
 	uint8_t kind; // enum fm_trace_name_kind
 	struct fm_str name;
+	struct fm_str file; // where a zone of C code begins; "" and 0: not known
+	uint32_t line;
 };
 
 struct fm_source {

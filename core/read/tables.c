@@ -95,7 +95,7 @@ static const struct fm_process no_process = {
 	.info = { .exe = NO_STR, .command = NO_STR, .python_version = NO_STR, .engine = NO_STR },
 	.exit_code = -1,
 };
-static const struct fm_trace_name no_trace_name = { 0, NO_STR };
+static const struct fm_trace_name no_trace_name = { 0, NO_STR, NO_STR, 0 };
 static const struct fm_thread no_thread = { .name = NO_STR };
 
 // Fills a table with placeholders until it has `count` entries. False when that would be too many.
@@ -238,7 +238,8 @@ static enum fm_err take_trace_names(struct fm_tables *t, struct fm_cursor *c)
 		err = c->err;
 		if (!err)
 			err = add(t, &t->profile.trace_names, 0,
-				  (struct fm_trace_name){ (uint8_t)FM_MIN(name.kind, 255u), string_at(t, name.name) });
+				  (struct fm_trace_name){ (uint8_t)FM_MIN(name.kind, 255u), string_at(t, name.name),
+							  string_at(t, name.file), name.line });
 	}
 	return err;
 }

@@ -71,6 +71,8 @@ struct fm_wire_trace_name {
 	uint32_t id; // 1, 2, ... in this process
 	uint32_t kind;
 	uint32_t name_len;
+	uint32_t file_len; // 0 = not known
+	uint32_t line;     // of the file, where a zone begins
 	uint32_t reserved;
-	uint8_t bytes[];
+	uint8_t bytes[]; // name, file
 };

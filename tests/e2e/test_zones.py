@@ -129,6 +129,44 @@ def test_code_marked_for_tracy(tmp_path: Path) -> None:
     assert counts == {"frame": 19, "caught": 15, "finished": 2, "c done": 1}
 
 
+def line_with(source: str, text: str) -> int:
+    lines = [i for i, line in enumerate((TARGETS / source).read_text().splitlines(), 1) if text in line]
+    assert len(lines) == 1, text
+    return lines[0]
+
+
+def test_zones_say_where_they_begin(tmp_path: Path) -> None:
+    """File and line of every macro that begins one, in each output; texts made at run time have none."""
+    made = library(tmp_path, "zones.c"), library(tmp_path, "zones.cpp"), library(tmp_path, "tracy_c.c")
+    profile = traced(
+        tmp_path,
+        "import ctypes\nc, cpp, tracy = map(ctypes.CDLL, %r)\n"
+        "c.zones_work(3); c.zones_texts(3); cpp.tracy_work(2); tracy.tracy_c_work(2)\n" % (made,),
+        "-p",
+    )
+    begins = {
+        "zones_work": ("zones.c", "FATHOM_FUNCTION_ZONE"),
+        "step": ("zones.c", 'fathom_begin("step")'),
+        "leaf": ("zones.c", 'FATHOM_ZONE("leaf")'),
+        "outer": ("zones.cpp", 'FATHOM_ZONE("outer")'),
+        "twice": ("zones.cpp", 'ZoneScopedN("twice")'),  # of two instances: one zone
+        "throws": ("zones.cpp", "ZoneScoped;"),
+        "c round": ("tracy_c.c", 'TracyCZoneN(round, "c round", 1)'),
+    }
+    truth = {name: (str(TARGETS / source), line_with(source, text)) for name, (source, text) in begins.items()}
+    truth["text 0"] = ("", 0)
+    report = subprocess.run([BUILD / "fathom", "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout
+    functions = json.loads(report)["calls"]["functions"]
+    of_json = {f["name"]: (f["file"], f["line"]) for f in functions if f["kind"] == "zone"}
+    assert {name: of_json[name] for name in truth} == truth
+    of_timeline = {event["name"]: event.get("loc") for event in timeline_of(profile) if event["ph"] == "B"}
+    table = [BUILD / "fathom", "report", "--top", "50", "--width", "200", profile]
+    text = subprocess.run(table, stdout=subprocess.PIPE, check=True, text=True).stdout
+    for name, (file, line) in truth.items():
+        assert "%s (zone%s)" % (name, ", %s:%d" % (Path(file).name, line) if file else "") in text
+        assert of_timeline[name] == ("%s:%d" % (file, line) if file else None)
+
+
 LATE = """
 import ctypes, sys, time
 z = ctypes.CDLL(%r)

@@ -76,7 +76,7 @@ class Profile:
         self.levels: List[Tuple[int, ...]] = []
         self.alloc_types: List[Tuple[int, int, bytes]] = []
         self.alloc_touches: List[Tuple[int, int, int]] = []
-        self.trace_names: List[Tuple[int, bytes]] = []
+        self.trace_names: List[Tuple[int, bytes, bytes, int]] = []
         self.n_undefined = self.n_holes = self.n_written = self.n_memory_written = 0
         self.file = ChunkFile(path)
         for kind, raw in self.file.chunks():
@@ -197,7 +197,7 @@ class Profile:
             3: (self.codes, self.blank_code),
             4: (self.frames, self.blank_frame),
             5: (self.stacks, self.blank_stack),
-            32: (self.trace_names, lambda: (0, b"")),
+            32: (self.trace_names, lambda: (0, b"", b"", 0)),
         }[kind]
         first, n = b.id(), b.id()
         if n > b.left() or first > NONE - n or first < len(table):
@@ -380,8 +380,8 @@ class Profile:
         self.alloc_touches.append((process, block, size))
 
     def take_trace_name(self, b: Bytes) -> None:
-        kind, name = b.id(), b.id()
-        self.trace_names.append((min(kind, 255), self.string(name)))
+        kind, name, file, line = b.id(), b.id(), b.id(), b.id()
+        self.trace_names.append((min(kind, 255), self.string(name), self.string(file), line))
 
     def take_trace(self, b: Bytes) -> None:
         thread, n, time, depth, n_listed = b.id(), b.id(), b.varint(), b.varint(), b.id()
@@ -476,8 +476,8 @@ def dump(p: Profile) -> Iterator[str]:
         yield "mapping process=%d image=%d start=%d end=%d bias=%d" % m
     for i, (name, qualname, filename, line, kind, table) in enumerate(p.codes):
         yield "code %d line=%d kind=%d" % (i, line, kind) + fields(name, qualname, filename, table)
-    for i, (kind, name) in enumerate(p.trace_names):
-        yield "tracename %d kind=%d" % (i, kind) + fields(name)
+    for i, (kind, name, file, line) in enumerate(p.trace_names):
+        yield "tracename %d kind=%d line=%d" % (i, kind, line) + fields(name, file)
     for i, frame in enumerate(p.frames):
         yield "frame %d kind=%d ref=%d value=%d" % ((i,) + frame)
     for i, stack in enumerate(p.stacks):

@@ -79,8 +79,9 @@ static void print_where(const struct fm_profile *p)
 		putchar('\n');
 	}
 	for (size_t i = 0; i < p->trace_names.n; i++) {
-		printf("tracename %zu kind=%u", i, p->trace_names.items[i].kind);
+		printf("tracename %zu kind=%u line=%u", i, p->trace_names.items[i].kind, p->trace_names.items[i].line);
 		print_field(p->trace_names.items[i].name);
+		print_field(p->trace_names.items[i].file);
 		putchar('\n');
 	}
 	for (size_t i = 0; i < p->frames.n; i++)

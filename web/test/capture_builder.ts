@@ -35,6 +35,7 @@ interface Zone {
 	name: string;
 	fn: number;
 	depth: number;
+	place?: [file: string, line: number];
 }
 
 export class CaptureBuilder {
@@ -219,6 +220,8 @@ export class CaptureBuilder {
 			name: ["u32", (z) => w.string(z.name)],
 			function: ["u32", (z) => z.fn],
 			kind: ["u8", () => 0],
+			file: ["u32", (z) => w.string(z.place?.[0] ?? "")],
+			line: ["u32", (z) => z.place?.[1] ?? 0],
 		});
 		w.table("zone", zones, {
 			thread: ["u32", (z) => z.thread],

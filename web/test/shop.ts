@@ -233,7 +233,15 @@ export function shop(
 			b.zones.push({ thread: 0, start: zt, duration: d, name: "", fn: parse, depth: 1 });
 			zt += d + 0.0002;
 		}
-		b.zones.push({ thread: 0, start: 3.31, duration: 0.9, name: "ranking", fn: rank, depth: 1 });
+		b.zones.push({
+			thread: 0,
+			start: 3.31,
+			duration: 0.9,
+			name: "ranking",
+			fn: rank,
+			depth: 1,
+			place: ["/src/rank.c", 12],
+		});
 		b.w.u32("mark.thread", [0, 0]);
 		b.w.f64("mark.time_s", [1.1, 4.2]);
 		b.w.u32("mark.text", [b.w.string("loaded"), b.w.string("ranked")]);

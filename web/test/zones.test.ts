@@ -6,9 +6,16 @@ import { bucketFrom, bucketOf, histogramOf } from "../src/data/histogram";
 import { zoneRows } from "../src/data/zone_rows";
 import { joined, levelFor, tilesFor, ZoneTiles, type ZoneLayer } from "../src/data/zone_tiles";
 import { paintTimeline, ZONE_PX, type Scene } from "../src/draw/timeline_painter";
+import { whatPlace } from "../src/ui/names";
 import { shop } from "./shop";
 
 const capture = readCapture(decodeBundle(shop().bytes().buffer as ArrayBuffer));
+
+test("a zone of C code says where it begins, and nothing else does", () => {
+	const places = Array.from(capture.whats.name, (name, what) => [capture.strings.get(name), whatPlace(capture, what)]);
+	assert.ok(places.some(([name, place]) => name === "ranking" && place.endsWith("rank.c:12")));
+	assert.deepEqual(new Set(places.filter(([name]) => name !== "ranking").map(([, place]) => place)), new Set([""]));
+});
 
 type Row = [start: number, duration: number, count?: number];
 function zonesOf(rows: Row[]): Zones {

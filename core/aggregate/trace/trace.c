@@ -65,7 +65,7 @@ static uint32_t function_of_name(struct fm_trace_stats *s, uint32_t name_id)
 		const struct fm_trace_name *name = &s->profile->trace_names.items[name_id];
 		s->of_name.items[name_id] =
 			add_function(s, name->kind == FM_NAME_FUNCTION ? FM_TRACE_NATIVE : FM_TRACE_ZONE, name->name,
-				     name->name, (struct fm_str){ "", 0 }, 0) +
+				     name->name, name->file, name->line) +
 			1;
 	}
 	return s->of_name.items[name_id] - 1;

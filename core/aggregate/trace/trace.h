@@ -30,7 +30,7 @@ struct fm_trace_function {
 	uint8_t kind;             // enum fm_trace_kind
 	struct fm_str name;       // as the code object knows it, qualified from 3.11 on
 	struct fm_str plain_name; // never qualified
-	struct fm_str file;       // "" unless Python
+	struct fm_str file;       // "" unless Python, or a zone of C code
 	uint32_t line;            // where it begins
 	uint64_t n_calls, n_spans;
 	uint64_t n_recursive; // of the calls: while it was on the stack already

@@ -167,8 +167,9 @@ static void add_places(struct join *j)
 		j->stacks[i] = fm_writer_stack(j->w, j->stacks[p->stacks.items[i].parent],
 					       j->frames[p->stacks.items[i].frame_id]);
 	for (size_t i = 0; i < p->trace_names.n; i++)
-		j->names[i] = fm_writer_trace_name(j->w, (enum fm_trace_name_kind)p->trace_names.items[i].kind,
-						   p->trace_names.items[i].name);
+		j->names[i] = fm_writer_trace_place(j->w, (enum fm_trace_name_kind)p->trace_names.items[i].kind,
+						    p->trace_names.items[i].name, p->trace_names.items[i].file,
+						    p->trace_names.items[i].line);
 	for (size_t i = 0; i < p->symbols.n; i++) {
 		const struct fm_symbol_info *s = &p->symbols.items[i];
 		fm_writer_symbol(j->w, at(j->images, p->images.n, s->image_id), s->addr,

@@ -375,13 +375,15 @@ void fm_ingest_trace_settle(struct fm_ingest_trace *t)
 bool fm_ingest_trace_name(struct fm_ingest_trace *t, uint32_t process_idx, const struct fm_wire_record *record)
 {
 	const struct fm_wire_trace_name *rec = (const void *)record;
-	if (record->size < sizeof(*rec) || rec->name_len > record->size - sizeof(*rec) || rec->id == 0 ||
-	    rec->id > (1u << 24) || rec->kind < FM_NAME_FUNCTION || rec->kind > FM_NAME_COUNTER)
+	if (record->size < sizeof(*rec) || rec->name_len > record->size - sizeof(*rec) ||
+	    rec->file_len > record->size - sizeof(*rec) - rec->name_len || rec->id == 0 || rec->id > (1u << 24) ||
+	    rec->kind < FM_NAME_FUNCTION || rec->kind > FM_NAME_COUNTER)
 		return false;
 	struct process_trace *process = &t->processes[process_idx];
 	struct fm_str name = { (const char *)rec->bytes, rec->name_len };
+	struct fm_str file = { (const char *)rec->bytes + rec->name_len, rec->file_len };
 	fm_vec_grow_to(&process->names, (size_t)rec->id + 1);
-	uint32_t id = fm_writer_trace_name(t->writer, (enum fm_trace_name_kind)rec->kind, name);
+	uint32_t id = fm_writer_trace_place(t->writer, (enum fm_trace_name_kind)rec->kind, name, file, rec->line);
 	process->names.items[rec->id] = id + 1;
 	fm_vec_grow_to(&t->zones, (size_t)id + 1);
 	t->zones.items[id] = rec->kind == FM_NAME_ZONE;

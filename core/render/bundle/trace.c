@@ -90,6 +90,8 @@ static void write_whats(struct fm_bundle *b)
 	uint32_t *name = fm_columns_u32(&b->columns, "what.name", n);
 	uint32_t *function = fm_columns_u32(&b->columns, "what.function", n);
 	uint8_t *kind = fm_columns_u8(&b->columns, "what.kind", n);
+	uint32_t *file = fm_columns_u32(&b->columns, "what.file", n);
+	uint32_t *line = fm_columns_u32(&b->columns, "what.line", n);
 	for (size_t i = 0; i < n; i++) {
 		fm_zone_ref ref = b->zones->whats.items[i].ref;
 		bool is_name = fm_zone_ref_is_name(ref);
@@ -99,10 +101,11 @@ static void write_whats(struct fm_bundle *b)
 			  : function_id == FM_NO_ID
 				  ? fm_string_table_name(&b->text, FM_STR_LIT("(events were lost here)"))
 				  : 0;
-		kind[i] = is_name && id < b->a->profile->trace_names.n &&
-					  b->a->profile->trace_names.items[id].kind == FM_NAME_ZONE
-				  ? ZONE
-				  : CALL;
+		const struct fm_trace_name *named =
+			is_name && id < b->a->profile->trace_names.n ? &b->a->profile->trace_names.items[id] : NULL;
+		kind[i] = named && named->kind == FM_NAME_ZONE ? ZONE : CALL;
+		file[i] = named ? fm_string_table_name(&b->text, named->file) : 0;
+		line[i] = named ? named->line : 0;
 	}
 }
 

@@ -45,7 +45,9 @@ struct fm_slice_place fm_slice_name(struct fm_buf *name, const struct fm_analysi
 		text = code->qualname;
 		place = (struct fm_slice_place){ code->filename, code->first_line };
 	} else if (slice.kind == FM_SLICE_ZONE) {
-		text = a->profile->trace_names.items[slice.id].name;
+		const struct fm_trace_name *zone = &a->profile->trace_names.items[slice.id];
+		text = zone->name;
+		place = (struct fm_slice_place){ zone->file, zone->line };
 	} else if (slice.kind == FM_SLICE_FRAME) {
 		const struct fm_node *node = &a->view.nodes.items[slice.id];
 		fm_label_name(name, a, node);

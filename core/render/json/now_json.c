@@ -195,6 +195,8 @@ static void zones(struct fm_json *j, const struct fm_now *now, const struct fm_p
 		const struct fm_now_zone *z = &now->zones.items[i];
 		fm_json_object(j, NULL);
 		fm_json_str(j, "name", p->trace_names.items[z->name].name);
+		fm_json_str(j, "file", p->trace_names.items[z->name].file);
+		fm_json_u64(j, "line", p->trace_names.items[z->name].line);
 		fm_json_u64(j, "n", z->n);
 		seconds(j, "total_s", z->total_ns);
 		seconds(j, "mean_s", z->n ? z->total_ns / z->n : 0);

@@ -47,7 +47,12 @@ static void append_name(struct fm_buf *to, const struct fm_trace_function *f, bo
 		append_file(to, f->file, f->line, has_full_names);
 		fm_buf_u8(to, ')');
 	} else if (f->kind == FM_TRACE_ZONE) {
-		fm_buf_str(to, " (zone)");
+		fm_buf_str(to, " (zone");
+		if (f->file.len) {
+			fm_buf_str(to, ", ");
+			append_file(to, f->file, f->line, has_full_names);
+		}
+		fm_buf_u8(to, ')');
 	}
 }
 

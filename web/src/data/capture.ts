@@ -96,6 +96,8 @@ export interface Whats {
 	name: Uint32Array;
 	fn: Uint32Array; // NONE where the name is all there is
 	kind: Uint8Array;
+	file: Uint32Array; // where a zone of C code begins; "" and 0: not known
+	line: Uint32Array;
 }
 
 // Each a zone, or several that are too narrow for a picture of this width: then `what` is the longest of them.
@@ -250,7 +252,10 @@ function readBlocks(r: Reader, nNodes: number, nThreads: number, grain: number |
 
 function readWhats(r: Reader): Whats {
 	const name = r.u32("what.name");
-	return { n: name.length, name, fn: r.u32("what.function", name.length), kind: r.u8("what.kind", name.length) };
+	const n = name.length;
+	const u32 = (column: string) => r.u32(column, n);
+	const kind = r.u8("what.kind", n);
+	return { n, name, fn: u32("what.function"), kind, file: u32("what.file"), line: u32("what.line") };
 }
 
 function zonesIn(r: Reader, nWhats: number, nThreads: number): Zones | null {

@@ -58,6 +58,12 @@ export function stepName(capture: Capture, step: Step): string {
 	}
 }
 
+// "file.cpp:12" of a zone of C code; "" where that is not known.
+export function whatPlace(capture: Capture, what: number): string {
+	const file = capture.strings.get(capture.whats.file[what]);
+	return file ? `${shortPath(file)}:${capture.whats.line[what]}` : "";
+}
+
 export function whatName(capture: Capture, what: number): string {
 	const { name, fn } = capture.whats;
 	return (name[what] ? capture.strings.get(name[what]) : "") || functionName(capture, fn[what]);

@@ -5,7 +5,7 @@ import { FLAG_PLUMBING, type Capture, type Samples, type Zones } from "../data/c
 import { CLASS_NAMES } from "../data/classes";
 import { bytes, count, seconds } from "../data/format";
 import type { Curve, Lane } from "../draw/timeline_painter";
-import { functionName, processName, threadName, whatName } from "../ui/names";
+import { functionName, processName, threadName, whatName, whatPlace } from "../ui/names";
 
 // found is the zone there, pixel how much time one is.
 export function describe(
@@ -33,7 +33,8 @@ export function describe(
 		const many = zones.count?.[zone] ?? 1;
 		const name = whatName(capture, zones.what[zone]);
 		const at = `at ${zones.start[zone].toFixed(6)} s`;
-		if (many === 1) return [name, seconds(zones.duration[zone]), at, lines[0]];
+		const place = whatPlace(capture, zones.what[zone]);
+		if (many === 1) return [name, ...(place ? [place] : []), seconds(zones.duration[zone]), at, lines[0]];
 		return [
 			`${count(many)} calls in ${seconds(zones.duration[zone])}`,
 			`${seconds(zones.busy?.[zone] ?? 0)} in all, the longest of ${name}`,
