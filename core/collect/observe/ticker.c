@@ -114,7 +114,8 @@ struct tick_process {
 };
 
 struct fm_ticker {
-	struct fm_shared *shared;
+	struct fm_registry *registry;
+	struct fm_shared *shared; // the registry's
 	struct fm_ticker_options options;
 	pthread_t thread;
 	_Atomic int is_stopping;
@@ -187,8 +188,8 @@ static void scan_processes(struct fm_ticker *k)
 	k->n_claimed_seen = atomic_load(&k->shared->counts->n_processes_claimed);
 	for (size_t i = 0; i < k->processes.n;) {
 		struct tick_process *p = &k->processes.items[i];
-		struct fm_shared_process now;
-		if (fm_shared_read_process(k->shared, p->process_idx, &now) && now.pid == p->pid) {
+		struct fm_registered now;
+		if (fm_registry_read(k->registry, p->process_idx, &now) && now.pid == p->pid) {
 			i++;
 		} else {
 			close_process(p);
@@ -196,8 +197,8 @@ static void scan_processes(struct fm_ticker *k)
 		}
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
-		struct fm_shared_process now;
-		if (!fm_shared_read_process(k->shared, idx, &now) || now.engine != FM_ENGINE_TICKER)
+		struct fm_registered now;
+		if (!fm_registry_read(k->registry, idx, &now) || !now.pid || now.said.engine != FM_ENGINE_TICKER)
 			continue;
 		bool is_known = false;
 		for (size_t i = 0; i < k->processes.n && !is_known; i++)
@@ -208,7 +209,7 @@ static void scan_processes(struct fm_ticker *k)
 		snprintf(path, sizeof(path), "/proc/%u/task", now.pid);
 		struct tick_process p = { .process_idx = idx,
 					  .pid = now.pid,
-					  .was_perf = now.perf_fd >= 0,
+					  .was_perf = now.said.perf_fd >= 0,
 					  .task_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) };
 		if (p.task_fd < 0)
 			fm_descriptors_note(errno);
@@ -447,11 +448,12 @@ static void look_for_lost_perf(struct fm_ticker *k)
 {
 	bool has_lost = false;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
-		struct fm_shared_process now;
+		struct fm_registered now;
 		char path[48], what[8];
-		if (!fm_shared_read_process(k->shared, i, &now) || now.engine != FM_ENGINE_PERF || now.perf_fd < 0)
+		if (!fm_registry_read(k->registry, i, &now) || !now.pid || now.said.engine != FM_ENGINE_PERF ||
+		    now.said.perf_fd < 0)
 			continue;
-		snprintf(path, sizeof(path), "/proc/%u/fd/%d", now.pid, now.perf_fd);
+		snprintf(path, sizeof(path), "/proc/%u/fd/%d", now.pid, now.said.perf_fd);
 		if (readlink(path, what, sizeof(what)) >= 0 || errno != ENOENT)
 			continue;
 		atomic_store(&k->shared->processes[i].engine, FM_ENGINE_TICKER);
@@ -467,8 +469,8 @@ static void wake_quiet(const struct fm_ticker *k)
 	if (!atomic_load_explicit(&k->shared->counts->n_quiet, memory_order_relaxed))
 		return;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++) {
-		struct fm_shared_process now;
-		if (fm_shared_read_process(k->shared, i, &now) && now.is_quiet)
+		struct fm_registered now;
+		if (fm_registry_read(k->registry, i, &now) && now.pid && now.said.is_quiet)
 			kill((pid_t)now.pid, FM_TICK_SIGNAL);
 	}
 }
@@ -493,16 +495,16 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 	uint32_t n_running = 0, n_resting = 0, n_recent = 0;
 	for (size_t i = 0; i < k->processes.n; i++) {
 		struct tick_process *p = &k->processes.items[i];
-		struct fm_shared_process now;
+		struct fm_registered now;
 		struct stat st;
-		if (!fm_shared_read_process(k->shared, p->process_idx, &now) || now.pid != p->pid ||
+		if (!fm_registry_read(k->registry, p->process_idx, &now) || now.pid != p->pid ||
 		    fstat(p->task_fd, &st) != 0) {
 			close_process(p);
 			*p = k->processes.items[--k->processes.n];
 			i--;
 			continue;
 		}
-		set_signal(p, now.tick_signal);
+		set_signal(p, now.said.tick_signal);
 		if (st.st_nlink != p->n_links ||
 		    now_ns - p->scanned_ns >
 			    (is_idle ? IDLE_RESCAN_NS : RESCAN_NS + p->threads.n * RESCAN_PER_THREAD_NS)) {
@@ -611,11 +613,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_options *options, struct fm_ticker **ret,
+enum fm_err fm_ticker_start(struct fm_registry *registry, const struct fm_ticker_options *options, struct fm_ticker **ret,
 			    struct fm_diag *diag)
 {
 	struct fm_ticker *k = fm_alloc(sizeof(*k));
-	k->shared = shared;
+	k->registry = registry;
+	k->shared = fm_registry_shared(registry);
 	k->options = *options;
 	k->random = fm_now_ns() | 1;
 	atomic_store(&k->ran_ns, fm_now_ns());

@@ -310,9 +310,9 @@ static void scan_threads(struct fm_waiting *w, struct wait_process *p, uint64_t 
 
 static bool is_current(const struct fm_waiting *w, const struct wait_process *p)
 {
-	struct fm_shared_process now;
-	return fm_shared_read_process(w->shared, p->process_idx, &now) && now.pid == p->pid &&
-	       now.start_ns == p->start_ns;
+	struct fm_registered now;
+	return fm_registry_read(w->registry, p->process_idx, &now) && now.pid == p->pid &&
+	       now.said.start_ns == p->start_ns;
 }
 
 static void scan_processes(struct fm_waiting *w)
@@ -324,15 +324,15 @@ static void scan_processes(struct fm_waiting *w)
 			drop_process(w, i);
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
-		struct fm_shared_process now;
-		if (!fm_shared_read_process(w->shared, idx, &now))
+		struct fm_registered now;
+		if (!fm_registry_read(w->registry, idx, &now) || !now.pid)
 			continue;
 		bool is_known = false;
 		size_t replaced = w->processes.n; // by exec
 		for (size_t i = 0; i < w->processes.n; i++) {
 			is_known |= w->processes.items[i].process_idx == idx;
 			if (w->processes.items[i].pid == now.pid && w->processes.items[i].process_idx != idx) {
-				if (w->processes.items[i].start_ns < now.start_ns)
+				if (w->processes.items[i].start_ns < now.said.start_ns)
 					replaced = i;
 				else
 					is_known = true;
@@ -344,7 +344,7 @@ static void scan_processes(struct fm_waiting *w)
 			drop_process(w, replaced);
 		char path[32];
 		snprintf(path, sizeof(path), "/proc/%u/task", now.pid);
-		struct wait_process p = { .process_idx = idx, .pid = now.pid, .start_ns = now.start_ns };
+		struct wait_process p = { .process_idx = idx, .pid = now.pid, .start_ns = now.said.start_ns };
 		p.task_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (p.task_fd < 0)
 			fm_descriptors_note(errno);
@@ -361,10 +361,10 @@ static void scan_processes(struct fm_waiting *w)
 static void read_frames(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
 			const struct fm_remote_call *call, const struct fm_remote_regs *regs)
 {
-	struct fm_shared_process now;
+	struct fm_registered now;
 	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
-	if (fm_shared_read_process(w->shared, p->process_idx, &now) && now.python == FM_WIRE_PYTHON_KNOWN)
-		fm_remote_set_python(p->remote, now.python_pc, now.python_version);
+	if (fm_registry_read(w->registry, p->process_idx, &now) && now.said.python == FM_WIRE_PYTHON_KNOWN)
+		fm_remote_set_python(p->remote, now.said.python_pc, now.said.python_version);
 	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
 	if (w->options.locals)
 		fm_remote_read_locals(p->remote, t->tid, w->options.locals);
@@ -678,12 +678,14 @@ void fm_waiting_cost(const struct fm_waiting *w, struct fm_waiting_cost *ret)
 	ret->longest_gap_ns = w->longest_gap_ns;
 }
 
-struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer,
+				     struct fm_registry *registry)
 {
 	struct fm_waiting *w = fm_alloc(sizeof(*w));
 	w->recorder = recorder;
 	w->writer = writer;
-	w->shared = shared;
+	w->registry = registry;
+	w->shared = fm_registry_shared(registry);
 	w->files = fm_remote_files_create();
 	w->ran_ns = fm_now_ns();
 	w->budget_ns = BUDGET_START_NS;

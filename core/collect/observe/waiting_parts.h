@@ -64,7 +64,8 @@ struct wait_process {
 struct fm_waiting {
 	struct fm_recorder *recorder;
 	struct fm_writer *writer;
-	struct fm_shared *shared;
+	struct fm_registry *registry;
+	struct fm_shared *shared; // the registry's
 	struct fm_waiting_options options;
 	struct fm_remote_files *files;
 	FM_VEC(struct wait_process) processes;

@@ -19,6 +19,8 @@ ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint
 
 struct fm_process_map {
 	uint64_t start, end, off;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode; // of the file on that device; 0 for anonymous memory
 	bool is_executable;
 	const char *path; // "" for anonymous memory; lives during the call
 };
