@@ -91,20 +91,6 @@ bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void
 	return true;
 }
 
-size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t at = (*next + i) % n;
-		uint32_t has;
-		memcpy(&has, (const char *)threads + at * size, sizeof(has));
-		if (has == tid) {
-			*next = at + 1;
-			return at;
-		}
-	}
-	return n;
-}
-
 bool fm_process_is_over(int pidfd, uint32_t pid)
 {
 	char path[32], text[256];
