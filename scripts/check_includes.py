@@ -45,11 +45,12 @@ SUB_ROOMS: Dict[str, Dict[str, Set[str]]] = {
         "collect": {
             "process": "",
             "shared": "process",
+            "registry": "process shared",
             "jit": "process shared",
             "remote": "process shared",
-            "ingest": "process shared jit remote",
-            "observe": "process shared remote ingest",
-            "capture": "process shared jit remote ingest observe",
+            "ingest": "process shared registry jit remote",
+            "observe": "process shared registry remote ingest",
+            "capture": "process shared registry jit remote ingest observe",
         },
         "aggregate": {
             "tally": "",

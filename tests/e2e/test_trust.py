@@ -14,7 +14,16 @@ import pytest
 from guest import FATHOM, LONG, clean_env, compile_target, report, run, under
 
 NOBODY = 65534
+CORE = Path(__file__).parents[2] / "core"
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else as well")
+
+
+def bundle_of(profile: Path) -> bytes:
+    """All that the viewer is given of it, packed."""
+    bundle = profile.with_suffix(".gz")
+    shown = run([FATHOM, "export", "-f", "bundle", "-o", bundle, profile])
+    assert shown.returncode == 0, shown.stderr
+    return bundle.read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +74,32 @@ def test_interpreter_that_lies(version: str, tmp_path: Path) -> None:
     assert target.returncode == 0
 
 
+KEEPER = """
+import time
+def a_secret_of_another():
+    print(flush=True)
+    time.sleep(60)
+a_secret_of_another()
+"""
+
+
+@pytest.mark.unaccounted("an entry of the table is forged")
+def test_a_number_of_another_process(tmp_path: Path) -> None:
+    """A program enters a process that is none of its own: Fathom looks at nothing of it, and says so."""
+    forger = compile_target(tmp_path, "forged_pid", ["forged_pid.c"], [f"-I{CORE}"])
+    profile = tmp_path / "p.fathom"
+    with subprocess.Popen([sys.executable, "-c", KEEPER], stdout=subprocess.PIPE) as keeper:
+        assert keeper.stdout is not None and keeper.stdout.readline()
+        done = run([*under(profile), forger, "0.6", keeper.pid], timeout=60)
+        keeper.kill()
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    found = report(profile)
+    assert keeper.pid not in [p["pid"] for p in found["processes"]]
+    assert keeper.pid not in [t["pid"] for t in found["threads"]]
+    assert b"a_secret_of_another" not in gzip.decompress(bundle_of(profile))
+    assert [c["what"] for c in found["coverage"] if "not its own" in c["why"]] == ["1 process"], found["coverage"]
+
+
 READER = """
 import os, sys, time
 os.setgroups([])
@@ -102,10 +137,7 @@ def test_sources_by_the_rights_of_the_target(open_folder: Path, how: str) -> Non
         assert done.returncode == 0, done.stderr
         assert report(profile)["samples"] > 5
         source.unlink()  # what the viewer shows now, the capture has
-        bundle = open_folder / "bundle.gz"
-        shown = run([FATHOM, "export", "-f", "bundle", "-o", bundle, profile])
-        assert shown.returncode == 0, shown.stderr
-        assert (b"a-word-of-the-file" in gzip.decompress(bundle.read_bytes())) == is_kept, oct(mode)
+        assert (b"a-word-of-the-file" in gzip.decompress(bundle_of(profile))) == is_kept, oct(mode)
 
 
 @pytest.mark.parametrize("options", [[], ["--memory"], ["--engine", "perf"]], ids=" ".join)

@@ -27,6 +27,7 @@ struct rig {
 	struct fm_shared shared;
 	struct fm_wire_header header; // as it was at first
 	uint32_t pid;                 // of the child
+	struct fm_registry *registry;
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_wire_trace *trace; // of slot 0
@@ -62,6 +63,7 @@ static void make(struct rig *rig)
 	struct fm_diag diag;
 	FUZZ_CHECK(fm_shared_init(&rig->shared, &diag) == FM_OK);
 	memcpy(&rig->header, rig->shared.header, sizeof(rig->header));
+	rig->registry = fm_registry_create(&rig->shared);
 	rig->pid = start_child();
 	if (rig->shared.header->trace_clock) {
 		void *p = mmap(NULL, FM_WIRE_TRACE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, rig->shared.fd,
@@ -91,7 +93,7 @@ static void begin(struct rig *rig, const char *path)
 {
 	struct fm_diag diag;
 	FUZZ_CHECK(fm_writer_open(path, &rig->writer, &diag) == FM_OK);
-	rig->recorder = fm_recorder_create(&rig->shared, rig->writer, &(struct fm_trace_limits){ 0 });
+	rig->recorder = fm_recorder_create(rig->registry, rig->writer, &(struct fm_trace_limits){ 0 });
 	struct fm_wire_process *process = &rig->shared.processes[0];
 	process->pid = rig->pid;
 	process->start_ns = fm_now_ns();

@@ -20,6 +20,7 @@ static void remove_path(void)
 
 struct rig {
 	struct fm_shared shared;
+	struct fm_registry *registry;
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 };
@@ -43,7 +44,8 @@ static struct rig *begin(void)
 	atexit(remove_path);
 	CHECK_EQ(fm_shared_init(&rig.shared, &diag), FM_OK);
 	CHECK_EQ(fm_writer_open(path, &rig.writer, &diag), FM_OK);
-	rig.recorder = fm_recorder_create(&rig.shared, rig.writer, &(struct fm_trace_limits){ 0 });
+	rig.registry = fm_registry_create(&rig.shared);
+	rig.recorder = fm_recorder_create(rig.registry, rig.writer, &(struct fm_trace_limits){ 0 });
 	struct fm_wire_process *process = &rig.shared.processes[0];
 	process->pid = (uint32_t)getpid();
 	process->start_ns = fm_now_ns();
@@ -113,6 +115,7 @@ static struct fm_reader *finish(struct rig *rig, struct fm_recorder_totals *tota
 	struct fm_reader *reader;
 	fm_recorder_finish(rig->recorder, totals);
 	fm_recorder_destroy(rig->recorder);
+	fm_registry_destroy(rig->registry);
 	CHECK_EQ(fm_writer_close(rig->writer, &diag), FM_OK);
 	fm_shared_deinit(&rig->shared);
 	CHECK_EQ(fm_reader_open(path, &reader, &diag), FM_OK);

@@ -44,6 +44,7 @@ static void on_signal(int sig)
 struct attach {
 	const struct fm_attach_options *options;
 	struct fm_shared shared;
+	struct fm_registry *registry;
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_waiting *waiting;
@@ -127,10 +128,11 @@ static enum fm_err begin(struct attach *a, const struct fm_waiting_options *look
 		fm_writer_flush(a->writer);
 		a->options->on_open(a->options->output_path, a->options->on_open_arg);
 	}
-	a->recorder = fm_recorder_create(&a->shared, a->writer, &(struct fm_trace_limits){ 0 });
-	a->waiting = fm_waiting_create(a->recorder, a->writer, &a->shared);
+	a->registry = fm_registry_create(&a->shared);
+	a->recorder = fm_recorder_create(a->registry, a->writer, &(struct fm_trace_limits){ 0 });
+	a->waiting = fm_waiting_create(a->recorder, a->writer, a->registry);
 	fm_waiting_set(a->waiting, looks);
-	a->observed = (struct fm_observed){ .shared = &a->shared, .recorder = a->recorder };
+	a->observed = (struct fm_observed){ .registry = a->registry, .recorder = a->recorder };
 	for (size_t i = 0; i < a->options->n_pids; i++)
 		if (!a->options->skips_refused || !fm_observed_check(a->options->pids[i], NULL))
 			fm_observed_enter(&a->observed, a->options->pids[i], a->start_ns);
@@ -171,6 +173,7 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 		fm_waiting_destroy(a->waiting);
 	}
 	fm_observed_deinit(&a->observed);
+	fm_registry_destroy(a->registry);
 	fm_shared_deinit(&a->shared);
 	return err;
 }

@@ -240,10 +240,11 @@ static enum fm_err prepare(struct capture *c, struct fm_diag *diag)
 	}
 	if (options->on_open)
 		options->on_open(options->output_path, options->on_open_arg);
-	c->recorder = fm_recorder_create(&c->shared, c->writer, &options->trace);
+	c->registry = fm_registry_create(&c->shared);
+	c->recorder = fm_recorder_create(c->registry, c->writer, &options->trace);
 	fm_recorder_set_sources(c->recorder, options->sources_dir);
 	fm_recorder_limit_log(c->recorder, options->log_bytes);
-	c->waiting = fm_waiting_create(c->recorder, c->writer, &c->shared);
+	c->waiting = fm_waiting_create(c->recorder, c->writer, c->registry);
 	if (options->beside_pid)
 		fm_waiting_set(c->waiting, &(struct fm_waiting_options){ .came_late = true });
 	return FM_OK;
@@ -262,7 +263,7 @@ static void watch(struct capture *c)
 	struct fm_diag diag;
 	struct fm_ticker_options ticker_options = { .rate_hz = options->rate_hz,
 						    .max_overhead = options->max_overhead };
-	if (fm_ticker_start(&c->shared, &ticker_options, &c->ticker, &diag) &&
+	if (fm_ticker_start(c->registry, &ticker_options, &c->ticker, &diag) &&
 	    c->shared.header->engine == FM_ENGINE_TICKER)
 		fm_capture_lacks(c,
 				 "the thread that samples could not be started: a limit on processes ('ulimit -u', or "
@@ -316,6 +317,7 @@ static enum fm_err release(struct capture *c, bool did_run)
 		fm_recorder_destroy(c->recorder);
 		fm_waiting_destroy(c->waiting);
 	}
+	fm_registry_destroy(c->registry);
 	fm_launch_deinit(&c->launch);
 	if (c->beside_fd >= 0)
 		close(c->beside_fd);

@@ -262,6 +262,7 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 {
 	const struct fm_wire_counts *counts = c->shared.counts;
 	uint32_t n_no_room = atomic_load(&counts->n_no_room);
+	uint32_t n_refused = fm_registry_n_refused(c->registry);
 	uint64_t n_no_process = atomic_load(&counts->n_no_process);
 	if (c->options->beside_pid && c->options->children_join)
 		fm_capture_lacks(
@@ -282,6 +283,11 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 	if (totals->n_processes_alive && !c->options->beside_pid) // beside us, it goes on as it should
 		fm_capture_lacks(c, "still running when the program ended", "the rest of %u child process%s",
 				 totals->n_processes_alive, plural(totals->n_processes_alive));
+	if (n_refused)
+		fm_capture_lacks(c,
+				 "the program gave process numbers that are not its own; Fathom reads nothing of those "
+				 "processes",
+				 "%u process%s", n_refused, plural(n_refused));
 	if (n_no_process)
 		fm_capture_lacks(c, "more than 1024 processes ran at one time", "%llu processes",
 				 (unsigned long long)n_no_process);

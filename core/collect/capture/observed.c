@@ -93,17 +93,8 @@ static uint64_t stack_of(uint32_t pid)
 	return at ? strtoull(at, NULL, 10) : 0;
 }
 
-static uint32_t find_room(const struct fm_shared *shared)
-{
-	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		if (atomic_load(&shared->processes[i].state) == FM_WIRE_FREE)
-			return i;
-	return FM_WIRE_N_PROCESSES;
-}
-
 static void find_python(struct fm_observed *o, struct observed_process *p)
 {
-	struct fm_wire_process *entry = &o->shared->processes[p->idx];
 	struct fm_remote_files *files = fm_remote_files_create();
 	struct fm_remote *remote = fm_remote_create(p->pid, files, NULL, 0);
 	uint64_t pc;
@@ -111,10 +102,7 @@ static void find_python(struct fm_observed *o, struct observed_process *p)
 	p->n_tries++;
 	if (fm_remote_find_python(remote, &pc, &hexversion)) {
 		p->n_tries = MAX_TRIES;
-		atomic_store(&entry->python_pc, pc);
-		atomic_store(&entry->python_version, hexversion);
-		atomic_store(&entry->is_free_threaded, fm_remote_is_free_threaded(remote));
-		atomic_store(&entry->python, FM_WIRE_PYTHON_KNOWN);
+		fm_registry_set_python(o->registry, p->idx, pc, hexversion, fm_remote_is_free_threaded(remote));
 	}
 	fm_remote_destroy(remote);
 	fm_remote_files_destroy(files);
@@ -135,19 +123,14 @@ static void tell_command(struct fm_observed *o, const struct observed_process *p
 
 static bool take_up(struct fm_observed *o, struct observed_process *p, uint64_t now_ns)
 {
-	p->idx = find_room(o->shared);
+	p->idx = fm_registry_enter(o->registry, p->pid, fm_process_parent(p->pid), now_ns);
 	if (p->idx == FM_WIRE_N_PROCESSES) {
 		o->is_full = true;
 		return false;
 	}
-	struct fm_wire_process *entry = &o->shared->processes[p->idx];
-	*entry = (struct fm_wire_process){ .parent_pid = fm_process_parent(p->pid), .start_ns = now_ns };
-	atomic_store(&entry->pid, p->pid);
-	atomic_store(&entry->engine, FM_ENGINE_TICKER);
 	p->stack = stack_of(p->pid);
 	p->n_tries = 0;
 	find_python(o, p);
-	atomic_store(&entry->state, FM_WIRE_LIVE);
 	tell_command(o, p);
 	return true;
 }
@@ -191,8 +174,8 @@ static void take_child(void *ctx, uint32_t pid)
 
 static bool is_over(const struct fm_observed *o, const struct observed_process *p)
 {
-	return atomic_load(&o->shared->processes[p->idx].state) == FM_WIRE_FREE ||
-	       atomic_load(&o->shared->processes[p->idx].pid) != p->pid;
+	struct fm_registered now;
+	return !fm_registry_read(o->registry, p->idx, &now) || now.pid != p->pid;
 }
 
 void fm_observed_follow(struct fm_observed *o, uint64_t now_ns, bool children, bool is_first)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which processes an attached capture observes: those that were named, and what they start, from
-// now on. The recorder knows processes by the table in shared memory that their agents fill in;
-// here nobody else writes there, and the collector fills it in itself.
+// now on. No agent is in them: the collector enters them in the registry itself.
 #pragma once
 
 #include <stdbool.h>
@@ -11,10 +10,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "collect/ingest/recorder.h"
-#include "collect/shared/shared.h"
+#include "collect/registry/registry.h"
 
 struct observed_process {
-	uint32_t pid, idx; // idx: of the table
+	uint32_t pid, idx; // idx: in the registry
 	uint64_t stack;    // where its first stack begins: another one after an exec
 	bool is_named;     // by the caller: the capture lasts as long as one of these
 	bool is_over;
@@ -22,11 +21,11 @@ struct observed_process {
 };
 
 struct fm_observed {
-	struct fm_shared *shared;
+	struct fm_registry *registry;
 	struct fm_recorder *recorder;
 	FM_VEC(struct observed_process) processes; // also some that have ended
 	FM_VEC(uint32_t) refused;                  // descendants that may not be looked at
-	bool is_full;                              // there are more than the table has room for
+	bool is_full;                              // there are more than the registry has room for
 	uint64_t looked_ns;
 };
 

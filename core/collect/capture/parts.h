@@ -16,6 +16,7 @@
 struct capture {
 	const struct fm_capture_options *options;
 	struct fm_shared shared;
+	struct fm_registry *registry;
 	struct fm_writer *writer;
 	struct fm_recorder *recorder;
 	struct fm_waiting *waiting;

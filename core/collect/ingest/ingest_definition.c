@@ -26,11 +26,11 @@ static void keep_source(struct fm_recorder *r, struct recorded_process *p, struc
 		return;
 	char path[4096 + 256];
 	snprintf(path, sizeof(path), "%.*s", (int)filename.len, filename.p);
-	fm_rights_read(p->pid, &p->rights);
-	_cleanup_close_ int fd = fm_process_open_as(&p->rights, p->pid, path);
+	fm_rights_read(p->proc_pid, &p->rights);
+	_cleanup_close_ int fd = fm_process_open_as(&p->rights, p->proc_pid, path);
 	if (fd < 0 && r->sources_dir && !memchr(filename.p, '/', filename.len)) {
 		snprintf(path, sizeof(path), "%s/%.*s", r->sources_dir, (int)filename.len, filename.p);
-		fd = fm_process_open_as(&p->rights, p->pid, path);
+		fd = fm_process_open_as(&p->rights, p->proc_pid, path);
 	}
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0 || st.st_size > MAX_SOURCE_BYTES)
@@ -180,7 +180,7 @@ static bool is_same_image(const struct fm_recorder *r, const struct image_range 
 static int open_elsewhere(const struct recorded_process *p, struct fm_str path)
 {
 	char *text = fm_strdup_n(path.p, path.len);
-	int fd = fm_process_open_elsewhere(p->pid, text);
+	int fd = fm_process_open_elsewhere(p->proc_pid, text);
 	free(text);
 	if (fd < 0 || fm_descriptors_may_keep(fd))
 		return fd;
@@ -228,7 +228,7 @@ static void take_image(struct fm_recorder *r, struct recorded_process *p, const 
 		path = FM_STR_LIT("[vdso]");
 	fm_recorder_image(r, (uint32_t)(p - r->processes), rec, path, build_id);
 	if (!(rec->flags & FM_IMAGE_IS_VDSO))
-		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), p->pid, rec, path);
+		fm_rows_publish(r->rows, (uint32_t)(p - r->processes), p->proc_pid, rec, path);
 }
 
 static void take_exec_name(struct fm_recorder *r, struct recorded_process *p, const struct fm_wire_exec_name *rec)

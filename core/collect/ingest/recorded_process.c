@@ -70,23 +70,25 @@ static void describe_process(struct recorded_process *p, const struct fm_shared_
 struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_t idx)
 {
 	struct recorded_process *p = &r->processes[idx];
-	struct fm_shared_process now;
+	struct fm_registered now;
 	if (p->is_used)
 		return p;
-	if (!fm_shared_read_process(r->shared, idx, &now))
+	if (!fm_registry_read(r->registry, idx, &now))
 		return NULL;
-	*p = (struct recorded_process){ .is_used = true, .pid = now.pid, .start_ns = now.start_ns };
-	p->parent_pid = now.parent_pid ? now.parent_pid : fm_process_parent(now.pid);
+	*p = (struct recorded_process){
+		.is_used = true, .pid = now.said.pid, .proc_pid = now.pid, .start_ns = now.said.start_ns
+	};
+	p->parent_pid = now.said.parent_pid ? now.said.parent_pid : fm_process_parent(p->proc_pid);
 	p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
-	fm_rights_read(p->pid, &p->rights);
-	p->is_elsewhere = fm_process_is_elsewhere(p->pid);
-	fm_title_init(&p->title, p->pid);
-	describe_process(p, &now);
+	fm_rights_read(p->proc_pid, &p->rights);
+	p->is_elsewhere = fm_process_is_elsewhere(p->proc_pid);
+	fm_title_init(&p->title, p->proc_pid);
+	describe_process(p, &now.said);
 	p->process_id = fm_writer_process(r->writer, &p->info);
-	p->jit = fm_jit_create(p->pid, p->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
-	p->levels = fm_levels_create(p->pid, p->process_id, r->writer);
-	p->survivors = fm_survivors_create(p->pid, p->process_id, r->writer);
-	p->touched = fm_touched_create(p->pid, p->process_id, r->writer);
+	p->jit = fm_jit_create(p->proc_pid, p->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
+	p->levels = fm_levels_create(p->proc_pid, p->process_id, r->writer);
+	p->survivors = fm_survivors_create(p->proc_pid, p->process_id, r->writer);
+	p->touched = fm_touched_create(p->proc_pid, p->process_id, r->writer);
 	r->totals.n_processes++;
 	return p;
 }
@@ -94,19 +96,19 @@ struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_
 void fm_recorded_process_update(struct fm_recorder *r, uint32_t idx)
 {
 	struct recorded_process *p = &r->processes[idx];
-	struct fm_shared_process now;
+	struct fm_registered now;
 	char before[sizeof(p->version)];
-	if (!fm_shared_read_process(r->shared, idx, &now) || now.pid != p->pid)
+	if (!fm_registry_read(r->registry, idx, &now) || now.said.pid != p->pid)
 		return;
 	memcpy(before, p->version, sizeof(before));
 	if (fm_title_is_due(&p->title, fm_now_ns())) {
 		const struct fm_thread_observer *o = &r->observer;
 		const char *name = o->self ? o->name_process(o->self, idx) : NULL;
-		p->is_named |= fm_title_look(&p->title, p->pid, name);
+		p->is_named |= fm_title_look(&p->title, p->proc_pid, name);
 		if (o->self && !name) // it was not polled yet
 			p->title.due_ns = 0;
 	}
-	describe_process(p, &now);
+	describe_process(p, &now.said);
 	if (!p->is_named && !strcmp(before, p->version))
 		return;
 	p->is_named = false;
@@ -131,7 +133,6 @@ static void read_zombie_exit(uint32_t pid, int *ret_code, int *ret_signal)
 void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 {
 	struct recorded_process *p = &r->processes[idx];
-	struct fm_wire_process *entry = &r->shared->processes[idx];
 	int code = -1, signal = 0;
 	bool is_known = false;
 	for (size_t i = 0; i < r->exits.n; i++)
@@ -141,7 +142,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 			is_known = true;
 		}
 	if (!is_known)
-		read_zombie_exit(p->pid, &code, &signal);
+		read_zombie_exit(p->proc_pid, &code, &signal);
 	fm_recorded_process_update(r, idx);
 	if (r->observer.self)
 		r->observer.forget(r->observer.self, idx);
@@ -166,8 +167,7 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 	fm_writer_process_end(r->writer, p->process_id, fm_now_ns(), code, signal);
 	fm_recorded_process_deinit(p);
 	fm_rows_forget_process(r->rows, idx);
-	entry->pid = 0;
-	atomic_store_explicit(&entry->state, FM_WIRE_FREE, memory_order_release);
+	fm_registry_free(r->registry, idx);
 }
 
 bool fm_recorded_process_is_gone(const struct recorded_process *p)
@@ -178,10 +178,10 @@ bool fm_recorded_process_is_gone(const struct recorded_process *p)
 bool fm_recorded_process_was_replaced(const struct fm_recorder *r, uint32_t idx)
 {
 	const struct recorded_process *p = &r->processes[idx];
-	struct fm_shared_process other;
+	struct fm_registered other;
 	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
-		if (i != idx && fm_shared_read_process(r->shared, i, &other) && other.pid == p->pid &&
-		    other.start_ns > p->start_ns)
+		if (i != idx && fm_registry_read(r->registry, i, &other) && other.said.pid == p->pid &&
+		    other.said.start_ns > p->start_ns)
 			return true;
 	return false;
 }

@@ -22,10 +22,12 @@
 // A thread's end is noticed this often.
 #define LIVENESS_NS 50000000u
 
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+struct fm_recorder *fm_recorder_create(struct fm_registry *registry, struct fm_writer *writer,
 				       const struct fm_trace_limits *limits)
 {
 	struct fm_recorder *r = fm_alloc(sizeof(*r));
+	struct fm_shared *shared = fm_registry_shared(registry);
+	r->registry = registry;
 	r->shared = shared;
 	r->writer = writer;
 	r->rows = fm_rows_create(shared);
@@ -203,7 +205,7 @@ static void name_thread(struct fm_recorder *r, uint32_t idx)
 	const struct fm_thread_observer *o = &r->observer;
 	uint64_t since_ns = fm_shared_slot(r->shared, idx)->start_ns;
 	if (o->self &&
-	    o->name_thread(o->self, s->process_idx, r->processes[s->process_idx].pid, s->tid, since_ns, s->name))
+	    o->name_thread(o->self, s->process_idx, r->processes[s->process_idx].proc_pid, s->tid, since_ns, s->name))
 		fm_writer_thread_name(r->writer, s->thread_id, fm_str_of(s->name));
 }
 

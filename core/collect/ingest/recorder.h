@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Turns what agents put into the rings into a profile: drains slots, resolves definitions, hands
-// everything to the writer. One thread. Knows processes and threads only by what the shared memory
-// and /proc say.
+// everything to the writer. One thread. Knows processes by the registry, and threads by what the
+// shared memory and /proc say.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/registry/registry.h"
 #include "collect/shared/cost.h"
-#include "collect/shared/shared.h"
 #include "collect/ingest/ingest_trace.h"
 #include "format/writer.h"
 
@@ -57,7 +57,7 @@ struct fm_recorder_totals {
 };
 
 struct fm_kernel_stacks;
-struct fm_recorder *fm_recorder_create(struct fm_shared *shared, struct fm_writer *writer,
+struct fm_recorder *fm_recorder_create(struct fm_registry *registry, struct fm_writer *writer,
 				       const struct fm_trace_limits *limits);
 void fm_recorder_destroy(struct fm_recorder *r);
 // From now on samples in the kernel get its functions as well. Borrowed.

@@ -42,6 +42,7 @@ struct known_code {
 struct recorded_process {
 	bool is_used;
 	uint32_t pid, parent_pid, process_id;
+	uint32_t proc_pid; // pid, or FM_REGISTRY_NO_PID: nothing may be asked by its number then
 	int pidfd;
 	struct fm_rights rights; // when it was last asked for a file
 	uint64_t start_ns;
@@ -90,7 +91,8 @@ struct exit_status {
 };
 
 struct fm_recorder {
-	struct fm_shared *shared;
+	struct fm_registry *registry;
+	struct fm_shared *shared; // the registry's
 	struct fm_writer *writer;
 	struct fm_rows *rows;
 	struct fm_kernel_stacks *kernel;    // NULL: not asked for

@@ -81,9 +81,9 @@ bool fm_wait_observe_name(void *self, uint32_t process_idx, uint32_t pid, uint32
 		struct wait_process *p = &w->processes.items[i];
 		if (p->process_idx != process_idx || p->pid != pid)
 			continue;
-		struct fm_shared_process now;
-		if (fm_shared_read_process(w->shared, process_idx, &now) && now.python == FM_WIRE_PYTHON_KNOWN)
-			fm_remote_set_python(p->remote, now.python_pc, now.python_version);
+		struct fm_registered now;
+		if (fm_registry_read(w->registry, process_idx, &now) && now.said.python == FM_WIRE_PYTHON_KNOWN)
+			fm_remote_set_python(p->remote, now.said.python_pc, now.said.python_version);
 		return fm_wait_thread_name(p, tid, p->is_contained ? fm_process_own_pid(tid) : tid, since_ns, name);
 	}
 	return read_comm(pid, tid, comm) && set_name(name, comm);
@@ -94,11 +94,11 @@ const char *fm_wait_observe_process_name(void *self, uint32_t process_idx)
 	struct fm_waiting *w = self;
 	for (size_t i = 0; i < w->processes.n; i++) {
 		struct wait_process *p = &w->processes.items[i];
-		struct fm_shared_process now;
-		if (p->process_idx != process_idx || !fm_shared_read_process(w->shared, process_idx, &now) ||
-		    now.python != FM_WIRE_PYTHON_KNOWN)
+		struct fm_registered now;
+		if (p->process_idx != process_idx || !fm_registry_read(w->registry, process_idx, &now) ||
+		    now.said.python != FM_WIRE_PYTHON_KNOWN)
 			continue;
-		fm_remote_set_python(p->remote, now.python_pc, now.python_version);
+		fm_remote_set_python(p->remote, now.said.python_pc, now.said.python_version);
 		const char *name = fm_remote_process_name(p->remote);
 		return name ? name : "";
 	}

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "collect/shared/shared.h"
+#include "collect/registry/registry.h"
 
 // What a signal costs the target besides the handler: entering and leaving the kernel; and filling
 // the caches again, where the ticker took it the CPU.
@@ -36,7 +36,7 @@ struct fm_ticker_stats {
 	uint64_t cpu_ns;            // the ticker's own CPU time
 };
 
-FM_MUST_CHECK enum fm_err fm_ticker_start(struct fm_shared *shared, const struct fm_ticker_options *options,
+FM_MUST_CHECK enum fm_err fm_ticker_start(struct fm_registry *registry, const struct fm_ticker_options *options,
 					  struct fm_ticker **ret, struct fm_diag *diag);
 // How long no thread was seen running, 0 for a moment. Says nothing of the engine perf, which needs
 // no looks.

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/shared/shared.h"
+#include "collect/registry/registry.h"
 
 struct fm_recorder;
 struct fm_writer;
@@ -16,7 +16,8 @@ struct fm_waiting;
 
 // The recorder asks it from then on (struct fm_thread_observer), so it is destroyed after the
 // recorder.
-struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared);
+struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer,
+				     struct fm_registry *registry);
 void fm_waiting_destroy(struct fm_waiting *w);
 
 struct fm_waiting_options {

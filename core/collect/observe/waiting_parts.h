@@ -8,16 +8,18 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "collect/ingest/recorder.h"
-#include "collect/remote/remote.h"
+#include "collect/observe/poll_budget.h"
 #include "collect/observe/waiting.h"
+#include "collect/process/memory.h"
+#include "collect/process/thread.h"
+#include "collect/registry/thread_list.h"
+#include "collect/remote/remote.h"
 #include "format/writer.h"
 
 struct wait_thread {
-	uint32_t tid;                           // 0 = gone; first: fm_process_find_thread()
+	struct fm_listed_thread listed;
+	struct fm_proc_thread proc;
 	uint32_t named_tid, own_tid, thread_id; // own_tid: as the thread knows itself
-	int schedstat_fd, syscall_fd;           // -1: cannot be opened, or not be kept open
-	int task_fd;                            // its process's: to open them anew
-	bool was_seen;                          // by the last scan
 	bool is_over;                           // it has ended, but its parent or its process's other threads have not
 	bool is_asleep;                         // at the last look, in a sleep whose stack is known
 	bool is_told;                           // with tells_all: its one stack was read
@@ -46,11 +48,8 @@ struct wait_thread {
 struct wait_process {
 	uint32_t process_idx, pid;
 	uint64_t start_ns;
-	int task_fd;
-	uint64_t n_links, scanned_ns;
 	bool is_contained;                     // has a pid namespace of its own
 	bool is_warm;                          // a stack of it was read: its files are open
-	bool has_lost;                         // a thread that was looked at is gone
 	uint64_t system_ns;                    // CPU time that samples of ours call system time,
 	uint64_t account_ns, first_account_ns; // what the kernel does, and did when we came
 	uint64_t account_at_ns;                // when it was asked
@@ -58,33 +57,50 @@ struct wait_process {
 	char first_name[16];         // of its main thread, as it was at first; later threads were born with that
 	struct fm_map python_frames; // as the remote reader has them -> writer's id
 	uint32_t code_generation;
-	FM_VEC(struct wait_thread) threads;
+	struct fm_thread_list threads; // of struct wait_thread
 };
+
+static inline struct wait_thread *fm_wait_thread_at(const struct wait_process *p, size_t i)
+{
+	return fm_thread_list_at(&p->threads, i);
+}
 
 struct fm_waiting {
 	struct fm_recorder *recorder;
 	struct fm_writer *writer;
-	struct fm_shared *shared;
+	struct fm_registry *registry;
+	struct fm_shared *shared; // the registry's
 	struct fm_waiting_options options;
 	struct fm_remote_files *files;
 	FM_VEC(struct wait_process) processes;
 	struct fm_remote_stack stack;
-	int64_t budget_ns, hold_budget_ns;
-	int64_t stack_budget_ns; // the part of it that may go into reading stacks, where there are many threads
-	uint64_t budget_at_ns, used_ns;
+	struct fm_poll_budget budget;
 	uint64_t ran_ns;                    // a look found that a thread had used CPU time
 	uint64_t held_ns;                   // how long threads that run were held
 	uint64_t longest_gap_ns;            // from the time a look was due to the look
 	uint64_t unplaced_ns;               // waiting of threads of which no sleep was ever seen
 	size_t first_process, first_thread; // where the last look stopped
-	size_t n_threads, most_threads;     // now, and ever
+	size_t n_threads;
 	bool is_outside;                    // the program is in no region that is captured
 	bool is_uncounted;                  // this kernel keeps no schedstat
 	bool is_refused;                    // the system does not let us look at a thread
 	bool is_hold_refused;               // nor hold one that runs
 };
 
-// Writes what is owed for the thread's last sleep, at this time.
+// waiting_threads.c: brings the lists of processes and threads up to date.
+void fm_wait_list_threads(struct fm_waiting *w, uint64_t now_ns);
+// Writes what is owed to a process's threads and drops it; the same for all; or drops all unwritten.
+void fm_wait_forget(struct fm_waiting *w, uint32_t process_idx);
+void fm_wait_settle_all(struct fm_waiting *w);
+void fm_wait_close_all(struct fm_waiting *w);
+// waiting.c: reads the stack of a thread into w->stack.
+void fm_wait_read_frames(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
+			 const struct fm_remote_call *call, const struct fm_remote_regs *regs);
+// waiting_running.c: samples a thread that runs.
+void fm_wait_sample_running(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns);
+// The CPU time that no look told the place of, by the last one that came near.
+void fm_wait_write_displaced(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t);
+// waiting_write.c: writes what is owed for the thread's last sleep, at this time.
 void fm_wait_write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t time_ns);
 // The stack that was read last (w->stack), as the file has it.
 uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint64_t now_ns);

@@ -90,7 +90,7 @@ uint32_t fm_wait_write_stack(struct fm_waiting *w, struct wait_process *p, uint6
 
 void fm_wait_name_thread(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t)
 {
-	if (fm_wait_thread_name(p, t->tid, t->own_tid, t->since_ns, t->name))
+	if (fm_wait_thread_name(p, t->listed.tid, t->own_tid, t->since_ns, t->name))
 		fm_writer_thread_name(w->writer, t->thread_id, fm_str_of(t->name));
 }
 

@@ -52,14 +52,18 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 		return false;
 	bool has_any = false; // a zombie has none
 	for (ssize_t len; (len = getline(&line, &cap, file)) > 0;) {
-		unsigned long long start, end, off;
+		unsigned long long start, end, off, inode;
+		unsigned major, minor;
 		char mode[8];
 		int path_at = 0;
 		if (line[len - 1] == '\n')
 			line[len - 1] = 0;
-		if (sscanf(line, "%llx-%llx %7s %llx %*s %*s %n", &start, &end, mode, &off, &path_at) < 4)
+		if (sscanf(line, "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, mode, &off, &major, &minor, &inode,
+			   &path_at) < 7)
 			continue;
-		struct fm_process_map map = { start, end, off, mode[2] == 'x', path_at ? line + path_at : "" };
+		struct fm_process_map map = {
+			start, end, off, major, minor, inode, mode[2] == 'x', path_at ? line + path_at : ""
+		};
 		each(ctx, &map);
 		has_any = true;
 	}
@@ -85,20 +89,6 @@ bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void
 	}
 	closedir(dir);
 	return true;
-}
-
-size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next)
-{
-	for (size_t i = 0; i < n; i++) {
-		size_t at = (*next + i) % n;
-		uint32_t has;
-		memcpy(&has, (const char *)threads + at * size, sizeof(has));
-		if (has == tid) {
-			*next = at + 1;
-			return at;
-		}
-	}
-	return n;
 }
 
 bool fm_process_is_over(int pidfd, uint32_t pid)

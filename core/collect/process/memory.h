@@ -19,6 +19,8 @@ ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint
 
 struct fm_process_map {
 	uint64_t start, end, off;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode; // of the file on that device; 0 for anonymous memory
 	bool is_executable;
 	const char *path; // "" for anonymous memory; lives during the call
 };
@@ -28,10 +30,6 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx);
 
 // Calls each() for the threads in a process's task folder. False: it is gone.
 bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx);
-// For each(): the index of a thread in an array of structs that begin with the tid, n when it is
-// not there. The kernel lists threads in the order in which they were found the last time, so the
-// search begins at *next, which moves on.
-size_t fm_process_find_thread(const void *threads, size_t n, size_t size, uint32_t tid, size_t *next);
 
 // Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux
 // before 5.3 has none.

@@ -10,9 +10,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "collect/process/descriptors.h"
 
 #define SCHEDSTAT_BYTES 64 // three numbers
+#define CALL_BYTES 256     // nine
 #define STAT_BYTES 512
 #define STATUS_BYTES 4096
 #define SCHED_BYTES 4096 // what is asked for stands in its first lines, but for a kernel that keeps statistics of more
@@ -42,9 +44,11 @@ void fm_proc_thread_open(struct fm_proc_thread *ret, uint32_t pid, uint32_t tid)
 	// "running" or what it waits for, in one microsecond; needs the right to trace, which a
 	// parent has.
 	char probe[8];
+	errno = 0;
 	read_file(ret, "syscall", &ret->state_fd, probe, sizeof(probe));
 	if (probe[0])
 		return;
+	ret->is_call_refused = errno == EPERM || errno == EACCES;
 	if (ret->state_fd >= 0)
 		close(ret->state_fd);
 	ret->state_fd = -1;
@@ -88,13 +92,36 @@ bool fm_proc_thread_blocks(const struct fm_proc_thread *t, int signal)
 	return mask && strtoull(mask + 8, NULL, 16) >> (signal - 1) & 1;
 }
 
-void fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret)
+// "NR ARG0 ... ARG5 SP PC", "-1 SP PC" outside of a system call, or "running"; both without a pc
+// of a thread that has ended.
+enum fm_proc_state fm_proc_thread_call(struct fm_proc_thread *t, struct fm_proc_call *ret)
+{
+	char text[CALL_BYTES], *at = text;
+	_cleanup_close_ int fd = -1; // where it could not be read at first
+	errno = 0;
+	read_file(t, "syscall", t->state_fd_is_stat ? &fd : &t->state_fd, text, sizeof(text));
+	t->is_call_refused |= !text[0] && (errno == EPERM || errno == EACCES);
+	if (!text[0] || text[0] == 'r')
+		return FM_PROC_RUNS;
+	int32_t nr = (int32_t)strtol(at, &at, 10);
+	uint64_t words[8] = { 0 };
+	unsigned n_words = 0;
+	while (n_words < FM_ARRAY_LEN(words) && *at == ' ')
+		words[n_words++] = strtoull(at, &at, 16);
+	if (n_words < 2)
+		return FM_PROC_RUNS;
+	*ret = (struct fm_proc_call){ nr, n_words == 8 ? words[0] : 0, words[n_words - 2], words[n_words - 1] };
+	return ret->pc ? FM_PROC_SLEEPS : FM_PROC_OVER;
+}
+
+bool fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret)
 {
 	char text[SCHEDSTAT_BYTES], *end;
 	read_file(t, "schedstat", &t->schedstat_fd, text, sizeof(text));
 	ret->cpu_ns = strtoull(text, &end, 10);
-	ret->waited_ns = strtoull(end, &end, 10);
-	ret->n_given = strtoull(end, NULL, 10);
+	ret->ready_ns = strtoull(end, &end, 10);
+	ret->n_sched_in = strtoull(end, NULL, 10);
+	return text[0] != 0;
 }
 
 // The value of a line "NAME : VALUE" without its decimal point; UINT64_MAX when it is not there.
@@ -126,7 +153,7 @@ static uint64_t read_accounted_ns(struct fm_proc_thread *t, uint64_t *ret_n_take
 // CPU without having got one.
 static bool has_cpu(struct fm_proc_thread *t, const struct fm_proc_schedule *schedule, uint64_t n_taken)
 {
-	int64_t n_more = (int64_t)(schedule->n_given - n_taken) + t->n_missed;
+	int64_t n_more = (int64_t)(schedule->n_sched_in - n_taken) + t->n_missed;
 	bool has_used = n_more == 0 && t->n_taken == n_taken && t->cpu_ns && t->cpu_ns < schedule->cpu_ns;
 	if (n_more < 0)
 		t->n_missed -= n_more;

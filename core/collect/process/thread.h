@@ -8,10 +8,10 @@
 #include <stdint.h>
 
 struct fm_proc_thread {
-	uint32_t tid; // first: fm_process_find_thread()
-	uint32_t pid;
+	uint32_t tid, pid;
 	int state_fd; // of .../syscall or .../stat; -1: cannot be opened, or not be kept open
 	bool state_fd_is_stat;
+	bool is_call_refused; // the system does not let us read its .../syscall
 	int schedstat_fd, sched_fd; // -1: not opened yet, cannot be, or not be kept open
 	bool is_gone;               // it has ended, as far as its file tells
 	uint64_t n_taken, cpu_ns;   // at the last question for its CPU: how often it had been taken one, CPU time used
@@ -25,13 +25,26 @@ void fm_proc_thread_close(struct fm_proc_thread *t);
 bool fm_proc_thread_is_running(struct fm_proc_thread *t);
 bool fm_proc_thread_blocks(const struct fm_proc_thread *t, int signal);
 
-// All zero where the kernel does not count.
+// Where a thread is that does not run.
+struct fm_proc_call {
+	int32_t nr;    // the system call that it is in; -1 = none
+	uint64_t arg0; // its first argument
+	uint64_t sp, pc;
+};
+enum fm_proc_state {
+	FM_PROC_RUNS, // or cannot be told
+	FM_PROC_SLEEPS,
+	FM_PROC_OVER, // it has ended, and its parent or its process's other threads have not
+};
+enum fm_proc_state fm_proc_thread_call(struct fm_proc_thread *t, struct fm_proc_call *ret);
+
+// All zero where the kernel does not count, or the thread is gone.
 struct fm_proc_schedule {
 	uint64_t cpu_ns;    // CPU time used; exact for a thread on no CPU, some milliseconds old for one that runs
-	uint64_t waited_ns; // for a CPU, until it was last given one
-	uint64_t n_given;   // how often it was given a CPU
+	uint64_t ready_ns; // for a CPU, until it was last given one
+	uint64_t n_sched_in;   // how often it was given a CPU
 };
-void fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret);
+bool fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret); // false: it cannot be read
 
 enum fm_proc_cpu {
 	FM_PROC_CPU_UNKNOWN, // the kernel does not tell
