@@ -81,6 +81,8 @@ void fm_agent_frame_tables_inherit(uint32_t parent_idx);
 // (sigsafe/tick/handlers.h).
 void fm_agent_hold_signal(int sig);
 void fm_agent_release_signal(int sig); // as the program wants it, from now on without us
+// late.c: all of them that ticks and faults came by, once no tick is under way.
+void fm_agent_give_signals_back(void);
 // The program's handlers that are there already return through us, as those do that it sets later
 // when we are preloaded; or no longer.
 void fm_agent_wrap_handlers(bool is_on);

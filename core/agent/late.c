@@ -191,10 +191,8 @@ static bool are_ticks_delivered(void)
 	return false;
 }
 
-void fm_agent_late_leave(void)
+void fm_agent_give_signals_back(void)
 {
-	if (!fm_sig.header || !fm_sig.is_late)
-		return;
 	if (are_ticks_delivered()) {
 		fm_agent_wrap_handlers(false);
 		fm_agent_release_signal(FM_TICK_SIGNAL);
@@ -204,6 +202,13 @@ void fm_agent_late_leave(void)
 	fm_sig_fault_handler = 0; // who reads from now on asks the kernel
 	fm_agent_release_signal(SIGSEGV);
 	fm_agent_release_signal(SIGBUS);
+}
+
+void fm_agent_late_leave(void)
+{
+	if (!fm_sig.header || !fm_sig.is_late)
+		return;
+	fm_agent_give_signals_back();
 	prctl(PR_SET_PTRACER, 0, 0, 0, 0);
 	// The pages go back to the system now: of the rings, and by zeros in their place of what
 	// the collector published. Header and counts, with the mark, stay.

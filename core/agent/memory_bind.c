@@ -385,6 +385,7 @@ void fm_agent_bind_prepare(void)
 	add(fm_agent_exec_hooks, OF_PROGRAMS);
 	add(fm_agent_signal_hooks, OF_SIGNALS);
 	add(fm_agent_signal_wait_hooks, OF_SIGNALS);
+	add(fm_agent_sandbox_hooks, OF_SIGNALS);
 	add(fm_agent_answer_hooks, OF_MEMORY);
 	n_known = n_bindings;
 	for (const struct fm_agent_hook *hook = fm_agent_arrow_hooks; hook->name && n_bindings < MAX_BINDINGS; hook++)

@@ -88,6 +88,7 @@
 #define FM_OTHER_TICK_SIGNAL SIGWINCH
 
 enum fm_engine {
+	FM_ENGINE_NONE = 0,   // of a process that left: none is wanted
 	FM_ENGINE_TICKER = 1, // the collector signals threads that run
 	FM_ENGINE_PERF = 2,   // perf_event task-clock with sigtrap, inherited by threads
 };
@@ -148,6 +149,7 @@ struct fm_wire_counts {
 	_Atomic uint32_t n_traces_ended;          // traces that nobody read any more
 	_Atomic uint32_t process_hint;            // where to look for a free entry of the process table first
 	_Atomic uint32_t n_processes_claimed;     // grows with each claim: the collector's cue to scan the table
+	_Atomic uint32_t n_sandboxed;             // processes that left before a filter of system calls stood
 	_Atomic uint32_t n_no_room;               // processes without address space for what every process maps
 	_Atomic uint64_t n_no_place;              // samples lost for want of address space for their thread
 	_Atomic uint64_t n_no_slot;               // samples lost because all slots were taken

@@ -261,7 +261,7 @@ static void tell_of_descriptors(const struct capture *c)
 static void tell_of_processes(const struct capture *c, const struct fm_recorder_totals *totals)
 {
 	const struct fm_wire_counts *counts = c->shared.counts;
-	uint32_t n_no_room = atomic_load(&counts->n_no_room);
+	uint32_t n_no_room = atomic_load(&counts->n_no_room), n_sandboxed = atomic_load(&counts->n_sandboxed);
 	uint32_t n_refused = fm_registry_n_refused(c->registry);
 	uint64_t n_no_process = atomic_load(&counts->n_no_process);
 	if (c->options->beside_pid && c->options->children_join)
@@ -280,6 +280,13 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 				 "the whole program");
 	else if (n_no_room)
 		fm_capture_lacks(c, NO_ROOM, "%u process%s", n_no_room, plural(n_no_room));
+	if (n_sandboxed) {
+		fm_meta_uint(c->writer, "n_sandboxed", n_sandboxed);
+		fm_capture_lacks(c,
+				 "a filter may end a program for a system call that it does not list, and samples make "
+				 "some; Fathom left before",
+				 "%u process%s after installing a seccomp filter", n_sandboxed, plural(n_sandboxed));
+	}
 	if (totals->n_processes_alive && !c->options->beside_pid) // beside us, it goes on as it should
 		fm_capture_lacks(c, "still running when the program ended", "the rest of %u child process%s",
 				 totals->n_processes_alive, plural(totals->n_processes_alive));

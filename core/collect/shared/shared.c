@@ -218,7 +218,7 @@ bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_sh
 		.pid = atomic_load(&p->pid),
 		.parent_pid = __atomic_load_n(&p->parent_pid, __ATOMIC_RELAXED),
 		.start_ns = __atomic_load_n(&p->start_ns, __ATOMIC_RELAXED),
-		.engine = atomic_load(&p->engine) == FM_ENGINE_PERF ? FM_ENGINE_PERF : FM_ENGINE_TICKER,
+		.engine = FM_MIN(atomic_load(&p->engine), (uint32_t)FM_ENGINE_PERF),
 		.python = FM_MIN(atomic_load(&p->python), (uint32_t)FM_WIRE_PYTHON_UNKNOWN),
 		.python_version = atomic_load(&p->python_version),
 		.python_pc = atomic_load(&p->python_pc),

@@ -214,6 +214,11 @@ static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *
 				"processes used that were not followed is in it, too"));
 		return;
 	}
+	if (fm_facts_meta_u64(a->profile, "n_sandboxed") && unseen_s >= short_s) {
+		each(ctx, fm_str_of(what),
+		     FM_STR_LIT("used after a seccomp filter was installed, or by processes that were not followed"));
+		return;
+	}
 	each(ctx, fm_str_of(what),
 	     unseen_s < short_s
 		     ? FM_STR_LIT(

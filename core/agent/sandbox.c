@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that puts itself into a sandbox: from then on a filter decides over each of its system
+// calls, and may end it for one that it does not list. Samples and hooks make system calls, and the
+// return from a signal handler is one. So this process leaves the capture before its filter stands.
+// A filter that was there when the program began (a container's) is none of that: whoever wrote it
+// knows that programs of all kinds run behind it.
+//
+// Seen is what goes through libc, as libseccomp does; not a bare instruction of the program's.
+#include "agent/agent.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/memory.h"
+#include "agent/trace.h"
+#include "base/compiler.h"
+#include "sigsafe/base/quiet.h"
+#include "sigsafe/base/state.h"
+
+// The ticker reads before each tick whether it is wanted. Two of the longest periods that it has
+// while something runs.
+#define LAST_TICK_NS 2000000
+
+static void leave(void)
+{
+	// A child of vfork has its parent's memory, and leaves nothing of the parent's.
+	if (!fm_sig.header || !fm_sig.process || (uint32_t)getpid() != fm_sig.pid ||
+	    atomic_exchange(&fm_sig.process->engine, FM_ENGINE_NONE) == FM_ENGINE_NONE)
+		return;
+	int saved_errno = errno;
+	atomic_fetch_add(&fm_sig.counts->n_sandboxed, 1);
+	fm_trace_end();
+	fm_sig_quiet_end();
+	nanosleep(&(struct timespec){ .tv_nsec = LAST_TICK_NS }, NULL);
+	fm_agent_give_signals_back();
+	errno = saved_errno;
+}
+
+static void *find(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+typedef int (*prctl_fn)(int, unsigned long, unsigned long, unsigned long, unsigned long);
+
+FM_EXPORT int prctl(int option, ...)
+{
+	static _Atomic(prctl_fn) real;
+	prctl_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
+	if (!fn) {
+		fn = (prctl_fn)find("prctl");
+		atomic_store_explicit(&real, fn, memory_order_relaxed);
+	}
+	if (!fn) {
+		errno = ENOSYS;
+		return -1;
+	}
+	unsigned long args[4]; // as many as there may be; libc passes on what nobody gave, too
+	va_list list;
+	va_start(list, option);
+	for (unsigned i = 0; i < 4; i++)
+		args[i] = va_arg(list, unsigned long);
+	va_end(list);
+	if (option == PR_SET_SECCOMP)
+		leave();
+	return fn(option, args[0], args[1], args[2], args[3]);
+}
+
+OURS(prctl);
+
+#if defined(__x86_64__)
+// syscall() is no call of ours but a jump: what forks or changes stacks must find the caller's frame
+// where it was.
+__attribute__((used)) static void *before_syscall(long number, long first, long second, long third)
+{
+	static _Atomic(void *) real;
+	void *fn = atomic_load_explicit(&real, memory_order_relaxed);
+	if (!fn) {
+		fn = find("syscall");
+		atomic_store_explicit(&real, fn, memory_order_relaxed);
+	}
+	// libseccomp asks whether there are filters by giving none.
+	bool is_filter = number == SYS_seccomp &&
+			 (first == SECCOMP_SET_MODE_STRICT || (first == SECCOMP_SET_MODE_FILTER && third != 0));
+	if (is_filter || (number == SYS_prctl && first == PR_SET_SECCOMP))
+		leave();
+	(void)second;
+	return fn;
+}
+
+extern long fm_agent_syscall(long number, ...);
+__asm__(".pushsection .text\n"
+	".globl fm_agent_syscall\n"
+	".hidden fm_agent_syscall\n"
+	".type fm_agent_syscall, @function\n"
+	".globl syscall\n"
+	".type syscall, @function\n"
+	"syscall:\n"
+	"fm_agent_syscall:\n"
+	".cfi_startproc\n"
+	"	pushq %rdi\n"
+	"	pushq %rsi\n"
+	"	pushq %rdx\n"
+	"	pushq %rcx\n"
+	"	pushq %r8\n"
+	"	pushq %r9\n"
+	"	subq $8, %rsp\n"
+	".cfi_adjust_cfa_offset 56\n"
+	"	call before_syscall\n"
+	"	addq $8, %rsp\n"
+	"	popq %r9\n"
+	"	popq %r8\n"
+	"	popq %rcx\n"
+	"	popq %rdx\n"
+	"	popq %rsi\n"
+	"	popq %rdi\n"
+	".cfi_adjust_cfa_offset -56\n"
+	"	jmp *%rax\n"
+	".cfi_endproc\n"
+	".size fm_agent_syscall, . - fm_agent_syscall\n"
+	".size syscall, . - syscall\n"
+	".popsection\n");
+#endif
+
+const struct fm_agent_hook fm_agent_sandbox_hooks[] = {
+	HOOK(prctl),
+#if defined(__x86_64__)
+	{ "syscall", (void *)fm_agent_syscall, NULL },
+#endif
+	{ NULL, NULL, NULL },
+};
