@@ -34,9 +34,16 @@ static struct fm_writer *open_writer(void)
 static void read_back(struct fm_writer *w, struct fm_zones *ret)
 {
 	struct fm_diag diag;
-	struct fm_timeline t;
+	struct fm_timeline t = { 0 };
+	struct fm_timeline_builder builder = { &t, ret, 1000 };
+	struct fm_reader *reader;
+	*ret = (struct fm_zones){ 0 };
+	const struct fm_observer observer = fm_timeline_observer(&builder);
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
-	CHECK_EQ(fm_timeline_read(&t, ret, path, 1000, &diag), FM_OK);
+	CHECK_EQ(fm_reader_open(path, &reader, &diag), FM_OK);
+	CHECK_EQ(fm_reader_run(reader, &observer, 1), FM_OK);
+	fm_reader_close(reader);
+	fm_timeline_finish(&builder);
 	fm_timeline_deinit(&t);
 	unlink(path);
 }

@@ -263,19 +263,27 @@ static void add_batch(struct fm_trace_stats *s, struct fm_zone_batch *batch)
 	}
 }
 
-enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag)
+struct fm_trace_stats *fm_trace_stats_create(const struct fm_profile *profile)
 {
 	struct fm_trace_stats *s = fm_alloc(sizeof(*s));
-	enum fm_err err = fm_reader_open(path, &s->reader, diag);
-	if (err) {
-		free(s);
-		return err;
-	}
-	s->profile = fm_reader_profile(s->reader);
-	struct fm_event event;
-	while (!(err = fm_reader_next(s->reader, &event)))
-		if (event.type == FM_EVENT_TRACE)
-			add_batch(s, event.trace);
+	s->profile = profile;
+	return s;
+}
+
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	(void)profile;
+	if (event->type == FM_EVENT_TRACE)
+		add_batch(ctx, event->trace);
+}
+
+struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s)
+{
+	return (struct fm_observer){ .on_event = on_event, .ctx = s };
+}
+
+void fm_trace_stats_finish(struct fm_trace_stats *s)
+{
 	for (size_t i = 0; i < s->threads.n; i++) {
 		struct fm_trace_thread *t = &s->threads.items[i];
 		close_region(s, t, t->last_ns);
@@ -283,15 +291,9 @@ enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, s
 		s->n_calls += t->n_calls;
 		s->n_lost += t->n_lost;
 	}
-	if (err != FM_E_END) {
-		fm_trace_stats_free(s);
-		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
-	}
-	*ret = s;
-	return FM_OK;
 }
 
-void fm_trace_stats_free(struct fm_trace_stats *s)
+void fm_trace_stats_destroy(struct fm_trace_stats *s)
 {
 	if (!s)
 		return;
@@ -313,7 +315,6 @@ void fm_trace_stats_free(struct fm_trace_stats *s)
 	fm_intern_deinit(&s->keys);
 	fm_map_deinit(&s->edge_index);
 	fm_map_deinit(&s->line_index);
-	fm_reader_close(s->reader);
 	free(s);
 }
 

@@ -17,7 +17,7 @@
 #include "aggregate/trace/duration_buckets.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "read/reader.h"
+#include "read/observe.h"
 
 enum fm_trace_kind {
 	FM_TRACE_PYTHON = 0,
@@ -72,8 +72,7 @@ struct fm_trace_mark {
 };
 
 struct fm_trace_stats {
-	struct fm_reader *reader; // lends the strings
-	const struct fm_profile *profile;
+	const struct fm_profile *profile; // lends the strings
 	FM_VEC(struct fm_trace_function) functions;
 	FM_VEC(struct fm_trace_edge) edges;
 	FM_VEC(struct fm_trace_line) lines;
@@ -86,8 +85,12 @@ struct fm_trace_stats {
 	struct fm_map edge_index, line_index;
 };
 
-FM_MUST_CHECK enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag);
-void fm_trace_stats_free(struct fm_trace_stats *s); // NULL is fine
+// Begun with the profile that is still being read, or has been; told of every event; finished
+// before it is looked at.
+struct fm_trace_stats *fm_trace_stats_create(const struct fm_profile *profile);
+struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s);
+void fm_trace_stats_finish(struct fm_trace_stats *s);
+void fm_trace_stats_destroy(struct fm_trace_stats *s); // NULL is fine
 
 // The duration that a share of a function's spans does not exceed. 0 when it has none.
 uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share);

@@ -21,11 +21,11 @@ struct fm_bundle_calls {
 };
 
 struct fm_bundle {
-	const struct fm_analysis *a; // with the tally that counts
+	struct fm_analysis *a; // counted under the filter
 	const struct fm_bundle_options *options;
 	const struct fm_bundle_limits *limits;
 	uint64_t start_ns;
-	struct fm_summary summary;
+	const struct fm_summary *summary;
 	struct fm_libraries libraries;
 	struct fm_pruned tree;
 	struct fm_string_table text;

@@ -8,11 +8,10 @@
 // A file without an end may have one that it could not say any more.
 bool fm_bundle_may_have_trace(const struct fm_analysis *a)
 {
-	return a->profile->is_truncated ||
-	       fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
+	return a->profile->is_truncated || fm_analysis_has_calls(a);
 }
 
-// FM_NO_ID: the file has grown since the analysis, or it is no code.
+// FM_NO_ID: it is no code.
 static uint32_t function_of(const struct fm_bundle *b, fm_zone_ref ref)
 {
 	uint32_t id = ref && !fm_zone_ref_is_name(ref) ? fm_zone_ref_id(ref) : FM_NO_ID;
@@ -188,15 +187,11 @@ static void write_counters(struct fm_bundle *b)
 void fm_bundle_add_trace(struct fm_bundle *b)
 {
 	const struct fm_zones *z = b->zones;
-	struct fm_filter known = { 0 }; // threads that the file got since the analysis have no number here
-	for (size_t i = FM_MAX(b->a->profile->threads.n, b->a->tally.threads.n); z && i < z->threads.n; i++)
-		fm_filter_mark(&known, (uint32_t)i);
 	if (z && z->n) {
 		bool has_room = z->n <= b->limits->max_zones;
 		struct fm_zone_look look = { .from_ns = z->begin_ns,
 					     .to_ns = z->end_ns + 1,
-					     .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH,
-					     .threads = &known };
+					     .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH };
 		fm_zone_spans_fit(&b->spans, z, look, has_room ? z->n : b->limits->max_zone_spans, &b->zone_pixels);
 		write_whats(b);
 		write_durations(b);
@@ -206,7 +201,6 @@ void fm_bundle_add_trace(struct fm_bundle *b)
 		write_marks(b);
 	if (z && z->counters.n)
 		write_counters(b);
-	fm_filter_deinit(&known);
 }
 
 void fm_bundle_trace_deinit(struct fm_bundle *b)

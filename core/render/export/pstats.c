@@ -101,13 +101,9 @@ static void put_callers(FILE *out, const struct fm_trace_stats *s, const uint32_
 
 enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
-	if (err)
-		return err;
+	const struct fm_trace_stats *s = a->calls;
 	if (!s->n_events) {
-		fm_trace_stats_free(s);
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds no calls; 'python -m fathom SCRIPT' records them",
+			return fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds no calls; 'python -m fathom SCRIPT' records them",
 				   a->path);
 	}
 	_cleanup_free_ uint32_t *next = fm_alloc((s->edges.n + 1) * sizeof(*next));
@@ -130,6 +126,5 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 		fputc('0', out);
 	}
 	fputc('0', out);
-	fm_trace_stats_free(s);
 	return FM_OK;
 }

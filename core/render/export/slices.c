@@ -31,11 +31,6 @@ uint64_t fm_slices_origin_ns(const struct fm_analysis *a)
 	return origin_ns;
 }
 
-bool fm_slices_has_calls(const struct fm_analysis *a)
-{
-	return fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
-}
-
 struct fm_slice_place fm_slice_name(struct fm_buf *name, const struct fm_analysis *a, struct fm_slice slice)
 {
 	struct fm_slice_place place = { { "", 0 }, 0 };
@@ -153,36 +148,47 @@ static void add_batch(struct reading *r, struct fm_zone_batch *batch)
 	}
 }
 
+// ---- both, as they come ----
+
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	struct reading *r = ctx;
+	for (const struct fm_sample *s = samples; s < samples + n && !r->writer->is_over(r->arg); s++)
+		if (s->class < FM_N_CLASSES && fm_view_shows_class(&r->a->options, s->class))
+			add_sample(r, s);
+}
+
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	(void)profile;
+	if (event->type == FM_EVENT_TRACE)
+		add_batch(ctx, event->trace);
+}
+
+static bool is_done(void *ctx)
+{
+	const struct reading *r = ctx;
+	return r->writer->is_over(r->arg);
+}
+
 enum fm_err fm_slices_read(const struct fm_analysis *a, const struct fm_slice_writer *writer, void *arg,
 			   struct fm_diag *diag)
 {
 	struct reading r = { .a = a, .writer = writer, .arg = arg, .origin_ns = fm_slices_origin_ns(a) };
+	const struct fm_observer observer = { on_samples, on_event, is_done, &r };
 	fm_vec_grow_to(&r.threads, a->tally.threads.n);
-	struct fm_reader *reader;
-	enum fm_err err = fm_reader_open(a->path, &reader, diag);
-	if (err)
-		return err;
-	struct fm_event event;
-	while (!fm_reader_next(reader, &event) && !writer->is_over(arg)) {
-		const struct fm_sample *s = &event.sample;
-		if (event.type == FM_EVENT_SAMPLE && s->thread_id < a->tally.threads.n && s->class < FM_N_CLASSES &&
-		    fm_view_shows_class(&a->options, s->class))
-			add_sample(&r, s);
-		else if (event.type == FM_EVENT_TRACE)
-			add_batch(&r, event.trace);
-	}
+	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
 	for (uint32_t i = 0; i < r.threads.n; i++) {
 		move_to(&r, i, FM_MAX(r.threads.items[i].sampled_ns, r.origin_ns), 0);
 		while (r.threads.items[i].depth)
 			end(&r, i, r.threads.items[i].last_event_ns);
 		fm_path_deinit(&r.threads.items[i].path);
 	}
-	fm_reader_close(reader);
 	fm_vec_deinit(&r.threads);
 	for (size_t i = 0; i < a->profile->memory_levels.n && !writer->is_over(arg); i++) {
 		const struct fm_memory_level *level = &a->profile->memory_levels.items[i];
 		if (level->process_id < a->profile->processes.n)
 			writer->memory(arg, level->process_id, FM_MAX(level->time_ns, r.origin_ns), level->rss_bytes);
 	}
-	return FM_OK;
+	return err;
 }

@@ -127,12 +127,8 @@ static void write_marks(struct fm_json *j, const struct fm_trace_stats *s)
 	fm_json_end(j);
 }
 
-enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *diag)
+void fm_json_calls(struct fm_json *j, const struct fm_trace_stats *s)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(path, &s, diag);
-	if (err)
-		return err;
 	fm_json_object(j, "calls");
 	fm_json_u64(j, "calls", s->n_calls);
 	fm_json_u64(j, "lost_events", s->n_lost);
@@ -142,6 +138,4 @@ enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *d
 	write_marks(j, s);
 	fm_json_end(j);
 	fm_json_newline(j);
-	fm_trace_stats_free(s);
-	return FM_OK;
 }

@@ -215,20 +215,16 @@ static void print_calls(const struct fm_style *s, const struct fm_trace_stats *s
 		print_lines(s, stats, options);
 }
 
-enum fm_err fm_calls_write(FILE *out, const char *path, const struct fm_view_options *options, struct fm_diag *diag)
+void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct fm_view_options *options)
 {
-	struct fm_trace_stats *stats;
-	enum fm_err err = fm_trace_stats_read(path, &stats, diag);
-	if (err)
-		return err;
 	struct fm_style style;
 	fm_style_init(&style, out, options);
 	print_calls(&style, stats, options);
-	fm_trace_stats_free(stats);
-	return FM_OK;
 }
 
 enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	return fm_calls_write(out, a->path, &a->options, diag);
+	(void)diag;
+	fm_calls_print(out, a->calls, &a->options);
+	return FM_OK;
 }
