@@ -274,7 +274,7 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 	if (!err) {
 		struct fm_filter filter;
 		to_filter(c, q, &filter);
-		const struct fm_zone_look look = { .from_ns = filter.from_ns,
+		const struct fm_zone_range range = { .from_ns = filter.from_ns,
 						   .to_ns = filter.to_ns ? filter.to_ns : UINT64_MAX,
 						   .pixels = pixels,
 						   .max_depth = FM_BUNDLE_ZONE_DEPTH,
@@ -283,7 +283,7 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 		struct fm_answer plain;
 		FILE *out = memory_open(&m);
 		if (out)
-			fm_bundle_write_zones(out, c->a, &c->zones, &look);
+			fm_bundle_write_zones(out, c->a, &c->zones, &range);
 		fm_filter_deinit(&filter);
 		err = memory_close(&m, FM_OK, &plain, diag);
 		if (!err)

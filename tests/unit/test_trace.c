@@ -55,7 +55,7 @@ static const struct fm_trace_stats *close_and_read(struct fm_writer *w)
 	return read_back();
 }
 
-static const struct fm_trace_function *function(const struct fm_trace_stats *s, const char *name)
+static const struct fm_traced_function *function(const struct fm_trace_stats *s, const char *name)
 {
 	for (size_t i = 0; i < s->functions.n; i++)
 		if (fm_str_eq(s->functions.items[i].name, fm_str_of(name)))
@@ -152,7 +152,7 @@ TEST(times_and_recursion)
 	fm_zone_encode(&e, FM_ZONE_NOTE, FM_ZONE_OFF, 205, 0);
 	give(w, &e, thread);
 	const struct fm_trace_stats *s = close_and_read(w);
-	const struct fm_trace_function *fm = function(s, "main"), *ff = function(s, "f"), *fg = function(s, "g");
+	const struct fm_traced_function *fm = function(s, "main"), *ff = function(s, "f"), *fg = function(s, "g");
 	CHECK_EQ(fm->total_ns, 100);
 	CHECK_EQ(fm->own_ns, 40);
 	CHECK_EQ(ff->n_calls, 3);
@@ -277,7 +277,7 @@ TEST(percentiles_are_near)
 	}
 	give(w, &e, thread);
 	const struct fm_trace_stats *s = close_and_read(w);
-	const struct fm_trace_function *ff = function(s, "f");
+	const struct fm_traced_function *ff = function(s, "f");
 	uint64_t median = fm_trace_percentile(ff, 0.5), p99 = fm_trace_percentile(ff, 0.99);
 	CHECK(median > 46500 && median < 53500);
 	CHECK(p99 > 92000 && p99 <= 100000);

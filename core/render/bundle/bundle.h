@@ -39,7 +39,7 @@ FM_MUST_CHECK enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, cons
 #define FM_BUNDLE_ZONE_DEPTH 64
 // A part of a trace as a bundle with the table zone only, at the width that is asked for.
 void fm_bundle_write_zones(FILE *out, const struct fm_analysis *a, const struct fm_zones *z,
-			   const struct fm_zone_look *look);
+			   const struct fm_zone_range *range);
 
 // The difference between two captures as a bundle: function, node and cell, each with what it was
 // in `base`, and change, the rows of `fathom diff`. Frames are compared by function: lines move

@@ -84,7 +84,7 @@ static void build_of_calls(struct fm_callgraph *g, const struct fm_trace_stats *
 	_cleanup_free_ uint32_t *box = no_boxes(s->functions.n);
 	_cleanup_free_ uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_TOTAL);
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		double share = (double)f->total_ns / whole_ns;
 		if (!has_room(g, share, max_boxes))
 			continue;

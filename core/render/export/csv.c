@@ -33,7 +33,7 @@ enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 	      out);
 	uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_OWN);
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		fputc('"', out);
 		put_quoted(out, f->name);
 		fputs("\",\"", out);

@@ -15,4 +15,4 @@ bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, cons
 // Parts of a row: a time in ten cells; a name with its place, in what is left of the line from
 // column `at` on.
 void fm_calls_put_time(FILE *out, uint64_t ns);
-void fm_calls_put_name(const struct fm_style *s, const struct fm_trace_function *f, unsigned at, bool has_full_names);
+void fm_calls_put_name(const struct fm_style *s, const struct fm_traced_function *f, unsigned at, bool has_full_names);

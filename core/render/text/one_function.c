@@ -12,7 +12,7 @@
 
 // "f" names every function of that name, "C.f" that of the class, "a.py:12" the one that begins
 // there.
-static bool is_named(const struct fm_trace_function *f, struct fm_str name)
+static bool is_named(const struct fm_traced_function *f, struct fm_str name)
 {
 	if (fm_str_eq(f->name, name) || fm_str_eq(f->plain_name, name))
 		return true;
@@ -26,7 +26,7 @@ static bool is_named(const struct fm_trace_function *f, struct fm_str name)
 }
 
 // One row an octave: fine enough to see two humps, short enough to read.
-static void print_histogram(const struct fm_style *s, const struct fm_trace_function *f)
+static void print_histogram(const struct fm_style *s, const struct fm_traced_function *f)
 {
 	uint64_t octaves[64] = { 0 }, most = 1;
 	unsigned first = 63, last = 0;
@@ -88,7 +88,7 @@ static void print_edges(const struct fm_style *s, const struct fm_trace_stats *s
 static void print_function(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t idx,
 			   bool has_full_names)
 {
-	const struct fm_trace_function *f = &stats->functions.items[idx];
+	const struct fm_traced_function *f = &stats->functions.items[idx];
 	const struct {
 		const char *name;
 		uint64_t ns;
