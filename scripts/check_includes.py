@@ -58,7 +58,7 @@ SUB_ROOMS: Dict[str, Dict[str, Set[str]]] = {
             "heap": "tally tree",
             "trace": "",
             "analysis": "tally tree heap trace",
-            "live": "tally",
+            "live": "tally trace",
             "compare": "tally tree analysis",
         },
         "render": {

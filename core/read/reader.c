@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "format/memory.h"
 #include "format/record.h"
@@ -14,6 +15,11 @@
 #include "read/tables.h"
 
 struct fm_reader {
+	char *path;
+	const struct fm_reader *first; // has the tables; NULL = this one
+	bool with_samples, with_others;
+	uint64_t end_offset; // of the last chunk so far
+	size_t n_stacks;     // of the file; stacks that were added at its end are not
 	struct fm_chunks chunks;
 	struct fm_tables tables;
 	struct fm_cursor records; // what is left of the current chunk
@@ -42,10 +48,24 @@ enum fm_err fm_reader_open(const char *path, struct fm_reader **ret, struct fm_d
 	if (err)
 		return err;
 	struct fm_reader *r = fm_alloc(sizeof(*r));
+	r->path = fm_strdup_n(path, strlen(path));
+	r->with_samples = r->with_others = true;
 	r->chunks = chunks;
 	r->records = fm_cursor_over("", 0);
 	fm_tables_init(&r->tables);
 	*ret = r;
+	return FM_OK;
+}
+
+enum fm_err fm_reader_open_again(const struct fm_reader *first, bool with_samples, bool with_others,
+				 struct fm_reader **ret, struct fm_diag *diag)
+{
+	enum fm_err err = fm_reader_open(first->path, ret, diag);
+	if (err)
+		return err;
+	(*ret)->first = first;
+	(*ret)->with_samples = with_samples;
+	(*ret)->with_others = with_others;
 	return FM_OK;
 }
 
@@ -55,7 +75,13 @@ void fm_reader_close(struct fm_reader *r)
 		return;
 	fm_chunks_close(&r->chunks);
 	fm_tables_deinit(&r->tables);
+	free(r->path);
 	free(r);
+}
+
+const char *fm_reader_path(const struct fm_reader *r)
+{
+	return r->path;
 }
 
 // The line a report shows when a file is not whole. Worst first, as the buffer is short.
@@ -103,6 +129,7 @@ static enum fm_err finish(struct fm_reader *r)
 		if (r->n_memory_events_written > r->n_memory_events)
 			p->n_lost_memory_events = r->n_memory_events_written - r->n_memory_events;
 		describe_damage(r);
+		r->n_stacks = p->stacks.n;
 		r->is_done = true;
 	}
 	return FM_E_END;
@@ -126,17 +153,36 @@ static void stop(struct fm_reader *r)
 	r->records = fm_cursor_over("", 0);
 }
 
+// What is charged and made valid is the first reader's; the second one asks for no more than it.
+static enum fm_err charge(struct fm_reader *r, uint64_t bytes)
+{
+	return r->first ? FM_OK : fm_tables_charge(&r->tables, bytes);
+}
+
+static bool need_thread(struct fm_reader *r, uint32_t thread_id)
+{
+	return r->first ? thread_id < r->first->tables.profile.threads.n
+			: fm_tables_need_thread(&r->tables, thread_id);
+}
+
+static bool need_stack(struct fm_reader *r, uint32_t stack_id)
+{
+	if (FM_LIKELY(stack_id < (r->first ? r->first->n_stacks : r->tables.profile.stacks.n)))
+		return true;
+	return !r->first && fm_tables_need_stack(&r->tables, stack_id);
+}
+
 static void begin_batch(struct fm_reader *r, struct fm_cursor *body)
 {
 	if (fm_samples_get(body, &r->batch)) {
 		give_up_chunk(r);
 		return;
 	}
-	if (fm_tables_charge(&r->tables, (uint64_t)r->batch.n * FM_READ_SAMPLE_CHARGE)) {
+	if (charge(r, (uint64_t)r->batch.n * FM_READ_SAMPLE_CHARGE)) {
 		stop(r);
 		return;
 	}
-	if (!fm_tables_need_thread(&r->tables, r->batch.thread_id))
+	if (!need_thread(r, r->batch.thread_id))
 		r->batch.pos = r->batch.n; // counted as an undefined reference
 }
 
@@ -144,10 +190,10 @@ static void begin_trace(struct fm_reader *r, struct fm_cursor *body)
 {
 	if (fm_zones_get(body, &r->trace))
 		give_up_chunk(r);
-	else if (fm_tables_charge(&r->tables, (uint64_t)r->trace.n * FM_READ_TRACE_EVENT_CHARGE))
+	else if (charge(r, (uint64_t)r->trace.n * FM_READ_TRACE_EVENT_CHARGE))
 		stop(r);
 	else
-		r->has_trace = fm_tables_need_thread(&r->tables, r->trace.thread_id);
+		r->has_trace = need_thread(r, r->trace.thread_id);
 }
 
 enum fm_err fm_trace_next(const struct fm_profile *p, struct fm_zone_batch *batch, struct fm_zone_event *ret)
@@ -171,8 +217,7 @@ static void decode_run(struct fm_reader *r)
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++)
-		if (FM_UNLIKELY(r->run[i].stack_id >= r->tables.profile.stacks.n) &&
-		    !fm_tables_need_stack(&r->tables, r->run[i].stack_id))
+		if (FM_UNLIKELY(!need_stack(r, r->run[i].stack_id)))
 			r->run[i].stack_id = FM_ROOT_STACK;
 	r->run_type = FM_EVENT_SAMPLE;
 	r->run_pos = 0;
@@ -186,9 +231,9 @@ static void begin_memory(struct fm_reader *r, struct fm_cursor *body, bool is_fr
 		give_up_chunk(r);
 		return;
 	}
-	if (fm_tables_charge(&r->tables, (uint64_t)r->memory.n * FM_READ_MEMORY_EVENT_CHARGE))
+	if (charge(r, (uint64_t)r->memory.n * FM_READ_MEMORY_EVENT_CHARGE))
 		stop(r);
-	else if (!fm_tables_need_thread(&r->tables, r->memory.thread_id))
+	else if (!need_thread(r, r->memory.thread_id))
 		r->memory.pos = r->memory.n;
 }
 
@@ -201,8 +246,7 @@ static void decode_memory(struct fm_reader *r)
 		return;
 	}
 	for (uint32_t i = 0; i < n && !r->memory.is_frees; i++)
-		if (FM_UNLIKELY(r->allocs[i].stack_id >= r->tables.profile.stacks.n) &&
-		    !fm_tables_need_stack(&r->tables, r->allocs[i].stack_id))
+		if (FM_UNLIKELY(!need_stack(r, r->allocs[i].stack_id)))
 			r->allocs[i].stack_id = FM_ROOT_STACK;
 	r->run_type = r->memory.is_frees ? FM_EVENT_FREE : FM_EVENT_ALLOC;
 	r->run_pos = 0;
@@ -216,36 +260,53 @@ static void read_end_mark(struct fm_reader *r, struct fm_cursor *c)
 	r->n_memory_events_written = fm_cursor_varint(c);
 }
 
+static enum fm_err next_chunk(struct fm_reader *r)
+{
+	struct fm_chunk chunk;
+	if (r->first && r->end_offset >= r->first->end_offset)
+		return finish(r);
+	if (fm_chunks_next(&r->chunks, &chunk))
+		return r->chunks.is_followed && !r->chunks.has_end && !r->chunks.is_too_large ? FM_E_END : finish(r);
+	r->end_offset = r->chunks.offset;
+	r->tables.max_charged_bytes = FM_READ_FLOOR_BYTES + r->chunks.offset * FM_READ_CHARGED_RATIO;
+	struct fm_cursor c = fm_cursor_over(chunk.raw, chunk.len);
+	if (chunk.type == FM_CHUNK_RECORDS)
+		r->records = c;
+	else if (chunk.type == FM_CHUNK_END)
+		read_end_mark(r, &c);
+	return FM_OK;
+}
+
+static void begin_record(struct fm_reader *r, uint64_t type, struct fm_cursor *body)
+{
+	enum fm_err err = FM_OK;
+	bool is_samples = type == FM_RECORD_SAMPLES;
+	bool is_memory = type == FM_RECORD_ALLOCS || type == FM_RECORD_FREES, is_trace = type == FM_RECORD_TRACE;
+	if (r->first && !(is_samples && r->with_samples) && !((is_memory || is_trace) && r->with_others))
+		return;
+	if (is_samples)
+		begin_batch(r, body);
+	else if (is_memory)
+		begin_memory(r, body, type == FM_RECORD_FREES);
+	else if (is_trace)
+		begin_trace(r, body);
+	else if ((err = fm_tables_record(&r->tables, type, body)) == FM_E_TOO_LARGE)
+		stop(r);
+	else if (err)
+		give_up_chunk(r);
+}
+
 static enum fm_err next_record(struct fm_reader *r)
 {
 	uint64_t type;
 	struct fm_cursor body;
 	enum fm_err err = fm_record_next(&r->records, &type, &body);
-	if (err == FM_E_END) {
-		struct fm_chunk chunk;
-		if (fm_chunks_next(&r->chunks, &chunk))
-			return r->chunks.is_followed && !r->chunks.has_end && !r->chunks.is_too_large ? FM_E_END
-												      : finish(r);
-		r->tables.max_charged_bytes = FM_READ_FLOOR_BYTES + r->chunks.offset * FM_READ_CHARGED_RATIO;
-		struct fm_cursor c = fm_cursor_over(chunk.raw, chunk.len);
-		if (chunk.type == FM_CHUNK_RECORDS)
-			r->records = c;
-		else if (chunk.type == FM_CHUNK_END)
-			read_end_mark(r, &c);
-		return FM_OK;
-	}
+	if (err == FM_E_END)
+		return next_chunk(r);
 	if (err)
 		give_up_chunk(r);
-	else if (type == FM_RECORD_SAMPLES)
-		begin_batch(r, &body);
-	else if (type == FM_RECORD_ALLOCS || type == FM_RECORD_FREES)
-		begin_memory(r, &body, type == FM_RECORD_FREES);
-	else if (type == FM_RECORD_TRACE)
-		begin_trace(r, &body);
-	else if ((err = fm_tables_record(&r->tables, type, &body)) == FM_E_TOO_LARGE)
-		stop(r);
-	else if (err)
-		give_up_chunk(r);
+	else
+		begin_record(r, type, &body);
 	return FM_OK;
 }
 
@@ -300,7 +361,7 @@ bool fm_reader_has_end(const struct fm_reader *r)
 
 const struct fm_profile *fm_reader_profile(const struct fm_reader *r)
 {
-	return &r->tables.profile;
+	return r->first ? &r->first->tables.profile : &r->tables.profile;
 }
 
 uint32_t fm_reader_add_frame(struct fm_reader *r, struct fm_frame frame)

@@ -14,7 +14,8 @@ struct fm_format {
 	// Writes to out, streaming. Write errors stay in the FILE. An error of its own comes with a
 	// line in diag.
 	enum fm_err (*write)(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
-	bool is_of_trace; // shows calls where there are any: gets the path and options only, and reads the file itself
+	enum fm_analysis_parts parts; // what it shows
+	bool is_of_calls;             // has no metric
 };
 
 // Ends with a row whose name is NULL.
@@ -22,10 +23,18 @@ extern const struct fm_format fm_formats[];
 // NULL when there is none of that name.
 const struct fm_format *fm_format_find(const char *name);
 
+// Opens and reads the profile for whoever wants these parts of it.
+FM_MUST_CHECK enum fm_err fm_render_open(const char *profile_path, const struct fm_view_options *options,
+					 enum fm_analysis_parts parts, struct fm_analysis **ret, struct fm_diag *diag);
+
 // Reads the profile and writes it as the named format. out_path NULL or "-" is standard output. On
 // failure diag holds one line and a half-written regular file is gone.
 FM_MUST_CHECK enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
 					  const struct fm_view_options *options, struct fm_diag *diag);
+
+// All there is to say of one traced function, by its name, its name with the class, or its place.
+FM_MUST_CHECK enum fm_err fm_render_function(const char *profile_path, const char *name, FILE *out,
+					     const struct fm_view_options *options, struct fm_diag *diag);
 
 // The same for the viewer in one file, which may compare with a second capture (NULL = none).
 FM_MUST_CHECK enum fm_err fm_render_html(const char *base_path, const char *path, const char *out_path,

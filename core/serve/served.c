@@ -11,6 +11,7 @@
 #include "aggregate/analysis/timeline.h"
 #include "base/hash.h"
 #include "render/bundle/bundle.h"
+#include "render/render.h"
 #include "render/shared/packed.h"
 
 #define LEVEL 1        // over loopback: time counts, not bytes
@@ -52,6 +53,18 @@ static void drop_timeline(struct fm_served *c)
 	c->has_timeline = false;
 }
 
+static enum fm_err read_capture(struct fm_served *c, struct fm_timeline_builder *timeline, struct fm_analysis **ret,
+				struct fm_diag *diag)
+{
+	struct fm_reader *reader;
+	const struct fm_observer observer = fm_timeline_observer(timeline);
+	enum fm_err err = fm_reader_open(c->path, &reader, diag);
+	if (!err)
+		err = fm_analysis_read(reader, &c->options, FM_ANALYSIS_STACKS, &observer, ret, diag);
+	fm_timeline_finish(timeline);
+	return err;
+}
+
 // Reads the file when it is not what was read last.
 static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 {
@@ -60,15 +73,20 @@ static enum fm_err refresh(struct fm_served *c, struct fm_diag *diag)
 	if (c->a && version == c->version)
 		return FM_OK;
 	struct fm_analysis *fresh;
+	struct fm_timeline timeline = { 0 };
+	struct fm_zones zones = { 0 };
+	struct fm_timeline_builder builder = { &timeline, &zones, fm_bundle_for_server.max_samples };
+	enum fm_err err = read_capture(c, &builder, &fresh, diag);
+	if (err) {
+		fm_timeline_deinit(&timeline);
+		fm_zones_deinit(&zones);
+		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
+	}
 	drop_timeline(c);
 	fm_zones_deinit(&c->zones);
-	struct fm_timeline_seeing seeing = { &c->timeline, &c->zones, fm_bundle_for_server.max_samples };
-	const struct fm_observer observer = fm_timeline_witness(&seeing);
-	enum fm_err err = fm_analysis_open_observed(c->path, &c->options, &observer, &fresh, diag);
-	fm_timeline_seen(&seeing);
+	c->timeline = timeline;
+	c->zones = zones;
 	c->has_timeline = true;
-	if (err)
-		return c->a && !version ? FM_OK : err; // a file that was removed meanwhile stays as it was read
 	fm_analysis_close(c->a);
 	c->a = fresh;
 	c->version = version;
@@ -256,7 +274,7 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 	if (!err) {
 		struct fm_filter filter;
 		to_filter(c, q, &filter);
-		const struct fm_zone_look look = { .from_ns = filter.from_ns,
+		const struct fm_zone_range range = { .from_ns = filter.from_ns,
 						   .to_ns = filter.to_ns ? filter.to_ns : UINT64_MAX,
 						   .pixels = pixels,
 						   .max_depth = FM_BUNDLE_ZONE_DEPTH,
@@ -265,7 +283,7 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 		struct fm_answer plain;
 		FILE *out = memory_open(&m);
 		if (out)
-			fm_bundle_write_zones(out, c->a, &c->zones, &look);
+			fm_bundle_write_zones(out, c->a, &c->zones, &range);
 		fm_filter_deinit(&filter);
 		err = memory_close(&m, FM_OK, &plain, diag);
 		if (!err)
@@ -292,7 +310,7 @@ enum fm_err fm_served_diff(struct fm_served *c, enum fm_packing packing, struct 
 	pthread_mutex_lock(&c->lock);
 	enum fm_err err = refresh(c, diag);
 	if (!err && !c->base)
-		err = fm_analysis_open(c->base_path, &c->options, &c->base, diag);
+		err = fm_render_open(c->base_path, &c->options, FM_ANALYSIS_STACKS, &c->base, diag);
 	if (!err) {
 		struct memory m;
 		struct fm_answer plain;

@@ -25,13 +25,13 @@
 
 #include "limits.h"
 
-#include "aggregate/trace/trace.h"
 #include "base/cursor.h"
 #include "base/str.h"
 #include "format/chunk.h"
 #include "format/writer.h"
 #include "format/zones.h"
 #include "read/reader.h"
+#include "../support/open.h"
 #ifdef FM_FUZZ_BUNDLE
 #include "render/bundle/bundle.h"
 #endif
@@ -123,7 +123,7 @@ static void make_bundle(const char *path, unsigned which)
 	struct fm_diag diag;
 	char *bytes = NULL;
 	size_t len = 0;
-	MUST(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag) == FM_OK);
+	MUST(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_STACKS, &a, &diag) == FM_OK);
 	FILE *out = open_memstream(&bytes, &len);
 	if (which % 3 == 2)
 		MUST(fm_bundle_write_diff(out, a, a, &limits, &diag) == FM_OK);
@@ -237,12 +237,13 @@ static void read_events(struct fm_reader *r)
 
 static void read_trace(const char *path)
 {
-	struct fm_trace_stats *stats;
+	struct fm_analysis *a;
 	struct fm_diag diag;
-	MUST(fm_trace_stats_read(path, &stats, &diag) == FM_OK);
+	MUST(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_CALLS, &a, &diag) == FM_OK);
+	const struct fm_trace_stats *stats = a->calls;
 	for (size_t i = 0; i < stats->functions.n; i++)
 		MUST(fm_trace_percentile(&stats->functions.items[i], 0.5) <= stats->functions.items[i].max_ns);
-	fm_trace_stats_free(stats);
+	fm_analysis_close(a);
 }
 
 static void read_file(int fd, unsigned which)

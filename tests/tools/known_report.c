@@ -8,6 +8,7 @@
 
 #include "aggregate/analysis/analysis.h"
 #include "render/shared/formats.h"
+#include "support/open.h"
 
 static uint32_t function_named(const struct fm_analysis *a, const char *name)
 {
@@ -69,7 +70,7 @@ int main(int argc, char **argv)
 	}
 	options.width = (unsigned)atoi(argv[2]);
 	options.utf8 = argc < 4;
-	if (fm_analysis_open(argv[1], &options, &a, &diag)) {
+	if (open_analysis(argv[1], &options, FM_ANALYSIS_STACKS, &a, &diag)) {
 		fprintf(stderr, "known_report: %s\n", diag.text);
 		return 1;
 	}

@@ -6,6 +6,7 @@
 
 #include "aggregate/analysis/analysis.h"
 #include "support/known.h"
+#include "support/open.h"
 
 static inline struct fm_analysis *open_known(const struct fm_view_options *options)
 {
@@ -15,6 +16,6 @@ static inline struct fm_analysis *open_known(const struct fm_view_options *optio
 	struct fm_diag diag;
 	CHECK_EQ(known_write(path, &images, &diag), FM_OK);
 	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, options, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
 	return a;
 }

@@ -8,6 +8,7 @@
 #include "aggregate/tree/libraries.h"
 #include "aggregate/tree/path.h"
 #include "known_analysis.h"
+#include "support/open.h"
 
 static const struct fm_function_row *function(const struct fm_analysis *a, const struct fm_summary *t, const char *name)
 {
@@ -299,7 +300,7 @@ static struct fm_analysis *open_inlined(const struct fm_view_options *options)
 	}
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, options, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
 	return a;
 }
 

@@ -16,6 +16,7 @@
 #include "render/bundle/string_table.h"
 #include "serve/guard.h"
 #include "known_analysis.h"
+#include "support/open.h"
 
 //        0
 //      1   2        weights: 1: 1, 2: 5, 3: 4, 4: 2, 5: 2
@@ -238,21 +239,21 @@ TEST(filters_count_what_passes)
 {
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_filter filter = { .from_ns = 1000000000 + 3000000000u, .to_ns = 1000000000 + 5000000000u };
-	struct fm_tally tally;
+	struct fm_analysis *part;
 	struct fm_diag diag;
-	CHECK_EQ(fm_filter_tally(&filter, a, &tally, &diag), FM_OK);
-	CHECK_EQ(tally.n_samples, 2000); // only the main thread runs that long
-	fm_tally_deinit(&tally);
+	CHECK_EQ(fm_filter_apply(&filter, a, &part, &diag), FM_OK);
+	CHECK_EQ(part->tally.n_samples, 2000); // only the main thread runs that long
+	fm_analysis_close(part);
 	filter.from_ns = filter.to_ns = 0;
 	CHECK(fm_filter_is_empty(&filter));
 	fm_filter_mark(&filter, 0);
-	CHECK_EQ(fm_filter_tally(&filter, a, &tally, &diag), FM_OK);
-	CHECK_EQ(tally.n_samples, 1500); // all but thread 0
-	fm_tally_deinit(&tally);
+	CHECK_EQ(fm_filter_apply(&filter, a, &part, &diag), FM_OK);
+	CHECK_EQ(part->tally.n_samples, 1500); // all but thread 0
+	fm_analysis_close(part);
 	filter.has_threads = true;
-	CHECK_EQ(fm_filter_tally(&filter, a, &tally, &diag), FM_OK);
-	CHECK_EQ(tally.n_samples, 8800);
-	fm_tally_deinit(&tally);
+	CHECK_EQ(fm_filter_apply(&filter, a, &part, &diag), FM_OK);
+	CHECK_EQ(part->tally.n_samples, 8800);
+	fm_analysis_close(part);
 	fm_filter_deinit(&filter);
 	fm_analysis_close(a);
 }
@@ -289,7 +290,7 @@ TEST(blocks_of_any_time_end_in_one_slot)
 	}
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, &FM_VIEW_OPTIONS_DEFAULT, &a, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
 	struct fm_bundle_limits limits = fm_bundle_for_file;
 	limits.max_blocks = 2;
 	FILE *out = fopen("/dev/null", "w");

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "support/dice.h"
 #include "support/known.h"
+#include "support/open.h"
 
 #define MIB ((uint64_t)1 << 20)
 #define N_LINES 10 // two functions of five lines
@@ -68,7 +69,7 @@ static struct fm_analysis *finish(struct profile *p, const struct fm_view_option
 	CHECK_EQ(fm_writer_close(p->w, &diag), FM_OK);
 	struct fm_analysis *a;
 	struct fm_view_options defaults = FM_VIEW_OPTIONS_DEFAULT;
-	CHECK_EQ(fm_analysis_open(path, options ? options : &defaults, &a, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, options ? options : &defaults, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
 	return a;
 }
 

@@ -5,6 +5,7 @@
 
 #include "aggregate/analysis/analysis.h"
 #include "support/known.h"
+#include "support/open.h"
 
 #define APP "/home/user/app.py"
 #define SITE "/usr/lib/python3.9/site.py"
@@ -55,7 +56,7 @@ static struct fm_analysis *open_capture(const struct fm_view_options *options)
 			      stacks[i].class, stacks[i].n);
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
 	struct fm_analysis *a;
-	CHECK_EQ(fm_analysis_open(path, options, &a, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, options, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
 	unlink(path);
 	return a;
 }

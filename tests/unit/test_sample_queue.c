@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "aggregate/tally/sample_queue.h"
+#include "aggregate/tally/tally.h"
+#include "read/observe.h"
 
 static struct fm_sample sample_at(uint32_t i)
 {
@@ -19,7 +20,7 @@ struct seen {
 	bool is_ordered;
 };
 
-static void see_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
 	struct seen *seen = ctx;
 	for (uint32_t i = 0; i < n; i++) {
@@ -38,8 +39,9 @@ TEST(every_sample_is_counted_and_seen_once)
 	for (size_t k = 0; k < FM_ARRAY_LEN(sizes); k++) {
 		struct fm_tally by_queue = { 0 }, at_once = { 0 };
 		struct seen seen = { .is_ordered = true };
-		const struct fm_observer observer = { NULL, see_samples, &seen };
-		struct fm_sample_queue *q = fm_sample_queue_begin(&by_queue, &observer);
+		const struct fm_observer observers[] = { fm_tally_observer(&by_queue),
+							 { .on_samples = on_samples, .ctx = &seen } };
+		struct fm_sample_queue *q = fm_sample_queue_begin(observers, FM_ARRAY_LEN(observers));
 		uint32_t n = 0, size = 1;
 		for (uint32_t i = 0; i < sizes[k]; i++) {
 			piece[n] = sample_at(i / 3);

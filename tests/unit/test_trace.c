@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "aggregate/trace/trace.h"
 #include "format/writer.h"
 #include "format/zones.h"
+#include "support/open.h"
 
 static char path[64];
 
@@ -37,17 +37,25 @@ static void give(struct fm_writer *w, struct fm_zone_encoder *e, uint32_t thread
 	fm_buf_deinit(&body);
 }
 
-static struct fm_trace_stats *close_and_read(struct fm_writer *w)
+static struct fm_analysis *analysis; // of the test that runs
+
+static const struct fm_trace_stats *read_back(void)
 {
 	struct fm_diag diag;
-	struct fm_trace_stats *s;
-	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
-	CHECK_EQ(fm_trace_stats_read(path, &s, &diag), FM_OK);
+	fm_analysis_close(analysis);
+	CHECK_EQ(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_CALLS, &analysis, &diag), FM_OK);
 	unlink(path);
-	return s;
+	return analysis->calls;
 }
 
-static const struct fm_trace_function *function(const struct fm_trace_stats *s, const char *name)
+static const struct fm_trace_stats *close_and_read(struct fm_writer *w)
+{
+	struct fm_diag diag;
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	return read_back();
+}
+
+static const struct fm_traced_function *function(const struct fm_trace_stats *s, const char *name)
 {
 	for (size_t i = 0; i < s->functions.n; i++)
 		if (fm_str_eq(s->functions.items[i].name, fm_str_of(name)))
@@ -143,8 +151,8 @@ TEST(times_and_recursion)
 	PUT(ENTER, f, 170), PUT(LEAVE, 0, 180), PUT(LEAVE, 0, 200);
 	fm_zone_encode(&e, FM_ZONE_NOTE, FM_ZONE_OFF, 205, 0);
 	give(w, &e, thread);
-	struct fm_trace_stats *s = close_and_read(w);
-	const struct fm_trace_function *fm = function(s, "main"), *ff = function(s, "f"), *fg = function(s, "g");
+	const struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_traced_function *fm = function(s, "main"), *ff = function(s, "f"), *fg = function(s, "g");
 	CHECK_EQ(fm->total_ns, 100);
 	CHECK_EQ(fm->own_ns, 40);
 	CHECK_EQ(ff->n_calls, 3);
@@ -166,7 +174,6 @@ TEST(times_and_recursion)
 			CHECK_EQ(edge->own_ns, 40);
 		}
 	}
-	fm_trace_stats_free(s);
 	fm_zone_encoder_deinit(&e);
 }
 
@@ -187,10 +194,9 @@ TEST(threads_do_not_mix)
 		give(w, &all[i], threads[i]);
 		fm_zone_encoder_deinit(&all[i]);
 	}
-	struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_trace_stats *s = close_and_read(w);
 	CHECK_EQ(function(s, "f")->n_recursive, 0);
 	CHECK_EQ(function(s, "f")->total_ns, 200);
-	fm_trace_stats_free(s);
 }
 
 TEST(resumed_generators_are_no_calls)
@@ -200,11 +206,10 @@ TEST(resumed_generators_are_no_calls)
 	struct fm_zone_encoder e = { 0 };
 	PUT(ENTER, g, 100), PUT(LEAVE, 0, 110), PUT(RESUME, g, 150), PUT(LEAVE, 0, 170);
 	give(w, &e, thread);
-	struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_trace_stats *s = close_and_read(w);
 	CHECK_EQ(function(s, "g")->n_calls, 1);
 	CHECK_EQ(function(s, "g")->n_spans, 2);
 	CHECK_EQ(function(s, "g")->own_ns, 30);
-	fm_trace_stats_free(s);
 	fm_zone_encoder_deinit(&e);
 }
 
@@ -229,15 +234,12 @@ TEST(a_lost_part_leaves_the_rest_in_step)
 	FILE *file = fopen(path, "r+b");
 	CHECK(file && !fseek(file, (long)(before + after) / 2 + 8, SEEK_SET) && fputc('!', file) != EOF &&
 	      !fclose(file));
-	struct fm_trace_stats *s;
-	CHECK_EQ(fm_trace_stats_read(path, &s, &diag), FM_OK);
-	unlink(path);
+	const struct fm_trace_stats *s = read_back();
 	CHECK_EQ(function(s, "main")->n_calls, 1);
 	CHECK_EQ(function(s, "g")->n_calls, 0); // its beginning was lost
 	CHECK_EQ(function(s, "g")->n_spans, 1);
 	CHECK_EQ(function(s, "main")->own_ns + function(s, "f")->own_ns + function(s, "g")->own_ns, 50);
 	CHECK(s->n_lost > 0);
-	fm_trace_stats_free(s);
 	fm_zone_encoder_deinit(&e);
 }
 
@@ -254,12 +256,11 @@ TEST(short_ones_are_taken_back)
 	CHECK_EQ(e.n_left_out, 3);
 	PUT(LEAVE, 0, 1400);
 	give(w, &e, thread);
-	struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_trace_stats *s = close_and_read(w);
 	CHECK_EQ(s->functions.n, 2);
 	CHECK_EQ(function(s, "g")->own_ns, 200);
 	CHECK_EQ(function(s, "main")->own_ns, 200);
 	CHECK_EQ(function(s, "main")->total_ns, 400);
-	fm_trace_stats_free(s);
 	fm_zone_encoder_deinit(&e);
 }
 
@@ -275,13 +276,12 @@ TEST(percentiles_are_near)
 		PUT(LEAVE, 0, at);
 	}
 	give(w, &e, thread);
-	struct fm_trace_stats *s = close_and_read(w);
-	const struct fm_trace_function *ff = function(s, "f");
+	const struct fm_trace_stats *s = close_and_read(w);
+	const struct fm_traced_function *ff = function(s, "f");
 	uint64_t median = fm_trace_percentile(ff, 0.5), p99 = fm_trace_percentile(ff, 0.99);
 	CHECK(median > 46500 && median < 53500);
 	CHECK(p99 > 92000 && p99 <= 100000);
 	CHECK(fm_trace_percentile(ff, 0) >= ff->min_ns && fm_trace_percentile(ff, 1) <= ff->max_ns);
-	fm_trace_stats_free(s);
 	fm_zone_encoder_deinit(&e);
 }
 

@@ -34,9 +34,16 @@ static struct fm_writer *open_writer(void)
 static void read_back(struct fm_writer *w, struct fm_zones *ret)
 {
 	struct fm_diag diag;
-	struct fm_timeline t;
+	struct fm_timeline t = { 0 };
+	struct fm_timeline_builder builder = { &t, ret, 1000 };
+	struct fm_reader *reader;
+	*ret = (struct fm_zones){ 0 };
+	const struct fm_observer observer = fm_timeline_observer(&builder);
 	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
-	CHECK_EQ(fm_timeline_read(&t, ret, path, 1000, &diag), FM_OK);
+	CHECK_EQ(fm_reader_open(path, &reader, &diag), FM_OK);
+	CHECK_EQ(fm_reader_run(reader, &observer, 1), FM_OK);
+	fm_reader_close(reader);
+	fm_timeline_finish(&builder);
 	fm_timeline_deinit(&t);
 	unlink(path);
 }
@@ -105,21 +112,21 @@ TEST(every_zone_of_a_range_is_in_one_span)
 		uint64_t from_ns = below(end_ns), to_ns = from_ns + 1 + below(round % 2 ? end_ns - from_ns : 3000);
 		struct fm_filter one = { .has_threads = true };
 		fm_filter_mark(&one, (uint32_t)round % N_THREADS);
-		struct fm_zone_look look = { from_ns, to_ns, round % 5 ? 1 + (uint32_t)below(3000) : 0,
+		struct fm_zone_range range = { from_ns, to_ns, round % 5 ? 1 + (uint32_t)below(3000) : 0,
 					     round % 3 ? DEPTH : 3, round % 4 ? NULL : &one };
 		struct fm_zone_spans spans;
-		fm_zone_spans_find(&spans, &z, &look);
+		fm_zone_spans_find(&spans, &z, &range);
 		uint64_t counts[N_THREADS][DEPTH] = { 0 }, busy[N_THREADS][DEPTH] = { 0 }, n_merged = 0;
 		uint64_t n_deeper = spans.n_deeper;
 		for (size_t i = 0; i < spans.items.n; i++) {
 			const struct fm_zone_span *s = &spans.items.items[i], *last = i ? s - 1 : NULL;
 			bool is_same_row = last && last->thread_id == s->thread_id && last->depth == s->depth;
-			CHECK(s->depth < look.max_depth && s->begin_ns <= s->end_ns && s->n > 0);
+			CHECK(s->depth < range.max_depth && s->begin_ns <= s->end_ns && s->n > 0);
 			CHECK(!is_same_row || last->end_ns <= s->begin_ns);
 			CHECK(s->busy_ns <= s->end_ns - s->begin_ns);
 			// Only what is narrower than a pixel is merged, and into no more than one.
 			CHECK(s->n == 1 ||
-			      (look.pixels && s->end_ns - s->begin_ns <= 3 * ((to_ns - from_ns) / look.pixels + 1)));
+			      (range.pixels && s->end_ns - s->begin_ns <= 3 * ((to_ns - from_ns) / range.pixels + 1)));
 			counts[s->thread_id][s->depth] += s->n;
 			busy[s->thread_id][s->depth] += s->busy_ns;
 			n_merged += s->n > 1 ? s->n : 0;
@@ -127,9 +134,9 @@ TEST(every_zone_of_a_range_is_in_one_span)
 		CHECK_EQ(n_merged, spans.n_merged);
 		for (size_t i = 0; i < n_truth; i++) {
 			const struct truth *t = &truth[i];
-			if (!overlaps(t, from_ns, to_ns) || (look.threads && t->thread != (uint32_t)round % N_THREADS))
+			if (!overlaps(t, from_ns, to_ns) || (range.threads && t->thread != (uint32_t)round % N_THREADS))
 				continue;
-			if (t->depth >= look.max_depth) {
+			if (t->depth >= range.max_depth) {
 				n_deeper--;
 				continue;
 			}
@@ -166,19 +173,19 @@ TEST(a_merged_span_has_the_name_of_its_longest_zone)
 	fm_writer_trace(w, 0, body.data, body.len);
 	struct fm_zones z;
 	read_back(w, &z);
-	struct fm_zone_look look = { 0, 20000, 1, 0, NULL };
+	struct fm_zone_range range = { 0, 20000, 1, 0, NULL };
 	struct fm_zone_spans spans;
-	fm_zone_spans_find(&spans, &z, &look);
+	fm_zone_spans_find(&spans, &z, &range);
 	CHECK_EQ(spans.items.n, 1);
 	CHECK_EQ(spans.items.items[0].n, 1000);
 	CHECK_EQ(spans.items.items[0].busy_ns, 999 * 5 + 9);
-	CHECK_EQ(z.whats.items[spans.items.items[0].what].ref, fm_zone_ref_of(FM_ZONE_ENTER, 1));
+	CHECK_EQ(z.labels.items[spans.items.items[0].label].ref, fm_zone_ref_of(FM_ZONE_ENTER, 1));
 	fm_zone_spans_deinit(&spans);
 	uint32_t pixels;
-	fm_zone_spans_fit(&spans, &z, look, 1000, &pixels);
+	fm_zone_spans_fit(&spans, &z, range, 1000, &pixels);
 	CHECK(pixels == 0 && spans.items.n == 1000 && !spans.n_merged);
 	fm_zone_spans_deinit(&spans);
-	fm_zone_spans_fit(&spans, &z, look, 600, &pixels);
+	fm_zone_spans_fit(&spans, &z, range, 600, &pixels);
 	CHECK(pixels == 512 && spans.items.n <= 600 && spans.n_merged > 500);
 	fm_zone_spans_deinit(&spans);
 	fm_zones_deinit(&z);
@@ -209,15 +216,15 @@ TEST(sums_are_of_all_zones_also_of_those_left_out)
 	fm_zones_finish(&z);
 	CHECK(z.n < 1000 && z.grain_ns > 600);
 	CHECK_EQ(z.n + z.n_left_out, 5000);
-	CHECK_EQ(z.whats.items[1].n_calls, 5000);
-	CHECK_EQ(z.whats.items[1].n_spans, 5000);
-	CHECK_EQ(z.whats.items[1].spans_ns, sum);
-	CHECK_EQ(z.whats.items[1].min_ns, 600);
-	CHECK_EQ(z.whats.items[1].max_ns, 20000);
-	CHECK_EQ(z.whats.items[1].buckets[fm_duration_bucket(600)], 4500);
-	struct fm_zone_look look = { 0, UINT64_MAX, 100, 0, NULL };
+	CHECK_EQ(z.labels.items[1].n_calls, 5000);
+	CHECK_EQ(z.labels.items[1].n_spans, 5000);
+	CHECK_EQ(z.labels.items[1].spans_ns, sum);
+	CHECK_EQ(z.labels.items[1].min_ns, 600);
+	CHECK_EQ(z.labels.items[1].max_ns, 20000);
+	CHECK_EQ(z.labels.items[1].buckets[fm_duration_bucket(600)], 4500);
+	struct fm_zone_range range = { 0, UINT64_MAX, 100, 0, NULL };
 	struct fm_zone_spans spans;
-	fm_zone_spans_find(&spans, &z, &look);
+	fm_zone_spans_find(&spans, &z, &range);
 	uint64_t n = 0;
 	for (size_t i = 0; i < spans.items.n; i++)
 		n += spans.items.items[i].n;

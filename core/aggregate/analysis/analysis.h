@@ -1,36 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile file, read and counted: what every output starts from.
+// A capture, read once and counted: all that an output needs.
+//
+// Events pass once, and who wants them is told then. Who finds out later that it needs them asks
+// for a replay (fm_reader_replay).
 #pragma once
 
 #include "aggregate/heap/heap.h"
 #include "aggregate/tree/summary.h"
 #include "aggregate/tally/tally.h"
 #include "aggregate/tally/workers.h"
+#include "aggregate/trace/trace.h"
 #include "aggregate/tree/view.h"
 
-struct fm_analysis {
-	char *path;
-	struct fm_view_options options;
-	struct fm_reader *reader; // at its end; lends profile
-	const struct fm_profile *profile;
-	struct fm_tally tally;
-	struct fm_workers *workers; // whose work native threads do; NULL = nobody's
-	struct fm_symbolizer *symbolizer;
-	struct fm_view view;
-	struct fm_heap heap; // is_there tells whether memory was captured
+// What is made of the events. An output that shows one thing does not wait for the others.
+enum fm_analysis_parts {
+	FM_ANALYSIS_TOTALS = 1, // tally
+	FM_ANALYSIS_STACKS = 3, // and with it workers, symbolizer, view, heap
+	FM_ANALYSIS_CALLS = 4,  // calls
 };
 
-// Reads the whole file once. One line in diag on failure; a damaged or cut-off file is no failure
-// (profile->damage).
-FM_MUST_CHECK enum fm_err fm_analysis_open(const char *path, const struct fm_view_options *options,
+struct fm_analysis {
+	struct fm_view_options options;
+	struct fm_reader *reader; // at its end; lends profile and path
+	const char *path;
+	const struct fm_profile *profile;
+	struct fm_tally tally;
+	struct fm_workers *workers;       // whose work native threads do; NULL = nobody's
+	struct fm_symbolizer *symbolizer; // NULL: stacks are not there
+	struct fm_view view;
+	struct fm_heap heap;             // is_there tells whether memory was captured
+	struct fm_trace_stats *calls;    // of its trace; NULL = not counted
+	struct fm_summary own_summary;   // by fm_analysis_summary
+	bool has_summary;
+	const struct fm_analysis *whole; // lends all but the tally and the summary; NULL = this is the whole
+};
+
+// Reads the rest of the file and owns the reader, on failure, too: it is closed then. The observer,
+// if there is one, is told of every event on the way. One line in diag on failure; a damaged or
+// cut-off file is no failure (profile->damage).
+FM_MUST_CHECK enum fm_err fm_analysis_read(struct fm_reader *reader, const struct fm_view_options *options,
+					   enum fm_analysis_parts parts, const struct fm_observer *observer,
 					   struct fm_analysis **ret, struct fm_diag *diag);
-// The same, and the observer sees every event on the way.
-FM_MUST_CHECK enum fm_err fm_analysis_open_observed(const char *path, const struct fm_view_options *options,
-						    const struct fm_observer *observer, struct fm_analysis **ret,
-						    struct fm_diag *diag);
-// The path and options alone, for who reads the file by itself. Nothing else in it is there.
-struct fm_analysis *fm_analysis_of_path(const char *path, const struct fm_view_options *options);
+// Of totals, names what they are of. Nothing happens when that was done.
+FM_MUST_CHECK enum fm_err fm_analysis_add_stacks(struct fm_analysis *a, struct fm_diag *diag);
 void fm_analysis_close(struct fm_analysis *a); // NULL is fine
+
+// The tables of functions, lines, threads and processes; made when they are first asked for.
+const struct fm_summary *fm_analysis_summary(struct fm_analysis *a);
 
 // The node of a sample of the same file, wherever its thread works for another.
 static inline uint32_t fm_analysis_node(const struct fm_analysis *a, const struct fm_sample *s)
@@ -41,4 +57,10 @@ static inline uint32_t fm_analysis_node(const struct fm_analysis *a, const struc
 static inline const struct fm_function *fm_analysis_function(const struct fm_analysis *a, uint32_t function_id)
 {
 	return fm_symbolizer_function(a->symbolizer, function_id);
+}
+
+// True when threads were traced, beside being sampled.
+static inline bool fm_analysis_has_calls(const struct fm_analysis *a)
+{
+	return fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
 }

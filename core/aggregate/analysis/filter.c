@@ -21,26 +21,37 @@ bool fm_filter_is_empty(const struct fm_filter *f)
 	return !f->from_ns && !f->to_ns && !f->has_threads && !f->threads.n;
 }
 
-enum fm_err fm_filter_tally(const struct fm_filter *f, const struct fm_analysis *a, struct fm_tally *ret,
+struct filtering {
+	const struct fm_filter *filter;
+	struct fm_analysis *a;
+};
+
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	const struct filtering *f = ctx;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!fm_filter_takes(f->filter, &samples[i]))
+			continue;
+		struct fm_sample s = samples[i];
+		s.stack_id = fm_workers_stack(f->a->workers, &s);
+		fm_tally_add(&f->a->tally, &s, 1);
+	}
+}
+
+enum fm_err fm_filter_apply(const struct fm_filter *filter, const struct fm_analysis *a, struct fm_analysis **ret,
 			    struct fm_diag *diag)
 {
-	struct fm_reader *r;
-	enum fm_err err = fm_reader_open(a->path, &r, diag);
+	struct fm_analysis *counted = fm_alloc(sizeof(*counted));
+	*counted = *a;
+	counted->tally = (struct fm_tally){ 0 };
+	counted->has_summary = false;
+	counted->whole = a;
+	struct filtering f = { filter, counted };
+	const struct fm_observer observer = { .on_samples = on_samples, .ctx = &f };
+	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
 	if (err)
-		return err;
-	struct fm_tally tally = { 0 };
-	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event)))
-		if (event.type == FM_EVENT_SAMPLE && fm_filter_takes(f, &event.sample) &&
-		    event.sample.stack_id < a->view.n_stacks && event.sample.thread_id < a->tally.threads.n) {
-			event.sample.stack_id = fm_workers_stack(a->workers, &event.sample);
-			fm_tally_add(&tally, &event.sample, 1);
-		}
-	fm_reader_close(r);
-	if (err != FM_E_END) {
-		fm_tally_deinit(&tally);
-		return fm_diag_set(diag, err, "cannot read %s: %s", a->path, fm_err_text(err));
-	}
-	*ret = tally;
-	return FM_OK;
+		fm_analysis_close(counted);
+	else
+		*ret = counted;
+	return err;
 }

@@ -30,7 +30,7 @@ static inline bool fm_filter_takes(const struct fm_filter *f, const struct fm_sa
 	       fm_filter_takes_thread(f, s->thread_id);
 }
 
-// Counts the samples that pass, by reading the file again; ids mean the same as in `a`, and what a
-// file that grew meanwhile has beyond them is left out. One line in diag on failure.
-FM_MUST_CHECK enum fm_err fm_filter_tally(const struct fm_filter *f, const struct fm_analysis *a, struct fm_tally *ret,
-					  struct fm_diag *diag);
+// The same capture of which only the samples that pass are counted, by a replay. `a` lends it the
+// rest, and is closed after it. One line in diag on failure.
+FM_MUST_CHECK enum fm_err fm_filter_apply(const struct fm_filter *f, const struct fm_analysis *a,
+					  struct fm_analysis **ret, struct fm_diag *diag);

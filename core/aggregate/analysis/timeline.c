@@ -88,9 +88,6 @@ void fm_timeline_thin(struct fm_timeline *t, size_t max_runs)
 
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
 {
-	for (size_t i = a->tally.threads.n; i < t->threads.n; i++)
-		fm_vec_deinit(&t->threads.items[i].runs);
-	t->threads.n = FM_MIN(t->threads.n, a->tally.threads.n);
 	t->n_runs = 0;
 	for (size_t i = 0; i < t->threads.n; i++) {
 		struct fm_timeline_thread *thread = &t->threads.items[i];
@@ -117,64 +114,34 @@ void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
 	}
 }
 
-static void see(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
 {
-	struct fm_timeline_seeing *seeing = ctx;
+	const struct fm_timeline_builder *b = ctx;
 	if (event->type == FM_EVENT_TRACE)
-		fm_zones_add(seeing->zones, profile, event->trace);
+		fm_zones_add(b->zones, profile, event->trace);
 }
 
-static void see_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
-	const struct fm_timeline_seeing *seeing = ctx;
-	struct fm_timeline *t = seeing->timeline;
+	const struct fm_timeline_builder *b = ctx;
+	struct fm_timeline *t = b->timeline;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fm_sample *s = &samples[i];
 		if (FM_UNLIKELY(s->thread_id >= MAX_THREADS || s->class >= FM_N_CLASSES))
 			continue;
 		fm_timeline_add(t, s->thread_id, s->time_ns, s->weight_ns, s->stack_id, s->class);
-		if (FM_UNLIKELY(t->n_runs > seeing->max_runs * ROOM))
-			fm_timeline_thin(t, seeing->max_runs * ROOM / 2);
+		if (FM_UNLIKELY(t->n_runs > b->max_runs * ROOM))
+			fm_timeline_thin(t, b->max_runs * ROOM / 2);
 	}
 }
 
-struct fm_observer fm_timeline_witness(struct fm_timeline_seeing *seeing)
+struct fm_observer fm_timeline_observer(struct fm_timeline_builder *builder)
 {
-	return (struct fm_observer){ see, see_samples, seeing };
+	return (struct fm_observer){ .on_samples = on_samples, .on_event = on_event, .ctx = builder };
 }
 
-void fm_timeline_seen(struct fm_timeline_seeing *seeing)
+void fm_timeline_finish(struct fm_timeline_builder *builder)
 {
-	fm_timeline_thin(seeing->timeline, seeing->max_runs);
-	fm_zones_finish(seeing->zones);
-}
-
-enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, const char *path, size_t max_runs,
-			     struct fm_diag *diag)
-{
-	*t = (struct fm_timeline){ 0 };
-	*zones = (struct fm_zones){ 0 };
-	struct fm_timeline_seeing seeing = { t, zones, max_runs };
-	struct fm_reader *r;
-	enum fm_err err = fm_reader_open(path, &r, diag);
-	if (err)
-		return err;
-	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event))) {
-		if (event.type == FM_EVENT_SAMPLE) {
-			uint32_t n;
-			const struct fm_sample *samples = fm_reader_samples(r, &n);
-			see_samples(&seeing, samples, n);
-		} else {
-			see(&seeing, fm_reader_profile(r), &event);
-		}
-	}
-	fm_reader_close(r);
-	if (err != FM_E_END) {
-		fm_timeline_deinit(t);
-		fm_zones_deinit(zones);
-		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
-	}
-	fm_timeline_seen(&seeing);
-	return FM_OK;
+	fm_timeline_thin(builder->timeline, builder->max_runs);
+	fm_zones_finish(builder->zones);
 }

@@ -28,22 +28,16 @@ struct fm_timeline {
 	uint64_t grain_ns; // runs shorter than this were merged; 0 = none
 };
 
-// Reads the file, samples in memory for some max_runs, and its trace, if it has one; needs nothing
-// else, so that it can be read beside the analysis. Ids mean the same as in any other reading of
-// the file. One line in diag on failure.
-FM_MUST_CHECK enum fm_err fm_timeline_read(struct fm_timeline *t, struct fm_zones *zones, const char *path,
-					   size_t max_runs, struct fm_diag *diag);
-// The same as a observer of the analysis (fm_analysis_open_observed): fm_timeline_witness() with
-// this, and fm_timeline_seen() at the end.
-struct fm_timeline_seeing {
+// Samples, in memory for some max_runs, and the zones of the trace, if there is one: of everything
+// that its observer is told of. fm_timeline_finish() ends it.
+struct fm_timeline_builder {
 	struct fm_timeline *timeline; // zeroed
 	struct fm_zones *zones;       // zeroed
 	size_t max_runs;
 };
-struct fm_observer fm_timeline_witness(struct fm_timeline_seeing *seeing);
-void fm_timeline_seen(struct fm_timeline_seeing *seeing);
-// Gives the runs their nodes, and drops threads that the analysis does not know: the file has grown
-// since.
+struct fm_observer fm_timeline_observer(struct fm_timeline_builder *builder);
+void fm_timeline_finish(struct fm_timeline_builder *builder);
+// Gives the runs their nodes.
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a);
 void fm_timeline_deinit(struct fm_timeline *t);
 

@@ -59,7 +59,7 @@ static void sum(const struct fm_zone_row *row, size_t from, size_t to, struct fm
 			longest = candidate;
 	}
 	span->n = to - from;
-	span->what = fm_zone_what_of(longest);
+	span->label = fm_zone_label_of(longest);
 }
 
 static void find_in_row(struct fm_zone_spans *ret, const struct fm_zones *z, const struct fm_zone_row *row,
@@ -101,43 +101,43 @@ static void count_in_row(struct fm_zone_spans *ret, const struct fm_zone_row *ro
 	ret->deeper_ns += all.busy_ns;
 }
 
-void fm_zone_spans_find(struct fm_zone_spans *ret, const struct fm_zones *z, const struct fm_zone_look *look)
+void fm_zone_spans_find(struct fm_zone_spans *ret, const struct fm_zones *z, const struct fm_zone_range *range)
 {
 	*ret = (struct fm_zone_spans){ 0 };
-	uint64_t from_ns = FM_MAX(look->from_ns, z->begin_ns), to_ns = FM_MIN(look->to_ns, z->end_ns + 1);
+	uint64_t from_ns = FM_MAX(range->from_ns, z->begin_ns), to_ns = FM_MIN(range->to_ns, z->end_ns + 1);
 	if (!z->n || from_ns >= to_ns)
 		return;
 	from_ns -= z->origin_ns;
 	to_ns = FM_MIN(to_ns - z->origin_ns, (uint64_t)1 << 48);
 	for (uint32_t t = 0; t < z->threads.n; t++) {
-		if (look->threads && !fm_filter_takes_thread(look->threads, t))
+		if (range->threads && !fm_filter_takes_thread(range->threads, t))
 			continue;
 		const struct fm_zone_thread *thread = &z->threads.items[t];
 		for (size_t d = 0; d < thread->rows.n; d++)
-			if (look->max_depth && d >= look->max_depth)
+			if (range->max_depth && d >= range->max_depth)
 				count_in_row(ret, &thread->rows.items[d], from_ns, to_ns);
 			else
 				find_in_row(ret, z, &thread->rows.items[d], t, (uint16_t)d, from_ns, to_ns,
-					    FM_MIN(look->pixels, MAX_PIXELS));
+					    FM_MIN(range->pixels, MAX_PIXELS));
 	}
 }
 
-void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_look look, size_t max_spans,
+void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_range range, size_t max_spans,
 		       uint32_t *ret_pixels)
 {
-	look.pixels = z->n > max_spans ? MIN_PIXELS : 0;
-	fm_zone_spans_find(ret, z, &look);
-	while (look.pixels && look.pixels < MAX_PIXELS) {
+	range.pixels = z->n > max_spans ? MIN_PIXELS : 0;
+	fm_zone_spans_find(ret, z, &range);
+	while (range.pixels && range.pixels < MAX_PIXELS) {
 		struct fm_zone_spans finer;
-		look.pixels *= 2;
-		fm_zone_spans_find(&finer, z, &look);
+		range.pixels *= 2;
+		fm_zone_spans_find(&finer, z, &range);
 		bool is_too_much = finer.items.n > max_spans;
 		fm_zone_spans_deinit(is_too_much ? &finer : ret);
 		if (is_too_much) {
-			look.pixels /= 2;
+			range.pixels /= 2;
 			break;
 		}
 		*ret = finer;
 	}
-	*ret_pixels = look.pixels;
+	*ret_pixels = range.pixels;
 }

@@ -195,7 +195,7 @@ static void add_open(struct builder *b)
 			if (b->now->now_ns - FM_MIN(o->begin_ns, b->now->now_ns) >= b->recent->min_span_ns)
 				fm_vec_push(&b->now->spans,
 					    (struct fm_recent_span){ o->ref, (uint32_t)i,
-								     (uint32_t)FM_MIN(t->n_below + k, UINT32_MAX),
+								     (uint32_t)FM_MIN(t->walked.n_below + k, UINT32_MAX),
 								     o->begin_ns, 0 });
 		}
 	}

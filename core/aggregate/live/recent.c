@@ -152,20 +152,16 @@ static void pass_time(struct fm_recent *r, struct fm_recent_thread *t, uint64_t 
 	t->event_ns = FM_MAX(t->event_ns, ns);
 }
 
-static void begin(struct fm_recent *r, struct fm_recent_thread *t, fm_zone_ref ref, uint64_t ns, bool is_call)
+static void begin(struct fm_recent *r, struct fm_recent_thread *t, const struct fm_trace_step *step)
 {
-	struct fm_recent_bucket *b = bucket_of(r, ns);
-	if (b && is_call)
-		calls_of(b, ref)->n++;
-	fm_vec_push(&t->open, (struct fm_recent_open){ ref, ns, false });
+	struct fm_recent_bucket *b = bucket_of(r, step->ns);
+	if (b && step->is_call)
+		calls_of(b, step->ref)->n++;
+	fm_vec_push(&t->open, (struct fm_recent_open){ step->ref, step->ns, step->is_older });
 }
 
 static void end(struct fm_recent *r, uint32_t thread_id, struct fm_recent_thread *t, uint64_t ns)
 {
-	if (!t->open.n) {
-		t->n_below -= t->n_below > 0;
-		return;
-	}
 	struct fm_recent_open done = t->open.items[--t->open.n];
 	struct fm_recent_bucket *b = bucket_of(r, ns);
 	if (!b)
@@ -180,43 +176,49 @@ static void end(struct fm_recent *r, uint32_t thread_id, struct fm_recent_thread
 	if (took_ns < r->min_span_ns)
 		return;
 	b->n_spans++;
-	uint64_t depth = t->n_below + t->open.n;
+	uint64_t depth = t->walked.n_below + t->open.n;
 	r->spans[r->n_spans++ % FM_RECENT_SPANS] =
 		(struct fm_recent_span){ done.ref, thread_id, (uint32_t)FM_MIN(depth, UINT32_MAX), done.begin_ns, ns };
 }
 
-static void count(struct fm_recent *r, const struct fm_zone_event *ev, uint64_t ns)
+static void count(struct fm_recent *r, const struct fm_trace_step *step)
 {
 	size_t i = 0;
-	while (i < r->counters.n && r->counters.items[i].name != ev->ref)
+	while (i < r->counters.n && r->counters.items[i].name != step->id)
 		i++;
 	if (i == r->counters.n) {
 		if (i == FM_RECENT_COUNTERS)
 			return;
-		fm_vec_push(&r->counters, (struct fm_recent_counter){ .name = ev->ref });
+		fm_vec_push(&r->counters, (struct fm_recent_counter){ .name = step->id });
 	}
 	struct fm_recent_counter *c = &r->counters.items[i];
-	uint64_t index = ns / FM_RECENT_BUCKET_NS;
-	if (ns >= c->time_ns) {
-		c->value = ev->value;
-		c->time_ns = ns;
+	uint64_t index = step->ns / FM_RECENT_BUCKET_NS;
+	if (step->ns >= c->time_ns) {
+		c->value = step->value;
+		c->time_ns = step->ns;
 	}
-	c->values[index % FM_RECENT_KEPT] = ev->value;
+	c->values[index % FM_RECENT_KEPT] = step->value;
 	c->index[index % FM_RECENT_KEPT] = index;
 }
 
-// The batch says what is open at its start; what was passed over before it does not matter then.
-static void resync(struct fm_recent_thread *t, const struct fm_zone_batch *batch)
+static void add_step(struct fm_recent *r, uint32_t thread_id, const struct fm_trace_step *step)
 {
-	if (!t->is_lost && t->n_below + t->open.n == batch->depth)
-		return;
-	t->is_lost = false;
-	t->open.n = 0;
-	t->n_below = batch->depth - batch->n_listed;
-	t->event_ns = batch->time_ns;
-	struct fm_cursor listed = batch->listed;
-	for (uint32_t i = 0; i < batch->n_listed; i++)
-		fm_vec_push(&t->open, (struct fm_recent_open){ fm_cursor_varint(&listed), batch->time_ns, true });
+	struct fm_recent_thread *t = &r->threads.items[thread_id];
+	pass_time(r, t, step->ns);
+	switch (step->kind) {
+	case FM_TRACE_BEGIN:
+		begin(r, t, step);
+		break;
+	case FM_TRACE_END:
+		end(r, thread_id, t, step->ns);
+		break;
+	case FM_TRACE_MARK:
+		r->marks[r->n_marks++ % FM_RECENT_MARKS] = (struct fm_trace_mark){ thread_id, step->id, step->ns };
+		break;
+	case FM_TRACE_COUNTER:
+		count(r, step);
+		break;
+	}
 }
 
 void fm_recent_trace(struct fm_recent *r, const struct fm_profile *p, struct fm_zone_batch *batch)
@@ -229,35 +231,19 @@ void fm_recent_trace(struct fm_recent *r, const struct fm_profile *p, struct fm_
 		t->is_lost = true;
 		return;
 	}
-	resync(t, batch);
-	struct fm_zone_event ev;
-	while (fm_trace_next(p, batch, &ev) == FM_OK && ev.time_ns <= r->newest_ns) {
-		uint64_t ns = FM_MAX(ev.time_ns, t->event_ns);
-		pass_time(r, t, ns);
-		switch (ev.op) {
-		case FM_ZONE_ENTER:
-		case FM_ZONE_RESUME:
-		case FM_ZONE_BEGIN:
-			begin(r, t, ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref), ns,
-			      ev.op != FM_ZONE_RESUME);
-			break;
-		case FM_ZONE_LEAVE:
-			end(r, batch->thread_id, t, ns);
-			break;
-		case FM_ZONE_MARK:
-			r->marks[r->n_marks++ % FM_RECENT_MARKS] =
-				(struct fm_recent_mark){ batch->thread_id, ev.ref, ns };
-			break;
-		case FM_ZONE_COUNTER:
-			count(r, &ev, ns);
-			break;
-		case FM_ZONE_NOTE:
-			if (ev.ref == FM_ZONE_OFF) {
-				while (t->open.n)
-					end(r, batch->thread_id, t, ns);
-				t->n_below = 0;
-			}
-			break;
-		}
+	if (t->is_lost) { // the batch says what is open; what was passed over before it does not matter then
+		t->is_lost = false;
+		t->open.n = 0;
+		t->walked = (struct fm_trace_stack){ 0 };
+		t->event_ns = batch->time_ns;
+	}
+	struct fm_trace_walk walk;
+	struct fm_trace_step step;
+	fm_trace_walk_begin(&walk, p, &t->walked, batch);
+	while (!t->is_lost && fm_trace_walk_next(&walk, &step)) {
+		if (step.ns <= r->newest_ns)
+			add_step(r, batch->thread_id, &step);
+		else
+			t->is_lost = true;
 	}
 }

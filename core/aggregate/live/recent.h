@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "aggregate/trace/walk.h"
 #include "read/reader.h"
 
 #define FM_RECENT_BUCKET_NS 250000000u
@@ -55,7 +56,7 @@ struct fm_recent_thread {
 	// Of its trace:
 	bool is_traced, is_lost; // is_lost: parts were passed over, the stack is not known
 	uint64_t event_ns;
-	uint64_t n_below; // open further out than `open` goes
+	struct fm_trace_stack walked;
 	FM_VEC(struct fm_recent_open) open;
 };
 
@@ -64,11 +65,6 @@ struct fm_recent_span {
 	fm_zone_ref ref;
 	uint32_t thread_id, depth;
 	uint64_t begin_ns, end_ns;
-};
-
-struct fm_recent_mark {
-	uint32_t thread_id, name;
-	uint64_t time_ns;
 };
 
 struct fm_recent_counter {
@@ -90,11 +86,11 @@ struct fm_recent {
 	uint64_t n_spans;     // all that were ever kept; the latest FM_RECENT_SPANS are there
 	uint64_t min_span_ns; // shorter ones are not drawn; follows how many there are
 	uint32_t n_calm;      // buckets in a row with few of them
-	struct fm_recent_mark marks[FM_RECENT_MARKS];
+	struct fm_trace_mark marks[FM_RECENT_MARKS];
 	uint64_t n_marks;
 	FM_VEC(struct fm_recent_counter) counters;
 	uint64_t n_samples, n_waits,
-		n_events; // since the beginning; n_waits: of the samples, looks at threads that waited
+		n_events; // since the beginning; n_waits: of the samples, those of threads that waited
 	uint64_t oldest_ns, newest_ns;
 };
 

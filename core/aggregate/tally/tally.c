@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tally/sample_queue.h"
 #include "aggregate/tally/weight.h"
 
 // Ids beyond these come from damaged files; growing dense arrays to them would eat the machine.
@@ -70,13 +69,14 @@ static struct fm_cell *cell_of(struct fm_tally *t, const struct fm_sample *s)
 	}
 }
 
-void fm_tally_fetch_slot(const struct fm_tally *t, const struct fm_sample *s)
+static void fetch_slot(const struct fm_tally *t, const struct fm_sample *s)
 {
 	if (t->n_slots)
 		__builtin_prefetch(&t->slots[hash_of_sample(s) & (t->n_slots - 1)]);
 }
 
-void fm_tally_fetch_cell(const struct fm_tally *t, const struct fm_sample *s)
+// Some time after its slot.
+static void fetch_cell(const struct fm_tally *t, const struct fm_sample *s)
 {
 	const struct fm_cell_slot *slot = t->n_slots ? &t->slots[hash_of_sample(s) & (t->n_slots - 1)] : NULL;
 	if (slot && slot->cell)
@@ -153,25 +153,52 @@ void fm_tally_drop_empty(struct fm_tally *t)
 		make_slots(t, t->n_slots);
 }
 
-enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r, const struct fm_observer *observer)
+#define PIECE 1024
+#define AHEAD 16 // runs that are fetched while those before them are counted
+
+static bool is_same(const struct fm_sample *a, const struct fm_sample *b)
 {
-	struct fm_event event;
-	struct fm_sample_queue *queue = fm_sample_queue_begin(t, observer);
-	enum fm_err err;
-	while (!(err = fm_reader_next(r, &event))) {
-		if (event.type == FM_EVENT_SAMPLE) {
-			uint32_t n;
-			const struct fm_sample *samples = fm_reader_samples(r, &n);
-			fm_sample_queue_put(queue, samples, n);
-			continue;
-		}
-		if (event.type == FM_EVENT_ALLOC)
-			fm_heap_log_alloc(&t->memory, &event.alloc);
-		else if (event.type == FM_EVENT_FREE)
-			fm_heap_log_free(&t->memory, &event.free);
-		if (observer)
-			observer->see(observer->ctx, fm_reader_profile(r), &event);
+	return a->stack_id == b->stack_id && a->thread_id == b->thread_id && a->class == b->class;
+}
+
+static void add_piece(struct fm_tally *t, const struct fm_sample *s, uint32_t n_samples)
+{
+	uint32_t first[PIECE + 1], n = 0; // of each run of the same
+	for (uint32_t i = 0; i < n_samples; i++)
+		if (!i || !is_same(&s[i - 1], &s[i]))
+			first[n++] = i;
+	first[n] = n_samples;
+	for (uint32_t k = 0; k < n; k++) {
+		if (k + AHEAD < n)
+			fetch_slot(t, &s[first[k + AHEAD]]);
+		if (k + AHEAD / 2 < n)
+			fetch_cell(t, &s[first[k + AHEAD / 2]]);
+		fm_tally_add(t, &s[first[k]], first[k + 1] - first[k]);
 	}
-	fm_sample_queue_end(queue);
-	return err == FM_E_END ? FM_OK : err;
+}
+
+void fm_tally_add_all(struct fm_tally *t, const struct fm_sample *samples, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i += PIECE)
+		add_piece(t, samples + i, FM_MIN(n - i, (uint32_t)PIECE));
+}
+
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	fm_tally_add_all(ctx, samples, n);
+}
+
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	(void)profile;
+	struct fm_tally *t = ctx;
+	if (event->type == FM_EVENT_ALLOC)
+		fm_heap_log_alloc(&t->memory, &event->alloc);
+	else if (event->type == FM_EVENT_FREE)
+		fm_heap_log_free(&t->memory, &event->free);
+}
+
+struct fm_observer fm_tally_observer(struct fm_tally *t)
+{
+	return (struct fm_observer){ .on_samples = on_samples, .on_event = on_event, .ctx = t };
 }

@@ -11,7 +11,7 @@
 #include "aggregate/tally/block_log.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "read/reader.h"
+#include "read/observe.h"
 
 struct fm_cell {
 	uint32_t thread_id, stack_id;
@@ -47,8 +47,6 @@ struct fm_tally {
 
 // A zeroed tally is empty.
 void fm_tally_deinit(struct fm_tally *t);
-void fm_tally_fetch_slot(const struct fm_tally *t, const struct fm_sample *sample);
-void fm_tally_fetch_cell(const struct fm_tally *t, const struct fm_sample *sample); // some time after its slot
 // n samples of one thread, stack and class: while a program stays where it is, they come one after
 // the other.
 void fm_tally_add(struct fm_tally *t, const struct fm_sample *samples, uint32_t n);
@@ -56,13 +54,7 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *samples, uint32_t 
 // fm_tally_drop_empty() ends the moves.
 void fm_tally_move(struct fm_tally *t, const struct fm_sample *sample, uint32_t stack_id);
 void fm_tally_drop_empty(struct fm_tally *t);
-// Who sees every event beside the tally, so that the file is read once. Samples are seen in order
-// and by the thread that counts, the others by the one that reads: what is kept of the two must not
-// meet before the end.
-struct fm_observer {
-	void (*see)(void *ctx, const struct fm_profile *profile, struct fm_event *event);
-	void (*see_samples)(void *ctx, const struct fm_sample *samples, uint32_t n);
-	void *ctx;
-};
-// Adds everything the reader still has. FM_OK at its end. observer may be NULL.
-FM_MUST_CHECK enum fm_err fm_tally_read(struct fm_tally *t, struct fm_reader *r, const struct fm_observer *observer);
+// Any samples.
+void fm_tally_add_all(struct fm_tally *t, const struct fm_sample *samples, uint32_t n);
+// Adds all that it is told of.
+struct fm_observer fm_tally_observer(struct fm_tally *t);

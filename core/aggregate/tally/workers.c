@@ -219,20 +219,26 @@ static uint32_t graft(struct fm_workers *w, uint32_t python_stack, uint32_t stac
 	return at;
 }
 
-// ---- reading ----
+// ---- the samples once more ----
 
-static void see_caller(struct fm_workers *w, struct fm_tally *tally, const struct fm_sample *s)
+struct tying {
+	struct fm_workers *w;
+	struct fm_tally *tally;
+	void (*each)(const struct tying *t, const struct fm_sample *s);
+};
+
+static void add_caller(const struct tying *t, const struct fm_sample *s)
 {
-	(void)tally;
+	struct fm_workers *w = t->w;
 	if (s->thread_id >= w->n_threads || s->stack_id >= w->n_stacks || s->class >= FM_N_CLASSES)
 		return;
 	uint32_t python_stack = w->python_stack[s->stack_id];
 	fm_callers_see(&w->callers, s, python_stack, python_stack ? w->images[s->stack_id] : 0);
 }
 
-static void vote(struct fm_workers *w, struct fm_tally *tally, const struct fm_sample *s)
+static void vote(const struct tying *t, const struct fm_sample *s)
 {
-	(void)tally;
+	struct fm_workers *w = t->w;
 	struct found found = is_worker(w, s) ? find_caller(w, s) : (struct found){ NULL, FM_NO_ID, false };
 	if (!found.call || found.is_doubtful)
 		return;
@@ -243,33 +249,26 @@ static void vote(struct fm_workers *w, struct fm_tally *tally, const struct fm_s
 		*home = (struct home){ found.thread_id, home->votes + 1 };
 }
 
-static void move(struct fm_workers *w, struct fm_tally *tally, const struct fm_sample *s)
+static void move(const struct tying *t, const struct fm_sample *s)
 {
+	struct fm_workers *w = t->w;
 	const struct fm_call *call = is_worker(w, s) ? call_of(w, s) : NULL;
 	uint32_t stack_id = call ? graft(w, call->python_stack, s->stack_id) : s->stack_id;
 	if (stack_id != s->stack_id)
-		fm_tally_move(tally, s, stack_id);
+		fm_tally_move(t->tally, s, stack_id);
 }
 
-static enum fm_err read_samples(struct fm_workers *w, const char *path, struct fm_tally *tally,
-				void (*see)(struct fm_workers *, struct fm_tally *, const struct fm_sample *),
-				struct fm_diag *diag)
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
-	struct fm_reader *r;
-	enum fm_err err = fm_reader_open(path, &r, diag);
-	if (err)
-		return err;
-	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event))) {
-		if (event.type != FM_EVENT_SAMPLE)
-			continue;
-		uint32_t n;
-		const struct fm_sample *samples = fm_reader_samples(r, &n);
-		for (uint32_t i = 0; i < n; i++)
-			see(w, tally, &samples[i]);
-	}
-	fm_reader_close(r);
-	return err == FM_E_END ? FM_OK : fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
+	const struct tying *t = ctx;
+	for (uint32_t i = 0; i < n; i++)
+		t->each(t, &samples[i]);
+}
+
+static enum fm_err replay(struct tying t, struct fm_diag *diag)
+{
+	const struct fm_observer observer = { .on_samples = on_samples, .ctx = &t };
+	return fm_reader_replay(t.w->reader, &observer, diag);
 }
 
 // True when there are several in one process: then votes tell in doubt.
@@ -286,7 +285,7 @@ static bool sort_callers(struct fm_workers *w)
 	return is_doubtful;
 }
 
-enum fm_err fm_workers_tie(const char *path, struct fm_reader *reader, struct fm_tally *tally, struct fm_workers **ret,
+enum fm_err fm_workers_tie(struct fm_reader *reader, struct fm_tally *tally, struct fm_workers **ret,
 			   struct fm_diag *diag)
 {
 	struct fm_workers *w = fm_alloc(sizeof(*w));
@@ -303,11 +302,11 @@ enum fm_err fm_workers_tie(const char *path, struct fm_reader *reader, struct fm
 		free(bits);
 		w->homes = fm_alloc((w->n_threads + 1) * sizeof(*w->homes));
 		w->frame_id = fm_reader_add_frame(reader, (struct fm_frame){ FM_FRAME_WORKERS, 0, 0 });
-		err = read_samples(w, path, tally, see_caller, diag);
+		err = replay((struct tying){ w, tally, add_caller }, diag);
 		if (!err && sort_callers(w))
-			err = read_samples(w, path, tally, vote, diag);
+			err = replay((struct tying){ w, tally, vote }, diag);
 		if (!err)
-			err = read_samples(w, path, tally, move, diag);
+			err = replay((struct tying){ w, tally, move }, diag);
 	}
 	if (!w->n_grafts) {
 		fm_workers_destroy(w);

@@ -17,11 +17,11 @@
 
 struct fm_workers;
 
-// Ties the workers of a profile that has been read to its end, by reading the file again where
+// Ties the workers of a profile that has been read to its end, by a replay of its samples where
 // there are any: their cells move to new stacks. *ret is NULL when no work was tied. One line in
 // diag on failure.
-FM_MUST_CHECK enum fm_err fm_workers_tie(const char *path, struct fm_reader *reader, struct fm_tally *tally,
-					 struct fm_workers **ret, struct fm_diag *diag);
+FM_MUST_CHECK enum fm_err fm_workers_tie(struct fm_reader *reader, struct fm_tally *tally, struct fm_workers **ret,
+					 struct fm_diag *diag);
 void fm_workers_destroy(struct fm_workers *w); // NULL is fine
 
 // The stack that a sample of the same file counts for: its own, or the one below the line that it

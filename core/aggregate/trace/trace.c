@@ -25,7 +25,7 @@ static uint32_t add_function(struct fm_trace_stats *s, uint8_t kind, struct fm_s
 	uint32_t id = fm_intern_id(&s->keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
 	fm_buf_deinit(&key);
 	if (is_new)
-		fm_vec_push(&s->functions, (struct fm_trace_function){ .kind = kind,
+		fm_vec_push(&s->functions, (struct fm_traced_function){ .kind = kind,
 								       .name = name,
 								       .plain_name = plain_name,
 								       .file = file,
@@ -73,7 +73,7 @@ static uint32_t function_of_name(struct fm_trace_stats *s, uint32_t name_id)
 
 static uint32_t edge_of(struct fm_trace_stats *s, uint32_t caller, uint32_t callee)
 {
-	struct fm_trace_function *f = &s->functions.items[callee];
+	struct fm_traced_function *f = &s->functions.items[callee];
 	if (FM_LIKELY(f->last_edge != FM_NO_ID && f->last_caller == caller))
 		return f->last_edge;
 	bool is_new;
@@ -100,7 +100,7 @@ static uint32_t line_of(struct fm_trace_stats *s, uint32_t function, uint32_t li
 	return (uint32_t)*idx;
 }
 
-static void end_line(struct fm_trace_stats *s, struct fm_trace_thread *t, struct fm_trace_span *span, uint64_t ns)
+static void end_line(struct fm_trace_stats *s, struct fm_traced_thread *t, struct fm_trace_span *span, uint64_t ns)
 {
 	if (!span->line)
 		return;
@@ -111,7 +111,7 @@ static void end_line(struct fm_trace_stats *s, struct fm_trace_thread *t, struct
 	line->own_ns += total_ns - (span->inner_ns - span->line_inner_ns);
 }
 
-static void come_to_line(struct fm_trace_stats *s, struct fm_trace_thread *t, uint32_t number, uint64_t ns)
+static void come_to_line(struct fm_trace_stats *s, struct fm_traced_thread *t, uint32_t number, uint64_t ns)
 {
 	if (!t->stack.n || !number)
 		return;
@@ -128,7 +128,7 @@ static void come_to_line(struct fm_trace_stats *s, struct fm_trace_thread *t, ui
 
 // ---- calls ----
 
-static void open_region(struct fm_trace_thread *t, uint64_t ns)
+static void open_region(struct fm_traced_thread *t, uint64_t ns)
 {
 	if (t->is_in_region)
 		return;
@@ -136,11 +136,11 @@ static void open_region(struct fm_trace_thread *t, uint64_t ns)
 	t->begin_ns = ns;
 }
 
-static void begin(struct fm_trace_stats *s, struct fm_trace_thread *t, uint32_t function, bool is_call, uint64_t ns)
+static void begin(struct fm_trace_stats *s, struct fm_traced_thread *t, uint32_t function, bool is_call, uint64_t ns)
 {
 	uint32_t caller = t->stack.n ? t->stack.items[t->stack.n - 1].function : FM_NO_ID;
 	uint32_t edge_idx = edge_of(s, caller, function);
-	struct fm_trace_function *f = &s->functions.items[function];
+	struct fm_traced_function *f = &s->functions.items[function];
 	struct fm_trace_edge *edge = &s->edges.items[edge_idx];
 	fm_vec_grow_to(&t->active, (size_t)function + 1);
 	fm_vec_grow_to(&t->active_edges, (size_t)edge_idx + 1);
@@ -159,12 +159,10 @@ static void begin(struct fm_trace_stats *s, struct fm_trace_thread *t, uint32_t 
 						       .begin_ns = ns });
 }
 
-static void end(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns)
+static void end(struct fm_trace_stats *s, struct fm_traced_thread *t, uint64_t ns)
 {
-	if (!t->stack.n)
-		return;
 	struct fm_trace_span *span = &t->stack.items[--t->stack.n];
-	struct fm_trace_function *f = &s->functions.items[span->function];
+	struct fm_traced_function *f = &s->functions.items[span->function];
 	struct fm_trace_edge *edge = &s->edges.items[span->edge];
 	uint64_t total_ns = ns - span->begin_ns, own_ns = total_ns - span->inner_ns;
 	end_line(s, t, span, ns);
@@ -189,7 +187,7 @@ static void end(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns
 		t->outside_ns -= total_ns; // added whole when the region ends
 }
 
-static void close_region(struct fm_trace_stats *s, struct fm_trace_thread *t, uint64_t ns)
+static void close_region(struct fm_trace_stats *s, struct fm_traced_thread *t, uint64_t ns)
 {
 	while (t->stack.n)
 		end(s, t, ns);
@@ -200,98 +198,85 @@ static void close_region(struct fm_trace_stats *s, struct fm_trace_thread *t, ui
 	t->is_in_region = false;
 }
 
-// Parts of the file may be missing: what is open where a batch begins is what counts. Functions
-// that are found open begin there, and are no calls.
-static void match_open(struct fm_trace_stats *s, struct fm_trace_thread *t, struct fm_zone_batch *batch)
+static uint32_t function_of(struct fm_trace_stats *s, fm_zone_ref ref)
 {
-	if (t->stack.n == batch->depth)
-		return;
-	t->n_lost += t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
-	uint64_t ns = FM_MAX(batch->time_ns, t->last_ns);
-	while (t->stack.n > batch->depth - batch->n_listed)
-		end(s, t, ns);
-	open_region(t, ns);
-	struct fm_cursor listed = batch->listed;
-	for (uint32_t i = 0; i < batch->n_listed; i++) {
-		fm_zone_ref ref = fm_cursor_varint(&listed);
-		uint32_t id = fm_zone_ref_id(ref);
-		bool is_name = fm_zone_ref_is_name(ref);
-		if (id >= (is_name ? s->profile->trace_names.n : s->profile->codes.n))
-			id = FM_NO_ID;
-		begin(s, t, is_name ? function_of_name(s, id) : function_of_code(s, id), false, ns);
-	}
+	if (!ref)
+		return function_of_code(s, FM_NO_ID);
+	return fm_zone_ref_is_name(ref) ? function_of_name(s, fm_zone_ref_id(ref))
+					: function_of_code(s, fm_zone_ref_id(ref));
 }
 
 static void add_batch(struct fm_trace_stats *s, struct fm_zone_batch *batch)
 {
 	fm_vec_grow_to(&s->threads, (size_t)batch->thread_id + 1);
-	struct fm_trace_thread *t = &s->threads.items[batch->thread_id];
-	match_open(s, t, batch);
-	struct fm_zone_event ev;
-	while (fm_trace_next(s->profile, batch, &ev) == FM_OK) {
-		uint64_t ns = FM_MAX(ev.time_ns, t->last_ns);
-		t->last_ns = ns;
-		t->n_events++;
-		switch (ev.op) {
-		case FM_ZONE_ENTER:
-		case FM_ZONE_RESUME:
-			open_region(t, ns);
-			begin(s, t, function_of_code(s, ev.ref), ev.op == FM_ZONE_ENTER && ev.ref != FM_NO_ID, ns);
+	struct fm_traced_thread *t = &s->threads.items[batch->thread_id];
+	struct fm_trace_walk walk;
+	struct fm_trace_step step;
+	fm_trace_walk_begin(&walk, s->profile, &t->walked, batch);
+	while (fm_trace_walk_next(&walk, &step)) {
+		switch (step.kind) {
+		case FM_TRACE_GAP:
+			t->n_lost += t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
+			open_region(t, step.ns);
 			break;
-		case FM_ZONE_BEGIN:
-			open_region(t, ns);
-			begin(s, t, function_of_name(s, ev.ref), true, ns);
+		case FM_TRACE_BEGIN:
+			open_region(t, step.ns);
+			begin(s, t, function_of(s, step.ref), step.is_call, step.ns);
 			break;
-		case FM_ZONE_LEAVE:
-			end(s, t, ns);
+		case FM_TRACE_END:
+			end(s, t, step.ns);
 			break;
-		case FM_ZONE_LINE:
-			come_to_line(s, t, ev.ref, ns);
+		case FM_TRACE_LINE:
+			come_to_line(s, t, step.id, step.ns);
 			break;
-		case FM_ZONE_MARK:
-			fm_vec_push(&s->marks, (struct fm_trace_mark){ batch->thread_id, ev.ref, ns });
+		case FM_TRACE_MARK:
+			fm_vec_push(&s->marks, (struct fm_trace_mark){ batch->thread_id, step.id, step.ns });
 			break;
-		case FM_ZONE_NOTE:
-			if (ev.ref == FM_ZONE_ON)
-				open_region(t, ns);
-			else if (ev.ref == FM_ZONE_OFF)
-				close_region(s, t, ns);
-			else
-				t->n_lost += (uint64_t)ev.value;
+		case FM_TRACE_ON:
+			open_region(t, step.ns);
+			break;
+		case FM_TRACE_OFF:
+			close_region(s, t, step.ns);
+			break;
+		case FM_TRACE_LOST:
+			t->n_lost += (uint64_t)step.value;
 			break;
 		}
 	}
+	t->n_events += batch->n;
 }
 
-enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag)
+struct fm_trace_stats *fm_trace_stats_create(const struct fm_profile *profile)
 {
 	struct fm_trace_stats *s = fm_alloc(sizeof(*s));
-	enum fm_err err = fm_reader_open(path, &s->reader, diag);
-	if (err) {
-		free(s);
-		return err;
-	}
-	s->profile = fm_reader_profile(s->reader);
-	struct fm_event event;
-	while (!(err = fm_reader_next(s->reader, &event)))
-		if (event.type == FM_EVENT_TRACE)
-			add_batch(s, event.trace);
+	s->profile = profile;
+	return s;
+}
+
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	(void)profile;
+	if (event->type == FM_EVENT_TRACE)
+		add_batch(ctx, event->trace);
+}
+
+struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s)
+{
+	return (struct fm_observer){ .on_event = on_event, .ctx = s };
+}
+
+void fm_trace_stats_finish(struct fm_trace_stats *s)
+{
 	for (size_t i = 0; i < s->threads.n; i++) {
-		struct fm_trace_thread *t = &s->threads.items[i];
-		close_region(s, t, t->last_ns);
+		struct fm_traced_thread *t = &s->threads.items[i];
+		close_region(s, t, t->walked.last_ns);
 		s->n_events += t->n_events;
 		s->n_calls += t->n_calls;
 		s->n_lost += t->n_lost;
 	}
-	if (err != FM_E_END) {
-		fm_trace_stats_free(s);
-		return fm_diag_set(diag, err, "cannot read %s: %s", path, fm_err_text(err));
-	}
-	*ret = s;
-	return FM_OK;
 }
 
-void fm_trace_stats_free(struct fm_trace_stats *s)
+void fm_trace_stats_destroy(struct fm_trace_stats *s)
 {
 	if (!s)
 		return;
@@ -313,11 +298,10 @@ void fm_trace_stats_free(struct fm_trace_stats *s)
 	fm_intern_deinit(&s->keys);
 	fm_map_deinit(&s->edge_index);
 	fm_map_deinit(&s->line_index);
-	fm_reader_close(s->reader);
 	free(s);
 }
 
-uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share)
+uint64_t fm_trace_percentile(const struct fm_traced_function *f, double share)
 {
 	if (!f->n_spans || !f->buckets)
 		return 0;
@@ -348,7 +332,7 @@ uint32_t *fm_trace_sorted(const struct fm_trace_stats *s, enum fm_trace_order or
 {
 	struct sort_key *keys = fm_realloc_array(NULL, s->functions.n + 1, sizeof(*keys));
 	for (uint32_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[i];
+		const struct fm_traced_function *f = &s->functions.items[i];
 		uint64_t value = order == FM_TRACE_BY_OWN     ? f->own_ns
 				 : order == FM_TRACE_BY_TOTAL ? f->total_ns
 							      : f->n_calls;

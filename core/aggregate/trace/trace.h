@@ -15,9 +15,10 @@
 #include <stdint.h>
 
 #include "aggregate/trace/duration_buckets.h"
+#include "aggregate/trace/walk.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "read/reader.h"
+#include "read/observe.h"
 
 enum fm_trace_kind {
 	FM_TRACE_PYTHON = 0,
@@ -26,7 +27,7 @@ enum fm_trace_kind {
 	FM_TRACE_UNKNOWN = 3, // events were lost here
 };
 
-struct fm_trace_function {
+struct fm_traced_function {
 	uint8_t kind;             // enum fm_trace_kind
 	struct fm_str name;       // as the code object knows it, qualified from 3.11 on
 	struct fm_str plain_name; // never qualified
@@ -55,7 +56,7 @@ struct fm_trace_line {
 
 struct fm_trace_span; // one entry of a stack
 
-struct fm_trace_thread {
+struct fm_traced_thread {
 	uint64_t n_calls, n_events, n_lost;
 	uint64_t region_ns;  // the time that was traced
 	uint64_t outside_ns; // of it, in no traced function
@@ -63,21 +64,16 @@ struct fm_trace_thread {
 	FM_VEC(struct fm_trace_span) stack;
 	FM_VEC(uint32_t) active, active_edges, active_lines; // by function, edge and line: how often it is on the stack
 	bool is_in_region;
-	uint64_t begin_ns, last_ns;
-};
-
-struct fm_trace_mark {
-	uint32_t thread_id, name; // of the profile's trace_names
-	uint64_t time_ns;
+	uint64_t begin_ns;
+	struct fm_trace_stack walked;
 };
 
 struct fm_trace_stats {
-	struct fm_reader *reader; // lends the strings
-	const struct fm_profile *profile;
-	FM_VEC(struct fm_trace_function) functions;
+	const struct fm_profile *profile; // lends the strings
+	FM_VEC(struct fm_traced_function) functions;
 	FM_VEC(struct fm_trace_edge) edges;
 	FM_VEC(struct fm_trace_line) lines;
-	FM_VEC(struct fm_trace_thread) threads; // by thread id
+	FM_VEC(struct fm_traced_thread) threads; // by thread id
 	FM_VEC(struct fm_trace_mark) marks;
 	uint64_t n_events, n_calls, n_lost;
 	// While adding up:
@@ -86,11 +82,15 @@ struct fm_trace_stats {
 	struct fm_map edge_index, line_index;
 };
 
-FM_MUST_CHECK enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag);
-void fm_trace_stats_free(struct fm_trace_stats *s); // NULL is fine
+// Begun with the profile that is still being read, or has been; told of every event; finished
+// before it is looked at.
+struct fm_trace_stats *fm_trace_stats_create(const struct fm_profile *profile);
+struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s);
+void fm_trace_stats_finish(struct fm_trace_stats *s);
+void fm_trace_stats_destroy(struct fm_trace_stats *s); // NULL is fine
 
 // The duration that a share of a function's spans does not exceed. 0 when it has none.
-uint64_t fm_trace_percentile(const struct fm_trace_function *f, double share);
+uint64_t fm_trace_percentile(const struct fm_traced_function *f, double share);
 
 // Functions (or edges of one function) in the order of their own or total time, largest first. The
 // caller frees it.

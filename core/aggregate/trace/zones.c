@@ -13,22 +13,22 @@
 #define MAX_COUNTERS 64
 
 struct fm_zone_open {
-	uint32_t what;
+	uint32_t label;
 	bool is_outermost; // of its kind
 	uint64_t begin_ns;
 	uint64_t inner_ns; // spent in what it called
 };
 
-static uint32_t add_what(struct fm_zones *z, fm_zone_ref ref)
+static uint32_t add_label(struct fm_zones *z, fm_zone_ref ref)
 {
-	fm_vec_push(&z->whats, (struct fm_zone_what){ .ref = ref, .min_ns = UINT64_MAX });
-	return (uint32_t)z->whats.n - 1;
+	fm_vec_push(&z->labels, (struct fm_zone_label){ .ref = ref, .min_ns = UINT64_MAX });
+	return (uint32_t)z->labels.n - 1;
 }
 
-static uint32_t what_of(struct fm_zones *z, fm_zone_ref ref)
+static uint32_t label_of(struct fm_zones *z, fm_zone_ref ref)
 {
-	if (!z->whats.n)
-		add_what(z, 0);
+	if (!z->labels.n)
+		add_label(z, 0);
 	if (!ref)
 		return 0;
 	uint32_t id = fm_zone_ref_id(ref);
@@ -41,7 +41,7 @@ static uint32_t what_of(struct fm_zones *z, fm_zone_ref ref)
 		known = &z->of_code.items[id];
 	}
 	if (FM_UNLIKELY(!*known))
-		*known = add_what(z, ref) + 1;
+		*known = add_label(z, ref) + 1;
 	return *known - 1;
 }
 
@@ -77,7 +77,7 @@ static void thin(struct fm_zones *z)
 	}
 }
 
-static void count(struct fm_zone_what *w, const struct fm_zone_open *open, uint64_t duration_ns)
+static void count(struct fm_zone_label *w, const struct fm_zone_open *open, uint64_t duration_ns)
 {
 	w->own_ns += duration_ns - open->inner_ns;
 	w->total_ns += open->is_outermost ? duration_ns : 0;
@@ -90,23 +90,21 @@ static void count(struct fm_zone_what *w, const struct fm_zone_open *open, uint6
 	w->buckets[fm_duration_bucket(duration_ns)]++;
 }
 
-static void begin(struct fm_zones *z, struct fm_zone_thread *t, uint32_t what, bool is_call, uint64_t ns)
+static void begin(struct fm_zones *z, struct fm_zone_thread *t, uint32_t label, bool is_call, uint64_t ns)
 {
-	z->whats.items[what].n_calls += is_call;
-	fm_vec_grow_to(&t->active, (size_t)what + 1);
-	bool is_outermost = t->active.items[what]++ == 0;
-	fm_vec_push(&t->open, (struct fm_zone_open){ what, is_outermost, ns, 0 });
+	z->labels.items[label].n_calls += is_call;
+	fm_vec_grow_to(&t->active, (size_t)label + 1);
+	bool is_outermost = t->active.items[label]++ == 0;
+	fm_vec_push(&t->open, (struct fm_zone_open){ label, is_outermost, ns, 0 });
 }
 
 static void end(struct fm_zones *z, struct fm_zone_thread *t, uint64_t ns)
 {
-	if (!t->open.n)
-		return;
 	const struct fm_zone_open *open = &t->open.items[--t->open.n];
 	size_t depth = t->open.n;
 	uint64_t duration_ns = ns - open->begin_ns;
-	count(&z->whats.items[open->what], open, duration_ns);
-	t->active.items[open->what]--;
+	count(&z->labels.items[open->label], open, duration_ns);
+	t->active.items[open->label]--;
 	if (depth)
 		t->open.items[depth - 1].inner_ns += duration_ns;
 	if (FM_UNLIKELY(depth >= MAX_DEPTH || duration_ns < z->grain_ns)) {
@@ -118,30 +116,30 @@ static void end(struct fm_zones *z, struct fm_zone_thread *t, uint64_t ns)
 	uint64_t begin_ns = within(open->begin_ns - z->origin_ns);
 	fm_vec_push(&t->rows.items[depth].zones,
 		    (struct fm_zone){ .begin_ns = begin_ns,
-				      .what_low = open->what & 0xffff,
+				      .label_low = open->label & 0xffff,
 				      .duration_ns = FM_MIN(duration_ns, MAX_TIME_NS - begin_ns),
-				      .what_high = open->what >> 16 });
+				      .label_high = open->label >> 16 });
 	if (FM_UNLIKELY(++z->n >= z->max))
 		thin(z);
 }
 
-static void add_mark(struct fm_zones *z, const struct fm_zone_event *ev, uint32_t thread_id, uint64_t ns)
+static void add_mark(struct fm_zones *z, const struct fm_trace_step *step, uint32_t thread_id)
 {
 	if (z->marks.n < MAX_MARKS)
-		fm_vec_push(&z->marks, (struct fm_zone_mark){ thread_id, ev->ref, ns });
+		fm_vec_push(&z->marks, (struct fm_trace_mark){ thread_id, step->id, step->ns });
 	else
 		z->n_marks_left_out++;
 }
 
-static void add_point(struct fm_zones *z, const struct fm_zone_event *ev, uint64_t ns)
+static void add_point(struct fm_zones *z, const struct fm_trace_step *step)
 {
 	size_t i = 0;
-	while (i < z->counters.n && z->counters.items[i].name != ev->ref)
+	while (i < z->counters.n && z->counters.items[i].name != step->id)
 		i++;
 	if (i == MAX_COUNTERS)
 		return;
 	if (i == z->counters.n)
-		fm_vec_push(&z->counters, (struct fm_zone_counter){ .name = ev->ref, .stride = 1 });
+		fm_vec_push(&z->counters, (struct fm_zone_counter){ .name = step->id, .stride = 1 });
 	struct fm_zone_counter *c = &z->counters.items[i];
 	if (c->n_seen++ % c->stride)
 		return;
@@ -151,25 +149,7 @@ static void add_point(struct fm_zones *z, const struct fm_zone_event *ev, uint64
 		c->points.n /= 2;
 		c->stride *= 2;
 	}
-	fm_vec_push(&c->points, (struct fm_zone_point){ ns, ev->value });
-}
-
-// Parts of the file may be missing: what is open where a batch begins is what counts. It begins
-// there, and is no call.
-static void match_open(struct fm_zones *z, struct fm_zone_thread *t, const struct fm_profile *p,
-		       const struct fm_zone_batch *batch)
-{
-	if (t->open.n == batch->depth)
-		return;
-	while (t->open.n && t->open.n > batch->depth - FM_MIN(batch->depth, (uint64_t)batch->n_listed))
-		end(z, t, t->last_ns);
-	struct fm_cursor listed = batch->listed;
-	for (uint32_t i = 0; i < batch->n_listed; i++) {
-		fm_zone_ref ref = fm_cursor_varint(&listed);
-		size_t n = fm_zone_ref_is_name(ref) ? p->trace_names.n : p->codes.n;
-		bool is_known = ref >> 33 == 0 && fm_zone_ref_id(ref) < n;
-		begin(z, t, what_of(z, is_known ? ref : 0), false, t->last_ns);
-	}
+	fm_vec_push(&c->points, (struct fm_zone_point){ step->ns, step->value });
 }
 
 static struct fm_zone_thread *thread_of(struct fm_zones *z, const struct fm_zone_batch *batch)
@@ -182,42 +162,34 @@ static struct fm_zone_thread *thread_of(struct fm_zones *z, const struct fm_zone
 	}
 	fm_vec_grow_to(&z->threads, (size_t)batch->thread_id + 1);
 	struct fm_zone_thread *t = &z->threads.items[batch->thread_id];
-	t->last_ns = FM_MAX(t->last_ns, FM_MAX(batch->time_ns, z->origin_ns));
-	z->begin_ns = FM_MIN(z->begin_ns, t->last_ns);
+	t->walked.last_ns = FM_MAX(t->walked.last_ns, FM_MAX(batch->time_ns, z->origin_ns));
+	z->begin_ns = FM_MIN(z->begin_ns, t->walked.last_ns);
 	return t;
 }
 
 void fm_zones_add(struct fm_zones *z, const struct fm_profile *p, struct fm_zone_batch *batch)
 {
 	struct fm_zone_thread *t = thread_of(z, batch);
-	match_open(z, t, p, batch);
-	struct fm_zone_event ev;
-	while (fm_trace_next(p, batch, &ev) == FM_OK) {
-		t->last_ns = FM_MAX(t->last_ns, ev.time_ns);
-		switch (ev.op) {
-		case FM_ZONE_ENTER:
-		case FM_ZONE_RESUME:
-		case FM_ZONE_BEGIN: {
-			uint32_t what = what_of(z, ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref));
-			begin(z, t, what, what && ev.op != FM_ZONE_RESUME, t->last_ns);
+	struct fm_trace_walk walk;
+	struct fm_trace_step step;
+	fm_trace_walk_begin(&walk, p, &t->walked, batch);
+	while (fm_trace_walk_next(&walk, &step)) {
+		switch (step.kind) {
+		case FM_TRACE_BEGIN:
+			begin(z, t, label_of(z, step.ref), step.is_call, step.ns);
 			break;
-		}
-		case FM_ZONE_LEAVE:
-			end(z, t, t->last_ns);
+		case FM_TRACE_END:
+			end(z, t, step.ns);
 			break;
-		case FM_ZONE_MARK:
-			add_mark(z, &ev, batch->thread_id, t->last_ns);
+		case FM_TRACE_MARK:
+			add_mark(z, &step, batch->thread_id);
 			break;
-		case FM_ZONE_COUNTER:
-			add_point(z, &ev, t->last_ns);
-			break;
-		case FM_ZONE_NOTE:
-			while (ev.ref == FM_ZONE_OFF && t->open.n)
-				end(z, t, t->last_ns);
+		case FM_TRACE_COUNTER:
+			add_point(z, &step);
 			break;
 		}
 	}
-	z->end_ns = FM_MAX(z->end_ns, t->last_ns);
+	z->end_ns = FM_MAX(z->end_ns, t->walked.last_ns);
 }
 
 static void sum_blocks(struct fm_zone_row *row)
@@ -238,7 +210,7 @@ void fm_zones_finish(struct fm_zones *z)
 	for (size_t i = 0; i < z->threads.n; i++) {
 		struct fm_zone_thread *t = &z->threads.items[i];
 		while (t->open.n)
-			end(z, t, t->last_ns);
+			end(z, t, t->walked.last_ns);
 		fm_vec_deinit(&t->open);
 		fm_vec_deinit(&t->active);
 	}
@@ -261,12 +233,12 @@ void fm_zones_deinit(struct fm_zones *z)
 		fm_vec_deinit(&t->open);
 		fm_vec_deinit(&t->active);
 	}
-	for (size_t i = 0; i < z->whats.n; i++)
-		free(z->whats.items[i].buckets);
+	for (size_t i = 0; i < z->labels.n; i++)
+		free(z->labels.items[i].buckets);
 	for (size_t i = 0; i < z->counters.n; i++)
 		fm_vec_deinit(&z->counters.items[i].points);
 	fm_vec_deinit(&z->threads);
-	fm_vec_deinit(&z->whats);
+	fm_vec_deinit(&z->labels);
 	fm_vec_deinit(&z->marks);
 	fm_vec_deinit(&z->counters);
 	fm_vec_deinit(&z->of_code);

@@ -5,19 +5,20 @@
 #pragma once
 
 #include "aggregate/trace/duration_buckets.h"
+#include "aggregate/trace/walk.h"
 #include "base/mem.h"
 #include "read/reader.h"
 
 // 16 bytes, as there are tens of millions. Times are ns, since fm_zones.origin_ns; 48 bits are
 // three days.
 struct fm_zone {
-	uint64_t begin_ns : 48, what_low : 16;
-	uint64_t duration_ns : 48, what_high : 16;
+	uint64_t begin_ns : 48, label_low : 16;
+	uint64_t duration_ns : 48, label_high : 16;
 };
 
-static inline uint32_t fm_zone_what_of(const struct fm_zone *z)
+static inline uint32_t fm_zone_label_of(const struct fm_zone *z)
 {
-	return (uint32_t)z->what_high << 16 | (uint32_t)z->what_low;
+	return (uint32_t)z->label_high << 16 | (uint32_t)z->label_low;
 }
 static inline uint64_t fm_zone_end_ns(const struct fm_zone *z)
 {
@@ -40,23 +41,18 @@ struct fm_zone_open; // what has begun and not ended, while reading
 struct fm_zone_thread {
 	FM_VEC(struct fm_zone_row) rows; // by depth, 0 = outermost
 	FM_VEC(struct fm_zone_open) open;
-	FM_VEC(uint32_t) active; // by what: how often it is open
-	uint64_t last_ns;
+	FM_VEC(uint32_t) active; // by label: how often it is open
+	struct fm_trace_stack walked;
 };
 
 // What zones are of: a code or a name, with the sums over all of its zones. Numbered in order of
 // first sight, which a file that grows keeps.
-struct fm_zone_what {
+struct fm_zone_label {
 	fm_zone_ref ref;           // 0 = events were lost here
 	uint64_t n_calls, n_spans; // a generator that goes on is a span and no call
 	uint64_t spans_ns, min_ns, max_ns;
 	uint64_t own_ns, total_ns; // innermost; on the stack, once however often it stands there
 	uint32_t *buckets;         // FM_DURATION_BUCKETS of spans; NULL = none ended
-};
-
-struct fm_zone_mark {
-	uint32_t thread_id, name; // of the profile's trace names; FM_NO_ID = not known
-	uint64_t time_ns;
 };
 
 struct fm_zone_point {
@@ -72,8 +68,8 @@ struct fm_zone_counter {
 
 struct fm_zones {
 	FM_VEC(struct fm_zone_thread) threads; // by thread id
-	FM_VEC(struct fm_zone_what) whats;     // [0] is what is not known
-	FM_VEC(struct fm_zone_mark) marks;
+	FM_VEC(struct fm_zone_label) labels;     // [0] stands for what is not known
+	FM_VEC(struct fm_trace_mark) marks;
 	FM_VEC(struct fm_zone_counter) counters;
 	uint64_t origin_ns;        // what the times of zones count from
 	uint64_t begin_ns, end_ns; // of the trace; end 0 = it has no event
@@ -82,7 +78,7 @@ struct fm_zones {
 	uint64_t grain_ns;         // shorter ones were left out
 	uint64_t n_left_out, left_out_ns;
 	uint64_t n_marks_left_out;
-	FM_VEC(uint32_t) of_code, of_name; // what + 1, while reading
+	FM_VEC(uint32_t) of_code, of_name; // label + 1, while reading
 };
 
 // A zeroed struct is an empty trace. Batches of one thread come in order.

@@ -7,6 +7,7 @@
 
 #include "base/utf8.h"
 #include "cli/captures/captures.h"
+#include "render/render.h"
 #include "render/shared/facts.h"
 #include "render/shared/label.h"
 
@@ -23,29 +24,24 @@ struct entry {
 // The totals of one capture: its events are counted, nothing is named.
 static void gather(struct entry *e, const char *path)
 {
-	struct fm_analysis a = { 0 };
-	if (fm_reader_open(path, &a.reader, NULL))
+	struct fm_analysis *a;
+	if (fm_render_open(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_TOTALS, &a, NULL))
 		return;
-	bool is_read = fm_tally_read(&a.tally, a.reader, NULL) == FM_OK;
-	a.profile = fm_reader_profile(a.reader);
-	if (is_read) {
-		struct fm_facts f;
-		fm_facts_gather(&f, &a);
-		if (f.exit_signal)
-			snprintf(e->exit_text, sizeof(e->exit_text), "signal %d", f.exit_signal);
-		else if (f.exit_code >= 0)
-			snprintf(e->exit_text, sizeof(e->exit_text), "%d", f.exit_code);
-		else
-			snprintf(e->exit_text, sizeof(e->exit_text), "?");
-		if (!e->n++)
-			fm_label_command(&e->command, fm_facts_own_command(a.profile));
-		e->wall_s += f.wall_s;
-		e->cpu_s += f.cpu_s;
-		e->rss_bytes += (double)f.max_rss_bytes;
-		e->n_samples += f.n_samples;
-	}
-	fm_tally_deinit(&a.tally);
-	fm_reader_close(a.reader);
+	struct fm_facts f;
+	fm_facts_gather(&f, a);
+	if (f.exit_signal)
+		snprintf(e->exit_text, sizeof(e->exit_text), "signal %d", f.exit_signal);
+	else if (f.exit_code >= 0)
+		snprintf(e->exit_text, sizeof(e->exit_text), "%d", f.exit_code);
+	else
+		snprintf(e->exit_text, sizeof(e->exit_text), "?");
+	if (!e->n++)
+		fm_label_command(&e->command, fm_facts_own_command(a->profile));
+	e->wall_s += f.wall_s;
+	e->cpu_s += f.cpu_s;
+	e->rss_bytes += (double)f.max_rss_bytes;
+	e->n_samples += f.n_samples;
+	fm_analysis_close(a);
 }
 
 static void print_next(const char *base, const char *newer)

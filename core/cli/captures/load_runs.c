@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "render/render.h"
 #include "render/shared/compare.h"
 
 enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures, const struct fm_view_options *options,
@@ -12,7 +13,7 @@ enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures
 	*ret = (struct fm_runs){ 0 };
 	for (size_t i = 0; i < captures->paths.n; i++) {
 		struct fm_analysis *a;
-		enum fm_err err = fm_analysis_open(captures->paths.items[i], options, &a, diag);
+		enum fm_err err = fm_render_open(captures->paths.items[i], options, FM_ANALYSIS_STACKS, &a, diag);
 		if (err) {
 			fm_runs_deinit(ret);
 			return err;

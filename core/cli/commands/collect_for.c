@@ -61,6 +61,17 @@ static void tell_where(const char *output, const char *also_as)
 	fputs("' shows it over time.\n", stderr);
 }
 
+static enum fm_err print_table(const char *path, const struct fm_view_options *view, struct fm_diag *diag)
+{
+	struct fm_analysis *a;
+	enum fm_err err = fm_render_open(path, view, FM_ANALYSIS_CALLS, &a, diag);
+	if (err)
+		return err;
+	fm_calls_print(stderr, a->calls, view);
+	fm_analysis_close(a);
+	return FM_OK;
+}
+
 static int collect(struct fm_capture_options *capture, const char *format, const char *also_as, bool has_table)
 {
 	struct fm_diag diag;
@@ -73,7 +84,7 @@ static int collect(struct fm_capture_options *capture, const char *format, const
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;
 	}
-	if (has_table && fm_calls_write(stderr, capture->output_path, &view, &diag)) {
+	if (has_table && print_table(capture->output_path, &view, &diag)) {
 		fm_say("%s", diag.text);
 		exit_code = FM_EXIT_FAILED;
 	}

@@ -20,6 +20,7 @@
 #include "collect/capture/attach.h"
 #include "collect/process/children.h"
 #include "collect/remote/remote.h"
+#include "render/render.h"
 
 // ---- every Python of this user ----
 
@@ -135,7 +136,7 @@ int fm_cmd_dump(int argc, char **argv)
 	size_t n_unread = 0;
 	enum fm_err err = fm_attach_once(&attach, &n_unread, &why, &diag);
 	if (!err)
-		err = fm_analysis_open(path, &o.view, &a, &diag);
+		err = fm_render_open(path, &o.view, FM_ANALYSIS_STACKS, &a, &diag);
 	unlink(path);
 	if (err) {
 		fm_say("%s", diag.text);

@@ -16,7 +16,6 @@
 #include "cli/options/options.h"
 #include "cli/project/output_dir.h"
 #include "cli/options/text_options.h"
-#include "render/text/calls.h"
 #include "render/text/explain.h"
 #include "render/render.h"
 
@@ -115,7 +114,7 @@ int fm_cmd_report(int argc, char **argv)
 		return FM_EXIT_OK;
 	}
 	if (o.function) {
-		if (!fm_calls_write_function(stdout, ops.v[0], o.function, &o.view, &diag))
+		if (!fm_render_function(ops.v[0], o.function, stdout, &o.view, &diag))
 			return FM_EXIT_OK;
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;

@@ -17,6 +17,7 @@
 #include "collect/capture/attach.h"
 #include "collect/process/children.h"
 #include "collect/process/memory.h"
+#include "render/render.h"
 
 #define LOOK_NS 100000000u
 #define MAX_DUMPS 20u // of a program that hangs again and again
@@ -107,7 +108,7 @@ static void dump_all(struct fm_watchdog *w, uint32_t pid, const char *why)
 					    .at_end = fm_name_frames_elsewhere };
 	enum fm_err err = fm_redact_create(NULL, &redact, &diag);
 	err = err ? err : fm_attach_once(&attach, &n_unread, &unread_why, &diag);
-	err = err ? err : fm_analysis_open(profile, &view, &a, &diag);
+	err = err ? err : fm_render_open(profile, &view, FM_ANALYSIS_STACKS, &a, &diag);
 	unlink(profile);
 	if (err) {
 		fm_say("%s, but the stacks could not be read: %s", why, diag.text);

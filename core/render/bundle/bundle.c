@@ -85,7 +85,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "report");
-	fm_report_json(j, b->a, &b->summary, &b->libraries, false);
+	fm_report_json(j, b->a, b->summary, &b->libraries, false);
 	fm_json_end(j);
 }
 
@@ -124,25 +124,26 @@ static enum fm_err end(struct job *job, struct fm_diag *diag)
 
 static void read_timeline(struct job *job)
 {
-	job->err = fm_timeline_read(&job->b->timeline, &job->b->own_zones, job->b->a->path, job->b->limits->max_samples,
-				    &job->diag);
+	struct fm_bundle *b = job->b;
+	struct fm_timeline_builder builder = { &b->timeline, &b->own_zones, b->limits->max_samples };
+	const struct fm_observer observer = fm_timeline_observer(&builder);
+	job->err = fm_reader_replay(b->a->reader, &observer, &job->diag);
+	fm_timeline_finish(&builder);
 }
 
 static void build_summary(struct job *job)
 {
-	const struct fm_analysis *a = job->b->a;
-	fm_summary_build(&job->b->summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
+	job->b->summary = fm_analysis_summary(job->b->a);
 }
 
-enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct fm_bundle_options *o,
-			    struct fm_diag *diag)
+enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, const struct fm_bundle_options *o, struct fm_diag *diag)
 {
-	struct fm_analysis counted = *a; // the same capture, counted under the filter
+	struct fm_analysis *counted = a;
 	bool is_filtered = o->filter && !fm_filter_is_empty(o->filter);
 	enum fm_err err = FM_OK;
-	if (is_filtered && (err = fm_filter_tally(o->filter, a, &counted.tally, diag)))
+	if (is_filtered && (err = fm_filter_apply(o->filter, a, &counted, diag)))
 		return err;
-	struct fm_bundle b = { .a = &counted,
+	struct fm_bundle b = { .a = counted,
 			       .options = o,
 			       .limits = o->limits,
 			       .start_ns = fm_bundle_start_ns(a),
@@ -172,14 +173,14 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
-	fm_libraries_build(&b.libraries, &counted.tally, &counted.view, counted.symbolizer);
+	fm_libraries_build(&b.libraries, &counted->tally, &counted->view, counted->symbolizer);
 	err = end(&summary, diag);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
 	fm_bundle_add_memory(&b);
 	fm_bundle_add_trace(&b);
 	if (!is_filtered && !(err = end(&timeline, diag))) {
-		fm_timeline_name(&b.timeline, &counted);
+		fm_timeline_name(&b.timeline, counted);
 		fm_bundle_add_samples(&b);
 	}
 	if (!err) {
@@ -188,12 +189,11 @@ enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct
 		fm_columns_write(&b.columns, out, add_head, &b);
 	}
 	if (is_filtered)
-		fm_tally_deinit(&counted.tally);
+		fm_analysis_close(counted);
 	fm_columns_deinit(&b.columns);
 	fm_string_table_deinit(&b.text);
 	fm_timeline_deinit(&b.timeline);
 	fm_pruned_deinit(&b.tree);
-	fm_summary_deinit(&b.summary);
 	fm_libraries_deinit(&b.libraries);
 	fm_bundle_trace_deinit(&b);
 	fm_vec_deinit(&b.heap_rows);

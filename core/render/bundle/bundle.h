@@ -25,26 +25,26 @@ extern const struct fm_bundle_limits fm_bundle_for_server, fm_bundle_for_file;
 struct fm_bundle_options {
 	const struct fm_bundle_limits *limits;
 	const struct fm_filter *filter; // NULL = everything. With one, the tables of the timeline are left out
-	struct fm_timeline *timeline;   // read before (fm_timeline_read), emptied here; NULL = read it here
-	const struct fm_zones *zones;   // with the timeline: read before and lent
+	struct fm_timeline *timeline;   // made on the one pass, emptied here; NULL = by a replay
+	const struct fm_zones *zones;   // with the timeline, lent
 	bool is_live;                   // the capture still grows
 	bool can_diff;                  // the server has a second capture to compare with
 };
 
 // Writes the bytes, uncompressed. One line in diag on failure; write errors stay in the FILE.
-FM_MUST_CHECK enum fm_err fm_bundle_write(FILE *out, const struct fm_analysis *a, const struct fm_bundle_options *o,
+FM_MUST_CHECK enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, const struct fm_bundle_options *o,
 					  struct fm_diag *diag);
 
 // Rows of zones of each thread that a picture of a large trace has: deeper ones are counted.
 #define FM_BUNDLE_ZONE_DEPTH 64
 // A part of a trace as a bundle with the table zone only, at the width that is asked for.
 void fm_bundle_write_zones(FILE *out, const struct fm_analysis *a, const struct fm_zones *z,
-			   const struct fm_zone_look *look);
+			   const struct fm_zone_range *range);
 
 // The difference between two captures as a bundle: function, node and cell, each with what it was
 // in `base`, and change, the rows of `fathom diff`. Frames are compared by function: lines move
 // between versions.
-FM_MUST_CHECK enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, const struct fm_analysis *a,
+FM_MUST_CHECK enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_analysis *a,
 					       const struct fm_bundle_limits *limits, struct fm_diag *diag);
 
 // When the capture began, on the clock of its samples: what `_s` columns of times count from.

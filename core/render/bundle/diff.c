@@ -8,7 +8,7 @@
 #include "render/shared/compare.h"
 
 struct diff {
-	const struct fm_analysis *side[2];
+	struct fm_analysis *side[2];
 	const struct fm_bundle_limits *limits;
 	struct fm_diff_tree compare;
 	struct fm_runs runs[2];
@@ -124,18 +124,15 @@ static void add_changes(struct diff *d)
 		}
 }
 
-static void add_report(struct fm_json *j, const char *key, const struct fm_analysis *a)
+static void add_report(struct fm_json *j, const char *key, struct fm_analysis *a)
 {
-	struct fm_summary t;
 	struct fm_libraries l;
 	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
-	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_json_newline(j);
 	fm_json_object(j, key);
-	fm_report_json(j, a, &t, &l, false);
+	fm_report_json(j, a, fm_analysis_summary(a), &l, false);
 	fm_json_end(j);
 	fm_libraries_deinit(&l);
-	fm_summary_deinit(&t);
 }
 
 static void add_head(struct fm_json *j, void *ctx)
@@ -149,7 +146,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	add_report(j, "base", d->side[0]);
 }
 
-enum fm_err fm_bundle_write_diff(FILE *out, const struct fm_analysis *base, const struct fm_analysis *a,
+enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_analysis *a,
 				 const struct fm_bundle_limits *limits, struct fm_diag *diag)
 {
 	struct diff d = { .side = { base, a }, .limits = limits };

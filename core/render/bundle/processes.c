@@ -70,8 +70,8 @@ static double add_threads(struct fm_bundle *b)
 		end[i] = since_start(b, t && t->end_ns ? t->end_ns : span ? span->last_ns : 0);
 		last = FM_MAX(last, end[i]);
 	}
-	for (size_t i = 0; i < b->summary.threads.n; i++) { // the same figures as in the report
-		const struct fm_thread_row *row = &b->summary.threads.items[i];
+	for (size_t i = 0; i < b->summary->threads.n; i++) { // the same figures as in the report
+		const struct fm_thread_row *row = &b->summary->threads.items[i];
 		cpu[row->thread_id] = fm_facts_thread_cpu_s(a, row->thread_id, &row->weight);
 	}
 	return last;

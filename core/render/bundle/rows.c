@@ -55,11 +55,11 @@ static uint32_t *choose_functions(struct fm_bundle *b, struct fm_json_heap_index
 				  size_t *ret_n)
 {
 	const struct fm_heap *heap = &b->a->heap;
-	size_t n_timed = b->summary.functions.n, n_others = 0, kept_timed, kept_others;
+	size_t n_timed = b->summary->functions.n, n_others = 0, kept_timed, kept_others;
 	uint32_t *ids = fm_alloc((n_timed + heap->functions.n + b->calls.n + 1) * sizeof(*ids));
 	bool *has_row = fm_alloc(fm_symbolizer_n_functions(b->a->symbolizer) + 1);
 	for (size_t i = 0; i < n_timed; i++) {
-		ids[i] = b->summary.functions.items[i].function_id;
+		ids[i] = b->summary->functions.items[i].function_id;
 		fm_json_heap_function(index, ids[i]);
 		has_row[ids[i]] = true;
 	}
@@ -101,12 +101,12 @@ static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
 	};
 	for (size_t i = 0; i < n; i++) {
 		static const struct fm_function_row no_time;
-		const struct fm_function_row *row = i < n_timed ? &b->summary.functions.items[i] : &no_time;
+		const struct fm_function_row *row = i < n_timed ? &b->summary->functions.items[i] : &no_time;
 		function[i] = fm_bundle_function(b, ids[i]);
 		self[i] = fm_seconds(fm_weight_cpu_ns(&row->self));
 		total[i] = fm_seconds(fm_weight_cpu_ns(&row->total));
-		self_plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->self);
-		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->total);
+		self_plus_minus[i] = fm_summary_plus_minus_s(b->summary, &row->self);
+		plus_minus[i] = fm_summary_plus_minus_s(b->summary, &row->total);
 		fill_classes(&classes, i, &row->charged);
 	}
 	fm_bundle_add_function_memory(b, memory, n);
@@ -118,11 +118,11 @@ static void add_functions(struct fm_bundle *b, struct fm_json_heap_index *index)
 static void add_lines(struct fm_bundle *b, struct fm_json_heap_index *index)
 {
 	const struct fm_heap *heap = &b->a->heap;
-	size_t n_timed = b->summary.lines.n, n_others = 0, n_known = n_timed + heap->lines.n;
+	size_t n_timed = b->summary->lines.n, n_others = 0, n_known = n_timed + heap->lines.n;
 	const struct fm_heap_line_row **memory = fm_alloc((n_known + 1) * sizeof(*memory));
 	const struct fm_heap_line_row **others = fm_alloc((heap->lines.n + 1) * sizeof(*others));
 	for (size_t i = 0; i < n_timed; i++)
-		memory[i] = fm_json_heap_line(index, b->summary.lines.items[i].file_id, b->summary.lines.items[i].line);
+		memory[i] = fm_json_heap_line(index, b->summary->lines.items[i].file_id, b->summary->lines.items[i].line);
 	for (size_t i = 0; i < heap->lines.n; i++)
 		if (!index->line_is_done[i])
 			others[n_others++] = &heap->lines.items[i];
@@ -142,11 +142,11 @@ static void add_lines(struct fm_bundle *b, struct fm_json_heap_index *index)
 	for (size_t i = 0; i < n; i++) {
 		struct fm_line_row other = { .function_id = i < n_timed ? 0 : memory[i]->function_id,
 					     .line = i < n_timed ? 0 : memory[i]->line };
-		const struct fm_line_row *row = i < n_timed ? &b->summary.lines.items[i] : &other;
+		const struct fm_line_row *row = i < n_timed ? &b->summary->lines.items[i] : &other;
 		file[i] = fm_bundle_file(b, row->function_id);
 		line[i] = row->line;
 		function[i] = fm_bundle_function(b, row->function_id);
-		plus_minus[i] = fm_summary_plus_minus_s(&b->summary, &row->weight);
+		plus_minus[i] = fm_summary_plus_minus_s(b->summary, &row->weight);
 		fill_classes(&classes, i, &row->weight);
 	}
 	fm_bundle_add_line_memory(b, memory, n);

@@ -8,11 +8,10 @@
 // A file without an end may have one that it could not say any more.
 bool fm_bundle_may_have_trace(const struct fm_analysis *a)
 {
-	return a->profile->is_truncated ||
-	       fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
+	return a->profile->is_truncated || fm_analysis_has_calls(a);
 }
 
-// FM_NO_ID: the file has grown since the analysis, or it is no code.
+// FM_NO_ID: it is no code.
 static uint32_t function_of(const struct fm_bundle *b, fm_zone_ref ref)
 {
 	uint32_t id = ref && !fm_zone_ref_is_name(ref) ? fm_zone_ref_id(ref) : FM_NO_ID;
@@ -22,10 +21,10 @@ static uint32_t function_of(const struct fm_bundle *b, fm_zone_ref ref)
 void fm_bundle_name_trace(struct fm_bundle *b)
 {
 	const struct fm_zones *z = b->zones;
-	b->what_functions = fm_alloc((z->whats.n + 1) * sizeof(*b->what_functions));
-	for (size_t i = 0; i < z->whats.n; i++) {
-		const struct fm_zone_what *what = &z->whats.items[i];
-		uint32_t function_id = b->what_functions[i] = function_of(b, what->ref);
+	b->label_functions = fm_alloc((z->labels.n + 1) * sizeof(*b->label_functions));
+	for (size_t i = 0; i < z->labels.n; i++) {
+		const struct fm_zone_label *label = &z->labels.items[i];
+		uint32_t function_id = b->label_functions[i] = function_of(b, label->ref);
 		if (function_id == FM_NO_ID)
 			continue;
 		uint64_t *at = fm_map_at(&b->call_index, function_id, NULL);
@@ -35,13 +34,13 @@ void fm_bundle_name_trace(struct fm_bundle *b)
 			*at = b->calls.n;
 		}
 		struct fm_bundle_calls *calls = &b->calls.items[*at - 1]; // several codes may be one function
-		calls->n_calls += what->n_calls;
-		calls->n_spans += what->n_spans;
-		calls->spans_ns += what->spans_ns;
-		calls->own_ns += what->own_ns;
-		calls->total_ns += what->total_ns;
-		calls->min_ns = FM_MIN(calls->min_ns, what->min_ns);
-		calls->max_ns = FM_MAX(calls->max_ns, what->max_ns);
+		calls->n_calls += label->n_calls;
+		calls->n_spans += label->n_spans;
+		calls->spans_ns += label->spans_ns;
+		calls->own_ns += label->own_ns;
+		calls->total_ns += label->total_ns;
+		calls->min_ns = FM_MIN(calls->min_ns, label->min_ns);
+		calls->max_ns = FM_MAX(calls->max_ns, label->max_ns);
 	}
 }
 
@@ -84,18 +83,18 @@ static uint32_t text_of_name(struct fm_bundle *b, uint32_t name_id)
 
 enum { CALL = 0, ZONE = 1 };
 
-static void write_whats(struct fm_bundle *b)
+static void write_labels(struct fm_bundle *b)
 {
-	size_t n = b->zones->whats.n;
+	size_t n = b->zones->labels.n;
 	uint32_t *name = fm_columns_u32(&b->columns, "what.name", n);
 	uint32_t *function = fm_columns_u32(&b->columns, "what.function", n);
 	uint8_t *kind = fm_columns_u8(&b->columns, "what.kind", n);
 	uint32_t *file = fm_columns_u32(&b->columns, "what.file", n);
 	uint32_t *line = fm_columns_u32(&b->columns, "what.line", n);
 	for (size_t i = 0; i < n; i++) {
-		fm_zone_ref ref = b->zones->whats.items[i].ref;
+		fm_zone_ref ref = b->zones->labels.items[i].ref;
 		bool is_name = fm_zone_ref_is_name(ref);
-		uint32_t id = fm_zone_ref_id(ref), function_id = b->what_functions[i];
+		uint32_t id = fm_zone_ref_id(ref), function_id = b->label_functions[i];
 		function[i] = function_id == FM_NO_ID ? FM_NO_ID : fm_bundle_function(b, function_id);
 		name[i] = is_name ? text_of_name(b, id)
 			  : function_id == FM_NO_ID
@@ -113,20 +112,20 @@ static void write_whats(struct fm_bundle *b)
 static void write_durations(struct fm_bundle *b)
 {
 	size_t n = 0, at = 0;
-	for (size_t i = 0; i < b->zones->whats.n; i++)
-		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->whats.items[i].buckets; k++)
-			n += b->zones->whats.items[i].buckets[k] > 0;
+	for (size_t i = 0; i < b->zones->labels.n; i++)
+		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].buckets; k++)
+			n += b->zones->labels.items[i].buckets[k] > 0;
 	uint32_t *what = fm_columns_u32(&b->columns, "duration.what", n);
 	double *from = fm_columns_f64(&b->columns, "duration.from_s", n);
 	double *to = fm_columns_f64(&b->columns, "duration.to_s", n);
 	uint32_t *count = fm_columns_u32(&b->columns, "duration.n", n);
-	for (uint32_t i = 0; i < b->zones->whats.n; i++)
-		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->whats.items[i].buckets; k++)
-			if (b->zones->whats.items[i].buckets[k]) {
+	for (uint32_t i = 0; i < b->zones->labels.n; i++)
+		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].buckets; k++)
+			if (b->zones->labels.items[i].buckets[k]) {
 				what[at] = i;
 				from[at] = fm_seconds(fm_duration_bucket_from(k));
 				to[at] = fm_seconds(fm_duration_bucket_from(k + 1));
-				count[at++] = b->zones->whats.items[i].buckets[k];
+				count[at++] = b->zones->labels.items[i].buckets[k];
 			}
 }
 
@@ -143,7 +142,7 @@ static void write_spans(struct fm_columns *columns, const struct fm_zone_spans *
 		thread[i] = span->thread_id;
 		start[i] = span->begin_ns > start_ns ? fm_seconds(span->begin_ns - start_ns) : 0;
 		duration[i] = fm_seconds(span->end_ns - span->begin_ns);
-		what[i] = span->what;
+		what[i] = span->label;
 		depth[i] = span->depth;
 	}
 	if (!spans->n_merged)
@@ -191,17 +190,13 @@ static void write_counters(struct fm_bundle *b)
 void fm_bundle_add_trace(struct fm_bundle *b)
 {
 	const struct fm_zones *z = b->zones;
-	struct fm_filter known = { 0 }; // threads that the file got since the analysis have no number here
-	for (size_t i = FM_MAX(b->a->profile->threads.n, b->a->tally.threads.n); z && i < z->threads.n; i++)
-		fm_filter_mark(&known, (uint32_t)i);
 	if (z && z->n) {
 		bool has_room = z->n <= b->limits->max_zones;
-		struct fm_zone_look look = { .from_ns = z->begin_ns,
+		struct fm_zone_range range = { .from_ns = z->begin_ns,
 					     .to_ns = z->end_ns + 1,
-					     .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH,
-					     .threads = &known };
-		fm_zone_spans_fit(&b->spans, z, look, has_room ? z->n : b->limits->max_zone_spans, &b->zone_pixels);
-		write_whats(b);
+					     .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH };
+		fm_zone_spans_fit(&b->spans, z, range, has_room ? z->n : b->limits->max_zone_spans, &b->zone_pixels);
+		write_labels(b);
 		write_durations(b);
 		write_spans(&b->columns, &b->spans, b->start_ns);
 	}
@@ -209,7 +204,6 @@ void fm_bundle_add_trace(struct fm_bundle *b)
 		write_marks(b);
 	if (z && z->counters.n)
 		write_counters(b);
-	fm_filter_deinit(&known);
 }
 
 void fm_bundle_trace_deinit(struct fm_bundle *b)
@@ -218,7 +212,7 @@ void fm_bundle_trace_deinit(struct fm_bundle *b)
 	fm_zone_spans_deinit(&b->spans);
 	fm_vec_deinit(&b->calls);
 	fm_map_deinit(&b->call_index);
-	free(b->what_functions);
+	free(b->label_functions);
 }
 
 static void add_zones_head(struct fm_json *j, void *ctx)
@@ -233,11 +227,11 @@ static void add_zones_head(struct fm_json *j, void *ctx)
 }
 
 void fm_bundle_write_zones(FILE *out, const struct fm_analysis *a, const struct fm_zones *z,
-			   const struct fm_zone_look *look)
+			   const struct fm_zone_range *range)
 {
 	struct fm_zone_spans spans;
 	struct fm_columns columns = { 0 };
-	fm_zone_spans_find(&spans, z, look);
+	fm_zone_spans_find(&spans, z, range);
 	write_spans(&columns, &spans, fm_bundle_start_ns(a));
 	fm_columns_write(&columns, out, add_zones_head, &spans);
 	fm_columns_deinit(&columns);

@@ -84,7 +84,7 @@ static void build_of_calls(struct fm_callgraph *g, const struct fm_trace_stats *
 	_cleanup_free_ uint32_t *box = no_boxes(s->functions.n);
 	_cleanup_free_ uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_TOTAL);
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		double share = (double)f->total_ns / whole_ns;
 		if (!has_room(g, share, max_boxes))
 			continue;
@@ -100,16 +100,15 @@ static void build_of_calls(struct fm_callgraph *g, const struct fm_trace_stats *
 	}
 }
 
-static void build_of_samples(struct fm_callgraph *g, const struct fm_analysis *a, size_t max_boxes)
+static void build_of_samples(struct fm_callgraph *g, struct fm_analysis *a, size_t max_boxes)
 {
-	struct fm_summary summary;
-	fm_summary_build(&summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
-	double whole_ns = (double)fm_weight_cpu_ns(&summary.total);
+	const struct fm_summary *summary = fm_analysis_summary(a);
+	double whole_ns = (double)fm_weight_cpu_ns(&summary->total);
 	g->whole_s = whole_ns * 1e-9;
 	whole_ns = whole_ns > 0 ? whole_ns : 1;
 	_cleanup_free_ uint32_t *box = no_boxes(fm_symbolizer_n_functions(a->symbolizer));
-	for (size_t i = 0; i < summary.functions.n; i++) {
-		const struct fm_function_row *row = &summary.functions.items[i];
+	for (size_t i = 0; i < summary->functions.n; i++) {
+		const struct fm_function_row *row = &summary->functions.items[i];
 		const struct fm_function *f = fm_analysis_function(a, row->function_id);
 		double share = (double)fm_weight_cpu_ns(&row->total) / whole_ns;
 		if (!has_room(g, share, max_boxes))
@@ -120,10 +119,11 @@ static void build_of_samples(struct fm_callgraph *g, const struct fm_analysis *a
 						       keep_place(g, fm_label_file(a, row->function_id), f->line),
 						       share, (double)fm_weight_cpu_ns(&row->self) / whole_ns, 0 });
 	}
-	fm_summary_deinit(&summary);
 	_cleanup_free_ double *cpu_ns = fm_alloc((a->view.nodes.n + 1) * sizeof(*cpu_ns));
+	struct fm_view_options options = a->options;
+	options.idle = false; // a graph of CPU time
 	struct fm_leaves leaves;
-	fm_leaves_of(&leaves, a, &a->options);
+	fm_leaves_of(&leaves, a, &options);
 	for (size_t i = 0; i < leaves.items.n; i++)
 		cpu_ns[leaves.items.items[i].node] += (double)leaves.items.items[i].weight_ns;
 	fm_leaves_deinit(&leaves);
@@ -136,29 +136,17 @@ static void build_of_samples(struct fm_callgraph *g, const struct fm_analysis *a
 	fm_edges_deinit(&edges);
 }
 
-enum fm_err fm_callgraph_build(struct fm_callgraph *g, const struct fm_analysis *a, size_t max_boxes,
-			       struct fm_diag *diag)
+enum fm_err fm_callgraph_build(struct fm_callgraph *g, struct fm_analysis *a, size_t max_boxes, struct fm_diag *diag)
 {
 	*g = (struct fm_callgraph){ 0 };
-	fm_arena_init(&g->strings);
-	struct fm_trace_stats *stats;
-	enum fm_err err = fm_trace_stats_read(a->path, &stats, diag);
-	if (err)
-		return err; // nothing was put into the arena yet
-	bool has_calls = stats->n_calls > 0;
-	if (has_calls)
-		build_of_calls(g, stats, &a->options, max_boxes);
-	fm_trace_stats_free(stats);
-	if (has_calls)
-		return FM_OK;
-	struct fm_view_options options = a->options;
-	options.idle = false; // a graph of CPU time
-	options.metric = FM_METRIC_TIME;
-	struct fm_analysis *sampled;
-	err = fm_analysis_open(a->path, &options, &sampled, diag);
+	bool has_calls = a->calls->n_calls > 0;
+	enum fm_err err = has_calls ? FM_OK : fm_analysis_add_stacks(a, diag);
 	if (err)
 		return err;
-	build_of_samples(g, sampled, max_boxes);
-	fm_analysis_close(sampled);
+	fm_arena_init(&g->strings);
+	if (has_calls)
+		build_of_calls(g, a->calls, &a->options, max_boxes);
+	else
+		build_of_samples(g, a, max_boxes);
 	return FM_OK;
 }

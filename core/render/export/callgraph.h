@@ -27,9 +27,9 @@ struct fm_callgraph {
 	struct fm_arena strings;
 };
 
-// Reads the file by itself: a needs its path and options only. max_boxes: 0 = no limit beyond the
-// least share.
-FM_MUST_CHECK enum fm_err fm_callgraph_build(struct fm_callgraph *g, const struct fm_analysis *a, size_t max_boxes,
+// Of an analysis with totals and calls; where it has no calls, stacks are added. max_boxes: 0 = no
+// limit beyond the least share.
+FM_MUST_CHECK enum fm_err fm_callgraph_build(struct fm_callgraph *g, struct fm_analysis *a, size_t max_boxes,
 					     struct fm_diag *diag);
 void fm_callgraph_deinit(struct fm_callgraph *g);
 

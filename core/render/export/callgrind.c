@@ -21,7 +21,7 @@ static void put_line(FILE *out, struct fm_str text)
 	fputc('\n', out);
 }
 
-static void put_function(FILE *out, const char *file_key, const char *function_key, const struct fm_trace_function *f)
+static void put_function(FILE *out, const char *file_key, const char *function_key, const struct fm_traced_function *f)
 {
 	fputs(file_key, out);
 	put_line(out, f->kind == FM_TRACE_PYTHON ? f->file : FM_STR_LIT("~"));
@@ -31,10 +31,8 @@ static void put_function(FILE *out, const char *file_key, const char *function_k
 
 enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
-	if (err)
-		return err;
+	(void)diag;
+	const struct fm_trace_stats *s = a->calls;
 	uint64_t whole_ns = 0;
 	for (size_t i = 0; i < s->functions.n; i++)
 		whole_ns += s->functions.items[i].own_ns;
@@ -52,13 +50,13 @@ enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag 
 		first.items[caller] = (uint32_t)i + 1;
 	}
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[i];
+		const struct fm_traced_function *f = &s->functions.items[i];
 		fputc('\n', out);
 		put_function(out, "fl=", "fn=", f);
 		fprintf(out, "%u %" PRIu64 "\n", f->line, f->own_ns);
 		for (uint32_t at = first.items[i]; at; at = next.items[at - 1]) {
 			const struct fm_trace_edge *e = &s->edges.items[at - 1];
-			const struct fm_trace_function *callee = &s->functions.items[e->callee];
+			const struct fm_traced_function *callee = &s->functions.items[e->callee];
 			put_function(out, "cfi=", "cfn=", callee);
 			// A generator that was only resumed from here was never called from here.
 			fprintf(out, "calls=%" PRIu64 " %u\n%u %" PRIu64 "\n", e->n_calls, callee->line, f->line,
@@ -67,6 +65,5 @@ enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag 
 	}
 	fm_vec_deinit(&next);
 	fm_vec_deinit(&first);
-	fm_trace_stats_free(s);
 	return FM_OK;
 }

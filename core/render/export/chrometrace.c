@@ -162,7 +162,7 @@ static void write_names(struct chrome *c)
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over };
-	struct chrome c = { .a = a, .origin_ns = fm_slices_origin_ns(a), .has_calls = fm_slices_has_calls(a) };
+	struct chrome c = { .a = a, .origin_ns = fm_slices_origin_ns(a), .has_calls = fm_analysis_has_calls(a) };
 	fm_json_init(&c.j, out);
 	fm_json_array(&c.j, NULL);
 	write_names(&c);

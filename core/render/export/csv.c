@@ -26,16 +26,14 @@ static void put_quoted(FILE *out, struct fm_str text)
 
 enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
+	(void)diag;
 	static const char *const kinds[] = { "python", "native", "zone", "lost" };
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
-	if (err)
-		return err;
+	const struct fm_trace_stats *s = a->calls;
 	fputs("name,file,line,kind,calls,recursive_calls,total_ns,own_ns,mean_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns\n",
 	      out);
 	uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_OWN);
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		fputc('"', out);
 		put_quoted(out, f->name);
 		fputs("\",\"", out);
@@ -48,16 +46,13 @@ enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 			fm_trace_percentile(f, 0.9), fm_trace_percentile(f, 0.99));
 	}
 	free(order);
-	fm_trace_stats_free(s);
 	return FM_OK;
 }
 
 enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
-	if (err)
-		return err;
+	(void)diag;
+	const struct fm_trace_stats *s = a->calls;
 	fputs("file,line,function,hits,total_ns,own_ns\n", out);
 	for (size_t i = 0; i < s->lines.n; i++) {
 		const struct fm_trace_line *line = &s->lines.items[i];
@@ -67,6 +62,5 @@ enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag 
 		put_quoted(out, s->functions.items[line->function].name);
 		fprintf(out, "\",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", line->n_hits, line->total_ns, line->own_ns);
 	}
-	fm_trace_stats_free(s);
 	return FM_OK;
 }

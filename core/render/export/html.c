@@ -12,7 +12,7 @@
 
 #define LEVEL 5 // 6 takes twice as long for two percent, 9 seven times as long for three
 
-static enum fm_err embed(FILE *out, const char *id, const struct fm_analysis *base, const struct fm_analysis *a,
+static enum fm_err embed(FILE *out, const char *id, struct fm_analysis *base, struct fm_analysis *a,
 			 struct fm_diag *diag)
 {
 	fprintf(out, "<script id=\"%s\" type=\"application/octet-stream\">", id);
@@ -32,7 +32,7 @@ static enum fm_err embed(FILE *out, const char *id, const struct fm_analysis *ba
 	return err;
 }
 
-enum fm_err fm_html_write(FILE *out, const struct fm_analysis *base, const struct fm_analysis *a, struct fm_diag *diag)
+enum fm_err fm_html_write(FILE *out, struct fm_analysis *base, struct fm_analysis *a, struct fm_diag *diag)
 {
 	const char *marker = memmem(fm_page, fm_page_len, FM_PAGE_MARKER, sizeof(FM_PAGE_MARKER) - 1);
 	if (!marker)

@@ -8,5 +8,5 @@
 
 // base: the capture to compare with, or NULL. One line in diag on failure; write errors stay in the
 // FILE.
-FM_MUST_CHECK enum fm_err fm_html_write(FILE *out, const struct fm_analysis *base, const struct fm_analysis *a,
+FM_MUST_CHECK enum fm_err fm_html_write(FILE *out, struct fm_analysis *base, struct fm_analysis *a,
 					struct fm_diag *diag);

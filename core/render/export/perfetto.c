@@ -156,7 +156,7 @@ enum fm_err fm_write_perfetto(FILE *out, struct fm_analysis *a, struct fm_diag *
 {
 	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over };
 	struct fm_perfetto x = { .out = out, .a = a, .origin_ns = fm_slices_origin_ns(a) };
-	x.has_calls = fm_slices_has_calls(a);
+	x.has_calls = fm_analysis_has_calls(a);
 	put_processes(&x);
 	put_threads(&x);
 	enum fm_err err = fm_slices_read(a, &writer, &x, diag);

@@ -66,7 +66,7 @@ static void put_text(FILE *out, const char *before, struct fm_str text, const ch
 	fm_buf_deinit(&whole);
 }
 
-static void put_function(FILE *out, const struct fm_trace_function *f)
+static void put_function(FILE *out, const struct fm_traced_function *f)
 {
 	put_tuple(out, 3);
 	if (f->kind == FM_TRACE_PYTHON) {
@@ -101,15 +101,10 @@ static void put_callers(FILE *out, const struct fm_trace_stats *s, const uint32_
 
 enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(a->path, &s, diag);
-	if (err)
-		return err;
-	if (!s->n_events) {
-		fm_trace_stats_free(s);
+	const struct fm_trace_stats *s = a->calls;
+	if (!s->n_events)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds no calls; 'python -m fathom SCRIPT' records them",
 				   a->path);
-	}
 	_cleanup_free_ uint32_t *next = fm_alloc((s->edges.n + 1) * sizeof(*next));
 	_cleanup_free_ uint32_t *first = fm_alloc((s->functions.n + 1) * sizeof(*first));
 	for (uint32_t i = 0; i < s->edges.n; i++) {
@@ -118,7 +113,7 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 	}
 	fputc('{', out);
 	for (uint32_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[i];
+		const struct fm_traced_function *f = &s->functions.items[i];
 		put_function(out, f);
 		put_tuple(out, 5);
 		put_int(out, f->n_calls - f->n_recursive);
@@ -130,6 +125,5 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 		fputc('0', out);
 	}
 	fputc('0', out);
-	fm_trace_stats_free(s);
 	return FM_OK;
 }

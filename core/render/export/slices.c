@@ -9,7 +9,7 @@
 struct thread_rows {
 	struct fm_path path;           // of the row of samples
 	uint64_t sampled_ns;           // the end of the latest sample
-	uint64_t depth, last_event_ns; // of the row of calls
+	struct fm_trace_stack calls;   // of the row of calls
 };
 
 struct reading {
@@ -29,11 +29,6 @@ uint64_t fm_slices_origin_ns(const struct fm_analysis *a)
 	if (a->profile->processes.n && a->profile->processes.items[0].info.start_ns)
 		origin_ns = FM_MIN(origin_ns, a->profile->processes.items[0].info.start_ns);
 	return origin_ns;
-}
-
-bool fm_slices_has_calls(const struct fm_analysis *a)
-{
-	return fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
 }
 
 struct fm_slice_place fm_slice_name(struct fm_buf *name, const struct fm_analysis *a, struct fm_slice slice)
@@ -90,20 +85,11 @@ static void add_sample(struct reading *r, const struct fm_sample *s)
 
 // ---- calls ----
 
-static void begin(struct reading *r, uint32_t thread_id, uint64_t ns, enum fm_slice_kind kind, uint32_t id)
+static struct fm_slice slice_of(fm_zone_ref ref)
 {
-	if (id == FM_NO_ID)
-		kind = FM_SLICE_LOST;
-	r->writer->begin(r->arg, (struct fm_slice_row){ thread_id, false }, ns, (struct fm_slice){ kind, id });
-	r->threads.items[thread_id].depth++;
-}
-
-static void end(struct reading *r, uint32_t thread_id, uint64_t ns)
-{
-	if (!r->threads.items[thread_id].depth)
-		return;
-	r->writer->end(r->arg, (struct fm_slice_row){ thread_id, false }, ns);
-	r->threads.items[thread_id].depth--;
+	if (!ref)
+		return (struct fm_slice){ FM_SLICE_LOST, FM_NO_ID };
+	return (struct fm_slice){ fm_zone_ref_is_name(ref) ? FM_SLICE_ZONE : FM_SLICE_CALL, fm_zone_ref_id(ref) };
 }
 
 static struct fm_str name_of(const struct reading *r, uint32_t id)
@@ -111,80 +97,75 @@ static struct fm_str name_of(const struct reading *r, uint32_t id)
 	return id == FM_NO_ID ? FM_STR_LIT("(lost)") : r->a->profile->trace_names.items[id].name;
 }
 
-static void add_event(struct reading *r, uint32_t thread_id, const struct fm_zone_event *ev)
-{
-	struct fm_slice_row row = { thread_id, false };
-	switch (ev->op) {
-	case FM_ZONE_ENTER:
-	case FM_ZONE_RESUME:
-		begin(r, thread_id, ev->time_ns, FM_SLICE_CALL, ev->ref);
-		break;
-	case FM_ZONE_BEGIN:
-		begin(r, thread_id, ev->time_ns, FM_SLICE_ZONE, ev->ref);
-		break;
-	case FM_ZONE_LEAVE:
-		end(r, thread_id, ev->time_ns);
-		break;
-	case FM_ZONE_MARK:
-		r->writer->mark(r->arg, row, ev->time_ns, name_of(r, ev->ref));
-		break;
-	case FM_ZONE_COUNTER:
-		r->writer->counter(r->arg, row, ev->time_ns, name_of(r, ev->ref), ev->value);
-		break;
-	case FM_ZONE_NOTE:
-		while (ev->ref == FM_ZONE_OFF && r->threads.items[thread_id].depth)
-			end(r, thread_id, ev->time_ns);
-		break;
-	}
-}
-
 static void add_batch(struct reading *r, struct fm_zone_batch *batch)
 {
 	fm_vec_grow_to(&r->threads, (size_t)batch->thread_id + 1);
-	struct thread_rows *t = &r->threads.items[batch->thread_id];
-	uint64_t start_ns = FM_MAX(FM_MAX(batch->time_ns, r->origin_ns), t->last_event_ns);
-	while (t->depth > batch->depth) // parts of the file are missing
-		end(r, batch->thread_id, start_ns);
-	for (uint32_t i = 0; t->depth < batch->depth && i < batch->n_listed; i++)
-		begin(r, batch->thread_id, start_ns, FM_SLICE_LOST, FM_NO_ID);
-	struct fm_zone_event ev;
-	while (fm_trace_next(r->a->profile, batch, &ev) == FM_OK && !r->writer->is_over(r->arg)) {
-		ev.time_ns = FM_MAX(FM_MAX(ev.time_ns, r->origin_ns), t->last_event_ns);
-		t->last_event_ns = ev.time_ns;
-		add_event(r, batch->thread_id, &ev);
+	struct fm_trace_stack *calls = &r->threads.items[batch->thread_id].calls;
+	struct fm_slice_row row = { batch->thread_id, false };
+	struct fm_trace_walk walk;
+	struct fm_trace_step step;
+	calls->last_ns = FM_MAX(calls->last_ns, r->origin_ns);
+	fm_trace_walk_begin(&walk, r->a->profile, calls, batch);
+	while (!r->writer->is_over(r->arg) && fm_trace_walk_next(&walk, &step)) {
+		switch (step.kind) {
+		case FM_TRACE_BEGIN:
+			r->writer->begin(r->arg, row, step.ns, slice_of(step.ref));
+			break;
+		case FM_TRACE_END:
+			r->writer->end(r->arg, row, step.ns);
+			break;
+		case FM_TRACE_MARK:
+			r->writer->mark(r->arg, row, step.ns, name_of(r, step.id));
+			break;
+		case FM_TRACE_COUNTER:
+			r->writer->counter(r->arg, row, step.ns, name_of(r, step.id), step.value);
+			break;
+		}
 	}
+}
+
+// ---- both, as they come ----
+
+static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	struct reading *r = ctx;
+	for (const struct fm_sample *s = samples; s < samples + n && !r->writer->is_over(r->arg); s++)
+		if (s->class < FM_N_CLASSES && fm_view_shows_class(&r->a->options, s->class))
+			add_sample(r, s);
+}
+
+static void on_event(void *ctx, const struct fm_profile *profile, struct fm_event *event)
+{
+	(void)profile;
+	if (event->type == FM_EVENT_TRACE)
+		add_batch(ctx, event->trace);
+}
+
+static bool is_done(void *ctx)
+{
+	const struct reading *r = ctx;
+	return r->writer->is_over(r->arg);
 }
 
 enum fm_err fm_slices_read(const struct fm_analysis *a, const struct fm_slice_writer *writer, void *arg,
 			   struct fm_diag *diag)
 {
 	struct reading r = { .a = a, .writer = writer, .arg = arg, .origin_ns = fm_slices_origin_ns(a) };
+	const struct fm_observer observer = { on_samples, on_event, is_done, &r };
 	fm_vec_grow_to(&r.threads, a->tally.threads.n);
-	struct fm_reader *reader;
-	enum fm_err err = fm_reader_open(a->path, &reader, diag);
-	if (err)
-		return err;
-	struct fm_event event;
-	while (!fm_reader_next(reader, &event) && !writer->is_over(arg)) {
-		const struct fm_sample *s = &event.sample;
-		if (event.type == FM_EVENT_SAMPLE && s->thread_id < a->tally.threads.n && s->class < FM_N_CLASSES &&
-		    fm_view_shows_class(&a->options, s->class))
-			add_sample(&r, s);
-		else if (event.type == FM_EVENT_TRACE)
-			add_batch(&r, event.trace);
-	}
+	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
 	for (uint32_t i = 0; i < r.threads.n; i++) {
-		move_to(&r, i, FM_MAX(r.threads.items[i].sampled_ns, r.origin_ns), 0);
-		while (r.threads.items[i].depth)
-			end(&r, i, r.threads.items[i].last_event_ns);
-		fm_path_deinit(&r.threads.items[i].path);
+		struct thread_rows *t = &r.threads.items[i];
+		move_to(&r, i, FM_MAX(t->sampled_ns, r.origin_ns), 0);
+		for (; t->calls.n_open; t->calls.n_open--)
+			writer->end(arg, (struct fm_slice_row){ i, false }, t->calls.last_ns);
+		fm_path_deinit(&t->path);
 	}
-	fm_reader_close(reader);
 	fm_vec_deinit(&r.threads);
 	for (size_t i = 0; i < a->profile->memory_levels.n && !writer->is_over(arg); i++) {
 		const struct fm_memory_level *level = &a->profile->memory_levels.items[i];
 		if (level->process_id < a->profile->processes.n)
 			writer->memory(arg, level->process_id, FM_MAX(level->time_ns, r.origin_ns), level->rss_bytes);
 	}
-	return FM_OK;
+	return err;
 }

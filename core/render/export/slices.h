@@ -42,8 +42,6 @@ struct fm_slice_writer {
 
 // No time that a writer is told is before this one.
 uint64_t fm_slices_origin_ns(const struct fm_analysis *a);
-// True when threads have rows of calls beside those of samples.
-bool fm_slices_has_calls(const struct fm_analysis *a);
 
 FM_MUST_CHECK enum fm_err fm_slices_read(const struct fm_analysis *a, const struct fm_slice_writer *writer, void *arg,
 					 struct fm_diag *diag);

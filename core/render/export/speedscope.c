@@ -134,27 +134,37 @@ static void write_distinct(struct writer *w, const struct fm_leaf *leaves, size_
 	fm_json_end(&w->j);
 }
 
-// Reads the file a second time, now that every frame has its node. FM_E_END: too many runs.
-static enum fm_err fill_spool(struct fm_spool *spool, struct fm_analysis *a, struct fm_diag *diag)
+struct filling {
+	const struct fm_analysis *a;
+	struct fm_spool *spool;
+	enum fm_err err;
+	struct fm_diag *diag;
+};
+
+static bool is_full(void *ctx)
 {
-	struct fm_reader *r;
-	enum fm_err err = fm_reader_open(a->path, &r, diag);
+	const struct filling *f = ctx;
+	return f->err || f->spool->n_runs > MAX_RUNS;
+}
+
+static void add_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
+{
+	struct filling *f = ctx;
+	for (const struct fm_sample *s = samples; s < samples + n && !is_full(f); s++)
+		if (s->class < FM_N_CLASSES && fm_view_shows_class(&f->a->options, s->class))
+			f->err = fm_spool_add(f->spool, s->thread_id,
+					      (struct fm_run){ fm_analysis_node(f->a, s), s->weight_ns }, f->diag);
+}
+
+// The samples once more, now that every frame has its node. FM_E_END: too many runs.
+static enum fm_err fill_spool(struct fm_spool *spool, const struct fm_analysis *a, struct fm_diag *diag)
+{
+	struct filling f = { a, spool, FM_OK, diag };
+	const struct fm_observer observer = { .on_samples = add_samples, .is_done = is_full, .ctx = &f };
+	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
 	if (err)
 		return err;
-	struct fm_event event;
-	while (!(err = fm_reader_next(r, &event))) {
-		const struct fm_sample *s = &event.sample;
-		if (event.type != FM_EVENT_SAMPLE || s->thread_id >= a->tally.threads.n || s->class >= FM_N_CLASSES ||
-		    !fm_view_shows_class(&a->options, s->class))
-			continue;
-		err = fm_spool_add(spool, s->thread_id, (struct fm_run){ fm_analysis_node(a, s), s->weight_ns }, diag);
-		if (err || spool->n_runs > MAX_RUNS)
-			break;
-	}
-	fm_reader_close(r);
-	if (err == FM_E_END)
-		return FM_OK;
-	return spool->n_runs > MAX_RUNS ? FM_E_END : err;
+	return spool->n_runs > MAX_RUNS ? FM_E_END : f.err;
 }
 
 struct busy {

@@ -337,22 +337,19 @@ void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct
 
 enum fm_err fm_write_json(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	struct fm_summary t;
+	(void)diag;
 	struct fm_libraries l;
-	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_libraries_build(&l, &a->tally, &a->view, a->symbolizer);
 	struct fm_json j;
 	fm_json_init(&j, out);
 	fm_json_object(&j, NULL);
-	fm_report_json(&j, a, &t, &l, true);
-	enum fm_err err = FM_OK;
-	if (fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len) {
+	fm_report_json(&j, a, fm_analysis_summary(a), &l, true);
+	if (fm_analysis_has_calls(a)) {
 		fm_json_newline(&j);
-		err = fm_json_calls(&j, a->path, diag);
+		fm_json_calls(&j, a->calls);
 	}
 	fm_json_end(&j);
 	fm_json_newline(&j);
-	fm_summary_deinit(&t);
 	fm_libraries_deinit(&l);
-	return err;
+	return FM_OK;
 }

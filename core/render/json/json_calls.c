@@ -11,7 +11,7 @@ static void write_seconds(struct fm_json *j, const char *key, uint64_t ns)
 	fm_json_real(j, key, (double)ns * 1e-9);
 }
 
-static void write_name(struct fm_json *j, const struct fm_trace_function *f)
+static void write_name(struct fm_json *j, const struct fm_traced_function *f)
 {
 	fm_json_str(j, "name", f->name);
 	fm_json_str(j, "file", f->file);
@@ -47,7 +47,7 @@ static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
 	}
 	fm_json_array(j, "functions");
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_trace_function *f = &s->functions.items[order[i]];
+		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
 		write_name(j, f);
@@ -75,7 +75,7 @@ static void write_threads(struct fm_json *j, const struct fm_trace_stats *s)
 {
 	fm_json_array(j, "threads");
 	for (size_t i = 0; i < s->threads.n; i++) {
-		const struct fm_trace_thread *t = &s->threads.items[i];
+		const struct fm_traced_thread *t = &s->threads.items[i];
 		if (!t->n_events || i >= s->profile->threads.n)
 			continue;
 		const struct fm_thread *thread = &s->profile->threads.items[i];
@@ -127,12 +127,8 @@ static void write_marks(struct fm_json *j, const struct fm_trace_stats *s)
 	fm_json_end(j);
 }
 
-enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *diag)
+void fm_json_calls(struct fm_json *j, const struct fm_trace_stats *s)
 {
-	struct fm_trace_stats *s;
-	enum fm_err err = fm_trace_stats_read(path, &s, diag);
-	if (err)
-		return err;
 	fm_json_object(j, "calls");
 	fm_json_u64(j, "calls", s->n_calls);
 	fm_json_u64(j, "lost_events", s->n_lost);
@@ -142,6 +138,4 @@ enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *d
 	write_marks(j, s);
 	fm_json_end(j);
 	fm_json_newline(j);
-	fm_trace_stats_free(s);
-	return FM_OK;
 }

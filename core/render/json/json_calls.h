@@ -2,7 +2,7 @@
 // "calls" of the report for machines.
 #pragma once
 
-#include "base/err.h"
+#include "aggregate/trace/trace.h"
 #include "base/json.h"
 
-FM_MUST_CHECK enum fm_err fm_json_calls(struct fm_json *j, const char *path, struct fm_diag *diag);
+void fm_json_calls(struct fm_json *j, const struct fm_trace_stats *s);

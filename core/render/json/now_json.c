@@ -232,7 +232,7 @@ static void marks(struct fm_json *j, const struct fm_now *now, const struct fm_r
 {
 	fm_json_array(j, "marks"); // oldest first
 	for (uint64_t i = r->n_marks - FM_MIN(r->n_marks, FM_RECENT_MARKS); i < r->n_marks; i++) {
-		const struct fm_recent_mark *m = &r->marks[i % FM_RECENT_MARKS];
+		const struct fm_trace_mark *m = &r->marks[i % FM_RECENT_MARKS];
 		fm_json_object(j, NULL);
 		seconds(j, "t_s", since_start(now, m->time_ns));
 		fm_json_u64(j, "thread", m->thread_id);

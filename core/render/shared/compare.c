@@ -58,17 +58,14 @@ static void put_place(const struct fm_style *s, const struct fm_run_row *row, bo
 	fputc('\n', s->out);
 }
 
-void fm_compare_add(struct fm_runs *runs, const struct fm_analysis *a)
+void fm_compare_add(struct fm_runs *runs, struct fm_analysis *a)
 {
-	struct fm_summary t;
 	struct fm_facts f;
-	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
 	fm_facts_gather(&f, a);
 	uint64_t block = a->heap.is_exact ? 0 : fm_facts_meta_u64(a->profile, "alloc_mean_bytes");
 	struct fm_run_totals totals = { f.wall_s, f.cpu_s, (double)f.max_rss_bytes, fm_facts_own_command(a->profile),
 					(double)block };
-	fm_runs_add(runs, a, &t, &totals);
-	fm_summary_deinit(&t);
+	fm_runs_add(runs, a, fm_analysis_summary(a), &totals);
 }
 
 struct total {

@@ -8,7 +8,7 @@
 #include "aggregate/compare/diff.h"
 
 // Adds a capture to a set of runs, with its totals as every report has them.
-void fm_compare_add(struct fm_runs *runs, const struct fm_analysis *a);
+void fm_compare_add(struct fm_runs *runs, struct fm_analysis *a);
 
 // "Over 5 Runs": totals, the top functions and lines, each with mean, spread and interval.
 void fm_compare_repeat(FILE *out, const struct fm_runs *runs, const struct fm_view_options *options);

@@ -39,7 +39,7 @@ static void append_file(struct fm_buf *to, struct fm_str file, uint32_t line, bo
 	fm_buf_printf(to, ":%u", line);
 }
 
-static void append_name(struct fm_buf *to, const struct fm_trace_function *f, bool has_full_names)
+static void append_name(struct fm_buf *to, const struct fm_traced_function *f, bool has_full_names)
 {
 	fm_buf_bytes(to, f->name.p, f->name.len);
 	if (f->kind == FM_TRACE_PYTHON) {
@@ -56,7 +56,7 @@ static void append_name(struct fm_buf *to, const struct fm_trace_function *f, bo
 	}
 }
 
-void fm_calls_put_name(const struct fm_style *s, const struct fm_trace_function *f, unsigned at, bool has_full_names)
+void fm_calls_put_name(const struct fm_style *s, const struct fm_traced_function *f, unsigned at, bool has_full_names)
 {
 	struct fm_buf name = { 0 };
 	append_name(&name, f, has_full_names);
@@ -65,7 +65,7 @@ void fm_calls_put_name(const struct fm_style *s, const struct fm_trace_function 
 	fm_buf_deinit(&name);
 }
 
-static uint64_t mean_ns(const struct fm_trace_function *f)
+static uint64_t mean_ns(const struct fm_traced_function *f)
 {
 	return f->n_spans ? f->spans_ns / f->n_spans : 0;
 }
@@ -80,7 +80,7 @@ static const struct time_column {
 };
 #define N_TIMES FM_ARRAY_LEN(time_columns)
 
-static void times_of(const struct fm_trace_function *f, uint64_t ret[static N_TIMES])
+static void times_of(const struct fm_traced_function *f, uint64_t ret[static N_TIMES])
 {
 	const uint64_t times[] = {
 		f->total_ns,
@@ -105,7 +105,7 @@ static void put_heading(const struct fm_style *s)
 	fputs("  function\n", s->out);
 }
 
-static void put_row(const struct fm_style *s, const struct fm_trace_function *f, bool has_full_names)
+static void put_row(const struct fm_style *s, const struct fm_traced_function *f, bool has_full_names)
 {
 	unsigned at = CALLS_COLUMNS + 2;
 	uint64_t times[N_TIMES];
@@ -168,7 +168,7 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 	size_t n_rows = FM_MIN(stats->lines.n, options->n_top ? options->n_top : (size_t)DEFAULT_ROWS);
 	for (size_t i = 0; i < n_rows; i++) {
 		const struct fm_trace_line *line = &stats->lines.items[keys[i].idx];
-		const struct fm_trace_function *f = &stats->functions.items[line->function];
+		const struct fm_traced_function *f = &stats->functions.items[line->function];
 		fprintf(s->out, "%12" PRIu64 " ", line->n_hits);
 		fm_calls_put_time(s->out, line->total_ns);
 		fputc(' ', s->out);
@@ -220,20 +220,16 @@ static void print_calls(const struct fm_style *s, const struct fm_trace_stats *s
 		print_lines(s, stats, options);
 }
 
-enum fm_err fm_calls_write(FILE *out, const char *path, const struct fm_view_options *options, struct fm_diag *diag)
+void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct fm_view_options *options)
 {
-	struct fm_trace_stats *stats;
-	enum fm_err err = fm_trace_stats_read(path, &stats, diag);
-	if (err)
-		return err;
 	struct fm_style style;
 	fm_style_init(&style, out, options);
 	print_calls(&style, stats, options);
-	fm_trace_stats_free(stats);
-	return FM_OK;
 }
 
 enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	return fm_calls_write(out, a->path, &a->options, diag);
+	(void)diag;
+	fm_calls_print(out, a->calls, &a->options);
+	return FM_OK;
 }

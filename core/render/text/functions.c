@@ -174,8 +174,8 @@ static void print_rows(const struct fm_text *t, const struct rows *rows, const s
 // without own time that spend nearly all of it in the next one.
 static bool only_passes_on(const struct fm_text *t, size_t i)
 {
-	const struct fm_function_row *row = &t->summary.functions.items[i];
-	return t->is_all_code && !t->a->options.detailed && i + 1 < t->summary.functions.n &&
+	const struct fm_function_row *row = &t->summary->functions.items[i];
+	return t->is_all_code && !t->a->options.detailed && i + 1 < t->summary->functions.n &&
 	       fm_text_percent(t, &row->self) < MIN_PERCENT &&
 	       (double)fm_weight_cpu_ns(&row[1].total) >= PASSED_ON * (double)fm_weight_cpu_ns(&row->total);
 }
@@ -183,8 +183,8 @@ static bool only_passes_on(const struct fm_text *t, size_t i)
 static bool select_by_time(const struct fm_text *t, struct rows *ret)
 {
 	bool has_left_out = false;
-	for (size_t i = 0; i < t->summary.functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
-		const struct fm_function_row *row = &t->summary.functions.items[i];
+	for (size_t i = 0; i < t->summary->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
+		const struct fm_function_row *row = &t->summary->functions.items[i];
 		double percent = fm_text_percent(t, &row->total);
 		if (!fm_text_shows(t, row->function_id) || percent < MIN_PERCENT ||
 		    (t->is_short && percent < 2 * fm_text_plus_minus(t, &row->total)))
@@ -339,8 +339,8 @@ void fm_text_waiting(const struct fm_text *t)
 {
 	double least_s = MIN_WAITING_SHARE * t->facts.wall_s, all_s = 0;
 	struct rows rows = { 0 };
-	for (size_t i = 0; i < t->summary.functions.n; i++) {
-		const struct fm_function_row *row = &t->summary.functions.items[i];
+	for (size_t i = 0; i < t->summary->functions.n; i++) {
+		const struct fm_function_row *row = &t->summary->functions.items[i];
 		const uint64_t *ns = fm_text_share(t, row)->ns;
 		uint64_t wait_ns = ns[FM_CLASS_WAIT] + ns[FM_CLASS_GIL_WAIT];
 		if (!wait_ns || !fm_text_shows(t, row->function_id))
@@ -364,8 +364,8 @@ void fm_text_waiting(const struct fm_text *t)
 void fm_text_own_time(const struct fm_text *t)
 {
 	struct rows rows = { 0 };
-	for (size_t i = 0; i < t->summary.functions.n; i++) {
-		const struct fm_function_row *row = &t->summary.functions.items[i];
+	for (size_t i = 0; i < t->summary->functions.n; i++) {
+		const struct fm_function_row *row = &t->summary->functions.items[i];
 		if (fm_text_percent(t, &row->self) >= MIN_PERCENT)
 			fm_vec_push(&rows.v,
 				    (struct row){

@@ -79,7 +79,7 @@ static struct line *line_at(struct lines *l, struct fm_map *index, uint32_t file
 
 static void gather(struct lines *l)
 {
-	const struct fm_summary *sum = &l->t->summary;
+	const struct fm_summary *sum = l->t->summary;
 	const struct fm_heap *heap = l->t->heap;
 	struct fm_map index = { 0 };
 	for (size_t i = 0; i < sum->lines.n; i++) {
@@ -271,7 +271,7 @@ static int compare_functions(const void *pa, const void *pb)
 static void print_functions(const struct lines *l, const struct file *file, struct fm_str name)
 {
 	FM_VEC(struct function) shown = { 0 };
-	const struct fm_summary *sum = &l->t->summary;
+	const struct fm_summary *sum = l->t->summary;
 	for (size_t i = 0; i < sum->functions.n; i++) {
 		const struct fm_function_row *row = &sum->functions.items[i];
 		const struct fm_function *f = fm_analysis_function(l->t->a, row->function_id);
@@ -424,7 +424,7 @@ void fm_text_lines(const struct fm_text *t)
 	struct lines l = { .t = t, .least = is_detailed ? MIN_PERCENT_DETAILED : MIN_PERCENT };
 	gather(&l);
 	bool has_system = !fm_str_eq(t->facts.engine, FM_STR_LIT("perf")); // which tells none
-	fm_table_init(&l.table, &t->style, t->table_width, has_system, wait_ns(&t->summary.total) > 0,
+	fm_table_init(&l.table, &t->style, t->table_width, has_system, wait_ns(&t->summary->total) > 0,
 		      t->heap->is_there);
 	size_t n_left_out = 0;
 	for (size_t i = 0; i < l.files.n; i++) {

@@ -12,7 +12,7 @@
 
 // "f" names every function of that name, "C.f" that of the class, "a.py:12" the one that begins
 // there.
-static bool is_named(const struct fm_trace_function *f, struct fm_str name)
+static bool is_named(const struct fm_traced_function *f, struct fm_str name)
 {
 	if (fm_str_eq(f->name, name) || fm_str_eq(f->plain_name, name))
 		return true;
@@ -26,7 +26,7 @@ static bool is_named(const struct fm_trace_function *f, struct fm_str name)
 }
 
 // One row an octave: fine enough to see two humps, short enough to read.
-static void print_histogram(const struct fm_style *s, const struct fm_trace_function *f)
+static void print_histogram(const struct fm_style *s, const struct fm_traced_function *f)
 {
 	uint64_t octaves[64] = { 0 }, most = 1;
 	unsigned first = 63, last = 0;
@@ -88,7 +88,7 @@ static void print_edges(const struct fm_style *s, const struct fm_trace_stats *s
 static void print_function(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t idx,
 			   bool has_full_names)
 {
-	const struct fm_trace_function *f = &stats->functions.items[idx];
+	const struct fm_traced_function *f = &stats->functions.items[idx];
 	const struct {
 		const char *name;
 		uint64_t ns;
@@ -117,13 +117,9 @@ static void print_function(const struct fm_style *s, const struct fm_trace_stats
 	print_edges(s, stats, idx, false, has_full_names);
 }
 
-enum fm_err fm_calls_write_function(FILE *out, const char *path, const char *name,
-				    const struct fm_view_options *options, struct fm_diag *diag)
+bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, const char *name,
+			     const struct fm_view_options *options)
 {
-	struct fm_trace_stats *stats;
-	enum fm_err err = fm_trace_stats_read(path, &stats, diag);
-	if (err)
-		return err;
 	struct fm_style style;
 	fm_style_init(&style, out, options);
 	unsigned n_found = 0;
@@ -134,10 +130,5 @@ enum fm_err fm_calls_write_function(FILE *out, const char *path, const char *nam
 			fputc('\n', out);
 		print_function(&style, stats, i, options->full_filenames);
 	}
-	if (!n_found)
-		err = fm_diag_set(diag, FM_E_NOT_FOUND,
-				  "no traced function is called '%s'; 'fathom export -f calls %s' lists them", name,
-				  path);
-	fm_trace_stats_free(stats);
-	return err;
+	return n_found > 0;
 }

@@ -34,17 +34,17 @@ void fm_text_threads(const struct fm_text *t)
 	const struct fm_profile *p = t->a->profile;
 	size_t n = 0, shown = 1;
 	char count[32];
-	for (size_t i = 0; i < t->summary.threads.n; i++)
-		n += t->summary.threads.items[i].n > 0;
+	for (size_t i = 0; i < t->summary->threads.n; i++)
+		n += t->summary->threads.items[i].n > 0;
 	if (n < 2)
 		return;
 	fm_text_heading(t, "", "%zu Threads:", n);
 	fprintf(s->out, "%8s %8s %11s %6s %10s  %s\n", "pid", "tid", "CPU", "", "samples", "name");
 	while (shown < FM_MIN(n, (size_t)MAX_ROWS) &&
-	       fm_text_percent(t, &t->summary.threads.items[shown].weight) >= MIN_ROW_PERCENT)
+	       fm_text_percent(t, &t->summary->threads.items[shown].weight) >= MIN_ROW_PERCENT)
 		shown++;
 	for (size_t i = 0; i < shown; i++) {
-		const struct fm_thread_row *row = &t->summary.threads.items[i];
+		const struct fm_thread_row *row = &t->summary->threads.items[i];
 		const struct fm_thread *thread =
 			row->thread_id < p->threads.n ? &p->threads.items[row->thread_id] : NULL;
 		uint32_t process = fm_label_process_of(t->a, row->thread_id);
@@ -69,13 +69,13 @@ void fm_text_processes(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	const struct fm_profile *p = t->a->profile;
-	size_t n = t->summary.processes.n, shown = 1;
+	size_t n = t->summary->processes.n, shown = 1;
 	if (n < 2)
 		return;
 	fm_text_heading(t, "", "%zu Processes:", n);
 	fprintf(s->out, "%8s %8s %11s %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
 	struct fm_process_row *rows = fm_alloc(n * sizeof(*rows));
-	memcpy(rows, t->summary.processes.items, n * sizeof(*rows));
+	memcpy(rows, t->summary->processes.items, n * sizeof(*rows));
 	qsort(rows, n, sizeof(*rows), compare_processes);
 	while (shown < FM_MIN(n, (size_t)MAX_ROWS) && fm_text_percent(t, &rows[shown].weight) >= MIN_ROW_PERCENT)
 		shown++;
@@ -122,7 +122,7 @@ static void print_gap(void *ctx, struct fm_str what, struct fm_str why)
 void fm_text_not_seen(const struct fm_text *t)
 {
 	struct gaps gaps = { t, 0 };
-	fm_facts_coverage(t->a, &t->facts, &t->summary, print_gap, &gaps);
+	fm_facts_coverage(t->a, &t->facts, t->summary, print_gap, &gaps);
 }
 
 // Only libraries that lack something.

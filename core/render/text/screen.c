@@ -55,8 +55,8 @@ static void print_lines(const struct fm_text *t)
 	struct fm_buf places[64] = { 0 };
 	size_t n = 0, n_most = t->a->options.n_top ? FM_MIN(t->a->options.n_top, FM_ARRAY_LEN(rows)) : TOP_LINES;
 	unsigned cells = 8;
-	for (size_t i = 0; i < t->summary.lines.n && n < n_most; i++) {
-		const struct fm_line_row *row = &t->summary.lines.items[i];
+	for (size_t i = 0; i < t->summary->lines.n && n < n_most; i++) {
+		const struct fm_line_row *row = &t->summary->lines.items[i];
 		double percent = fm_text_percent(t, &row->weight);
 		if (!fm_text_shows(t, row->function_id) || !row->line)
 			continue;
@@ -109,7 +109,7 @@ static void print_method(const struct fm_text *t)
 		fm_buf_printf(&b, " of Python %.*s", (int)f->python.len, f->python.p);
 	if (t->cpu_s > 0)
 		fm_buf_printf(&b, ", right to %s%.1f points or better", fm_text_sign(t),
-			      FM_MIN(100.0, 100 * widest_s(&t->summary) / t->cpu_s));
+			      FM_MIN(100.0, 100 * widest_s(t->summary) / t->cpu_s));
 	if (f->overhead_s > 0 && f->cpu_s > 0)
 		fm_buf_printf(&b, "; Fathom took %.1f%% of the CPU time", 100 * f->overhead_s / f->cpu_s);
 	fm_buf_u8(&b, '.');
@@ -162,7 +162,7 @@ static void print_not_seen(const struct fm_text *t)
 			unseen_s, used_s);
 	see_gap(&g, (double)f->n_dropped / (double)FM_MAX(f->n_samples + f->n_dropped, (uint64_t)1),
 		"%" PRIu64 " samples, which were dropped: a lower --rate keeps them all", f->n_dropped);
-	double failed = (double)t->summary.n_failed_unwinds / (double)FM_MAX(f->n_samples, (uint64_t)1);
+	double failed = (double)t->summary->n_failed_unwinds / (double)FM_MAX(f->n_samples, (uint64_t)1);
 	see_gap(&g, failed, "the outer part of %.0f%% of the stacks", 100 * failed);
 	for (size_t i = 0; i < p->coverages.n; i++) {
 		struct fm_str what = p->coverages.items[i].what;

@@ -56,7 +56,7 @@ void fm_text_heading(const struct fm_text *t, const char *note, const char *fmt,
 
 bool fm_text_shows(const struct fm_text *t, uint32_t function_id)
 {
-	return t->is_all_code || fm_summary_is_users(&t->summary, function_id);
+	return t->is_all_code || fm_summary_is_users(t->summary, function_id);
 }
 
 const struct fm_weight *fm_text_share(const struct fm_text *t, const struct fm_function_row *row)
@@ -239,12 +239,12 @@ static void put_mark(const struct fm_style *s, const struct class_look *look)
 // how much.
 static void put_whose_waiting(const struct fm_text *t, unsigned class)
 {
-	uint64_t own_ns = 0, all_ns = t->summary.total.ns[class];
+	uint64_t own_ns = 0, all_ns = t->summary->total.ns[class];
 	if (t->is_all_code || t->style.width < 76)
 		return;
-	for (size_t i = 0; i < t->summary.functions.n; i++)
-		if (fm_text_shows(t, t->summary.functions.items[i].function_id))
-			own_ns += t->summary.functions.items[i].paid.ns[class];
+	for (size_t i = 0; i < t->summary->functions.n; i++)
+		if (fm_text_shows(t, t->summary->functions.items[i].function_id))
+			own_ns += t->summary->functions.items[i].paid.ns[class];
 	if (own_ns * 100 < all_ns)
 		fputs(", none of it in your code", t->style.out);
 	else if (own_ns < all_ns / 100 * 99)
@@ -254,7 +254,7 @@ static void put_whose_waiting(const struct fm_text *t, unsigned class)
 static void print_classes(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
-	const struct fm_summary *sum = &t->summary;
+	const struct fm_summary *sum = t->summary;
 	fm_text_heading(t, "", "Time by Kind:");
 	unsigned cells[FM_N_CLASSES], n_cells = FM_MIN(t->rule, 72);
 	if (t->cpu_s > 0) {
@@ -332,8 +332,8 @@ static void print_method(const struct fm_text *t)
 	if (f->n_waits)
 		fm_buf_printf(&line, ", and %s samples of waiting threads", fm_style_count(f->n_waits, count));
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
-	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary.n_failed_unwinds, count));
-	if (t->summary.functions.n && t->cpu_s > 0)
+	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary->n_failed_unwinds, count));
+	if (t->summary->functions.n && t->cpu_s > 0)
 		fm_buf_printf(
 			&line,
 			" %s is the 95%% interval in points of percent: the true share is within it 19 times out of "
@@ -428,18 +428,18 @@ static void print_memory_line(const struct fm_text *t)
 
 static bool has_user_code(const struct fm_text *t)
 {
-	for (size_t i = 0; i < t->summary.functions.n; i++)
-		if (fm_text_shows(t, t->summary.functions.items[i].function_id))
+	for (size_t i = 0; i < t->summary->functions.n; i++)
+		if (fm_text_shows(t, t->summary->functions.items[i].function_id))
 			return true;
 	return false;
 }
 
-static enum fm_err print_calls(const struct fm_text *t, struct fm_diag *diag)
+static void print_calls(const struct fm_text *t)
 {
-	if (!fm_profile_meta(t->a->profile, "trace_events", (struct fm_str){ "", 0 }).len)
-		return FM_OK;
+	if (!fm_analysis_has_calls(t->a))
+		return;
 	fm_text_heading(t, "(every one was traced)", "Calls:");
-	return fm_calls_write(t->style.out, t->a->path, &t->a->options, diag);
+	fm_calls_print(t->style.out, t->a->calls, &t->a->options);
 }
 
 void fm_text_verdict(const struct fm_text *t)
@@ -457,7 +457,7 @@ void fm_text_verdict(const struct fm_text *t)
 	}
 }
 
-static enum fm_err write_whole(struct fm_text *t, struct fm_diag *diag)
+static void write_whole(struct fm_text *t)
 {
 	FILE *out = t->style.out;
 	fm_text_ending(t);
@@ -479,7 +479,7 @@ static enum fm_err write_whole(struct fm_text *t, struct fm_diag *diag)
 	}
 	fm_text_memory(t);
 	fm_text_cells(t);
-	enum fm_err err = print_calls(t, diag);
+	print_calls(t);
 	fm_text_threads(t);
 	fm_text_processes(t);
 	print_method(t);
@@ -491,21 +491,21 @@ static enum fm_err write_whole(struct fm_text *t, struct fm_diag *diag)
 	print_memory_line(t);
 	fm_text_lines(t);
 	fm_text_libraries(t);
-	return err;
 }
 
 enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
+	(void)diag;
 	struct fm_text t = { .a = a, .heap = &a->heap };
 	enum fm_text_form form = a->options.form;
 	fm_style_init(&t.style, out, &a->options);
 	t.table_width = t.style.width;
 	t.style.width = t.rule = FM_MIN(t.style.width, (unsigned)FM_TEXT_MAX_WIDTH);
-	fm_summary_build(&t.summary, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
-	fm_own_tree_build(&t.own_tree, &a->tally, &a->view, a->symbolizer, &t.summary);
+	t.summary = fm_analysis_summary(a);
+	fm_own_tree_build(&t.own_tree, &a->tally, &a->view, a->symbolizer, t.summary);
 	fm_facts_gather(&t.facts, a);
-	fm_verdict_find(&t.verdict, a, &t.facts, &t.summary, &t.own_tree);
-	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary.total));
+	fm_verdict_find(&t.verdict, a, &t.facts, t.summary, &t.own_tree);
+	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary->total));
 	t.is_short = t.facts.cpu_s < SHORT_CPU_S && form == FM_TEXT_SCREEN && !a->options.detailed;
 	t.is_all_code = a->options.detailed || !has_user_code(&t);
 
@@ -513,15 +513,13 @@ enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag
 		fm_style_fit(&t.style, fm_str_of(a->options.first_line), UINT16_MAX, false);
 		fputc('\n', out);
 	}
-	enum fm_err err = FM_OK;
 	if (form == FM_TEXT_TREE)
 		fm_text_call_tree(&t);
 	else if (form == FM_TEXT_SCREEN)
 		fm_text_screen(&t);
 	else
-		err = write_whole(&t, diag);
+		write_whole(&t);
 	fm_verdict_deinit(&t.verdict);
 	fm_own_tree_deinit(&t.own_tree);
-	fm_summary_deinit(&t.summary);
-	return err;
+	return FM_OK;
 }

@@ -14,7 +14,7 @@ struct fm_text {
 	unsigned table_width, rule; // of line tables; of the rules below headings
 	const struct fm_analysis *a;
 	const struct fm_heap *heap;
-	struct fm_summary summary;
+	const struct fm_summary *summary;
 	struct fm_facts facts;
 	struct fm_own_tree own_tree;
 	struct fm_verdict verdict;
@@ -84,7 +84,7 @@ static inline double fm_text_percent(const struct fm_text *t, const struct fm_we
 // Half the 95 % interval, in points of percent.
 static inline double fm_text_plus_minus(const struct fm_text *t, const struct fm_weight *w)
 {
-	return t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(&t->summary, w) / t->cpu_s : 0;
+	return t->cpu_s > 0 ? 100 * fm_summary_plus_minus_s(t->summary, w) / t->cpu_s : 0;
 }
 
 static inline const char *fm_text_sign(const struct fm_text *t)

@@ -91,7 +91,7 @@ static void find_common(struct tree *tree, struct fm_str file)
 static uint32_t place_of(struct tree *tree, uint32_t function_id)
 {
 	const struct fm_function *f = fm_analysis_function(tree->t->a, function_id);
-	if (!fm_summary_is_users(&tree->t->summary, function_id)) {
+	if (!fm_summary_is_users(tree->t->summary, function_id)) {
 		if (f->kind == FM_FRAME_PYTHON && f->module.len && f->module.p[0] != '<')
 			return add_parts(tree, 0, f->module, '.');
 		struct fm_str name = f->module.len ? f->module : FM_STR_LIT("(no library)");
@@ -228,8 +228,8 @@ void fm_text_tree(const struct fm_text *t)
 	FM_VEC(const struct fm_function_row *) rows = { 0 };
 	uint64_t all_ns = 0, rest_ns = 0;
 	unsigned n_rest = 0;
-	for (size_t i = 0; i < t->summary.functions.n; i++) {
-		const struct fm_function_row *row = &t->summary.functions.items[i];
+	for (size_t i = 0; i < t->summary->functions.n; i++) {
+		const struct fm_function_row *row = &t->summary->functions.items[i];
 		if (fm_text_shows(t, row->function_id) && fm_weight_cpu_ns(fm_text_share(t, row)))
 			fm_vec_push(&rows, row);
 	}
@@ -248,7 +248,7 @@ void fm_text_tree(const struct fm_text *t)
 			continue;
 		}
 		n_shown++;
-		if (fm_summary_is_users(&t->summary, rows.items[i]->function_id))
+		if (fm_summary_is_users(t->summary, rows.items[i]->function_id))
 			find_common(&tree, fm_analysis_function(t->a, rows.items[i]->function_id)->file);
 	}
 	if (!n_shown)
@@ -268,7 +268,7 @@ void fm_text_tree(const struct fm_text *t)
 	char text[64];
 	snprintf(text, sizeof(text), "%u smaller function%s", n_rest, n_rest == 1 ? "" : "s");
 	print_rest(&tree, text, rest_ns);
-	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary.total), outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
+	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary->total), outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
 	print_rest(&tree, "outside your code", outside_ns);
 	if (percent(&tree, outside_ns) >= MUCH_OUTSIDE) {
 		fm_style_paint(&t->style, FM_PAINT_DIM);
