@@ -100,18 +100,20 @@ struct fm_fact_thread_name fm_fact_get_thread_name(struct fm_cursor *c)
 void fm_fact_put_thread_end(struct fm_buf *out, const struct fm_fact_thread_end *end)
 {
 	fm_buf_varint(out, end->thread_id);
-	fm_buf_varint(out, end->end_ns);
-	fm_buf_varint(out, end->cpu_ns);
-	fm_buf_varint(out, end->n_dropped);
+	fm_buf_varint(out, end->totals.end_ns);
+	fm_buf_varint(out, end->totals.cpu_ns);
+	fm_buf_varint(out, end->totals.n_dropped);
+	fm_buf_varint(out, end->totals.ready_ns1);
 }
 
 struct fm_fact_thread_end fm_fact_get_thread_end(struct fm_cursor *c)
 {
 	struct fm_fact_thread_end end;
 	end.thread_id = fm_record_get_id(c);
-	end.end_ns = fm_cursor_varint(c);
-	end.cpu_ns = fm_cursor_varint(c);
-	end.n_dropped = fm_cursor_varint(c);
+	end.totals.end_ns = fm_cursor_varint(c);
+	end.totals.cpu_ns = fm_cursor_varint(c);
+	end.totals.n_dropped = fm_cursor_varint(c);
+	end.totals.ready_ns1 = fm_cursor_left(c) ? fm_cursor_varint(c) : 0; // early captures end before it
 	return end;
 }
 

@@ -49,7 +49,7 @@ struct fm_fact_thread_name fm_fact_get_thread_name(struct fm_cursor *c);
 
 struct fm_fact_thread_end {
 	uint32_t thread_id;
-	uint64_t end_ns, cpu_ns, n_dropped;
+	struct fm_thread_totals totals;
 };
 void fm_fact_put_thread_end(struct fm_buf *out, const struct fm_fact_thread_end *end);
 struct fm_fact_thread_end fm_fact_get_thread_end(struct fm_cursor *c);

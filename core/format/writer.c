@@ -360,11 +360,11 @@ void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_st
 	end_fact(w, FM_RECORD_THREAD_NAME);
 }
 
-void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns, uint64_t n_dropped)
+void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, const struct fm_thread_totals *totals)
 {
 	if (w->out.err || thread_id >= w->threads.n)
 		return;
-	fm_fact_put_thread_end(begin_fact(w), &(struct fm_fact_thread_end){ thread_id, end_ns, cpu_ns, n_dropped });
+	fm_fact_put_thread_end(begin_fact(w), &(struct fm_fact_thread_end){ thread_id, *totals });
 	end_fact(w, FM_RECORD_THREAD_END);
 }
 

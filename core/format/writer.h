@@ -72,10 +72,12 @@ void fm_writer_process_end(struct fm_writer *w, uint32_t process_id, uint64_t ti
 
 uint32_t fm_writer_thread(struct fm_writer *w, uint32_t process_id, uint32_t tid, uint64_t start_ns);
 void fm_writer_thread_name(struct fm_writer *w, uint32_t thread_id, struct fm_str name);
-// Totals known when a thread is gone (or at the end of the capture). A later call replaces an
-// earlier one.
-void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, uint64_t end_ns, uint64_t cpu_ns,
-			  uint64_t n_dropped);
+// Known when a thread is gone (or at the end of the capture). A later call replaces an earlier one.
+struct fm_thread_totals {
+	uint64_t end_ns, cpu_ns, n_dropped;
+	uint64_t ready_ns1; // how long it was ready and had no CPU, by the kernel's account, plus 1; 0 = not known
+};
+void fm_writer_thread_end(struct fm_writer *w, uint32_t thread_id, const struct fm_thread_totals *totals);
 
 // An image is a file's content; equal (path, build id) give equal ids whatever the process.
 uint32_t fm_writer_image(struct fm_writer *w, struct fm_str path, struct fm_str build_id, uint32_t flags);

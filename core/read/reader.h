@@ -51,6 +51,7 @@ struct fm_thread {
 	uint64_t start_ns, end_ns; // end 0 = unknown
 	uint64_t cpu_ns;           // 0 = unknown
 	uint64_t n_dropped;
+	uint64_t ready_ns1; // ready and without a CPU, by the kernel's account, plus 1; 0 = unknown
 	struct fm_str name;
 };
 

@@ -357,9 +357,10 @@ static enum fm_err take_thread_end(struct fm_tables *t, struct fm_cursor *c)
 	if (!fm_tables_need_thread(t, end.thread_id))
 		return FM_E_CORRUPT;
 	struct fm_thread *thread = &t->profile.threads.items[end.thread_id];
-	thread->end_ns = end.end_ns;
-	thread->cpu_ns = end.cpu_ns;
-	thread->n_dropped = end.n_dropped;
+	thread->end_ns = end.totals.end_ns;
+	thread->cpu_ns = end.totals.cpu_ns;
+	thread->n_dropped = end.totals.n_dropped;
+	thread->ready_ns1 = end.totals.ready_ns1;
 	return FM_OK;
 }
 

@@ -491,7 +491,7 @@ static int build_seeds(void)
 					  { FM_STR_LIT("g"), FM_STR_LIT(""), 0, 0, true } };
 	fm_writer_symbol(w, image, 0x40, links, 2);
 	fm_writer_source(w, FM_STR_LIT("m.py"), FM_STR_LIT("def f(): pass\n"));
-	fm_writer_thread_end(w, thread, 99, 88, 1);
+	fm_writer_thread_end(w, thread, &(struct fm_thread_totals){ 99, 88, 1 });
 	fm_writer_process_end(w, process, 100, 0, 0);
 	if (fm_writer_close(w, &diag)) {
 		fprintf(stderr, "fuzz_reader: %s\n", diag.text);

@@ -280,6 +280,7 @@ class Profile:
 
     def take_thread_end(self, b: Bytes) -> None:
         index, new = b.id(), dict(end=b.varint(), cpu=b.varint(), dropped=b.varint())
+        new["ready"] = b.varint() if b.left() else 0
         self.must(self.need_thread(index))
         self.threads[index].update(new)
 

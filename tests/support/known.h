@@ -137,8 +137,8 @@ static inline enum fm_err known_write(const char *path, const struct known_image
 	known_samples(w, &t0, main_thread, a, FM_CLASS_GIL_WAIT, 300);
 	known_samples(w, &t0, main_thread, d, FM_CLASS_PYTHON, 500);
 	known_samples(w, &t2, child_thread, f, FM_CLASS_SYSTEM, 500);
-	fm_writer_thread_end(w, main_thread, start + 10000000000, 8600000000, 7);
-	fm_writer_thread_end(w, worker, start + 1000000000, 1000000000, 0);
+	fm_writer_thread_end(w, main_thread, &(struct fm_thread_totals){ start + 10000000000, 8600000000, 7 });
+	fm_writer_thread_end(w, worker, &(struct fm_thread_totals){ start + 1000000000, 1000000000, 0 });
 	fm_writer_process_end(w, child, start + 500000000, -1, 9);
 	fm_writer_process_end(w, root, start + 11847000000, 0, 0);
 	fm_writer_source(

@@ -182,6 +182,7 @@ def idle_threads(n: float) -> None:
 def restless_threads(n: float) -> None:
     """Threads that sleep again and again: of so many no look can see every sleep. Each knows by the kernel's account how long it waited."""
     waits: List[float] = []
+    readies: List[float] = []
 
     def restless() -> None:
         start = time.monotonic()
@@ -191,6 +192,7 @@ def restless_threads(n: float) -> None:
         with open("/proc/thread-self/schedstat") as f:
             had_cpu, was_ready, _ = map(int, f.read().split())
         waits.append(time.monotonic() - start - (had_cpu + was_ready) * 1e-9)
+        readies.append(was_ready * 1e-9)
 
     threads = [threading.Thread(target=restless) for _ in range(int(n))]
     for thread in threads:
@@ -198,6 +200,7 @@ def restless_threads(n: float) -> None:
     for thread in threads:
         thread.join()
     truth["restless"] = sum(waits)
+    truth["ready"] = sum(readies)
 
 
 def alone(s: float) -> None:

@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 		fm_zone_encode(&encoders[t], FM_ZONE_NOTE, FM_ZONE_OFF, end_ns, 0);
 		give(w, &encoders[t], t);
 		fm_zone_encoder_deinit(&encoders[t]);
-		fm_writer_thread_end(w, t, end_ns, end_ns - START_NS, 0);
+		fm_writer_thread_end(w, t, &(struct fm_thread_totals){ end_ns, end_ns - START_NS, 0 });
 	}
 	free(encoders);
 	char text[32];

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 		fm_writer_alloc_type(w, process, i + 1, name_of(i));
 		known_samples(w, &time_ns, thread, stack, (uint8_t)(i % FM_N_CLASSES), 3);
 		fm_writer_source(w, name_of((i + 1) % N_PARTS), name_of(i));
-		fm_writer_thread_end(w, thread, time_ns, 3000000, 0);
+		fm_writer_thread_end(w, thread, &(struct fm_thread_totals){ time_ns, 3000000, 0 });
 		fm_writer_process_end(w, process, time_ns, 0, 0);
 	}
 	if (fm_writer_close(w, &diag))

@@ -168,7 +168,7 @@ TEST(everything_survives_a_round_trip)
 	uint32_t thread = fm_writer_thread(w, process, 44, 125);
 	fm_writer_thread_name(w, thread, FM_STR_LIT("old"));
 	fm_writer_thread_name(w, thread, FM_STR_LIT("MainThread"));
-	fm_writer_thread_end(w, thread, 900, 800, 7);
+	fm_writer_thread_end(w, thread, &(struct fm_thread_totals){ 900, 800, 7, 51 });
 	uint32_t image = fm_writer_image(w, FM_STR_LIT("/lib/libc.so.6"), FM_STR_LIT("\0\1\2"), FM_IMAGE_IS_MAIN);
 	fm_writer_mapping(w, process, image, 0x7f0000001000, 0x7f0000002000, UINT64_MAX - 4095);
 	uint32_t code = fm_writer_code(w, &some_code);
@@ -234,7 +234,7 @@ TEST(everything_survives_a_round_trip)
 	CHECK_EQ(p->threads.n, 1);
 	const struct fm_thread *t = &p->threads.items[0];
 	CHECK(t->process_id == 0 && t->tid == 44 && t->start_ns == 125 && t->end_ns == 900 && t->cpu_ns == 800 &&
-	      t->n_dropped == 7);
+	      t->n_dropped == 7 && t->ready_ns1 == 51);
 	CHECK_STR(t->name, "MainThread");
 	CHECK_EQ(p->images.n, 1);
 	CHECK_STR(p->images.items[0].path, "/lib/libc.so.6");
@@ -379,7 +379,7 @@ TEST(what_the_writer_was_told_wrongly_does_not_reach_the_file)
 	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread + 1 });
 	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread, .class = FM_N_CLASSES });
 	fm_writer_sample(w, &(struct fm_sample){ .thread_id = thread, .stack_id = 77 });
-	fm_writer_thread_end(w, 9, 1, 1, 1);
+	fm_writer_thread_end(w, 9, &(struct fm_thread_totals){ 1, 1, 1 });
 	fm_writer_mapping(w, 0, 5, 1, 2, 3);
 	uint32_t stack = fm_writer_stack(w, 500, 600);
 	uint32_t frame = fm_writer_frame(w, FM_FRAME_PYTHON, 12345, 1);

@@ -139,7 +139,9 @@ static void add_processes(struct join *j)
 		if (t->name.len)
 			fm_writer_thread_name(j->w, j->threads[i], t->name);
 		if (t->end_ns || t->cpu_ns || t->n_dropped)
-			fm_writer_thread_end(j->w, j->threads[i], moved(j, t->end_ns), t->cpu_ns, t->n_dropped);
+			fm_writer_thread_end(j->w, j->threads[i],
+					     &(struct fm_thread_totals){ moved(j, t->end_ns), t->cpu_ns, t->n_dropped,
+									 t->ready_ns1 });
 	}
 }
 

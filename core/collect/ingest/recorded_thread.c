@@ -17,7 +17,7 @@ uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_
 	uint64_t *id = id_of(r, process_idx, tid);
 	if (!*id || *id == THREAD_ENDED) {
 		*id = (uint64_t)fm_writer_thread(r->writer, r->processes[process_idx].process_id, tid, start_ns) + 1;
-		fm_vec_grow_to(&r->last_ns, *id);
+		fm_vec_grow_to(&r->threads, *id);
 	}
 	return (uint32_t)(*id - 1);
 }
@@ -43,7 +43,9 @@ void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_
 	}
 	uint64_t *id = id_of(r, process_idx, tid);
 	if (*id && *id != THREAD_ENDED)
-		fm_writer_thread_end(r->writer, (uint32_t)*id - 1, fm_now_ns(), cpu_ns, 0);
+		fm_writer_thread_end(
+			r->writer, (uint32_t)*id - 1,
+			&(struct fm_thread_totals){ fm_now_ns(), cpu_ns, 0, r->threads.items[*id - 1].ready_ns1 });
 	*id = THREAD_ENDED;
 }
 
@@ -52,10 +54,15 @@ void fm_recorded_thread_forget(struct fm_recorder *r, uint32_t process_idx, uint
 	*id_of(r, process_idx, tid) = THREAD_ENDED;
 }
 
+void fm_recorder_thread_ready(struct fm_recorder *r, uint32_t thread_id, uint64_t ready_ns)
+{
+	r->threads.items[thread_id].ready_ns1 = ready_ns + 1;
+}
+
 void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample)
 {
 	struct fm_sample ordered = *sample;
-	uint64_t *last_ns = &r->last_ns.items[sample->thread_id];
+	uint64_t *last_ns = &r->threads.items[sample->thread_id].last_ns;
 	// Seen asleep at this time, but woken and sampled before its ring was read a moment later.
 	*last_ns = ordered.time_ns = FM_MAX(ordered.time_ns, *last_ns);
 	fm_writer_sample(r->writer, &ordered);

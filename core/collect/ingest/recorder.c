@@ -67,7 +67,7 @@ void fm_recorder_destroy(struct fm_recorder *r)
 	fm_intern_deinit(&r->sources);
 	fm_vec_deinit(&r->exits);
 	fm_map_deinit(&r->thread_ids);
-	fm_vec_deinit(&r->last_ns);
+	fm_vec_deinit(&r->threads);
 	fm_buf_deinit(&r->record);
 	fm_rows_destroy(r->rows);
 	fm_ingest_trace_destroy(r->trace);
@@ -113,7 +113,8 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		return;
 	}
 	if (r->kernel && rec->class == FM_CLASS_SYSTEM)
-		stack = fm_kernel_stacks_extend(r->kernel, s->tid, r->last_ns.items[s->thread_id], rec->time_ns, stack);
+		stack = fm_kernel_stacks_extend(r->kernel, s->tid, r->threads.items[s->thread_id].last_ns,
+						rec->time_ns, stack);
 	struct fm_sample sample = {
 		.thread_id = s->thread_id,
 		.stack_id = stack,
@@ -123,7 +124,7 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		.class = rec->class,
 	};
 	fm_writer_sample(r->writer, &sample);
-	r->last_ns.items[s->thread_id] = rec->time_ns;
+	r->threads.items[s->thread_id].last_ns = rec->time_ns;
 	r->totals.n_samples++;
 	// One that was held back by a system call shows the very call that used the time.
 	uint64_t period_ns = 1000000000u / FM_MAX(r->shared->header->rate_hz, 1u);
@@ -230,7 +231,9 @@ static void close_slot(struct fm_recorder *r, uint32_t idx)
 	r->totals.alloc_cycles += atomic_load(&slot->alloc_cycles);
 	fm_cost_add_slot(&r->totals.cost, slot);
 	fm_ingest_trace_end_thread(r->trace, idx);
-	fm_writer_thread_end(r->writer, s->thread_id, fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped);
+	fm_writer_thread_end(r->writer, s->thread_id,
+			     &(struct fm_thread_totals){ fm_now_ns(), atomic_load(&slot->cpu_ns), n_dropped,
+							 r->threads.items[s->thread_id].ready_ns1 });
 	fm_recorded_thread_forget(r, s->process_idx, s->tid);
 	s->is_used = false;
 	s->stacks.n = s->wire.n = 0;

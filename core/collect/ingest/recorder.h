@@ -88,6 +88,8 @@ uint32_t fm_recorder_thread(struct fm_recorder *r, uint32_t process_idx, uint32_
 // The same if it is known and has not ended, else FM_NO_ID.
 uint32_t fm_recorder_find_thread(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
 bool fm_recorder_thread_has_ended(struct fm_recorder *r, uint32_t process_idx, uint32_t tid);
+// How long it has been ready and had no CPU, up to now.
+void fm_recorder_thread_ready(struct fm_recorder *r, uint32_t thread_id, uint64_t ready_ns);
 // Ends a thread that was never sampled; of others the recorder knows more.
 void fm_recorder_thread_end(struct fm_recorder *r, uint32_t process_idx, uint32_t tid, uint64_t cpu_ns);
 bool fm_recorder_has_image(const struct fm_recorder *r, uint32_t process_idx, uint64_t pc);

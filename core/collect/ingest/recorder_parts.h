@@ -85,6 +85,11 @@ struct recorded_slot {
 	FM_VEC(uint64_t) wire;   // the same stack as the ring had it; bit 63 marks an interrupted pc
 };
 
+struct recorded_thread {
+	uint64_t last_ns;   // the time of its last sample
+	uint64_t ready_ns1; // struct fm_thread_totals
+};
+
 struct exit_status {
 	uint32_t pid;
 	int code, signal;
@@ -99,7 +104,7 @@ struct fm_recorder {
 	struct fm_thread_observer observer; // self NULL = there is none
 	struct fm_ingest_trace *trace;
 	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
-	FM_VEC(uint64_t) last_ns; // by thread id: the time of its last sample
+	FM_VEC(struct recorded_thread) threads; // by thread id
 	struct fm_buf record;     // the one that is looked at
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];

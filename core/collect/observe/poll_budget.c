@@ -8,7 +8,7 @@
 #define START_NS 30000000
 // Of many threads that sleep often not every sleep can be read. Threads of which none was seen yet
 // come first, and what a thread waits unseen is charged to the next sleep of its that is seen.
-#define STACK_PERCENT 75
+#define STACK_PERCENT 40
 #define STACKS_AGAIN_NS 2000000
 #define FIRST_STACK_NS 100000
 

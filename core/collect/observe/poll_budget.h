@@ -2,8 +2,8 @@
 // What polling threads may cost: a share of one CPU, earned as time passes.
 //
 // Asking a thread how long it waited takes microseconds, and without it the sums are wrong. Reading a
-// stack takes as long as asking thirty threads: it gets a part of the budget of its own, which also
-// pays for listing the threads, so that there is always enough left to ask.
+// stack takes as long as asking thirty threads: it gets a part of the budget of its own, so that
+// there is always enough left to list the threads and to ask them.
 #pragma once
 
 #include <stdbool.h>

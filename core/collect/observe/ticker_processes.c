@@ -98,7 +98,7 @@ bool fm_ticker_scan_threads(struct fm_ticker *k, size_t i, uint64_t now_ns, bool
 	uint64_t max_age_ns = is_idle ? IDLE_RELIST_NS : RELIST_NS + p->threads.n * RELIST_PER_THREAD_NS;
 	if (!fm_registry_read(k->registry, p->process_idx, &now) || now.pid != p->pid ||
 	    now.said.engine != FM_ENGINE_TICKER ||
-	    !fm_thread_list_refresh(&p->threads, now_ns, max_age_ns, &user)) {
+	    !fm_thread_list_refresh(&p->threads, now_ns, 0, max_age_ns, &user)) {
 		drop_process(k, i);
 		return false;
 	}

@@ -145,10 +145,13 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	t->looked_ns = now_ns;
 	uint64_t used_ns = s.cpu_ns - FM_MIN(t->cpu_ns, s.cpu_ns);
 	t->cpu_ns = s.cpu_ns;
+	uint64_t had_no_cpu_ns = s.ready_ns - FM_MIN(t->ready_ns, s.ready_ns);
+	t->ready_ns = s.ready_ns;
 	if (used_ns)
 		w->ran_ns = now_ns;
 	if (w->is_outside) {
 		leave_out(w, t, used_ns, looked_ns);
+		t->first_ready_ns += had_no_cpu_ns;
 		return;
 	}
 	if (t->is_asleep && s.n_sched_in == t->n_sched_in) {
@@ -180,6 +183,7 @@ static void look_at_thread(struct fm_waiting *w, struct wait_process *p, struct 
 	if (t->thread_id ==
 	    FM_NO_ID) // it may have ended for the recorder, who saw it run, before we settle what it waited
 		t->thread_id = fm_recorder_find_thread(w->recorder, p->process_idx, t->listed.tid);
+	fm_wait_write_ready(w, t);
 	if (w->n_threads > FEW_THREADS && !w->options.samples_running)
 		t->rest_ns = now_ns + w->n_threads * REST_PER_THREAD_NS;
 	if (is_asleep && !may_read_stack(w, t)) {
@@ -290,6 +294,12 @@ static void finish(void *self)
 		snprintf(what, sizeof(what), "where threads waited for %.1f s in all", (double)w->unplaced_ns * 1e-9);
 		fm_writer_coverage(w->writer, fm_str_of(what),
 				   FM_STR_LIT("more threads waited than Fathom polls; how long they waited is known"));
+	}
+	if (w->unseen_ns >= MUCH_UNPLACED_NS) {
+		char what[64];
+		snprintf(what, sizeof(what), "what threads did for %.1f s in all", (double)w->unseen_ns * 1e-9);
+		fm_writer_coverage(w->writer, fm_str_of(what),
+				   FM_STR_LIT("they ended before Fathom polled them again: they waited, or no CPU was free"));
 	}
 	if (w->is_uncounted)
 		fm_writer_coverage(w->writer, FM_STR_LIT("waiting time"),

@@ -30,8 +30,10 @@ struct wait_thread {
 	uint64_t n_sched_in;                    // how often it was given a CPU, at the last look
 	uint64_t cpu_ns;                        // CPU time at the last look
 	uint64_t first_cpu_ns;                  // and when counting began
+	uint64_t ready_ns;                      // how long it was ready and had no CPU, at the last look
+	uint64_t first_ready_ns;                // what of that is not the program's, or not in a region
 	uint64_t sampled_ns;                    // CPU time that samples of ours stand for
-	int64_t base_ns;                        // CPU time and time without a CPU when counting began
+	int64_t base_ns;                        // its age when counting began, but for what it had waited
 	int64_t counted_ns;                     // waiting since then that was charged
 	uint64_t owed_ns;                       // charged to the sleep below, not yet written
 	uint64_t loose_ns;                      // charged to nothing yet
@@ -79,6 +81,7 @@ struct fm_waiting {
 	uint64_t held_ns;                   // how long threads that run were held
 	uint64_t longest_gap_ns;            // from the time a look was due to the look
 	uint64_t unplaced_ns;               // waiting of threads of which no sleep was ever seen
+	uint64_t unseen_ns;                 // of threads that ended before they were asked a second time
 	size_t first_process, first_thread; // where the last look stopped
 	size_t n_threads;
 	bool is_outside;                    // the program is in no region that is captured
@@ -93,6 +96,8 @@ void fm_wait_list_threads(struct fm_waiting *w, uint64_t now_ns);
 void fm_wait_forget(struct fm_waiting *w, uint32_t process_idx);
 void fm_wait_settle_all(struct fm_waiting *w);
 void fm_wait_close_all(struct fm_waiting *w);
+// waiting_write.c: the time in which the thread had no CPU, if it has an id.
+void fm_wait_write_ready(struct fm_waiting *w, const struct wait_thread *t);
 // waiting.c: reads the stack of a thread into w->stack.
 void fm_wait_read_frames(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t,
 			 const struct fm_remote_call *call, const struct fm_remote_regs *regs);

@@ -8,20 +8,30 @@
 // A thread that ends so long after its last look is taken to have waited meanwhile as it did
 // before.
 #define LONG_UNSEEN_NS 50000000u
-// How often threads are listed that may have replaced others between two looks.
+// How often threads are listed that may have replaced others between two looks; and where they come
+// and go, at most, times their number: a listing takes as long as asking some fifty threads.
 #define RELIST_NS 200000000u
+#define RELIST_PER_THREAD_NS 400000u
 // A thread that was never seen asleep and waited less than this is not worth a place of its own.
 #define WORTH_TELLING_NS 20000000u
 
-// What is still owed, for a thread that is gone or is not looked at any more.
-static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t now_ns)
+// A program that was started under us is known from its beginning, one that we came to is not.
+static bool is_known_from_birth(const struct fm_waiting *w)
 {
-	uint64_t unseen_ns = w->is_outside ? 0 : now_ns - t->looked_ns;
+	return !w->options.samples_running && !w->options.came_late;
+}
+
+// What is still owed, for a thread that is gone since end_ns or is not looked at any more.
+static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thread *t, uint64_t end_ns)
+{
+	uint64_t unseen_ns = w->is_outside ? 0 : end_ns - t->looked_ns;
 	if (unseen_ns > LONG_UNSEEN_NS && t->looked_ns > t->since_ns)
 		t->owed_ns += (uint64_t)((double)unseen_ns * (double)FM_MAX(t->counted_ns, 0) /
 					 (double)(t->looked_ns - t->since_ns));
 	else if (t->is_asleep) // until some time since the last look
 		t->owed_ns += unseen_ns / 2;
+	else if (unseen_ns > LONG_UNSEEN_NS) // it may have waited or had no CPU: nobody knows
+		w->unseen_ns += unseen_ns;
 	t->owed_ns += t->loose_ns; // what it waited where nobody looked goes to the last place where somebody did
 	if (t->thread_id == FM_NO_ID && fm_recorder_thread_has_ended(w->recorder, p->process_idx, t->named_tid))
 		return; // the recorder was faster
@@ -45,10 +55,9 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 	if (t->thread_id == FM_NO_ID)
 		return;
 	fm_wait_write_share(w, t, t->looked_ns);
-	// A program that was started under us is known from its beginning, one that we came to is
-	// not.
-	bool is_known = !w->options.samples_running && !w->options.came_late;
-	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid, t->cpu_ns - (is_known ? 0 : t->first_cpu_ns));
+	fm_wait_write_ready(w, t);
+	fm_recorder_thread_end(w->recorder, p->process_idx, t->named_tid,
+			       t->cpu_ns - (is_known_from_birth(w) ? 0 : t->first_cpu_ns));
 }
 
 // ---- threads ----
@@ -56,8 +65,14 @@ static void settle(struct fm_waiting *w, struct wait_process *p, struct wait_thr
 struct scan {
 	struct fm_waiting *waiting;
 	struct wait_process *process;
-	uint64_t now_ns;
+	uint64_t now_ns, before_ns; // who came or went did so between these; before_ns 0 = it is the first listing
 };
+
+// For all we know.
+static uint64_t middle(uint64_t from_ns, uint64_t to_ns)
+{
+	return from_ns + (to_ns - from_ns) / 2;
+}
 
 static void thread_came(void *ctx, void *thread)
 {
@@ -71,8 +86,14 @@ static void thread_came(void *ctx, void *thread)
 	fm_proc_thread_open(&t->proc, scan->process->pid, t->named_tid);
 	if (fm_proc_thread_schedule(&t->proc, &s)) {
 		t->base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
+		if (is_known_from_birth(scan->waiting) && scan->before_ns) // what it has waited so far counts, too
+			t->base_ns = FM_MAX(t->base_ns, (int64_t)(scan->now_ns - middle(scan->before_ns, scan->now_ns)));
 		t->n_sched_in = s.n_sched_in;
 		t->cpu_ns = t->sampled_ns = t->first_cpu_ns = s.cpu_ns;
+		t->ready_ns = s.ready_ns;
+		// A first thread had a life before the program, and one that we came to before us.
+		if (!is_known_from_birth(scan->waiting) || t->named_tid == scan->process->pid)
+			t->first_ready_ns = s.ready_ns;
 	}
 }
 
@@ -87,7 +108,7 @@ static void thread_went(void *ctx, void *thread)
 {
 	const struct scan *scan = ctx;
 	struct wait_thread *t = thread;
-	settle(scan->waiting, scan->process, t, scan->now_ns);
+	settle(scan->waiting, scan->process, t, middle(FM_MAX(scan->before_ns, t->looked_ns), scan->now_ns));
 	fm_proc_thread_close(&t->proc);
 }
 
@@ -162,9 +183,10 @@ void fm_wait_list_threads(struct fm_waiting *w, uint64_t now_ns)
 	w->n_threads = 0;
 	for (size_t i = 0; i < w->processes.n; i++) {
 		struct wait_process *p = &w->processes.items[i];
-		struct scan scan = { w, p, now_ns };
+		struct scan scan = { w, p, now_ns, p->threads.same_ns };
 		struct fm_thread_list_user user = { &scan, thread_came, thread_is_there, thread_went };
-		fm_thread_list_refresh(&p->threads, now_ns, RELIST_NS, &user);
+		uint64_t min_age_ns = FM_MIN(p->threads.n * RELIST_PER_THREAD_NS, (uint64_t)RELIST_NS);
+		fm_thread_list_refresh(&p->threads, now_ns, min_age_ns, RELIST_NS, &user);
 		w->n_threads += p->threads.n;
 	}
 }

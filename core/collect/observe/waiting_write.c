@@ -22,6 +22,12 @@ void fm_wait_write_share(struct fm_waiting *w, struct wait_thread *t, uint64_t t
 	t->owed_ns = 0;
 }
 
+void fm_wait_write_ready(struct fm_waiting *w, const struct wait_thread *t)
+{
+	if (t->thread_id != FM_NO_ID)
+		fm_recorder_thread_ready(w->recorder, t->thread_id, t->ready_ns - t->first_ready_ns);
+}
+
 static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc, uint64_t now_ns)
 {
 	if (fm_recorder_has_image(w->recorder, p->process_idx, pc))

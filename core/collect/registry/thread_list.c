@@ -76,17 +76,20 @@ static void drop_gone(struct fm_thread_list *list, const struct fm_thread_list_u
 	list->n = kept;
 }
 
-bool fm_thread_list_refresh(struct fm_thread_list *list, uint64_t now_ns, uint64_t max_age_ns,
+bool fm_thread_list_refresh(struct fm_thread_list *list, uint64_t now_ns, uint64_t min_age_ns, uint64_t max_age_ns,
 			    const struct fm_thread_list_user *user)
 {
 	struct stat st;
 	if (fstat(list->task_fd, &st) != 0)
 		return false;
-	if (st.st_nlink == list->n_links && !list->is_stale && now_ns - list->listed_ns <= max_age_ns)
+	bool has_changed = st.st_nlink != list->n_links || list->is_stale;
+	if (!has_changed)
+		list->same_ns = now_ns;
+	if (now_ns - list->listed_ns <= (has_changed ? min_age_ns : max_age_ns) && list->listed_ns)
 		return true;
 	list->n_links = st.st_nlink;
 	list->is_stale = false;
-	list->listed_ns = now_ns;
+	list->listed_ns = list->same_ns = now_ns;
 	for (size_t i = 0; i < list->n; i++)
 		((struct fm_listed_thread *)fm_thread_list_at(list, i))->was_listed = false;
 	if (fm_process_threads(list->task_fd, note, &(struct listing){ .list = list, .user = user }))

@@ -22,6 +22,7 @@ struct fm_thread_list {
 	bool is_stale;   // one is known to be gone
 	uint64_t n_links; // new threads show in the link count of the folder
 	uint64_t listed_ns;
+	uint64_t same_ns; // when the link count last was that of the last listing: who came or went did so since
 };
 
 struct fm_thread_list_user {
@@ -36,9 +37,10 @@ struct fm_thread_list_user {
 void fm_thread_list_open(struct fm_thread_list *ret, uint32_t pid, size_t size);
 void fm_thread_list_close(struct fm_thread_list *list); // without a word to its user
 
-// Lists them anew if their number has changed, one is gone, or the last listing is older than
-// max_age_ns: one that replaced another leaves the number as it was. False: the process is gone.
-bool fm_thread_list_refresh(struct fm_thread_list *list, uint64_t now_ns, uint64_t max_age_ns,
+// Lists them anew if their number has changed or one is gone, but not before the last listing is
+// min_age_ns old; and if it is older than max_age_ns, as one that replaced another leaves the number
+// as it was. False: the process is gone.
+bool fm_thread_list_refresh(struct fm_thread_list *list, uint64_t now_ns, uint64_t min_age_ns, uint64_t max_age_ns,
 			    const struct fm_thread_list_user *user);
 
 static inline void *fm_thread_list_at(const struct fm_thread_list *list, size_t i)

@@ -186,6 +186,7 @@ static void write_threads(struct fm_json *j, const struct fm_analysis *a, const 
 		fm_json_real(j, "wall_s", fm_facts_thread_wall_s(a, row->thread_id));
 		write_classes(j, &row->weight);
 		fm_json_real(j, "no_cpu_s", fm_facts_thread_no_cpu_s(a, row->thread_id));
+		fm_json_real(j, "unseen_s", fm_facts_thread_unseen_s(a, row->thread_id));
 		fm_json_u64(j, "samples", row->n);
 		fm_json_u64(j, "dropped", thread ? thread->n_dropped : 0);
 		fm_json_end(j);

@@ -42,9 +42,9 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const str
 	return fm_seconds(known ? known : fm_weight_cpu_ns(sampled));
 }
 
-// The kernel's own sums of what the thread ran and what it waited; the rest of its life it was
-// ready.
-double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t id)
+// The part of the thread's life in which it neither ran nor was seen waiting; 0 where that is not
+// known.
+static double rest_s(const struct fm_analysis *a, uint32_t id)
 {
 	const struct fm_profile *p = a->profile;
 	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;
@@ -53,6 +53,17 @@ double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t id)
 	uint64_t waited_ns = id < a->tally.threads.n ? a->tally.threads.items[id].wait_ns : 0;
 	double seen_s = fm_seconds(p->threads.items[id].cpu_ns + waited_ns);
 	return FM_MAX(0.0, fm_facts_thread_wall_s(a, id) - seen_s);
+}
+
+double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t id)
+{
+	uint64_t ready_ns1 = id < a->profile->threads.n ? a->profile->threads.items[id].ready_ns1 : 0;
+	return ready_ns1 ? FM_MIN(fm_seconds(ready_ns1 - 1), rest_s(a, id)) : 0;
+}
+
+double fm_facts_thread_unseen_s(const struct fm_analysis *a, uint32_t id)
+{
+	return rest_s(a, id) - fm_facts_thread_no_cpu_s(a, id);
 }
 
 struct fm_str fm_facts_command(const struct fm_profile *p)

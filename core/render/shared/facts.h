@@ -39,8 +39,10 @@ void fm_facts_runs(struct fm_facts_runs *ret, const struct fm_profile *p);
 double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
 // The sampled threads' real CPU time where it is known, the samples' weight where not.
 double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
-// How long the thread could have run but had no CPU; 0 where waiting was not counted.
+// How long the thread was ready and had no CPU, as the kernel counted it; and how long nobody knows
+// what it did. Both 0 where waiting was not counted.
 double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t thread_id);
+double fm_facts_thread_unseen_s(const struct fm_analysis *a, uint32_t thread_id);
 
 // A meta fact that is a number; 0 when it is not there.
 uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key);
