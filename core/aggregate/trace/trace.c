@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbolize/qualnames.h"
+
 struct fm_trace_span {
 	uint32_t function, edge;
 	uint32_t line; // index + 1 of the one it is at; 0 = none seen
@@ -263,6 +265,17 @@ static void add_batch(struct fm_trace_stats *s, struct fm_zone_batch *batch)
 	}
 }
 
+// When all sources are read. Code objects that are one function by their plain name are one by the
+// qualified one, which follows from it, file and line.
+static void name_functions(struct fm_trace_stats *s)
+{
+	s->qualnames = fm_qualnames_create(s->profile);
+	for (uint32_t i = 0; i + 1 < s->of_code.n; i++)
+		if (s->of_code.items[i + 1])
+			s->functions.items[s->of_code.items[i + 1] - 1].name =
+				fm_qualnames_of(s->qualnames, &s->profile->codes.items[i]);
+}
+
 enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, struct fm_diag *diag)
 {
 	struct fm_trace_stats *s = fm_alloc(sizeof(*s));
@@ -276,6 +289,7 @@ enum fm_err fm_trace_stats_read(const char *path, struct fm_trace_stats **ret, s
 	while (!(err = fm_reader_next(s->reader, &event)))
 		if (event.type == FM_EVENT_TRACE)
 			add_batch(s, event.trace);
+	name_functions(s);
 	for (size_t i = 0; i < s->threads.n; i++) {
 		struct fm_trace_thread *t = &s->threads.items[i];
 		close_region(s, t, t->last_ns);
@@ -313,6 +327,7 @@ void fm_trace_stats_free(struct fm_trace_stats *s)
 	fm_intern_deinit(&s->keys);
 	fm_map_deinit(&s->edge_index);
 	fm_map_deinit(&s->line_index);
+	fm_qualnames_destroy(s->qualnames);
 	fm_reader_close(s->reader);
 	free(s);
 }
