@@ -16,8 +16,8 @@
  *
  * Names are literals; fathom_begin_text() and kin take texts made at run time. They go into whatever capture runs
  * (fathom run, fathom record, python -m fathom, Profiler), zones with the file and line where they begin. Without one a
- * zone is two loads and a branch. Any thread may use it; signal handlers may not. FATHOM_DISABLE leaves nothing of it in
- * the program.
+ * zone is two loads and a branch. Any thread may use it; signal handlers may not. FATHOM_DISABLE leaves nothing of it
+ * in the program.
  *
  * How it is found: the agent, if it is in the process, is looked up at the first use; one that comes later finds
  * fathom_api_slot_v1 of every loaded library. (It cannot see that of an executable, which therefore has to be started

@@ -12,6 +12,7 @@
 #include "symbolize/demangle.h"
 #include "symbolize/names.h"
 #include "symbolize/native.h"
+#include "symbolize/qualnames.h"
 #include "symbolize/remedy.h"
 #include "symbolize/syscalls.h"
 
@@ -29,6 +30,7 @@ struct fm_symbolizer {
 	const struct fm_profile *profile;
 	struct fm_arena arena;
 	struct fm_native *native;
+	struct fm_qualnames *qualnames;
 	bool fold_inlines;
 	struct run *runs; // by frame id
 	FM_VEC(struct fm_place) places;
@@ -49,6 +51,7 @@ struct fm_symbolizer *fm_symbolizer_create(const struct fm_profile *profile, boo
 	fm_arena_init(&s->arena);
 	s->fold_inlines = fold_inlines;
 	s->native = fm_native_create(profile);
+	s->qualnames = fm_qualnames_create(profile);
 	s->runs = fm_alloc((profile->frames.n + 1) * sizeof(*s->runs));
 	s->code_functions = fm_alloc((profile->codes.n + 1) * sizeof(*s->code_functions));
 	return s;
@@ -59,6 +62,7 @@ void fm_symbolizer_destroy(struct fm_symbolizer *s)
 	if (!s)
 		return;
 	fm_native_destroy(s->native);
+	fm_qualnames_destroy(s->qualnames);
 	free(s->runs);
 	fm_vec_deinit(&s->places);
 	fm_map_deinit(&s->pretty);
@@ -147,13 +151,11 @@ uint32_t fm_symbolizer_code(struct fm_symbolizer *s, uint32_t code_id)
 			.is_known = true,
 			.is_library = fm_name_is_library(code->filename),
 			.is_ours = fm_name_is_ours(code->filename),
-			.name = code->qualname.len ? code->qualname : code->name,
+			.name = fm_qualnames_of(s->qualnames, code),
 			.file = code->filename,
 			.module = fm_name_module(&s->arena, code->filename),
 			.line = code->first_line,
 		};
-		if (!f.name.len)
-			f.name = FM_STR_LIT("[unnamed]");
 		*known = function_id(s, &f) + 1;
 	}
 	return *known - 1;

@@ -32,7 +32,7 @@ each_python = True  # tests name their Pythons themselves
 def test_counts_are_exact(python: Python, tmp_path: Path, what: str) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), what])
     assert "lost" not in run.stderr
-    check_truth(python, tmp_path / "t.fathom", run.stdout)
+    check_truth(tmp_path / "t.fathom", run.stdout)
 
 
 KINDS = """
@@ -106,7 +106,7 @@ def test_lines_are_counted(python: Python, tmp_path: Path) -> None:
     assert hits["leaf(i)"] == 50
     assert hits["if i % 4 == 0:"] == 200
     assert hits["for i in range(200):"] in (200, 201)  # versions differ in whether its end is a visit
-    check_truth(python, tmp_path / "t.fathom", '{"leaf": 50}')
+    check_truth(tmp_path / "t.fathom", '{"leaf": 50}')
 
 
 @pythons(FEW[-1:])
@@ -128,13 +128,13 @@ def test_short_threads_lose_nothing(python: Python, tmp_path: Path) -> None:
 @pythons(FEW)
 def test_forked_children_are_traced(python: Python, tmp_path: Path) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "forks"])
-    check_truth(python, tmp_path / "t.fathom", run.stdout)
+    check_truth(tmp_path / "t.fathom", run.stdout)
 
 
 @pythons(FEW[-1:])
 def test_a_program_that_just_stops_leaves_its_trace(python: Python, tmp_path: Path) -> None:
     run = trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "ends_abruptly"], status=7)
-    check_truth(python, tmp_path / "t.fathom", run.stdout)
+    check_truth(tmp_path / "t.fathom", run.stdout)
 
 
 RECURSION = """

@@ -333,7 +333,7 @@ def test_calls_go_into_the_capture_that_runs(fathom: Path, tmp_path: Path) -> No
     command += [python.path, "-m", "fathom", "-o", str(tmp_path / "own.fathom"), str(TRUTH), "exceptions"]
     run = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
     assert "being profiled already" in run.stderr and not (tmp_path / "own.fathom").exists()
-    check_truth(python, tmp_path / "all.fathom", run.stdout)
+    check_truth(tmp_path / "all.fathom", run.stdout)
 
 
 ROUGH = """

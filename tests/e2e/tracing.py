@@ -59,7 +59,7 @@ def rows_of(profile: Path) -> List[Dict[str, Any]]:
 
 
 def calls_of(profile: Path, kind: str = "python") -> Dict[str, int]:
-    """By name; without its class where Python does not know it (up to 3.10)."""
+    """By name."""
     calls: Dict[str, int] = {}
     for row in rows_of(profile):
         if row["kind"] == kind and (kind != "python" or row["file"] == str(TRUTH)):
@@ -67,12 +67,8 @@ def calls_of(profile: Path, kind: str = "python") -> Dict[str, int]:
     return calls
 
 
-def short(name: str, python: Python) -> str:
-    return name if python.minor >= 11 else name.rpartition(".")[2]
-
-
-def check_truth(python: Python, profile: Path, printed: str) -> None:
-    truth = {short(name, python): n for name, n in json.loads(printed).items()}
+def check_truth(profile: Path, printed: str) -> None:
+    truth = json.loads(printed)
     calls = calls_of(profile)
     calls = {name.rpartition("<locals>.")[2]: n for name, n in calls.items()}
     assert {name: calls.get(name) for name in truth} == truth

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "symbolize/names.h"
+#include "symbolize/qualnames.h"
 
 #define REST 10u // times what looking took
 #define LEAST_REST_NS 1000000000u
@@ -20,6 +21,7 @@ struct fm_namer {
 	size_t n_frames; // that it knows
 	uint64_t due_ns, took_ns;
 	struct fm_arena arena;
+	struct fm_qualnames *qualnames;
 	FM_VEC(struct fm_function) codes, libraries; // by code and by image id, as far as asked for
 };
 
@@ -28,6 +30,7 @@ struct fm_namer *fm_namer_create(const struct fm_profile *profile)
 	struct fm_namer *n = fm_alloc(sizeof(*n));
 	n->profile = profile;
 	fm_arena_init(&n->arena);
+	n->qualnames = fm_qualnames_create(profile);
 	return n;
 }
 
@@ -36,6 +39,7 @@ void fm_namer_destroy(struct fm_namer *n)
 	if (!n)
 		return;
 	fm_symbolizer_destroy(n->symbolizer);
+	fm_qualnames_destroy(n->qualnames);
 	fm_vec_deinit(&n->codes);
 	fm_vec_deinit(&n->libraries);
 	fm_arena_deinit(&n->arena);
@@ -78,11 +82,10 @@ struct fm_named fm_namer_code(struct fm_namer *n, uint32_t code_id)
 					   .is_known = true,
 					   .is_library = fm_name_is_library(code->filename),
 					   .is_ours = fm_name_is_ours(code->filename),
-					   .name = code->qualname.len ? code->qualname : code->name,
+					   .name = fm_qualnames_of(n->qualnames, code),
 					   .file = code->filename,
 					   .module = fm_name_module(&n->arena, code->filename),
 					   .line = code->first_line };
-		f->name = f->name.len ? f->name : FM_STR_LIT("[unnamed]");
 	}
 	return (struct fm_named){ (uint64_t)FROM_CODES << 32 | code_id, *f, f->line };
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbolize/qualnames.h"
+
 struct fm_trace_span {
 	uint32_t function, edge;
 	uint32_t line; // index + 1 of the one it is at; 0 = none seen
@@ -265,8 +267,20 @@ struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s)
 	return (struct fm_observer){ .on_event = on_event, .ctx = s };
 }
 
+// When all sources are read. Code objects that are one function by their plain name are one by the
+// qualified one, which follows from it, file and line.
+static void name_functions(struct fm_trace_stats *s)
+{
+	s->qualnames = fm_qualnames_create(s->profile);
+	for (uint32_t i = 0; i + 1 < s->of_code.n; i++)
+		if (s->of_code.items[i + 1])
+			s->functions.items[s->of_code.items[i + 1] - 1].name =
+				fm_qualnames_of(s->qualnames, &s->profile->codes.items[i]);
+}
+
 void fm_trace_stats_finish(struct fm_trace_stats *s)
 {
+	name_functions(s);
 	for (size_t i = 0; i < s->threads.n; i++) {
 		struct fm_traced_thread *t = &s->threads.items[i];
 		close_region(s, t, t->walked.last_ns);
@@ -298,6 +312,7 @@ void fm_trace_stats_destroy(struct fm_trace_stats *s)
 	fm_intern_deinit(&s->keys);
 	fm_map_deinit(&s->edge_index);
 	fm_map_deinit(&s->line_index);
+	fm_qualnames_destroy(s->qualnames);
 	free(s);
 }
 

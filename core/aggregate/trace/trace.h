@@ -29,7 +29,7 @@ enum fm_trace_kind {
 
 struct fm_traced_function {
 	uint8_t kind;             // enum fm_trace_kind
-	struct fm_str name;       // as the code object knows it, qualified from 3.11 on
+	struct fm_str name;       // qualified, as far as the code object or its source tells
 	struct fm_str plain_name; // never qualified
 	struct fm_str file;       // "" unless Python, or a zone of C code
 	uint32_t line;            // where it begins
@@ -76,6 +76,7 @@ struct fm_trace_stats {
 	FM_VEC(struct fm_traced_thread) threads; // by thread id
 	FM_VEC(struct fm_trace_mark) marks;
 	uint64_t n_events, n_calls, n_lost;
+	struct fm_qualnames *qualnames; // lends names
 	// While adding up:
 	FM_VEC(uint32_t) of_code, of_name; // function + 1
 	struct fm_intern keys;             // what makes two code objects one function

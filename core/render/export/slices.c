@@ -37,7 +37,7 @@ struct fm_slice_place fm_slice_name(struct fm_buf *name, const struct fm_analysi
 	struct fm_str text = FM_STR_LIT("(lost)");
 	if (slice.kind == FM_SLICE_CALL) {
 		const struct fm_code_info *code = &a->profile->codes.items[slice.id];
-		text = code->qualname;
+		text = fm_symbolizer_function(a->symbolizer, fm_symbolizer_code(a->symbolizer, slice.id))->name;
 		place = (struct fm_slice_place){ code->filename, code->first_line };
 	} else if (slice.kind == FM_SLICE_ZONE) {
 		const struct fm_trace_name *zone = &a->profile->trace_names.items[slice.id];
