@@ -18,6 +18,7 @@ LIMIT = 2.0
 EVERY_S = 0.05
 # A test shorter than this is judged by the time before it, too: one look tells of nothing.
 LEAST_S = 1.0
+MOST_PATIENCE = 20.0
 
 LOADAVG = Path("/proc/loadavg")
 N_CPUS = len(os.sched_getaffinity(0))
@@ -59,3 +60,10 @@ def too_busy(limit: float = LIMIT) -> str:
     """Why nothing can be said; empty on a machine where something can."""
     figure = per_cpu()
     return f"machine too busy: {figure:.1f} tasks for each CPU (at most {limit:g})" if figure > limit else ""
+
+
+def longer(timeout: Optional[float]) -> Optional[float]:
+    """A time within which a program ends on a machine that is its own, on this one. Below 5 s somebody wants to see that it is over."""
+    if timeout is None or timeout < 5:
+        return timeout
+    return timeout * min(max(per_cpu(), 1.0), MOST_PATIENCE)
