@@ -5,7 +5,7 @@ Tests marked `statistical` or `alone` judge samples, or how punctual something i
 is a program: where it gets no CPU there are few samples, and each stands for long. A failure of theirs on a machine that is busier says nothing about Fathom: conftest makes it a skip
 that tells the figure and what failed. Crashes, programs that do not end, and totals that do not add up (referee.py) are failures on every machine.
 
-A quiet `make test` has one worker more than there are CPUs: 1.5 tasks for each of 2 CPUs. Four busy loops beside one test are 2.5.
+A quiet `make test` has two workers more than there are CPUs, some of which sleep: less than 2 tasks for each of 2 CPUs. Four busy loops beside one test are 2.5.
 """
 
 import os
