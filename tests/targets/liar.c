@@ -1,5 +1,7 @@
-// A program that claims to be a Python and lies: it exports what an interpreter exports, and behind that any words at all, most of them pointers into the same few
-// pages, which change all the time. Who attaches reads thread states, frames, code objects and strings that are none. Argument: a seed. Ends on SIGTERM.
+// A program that claims to be a Python and lies: it exports what an interpreter exports, and behind that
+// any words at all, most of them pointers into the same few pages, which change all the time. Who
+// attaches reads thread states, frames, code objects and strings that are none. Argument: a seed. Ends on
+// SIGTERM.
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>

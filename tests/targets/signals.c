@@ -370,7 +370,8 @@ static void daemonize(const char *path)
 		abort();
 	if (fork() != 0) {
 		close(ends[1]);
-		_exit(read(ends[0], &byte, 1) != 1); // of a child that never had a CPU nobody could tell that it lives on
+		// Of a child that never had a CPU nobody could tell that it lives on.
+		_exit(read(ends[0], &byte, 1) != 1);
 	}
 	setsid();
 	for (int fd = 0; fd < 3; fd++)

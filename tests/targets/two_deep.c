@@ -1,5 +1,6 @@
-// Two ways down, 800 calls each, taken in turns: no two samples in a row have much in common, so each takes kilobytes of its ring.
-// Says "ready" when it begins, ends when its standard input does, and says how much CPU time its thread has used.
+// Two ways down, 800 calls each, taken in turns: no two samples in a row have much in common, so each
+// takes kilobytes of its ring. Says "ready" when it begins, ends when its standard input does, and says
+// how much CPU time its thread has used.
 #include <poll.h>
 #include <stdio.h>
 #include <time.h>
