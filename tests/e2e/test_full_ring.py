@@ -63,6 +63,8 @@ def test_what_does_not_fit_a_ring_is_counted_and_told(two_deep: Path, tmp_path: 
             while counts_of(target)["n_dropped"] < 20:
                 assert time.monotonic() < until, counts_of(target)
             counted = counts_of(target)
+            collector.stdin.write(" ")  # from here on its samples are small, and none is dropped
+            collector.stdin.flush()
         # A dropped sample's time is the next one's: there has to be one.
         wait_for(lambda: counts_of(target)["n_samples"] > counted["n_samples"] + 20, 60)
         collector.stdin.close()
