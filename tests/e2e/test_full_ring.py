@@ -5,7 +5,6 @@ import ctypes
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Dict, Iterator
 
@@ -58,10 +57,10 @@ def test_what_does_not_fit_a_ring_is_counted_and_told(two_deep: Path, tmp_path: 
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=clean_env()) as collector:
         assert collector.stdin and collector.stdout and collector.stdout.readline() == "ready\n"
-        target, until = child_of(collector.pid), time.monotonic() + 60
-        with Held(collector.pid):  # its main thread is the one that reads
-            while counts_of(target)["n_dropped"] < 20:
-                assert time.monotonic() < until, counts_of(target)
+        target = child_of(collector.pid)
+        wait_for(lambda: counts_of(target)["n_samples"], 60)  # until then the collector's main thread is needed
+        with Held(collector.pid):  # which is the one that reads
+            wait_for(lambda: counts_of(target)["n_dropped"] >= 20, 60)
             counted = counts_of(target)
             collector.stdin.write(" ")  # from here on its samples are small, and none is dropped
             collector.stdin.flush()
