@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the end-to-end tests, as `make check-e2e` does: e2e.sh PYTHON BUILD [argument of pytest ...]
 #
-# Most share the machine: a worker for each CPU and one more, as they sleep a fifth of their time (FATHOM_TEST_WORKERS for another number).
+# Most share the machine: a worker for each CPU and two more, as they sleep and wait for each other some of their time (FATHOM_TEST_WORKERS for another number).
 # Those marked `alone` judge how punctual something is, and come after. Tests marked `statistical` judge by statistics and are wrong one time in
 # some hundred: a few of them get one second try, alone. Nothing else does, and no test in which a process crashed or hung.
 python=$1 build=$2
@@ -26,7 +26,7 @@ run() {
 
 failed=
 # 1 is "tests failed"; anything else (an error while collecting, an interrupt) cannot be made good by a second try.
-run e2e-shared tests/e2e -m "not alone" -n "${FATHOM_TEST_WORKERS:-$(($(nproc) + 1))}" --dist loadfile "$@" || failed="$failed $?"
+run e2e-shared tests/e2e -m "not alone" -n "${FATHOM_TEST_WORKERS:-$(($(nproc) + 2))}" --dist loadfile "$@" || failed="$failed $?"
 # shellcheck disable=SC2046 # a list of files, none of which has blanks in its name; collecting all of them takes ten seconds
 run e2e-alone $(grep -l 'pytest\.mark\.alone' tests/e2e/test_*.py) -m alone "$@" || failed="$failed $?"
 [ -z "$failed" ] && exit

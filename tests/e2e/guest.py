@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
+import load
 from capture import BUILD, TARGETS, Python, find_pythons
 from hurt import GuestHurt
 
@@ -84,7 +85,7 @@ def sample_times(profile: Path) -> List[int]:
 
 def wait_for(condition: Callable[[], Any], seconds: float = 20) -> Any:
     """What the condition gives, once that is something."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + (load.longer(seconds) or seconds)
     while time.monotonic() < end:
         found = condition()
         if found:

@@ -9,6 +9,8 @@ import subprocess
 import time
 from typing import Any, Callable, List, Optional
 
+import load
+
 # Ends that nobody asks for. A program that is told to end (SIGTERM, SIGKILL, ...) may well have been told so by its test.
 CRASHES = (
     signal.SIGSEGV,
@@ -56,16 +58,16 @@ class Watched(subprocess.Popen):  # type: ignore[type-arg]
             for tell in at_end:
                 tell(self)
 
-    def communicate(self, *args: Any, **kwargs: Any) -> Any:
+    def communicate(self, input: Any = None, timeout: Optional[float] = None) -> Any:
         try:
-            return super().communicate(*args, **kwargs)
+            return super().communicate(input, load.longer(timeout))
         except subprocess.TimeoutExpired:
             seen.append(f"no end of {self.args}")
             raise
 
     def wait(self, timeout: Optional[float] = None) -> int:
         try:
-            return super().wait(timeout)
+            return super().wait(load.longer(timeout))
         except subprocess.TimeoutExpired:
             seen.append(f"no end of {self.args}")
             raise

@@ -5,7 +5,7 @@ Tests marked `statistical` or `alone` judge samples, or how punctual something i
 is a program: where it gets no CPU there are few samples, and each stands for long. A failure of theirs on a machine that is busier says nothing about Fathom: conftest makes it a skip
 that tells the figure and what failed. Crashes, programs that do not end, and totals that do not add up (referee.py) are failures on every machine.
 
-A quiet `make test` has one worker more than there are CPUs: 1.5 tasks for each of 2 CPUs. Four busy loops beside one test are 2.5.
+A quiet `make test` has two workers more than there are CPUs, some of which sleep: less than 2 tasks for each of 2 CPUs. Four busy loops beside one test are 2.5.
 """
 
 import os
@@ -18,6 +18,7 @@ LIMIT = 2.0
 EVERY_S = 0.05
 # A test shorter than this is judged by the time before it, too: one look tells of nothing.
 LEAST_S = 1.0
+MOST_PATIENCE = 20.0
 
 LOADAVG = Path("/proc/loadavg")
 N_CPUS = len(os.sched_getaffinity(0))
@@ -59,3 +60,10 @@ def too_busy(limit: float = LIMIT) -> str:
     """Why nothing can be said; empty on a machine where something can."""
     figure = per_cpu()
     return f"machine too busy: {figure:.1f} tasks for each CPU (at most {limit:g})" if figure > limit else ""
+
+
+def longer(timeout: Optional[float]) -> Optional[float]:
+    """A time within which a program ends on a machine that is its own, on this one. Below 5 s somebody wants to see that it is over."""
+    if timeout is None or timeout < 5:
+        return timeout
+    return timeout * min(max(per_cpu(), 1.0), MOST_PATIENCE)

@@ -5,14 +5,13 @@ import ctypes
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 from typing import Dict, Iterator
 
 import pytest
 import referee
 from capture import BUILD
-from guest import clean_env, compile_target, report, run, under
+from guest import clean_env, compile_target, report, run, under, wait_for
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # of waitpid: any kind of child
@@ -54,21 +53,28 @@ def two_deep(tmp_path: Path) -> Iterator[Path]:
 
 def test_what_does_not_fit_a_ring_is_counted_and_told(two_deep: Path, tmp_path: Path) -> None:
     profile = tmp_path / "p.fathom"
-    command = [*under(profile, "--engine", "ticker", "-r", "5k", "--max-overhead", "0"), str(two_deep), "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=clean_env()) as collector:
-        assert collector.stdout and collector.stdout.readline() == "ready\n"
-        target, until = child_of(collector.pid), time.monotonic() + 60
-        with Held(collector.pid):  # its main thread is the one that reads
-            while counts_of(target)["n_dropped"] < 20:
-                assert time.monotonic() < until, counts_of(target)
+    command = [*under(profile, "--engine", "ticker", "-r", "5k", "--max-overhead", "0"), str(two_deep)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=clean_env()) as collector:
+        assert collector.stdin and collector.stdout and collector.stdout.readline() == "ready\n"
+        target = child_of(collector.pid)
+        wait_for(lambda: counts_of(target)["n_samples"], 60)  # until then the collector's main thread is needed
+        with Held(collector.pid):  # which is the one that reads
+            wait_for(lambda: counts_of(target)["n_dropped"] >= 20, 60)
             counted = counts_of(target)
+            collector.stdin.write(" ")  # from here on its samples are small, and none is dropped
+            collector.stdin.flush()
+        # A dropped sample's time is the next one's: there has to be one.
+        wait_for(lambda: counts_of(target)["n_samples"] > counted["n_samples"] + 20, 60)
+        collector.stdin.close()
+        used_s = float(collector.stdout.read())
     assert collector.returncode == 0
     result = report(profile)
     assert result["dropped"] >= counted["n_dropped"] >= 20
     assert result["samples"] >= counted["n_samples"]
     told = [c for c in result["coverage"] if c["what"] == "%d samples were dropped" % result["dropped"]]
     assert len(told) == 1, result["coverage"]
-    # A dropped sample's time is the next one's: what the thread used is in the samples, all of it.
+    # What the thread used is in the samples, all of it.
     (thread,) = referee.weigh(profile).threads
     assert thread.n_dropped == result["dropped"]
-    assert 1.98 < thread.weight_ns * 1e-9 <= thread.cpu_ns * 1e-9 < thread.weight_ns * 1e-9 + 0.01
+    assert used_s - 0.02 < thread.weight_ns * 1e-9 <= thread.cpu_ns * 1e-9 < thread.weight_ns * 1e-9 + 0.01

@@ -173,9 +173,8 @@ def test_the_limit(tmp_path: Path) -> None:
     script.write_text(
         "import time\n"
         "def churn():\n"
-        "    end = time.monotonic() + 1.5\n"
         "    n = 0\n"
-        "    while time.monotonic() < end:\n"
+        "    for _ in range(600):\n"
         "        for _ in range(500): bytearray(1234); n += 1\n"
         "        time.sleep(0.001)\n"
         "    return n\n"

@@ -10,6 +10,7 @@ from typing import Any, Dict, Tuple
 
 import pytest
 from capture import BUILD, CLASS_GIL_WAIT, CLASS_WAIT, TARGETS, Capture, Python, standard_error_s
+from guest import LONG
 from test_truth import PERIOD_S, Comparison, line_row
 
 pytestmark = pytest.mark.statistical
@@ -36,7 +37,7 @@ def text_report(capture: Capture) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
 
 
-@pytest.mark.parametrize("n", [1, 2, 4, 8])
+@pytest.mark.parametrize("n", [1, 2, 4, 8] if LONG else [1, 2, 4])
 def test_workers(
     profile: Any, python: Python, libraries: Tuple[str, str], tmp_path: Path, n: int, record_property: Any
 ) -> None:

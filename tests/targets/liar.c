@@ -1,12 +1,14 @@
-// A program that claims to be a Python and lies: it exports what an interpreter exports, and behind that any words at all, most of them pointers into the same few
-// pages, which change all the time. Who attaches reads thread states, frames, code objects and strings that are none. Arguments: seconds, a seed.
+// A program that claims to be a Python and lies: it exports what an interpreter exports, and behind that
+// any words at all, most of them pointers into the same few pages, which change all the time. Who
+// attaches reads thread states, frames, code objects and strings that are none. Argument: a seed. Ends on
+// SIGTERM.
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WORDS 4096 // of eight pages
@@ -21,16 +23,14 @@ void PY_OLDER(void);
 void PY_OLDER(void) {}
 #endif
 
-static volatile double end_s;
+static volatile sig_atomic_t is_told; // to end
 static volatile uint64_t sink;
 static uint32_t tids[3];
 static pthread_t threads[3];
 
-static double now_s(void)
+static void end(int sig)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+	is_told = sig;
 }
 
 void _PyEval_EvalFrameDefault(void);
@@ -43,7 +43,7 @@ void __attribute__((noinline)) _PyEval_EvalFrameDefault(void)
 static void *spin(void *arg)
 {
 	*(uint32_t *)arg = (uint32_t)syscall(SYS_gettid);
-	while (now_s() < end_s)
+	while (!is_told)
 		_PyEval_EvalFrameDefault();
 	return NULL;
 }
@@ -51,7 +51,7 @@ static void *spin(void *arg)
 static void *nap(void *arg)
 {
 	*(uint32_t *)arg = (uint32_t)syscall(SYS_gettid);
-	while (now_s() < end_s)
+	while (!is_told)
 		usleep(3000);
 	return NULL;
 }
@@ -80,8 +80,9 @@ static uint64_t lie(uint64_t *random)
 
 int main(int argc, char **argv)
 {
-	uint64_t random = (argc > 2 ? strtoull(argv[2], NULL, 10) : 1) * 0x9e3779b97f4a7c15u | 1;
-	end_s = now_s() + (argc > 1 ? atof(argv[1]) : 1);
+	uint64_t random = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) * 0x9e3779b97f4a7c15u | 1;
+	signal(SIGTERM, end);
+	alarm(600); // if nobody tells
 	pthread_create(&threads[0], NULL, spin, &tids[0]);
 	pthread_create(&threads[1], NULL, nap, &tids[1]);
 	threads[2] = pthread_self();
@@ -96,7 +97,7 @@ int main(int argc, char **argv)
 #endif
 	puts("lying");
 	fflush(stdout);
-	while (now_s() < end_s)
+	while (!is_told)
 		for (unsigned i = 0; i < 512; i++)
 			((volatile uint64_t *)_PyRuntime)[first + next(&random) % (WORDS - first)] = lie(&random);
 	pthread_join(threads[0], NULL);
