@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints core/symbolize/syscalls.c from the C compiler's <asm/unistd_64.h>. Usage: gen_syscalls.py > core/symbolize/syscalls.c"""
+"""Prints core/symbolize/x86_syscalls.c from the C compiler's <asm/unistd_64.h>. Usage: gen_syscalls.py > core/symbolize/x86_syscalls.c"""
 
 import re
 import subprocess
 
 HEAD = """// Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added at the end.
-#include "symbolize/syscalls.h"
+#include "symbolize/x86_syscalls.h"
 
 #include <stddef.h>
 
@@ -15,7 +15,7 @@ HEAD = """// Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are
 static const char *const names[] = {"""
 TAIL = """};
 
-const char *fm_syscall_name(uint64_t number)
+const char *fm_x86_syscall_name(uint64_t number)
 {
 	return number < FM_ARRAY_LEN(names) ? names[number] : NULL;
 }"""

@@ -34,8 +34,8 @@ tool() { # NAME COMMAND...
 }
 
 # -O2 for every call, and never -O0, by which meson asks what a compiler can do: without optimisation zig adds checks for undefined behaviour
-# that end the program, and links against a library of its own that it has to build first. The version script of zlib names functions
-# that only other builds of it have.
+# that end the program, and links against a library of its own that it has to build first. Unasked, it adds debug information, too, which would be
+# half of the wheel. The version script of zlib names functions that only other builds of it have.
 make_compiler() {
 	cat >"$folder/bin/cc" <<-SH
 	#!/bin/sh
@@ -43,7 +43,7 @@ make_compiler() {
 		shift
 		[ "\$arg" = -O0 ] || set -- "\$@" "\$arg"
 	done
-	exec $1 cc -target $target -O2 -Wl,--undefined-version -Wl,--build-id=sha1 "\$@"
+	exec $1 cc -target $target -O2 -g0 -Wl,--undefined-version -Wl,--build-id=sha1 "\$@"
 	SH
 	chmod +x "$folder/bin/cc"
 }

@@ -9,7 +9,7 @@
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "image/object.h"
-#include "image/plt.h"
+#include "image/x86_plt.h"
 
 struct symbol {
 	uint64_t addr, size;
@@ -258,7 +258,7 @@ enum fm_err fm_symbols_find_stub(struct fm_symbols *s, uint64_t addr, struct fm_
 {
 	const char *name;
 	uint64_t start;
-	if (fm_plt_find(s->main, addr, &name, &start))
+	if (fm_x86_plt_find(s->main, addr, &name, &start))
 		return FM_E_NOT_FOUND;
 	static const char suffix[] = "@plt";
 	size_t len = strlen(name);

@@ -17,7 +17,7 @@ enum fm_unwind_row_kind {
 enum fm_unwind_flags {
 	FM_UNWIND_LOST_RBP = 1, // saved in a way that a row cannot tell
 	FM_UNWIND_LOST_RBX = 2,
-	FM_UNWIND_GUESSED = 4, // from the code itself (prologue.h): what it finds must look like a return address
+	FM_UNWIND_GUESSED = 4, // from the code itself (x86_prologue.h): what it finds must look like a return address
 };
 
 // rbp_off of rows whose rbp is saved where rbp itself points: realigned stacks.

@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "image/cfa_section.h"
 #include "image/jit_elf_part.h"
-#include "image/prologue.h"
+#include "image/x86_prologue.h"
 #include "image/dwarf_regs.h"
 #include "image/file_guard.h"
 
@@ -265,7 +265,7 @@ static void add_functions(struct functions *functions, const struct tables *tabl
 		if (ret->n && ret->items[ret->n - 1].addr == f->start - base)
 			ret->n--;
 		if (f->source == FROM_CODE)
-			fm_prologue_rows(f->code, f->end - f->start, (uint32_t)(f->start - base), ret);
+			fm_x86_prologue_rows(f->code, f->end - f->start, (uint32_t)(f->start - base), ret);
 		else
 			add_described(f->source == FROM_EH_FRAME ? tables->eh_cfi : tables->debug_cfi, f, base, ret);
 	}

@@ -3,7 +3,7 @@
 // be searched at signal time:
 // functions with an entry in .debug_frame but none in .eh_frame, an .eh_frame without
 // .eh_frame_hdr, and functions with no entry at all, whose rows are read off their code
-// (prologue.h). Files are untrusted; a damaged one gives fewer rows, never a crash.
+// (x86_prologue.h). Files are untrusted; a damaged one gives fewer rows, never a crash.
 #pragma once
 
 #include "base/err.h"

@@ -14,7 +14,7 @@
 #include "symbolize/native.h"
 #include "symbolize/qualnames.h"
 #include "symbolize/remedy.h"
-#include "symbolize/syscalls.h"
+#include "symbolize/x86_syscalls.h"
 
 // A frame's places: a run of fm_symbolizer.places.
 struct run {
@@ -211,7 +211,7 @@ static struct fm_pretty pretty_name(struct fm_symbolizer *s, struct fm_str symbo
 // A system call, by the number that the capture took down.
 static struct fm_place kernel_place(struct fm_symbolizer *s, const struct fm_image *image, uint64_t number)
 {
-	const char *name = fm_syscall_name(number);
+	const char *name = fm_x86_syscall_name(number);
 	struct fm_function f = {
 		.kind = FM_FRAME_NATIVE,
 		.is_known = name != NULL,

@@ -239,15 +239,36 @@ def test_doctor_knows_another_projects_module(build: Path, stranger: Dict[str, s
     assert not lines(stranger)
 
 
-def test_build_without_libraries_names_the_line_to_run(root: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(tmp_path), "PKG_CONFIG_PATH": str(tmp_path)}
+# What a system's own tool is called, and the end of the line that it gets.
+REMEDIES = {
+    "apt-get": "sudo apt-get install pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libmicrohttpd-dev libiberty-dev",
+    "dnf": "sudo dnf install pkgconf-pkg-config elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel libmicrohttpd-devel binutils-devel",
+    "zypper": "sudo zypper install pkg-config libelf-devel libdw-devel libzstd-devel zlib-devel libmicrohttpd-devel binutils-devel",
+    "pacman": "sudo pacman -S --needed pkgconf libelf zstd zlib libmicrohttpd binutils",
+}
+
+
+@pytest.mark.parametrize("tool", sorted(REMEDIES))
+def test_build_without_libraries_names_the_line_to_run(root: Path, tool: str, tmp_path: Path) -> None:
+    """On a system that has this tool and no other of its kind."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("cc", "ld", "ar", "as", "ninja", "pkg-config", "meson", "python3", "env", "sh"):
+        found = shutil.which(name)
+        if found:
+            (programs / name).symlink_to(found)
+    (programs / tool).write_text("#!/bin/sh\n")
+    (programs / tool).chmod(0o755)
+    environment = {
+        **os.environ,
+        "PATH": str(programs),
+        "PKG_CONFIG_LIBDIR": str(tmp_path),
+        "PKG_CONFIG_PATH": str(tmp_path),
+    }
     result = run(["meson", "setup", str(tmp_path / "b"), str(root)], env=environment)
     (line,) = [line for line in result.stdout.splitlines() if "ERROR" in line]
     assert result.returncode != 0 and "needs libzstd" in line and "libmicrohttpd, libelf, libdw" in line, line
-    if shutil.which("apt-get"):
-        assert line.endswith(
-            "sudo apt-get install pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libmicrohttpd-dev libiberty-dev"
-        )
+    assert line.endswith(REMEDIES[tool]), line
 
 
 def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:

@@ -175,6 +175,16 @@ def account_error_s(system_s: float, whole_s: float) -> float:
     return math.sqrt(system_s * (whole_s - system_s) / (ACCOUNT_TICKS_PER_S * whole_s))
 
 
+def shown_at_the_clock_s(capture: Capture) -> float:
+    """Without the right to raise the ticker's priority a thread of a crowded machine goes on after a tick, mostly to its next look at its books, and
+    is shown there (docs/sampling-math.md). The books are what the truth is read from, thousands of times a second: this much is missing elsewhere."""
+    if os.geteuid() == 0 or not any("every CPU was busy" in g["why"] for g in capture.report["coverage"]):
+        return 0.0
+    lines = (TARGETS / "truth.py").read_text().splitlines()
+    rows = [r for r in capture.report["lines"] if Path(r["file"]).name == "truth.py"]
+    return sum(r["total_s"] for r in rows if "thread_time_ns()" in lines[r["line"] - 1])
+
+
 @pytest.mark.parametrize("kib", [64, 4096])
 def test_system(profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any) -> None:
     """Short calls and such as last as long as a period."""
@@ -193,7 +203,7 @@ def test_system(profile: Any, python: Python, engine: str, kib: int, tmp_path: P
     row = line_row(capture, "truth_system.py", "system")
     c.add("the calling line", truth["system"], row["total_s"])
     c.add("the Python line", truth["python"], line_row(capture, "truth_system.py", "python")["total_s"])
-    c.judge(record_property)
+    c.judge(record_property, PERIOD_S + shown_at_the_clock_s(capture))
     if kib > 1000:  # else the interpreter's own share of the loop shows
         # No more is called system time than the kernel's account has, which is a sample as well.
         of_samples = standard_error_s(truth["system"], capture.samples)

@@ -13,7 +13,7 @@
 #include "collect/jit/gdb.h"
 #include "collect/process/memory.h"
 #include "image/find_symbol.h"
-#include "image/prologue.h"
+#include "image/x86_prologue.h"
 
 // Names are looked for at once, and then this often while some are missing.
 #define LOOK_NS 50000000u
@@ -251,7 +251,7 @@ static void guess_rows(struct fm_jit *jit, const struct fm_code_range *range)
 	uint8_t *bytes = fm_alloc(size);
 	struct fm_jit_rows rows = { .base = range->start, .end = range->end };
 	if (fm_process_read(jit->pid, range->start, bytes, size, NULL))
-		fm_prologue_rows(bytes, size, 0, &rows.rows);
+		fm_x86_prologue_rows(bytes, size, 0, &rows.rows);
 	fm_jit_code_add(&jit->code, 1ull << 62 | range->start, &rows);
 	free(bytes);
 }

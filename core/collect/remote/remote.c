@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/clock.h"
 #include "collect/remote/parts.h"
@@ -11,7 +12,6 @@
 
 // What is read of a stack in one go. Most are smaller; the rest comes page by page.
 #define STACK_PAGES 8u
-#define SYSCALL_FUTEX 202 // x86-64
 
 struct fm_remote *fm_remote_create(uint32_t pid, struct fm_remote_files *files, const struct fm_shared *shared,
 				   uint32_t process_idx)
@@ -75,7 +75,7 @@ void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_rem
 	state = fm_remote_state_on_stack(r, tid, state, regs->r[FM_DW_RSP]);
 	if (state) {
 		fm_remote_python_walk(r, state);
-		ret->waits_for_gil = call->nr == SYSCALL_FUTEX && fm_remote_is_gil(r, state, call->arg[0]);
+		ret->waits_for_gil = call->nr == SYS_futex && fm_remote_is_gil(r, state, call->arg[0]);
 	}
 	if (want & FM_REMOTE_NATIVE) {
 		fm_remote_unwind(r, regs);

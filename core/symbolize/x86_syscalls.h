@@ -5,4 +5,4 @@
 #include <stdint.h>
 
 // "read" for 0; NULL for a number that is none, or newer than this build.
-const char *fm_syscall_name(uint64_t number);
+const char *fm_x86_syscall_name(uint64_t number);

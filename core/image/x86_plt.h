@@ -10,5 +10,5 @@
 
 // The function that the stub at the address jumps to, and where the stub begins. x86-64 only.
 // FM_E_NOT_FOUND: no stub.
-FM_MUST_CHECK enum fm_err fm_plt_find(const struct fm_elf *e, uint64_t addr, const char **ret_name,
-				      uint64_t *ret_start);
+FM_MUST_CHECK enum fm_err fm_x86_plt_find(const struct fm_elf *e, uint64_t addr, const char **ret_name,
+					  uint64_t *ret_start);

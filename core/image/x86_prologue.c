@@ -5,7 +5,7 @@
 //   nothing.
 // From the first other instruction on the frame is taken for built. At the end pops and ret are
 // followed backwards.
-#include "image/prologue.h"
+#include "image/x86_prologue.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -175,7 +175,7 @@ static bool has_frame_pointer_later(const uint8_t *code, size_t len, size_t at)
 	return false;
 }
 
-void fm_prologue_rows(const uint8_t *code, size_t len, uint32_t addr, struct fm_unwind_rows *ret)
+void fm_x86_prologue_rows(const uint8_t *code, size_t len, uint32_t addr, struct fm_unwind_rows *ret)
 {
 	struct frame f = { .cfa_reg = RSP, .cfa_off = 8, .alias = -1 };
 	size_t at = 0;

@@ -12,4 +12,4 @@
 // Appends rows for the function's code (len bytes, at ELF address addr), and a GAP row at its end.
 // All are marked FM_UNWIND_GUESSED: where the body moves the stack pointer in ways that its
 // beginning and end do not show, they are wrong.
-void fm_prologue_rows(const uint8_t *code, size_t len, uint32_t addr, struct fm_unwind_rows *ret);
+void fm_x86_prologue_rows(const uint8_t *code, size_t len, uint32_t addr, struct fm_unwind_rows *ret);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows read off code: the beginnings of real functions, byte by byte.
-#include "image/prologue.h"
+#include "image/x86_prologue.h"
 
 #include "test.h"
 
@@ -11,7 +11,7 @@ static void analyse(const uint8_t *code, size_t len)
 	uint8_t *copy = malloc(len); // exactly as long: a sanitizer sees a read behind it
 	memcpy(copy, code, len);
 	rows.n = 0;
-	fm_prologue_rows(copy, len, 0x1000, &rows);
+	fm_x86_prologue_rows(copy, len, 0x1000, &rows);
 	free(copy);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/plt.h"
+#include "image/x86_plt.h"
 
 #include <elf.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static const char *name_of_slot(const struct fm_elf *e, uint64_t slot)
 	return NULL;
 }
 
-enum fm_err fm_plt_find(const struct fm_elf *e, uint64_t addr, const char **ret_name, uint64_t *ret_start)
+enum fm_err fm_x86_plt_find(const struct fm_elf *e, uint64_t addr, const char **ret_name, uint64_t *ret_start)
 {
 	static const char *const sections[] = { ".plt.sec", ".plt", ".plt.got" };
 	GElf_Ehdr ehdr;

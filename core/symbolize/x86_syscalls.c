@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added
 // at the end.
-#include "symbolize/syscalls.h"
+#include "symbolize/x86_syscalls.h"
 
 #include <stddef.h>
 
@@ -372,7 +372,7 @@ static const char *const names[] = {
 	[450] = "set_mempolicy_home_node",
 };
 
-const char *fm_syscall_name(uint64_t number)
+const char *fm_x86_syscall_name(uint64_t number)
 {
 	return number < FM_ARRAY_LEN(names) ? names[number] : NULL;
 }
