@@ -6,10 +6,14 @@ chaos: venv
 """
 
 import importlib
+import logging
 import sys
 import warnings
 
 warnings.simplefilter("ignore")
+logging.getLogger("matplotlib.font_manager").setLevel(
+    logging.ERROR
+)  # it speaks when its cache takes more than five seconds
 NAMES = [
     "numpy",
     "pandas",
