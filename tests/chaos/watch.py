@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Set
 
 LOOK_S = 0.5  # between two looks at what the processes have used
-HUNG_SHARE = 0.02  # of one CPU; who waits for a lock by looking again and again uses a little, who is kept waiting by others gets more
+HUNG_SHARE = 0.02  # of one CPU, had or wanted; who waits for a lock by looking again and again uses a little
 TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 COLLECTOR = (
     "fathom"  # by the kernel's name of the process; it looks around all the time, also beside a program that hangs
@@ -34,6 +34,16 @@ class Member(NamedTuple):
     pid: int
     cpu_s: float
     name: str
+    ready_s: float  # its threads were ready to run, and others had the CPUs
+
+
+def ready_s(pid: str) -> float:
+    """Of the threads that live."""
+    waited_ns = 0
+    for path in Path("/proc", pid, "task").glob("*/schedstat"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            waited_ns += int(path.read_text().split()[1])
+    return waited_ns / 1e9
 
 
 def members(session: int) -> List[Member]:
@@ -51,8 +61,15 @@ def members(session: int) -> List[Member]:
         if int(fields[3]) != session:
             continue
         own, children = int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-        found.append(Member(int(entry), (children if name == COLLECTOR else own + children) * TICK_S, name))
+        used = children if name == COLLECTOR else own + children
+        found.append(Member(int(entry), used * TICK_S, name, ready_s(entry)))
     return found
+
+
+def waiting_for_a_cpu(session: Sequence[Member]) -> float:
+    """Of the program; when it has ended, of the collector, which has a report to write."""
+    program = [member for member in session if member.name != COLLECTOR]
+    return sum(member.ready_s for member in program or session)
 
 
 def name_of(status: int) -> str:
@@ -143,6 +160,7 @@ def run(
     sessions.add(process.pid)
     begin = moved = looked = time.monotonic()
     used_s = moved_at_s = 0.0
+    waited_s = last_waited_s = 0.0  # a thread that ends takes its part with it, so growth is added up
     cause = trace = ""
     usage: Optional[float] = None
     while True:
@@ -156,9 +174,13 @@ def run(
             break
         if now - looked >= LOOK_S and not cause:
             looked = now
-            used_s = max(used_s, sum(member.cpu_s for member in members(process.pid)))
-            if used_s - moved_at_s >= HUNG_SHARE * idle_s:
-                moved, moved_at_s = now, used_s
+            there = members(process.pid)
+            used_s = max(used_s, sum(member.cpu_s for member in there))
+            now_waited_s = waiting_for_a_cpu(there)
+            waited_s += max(0.0, now_waited_s - last_waited_s)
+            last_waited_s = now_waited_s
+            if used_s + waited_s - moved_at_s >= HUNG_SHARE * idle_s:
+                moved, moved_at_s = now, used_s + waited_s
             if used_s > cpu_limit_s:
                 cause = f"more than {cpu_limit_s:.1f} s of CPU"
             elif now - moved > idle_s or now - begin > wall_limit_s:
