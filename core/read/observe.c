@@ -167,7 +167,7 @@ enum fm_err fm_reader_replay(const struct fm_reader *first, const struct fm_obse
 		o->on_samples(o->ctx, samples, n);
 	}
 	fm_reader_close(r);
-	return !err || err == FM_E_END ? FM_OK
-				       : fm_diag_set(diag, err, "cannot read %s: %s", fm_reader_path(first),
-						     fm_err_text(err));
+	return !err || err == FM_E_END
+		       ? FM_OK
+		       : fm_diag_set(diag, err, "cannot read %s: %s", fm_reader_path(first), fm_err_text(err));
 }
