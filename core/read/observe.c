@@ -118,17 +118,14 @@ void fm_sample_queue_end(struct fm_sample_queue *q)
 	free(q);
 }
 
-static void tell(const struct fm_observer *o, const struct fm_profile *profile, const struct fm_event *event)
+static void tell(const struct fm_observer *o, const struct fm_profile *profile, struct fm_event *event)
 {
-	if (!o->on_event)
+	if (event->type != FM_EVENT_TRACE) {
+		o->on_event(o->ctx, profile, event);
 		return;
-	struct fm_event own = *event;
-	struct fm_zone_batch trace; // taken apart by whoever looks at it
-	if (event->type == FM_EVENT_TRACE) {
-		trace = *event->trace;
-		own.trace = &trace;
 	}
-	o->on_event(o->ctx, profile, &own);
+	struct fm_zone_batch own = *event->trace; // it is taken apart by whoever looks at it
+	o->on_event(o->ctx, profile, &(struct fm_event){ .type = FM_EVENT_TRACE, .trace = &own });
 }
 
 enum fm_err fm_reader_run(struct fm_reader *r, const struct fm_observer *observers, size_t n_observers)
@@ -144,7 +141,8 @@ enum fm_err fm_reader_run(struct fm_reader *r, const struct fm_observer *observe
 			continue;
 		}
 		for (size_t i = 0; i < n_observers; i++)
-			tell(&observers[i], fm_reader_profile(r), &event);
+			if (observers[i].on_event)
+				tell(&observers[i], fm_reader_profile(r), &event);
 	}
 	fm_sample_queue_end(queue);
 	return err == FM_E_END ? FM_OK : err;
@@ -167,7 +165,7 @@ enum fm_err fm_reader_replay(const struct fm_reader *first, const struct fm_obse
 		o->on_samples(o->ctx, samples, n);
 	}
 	fm_reader_close(r);
-	return !err || err == FM_E_END ? FM_OK
-				       : fm_diag_set(diag, err, "cannot read %s: %s", fm_reader_path(first),
-						     fm_err_text(err));
+	return !err || err == FM_E_END
+		       ? FM_OK
+		       : fm_diag_set(diag, err, "cannot read %s: %s", fm_reader_path(first), fm_err_text(err));
 }

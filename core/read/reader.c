@@ -161,8 +161,7 @@ static enum fm_err charge(struct fm_reader *r, uint64_t bytes)
 
 static bool need_thread(struct fm_reader *r, uint32_t thread_id)
 {
-	return r->first ? thread_id < r->first->tables.profile.threads.n
-			: fm_tables_need_thread(&r->tables, thread_id);
+	return r->first ? thread_id < r->first->tables.profile.threads.n : fm_tables_need_thread(&r->tables, thread_id);
 }
 
 static bool need_stack(struct fm_reader *r, uint32_t stack_id)

@@ -166,7 +166,7 @@ FM_MUST_CHECK enum fm_err fm_reader_open(const char *path, struct fm_reader **re
 // reader. It has reached its end, outlives this one, and no chunk is read that it did not read.
 FM_MUST_CHECK enum fm_err fm_reader_open_again(const struct fm_reader *first, bool with_samples, bool with_others,
 					       struct fm_reader **ret, struct fm_diag *diag);
-void fm_reader_close(struct fm_reader *r); // NULL is fine
+void fm_reader_close(struct fm_reader *r);             // NULL is fine
 const char *fm_reader_path(const struct fm_reader *r); // as it was opened
 FM_MUST_CHECK enum fm_err fm_reader_next(struct fm_reader *r, struct fm_event *ret);
 // After a sample: it and those that follow it at once, all of its thread. All count as handed out;

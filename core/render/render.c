@@ -9,8 +9,7 @@
 
 #include "base/owner.h"
 #include "render/shared/formats.h"
-#include "render/export/html.h"
-#include "render/text/calls.h"
+#include "render/text/text.h"
 
 #define STACKS FM_ANALYSIS_STACKS
 #define CALLS FM_ANALYSIS_CALLS
@@ -22,11 +21,13 @@ const struct fm_format fm_formats[] = {
 	{ "json", "the report for machines, schema fathom.report/1", ".json", fm_write_json, BOTH },
 	{ "collapsed", "one line per stack with its count: flamegraph.pl, inferno, speedscope", ".txt",
 	  fm_write_collapsed, STACKS },
-	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope, STACKS },
+	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope,
+	  STACKS },
 	{ "flamegraph", "interactive SVG, self-contained", ".svg", fm_write_flamegraph, STACKS },
-	{ "chrometrace", "trace events: chrome://tracing, Perfetto, Tracy's import tool", ".json",
-	  fm_write_chrometrace, STACKS },
-	{ "perfetto", "Perfetto's own format: ui.perfetto.dev, trace_processor", ".pftrace", fm_write_perfetto, STACKS },
+	{ "chrometrace", "trace events: chrome://tracing, Perfetto, Tracy's import tool", ".json", fm_write_chrometrace,
+	  STACKS },
+	{ "perfetto", "Perfetto's own format: ui.perfetto.dev, trace_processor", ".pftrace", fm_write_perfetto,
+	  STACKS },
 	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html, STACKS },
 	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
 	  fm_write_bundle, STACKS },
@@ -36,7 +37,8 @@ const struct fm_format fm_formats[] = {
 	{ "csv", "a trace's calls, one row per function, times in nanoseconds", ".csv", fm_write_csv, CALLS, true },
 	{ "lines-csv", "a trace's lines (python -m fathom -l), one row each", ".csv", fm_write_lines_csv, CALLS, true },
 	{ "dot", "the call graph, for Graphviz", ".dot", fm_write_dot, CALLS_OR_STACKS, true },
-	{ "callgraph-svg", "the call graph as a picture, without Graphviz", ".svg", fm_write_callgraph_svg, CALLS_OR_STACKS, true },
+	{ "callgraph-svg", "the call graph as a picture, without Graphviz", ".svg", fm_write_callgraph_svg,
+	  CALLS_OR_STACKS, true },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed, STACKS },
 	{ NULL, NULL, NULL, NULL },
 };

@@ -275,10 +275,10 @@ enum fm_err fm_served_zones(struct fm_served *c, const struct fm_question *q, ui
 		struct fm_filter filter;
 		to_filter(c, q, &filter);
 		const struct fm_zone_range range = { .from_ns = filter.from_ns,
-						   .to_ns = filter.to_ns ? filter.to_ns : UINT64_MAX,
-						   .pixels = pixels,
-						   .max_depth = FM_BUNDLE_ZONE_DEPTH,
-						   .threads = &filter };
+						     .to_ns = filter.to_ns ? filter.to_ns : UINT64_MAX,
+						     .pixels = pixels,
+						     .max_depth = FM_BUNDLE_ZONE_DEPTH,
+						     .threads = &filter };
 		struct memory m;
 		struct fm_answer plain;
 		FILE *out = memory_open(&m);

@@ -242,7 +242,8 @@ static void read_trace(const char *path)
 	MUST(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_CALLS, &a, &diag) == FM_OK);
 	const struct fm_trace_stats *stats = a->calls;
 	for (size_t i = 0; i < stats->functions.n; i++)
-		MUST(fm_trace_percentile(&stats->functions.items[i], 0.5) <= stats->functions.items[i].max_ns);
+		MUST(fm_durations_percentile_ns(&stats->functions.items[i].spans, 0.5) <=
+		     stats->functions.items[i].spans.max_ns);
 	fm_analysis_close(a);
 }
 

@@ -6,7 +6,7 @@
 #include "aggregate/analysis/analysis.h"
 #include "aggregate/analysis/leaves.h"
 #include "aggregate/tree/libraries.h"
-#include "aggregate/tree/path.h"
+#include "aggregate/tree/view.h"
 #include "known_analysis.h"
 #include "support/open.h"
 

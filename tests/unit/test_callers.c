@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "aggregate/tally/callers.h"
+#include "aggregate/tally/workers.h"
 #include "aggregate/tally/tally.h"
 
 #define MS 1000000ull
@@ -9,7 +9,7 @@
 static void see(struct fm_callers *c, uint64_t ms, uint64_t weight_ms, uint8_t class, uint32_t stack, uint64_t images)
 {
 	struct fm_sample s = { .thread_id = 1, .time_ns = ms * MS, .weight_ns = weight_ms * MS, .class = class };
-	fm_callers_see(c, &s, stack, images);
+	fm_callers_add(c, &s, stack, images);
 }
 
 static uint32_t stack_at(const struct fm_callers *c, uint64_t ms)

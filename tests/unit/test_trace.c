@@ -159,8 +159,8 @@ TEST(times_and_recursion)
 	CHECK_EQ(ff->n_recursive, 1);
 	CHECK_EQ(ff->total_ns, 60); // the inner one is inside the outer one
 	CHECK_EQ(ff->own_ns, 50);
-	CHECK_EQ(ff->min_ns, 10);
-	CHECK_EQ(ff->max_ns, 50);
+	CHECK_EQ(ff->spans.min_ns, 10);
+	CHECK_EQ(ff->spans.max_ns, 50);
 	CHECK_EQ(fg->own_ns, 10);
 	CHECK_EQ(s->threads.items[thread].region_ns, 115);
 	CHECK_EQ(s->threads.items[thread].outside_ns, 15);
@@ -208,7 +208,7 @@ TEST(resumed_generators_are_no_calls)
 	give(w, &e, thread);
 	const struct fm_trace_stats *s = close_and_read(w);
 	CHECK_EQ(function(s, "g")->n_calls, 1);
-	CHECK_EQ(function(s, "g")->n_spans, 2);
+	CHECK_EQ(function(s, "g")->spans.n, 2);
 	CHECK_EQ(function(s, "g")->own_ns, 30);
 	fm_zone_encoder_deinit(&e);
 }
@@ -237,7 +237,7 @@ TEST(a_lost_part_leaves_the_rest_in_step)
 	const struct fm_trace_stats *s = read_back();
 	CHECK_EQ(function(s, "main")->n_calls, 1);
 	CHECK_EQ(function(s, "g")->n_calls, 0); // its beginning was lost
-	CHECK_EQ(function(s, "g")->n_spans, 1);
+	CHECK_EQ(function(s, "g")->spans.n, 1);
 	CHECK_EQ(function(s, "main")->own_ns + function(s, "f")->own_ns + function(s, "g")->own_ns, 50);
 	CHECK(s->n_lost > 0);
 	fm_zone_encoder_deinit(&e);
@@ -278,10 +278,12 @@ TEST(percentiles_are_near)
 	give(w, &e, thread);
 	const struct fm_trace_stats *s = close_and_read(w);
 	const struct fm_traced_function *ff = function(s, "f");
-	uint64_t median = fm_trace_percentile(ff, 0.5), p99 = fm_trace_percentile(ff, 0.99);
+	uint64_t median = fm_durations_percentile_ns(&ff->spans, 0.5),
+		 p99 = fm_durations_percentile_ns(&ff->spans, 0.99);
 	CHECK(median > 46500 && median < 53500);
 	CHECK(p99 > 92000 && p99 <= 100000);
-	CHECK(fm_trace_percentile(ff, 0) >= ff->min_ns && fm_trace_percentile(ff, 1) <= ff->max_ns);
+	CHECK(fm_durations_percentile_ns(&ff->spans, 0) >= ff->spans.min_ns &&
+	      fm_durations_percentile_ns(&ff->spans, 1) <= ff->spans.max_ns);
 	fm_zone_encoder_deinit(&e);
 }
 

@@ -113,7 +113,7 @@ TEST(every_zone_of_a_range_is_in_one_span)
 		struct fm_filter one = { .has_threads = true };
 		fm_filter_mark(&one, (uint32_t)round % N_THREADS);
 		struct fm_zone_range range = { from_ns, to_ns, round % 5 ? 1 + (uint32_t)below(3000) : 0,
-					     round % 3 ? DEPTH : 3, round % 4 ? NULL : &one };
+					       round % 3 ? DEPTH : 3, round % 4 ? NULL : &one };
 		struct fm_zone_spans spans;
 		fm_zone_spans_find(&spans, &z, &range);
 		uint64_t counts[N_THREADS][DEPTH] = { 0 }, busy[N_THREADS][DEPTH] = { 0 }, n_merged = 0;
@@ -217,11 +217,11 @@ TEST(sums_are_of_all_zones_also_of_those_left_out)
 	CHECK(z.n < 1000 && z.grain_ns > 600);
 	CHECK_EQ(z.n + z.n_left_out, 5000);
 	CHECK_EQ(z.labels.items[1].n_calls, 5000);
-	CHECK_EQ(z.labels.items[1].n_spans, 5000);
-	CHECK_EQ(z.labels.items[1].spans_ns, sum);
-	CHECK_EQ(z.labels.items[1].min_ns, 600);
-	CHECK_EQ(z.labels.items[1].max_ns, 20000);
-	CHECK_EQ(z.labels.items[1].buckets[fm_duration_bucket(600)], 4500);
+	CHECK_EQ(z.labels.items[1].spans.n, 5000);
+	CHECK_EQ(z.labels.items[1].spans.sum_ns, sum);
+	CHECK_EQ(z.labels.items[1].spans.min_ns, 600);
+	CHECK_EQ(z.labels.items[1].spans.max_ns, 20000);
+	CHECK_EQ(z.labels.items[1].spans.buckets[fm_duration_bucket(600)], 4500);
 	struct fm_zone_range range = { 0, UINT64_MAX, 100, 0, NULL };
 	struct fm_zone_spans spans;
 	fm_zone_spans_find(&spans, &z, &range);

@@ -28,9 +28,9 @@ struct fm_analysis {
 	struct fm_workers *workers;       // whose work native threads do; NULL = nobody's
 	struct fm_symbolizer *symbolizer; // NULL: stacks are not there
 	struct fm_view view;
-	struct fm_heap heap;             // is_there tells whether memory was captured
-	struct fm_trace_stats *calls;    // of its trace; NULL = not counted
-	struct fm_summary own_summary;   // by fm_analysis_summary
+	struct fm_heap heap;           // is_there tells whether memory was captured
+	struct fm_trace_stats *calls;  // of its trace; NULL = not counted
+	struct fm_summary own_summary; // by fm_analysis_summary
 	bool has_summary;
 	const struct fm_analysis *whole; // lends all but the tally and the summary; NULL = this is the whole
 };
@@ -47,6 +47,12 @@ void fm_analysis_close(struct fm_analysis *a); // NULL is fine
 
 // The tables of functions, lines, threads and processes; made when they are first asked for.
 const struct fm_summary *fm_analysis_summary(struct fm_analysis *a);
+
+// False for samples that were not counted: a replay of a chunk with impossible content may have them.
+static inline bool fm_analysis_knows(const struct fm_analysis *a, const struct fm_sample *s)
+{
+	return s->thread_id < a->tally.threads.n && s->class < FM_N_CLASSES;
+}
 
 // The node of a sample of the same file, wherever its thread works for another.
 static inline uint32_t fm_analysis_node(const struct fm_analysis *a, const struct fm_sample *s)

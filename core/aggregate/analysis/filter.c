@@ -30,7 +30,7 @@ static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
 	const struct filtering *f = ctx;
 	for (uint32_t i = 0; i < n; i++) {
-		if (!fm_filter_takes(f->filter, &samples[i]))
+		if (!fm_filter_takes(f->filter, &samples[i]) || !fm_analysis_knows(f->a->whole, &samples[i]))
 			continue;
 		struct fm_sample s = samples[i];
 		s.stack_id = fm_workers_stack(f->a->workers, &s);

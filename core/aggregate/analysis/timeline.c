@@ -88,6 +88,9 @@ void fm_timeline_thin(struct fm_timeline *t, size_t max_runs)
 
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a)
 {
+	for (size_t i = a->tally.threads.n; i < t->threads.n; i++)
+		fm_vec_deinit(&t->threads.items[i].runs);
+	t->threads.n = FM_MIN(t->threads.n, a->tally.threads.n);
 	t->n_runs = 0;
 	for (size_t i = 0; i < t->threads.n; i++) {
 		struct fm_timeline_thread *thread = &t->threads.items[i];

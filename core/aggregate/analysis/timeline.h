@@ -37,7 +37,7 @@ struct fm_timeline_builder {
 };
 struct fm_observer fm_timeline_observer(struct fm_timeline_builder *builder);
 void fm_timeline_finish(struct fm_timeline_builder *builder);
-// Gives the runs their nodes.
+// Gives the runs their nodes, and drops threads that the analysis does not know.
 void fm_timeline_name(struct fm_timeline *t, const struct fm_analysis *a);
 void fm_timeline_deinit(struct fm_timeline *t);
 

@@ -122,8 +122,8 @@ void fm_zone_spans_find(struct fm_zone_spans *ret, const struct fm_zones *z, con
 	}
 }
 
-void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_range range, size_t max_spans,
-		       uint32_t *ret_pixels)
+void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_range range,
+		       size_t max_spans, uint32_t *ret_pixels)
 {
 	range.pixels = z->n > max_spans ? MIN_PIXELS : 0;
 	fm_zone_spans_find(ret, z, &range);

@@ -19,7 +19,7 @@ struct fm_zone_range {
 struct fm_zone_span {
 	uint32_t thread_id;
 	uint16_t depth;
-	uint32_t label;             // of the longest of them
+	uint32_t label;            // of the longest of them
 	uint64_t begin_ns, end_ns; // of the first and of the last, also where they reach out of the range
 	uint64_t n, busy_ns;       // zones, and the sum of their durations
 };
@@ -34,6 +34,6 @@ struct fm_zone_spans {
 void fm_zone_spans_find(struct fm_zone_spans *ret, const struct fm_zones *z, const struct fm_zone_range *range);
 // The same at as many pixels as give at most max_spans, but not at fewer than 512. *ret_pixels is 0
 // when every zone has its own.
-void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_range range, size_t max_spans,
-		       uint32_t *ret_pixels);
+void fm_zone_spans_fit(struct fm_zone_spans *ret, const struct fm_zones *z, struct fm_zone_range range,
+		       size_t max_spans, uint32_t *ret_pixels);
 void fm_zone_spans_deinit(struct fm_zone_spans *s);

@@ -193,10 +193,10 @@ static void add_open(struct builder *b)
 			if (is_zone(b->profile, o->ref))
 				zone_of(b, fm_zone_ref_id(o->ref))->n_open++;
 			if (b->now->now_ns - FM_MIN(o->begin_ns, b->now->now_ns) >= b->recent->min_span_ns)
-				fm_vec_push(&b->now->spans,
-					    (struct fm_recent_span){ o->ref, (uint32_t)i,
-								     (uint32_t)FM_MIN(t->walked.n_below + k, UINT32_MAX),
-								     o->begin_ns, 0 });
+				fm_vec_push(&b->now->spans, (struct fm_recent_span){
+								    o->ref, (uint32_t)i,
+								    (uint32_t)FM_MIN(t->walked.n_below + k, UINT32_MAX),
+								    o->begin_ns, 0 });
 		}
 	}
 }

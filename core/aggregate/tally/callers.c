@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/tally/callers.h"
+#include "aggregate/tally/workers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void begin_call(struct fm_callers *c, struct fm_caller *t, const struct f
 	t->is_in_call = true;
 }
 
-void fm_callers_see(struct fm_callers *c, const struct fm_sample *s, uint32_t python_stack, uint64_t images)
+void fm_callers_add(struct fm_callers *c, const struct fm_sample *s, uint32_t python_stack, uint64_t images)
 {
 	if (FM_UNLIKELY(s->thread_id >= c->threads.n))
 		fm_vec_grow_to(&c->threads, (size_t)s->thread_id + 1);

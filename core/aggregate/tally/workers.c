@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tally/callers.h"
 #include "aggregate/tally/weight.h"
 #include "symbolize/names.h"
 
@@ -233,7 +232,7 @@ static void add_caller(const struct tying *t, const struct fm_sample *s)
 	if (s->thread_id >= w->n_threads || s->stack_id >= w->n_stacks || s->class >= FM_N_CLASSES)
 		return;
 	uint32_t python_stack = w->python_stack[s->stack_id];
-	fm_callers_see(&w->callers, s, python_stack, python_stack ? w->images[s->stack_id] : 0);
+	fm_callers_add(&w->callers, s, python_stack, python_stack ? w->images[s->stack_id] : 0);
 }
 
 static void vote(const struct tying *t, const struct fm_sample *s)

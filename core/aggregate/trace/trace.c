@@ -6,6 +6,8 @@
 
 #include "symbolize/qualnames.h"
 
+const char *const fm_trace_kind_names[] = { "python", "native", "zone", "lost" };
+
 struct fm_trace_span {
 	uint32_t function, edge;
 	uint32_t line; // index + 1 of the one it is at; 0 = none seen
@@ -28,13 +30,12 @@ static uint32_t add_function(struct fm_trace_stats *s, uint8_t kind, struct fm_s
 	fm_buf_deinit(&key);
 	if (is_new)
 		fm_vec_push(&s->functions, (struct fm_traced_function){ .kind = kind,
-								       .name = name,
-								       .plain_name = plain_name,
-								       .file = file,
-								       .line = line,
-								       .min_ns = UINT64_MAX,
-								       .last_caller = FM_NO_ID,
-								       .last_edge = FM_NO_ID });
+									.name = name,
+									.plain_name = plain_name,
+									.file = file,
+									.line = line,
+									.last_caller = FM_NO_ID,
+									.last_edge = FM_NO_ID });
 	return id;
 }
 
@@ -176,13 +177,7 @@ static void end(struct fm_trace_stats *s, struct fm_traced_thread *t, uint64_t n
 		f->total_ns += total_ns;
 	if (span->is_outermost_of_edge)
 		edge->total_ns += total_ns;
-	f->n_spans++;
-	f->spans_ns += total_ns;
-	f->min_ns = FM_MIN(f->min_ns, total_ns);
-	f->max_ns = FM_MAX(f->max_ns, total_ns);
-	if (FM_UNLIKELY(!f->buckets))
-		f->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*f->buckets));
-	f->buckets[fm_duration_bucket(total_ns)]++;
+	fm_durations_add(&f->spans, total_ns);
 	if (t->stack.n)
 		t->stack.items[t->stack.n - 1].inner_ns += total_ns;
 	else
@@ -218,7 +213,8 @@ static void add_batch(struct fm_trace_stats *s, struct fm_zone_batch *batch)
 	while (fm_trace_walk_next(&walk, &step)) {
 		switch (step.kind) {
 		case FM_TRACE_GAP:
-			t->n_lost += t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
+			t->n_lost +=
+				t->n_events > 0; // else the file begins here, as that of a trace's last seconds does
 			open_region(t, step.ns);
 			break;
 		case FM_TRACE_BEGIN:
@@ -295,7 +291,7 @@ void fm_trace_stats_destroy(struct fm_trace_stats *s)
 	if (!s)
 		return;
 	for (size_t i = 0; i < s->functions.n; i++)
-		free(s->functions.items[i].buckets);
+		free(s->functions.items[i].spans.buckets);
 	for (size_t i = 0; i < s->threads.n; i++) {
 		fm_vec_deinit(&s->threads.items[i].stack);
 		fm_vec_deinit(&s->threads.items[i].active);
@@ -314,20 +310,6 @@ void fm_trace_stats_destroy(struct fm_trace_stats *s)
 	fm_map_deinit(&s->line_index);
 	fm_qualnames_destroy(s->qualnames);
 	free(s);
-}
-
-uint64_t fm_trace_percentile(const struct fm_traced_function *f, double share)
-{
-	if (!f->n_spans || !f->buckets)
-		return 0;
-	uint64_t want = (uint64_t)(share * (double)f->n_spans), seen = 0;
-	want = FM_MAX(want, (uint64_t)1);
-	for (unsigned i = 0; i < FM_DURATION_BUCKETS; i++) {
-		seen += f->buckets[i];
-		if (seen >= want) // a bucket's middle may lie beyond all its spans
-			return FM_MIN(FM_MAX(fm_duration_bucket_middle(i), f->min_ns), f->max_ns);
-	}
-	return f->max_ns;
 }
 
 struct sort_key {

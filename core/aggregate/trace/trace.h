@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "aggregate/trace/duration_buckets.h"
+#include "aggregate/trace/durations.h"
 #include "aggregate/trace/walk.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -26,6 +26,7 @@ enum fm_trace_kind {
 	FM_TRACE_ZONE = 2,
 	FM_TRACE_UNKNOWN = 3, // events were lost here
 };
+extern const char *const fm_trace_kind_names[]; // for machines
 
 struct fm_traced_function {
 	uint8_t kind;             // enum fm_trace_kind
@@ -33,12 +34,10 @@ struct fm_traced_function {
 	struct fm_str plain_name; // never qualified
 	struct fm_str file;       // "" unless Python, or a zone of C code
 	uint32_t line;            // where it begins
-	uint64_t n_calls, n_spans;
+	uint64_t n_calls;
 	uint64_t n_recursive; // of the calls: while it was on the stack already
 	uint64_t own_ns, total_ns;
-	uint64_t min_ns, max_ns;         // of a span
-	uint64_t spans_ns;               // of all spans: their mean is spans_ns / n_spans
-	uint64_t *buckets;               // FM_DURATION_BUCKETS of spans
+	struct fm_durations spans;
 	uint32_t last_caller, last_edge; // while adding up
 };
 
@@ -89,9 +88,6 @@ struct fm_trace_stats *fm_trace_stats_create(const struct fm_profile *profile);
 struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s);
 void fm_trace_stats_finish(struct fm_trace_stats *s);
 void fm_trace_stats_destroy(struct fm_trace_stats *s); // NULL is fine
-
-// The duration that a share of a function's spans does not exceed. 0 when it has none.
-uint64_t fm_trace_percentile(const struct fm_traced_function *f, double share);
 
 // Functions (or edges of one function) in the order of their own or total time, largest first. The
 // caller frees it.

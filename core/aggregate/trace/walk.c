@@ -9,7 +9,7 @@ void fm_trace_walk_begin(struct fm_trace_walk *w, const struct fm_profile *profi
 	uint64_t depth = stack->n_below + stack->n_open, n_outer = batch->depth - batch->n_listed;
 	if (depth == batch->depth)
 		return;
-	w->has_gap = true;
+	w->has_gap = w->is_due = true;
 	w->n_ends = depth > n_outer ? FM_MIN(depth - n_outer, stack->n_open) : 0;
 	w->n_listed = batch->n_listed;
 	w->listed = batch->listed;
@@ -24,8 +24,7 @@ static fm_zone_ref next_listed(struct fm_trace_walk *w)
 	return ref >> 33 == 0 && fm_zone_ref_id(ref) < n ? ref : 0;
 }
 
-// What comes before the next event: of a gap, or of the end of tracing.
-static void next_due(struct fm_trace_walk *w, struct fm_trace_step *ret)
+void fm_trace_walk_due(struct fm_trace_walk *w, struct fm_trace_step *ret)
 {
 	*ret = (struct fm_trace_step){ .ns = w->stack->last_ns };
 	if (w->has_gap) {
@@ -44,61 +43,34 @@ static void next_due(struct fm_trace_walk *w, struct fm_trace_step *ret)
 		w->is_ending = false;
 		ret->kind = FM_TRACE_OFF;
 	}
+	w->is_due = w->n_ends || w->n_listed || w->is_ending;
 }
 
-static bool has_due(const struct fm_trace_walk *w)
-{
-	return w->has_gap || w->n_ends || w->n_listed || w->is_ending;
-}
-
-bool fm_trace_walk_next(struct fm_trace_walk *w, struct fm_trace_step *ret)
+bool fm_trace_walk_rare(struct fm_trace_walk *w, const struct fm_zone_event *ev, struct fm_trace_step *ret)
 {
 	struct fm_trace_stack *stack = w->stack;
-	struct fm_zone_event ev;
-	if (FM_UNLIKELY(has_due(w))) {
-		next_due(w, ret);
+	ret->id = ev->ref;
+	ret->value = ev->value;
+	switch (ev->op) {
+	case FM_ZONE_LEAVE: // with nothing open
+		stack->n_below -= stack->n_below > 0;
+		return false;
+	case FM_ZONE_MARK:
+		ret->kind = FM_TRACE_MARK;
 		return true;
-	}
-	while (fm_trace_next(w->profile, w->batch, &ev) == FM_OK) {
-		stack->last_ns = FM_MAX(stack->last_ns, ev.time_ns);
-		*ret = (struct fm_trace_step){ .id = ev.ref, .ns = stack->last_ns, .value = ev.value };
-		switch (ev.op) {
-		case FM_ZONE_ENTER:
-		case FM_ZONE_RESUME:
-		case FM_ZONE_BEGIN:
-			stack->n_open++;
-			ret->kind = FM_TRACE_BEGIN;
-			ret->ref = ev.ref == FM_NO_ID ? 0 : fm_zone_ref_of(ev.op, ev.ref);
-			ret->is_call = ret->ref && ev.op != FM_ZONE_RESUME;
-			return true;
-		case FM_ZONE_LEAVE:
-			ret->kind = FM_TRACE_END;
-			if (stack->n_open) {
-				stack->n_open--;
-				return true;
-			}
-			stack->n_below -= stack->n_below > 0;
-			break;
-		case FM_ZONE_LINE:
-			ret->kind = FM_TRACE_LINE;
-			return true;
-		case FM_ZONE_MARK:
-			ret->kind = FM_TRACE_MARK;
-			return true;
-		case FM_ZONE_COUNTER:
-			ret->kind = FM_TRACE_COUNTER;
-			return true;
-		case FM_ZONE_NOTE:
-			if (ev.ref == FM_ZONE_OFF) {
-				w->n_ends = stack->n_open;
-				w->is_ending = true;
-				stack->n_below = 0;
-				next_due(w, ret);
-				return true;
-			}
-			ret->kind = ev.ref == FM_ZONE_ON ? FM_TRACE_ON : FM_TRACE_LOST;
-			return true;
+	case FM_ZONE_COUNTER:
+		ret->kind = FM_TRACE_COUNTER;
+		return true;
+	case FM_ZONE_NOTE:
+		ret->kind = ev->ref == FM_ZONE_ON ? FM_TRACE_ON : FM_TRACE_LOST;
+		if (ev->ref == FM_ZONE_OFF) {
+			w->n_ends = stack->n_open;
+			w->is_ending = true;
+			stack->n_below = 0;
+			fm_trace_walk_due(w, ret);
 		}
+		return true;
+	default:
+		return false;
 	}
-	return false;
 }

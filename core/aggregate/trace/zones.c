@@ -21,7 +21,7 @@ struct fm_zone_open {
 
 static uint32_t add_label(struct fm_zones *z, fm_zone_ref ref)
 {
-	fm_vec_push(&z->labels, (struct fm_zone_label){ .ref = ref, .min_ns = UINT64_MAX });
+	fm_vec_push(&z->labels, (struct fm_zone_label){ .ref = ref });
 	return (uint32_t)z->labels.n - 1;
 }
 
@@ -81,13 +81,7 @@ static void count(struct fm_zone_label *w, const struct fm_zone_open *open, uint
 {
 	w->own_ns += duration_ns - open->inner_ns;
 	w->total_ns += open->is_outermost ? duration_ns : 0;
-	w->n_spans++;
-	w->spans_ns += duration_ns;
-	w->min_ns = FM_MIN(w->min_ns, duration_ns);
-	w->max_ns = FM_MAX(w->max_ns, duration_ns);
-	if (FM_UNLIKELY(!w->buckets))
-		w->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*w->buckets));
-	w->buckets[fm_duration_bucket(duration_ns)]++;
+	fm_durations_add(&w->spans, duration_ns);
 }
 
 static void begin(struct fm_zones *z, struct fm_zone_thread *t, uint32_t label, bool is_call, uint64_t ns)
@@ -234,7 +228,7 @@ void fm_zones_deinit(struct fm_zones *z)
 		fm_vec_deinit(&t->active);
 	}
 	for (size_t i = 0; i < z->labels.n; i++)
-		free(z->labels.items[i].buckets);
+		free(z->labels.items[i].spans.buckets);
 	for (size_t i = 0; i < z->counters.n; i++)
 		fm_vec_deinit(&z->counters.items[i].points);
 	fm_vec_deinit(&z->threads);

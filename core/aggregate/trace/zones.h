@@ -4,7 +4,7 @@
 // search, and the cost of a picture is that of its pixels, not of the zones in it.
 #pragma once
 
-#include "aggregate/trace/duration_buckets.h"
+#include "aggregate/trace/durations.h"
 #include "aggregate/trace/walk.h"
 #include "base/mem.h"
 #include "read/reader.h"
@@ -49,10 +49,9 @@ struct fm_zone_thread {
 // first sight, which a file that grows keeps.
 struct fm_zone_label {
 	fm_zone_ref ref;           // 0 = events were lost here
-	uint64_t n_calls, n_spans; // a generator that goes on is a span and no call
-	uint64_t spans_ns, min_ns, max_ns;
+	uint64_t n_calls;          // a generator that goes on is a span and no call
 	uint64_t own_ns, total_ns; // innermost; on the stack, once however often it stands there
-	uint32_t *buckets;         // FM_DURATION_BUCKETS of spans; NULL = none ended
+	struct fm_durations spans; // of those that have ended
 };
 
 struct fm_zone_point {
@@ -68,7 +67,7 @@ struct fm_zone_counter {
 
 struct fm_zones {
 	FM_VEC(struct fm_zone_thread) threads; // by thread id
-	FM_VEC(struct fm_zone_label) labels;     // [0] stands for what is not known
+	FM_VEC(struct fm_zone_label) labels;   // [0] stands for what is not known
 	FM_VEC(struct fm_trace_mark) marks;
 	FM_VEC(struct fm_zone_counter) counters;
 	uint64_t origin_ns;        // what the times of zones count from

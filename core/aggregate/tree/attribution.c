@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tree/main_package.h"
+#include "aggregate/tree/package.h"
 #include "base/compiler.h"
 
 // What millions of nodes ask of their functions, small enough for the cache.
@@ -74,7 +74,7 @@ struct fm_attribution *fm_attribution_find(const struct fm_profile *profile, con
 	uint8_t not_own = starts_workers_only(profile) ? IN_COMMAND : 0;
 	struct fm_attribution *payers = fm_alloc(view->nodes.n * sizeof(*payers));
 	uint8_t *kinds = kinds_of_functions(symbolizer);
-	bool *is_programs = fm_main_package_find(view, symbolizer);
+	bool *is_programs = fm_package_find_main(view, symbolizer);
 	for (uint32_t i = 0; is_programs && i < fm_symbolizer_n_functions(symbolizer); i++)
 		kinds[i] |= is_programs[i] ? OWN | HAS_FILE : 0;
 	free(is_programs);

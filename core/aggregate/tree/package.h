@@ -3,6 +3,7 @@
 // in particular.
 #pragma once
 
+#include "aggregate/tree/view.h"
 #include "symbolize/symbolize.h"
 
 // "numpy" for its modules, extensions and bundled libraries; "json" for json.decoder and _json;
@@ -19,3 +20,9 @@ bool fm_package_is_first(const struct fm_function *f);
 // What the compiler makes a function of inside another one: its time is that function's to a
 // reader.
 bool fm_package_is_comprehension(const struct fm_function *f);
+
+// Where none of the code is the user's by its place, the program itself is what they run: the
+// package behind -m, behind a script of an environment's bin folder, or around a file that was
+// named. By function id: whether it is Python code of that package; free() it. NULL when other code
+// is the user's, or there is none.
+bool *fm_package_find_main(const struct fm_view *view, const struct fm_symbolizer *symbolizer);

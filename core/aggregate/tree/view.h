@@ -105,6 +105,17 @@ void fm_view_build(struct fm_view *v, const struct fm_profile *profile, const st
 		   struct fm_symbolizer *symbolizer, const struct fm_view_options *options);
 void fm_view_deinit(struct fm_view *v);
 
+// Walking from stack to stack along the tree, touching only the frames that change. For outputs
+// that stream.
+struct fm_path {
+	FM_VEC(uint32_t) nodes; // outermost first
+};
+
+void fm_path_deinit(struct fm_path *p);
+// Makes the path end in node (0 = empty). Returns how many of the outermost frames stayed as they
+// were.
+uint32_t fm_path_move(struct fm_path *p, const struct fm_view *view, uint32_t node);
+
 // The node of a sample's stack; 0 when the id is out of range.
 static inline uint32_t fm_view_node(const struct fm_view *v, uint32_t stack_id)
 {

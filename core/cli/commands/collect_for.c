@@ -22,7 +22,7 @@
 #include "cli/live/listen.h"
 #include "cli/run/logs.h"
 #include "cli/options/options.h"
-#include "render/text/calls.h"
+#include "render/text/text.h"
 #include "render/render.h"
 
 static void say_ring(const char *ring_path)

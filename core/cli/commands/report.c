@@ -16,7 +16,7 @@
 #include "cli/options/options.h"
 #include "cli/project/output_dir.h"
 #include "cli/options/text_options.h"
-#include "render/text/explain.h"
+#include "render/text/text.h"
 #include "render/render.h"
 
 // The means over repeated runs, below the report of all of them.

@@ -43,7 +43,7 @@ struct fm_bundle {
 	struct fm_zones own_zones;                    // when nobody lent them
 	struct fm_zone_spans spans;
 	uint32_t zone_pixels;                 // that the spans are made for; 0 = every zone is one
-	uint32_t *label_functions;             // by what of the zones: function id, or FM_NO_ID
+	uint32_t *label_functions;            // by what of the zones: function id, or FM_NO_ID
 	FM_VEC(struct fm_bundle_calls) calls; // of the trace
 	struct fm_map call_index;             // function id -> calls + 1
 	size_t n_functions_left_out, n_lines_left_out;

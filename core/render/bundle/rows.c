@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "render/bundle/part.h"
-#include "render/json/json_memory.h"
+#include "render/json/report_json.h"
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id)
 {
@@ -122,7 +122,8 @@ static void add_lines(struct fm_bundle *b, struct fm_json_heap_index *index)
 	const struct fm_heap_line_row **memory = fm_alloc((n_known + 1) * sizeof(*memory));
 	const struct fm_heap_line_row **others = fm_alloc((heap->lines.n + 1) * sizeof(*others));
 	for (size_t i = 0; i < n_timed; i++)
-		memory[i] = fm_json_heap_line(index, b->summary->lines.items[i].file_id, b->summary->lines.items[i].line);
+		memory[i] =
+			fm_json_heap_line(index, b->summary->lines.items[i].file_id, b->summary->lines.items[i].line);
 	for (size_t i = 0; i < heap->lines.n; i++)
 		if (!index->line_is_done[i])
 			others[n_others++] = &heap->lines.items[i];

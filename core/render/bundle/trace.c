@@ -35,12 +35,13 @@ void fm_bundle_name_trace(struct fm_bundle *b)
 		}
 		struct fm_bundle_calls *calls = &b->calls.items[*at - 1]; // several codes may be one function
 		calls->n_calls += label->n_calls;
-		calls->n_spans += label->n_spans;
-		calls->spans_ns += label->spans_ns;
+		calls->n_spans += label->spans.n;
+		calls->spans_ns += label->spans.sum_ns;
 		calls->own_ns += label->own_ns;
 		calls->total_ns += label->total_ns;
-		calls->min_ns = FM_MIN(calls->min_ns, label->min_ns);
-		calls->max_ns = FM_MAX(calls->max_ns, label->max_ns);
+		if (label->spans.n)
+			calls->min_ns = FM_MIN(calls->min_ns, label->spans.min_ns);
+		calls->max_ns = FM_MAX(calls->max_ns, label->spans.max_ns);
 	}
 }
 
@@ -113,19 +114,19 @@ static void write_durations(struct fm_bundle *b)
 {
 	size_t n = 0, at = 0;
 	for (size_t i = 0; i < b->zones->labels.n; i++)
-		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].buckets; k++)
-			n += b->zones->labels.items[i].buckets[k] > 0;
+		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].spans.buckets; k++)
+			n += b->zones->labels.items[i].spans.buckets[k] > 0;
 	uint32_t *what = fm_columns_u32(&b->columns, "duration.what", n);
 	double *from = fm_columns_f64(&b->columns, "duration.from_s", n);
 	double *to = fm_columns_f64(&b->columns, "duration.to_s", n);
 	uint32_t *count = fm_columns_u32(&b->columns, "duration.n", n);
 	for (uint32_t i = 0; i < b->zones->labels.n; i++)
-		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].buckets; k++)
-			if (b->zones->labels.items[i].buckets[k]) {
+		for (unsigned k = 0; k < FM_DURATION_BUCKETS && b->zones->labels.items[i].spans.buckets; k++)
+			if (b->zones->labels.items[i].spans.buckets[k]) {
 				what[at] = i;
 				from[at] = fm_seconds(fm_duration_bucket_from(k));
 				to[at] = fm_seconds(fm_duration_bucket_from(k + 1));
-				count[at++] = b->zones->labels.items[i].buckets[k];
+				count[at++] = b->zones->labels.items[i].spans.buckets[k];
 			}
 }
 
@@ -193,8 +194,8 @@ void fm_bundle_add_trace(struct fm_bundle *b)
 	if (z && z->n) {
 		bool has_room = z->n <= b->limits->max_zones;
 		struct fm_zone_range range = { .from_ns = z->begin_ns,
-					     .to_ns = z->end_ns + 1,
-					     .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH };
+					       .to_ns = z->end_ns + 1,
+					       .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH };
 		fm_zone_spans_fit(&b->spans, z, range, has_room ? z->n : b->limits->max_zone_spans, &b->zone_pixels);
 		write_labels(b);
 		write_durations(b);

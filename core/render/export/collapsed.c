@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "aggregate/analysis/leaves.h"
-#include "aggregate/tree/path.h"
+#include "aggregate/tree/view.h"
 #include "base/utf8.h"
 #include "render/shared/formats.h"
 #include "render/shared/label.h"

@@ -27,7 +27,6 @@ static void put_quoted(FILE *out, struct fm_str text)
 enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	(void)diag;
-	static const char *const kinds[] = { "python", "native", "zone", "lost" };
 	const struct fm_trace_stats *s = a->calls;
 	fputs("name,file,line,kind,calls,recursive_calls,total_ns,own_ns,mean_ns,min_ns,max_ns,p50_ns,p90_ns,p99_ns\n",
 	      out);
@@ -40,10 +39,10 @@ enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 		put_quoted(out, f->file);
 		fprintf(out,
 			"\",%u,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
-			f->line, kinds[f->kind], f->n_calls, f->n_recursive, f->total_ns, f->own_ns,
-			f->n_spans ? f->spans_ns / f->n_spans : 0, f->n_spans ? f->min_ns : 0, f->max_ns);
-		fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", fm_trace_percentile(f, 0.5),
-			fm_trace_percentile(f, 0.9), fm_trace_percentile(f, 0.99));
+			f->line, fm_trace_kind_names[f->kind], f->n_calls, f->n_recursive, f->total_ns, f->own_ns,
+			fm_durations_mean_ns(&f->spans), f->spans.min_ns, f->spans.max_ns);
+		fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", fm_durations_percentile_ns(&f->spans, 0.5),
+			fm_durations_percentile_ns(&f->spans, 0.9), fm_durations_percentile_ns(&f->spans, 0.99));
 	}
 	free(order);
 	return FM_OK;

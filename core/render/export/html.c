@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "render/bundle/bundle.h"
-#include "render/export/html.h"
 #include "render/shared/packed.h"
 #include "render/shared/page.h"
 

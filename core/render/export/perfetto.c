@@ -8,7 +8,6 @@
 #include "render/shared/label.h"
 #include "render/export/perfetto_fields.h"
 #include "render/export/perfetto_sequence.h"
-#include "render/export/protobuf.h"
 
 #define SEQUENCE_OF_TRACKS 1
 

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-#include "aggregate/tree/path.h"
+#include "aggregate/tree/view.h"
 #include "render/shared/label.h"
 
 struct thread_rows {
-	struct fm_path path;           // of the row of samples
-	uint64_t sampled_ns;           // the end of the latest sample
-	struct fm_trace_stack calls;   // of the row of calls
+	struct fm_path path;         // of the row of samples
+	uint64_t sampled_ns;         // the end of the latest sample
+	struct fm_trace_stack calls; // of the row of calls
 };
 
 struct reading {
@@ -130,7 +130,7 @@ static void on_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
 	struct reading *r = ctx;
 	for (const struct fm_sample *s = samples; s < samples + n && !r->writer->is_over(r->arg); s++)
-		if (s->class < FM_N_CLASSES && fm_view_shows_class(&r->a->options, s->class))
+		if (fm_analysis_knows(r->a, s) && fm_view_shows_class(&r->a->options, s->class))
 			add_sample(r, s);
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "aggregate/analysis/leaves.h"
-#include "aggregate/tree/path.h"
+#include "aggregate/tree/view.h"
 #include "base/json.h"
 #include "render/shared/formats.h"
 #include "render/shared/label.h"
@@ -151,7 +151,7 @@ static void add_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
 {
 	struct filling *f = ctx;
 	for (const struct fm_sample *s = samples; s < samples + n && !is_full(f); s++)
-		if (s->class < FM_N_CLASSES && fm_view_shows_class(&f->a->options, s->class))
+		if (fm_analysis_knows(f->a, s) && fm_view_shows_class(&f->a->options, s->class))
 			f->err = fm_spool_add(f->spool, s->thread_id,
 					      (struct fm_run){ fm_analysis_node(f->a, s), s->weight_ns }, f->diag);
 }

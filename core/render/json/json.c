@@ -7,8 +7,6 @@
 #include "render/shared/facts.h"
 #include "render/shared/formats.h"
 #include "render/shared/verdict.h"
-#include "render/json/json_calls.h"
-#include "render/json/json_memory.h"
 #include "render/shared/label.h"
 #include "render/json/report_json.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // "calls" of the report for machines: what a trace says, every function, line and mark.
-#include "render/json/json_calls.h"
+#include "render/json/report_json.h"
 
 #include <stdlib.h>
 
@@ -37,7 +37,6 @@ static void write_callers(struct fm_json *j, const struct fm_trace_stats *s, con
 
 static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
 {
-	static const char *const kinds[] = { "python", "native", "zone", "lost" };
 	uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_OWN);
 	uint32_t *next = fm_alloc((s->edges.n + 1) * sizeof(*next)),
 		 *first = fm_alloc((s->functions.n + 1) * sizeof(*first));
@@ -51,17 +50,17 @@ static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
 		write_name(j, f);
-		fm_json_str(j, "kind", fm_str_of(kinds[f->kind]));
+		fm_json_str(j, "kind", fm_str_of(fm_trace_kind_names[f->kind]));
 		fm_json_u64(j, "calls", f->n_calls);
 		fm_json_u64(j, "recursive_calls", f->n_recursive);
 		write_seconds(j, "total_s", f->total_ns);
 		write_seconds(j, "own_s", f->own_ns);
-		write_seconds(j, "mean_s", f->n_spans ? f->spans_ns / f->n_spans : 0);
-		write_seconds(j, "min_s", f->n_spans ? f->min_ns : 0);
-		write_seconds(j, "max_s", f->max_ns);
-		write_seconds(j, "p50_s", fm_trace_percentile(f, 0.5));
-		write_seconds(j, "p90_s", fm_trace_percentile(f, 0.9));
-		write_seconds(j, "p99_s", fm_trace_percentile(f, 0.99));
+		write_seconds(j, "mean_s", fm_durations_mean_ns(&f->spans));
+		write_seconds(j, "min_s", f->spans.min_ns);
+		write_seconds(j, "max_s", f->spans.max_ns);
+		write_seconds(j, "p50_s", fm_durations_percentile_ns(&f->spans, 0.5));
+		write_seconds(j, "p90_s", fm_durations_percentile_ns(&f->spans, 0.9));
+		write_seconds(j, "p99_s", fm_durations_percentile_ns(&f->spans, 0.99));
 		write_callers(j, s, next, first[order[i]]);
 		fm_json_end(j);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "render/json/json_memory.h"
+#include "render/json/report_json.h"
 
 #include <stdlib.h>
 

@@ -23,3 +23,7 @@ enum fm_err fm_write_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 enum fm_err fm_write_dot(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_callgraph_svg(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
 enum fm_err fm_write_lines_csv(FILE *out, struct fm_analysis *a, struct fm_diag *diag);
+
+// The viewer in one file, as fm_write_html; base: the capture to compare with, or NULL.
+FM_MUST_CHECK enum fm_err fm_html_write(FILE *out, struct fm_analysis *base, struct fm_analysis *a,
+					struct fm_diag *diag);

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of calls, for people: what `python -m fathom` prints at its end and `fathom report`
-// shows of a trace.
+// The calls of a trace, for people: the table that `python -m fathom` prints at its end and `fathom
+// report` shows, and all there is to say of one function.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/trace/trace.h"
 #include "base/cleanup.h"
-#include "render/text/calls.h"
+#include "render/text/text.h"
 #include "render/shared/formats.h"
-#include "render/shared/label.h"
+#include "render/shared/source_line.h"
 #include "render/shared/style.h"
 
 #define DEFAULT_ROWS 15
 #define CALLS_COLUMNS 12
 #define TIME_COLUMNS 11 // a time and the blank before it
 #define LINE_COLUMNS 36
+#define BAR_CELLS 40
+#define MAX_EDGES 10
 
-void fm_calls_put_time(FILE *out, uint64_t ns)
+static void put_time(FILE *out, uint64_t ns)
 {
 	double s = (double)ns * 1e-9;
 	if (s >= 100)
@@ -56,18 +58,13 @@ static void append_name(struct fm_buf *to, const struct fm_traced_function *f, b
 	}
 }
 
-void fm_calls_put_name(const struct fm_style *s, const struct fm_traced_function *f, unsigned at, bool has_full_names)
+static void put_name(const struct fm_style *s, const struct fm_traced_function *f, unsigned at, bool has_full_names)
 {
 	struct fm_buf name = { 0 };
 	append_name(&name, f, has_full_names);
 	fm_style_fit(s, (struct fm_str){ (const char *)name.data, (uint32_t)name.len },
 		     s->width > at + 20 ? s->width - at : 20, false);
 	fm_buf_deinit(&name);
-}
-
-static uint64_t mean_ns(const struct fm_traced_function *f)
-{
-	return f->n_spans ? f->spans_ns / f->n_spans : 0;
 }
 
 // The times of a row, and from which width of the page on there is room for them beside a name.
@@ -85,12 +82,12 @@ static void times_of(const struct fm_traced_function *f, uint64_t ret[static N_T
 	const uint64_t times[] = {
 		f->total_ns,
 		f->own_ns,
-		mean_ns(f),
-		f->n_spans ? f->min_ns : 0,
-		fm_trace_percentile(f, 0.5),
-		fm_trace_percentile(f, 0.9),
-		fm_trace_percentile(f, 0.99),
-		f->max_ns,
+		fm_durations_mean_ns(&f->spans),
+		f->spans.min_ns,
+		fm_durations_percentile_ns(&f->spans, 0.5),
+		fm_durations_percentile_ns(&f->spans, 0.9),
+		fm_durations_percentile_ns(&f->spans, 0.99),
+		f->spans.max_ns,
 	};
 	memcpy(ret, times, sizeof(times));
 }
@@ -115,11 +112,11 @@ static void put_row(const struct fm_style *s, const struct fm_traced_function *f
 		if (s->width < time_columns[i].least_width)
 			continue;
 		fputc(' ', s->out);
-		fm_calls_put_time(s->out, times[i]);
+		put_time(s->out, times[i]);
 		at += TIME_COLUMNS;
 	}
 	fputs("  ", s->out);
-	fm_calls_put_name(s, f, at, has_full_names);
+	put_name(s, f, at, has_full_names);
 	fputc('\n', s->out);
 }
 
@@ -136,25 +133,13 @@ static int compare_lines(const void *a, const void *b)
 	return x->idx < y->idx ? -1 : 1;
 }
 
-// The text of a line of a source file, without what it is indented by; "" when it is not kept.
+// Without what it is indented by; "" when it is not kept.
 static struct fm_str source_line(const struct fm_profile *p, struct fm_str file, uint32_t number)
 {
-	for (size_t i = 0; i < p->sources.n; i++) {
-		if (!fm_str_eq(p->sources.items[i].filename, file))
-			continue;
-		const char *at = p->sources.items[i].text.p, *end = at + p->sources.items[i].text.len;
-		for (; number > 1 && at; number--) {
-			at = memchr(at, '\n', (size_t)(end - at));
-			at = at ? at + 1 : NULL;
-		}
-		if (!at)
-			break;
-		while (at < end && (*at == ' ' || *at == '\t'))
-			at++;
-		const char *stop = memchr(at, '\n', (size_t)(end - at));
-		return (struct fm_str){ at, (uint32_t)((stop ? stop : end) - at) };
-	}
-	return (struct fm_str){ "", 0 };
+	struct fm_str line = fm_source_line_find(p, file, number);
+	while (line.len && (*line.p == ' ' || *line.p == '\t'))
+		line = (struct fm_str){ line.p + 1, line.len - 1 };
+	return line;
 }
 
 static void print_lines(const struct fm_style *s, const struct fm_trace_stats *stats,
@@ -170,9 +155,9 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 		const struct fm_trace_line *line = &stats->lines.items[keys[i].idx];
 		const struct fm_traced_function *f = &stats->functions.items[line->function];
 		fprintf(s->out, "%12" PRIu64 " ", line->n_hits);
-		fm_calls_put_time(s->out, line->total_ns);
+		put_time(s->out, line->total_ns);
 		fputc(' ', s->out);
-		fm_calls_put_time(s->out, line->own_ns);
+		put_time(s->out, line->own_ns);
 		fputs("  ", s->out);
 		struct fm_buf text = { 0 };
 		struct fm_str source = source_line(stats->profile, f->file, line->line);
@@ -225,6 +210,120 @@ void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct 
 	struct fm_style style;
 	fm_style_init(&style, out, options);
 	print_calls(&style, stats, options);
+}
+
+// ---- one function ----
+
+// "f" names every function of that name, "C.f" that of the class, "a.py:12" the one that begins
+// there.
+static bool is_named(const struct fm_traced_function *f, struct fm_str name)
+{
+	if (fm_str_eq(f->name, name) || fm_str_eq(f->plain_name, name))
+		return true;
+	struct fm_buf place = { 0 };
+	fm_buf_bytes(&place, f->file.p, f->file.len);
+	fm_buf_printf(&place, ":%u", f->line);
+	bool is_suffix = place.len >= name.len && !memcmp(place.data + place.len - name.len, name.p, name.len) &&
+			 (place.len == name.len || place.data[place.len - name.len - 1] == '/');
+	fm_buf_deinit(&place);
+	return is_suffix && f->kind == FM_TRACE_PYTHON;
+}
+
+// One row an octave: fine enough to see two humps, short enough to read.
+static void print_histogram(const struct fm_style *s, const struct fm_traced_function *f)
+{
+	uint64_t octaves[64] = { 0 }, most = 1;
+	unsigned first = 63, last = 0;
+	for (unsigned i = 0; i < FM_DURATION_BUCKETS && f->spans.buckets; i++) {
+		unsigned octave = i / 8;
+		octaves[octave] += f->spans.buckets[i];
+		most = FM_MAX(most, octaves[octave]);
+		if (f->spans.buckets[i]) {
+			first = FM_MIN(first, octave);
+			last = FM_MAX(last, octave);
+		}
+	}
+	for (unsigned i = first; i <= last && i < 64; i++) {
+		fputs("  ", s->out);
+		put_time(s->out, i ? 4ull << i : 0);
+		fputs("  ", s->out);
+		unsigned cells = (unsigned)((double)octaves[i] / (double)most * BAR_CELLS + 0.999);
+		for (unsigned k = 0; k < BAR_CELLS; k++)
+			fputs(k < cells ? (s->has_utf8 ? "█" : "#") : " ", s->out);
+		fprintf(s->out, " %" PRIu64 "\n", octaves[i]);
+	}
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct fm_trace_edge *x = *(const struct fm_trace_edge *const *)a,
+				   *y = *(const struct fm_trace_edge *const *)b;
+	return x->total_ns != y->total_ns ? (x->total_ns < y->total_ns ? 1 : -1) : 0;
+}
+
+static void print_edges(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t function,
+			bool is_callers, bool has_full_names)
+{
+	FM_VEC(const struct fm_trace_edge *) found = { 0 };
+	for (size_t i = 0; i < stats->edges.n; i++) {
+		const struct fm_trace_edge *e = &stats->edges.items[i];
+		if (e->caller != FM_NO_ID && (is_callers ? e->callee : e->caller) == function)
+			fm_vec_push(&found, e);
+	}
+	if (found.n) {
+		qsort(found.items, found.n, sizeof(*found.items), by_total);
+		fprintf(s->out, "\n%s\n       calls      total        own\n", is_callers ? "Called by" : "Calls");
+	}
+	for (size_t i = 0; i < found.n && i < MAX_EDGES; i++) {
+		const struct fm_trace_edge *e = found.items[i];
+		fprintf(s->out, "%12" PRIu64 " ", e->n_calls);
+		put_time(s->out, e->total_ns);
+		fputc(' ', s->out);
+		put_time(s->out, e->own_ns);
+		fputs("  ", s->out);
+		put_name(s, &stats->functions.items[is_callers ? e->caller : e->callee], 36, has_full_names);
+		fputc('\n', s->out);
+	}
+	if (found.n > MAX_EDGES)
+		fprintf(s->out, "  ... and %zu more\n", found.n - MAX_EDGES);
+	fm_vec_deinit(&found);
+}
+
+static void print_function(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t idx,
+			   bool has_full_names)
+{
+	const struct fm_traced_function *f = &stats->functions.items[idx];
+	uint64_t times[N_TIMES];
+	times_of(f, times);
+	put_name(s, f, 0, has_full_names);
+	fprintf(s->out, "\n  %-10s %10" PRIu64 "%s", "calls", f->n_calls, f->n_recursive ? "" : "\n");
+	if (f->n_recursive)
+		fprintf(s->out, ", %" PRIu64 " of them inside another\n", f->n_recursive);
+	for (size_t i = 0; i < N_TIMES; i++) {
+		fprintf(s->out, "  %-10s ", time_columns[i].title);
+		put_time(s->out, times[i]);
+		fputc('\n', s->out);
+	}
+	fputs("\nHow long each took, from\n", s->out);
+	print_histogram(s, f);
+	print_edges(s, stats, idx, true, has_full_names);
+	print_edges(s, stats, idx, false, has_full_names);
+}
+
+bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, const char *name,
+			     const struct fm_view_options *options)
+{
+	struct fm_style style;
+	fm_style_init(&style, out, options);
+	unsigned n_found = 0;
+	for (uint32_t i = 0; i < stats->functions.n; i++) {
+		if (!is_named(&stats->functions.items[i], fm_str_of(name)))
+			continue;
+		if (n_found++)
+			fputc('\n', out);
+		print_function(&style, stats, i, options->full_filenames);
+	}
+	return n_found > 0;
 }
 
 enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "render/text/explain.h"
+#include "render/text/text.h"
 
 #include <string.h>
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "render/text/calls.h"
 #include "render/shared/nb_cells.h"
 #include "render/shared/formats.h"
 #include "render/shared/label.h"

@@ -91,3 +91,14 @@ static inline const char *fm_text_sign(const struct fm_text *t)
 {
 	return t->style.has_utf8 ? "±" : "+-";
 }
+
+// The table of calls of a trace.
+void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct fm_view_options *options);
+// All there is to say of the functions of one name (also "Class.name" and "file.py:line"). False:
+// there is none.
+bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, const char *name,
+			     const struct fm_view_options *options);
+
+// Every number of the report in plain words: what `fathom report --explain` prints. docs/report.md
+// says the same, and tests/e2e/test_explain.py compares the two.
+void fm_explain_write(FILE *out, const struct fm_view_options *options);

@@ -268,7 +268,8 @@ void fm_text_tree(const struct fm_text *t)
 	char text[64];
 	snprintf(text, sizeof(text), "%u smaller function%s", n_rest, n_rest == 1 ? "" : "s");
 	print_rest(&tree, text, rest_ns);
-	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary->total), outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
+	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary->total),
+		 outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
 	print_rest(&tree, "outside your code", outside_ns);
 	if (percent(&tree, outside_ns) >= MUCH_OUTSIDE) {
 		fm_style_paint(&t->style, FM_PAINT_DIM);
