@@ -14,7 +14,7 @@
 #include "collect/process/proc.h"
 #include "collect/capture/meta.h"
 #include "collect/capture/observed.h"
-#include "collect/process/sched_priority.h"
+#include "collect/process/machine.h"
 #include "collect/ingest/recorder.h"
 #include "collect/observe/waiting.h"
 #include "format/writer.h"

@@ -17,7 +17,7 @@
 #include "collect/process/descriptors.h"
 #include "collect/process/kernel_stacks.h"
 #include "collect/process/proc.h"
-#include "collect/process/sched_priority.h"
+#include "collect/process/machine.h"
 #include "collect/observe/waiting.h"
 #include "format/writer.h"
 
