@@ -2,7 +2,6 @@
 #include "base/owner.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 const char *fm_distrust(const struct stat *st, uid_t user)
@@ -17,8 +16,12 @@ const char *fm_distrust(const struct stat *st, uid_t user)
 
 int fm_open_believed(const char *path, uid_t user, const char **ret_why)
 {
+	return fm_believe(open(path, FM_OPEN_BELIEVED), user, ret_why);
+}
+
+int fm_believe(int fd, uid_t user, const char **ret_why)
+{
 	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
 	*ret_why = fd < 0 && errno == ELOOP ? "is a symbolic link" : NULL;
 	if (fd < 0) {
 		errno = *ret_why ? 0 : errno;

@@ -4,6 +4,7 @@
 // sources, so it is made as private as perf.data is, and the umask can only narrow that.
 #pragma once
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -19,6 +20,9 @@ const char *fm_distrust(const struct stat *st, uid_t user);
 // link, and fm_distrust has nothing to say. Otherwise -1, with errno if it cannot be opened or 0
 // and *ret_why.
 int fm_open_believed(const char *path, uid_t user, const char **ret_why);
+// The same for what open() gave, with FM_OPEN_BELIEVED: a descriptor that is not believed is closed.
+#define FM_OPEN_BELIEVED (O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)
+int fm_believe(int fd, uid_t user, const char **ret_why);
 
 #define FM_PRIVATE_FILE 0600
 #define FM_PRIVATE_FOLDER 0700

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/captures/dump_print.h"
 
-#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/json.h"
 #include "base/utf8.h"
+#include "collect/process/proc.h"
 #include "render/shared/label.h"
 #include "render/shared/style.h"
 
@@ -19,13 +19,8 @@
 // Stopped threads look as if they waited. The profile does not say; the kernel still does.
 static bool is_stopped(uint32_t pid, uint32_t tid)
 {
-	char path[64], text[256];
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/stat", pid, tid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	text[n > 0 ? n : 0] = 0;
-	const char *after_name = strrchr(text, ')');
-	return after_name && (after_name[2] == 'T' || after_name[2] == 't');
+	char state = fm_process_state(pid, tid);
+	return state == 'T' || state == 't';
 }
 
 static const char *state_of(const struct fm_cell *cell, uint32_t pid, uint32_t tid)

@@ -17,6 +17,7 @@
 #include "cli/options/command.h"
 #include "cli/commands/commands.h"
 #include "cli/options/options.h"
+#include "collect/process/machine.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/kernel_stacks.h"

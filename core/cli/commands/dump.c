@@ -2,10 +2,8 @@
 // fathom dump: the stacks of all threads of running processes, now. One look into a profile of its
 // own (collect/capture/attach.h), read back by the same way as any: names, lines and inlined calls
 // are the report's.
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "aggregate/analysis/analysis.h"
@@ -19,6 +17,7 @@
 #include "cli/options/pid.h"
 #include "collect/capture/attach.h"
 #include "collect/process/children.h"
+#include "collect/process/proc.h"
 #include "collect/remote/remote.h"
 #include "render/render.h"
 
@@ -38,10 +37,7 @@ static bool has_python(uint32_t pid)
 
 static void add_if_python(void *ctx, uint32_t pid)
 {
-	char path[32];
-	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%u", pid);
-	if (pid != (uint32_t)getpid() && !stat(path, &st) && st.st_uid == geteuid() && has_python(pid))
+	if (pid != (uint32_t)getpid() && fm_process_is_same_user(pid) && has_python(pid))
 		fm_pids_add(ctx, pid);
 }
 

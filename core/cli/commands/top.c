@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "cli/options/options.h"
 #include "cli/options/pid.h"
 #include "collect/process/children.h"
+#include "collect/process/proc.h"
 
 #define MAX_ARGS 4096
 
@@ -39,14 +39,11 @@ struct wanted {
 static void take_if_named(void *ctx, uint32_t pid)
 {
 	const struct wanted *w = ctx;
-	char path[32], text[4096];
-	struct stat st;
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) || st.st_uid != geteuid() || pid == (uint32_t)getpid())
+	char text[4096];
+	if (pid == (uint32_t)getpid() || !fm_process_is_same_user(pid))
 		return;
-	ssize_t n = read(fd, text, sizeof(text));
-	if (n > 0 && memmem(text, (size_t)n, w->name, strlen(w->name)))
+	size_t n = fm_process_read_proc(pid, "cmdline", text, sizeof(text));
+	if (memmem(text, n, w->name, strlen(w->name)))
 		fm_pids_add(w->found, pid);
 }
 

@@ -2,7 +2,6 @@
 #include "cli/run/watchdog.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "cli/captures/dump_print.h"
 #include "collect/capture/attach.h"
 #include "collect/process/children.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "render/render.h"
 
 #define LOOK_NS 100000000u
@@ -60,14 +59,13 @@ static void add_use(void *ctx, uint32_t pid)
 static void find_runnable(void *ctx, uint32_t pid)
 {
 	bool *is_any = ctx;
-	char path[64], text[512];
+	char path[64];
 	snprintf(path, sizeof(path), "/proc/%u/task", pid);
 	DIR *dir = opendir(path);
 	for (struct dirent *e; dir && !*is_any && (e = readdir(dir));) {
-		snprintf(path, sizeof(path), "task/%.16s/stat", e->d_name);
-		fm_process_read_proc(pid, path, text, sizeof(text));
-		const char *after_name = strrchr(text, ')');
-		*is_any = after_name && after_name[1] && (after_name[2] == 'R' || after_name[2] == 'D');
+		uint32_t tid = (uint32_t)strtoul(e->d_name, NULL, 10);
+		char state = tid ? fm_process_state(pid, tid) : 0;
+		*is_any = state == 'R' || state == 'D';
 	}
 	if (dir)
 		closedir(dir);

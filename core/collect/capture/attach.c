@@ -3,22 +3,18 @@
 // run-time code, their end) goes its usual way.
 #include "collect/capture/attach.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "collect/process/descriptors.h"
+#include "collect/process/proc.h"
 #include "collect/capture/meta.h"
 #include "collect/capture/observed.h"
-#include "collect/process/sched_priority.h"
+#include "collect/process/machine.h"
 #include "collect/ingest/recorder.h"
 #include "collect/observe/waiting.h"
 #include "format/writer.h"
@@ -55,14 +51,11 @@ struct attach {
 // The first process's, as the kernel has it now.
 static void write_command(struct attach *a)
 {
-	char path[64];
 	static char text[MAX_COMMAND_BYTES];
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", a->options->pids[0]);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text)) : 0;
-	while (n > 0 && text[n - 1] == 0)
+	size_t n = fm_process_read_proc(a->options->pids[0], "cmdline", text, sizeof(text));
+	while (n && text[n - 1] == 0)
 		n--;
-	fm_writer_meta(a->writer, "command", (struct fm_str){ text, n > 0 ? (uint32_t)n : 0 });
+	fm_writer_meta(a->writer, "command", (struct fm_str){ text, (uint32_t)n });
 }
 
 static void write_opening(struct attach *a)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/capture/parts.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,14 +11,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "collect/capture/agent_path.h"
 #include "collect/process/descriptors.h"
 #include "collect/process/kernel_stacks.h"
-#include "collect/process/memory.h"
-#include "collect/process/sched_priority.h"
+#include "collect/process/proc.h"
+#include "collect/process/machine.h"
 #include "collect/observe/waiting.h"
 #include "format/writer.h"
 
@@ -46,16 +44,14 @@ static void on_signal(int sig)
 	caught_signal = sig;
 }
 
-// Of the process beside us; 0 when it is gone. format: one line of its status.
-static unsigned long read_status_kib(const struct capture *c, const char *format)
+// Of the process beside us; 0 when it is gone. name: what a line of its status begins with.
+static unsigned long read_status_kib(const struct capture *c, const char *name)
 {
-	char path[32], line[128];
-	unsigned long kib = 0;
-	snprintf(path, sizeof(path), "/proc/%u/status", c->options->beside_pid);
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f) && sscanf(line, format, &kib) != 1)
-		;
-	return kib;
+	char text[4096];
+	unsigned long kib;
+	fm_process_read_proc(c->options->beside_pid, "status", text, sizeof(text));
+	const char *line = strstr(text, name);
+	return line && sscanf(line + strlen(name), "%lu", &kib) == 1 ? kib : 0;
 }
 
 static void say_write_error_once(struct capture *c)
@@ -270,11 +266,11 @@ static void watch(struct capture *c)
 				 "the container's) was reached; raise it, or use --engine perf",
 				 "the whole program");
 	if (options->beside_pid) {
-		c->beside_rss_bytes = read_status_kib(c, "VmRSS: %lu") * 1024ull;
+		c->beside_rss_bytes = read_status_kib(c, "VmRSS:") * 1024ull;
 		options->on_ready(c->shared.env_value); // all is ready: not a millisecond of a short block is missed
 		start_clock(c);
 		follow_beside(c);
-		c->usage.ru_maxrss = (long)read_status_kib(c, "VmHWM: %lu");
+		c->usage.ru_maxrss = (long)read_status_kib(c, "VmHWM:");
 	} else {
 		if (options->kernel)
 			watch_kernel(c);

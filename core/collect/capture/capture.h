@@ -55,7 +55,3 @@ struct fm_capture_options {
 // own, or 128 + signal; 1 where that is 0 and the file is lost.
 FM_MUST_CHECK enum fm_err fm_capture_run(const struct fm_capture_options *options, int *ret_exit_code,
 					 struct fm_diag *diag);
-
-bool fm_engine_perf_is_permitted(int *ret_errno);
-// There every timer interrupt leaves the guest, which costs ten times a signal from another core.
-bool fm_machine_is_virtual(void);

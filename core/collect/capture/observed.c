@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 #include "collect/process/children.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "collect/remote/remote.h"
 #include "collect/remote/stop.h"
 
@@ -82,17 +82,6 @@ enum fm_err fm_observed_check_hold(uint32_t pid, struct fm_diag *diag)
 
 // ---- taking up a process ----
 
-// The address at which the kernel put its arguments; 0 = not known.
-static uint64_t stack_of(uint32_t pid)
-{
-	char text[2048];
-	fm_process_read_proc(pid, "stat", text, sizeof(text));
-	char *at = strrchr(text, ')');
-	for (unsigned field = 2; at && field < 28; field++)
-		at = strchr(at + 1, ' ');
-	return at ? strtoull(at, NULL, 10) : 0;
-}
-
 static void find_python(struct fm_observed *o, struct observed_process *p)
 {
 	struct fm_remote_files *files = fm_remote_files_create();
@@ -128,7 +117,7 @@ static bool take_up(struct fm_observed *o, struct observed_process *p, uint64_t 
 		o->is_full = true;
 		return false;
 	}
-	p->stack = stack_of(p->pid);
+	p->stack = fm_process_stat(p->pid, FM_STAT_STACK_START);
 	p->n_tries = 0;
 	find_python(o, p);
 	tell_command(o, p);
@@ -189,7 +178,7 @@ void fm_observed_follow(struct fm_observed *o, uint64_t now_ns, bool children, b
 		p->is_over = p->is_over || is_over(o, p);
 		if (p->is_over)
 			continue;
-		uint64_t stack = stack_of(p->pid);
+		uint64_t stack = fm_process_stat(p->pid, FM_STAT_STACK_START);
 		if (stack && stack != p->stack) // after an exec it is another program, of the same number
 			p->is_over = !take_up(o, p, now_ns);
 		else if (p->n_tries < MAX_TRIES)

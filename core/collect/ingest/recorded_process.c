@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who a process is, and what becomes of it: the part of the recorder that knows processes
 // (recorder_parts.h).
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "collect/ingest/exact_sites.h"
-#include "collect/process/children.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "collect/ingest/recorder_parts.h"
 
 void fm_recorded_process_deinit(struct recorded_process *p)
@@ -115,17 +111,12 @@ void fm_recorded_process_update(struct fm_recorder *r, uint32_t idx)
 	fm_writer_process_update(r->writer, p->process_id, &p->info);
 }
 
-// How a process ended, as far as anybody outside its parent can tell: the last field of a zombie's
-// stat.
+// How a process ended, as far as anybody outside its parent can tell.
 static void read_zombie_exit(uint32_t pid, int *ret_code, int *ret_signal)
 {
-	char text[1024];
-	fm_process_read_proc(pid, "stat", text, sizeof(text));
-	const char *state = strrchr(text, ')');
-	const char *last = strrchr(text, ' ');
-	if (!state || state[1] != ' ' || state[2] != 'Z' || !last)
+	if (fm_process_state(pid, 0) != 'Z')
 		return;
-	int status = atoi(last + 1);
+	int status = (int)fm_process_stat(pid, FM_STAT_EXIT_STATUS);
 	*ret_signal = status & 0x7f;
 	*ret_code = *ret_signal ? -1 : status >> 8;
 }

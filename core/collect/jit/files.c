@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/owner.h"
 #include "collect/process/file.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "image/perf_map.h"
 
 // Read in pieces; a record or line longer than this is damage.
@@ -38,16 +36,9 @@ void fm_jit_files_deinit(struct fm_jit_files *f)
 // more. -1: none, or none to be believed.
 static int open_believed(struct fm_jit_files *f, const char *path)
 {
-	char rooted[4096 + 32];
-	const char *why = NULL;
-	struct stat st;
+	const char *why;
 	fm_rights_read(f->pid, &f->rights);
-	if (!f->rights.is_known)
-		return -1;
-	snprintf(rooted, sizeof(rooted), "/proc/%u/root/", f->pid);
-	bool has_root = stat(rooted, &st) == 0;
-	snprintf(rooted, sizeof(rooted), "/proc/%u/root%s", f->pid, path);
-	int fd = fm_open_believed(has_root ? rooted : path, f->rights.uid, &why);
+	int fd = fm_process_open_believed(&f->rights, f->pid, path, &why);
 	if (why) {
 		f->refused_why = why;
 		snprintf(f->refused_path, sizeof(f->refused_path), "%s", path);

@@ -6,12 +6,11 @@
 // its time these take. How much they do take, the kernel knows; what is met there beyond that was
 // the program's own code, just before (sigsafe/tick/tick.c does the same for a program that was
 // started under us).
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "collect/observe/waiting_parts.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 
 // How far the account may lag behind: it is kept by the kernel's clock tick, and told in hundredths
 // of a second.
@@ -25,14 +24,7 @@
 
 static uint64_t read_account_ns(uint32_t pid)
 {
-	char text[1024];
-	unsigned long long system = 0;
-	fm_process_read_proc(pid, "stat", text, sizeof(text));
-	const char *after_name = strrchr(text, ')');
-	if (!after_name ||
-	    sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %llu", &system) != 1)
-		return 0;
-	return system * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+	return fm_process_stat(pid, FM_STAT_SYSTEM_TICKS) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
 void fm_wait_system_begin(struct wait_process *p)

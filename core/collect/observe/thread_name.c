@@ -2,26 +2,24 @@
 // What a thread is called. One that was given a name by the system's means (prctl,
 // pthread_setname_np; Python itself does so from 3.14 on) has that. Others are born with the name
 // of the thread that made them: there Python's own name tells more.
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "collect/observe/waiting_parts.h"
 
 #define COMM_BYTES 16 // TASK_COMM_LEN
 
 static bool read_comm(uint32_t pid, uint32_t tid, char ret[static COMM_BYTES])
 {
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", pid, tid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, ret, COMM_BYTES) : 0; // with a line feed for its zero
-	while (n > 0 && ret[n - 1] == '\n')
+	char name[32], text[COMM_BYTES + 1]; // with a line feed for its zero
+	snprintf(name, sizeof(name), "task/%u/comm", tid);
+	size_t n = fm_process_read_proc(pid, name, text, sizeof(text));
+	while (n && text[n - 1] == '\n')
 		n--;
-	ret[n > 0 ? n : 0] = 0;
+	text[n] = 0;
+	memcpy(ret, text, COMM_BYTES);
 	return n > 0;
 }
 

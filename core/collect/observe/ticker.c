@@ -12,8 +12,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "collect/observe/ticker_parts.h"
-#include "collect/process/running.h"
-#include "collect/process/sched_priority.h"
+#include "collect/process/machine.h"
 
 // A thread that was last seen running so long ago rests. Not sooner: threads that hand each other
 // the GIL wait for 5 ms in turn, on a busy machine for much longer. Where the machine has no more

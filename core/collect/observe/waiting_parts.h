@@ -10,7 +10,7 @@
 #include "collect/ingest/recorder.h"
 #include "collect/observe/poll_budget.h"
 #include "collect/observe/waiting.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "collect/process/thread.h"
 #include "collect/registry/thread_list.h"
 #include "collect/remote/remote.h"

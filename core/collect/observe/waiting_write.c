@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was seen of a thread that waits, in the words of the file.
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

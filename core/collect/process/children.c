@@ -2,25 +2,13 @@
 #include "collect/process/children.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-
-uint32_t fm_process_parent(uint32_t pid)
-{
-	char path[32], text[1024];
-	unsigned parent = 0;
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	text[n > 0 ? n : 0] = 0;
-	const char *after_name = strrchr(text, ')'); // a name may have parentheses
-	return after_name && sscanf(after_name + 1, " %*c %u", &parent) == 1 ? parent : 0;
-}
+#include "collect/process/proc.h"
 
 void fm_process_all(void (*each)(void *ctx, uint32_t pid), void *ctx)
 {

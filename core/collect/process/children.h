@@ -10,5 +10,3 @@
 void fm_process_children(uint32_t pid, void (*each)(void *ctx, uint32_t child), void *ctx);
 // Calls each() for all processes that are visible here.
 void fm_process_all(void (*each)(void *ctx, uint32_t pid), void *ctx);
-// 0 when it is gone.
-uint32_t fm_process_parent(uint32_t pid);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/owner.h"
 
 #define NOBODY 65534u
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
@@ -107,20 +108,20 @@ static void give_rights_back(const struct own *own)
 
 // Links that begin with a slash begin at the process's root, too; where the kernel does not know
 // how (before 5.6), at ours.
-static int open_below(int dir_fd, const char *path, bool is_root)
+static int open_below(int dir_fd, const char *path, bool is_root, int flags)
 {
-	struct open_how how = { .flags = OPEN_FLAGS, .resolve = is_root ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS : 0 };
+	struct open_how how = { .flags = (uint64_t)flags, .resolve = is_root ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS : 0 };
 	while (is_root && *path == '/')
 		path++;
 	int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-	return fd >= 0 || (errno != ENOSYS && errno != EPERM) ? fd : openat(dir_fd, path, OPEN_FLAGS);
+	return fd >= 0 || (errno != ENOSYS && errno != EPERM) ? fd : openat(dir_fd, path, flags);
 }
 
-static int open_path(int dir_fd, const char *path)
+static int open_path(int dir_fd, const char *path, int flags)
 {
 	if (dir_fd >= 0)
-		return open_below(dir_fd, path, path[0] == '/');
-	return path[0] == '/' ? open(path, OPEN_FLAGS) : -1;
+		return open_below(dir_fd, path, path[0] == '/', flags);
+	return path[0] == '/' ? open(path, flags) : -1;
 }
 
 static int only_regular(int fd)
@@ -151,19 +152,33 @@ static int open_start(uint32_t pid, const char *path)
 	return open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-int fm_process_open_as(const struct fm_rights *rights, uint32_t pid, const char *path)
+static int open_as(const struct fm_rights *rights, uint32_t pid, const char *path, int flags)
 {
 	struct own own;
 	_cleanup_close_ int dir_fd = open_start(pid, path);
-	int fd = take_rights(rights, &own) ? open_path(dir_fd, path) : -1;
+	int fd = take_rights(rights, &own) ? open_path(dir_fd, path, flags) : -1, err = errno;
 	give_rights_back(&own);
-	return only_regular(fd);
+	errno = err;
+	return fd;
+}
+
+int fm_process_open_as(const struct fm_rights *rights, uint32_t pid, const char *path)
+{
+	return only_regular(open_as(rights, pid, path, OPEN_FLAGS));
+}
+
+int fm_process_open_believed(const struct fm_rights *rights, uint32_t pid, const char *path, const char **ret_why)
+{
+	*ret_why = NULL;
+	if (!rights->is_known)
+		return -1;
+	return fm_believe(open_as(rights, pid, path, FM_OPEN_BELIEVED), rights->uid, ret_why);
 }
 
 int fm_process_open(uint32_t pid, const char *path)
 {
 	_cleanup_close_ int dir_fd = open_start(pid, path);
-	return only_regular(open_path(dir_fd, path[0] == '/' ? below_root(pid, path) : path));
+	return only_regular(open_path(dir_fd, path[0] == '/' ? below_root(pid, path) : path, OPEN_FLAGS));
 }
 
 static bool is_same_link(uint32_t pid, const char *name)

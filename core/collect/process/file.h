@@ -25,6 +25,9 @@ void fm_rights_read(uint32_t pid, struct fm_rights *rights);
 // slash in front. Where the process is gone: as we see it. Rights that are not known are those of
 // everybody. -1: none.
 int fm_process_open_as(const struct fm_rights *rights, uint32_t pid, const char *path);
+// The same, if it is no link, and the process's user's or root's and nobody else's to change
+// (base/owner.h). Otherwise -1; *ret_why says what speaks against it, NULL = there is none.
+int fm_process_open_believed(const struct fm_rights *rights, uint32_t pid, const char *path, const char **ret_why);
 // The same with our own rights, for what is mapped into the process already and may have been out
 // of its reach since: nothing but names and unwind rules is taken from there.
 int fm_process_open(uint32_t pid, const char *path);

@@ -4,11 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -89,45 +87,4 @@ bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void
 	}
 	closedir(dir);
 	return true;
-}
-
-bool fm_process_is_over(int pidfd, uint32_t pid)
-{
-	char path[32], text[256];
-	if (pidfd >= 0) {
-		struct pollfd end = { .fd = pidfd, .events = POLLIN };
-		return poll(&end, 1, 0) > 0;
-	}
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
-	text[n > 0 ? n : 0] = 0;
-	const char *name_end = strrchr(text, ')'); // a name may have parentheses
-	return !name_end || name_end[1] != ' ' || name_end[2] == 'Z' || name_end[2] == 'X';
-}
-
-uint32_t fm_process_own_pid(uint32_t pid)
-{
-	char path[64], line[256];
-	snprintf(path, sizeof(path), "/proc/%u/status", pid);
-	_cleanup_fclose_ FILE *file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, "NSpid:", 6)) {
-			const char *last = strrchr(line, '\t');
-			unsigned long own = last ? strtoul(last, NULL, 10) : 0;
-			return own ? (uint32_t)own : pid;
-		}
-	return pid;
-}
-
-size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap)
-{
-	char path[96];
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	size_t len = 0;
-	for (ssize_t n; fd >= 0 && len < cap - 1 && (n = read(fd, to + len, cap - 1 - len)) > 0;)
-		len += (size_t)n;
-	to[len] = 0;
-	return len;
 }

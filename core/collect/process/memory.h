@@ -30,14 +30,3 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx);
 
 // Calls each() for the threads in a process's task folder. False: it is gone.
 bool fm_process_threads(int task_fd, void (*each)(void *ctx, uint32_t tid), void *ctx);
-
-// Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux
-// before 5.3 has none.
-bool fm_process_is_over(int pidfd, uint32_t pid);
-
-// The pid by which the process knows itself, which differs in a container.
-uint32_t fm_process_own_pid(uint32_t pid);
-
-// What /proc tells of it in the file of that name, ended by a 0 and cut at cap. Returns the bytes; 0 when it cannot be
-// read.
-size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap);

@@ -2,13 +2,12 @@
 #include "collect/process/title.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 
 #define FIRST_REST_NS 50000000u
 #define MAX_REST_NS 2000000000u

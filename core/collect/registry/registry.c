@@ -9,8 +9,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "collect/process/children.h"
 #include "collect/process/memory.h"
+#include "collect/process/proc.h"
 
 // A process that has just called exec maps nothing of ours for a moment: who was not believed is
 // asked for again so often.

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/process/proc.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+
+#define STAT_BYTES 1024
+#define STATUS_BYTES 16384 // a user may be in hundreds of groups
+
+size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	for (ssize_t n; fd >= 0 && len < cap - 1 && (n = read(fd, to + len, cap - 1 - len)) > 0;)
+		len += (size_t)n;
+	to[len] = 0;
+	return len;
+}
+
+// From a field on, the third or later: the second is a name, which may hold anything, also brackets.
+// "" when there is none.
+static const char *find_field(const char *text, unsigned field)
+{
+	const char *at = strrchr(text, ')');
+	for (unsigned i = 2; at && i < field; i++)
+		at = strchr(at + 1, ' ');
+	return at ? at + 1 : "";
+}
+
+char fm_process_state(uint32_t pid, uint32_t tid)
+{
+	char name[32] = "stat", text[STAT_BYTES];
+	if (tid)
+		snprintf(name, sizeof(name), "task/%u/stat", tid);
+	fm_process_read_proc(pid, name, text, sizeof(text));
+	return *find_field(text, 3);
+}
+
+uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field)
+{
+	char text[STAT_BYTES];
+	fm_process_read_proc(pid, "stat", text, sizeof(text));
+	return strtoull(find_field(text, field), NULL, 10);
+}
+
+uint32_t fm_process_parent(uint32_t pid)
+{
+	return (uint32_t)fm_process_stat(pid, FM_STAT_PARENT);
+}
+
+bool fm_process_is_over(int pidfd, uint32_t pid)
+{
+	if (pidfd >= 0) {
+		struct pollfd end = { .fd = pidfd, .events = POLLIN };
+		return poll(&end, 1, 0) > 0;
+	}
+	char state = fm_process_state(pid, 0);
+	return !state || state == 'Z' || state == 'X';
+}
+
+bool fm_process_is_same_user(uint32_t pid)
+{
+	char path[32];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return stat(path, &st) == 0 && st.st_uid == geteuid();
+}
+
+uint32_t fm_process_own_pid(uint32_t pid)
+{
+	char text[STATUS_BYTES];
+	fm_process_read_proc(pid, "status", text, sizeof(text));
+	char *line = strstr(text, "\nNSpid:");
+	if (!line)
+		return pid;
+	line[1 + strcspn(line + 1, "\n")] = 0;
+	const char *last = strrchr(line, '\t');
+	uint64_t own = last ? strtoul(last, NULL, 10) : 0;
+	return own ? (uint32_t)own : pid;
+}

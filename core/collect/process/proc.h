@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What /proc tells of a process in a few words. It may have ended meanwhile: then it tells nothing.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The file of that name below /proc/PID, ended by a 0 and cut at cap. Returns the bytes; 0 when it
+// cannot be read.
+size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap);
+
+// The state of a thread, or of the process (tid 0): a letter of proc(5), R S D T t Z X. 0 = it is gone.
+char fm_process_state(uint32_t pid, uint32_t tid);
+// A number of /proc/PID/stat, by its place there as proc(5) counts; 0 = not known.
+enum fm_process_stat {
+	FM_STAT_PARENT = 4,
+	FM_STAT_SYSTEM_TICKS = 15,
+	FM_STAT_STACK_START = 28,
+	FM_STAT_EXIT_STATUS = 52, // as waitpid() has it, of one that has ended
+};
+uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field);
+uint32_t fm_process_parent(uint32_t pid);
+
+// Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux
+// before 5.3 has none.
+bool fm_process_is_over(int pidfd, uint32_t pid);
+// Whether it runs as we do.
+bool fm_process_is_same_user(uint32_t pid);
+// The pid by which the process knows itself, which differs in a container.
+uint32_t fm_process_own_pid(uint32_t pid);
