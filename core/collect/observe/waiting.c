@@ -569,6 +569,7 @@ static void poll_threads(void *self, uint64_t now_ns)
 	}
 	w->budget_at_ns = now_ns;
 	w->is_outside = atomic_load_explicit(&w->shared->counts->is_outside, memory_order_relaxed);
+	w->has_regions |= w->is_outside;
 	scan_processes(w);
 	w->n_threads = 0;
 	for (size_t i = 0; i < w->processes.n; i++) {
@@ -676,6 +677,7 @@ void fm_waiting_cost(const struct fm_waiting *w, struct fm_waiting_cost *ret)
 	ret->cpu_ns = w->used_ns;
 	ret->held_ns = w->held_ns;
 	ret->longest_gap_ns = w->longest_gap_ns;
+	ret->has_regions = w->has_regions;
 }
 
 struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer, struct fm_shared *shared)
