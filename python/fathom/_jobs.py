@@ -23,7 +23,7 @@ import time
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
-from fathom import _session, program_path
+from fathom import _session, agent_path, program_path
 from fathom._agent_module import load_agent
 from fathom._private import distrust, hide_from_git, make_folders, opener, usual_output_dir
 
@@ -175,7 +175,7 @@ def run_job(
     """Runs a script, a notebook or a function under fathom, waits for its end and returns the report.
 
     A path is run by `python` (default: this one) with args as its arguments. A function is called with args in a new process of
-    this Python, as multiprocessing's spawn would start it: its time and memory are its own, and nothing of this process is in the way. For that
+    this Python, as multiprocessing's spawn would start it: its time is that of the call, without the imports before it, and nothing of this process is in the way. For that
     it and args are pickled; a function that cannot be (a lambda, one defined in a notebook) is called here, inside job().
 
     name: of the results folder below output_dir (default: the script's or the function's). quiet=False prints the report. Other options are
@@ -206,12 +206,21 @@ def run_job(
         _check_can_be_found(target)
     except (pickle.PicklingError, AttributeError, TypeError):
         return _call_here(target, args, output_dir, name, options)
-    command += ["--name", _wants(name, target)]
+    command += ["--name", _wants(name, target), "--copy-of", _file_of(target)]
     runner = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_job.py")
     with tempfile.TemporaryDirectory(prefix="fathom-job-") as folder:
         with open(os.path.join(folder, "job"), "wb") as file:
             pickle.dump((prepared, work), file)
-        return _launch(command + _options(options), [runner, folder], os.path.join(folder, "value"))
+        return _launch(command + _options(options), [runner, agent_path(), folder], os.path.join(folder, "value"))
+
+
+def _file_of(target: Any) -> str:
+    """The source file of what is called; "" when there is none."""
+    target = getattr(target, "func", target)  # of a functools.partial
+    if not hasattr(target, "__code__"):  # a method has its function's
+        target = type(target).__call__
+    file = getattr(getattr(target, "__code__", None), "co_filename", "")
+    return os.path.abspath(file) if os.path.isfile(file) else ""
 
 
 def _check_can_be_found(target: Any) -> None:

@@ -85,6 +85,31 @@ def test_run_job(python: Python, tmp_path: Path) -> None:
     assert out["here"][:2] == [True, None] and out["here"][2] == pytest.approx(0.2, abs=0.05)
 
 
+SLOW_IMPORTS = """
+import time
+end = time.process_time() + 0.3
+while time.process_time() < end: sum(range(100))  # an import that takes as long as the job
+import fathom, json, os
+def job(size):
+    end = time.process_time() + size
+    while time.process_time() < end: sum(range(100))
+if __name__ == "__main__":
+    report = fathom.run_job(job, 0.3, output_dir="runs")
+    seconds = {f["name"]: f["total_s"] for f in report.json["functions"]}
+    print(json.dumps([seconds, report.json["cpu_s"], report.json["no_cpu_s"], report.summary, sorted(os.listdir(report.folder))]))
+"""
+
+
+@pytest.mark.parametrize("python", one_python(), ids=str)
+def test_a_job_is_the_call_without_the_imports_before_it(python: Python, tmp_path: Path) -> None:
+    (seconds, cpu_s, no_cpu_s, summary, files), _ = run_code(python.path, tmp_path, SLOW_IMPORTS)
+    assert seconds["job"] == pytest.approx(0.3, abs=0.02)
+    assert cpu_s < 0.3 + 0.12, "the interpreter's own start is all that may be beside it"
+    assert seconds.get("<module>", 0) < 0.03 and seconds.get("main", 0) < 0.33
+    assert no_cpu_s == 0 and "Not seen" not in summary, "what is left out on purpose is no gap"
+    assert "_job.py" not in files and "generator.py" in files, files
+
+
 def test_unguarded_script(tmp_path: Path) -> None:
     """The new process imports the script; a call at its top level is told so instead of starting processes without end."""
     (tmp_path / "generator.py").write_text(

@@ -117,7 +117,7 @@ static struct {
 	struct fm_capture_flags flags;
 	struct fm_view_options view;
 	struct fm_watchdog watchdog;
-	const char *module, *python, *output_dir, *log_level, *name, *tell;
+	const char *module, *python, *output_dir, *log_level, *name, *tell, *copied;
 	bool is_quiet, no_plots, is_open, is_traced, is_full;
 	uint64_t n_runs;
 } o = { .flags = FM_CAPTURE_FLAGS_DEFAULT, .log_level = "WARNING", .n_runs = 1 };
@@ -150,7 +150,9 @@ static const struct fm_option options[] = {
 	{ "repeat", 0, FM_OPT_UINT, &o.n_runs, "N",
 	  "run it N times and print mean, spread and 95% interval of functions and lines" },
 	{ "name", 0, FM_OPT_TEXT, &o.name, "NAME", "of the folder below the output dir (default: the target's)" },
-	{ "tell-results", 0, FM_OPT_TEXT, &o.tell, "FILE", NULL }, // for fathom.run_job
+	// For fathom.run_job: where to say where the results are, and the code that is the user's own.
+	{ "tell-results", 0, FM_OPT_TEXT, &o.tell, "FILE", NULL },
+	{ "copy-of", 0, FM_OPT_TEXT, &o.copied, "FILE", NULL },
 	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR", "where results go (default: .fathom of the project)" },
 	FM_REDACT_OPTIONS(&o.flags),
 	FM_LISTEN_OPTIONS(&o.flags),
@@ -285,8 +287,9 @@ int fm_cmd_run(int argc, char **argv)
 		goto out;
 	}
 	snprintf(profile, sizeof(profile), o.n_runs > 1 ? "%s/profile_1.fathom" : "%s/profile.fathom", r.dir);
-	if (r.target.script && !capture.redact) // a copy would show what is masked
-		fm_results_folder_copy(r.dir, r.target.script);
+	const char *copied = o.copied ? o.copied : r.target.script;
+	if (copied && *copied && !capture.redact) // a copy would show what is masked
+		fm_results_folder_copy(r.dir, copied);
 	capture.argv = r.target.argv.items;
 	capture.output_path = profile;
 	fm_listener_open(&listener, &o.flags, &capture);

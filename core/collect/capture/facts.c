@@ -114,8 +114,12 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 	fm_meta_uint(w, "waiting_cpu_ns", waiting.cpu_ns);
 	fm_meta_uint(w, "waiting_gap_ns", waiting.longest_gap_ns);
 	fm_meta_uint(w, "max_rss_bytes", (uint64_t)c->usage.ru_maxrss * 1024);
-	fm_meta_uint(w, "target_user_ns", timeval_ns(&c->usage.ru_utime));
-	fm_meta_uint(w, "target_system_ns", timeval_ns(&c->usage.ru_stime));
+	if (waiting.has_regions || atomic_load(&c->shared.counts->is_outside)) {
+		fm_meta_uint(w, "regions", 1); // the kernel's account is of all the rest, too
+	} else {
+		fm_meta_uint(w, "target_user_ns", timeval_ns(&c->usage.ru_utime));
+		fm_meta_uint(w, "target_system_ns", timeval_ns(&c->usage.ru_stime));
+	}
 	fm_meta_uint(w, "n_dropped", totals->n_dropped + atomic_load(&c->shared.counts->n_no_slot));
 	fm_meta_uint(w, "n_taken", totals->n_taken);
 	fm_meta_uint(w, "n_displaced", totals->n_displaced);

@@ -238,6 +238,7 @@ static void poll_threads(void *self, uint64_t now_ns)
 	uint64_t from_ns = fm_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 	fm_poll_budget_earn(&w->budget, now_ns, w->options.cpu_percent);
 	w->is_outside = atomic_load_explicit(&w->shared->counts->is_outside, memory_order_relaxed);
+	w->has_regions |= w->is_outside;
 	fm_wait_list_threads(w, now_ns);
 	fm_poll_budget_grow(&w->budget, w->n_threads);
 	size_t n = look_at_threads(w, &from_ns);
@@ -316,6 +317,7 @@ void fm_waiting_cost(const struct fm_waiting *w, struct fm_waiting_cost *ret)
 	ret->cpu_ns = w->budget.used_ns;
 	ret->held_ns = w->held_ns;
 	ret->longest_gap_ns = w->longest_gap_ns;
+	ret->has_regions = w->has_regions;
 }
 
 struct fm_waiting *fm_waiting_create(struct fm_recorder *recorder, struct fm_writer *writer,

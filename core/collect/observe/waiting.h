@@ -38,6 +38,7 @@ struct fm_waiting_cost {
 	uint64_t held_ns;        // how long threads that run were held for it, in sum
 	uint64_t longest_gap_ns; // for which a thread was not looked at although it was due: a wait's ends may be off
 				 // by that
+	bool has_regions;        // the program was seen outside of the regions that are captured
 };
 void fm_waiting_cost(const struct fm_waiting *w, struct fm_waiting_cost *ret);
 // With tells_all: how many threads have no stack yet.

@@ -85,6 +85,7 @@ struct fm_waiting {
 	size_t first_process, first_thread; // where the last look stopped
 	size_t n_threads;
 	bool is_outside;                    // the program is in no region that is captured
+	bool has_regions;                   // it was, some time
 	bool is_uncounted;                  // this kernel keeps no schedstat
 	bool is_refused;                    // the system does not let us look at a thread
 	bool is_hold_refused;               // nor hold one that runs

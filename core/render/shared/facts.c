@@ -47,7 +47,9 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t id, const str
 static double rest_s(const struct fm_analysis *a, uint32_t id)
 {
 	const struct fm_profile *p = a->profile;
-	bool is_waiting_known = fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0;
+	// Outside of regions nobody looked whether a thread ran or waited.
+	bool is_waiting_known =
+		fm_profile_meta(p, "waiting_cpu_ns", FM_STR_LIT("")).len > 0 && !fm_facts_meta_u64(p, "regions");
 	if (!is_waiting_known || id >= p->threads.n || !p->threads.items[id].cpu_ns)
 		return 0;
 	uint64_t waited_ns = id < a->tally.threads.n ? a->tally.threads.items[id].wait_ns : 0;
