@@ -72,6 +72,7 @@ def check_whole(capture: Capture, least: int, settle_s: float = 0.25) -> None:
     assert n_late_broken <= 0.005 * len(late), n_late_broken
 
 
+@pytest.mark.statistical  # so many samples after so long
 @pytest.mark.parametrize("how", HOWS)
 def test_code_told_of_in_each_way(python: Python, emitter: Path, tmp_path: Path, how: str) -> None:
     capture = record(tmp_path / "p.fathom", TARGETS / "jit_calls.py", [emitter, 0.7, HOWS[how], how], OPTIONS, python)

@@ -61,6 +61,7 @@ def check(capture: Capture, expected: List[str], record_property: Any) -> None:
         assert n_broken <= (1 - WHOLE_SHARE) * n, f"{language}: {n_broken} of {n} not whole\n" + "\n".join(report)
 
 
+@pytest.mark.statistical  # there is a sample in each of 0.15 s
 def test_stacks_through_native_code_are_whole(
     python: Python, libraries: Any, tmp_path: Path, record_property: Any
 ) -> None:
@@ -78,6 +79,7 @@ def older_libc(monkeypatch: pytest.MonkeyPatch) -> Python:
     return find_pythons()[-1]
 
 
+@pytest.mark.statistical
 def test_stacks_through_native_code_are_whole_with_an_older_libc(
     older_libc: Python, libraries: Any, tmp_path: Path, record_property: Any
 ) -> None:
