@@ -43,7 +43,7 @@ get_root() {
 	done
 	# What the packages' own scripts would have done.
 	[ -e "$root/bin/sh" ] || ln -s dash "$root/bin/sh"
-	[ -e "$root/usr/bin/python3" ] || ln -s $python "$root/usr/bin/python3"
+	[ $python = python3 ] || ln -sfn $python "$root/usr/bin/python3" # an older one may have come along
 	printf 'root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\n' >"$root/etc/passwd"
 	printf 'root:x:0:\nuser:x:1000:\n' >"$root/etc/group"
 	mkdir -p "$root/proc" "$root/dev" "$root/tmp" "$root/home/user" "$root/work"

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from typing import Dict, List, Set
@@ -292,6 +293,27 @@ def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
     assert "stays as it was built last" in run([*script, str(web), str(out)], env=roots).stdout
     shutil.rmtree(web / "dist")
     assert "without the viewer's page" in run([*script, "--ask", str(web)], env=roots).stdout
+
+
+def test_a_source_package_needs_no_node(root: Path, tmp_path: Path) -> None:
+    """The real one: a page made from its very sources lies in it, and goes into the program where there is no Node."""
+    if not (root / ".git").exists():
+        pytest.skip("source packages are made from a checkout")
+    command = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path)]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    result = run([*command, "-Cbuild-dir=%s" % (tmp_path / "b")], cwd=root, env={**os.environ, "PATH": path})
+    if "the sources would lack the viewer's page" in result.stdout:
+        pytest.skip("no Node here to make the page with")
+    assert result.returncode == 0, result.stdout
+    (archive,) = tmp_path.glob("fathom_profiler-*.tar.gz")
+    with tarfile.open(str(archive)) as tar:
+        tar.extractall(str(tmp_path))
+    (tree,) = [folder for folder in tmp_path.glob("fathom_profiler-*") if folder.is_dir()]
+    build_page = [sys.executable, str(tree / "scripts" / "build_page.py"), str(tree / "web"), str(tmp_path / "page.c")]
+    result = run(build_page, env={"PATH": ""})
+    assert result.returncode == 0 and result.stdout == "", result.stdout
+    (length,) = re.findall(r"fm_page_len = (\d+);", (tmp_path / "page.c").read_text())
+    assert int(length) == (tree / "web" / "dist" / "index.html").stat().st_size > 100000
 
 
 SESSION = """
