@@ -287,4 +287,63 @@ TEST(percentiles_are_near)
 	fm_zone_encoder_deinit(&e);
 }
 
+// The steps of a batch as text: what begins by its code, "?" = not known, "+" = a call.
+static void walk(struct fm_zone_encoder *e, struct fm_trace_stack *stack, char *ret)
+{
+	struct fm_profile profile = { 0 };
+	struct fm_code_info codes[3] = { 0 };
+	struct fm_buf body = { 0 };
+	struct fm_zone_batch batch;
+	struct fm_trace_walk w;
+	struct fm_trace_step step;
+	profile.codes.items = codes;
+	profile.codes.n = FM_ARRAY_LEN(codes);
+	CHECK(fm_zone_encoder_take(e, 0, &body));
+	struct fm_cursor c = fm_cursor_over(body.data, body.len);
+	CHECK_EQ(fm_zones_get(&c, &batch), FM_OK);
+	fm_trace_walk_begin(&w, &profile, stack, &batch);
+	while (fm_trace_walk_next(&w, &step)) {
+		*ret++ = "GBELMCNFX"[step.kind];
+		if (step.kind == FM_TRACE_BEGIN) {
+			*ret++ = step.ref ? (char)('0' + fm_zone_ref_id(step.ref)) : '?';
+			*ret = '+';
+			ret += step.is_call;
+		}
+	}
+	*ret = 0;
+	fm_buf_deinit(&body);
+}
+
+TEST(a_walk_ends_what_is_gone_and_begins_what_is_listed)
+{
+	struct fm_zone_encoder e = { 0 };
+	struct fm_trace_stack seen = { 0 }, late = { 0 };
+	char steps[100];
+	PUT(ENTER, 0, 100), PUT(ENTER, 1, 110), PUT(LINE, 4, 111), PUT(ENTER, 7, 115), PUT(LEAVE, 0, 116);
+	walk(&e, &seen, steps);
+	CHECK(!strcmp(steps, "B0+B1+LB?E"));
+	CHECK_EQ(seen.n_open, 2);
+	PUT(LEAVE, 0, 120), PUT(RESUME, 2, 130);
+	walk(&e, &late, steps); // what has not seen the first batch
+	CHECK(!strcmp(steps, "GB0B1EB2"));
+	CHECK_EQ(late.n_open, 2);
+	PUT(LEAVE, 0, 140), PUT(LEAVE, 0, 150), PUT(MARK, 0, 155);
+	walk(&e, &seen, steps); // what has not seen the second: as deep, so that nothing tells
+	CHECK(!strcmp(steps, "EEM"));
+	PUT(ENTER, 0, 160), PUT(ENTER, 1, 170);
+	walk(&e, &seen, steps);
+	PUT(LEAVE, 0, 180);
+	struct fm_buf lost = { 0 };
+	CHECK(fm_zone_encoder_take(&e, 0, &lost));
+	fm_buf_deinit(&lost);
+	PUT(ENTER, 2, 190);
+	walk(&e, &seen, steps);
+	CHECK(!strcmp(steps, "GEEB0B2+"));
+	PUT(NOTE, FM_ZONE_OFF, 200), PUT(ENTER, 1, 210);
+	walk(&e, &seen, steps);
+	CHECK(!strcmp(steps, "EEFB1+"));
+	CHECK_EQ(seen.last_ns, 210);
+	fm_zone_encoder_deinit(&e);
+}
+
 TEST_MAIN()
