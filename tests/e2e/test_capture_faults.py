@@ -452,3 +452,5 @@ def test_another_clock(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     result, used_s = report(profile), guest.used_s()
     assert abs(sampled_s(result) + told_cpu_s(result) - used_s) < 0.1 + 0.02 * used_s, (result["coverage"], used_s)
+    assert any("another time namespace" in c["why"] for c in result["coverage"]), result["coverage"]
+    assert not any("Fathom itself did not run" in c["why"] for c in result["coverage"]), result["coverage"]

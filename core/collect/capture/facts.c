@@ -154,14 +154,19 @@ static void tell_of_trace(const struct capture *c, const struct fm_ingest_trace_
 				 "calls at the deepest points of the recursion");
 }
 
-// Times in which the collector did not run, and the agents noticed.
-static void tell_of_silence(const struct capture *c)
+// Times in which the collector did not run, by the agents' clocks.
+static void tell_of_silence(const struct capture *c, const struct fm_recorder_totals *totals)
 {
 	const struct fm_wire_counts *counts = c->shared.counts;
 	double silent_s = (double)atomic_load(&c->shared.silent_ns) / 1e9;
 	double cpu_s = (double)atomic_load(&counts->gap_cpu_ns) / 1e9;
-	char why[160];
+	char why[192];
 	snprintf(why, sizeof(why), "Fathom itself did not run for %.1f s: it was stopped, or got no CPU", silent_s);
+	if (totals->n_other_clock) // by its clock our last word is long ago
+		snprintf(why, sizeof(why),
+			 "%u process%s ran in another time namespace, whose clock is not Fathom's: start Fathom inside "
+			 "it; besides, Fathom did not run for %.1f s",
+			 totals->n_other_clock, plural(totals->n_other_clock), silent_s);
 	if (atomic_load(&counts->n_quiet) || cpu_s >= WORTH_TELLING_S)
 		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile", cpu_s);
 	if (atomic_load(&counts->n_freed_unseen))
@@ -201,7 +206,7 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 				 "docs/sampling-math.md says why",
 				 "the exact line of %.0f%% of the samples",
 				 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
-	tell_of_silence(c);
+	tell_of_silence(c, totals);
 	tell_of_heavy(c, totals);
 	double cold = cold_share(c, ticks);
 	if (cold > MANY_COLD)

@@ -86,6 +86,7 @@ struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_
 	p->survivors = fm_survivors_create(p->proc_pid, p->process_id, r->writer);
 	p->touched = fm_touched_create(p->proc_pid, p->process_id, r->writer);
 	r->totals.n_processes++;
+	r->totals.n_other_clock += fm_process_has_other_clock(p->proc_pid);
 	return p;
 }
 

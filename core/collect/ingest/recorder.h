@@ -52,6 +52,7 @@ struct fm_recorder_totals {
 	struct fm_ingest_trace_totals trace;
 	uint32_t n_processes, n_unknown_python;
 	uint32_t n_processes_alive; // not ended yet
+	uint32_t n_other_clock;     // in another time namespace
 	uint32_t n_without_perf;    // processes where the kernel refused the engine asked for
 	int perf_errno;             // to the last of these
 };

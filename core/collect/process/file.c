@@ -195,6 +195,11 @@ bool fm_process_is_elsewhere(uint32_t pid)
 	return !is_same_link(pid, "root") || !is_same_link(pid, "ns/mnt");
 }
 
+bool fm_process_has_other_clock(uint32_t pid)
+{
+	return !is_same_link(pid, "ns/time");
+}
+
 int fm_process_open_elsewhere(uint32_t pid, const char *path)
 {
 	struct stat theirs, ours;

@@ -38,3 +38,6 @@ bool fm_process_is_elsewhere(uint32_t pid);
 // As fm_process_open(), for a process of which that is true; -1 also when the same file is ours by
 // that path.
 int fm_process_open_elsewhere(uint32_t pid, const char *path);
+
+// Whether it is in another time namespace: its clocks may be any time off ours.
+bool fm_process_has_other_clock(uint32_t pid);
