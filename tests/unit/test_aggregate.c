@@ -189,7 +189,9 @@ static double covered(unsigned n_heavy)
 		struct fm_weight part = { 0 };
 		for (unsigned i = 0; i < 100; i++) {
 			uint64_t ns = i < n_heavy ? 50000000 : 1000000;
-			struct fm_weight one = { .ns[FM_CLASS_PYTHON] = ns, .n = 1, .cpu_sq = fm_seconds(ns) * fm_seconds(ns) };
+			struct fm_weight one = { .ns[FM_CLASS_PYTHON] = ns,
+						 .n = 1,
+						 .cpu_sq = fm_seconds(ns) * fm_seconds(ns) };
 			fm_weight_add(&t.total, &one);
 			if (rand() % 1000 < 300)
 				fm_weight_add(&part, &one);
