@@ -9,7 +9,8 @@
 
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part)
 {
-	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq,
+	double looked_share = t->total.n ? (double)part->n / (double)t->total.n : 0;
+	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, looked_share,
 			       fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->misplaced_s);
 }
 

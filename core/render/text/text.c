@@ -273,8 +273,8 @@ static void print_classes(const struct fm_text *t)
 		if (fm_class_is_cpu(c) && t->cpu_s > 0)
 			fprintf(s->out, " %5.1f%% %s%-4.1f %9.3f s", 100 * seconds / t->cpu_s, fm_text_sign(t),
 				100 *
-					fm_plus_minus_s(seconds, sum->class_sq[c], t->cpu_s, sum->total.cpu_sq,
-							sum->misplaced_s) /
+					fm_plus_minus_s(seconds, sum->class_sq[c], seconds / t->cpu_s, t->cpu_s,
+							sum->total.cpu_sq, sum->misplaced_s) /
 					t->cpu_s,
 				seconds);
 		else
