@@ -122,6 +122,8 @@ static void tick(struct fm_ticker *k, uint64_t now_ns)
 		if (k->shared->header->engine == FM_ENGINE_PERF)
 			fm_ticker_find_lost_perf(k);
 		fm_ticker_wake_quiet(k);
+		if (k->is_scan_due)
+			fm_ticker_scan_processes(k);
 	}
 	bool is_idle = fm_ticker_idle_ns(k, now_ns) > 0;
 	uint32_t n_running = 0, n_resting = 0, n_recent = 0;
@@ -177,7 +179,8 @@ static void *run(void *arg)
 		// When a tick is due does not depend on when the ticker got a CPU, which does on
 		// what the program does.
 		drawn_out = FM_MIN(fm_ticker_idle_ns(k, now_ns) / IDLE_SHARE, (uint64_t)IDLE_MOST_NS);
-		for (k->n_due = 0; next_ns <= now_ns; next_ns += fm_ticker_jittered(k, FM_MAX(period, drawn_out), now_ns))
+		for (k->n_due = 0; next_ns <= now_ns;
+		     next_ns += fm_ticker_jittered(k, FM_MAX(period, drawn_out), now_ns))
 			k->due_ns[k->n_due++ % MAX_DUE] = next_ns;
 		k->stats.n_ticks++;
 		tick(k, now_ns);
@@ -195,8 +198,8 @@ static void *run(void *arg)
 	return NULL;
 }
 
-enum fm_err fm_ticker_start(struct fm_registry *registry, const struct fm_ticker_options *options, struct fm_ticker **ret,
-			    struct fm_diag *diag)
+enum fm_err fm_ticker_start(struct fm_registry *registry, const struct fm_ticker_options *options,
+			    struct fm_ticker **ret, struct fm_diag *diag)
 {
 	struct fm_ticker *k = fm_alloc(sizeof(*k));
 	k->registry = registry;

@@ -41,8 +41,8 @@ struct tick_thread {
 
 struct tick_process {
 	uint32_t process_idx, pid;
-	int signal;    // of its ticks
-	bool was_perf; // its event is gone, and no signal has been sent yet
+	int signal;                    // of its ticks
+	bool was_perf;                 // its event is gone, and no signal has been sent yet
 	struct fm_thread_list threads; // of struct tick_thread
 };
 
@@ -59,6 +59,7 @@ struct fm_ticker {
 	_Atomic int is_stopping;
 	uint64_t random;
 	uint32_t n_claimed_seen;
+	bool is_scan_due; // an entry was not believed, and may be the next time
 	uint32_t resting_skip, recent_skip;
 	_Atomic uint64_t ran_ns; // when a thread was last seen running
 	uint32_t n_quiet;        // ticks in a row at which those that rest were not looked at

@@ -41,6 +41,7 @@ void fm_ticker_close_processes(struct fm_ticker *k)
 void fm_ticker_scan_processes(struct fm_ticker *k)
 {
 	k->n_claimed_seen = atomic_load(&k->shared->counts->n_processes_claimed);
+	k->is_scan_due = false;
 	for (size_t i = 0; i < k->processes.n;) {
 		struct tick_process *p = &k->processes.items[i];
 		struct fm_registered now;
@@ -52,7 +53,10 @@ void fm_ticker_scan_processes(struct fm_ticker *k)
 	}
 	for (uint32_t idx = 0; idx < FM_WIRE_N_PROCESSES; idx++) {
 		struct fm_registered now;
-		if (!fm_registry_read(k->registry, idx, &now) || !now.pid || now.said.engine != FM_ENGINE_TICKER)
+		bool is_believed = fm_registry_read(k->registry, idx, &now) && now.pid;
+		if (!is_believed)
+			k->is_scan_due |= fm_shared_read_process(k->shared, idx, &now.said);
+		if (!is_believed || now.said.engine != FM_ENGINE_TICKER)
 			continue;
 		bool is_known = false;
 		for (size_t i = 0; i < k->processes.n && !is_known; i++)
@@ -97,8 +101,7 @@ bool fm_ticker_scan_threads(struct fm_ticker *k, size_t i, uint64_t now_ns, bool
 	struct fm_thread_list_user user = { .ctx = &scan, .came = thread_came, .went = close_thread };
 	uint64_t max_age_ns = is_idle ? IDLE_RELIST_NS : RELIST_NS + p->threads.n * RELIST_PER_THREAD_NS;
 	if (!fm_registry_read(k->registry, p->process_idx, &now) || now.pid != p->pid ||
-	    now.said.engine != FM_ENGINE_TICKER ||
-	    !fm_thread_list_refresh(&p->threads, now_ns, 0, max_age_ns, &user)) {
+	    now.said.engine != FM_ENGINE_TICKER || !fm_thread_list_refresh(&p->threads, now_ns, 0, max_age_ns, &user)) {
 		drop_process(k, i);
 		return false;
 	}

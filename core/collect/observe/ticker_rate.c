@@ -45,4 +45,3 @@ uint64_t fm_ticker_jittered(struct fm_ticker *k, uint64_t period, uint64_t now_n
 		return (uint64_t)(-log((double)((random >> 11) + 1) * 0x1p-53) * (double)period);
 	return period / 2 + random % (period + 1);
 }
-

@@ -144,4 +144,3 @@ void fm_ticker_signal(struct fm_ticker *k, struct tick_process *p, struct tick_t
 		p->was_perf = false;
 	}
 }
-

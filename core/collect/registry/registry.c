@@ -28,7 +28,7 @@ enum verdict {
 struct entry {
 	_Atomic uint64_t judged;    // pid << 2 | enum verdict, of the last number that stood there
 	_Atomic uint64_t judged_ns; // both by whoever asks first, the ticker or the recorder's thread
-	bool is_entered; // by us: what follows is ours, and the shared entry is not looked at
+	bool is_entered;            // by us: what follows is ours, and the shared entry is not looked at
 	struct fm_shared_process said;
 };
 
@@ -53,8 +53,8 @@ static void find_memory(void *ctx, const struct fm_process_map *map)
 {
 	struct search *s = ctx;
 	const struct fm_registry *g = s->registry;
-	s->is_found |= g->inode && map->inode == g->inode && map->dev_major == g->dev_major &&
-		       map->dev_minor == g->dev_minor;
+	s->is_found |=
+		g->inode && map->inode == g->inode && map->dev_major == g->dev_major && map->dev_minor == g->dev_minor;
 }
 
 static void find_own(void *ctx, const struct fm_process_map *map)
@@ -81,11 +81,13 @@ static bool descends_from_us(const struct fm_registry *g, uint32_t pid)
 static enum verdict judge(const struct fm_registry *g, uint32_t pid)
 {
 	struct search search = { .registry = g };
+	if (descends_from_us(g, pid)) // the cheaper question, and nearly always the answer
+		return OURS;
 	// The descriptor first: a process that has not ended when its maps were read is the one that
 	// they are of, and not the next of its number.
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	bool has_maps = fm_process_maps(pid, find_memory, &search);
-	if ((search.is_found && !fm_process_is_over(pidfd, pid)) || descends_from_us(g, pid))
+	if (search.is_found && !fm_process_is_over(pidfd, pid))
 		return OURS;
 	return has_maps ? NOT_OURS : NOBODYS;
 }
