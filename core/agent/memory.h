@@ -52,8 +52,7 @@ struct fm_agent_hook {
 };
 extern const struct fm_agent_hook fm_agent_malloc_hooks[], fm_agent_map_hooks[], fm_agent_copy_hooks[],
 	fm_agent_library_hooks[], fm_agent_exec_hooks[], fm_agent_signal_hooks[], fm_agent_signal_wait_hooks[],
-	fm_agent_sandbox_hooks[],
-	fm_agent_arrow_hooks[], fm_agent_answer_hooks[];
+	fm_agent_sandbox_hooks[], fm_agent_arrow_hooks[], fm_agent_answer_hooks[];
 // For their files: a function under a name that is ours alone, and its line in such a table.
 #if __has_attribute(copy)
 #define OURS(fn) static __typeof__(fn) fm_ours_##fn __attribute__((alias(#fn), copy(fn)))

@@ -113,8 +113,8 @@ static void take_sample(struct fm_recorder *r, struct recorded_process *p, struc
 		return;
 	}
 	if (r->kernel && rec->class == FM_CLASS_SYSTEM)
-		stack = fm_kernel_stacks_extend(r->kernel, s->tid, r->threads.items[s->thread_id].last_ns,
-						rec->time_ns, stack);
+		stack = fm_kernel_stacks_extend(r->kernel, s->tid, r->threads.items[s->thread_id].last_ns, rec->time_ns,
+						stack);
 	struct fm_sample sample = {
 		.thread_id = s->thread_id,
 		.stack_id = stack,

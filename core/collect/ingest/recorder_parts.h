@@ -103,9 +103,9 @@ struct fm_recorder {
 	struct fm_kernel_stacks *kernel;    // NULL: not asked for
 	struct fm_thread_observer observer; // self NULL = there is none
 	struct fm_ingest_trace *trace;
-	struct fm_map thread_ids; // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
+	struct fm_map thread_ids;               // process index << 32 | tid -> thread id + 1, or THREAD_ENDED
 	FM_VEC(struct recorded_thread) threads; // by thread id
-	struct fm_buf record;     // the one that is looked at
+	struct fm_buf record;                   // the one that is looked at
 	struct recorded_process processes[FM_WIRE_N_PROCESSES];
 	struct recorded_slot slots[FM_WIRE_N_SLOTS];
 	struct fm_intern sources; // file names whose text was looked for

@@ -23,8 +23,8 @@ void fm_poll_budget_earn(struct fm_poll_budget *b, uint64_t now_ns, uint32_t per
 		int64_t earned_ns = (int64_t)((now_ns - b->earned_at_ns) * percent / 100);
 		b->ns = FM_MIN(b->ns + earned_ns, FM_MAX((int64_t)MOST_NS, b->ns));
 		b->hold_ns = FM_MIN(b->hold_ns + earned_ns, (int64_t)MOST_NS);
-		b->stack_ns = FM_MIN(b->stack_ns + earned_ns * STACK_PERCENT / 100,
-				     FM_MAX((int64_t)MOST_NS, b->stack_ns));
+		b->stack_ns =
+			FM_MIN(b->stack_ns + earned_ns * STACK_PERCENT / 100, FM_MAX((int64_t)MOST_NS, b->stack_ns));
 	}
 	b->earned_at_ns = now_ns;
 }

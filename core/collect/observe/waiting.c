@@ -299,8 +299,9 @@ static void finish(void *self)
 	if (w->unseen_ns >= MUCH_UNPLACED_NS) {
 		char what[64];
 		snprintf(what, sizeof(what), "what threads did for %.1f s in all", (double)w->unseen_ns * 1e-9);
-		fm_writer_coverage(w->writer, fm_str_of(what),
-				   FM_STR_LIT("they ended before Fathom polled them again: they waited, or no CPU was free"));
+		fm_writer_coverage(
+			w->writer, fm_str_of(what),
+			FM_STR_LIT("they ended before Fathom polled them again: they waited, or no CPU was free"));
 	}
 	if (w->is_uncounted)
 		fm_writer_coverage(w->writer, FM_STR_LIT("waiting time"),

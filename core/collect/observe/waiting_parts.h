@@ -84,11 +84,11 @@ struct fm_waiting {
 	uint64_t unseen_ns;                 // of threads that ended before they were asked a second time
 	size_t first_process, first_thread; // where the last look stopped
 	size_t n_threads;
-	bool is_outside;                    // the program is in no region that is captured
-	bool has_regions;                   // it was, some time
-	bool is_uncounted;                  // this kernel keeps no schedstat
-	bool is_refused;                    // the system does not let us look at a thread
-	bool is_hold_refused;               // nor hold one that runs
+	bool is_outside;      // the program is in no region that is captured
+	bool has_regions;     // it was, some time
+	bool is_uncounted;    // this kernel keeps no schedstat
+	bool is_refused;      // the system does not let us look at a thread
+	bool is_hold_refused; // nor hold one that runs
 };
 
 // waiting_threads.c: brings the lists of processes and threads up to date.

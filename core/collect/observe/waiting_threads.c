@@ -87,7 +87,8 @@ static void thread_came(void *ctx, void *thread)
 	if (fm_proc_thread_schedule(&t->proc, &s)) {
 		t->base_ns = (int64_t)(s.cpu_ns + s.ready_ns);
 		if (is_known_from_birth(scan->waiting) && scan->before_ns) // what it has waited so far counts, too
-			t->base_ns = FM_MAX(t->base_ns, (int64_t)(scan->now_ns - middle(scan->before_ns, scan->now_ns)));
+			t->base_ns =
+				FM_MAX(t->base_ns, (int64_t)(scan->now_ns - middle(scan->before_ns, scan->now_ns)));
 		t->n_sched_in = s.n_sched_in;
 		t->cpu_ns = t->sampled_ns = t->first_cpu_ns = s.cpu_ns;
 		t->ready_ns = s.ready_ns;

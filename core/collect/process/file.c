@@ -110,7 +110,8 @@ static void give_rights_back(const struct own *own)
 // how (before 5.6), at ours.
 static int open_below(int dir_fd, const char *path, bool is_root, int flags)
 {
-	struct open_how how = { .flags = (uint64_t)flags, .resolve = is_root ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS : 0 };
+	struct open_how how = { .flags = (uint64_t)flags,
+				.resolve = is_root ? RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS : 0 };
 	while (is_root && *path == '/')
 		path++;
 	int fd = (int)syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));

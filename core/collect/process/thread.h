@@ -11,7 +11,7 @@ struct fm_proc_thread {
 	uint32_t tid, pid;
 	int state_fd; // of .../syscall or .../stat; -1: cannot be opened, or not be kept open
 	bool state_fd_is_stat;
-	bool is_call_refused; // the system does not let us read its .../syscall
+	bool is_call_refused;       // the system does not let us read its .../syscall
 	int schedstat_fd, sched_fd; // -1: not opened yet, cannot be, or not be kept open
 	bool is_gone;               // it has ended, as far as its file tells
 	uint64_t n_taken, cpu_ns;   // at the last question for its CPU: how often it had been taken one, CPU time used
@@ -40,9 +40,9 @@ enum fm_proc_state fm_proc_thread_call(struct fm_proc_thread *t, struct fm_proc_
 
 // All zero where the kernel does not count, or the thread is gone.
 struct fm_proc_schedule {
-	uint64_t cpu_ns;    // CPU time used; exact for a thread on no CPU, some milliseconds old for one that runs
-	uint64_t ready_ns; // for a CPU, until it was last given one
-	uint64_t n_sched_in;   // how often it was given a CPU
+	uint64_t cpu_ns;     // CPU time used; exact for a thread on no CPU, some milliseconds old for one that runs
+	uint64_t ready_ns;   // for a CPU, until it was last given one
+	uint64_t n_sched_in; // how often it was given a CPU
 };
 bool fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret); // false: it cannot be read
 

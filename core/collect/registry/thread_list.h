@@ -15,11 +15,11 @@ struct fm_listed_thread {
 };
 
 struct fm_thread_list {
-	int task_fd;     // -1: it cannot be opened
-	size_t n, cap;   // threads
-	size_t size;     // bytes of what is kept of one
-	uint8_t *items;  // n of them, in the kernel's order as far as they did not change
-	bool is_stale;   // one is known to be gone
+	int task_fd;      // -1: it cannot be opened
+	size_t n, cap;    // threads
+	size_t size;      // bytes of what is kept of one
+	uint8_t *items;   // n of them, in the kernel's order as far as they did not change
+	bool is_stale;    // one is known to be gone
 	uint64_t n_links; // new threads show in the link count of the folder
 	uint64_t listed_ns;
 	uint64_t same_ns; // when the link count last was that of the last listing: who came or went did so since
