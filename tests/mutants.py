@@ -110,8 +110,8 @@ MUTANTS = [
     (
         "dropped samples are not told with their thread",
         "core/collect/ingest/recorder.c",
-        "atomic_load(&slot->cpu_ns), n_dropped);",
-        "atomic_load(&slot->cpu_ns), 0);",
+        "atomic_load(&slot->cpu_ns), n_dropped,",
+        "atomic_load(&slot->cpu_ns), 0,",
         ["unit recorder", RING],
     ),
     (
@@ -218,7 +218,7 @@ MUTANTS = [
     (
         "dropped samples of a thread are not read",
         "core/read/tables.c",
-        "	thread->n_dropped = end.n_dropped;\n",
+        "	thread->n_dropped = end.totals.n_dropped;\n",
         "",
         ["unit recorder", "unit format"],
     ),

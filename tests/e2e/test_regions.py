@@ -88,7 +88,6 @@ FORKED = """if True:
 
 
 def test_a_region_in_the_child_of_a_fork_waits_for_nobody(python: Python, tmp_path: Path) -> None:
-    few(python)
     script = tmp_path / "program.py"
     script.write_text(FORKED)
     command = [python.path, str(script), str(tmp_path / "p.fathom")]

@@ -40,7 +40,7 @@ def run_hang(fathom: Path, tmp_path: Path, options: List[str], *args: str) -> "s
 def test_a_program_that_hangs_is_dumped_and_goes_on(fathom: Path, tmp_path: Path) -> None:
     done = run_hang(fathom, tmp_path, ["--dump-on-hang", "1"], "1.5", "3")
     assert done.returncode == 0 and done.stdout == "went on\n"
-    assert done.stderr.count("nothing moved (--dump-on-hang)") == 1, done.stderr
+    assert done.stderr.count("nothing moved for ") == 1, done.stderr
     (file,) = (tmp_path / "out").glob("hang/*/stacks_*.txt")
     for text in (done.stderr, file.read_text()):
         assert "stuck (" in text and "request_id=4711" in text and "join" in text
@@ -54,4 +54,4 @@ def test_a_program_that_works_is_not_said_to_hang(fathom: Path, tmp_path: Path) 
 def test_a_program_that_takes_long_is_dumped_and_ended(fathom: Path, tmp_path: Path) -> None:
     done = run_hang(fathom, tmp_path, ["--dump-after", "8", "--end-after-dump"], "0.1", "60")
     assert done.returncode == 128 + signal.SIGTERM and done.stdout == ""
-    assert "(--dump-after) the program does this" in done.stderr and "stuck (" in done.stderr
+    assert "s (--dump-after)" in done.stderr and "stuck (" in done.stderr

@@ -74,7 +74,7 @@ static const struct entry {
 	{ "system", "The kernel was working for the program: reading, writing, mapping memory." },
 	{ "garbage collection", "The interpreter's search for unreachable cycles. Line tables count it as Python." },
 	{ "waiting for the GIL", "A thread was ready to run Python but another one held the interpreter's lock." },
-	{ "waiting", "A thread slept or waited for input, a lock, a child or a timer. It is time on the clock, not CPU "
+	{ "waiting", "A thread slept or waited for input, a lock, a child or a timer. It is wall time, not CPU "
 		     "time, so it is in "
 		     "no percentage." },
 	{ "CPU time sampled", "The sum of what all samples stand for; percentages are of this. \"% of one core\" is "
