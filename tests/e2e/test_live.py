@@ -358,6 +358,7 @@ def test_waits_for_the_program_and_comes_back_after_a_drop(tmp_path):
             break
     assert now["state"] in ("running", "ended")
     assert first.process.poll() is None
+    second.begun()
     second.process.send_signal(signal.SIGTERM)
     viewer.communicate(timeout=60)
     assert viewer.returncode == 0  # the second one has ended

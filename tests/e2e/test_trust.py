@@ -129,9 +129,9 @@ def test_sources_by_the_rights_of_the_target(open_folder: Path, how: str) -> Non
         source.chmod(mode)
         script = READER.format(uid=NOBODY, path=str(source), seconds=60 if how == "attach" else 0.3)
         if how == "record":
-            done = run([*under(profile), "python3", "-c", script])
+            done = run([*under(profile), sys.executable, "-c", script])
         else:
-            with subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE) as target:
+            with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as target:
                 assert target.stdout and target.stdout.readline()
                 done = run([FATHOM, "record", "-o", profile, "-d", "1", "-p", target.pid])
                 target.kill()
