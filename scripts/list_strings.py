@@ -17,12 +17,13 @@ C_ROOMS = ["agent", "base", "cli", "collect", "format", "image", "read", "render
 # A comment, a character, or a string with what stands right behind it: C joins strings that stand side by side.
 C_TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])'|((?:\"(?:\\.|[^\"\\\n])*\"\s*|PRI[udx]64\s*)+)", re.S)
 C_STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"|(PRI[udx]64)')
+NOT_SAID = re.compile(r"^\s*#\s*include[^\n]*$|^__asm__\(.*?\);$", re.M | re.S)  # names of files, assembly
 WORDS = re.compile(r"[A-Za-z]{2,}[,:;']?s? +[a-z(]{1,}")
 MARKUP = re.compile(r"^[<.#@{]|;base64|[{};]\s*$|://www|^\s*(?:SELECT|import|def|static) ")
 
 
 def of_c(path: Path) -> Iterator[str]:
-    for match in C_TOKEN.finditer(re.sub(r"^\s*#\s*include.*$", "", path.read_text(), flags=re.M)):
+    for match in C_TOKEN.finditer(NOT_SAID.sub("", path.read_text())):
         if match.group(1):
             yield "".join(text or "%N" for text, _ in C_STRING.findall(match.group(1))).replace('\\"', '"')
 

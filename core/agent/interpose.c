@@ -31,17 +31,12 @@ typedef int (*sigaction_fn)(int, const struct sigaction *, struct sigaction *);
 typedef void (*handler_fn)(int);
 typedef int (*dlclose_fn)(void *);
 
-static void *next_symbol(const char *name)
-{
-	return dlsym(RTLD_NEXT, name);
-}
-
 int fm_agent_real_sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	static _Atomic(sigaction_fn) real;
 	sigaction_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
 	if (!fn) {
-		fn = (sigaction_fn)next_symbol("sigaction");
+		fn = (sigaction_fn)fm_agent_next_symbol("sigaction");
 		atomic_store_explicit(&real, fn, memory_order_relaxed);
 	}
 	if (!fn) {
@@ -206,7 +201,7 @@ FM_EXPORT handler_fn signal(int sig, handler_fn handler)
 		static _Atomic(void *) real;
 		void *fn = atomic_load_explicit(&real, memory_order_relaxed);
 		if (!fn) {
-			fn = next_symbol("signal");
+			fn = fm_agent_next_symbol("signal");
 			atomic_store_explicit(&real, fn, memory_order_relaxed);
 		}
 		if (!fn)
@@ -231,7 +226,7 @@ int fm_agent_real_dlclose(void *handle)
 	static _Atomic(dlclose_fn) real;
 	dlclose_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
 	if (!fn) {
-		fn = (dlclose_fn)next_symbol("dlclose");
+		fn = (dlclose_fn)fm_agent_next_symbol("dlclose");
 		atomic_store_explicit(&real, fn, memory_order_relaxed);
 	}
 	return fn ? fn(handle) : -1;

@@ -8,7 +8,6 @@
 // Seen is what goes through libc, as libseccomp does; not a bare instruction of the program's.
 #include "agent/agent.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
@@ -43,11 +42,6 @@ static void leave(void)
 	errno = saved_errno;
 }
 
-static void *find(const char *name)
-{
-	return dlsym(RTLD_NEXT, name);
-}
-
 typedef int (*prctl_fn)(int, unsigned long, unsigned long, unsigned long, unsigned long);
 
 FM_EXPORT int prctl(int option, ...)
@@ -55,7 +49,7 @@ FM_EXPORT int prctl(int option, ...)
 	static _Atomic(prctl_fn) real;
 	prctl_fn fn = atomic_load_explicit(&real, memory_order_relaxed);
 	if (!fn) {
-		fn = (prctl_fn)find("prctl");
+		fn = (prctl_fn)fm_agent_next_symbol("prctl");
 		atomic_store_explicit(&real, fn, memory_order_relaxed);
 	}
 	if (!fn) {
@@ -77,23 +71,24 @@ OURS(prctl);
 
 #if defined(__x86_64__)
 // syscall() is no call of ours but a jump: what forks or changes stacks must find the caller's frame
-// where it was.
-__attribute__((used)) static void *before_syscall(long number, long first, long second, long third)
+// where it was. Few instructions for all but the first call and these two numbers.
+__attribute__((used)) static _Atomic(void *) real_syscall;
+
+__attribute__((used)) static void *before_syscall(long number, long operation, long flags, long filter)
 {
-	static _Atomic(void *) real;
-	void *fn = atomic_load_explicit(&real, memory_order_relaxed);
-	if (!fn) {
-		fn = find("syscall");
-		atomic_store_explicit(&real, fn, memory_order_relaxed);
-	}
+	(void)flags; // whatever they are, it is a filter
+	if (!atomic_load_explicit(&real_syscall, memory_order_relaxed))
+		atomic_store_explicit(&real_syscall, fm_agent_next_symbol("syscall"), memory_order_relaxed);
 	// libseccomp asks whether there are filters by giving none.
-	bool is_filter = number == SYS_seccomp &&
-			 (first == SECCOMP_SET_MODE_STRICT || (first == SECCOMP_SET_MODE_FILTER && third != 0));
-	if (is_filter || (number == SYS_prctl && first == PR_SET_SECCOMP))
+	bool is_filter = number == SYS_seccomp && (operation == SECCOMP_SET_MODE_STRICT ||
+						   (operation == SECCOMP_SET_MODE_FILTER && filter != 0));
+	if (is_filter || (number == SYS_prctl && operation == PR_SET_SECCOMP))
 		leave();
-	(void)second;
-	return fn;
+	return atomic_load_explicit(&real_syscall, memory_order_relaxed);
 }
+
+#define TEXT(number)    #number
+#define TEXT_OF(number) TEXT(number)
 
 extern long fm_agent_syscall(long number, ...);
 __asm__(".pushsection .text\n"
@@ -105,7 +100,15 @@ __asm__(".pushsection .text\n"
 	"syscall:\n"
 	"fm_agent_syscall:\n"
 	".cfi_startproc\n"
-	"	pushq %rdi\n"
+	"	movq real_syscall(%rip), %rax\n"
+	"	testq %rax, %rax\n"
+	"	je 1f\n"
+	"	cmpq $" TEXT_OF(SYS_prctl) ", %rdi\n"
+	"	je 1f\n"
+	"	cmpq $" TEXT_OF(SYS_seccomp) ", %rdi\n"
+	"	je 1f\n"
+	"	jmp *%rax\n"
+	"1:	pushq %rdi\n"
 	"	pushq %rsi\n"
 	"	pushq %rdx\n"
 	"	pushq %rcx\n"
