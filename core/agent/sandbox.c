@@ -87,8 +87,7 @@ __attribute__((used)) static void *before_syscall(long number, long operation, l
 	return atomic_load_explicit(&real_syscall, memory_order_relaxed);
 }
 
-#define TEXT(number)    #number
-#define TEXT_OF(number) TEXT(number)
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "as the comparisons below have them");
 
 extern long fm_agent_syscall(long number, ...);
 __asm__(".pushsection .text\n"
@@ -103,9 +102,9 @@ __asm__(".pushsection .text\n"
 	"	movq real_syscall(%rip), %rax\n"
 	"	testq %rax, %rax\n"
 	"	je 1f\n"
-	"	cmpq $" TEXT_OF(SYS_prctl) ", %rdi\n"
+	"	cmpq $157, %rdi\n"
 	"	je 1f\n"
-	"	cmpq $" TEXT_OF(SYS_seccomp) ", %rdi\n"
+	"	cmpq $317, %rdi\n"
 	"	je 1f\n"
 	"	jmp *%rax\n"
 	"1:	pushq %rdi\n"
