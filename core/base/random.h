@@ -14,3 +14,9 @@ static inline uint64_t fm_random_next(uint64_t *state)
 	x ^= x << 17;
 	return *state = x;
 }
+
+// Uniform in half a period to one and a half: no beat of a program can stay in step with that.
+static inline uint64_t fm_random_around(uint64_t *state, uint64_t period)
+{
+	return period / 2 + fm_random_next(state) % (period + 1);
+}

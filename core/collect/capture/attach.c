@@ -185,10 +185,8 @@ static bool observe(struct attach *a, uint64_t end_ns)
 	uint64_t period_ns = 1000000000u / FM_MAX(o->rate_hz, 1u), random = a->start_ns | 1;
 	uint64_t next_ns = a->start_ns, flush_ns = a->start_ns + FLUSH_NS;
 	while (!is_asked_to_stop && fm_now_ns() < end_ns) {
-		// Uniform in half a period to one and a half: no beat of the program can stay in
-		// step with that.
 		uint64_t span_ns = FM_MAX(period_ns, idle_period_ns(a));
-		next_ns = FM_MAX(next_ns + span_ns / 2 + fm_random_next(&random) % (span_ns + 1), fm_now_ns());
+		next_ns = FM_MAX(next_ns + fm_random_around(&random, span_ns), fm_now_ns());
 		fm_sleep_until_ns(FM_MIN(next_ns, end_ns));
 		fm_observed_follow(&a->observed, fm_now_ns(), o->children, false);
 		fm_recorder_drain(a->recorder);

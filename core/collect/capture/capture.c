@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "collect/capture/agent_path.h"
 #include "collect/process/descriptors.h"
 #include "collect/process/kernel_stacks.h"
@@ -21,8 +22,9 @@
 #include "collect/observe/waiting.h"
 #include "format/writer.h"
 
-// The rings are read this often; a killed target loses nothing, but a killed collector loses what
-// it had not read.
+// The rings are read and threads that wait are looked at this often, on average: two threads that
+// take turns every 5 ms would show each look the same one. A killed target loses nothing, but a
+// killed collector loses what it had not read.
 #define DRAIN_NS 10000000
 // A chunk goes to disk this often: what a crash of the machine or of the collector can cost.
 #define FLUSH_NS 100000000u
@@ -125,7 +127,7 @@ static void follow_beside(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS;
 	for (bool is_over = false; !is_over;) {
-		struct timespec nap = { .tv_nsec = TRACE_DRAIN_NS };
+		struct timespec nap = { .tv_nsec = (long)fm_random_around(&c->random, TRACE_DRAIN_NS) };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		c->is_left = atomic_load(&c->shared.counts->is_over) != 0;
@@ -133,12 +135,14 @@ static void follow_beside(struct capture *c)
 	}
 }
 
-static void nap(const struct capture *c)
+static void nap(struct capture *c)
 {
 	bool may_rest = c->ticker && c->shared.header->engine == FM_ENGINE_TICKER && !c->options->memory;
 	uint64_t idle_ns = may_rest ? fm_ticker_idle_ns(c->ticker, fm_now_ns()) : 0;
 	int64_t rest_ns = (int64_t)FM_MIN(idle_ns / IDLE_SHARE, (uint64_t)IDLE_DRAIN_NS);
-	int64_t ns = c->options->has_calls ? TRACE_DRAIN_NS : FM_MAX(rest_ns, (int64_t)DRAIN_NS);
+	int64_t ns = (int64_t)fm_random_around(&c->random, c->options->has_calls ? TRACE_DRAIN_NS : DRAIN_NS);
+	if (!c->options->has_calls)
+		ns = FM_MAX(ns, rest_ns);
 	struct pollfd end = { .fd = c->target_fd, .events = POLLIN };
 	ppoll(&end, 1, &(struct timespec){ .tv_nsec = ns }, NULL);
 }
@@ -250,6 +254,7 @@ static void start_clock(struct capture *c)
 {
 	c->start_ns = fm_now_ns();
 	c->start_cycles = fm_cycles();
+	c->random = c->start_ns | 1;
 }
 
 // From the start of the target, or the word to the process beside us, to its end.

@@ -25,6 +25,7 @@ struct capture {
 	struct fm_launch launch;
 	uint64_t start_ns, end_ns; // of the target
 	uint64_t start_cycles;
+	uint64_t random;     // when to look next
 	struct rusage usage; // the target's
 	int status;
 	int target_fd;             // of the process that we started; -1: the kernel gives none

@@ -76,7 +76,7 @@ static bool tick_thread(struct fm_ticker *k, struct tick_process *p, struct tick
 		uint32_t skip = rests ? k->resting_skip : k->recent_skip;
 		// Around what it should be: threads that came together are not looked at together
 		// for ever.
-		t->skip = (uint32_t)FM_MIN(idle_ticks, skip / 2 + fm_random_next(&k->random) % (skip + 1));
+		t->skip = (uint32_t)FM_MIN(idle_ticks, fm_random_around(&k->random, skip));
 		if (t->proc.is_gone)
 			p->threads.is_stale = true;
 		return false;

@@ -32,7 +32,7 @@ uint64_t fm_ticker_affordable_period_ns(struct fm_ticker *k, double cycles_per_n
 	return (uint64_t)FM_MAX(handlers_ns, FM_MIN(all_ns, (double)COLD_PERIOD_NS));
 }
 
-// Uniform in half a period to one and a half: no beat of the program can stay in step with that.
+// Somewhere around a period from now.
 //
 // On a crowded machine the ticks themselves set a beat, as each takes a CPU from somebody who then
 // waits for the next turn: how long ago the last tick was tells who runs. Only when that says
@@ -40,8 +40,8 @@ uint64_t fm_ticker_affordable_period_ns(struct fm_ticker *k, double cycles_per_n
 // does.
 uint64_t fm_ticker_jittered(struct fm_ticker *k, uint64_t period, uint64_t now_ns)
 {
+	if (now_ns - k->crowded_ns >= CROWDED_NS)
+		return fm_random_around(&k->random, period);
 	uint64_t random = fm_random_next(&k->random);
-	if (now_ns - k->crowded_ns < CROWDED_NS)
-		return (uint64_t)(-log((double)((random >> 11) + 1) * 0x1p-53) * (double)period);
-	return period / 2 + random % (period + 1);
+	return (uint64_t)(-log((double)((random >> 11) + 1) * 0x1p-53) * (double)period);
 }

@@ -148,7 +148,7 @@ static FM_SIGSAFE void jitter(void)
 	uint64_t period = 960000000u / FM_MAX(fm_sig.header->rate_hz, 1u);
 	if (period < PERF_JITTER_FROM_NS)
 		return;
-	uint64_t next = period / 2 + fm_random_next(&p->random) % (period + 1);
+	uint64_t next = fm_random_around(&p->random, period);
 	if (fm_sig_syscall(SYS_ioctl, fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
 		atomic_store(&fm_sig_quiet.perf_fd, -1); // the program has closed it
 }
