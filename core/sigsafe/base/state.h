@@ -70,7 +70,8 @@ struct fm_sig_thread {
 	uint32_t n_gaps;          // of the header, as of the last sample
 	uint32_t rows_generation; // rows are forgotten when a library was unloaded or rows were published
 	bool is_busy;
-	uintptr_t thread_state; // this thread's, when it was last seen (sigsafe/python/thread_state.h); 0 = none
+	uint32_t n_waits_left_out; // tick/pending.h: for signals that are not for the main thread
+	uintptr_t thread_state;    // this thread's, when it was last seen (sigsafe/python/thread_state.h); 0 = none
 	uint64_t python_unknown_until_ns; // not looked for in the interpreter's lists before
 	uint64_t start_cycles, deadline;  // of the sample that is being taken (budget.h), by the cycle counter
 	uint64_t start_cpu_ns;            // the thread's CPU time then; 0 = not known

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sigsafe/tick/pending.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 
@@ -13,6 +12,7 @@
 // A thread that was woken runs within this time, or is held up for other reasons.
 #define LEAVE_STEP_NS 20000
 #define MAX_LEAVE_STEPS 50
+#define AFTER_VAIN_WAIT 50u
 
 // The first pending signal that would be delivered to a handler at our return, 0 when there is
 // none.
@@ -45,38 +45,24 @@ FM_SIGSAFE bool fm_sig_is_theirs_pending(const ucontext_t *uc, uint64_t *ret_fla
 	return find_pending(uc, ret_flags) != 0;
 }
 
-// Whether sig waits for the process, not for this thread alone; only /proc tells: "ShdPnd:" and 16
-// hexadecimal digits.
-static FM_SIGSAFE bool is_for_process(struct fm_sig_thread *t, int sig)
-{
-	static const char key[] = "ShdPnd:\t";
-	char *text = (char *)t->out; // done with by now, and large enough for the whole file
-	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	long len = fm_sig_syscall(SYS_read, fd, (long)text, 4096, 0);
-	fm_sig_syscall(SYS_close, fd, 0, 0, 0);
-	for (long i = 0; i + 24 <= len; i++) {
-		unsigned k = 0;
-		while (k < sizeof(key) - 1 && text[i + k] == key[k])
-			k++;
-		if (k < sizeof(key) - 1)
-			continue;
-		unsigned bit = (unsigned)sig - 1;
-		char digit = text[i + 8 + 15 - bit / 4];
-		unsigned value = digit >= 'a' ? (unsigned)(digit - 'a') + 10 : (unsigned)(digit - '0');
-		return value >> bit % 4 & 1;
-	}
-	return false;
-}
-
+// Nothing but a file in /proc tells whether sig was sent to the process or to this thread alone, and
+// a descriptor opened here could take the number that the program's next one should get. So what was
+// sent to the thread is waited for in vain; then the next waits are left out.
 FM_SIGSAFE void fm_sig_leave_to_main(struct fm_sig_thread *t, const ucontext_t *uc)
 {
 	uint64_t flags;
 	int sig = find_pending(uc, &flags);
-	if (!sig || fm_sig_syscall(SYS_gettid, 0, 0, 0, 0) == (long)fm_sig.pid || !is_for_process(t, sig))
+	if (!sig || fm_sig_syscall(SYS_gettid, 0, 0, 0, 0) == (long)fm_sig.pid)
 		return;
+	if (t->n_waits_left_out) {
+		t->n_waits_left_out--;
+		return;
+	}
 	struct timespec step = { .tv_nsec = LEAVE_STEP_NS };
-	for (int i = 0; i < MAX_LEAVE_STEPS && find_pending(uc, &flags) == sig; i++)
+	for (int i = 0; i < MAX_LEAVE_STEPS; i++) {
 		fm_sig_syscall(SYS_nanosleep, (long)&step, 0, 0, 0);
+		if (find_pending(uc, &flags) != sig)
+			return;
+	}
+	t->n_waits_left_out = AFTER_VAIN_WAIT;
 }
