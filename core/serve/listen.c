@@ -125,18 +125,14 @@ static bool is_collector_gone(int collector)
 
 static void wait_for_end(struct fm_session *s, int collector)
 {
-	bool had_viewer = false;
 	while (!fm_tail_is_over(s->tail)) {
-		bool is_gone = is_collector_gone(collector);
-		had_viewer = atomic_load(&s->n_live) >
-			     0; // before they are told of the end: they go, and may be gone at once
-		if (is_gone)
+		if (is_collector_gone(collector))
 			fm_tail_set_over(s->tail);
 		fm_timeouts_poll(&s->timeouts, fm_now_ns());
 	}
 	atomic_store(&s->is_over, true);
 	fm_served_set_growing(s->captures, false);
-	if (!had_viewer)
+	if (!fm_session_was_asked(s))
 		return;
 	// Streams tell of the end and close; the page then asks once more for the whole.
 	uint64_t since_ns = fm_now_ns();

@@ -17,3 +17,8 @@ bool fm_session_is_left(struct fm_session *s, uint64_t now_ns)
 	uint64_t last_ns = FM_MAX(left_ns, atomic_load(&s->asked_ns));
 	return left_ns && !atomic_load(&s->n_asking) && now_ns > last_ns + ALONE_NS;
 }
+
+bool fm_session_was_asked(struct fm_session *s)
+{
+	return atomic_load(&s->n_asking) || atomic_load(&s->asked_ns);
+}

@@ -33,3 +33,5 @@ struct fm_session {
 // The page said goodbye, or none has been connected for a minute. Before the first one comes the
 // server waits for ever.
 bool fm_session_is_left(struct fm_session *s, uint64_t now_ns);
+// Somebody has asked something, or is just asking.
+bool fm_session_was_asked(struct fm_session *s);
