@@ -262,12 +262,26 @@ struct layout {
 #define LAYOUT_TLBC \
 	.tlbc = { SLOT(frame_tlbc_index, frame.tlbc_index, frame.size, 4) SLOT(code_tlbc, code.tlbc, code.size, 8) }
 
+// Where the places of sys.remote_exec() are told.
+struct exec_layout {
+	uint16_t thread_size, interp_size, main_thread, enabled, eval_breaker;
+	uint16_t support, pending_call, script_path, script_path_size;
+};
+#define EXEC_LAYOUT                                                                                                  \
+	{                                                                                                            \
+		offsetof(LAYOUT, thread.size), offsetof(LAYOUT, interp.size), offsetof(LAYOUT, interp.threads_main), \
+			offsetof(LAYOUT, debugger.enabled), offsetof(LAYOUT, debugger.eval_breaker),                 \
+			offsetof(LAYOUT, debugger.support), offsetof(LAYOUT, debugger.pending_call),                 \
+			offsetof(LAYOUT, debugger.script_path), offsetof(LAYOUT, debugger.script_path_size)          \
+	}
+
 #define LAYOUT struct offsets_313
 static const struct layout layout_313 = { LAYOUT_COMMON };
 #undef LAYOUT
 
 #define LAYOUT struct offsets_314
 static const struct layout layout_314 = { LAYOUT_COMMON, LAYOUT_TLBC };
+static const struct exec_layout exec_314 = EXEC_LAYOUT;
 #undef LAYOUT
 
 #define LAYOUT struct offsets_315
@@ -276,6 +290,7 @@ static const struct layout layout_315 = {
 	LAYOUT_TLBC,
 	.compact_size = offsetof(LAYOUT, str.compact_size),
 };
+static const struct exec_layout exec_315 = EXEC_LAYOUT;
 #undef LAYOUT
 
 // What the table does not tell. Owners are CPython's enum _frameowner: 3.13 calls 3 CSTACK; 3.14
@@ -284,10 +299,11 @@ static const struct layout layout_315 = {
 static const struct version {
 	uint8_t minor, executable_tag_mask, first_shim_owner, generator_owner;
 	const struct layout *layout;
+	const struct exec_layout *exec; // NULL before 3.14
 } versions[] = {
-	{ 15, 3, 3, 1, &layout_315 },
-	{ 14, 3, 3, 1, &layout_314 },
-	{ 13, 0, 3, 1, &layout_313 },
+	{ 15, 3, 3, 1, &layout_315, &exec_315 },
+	{ 14, 3, 3, 1, &layout_314, &exec_314 },
+	{ 13, 0, 3, 1, &layout_313, NULL },
 };
 
 #define COOKIE "xdebugpy"
@@ -387,27 +403,64 @@ int fm_pyabi_has_debug_offsets(const uint8_t *runtime, size_t len)
 	return len >= FREE_THREADED_AT + 8 && memcmp(runtime, COOKIE, 8) == 0;
 }
 
-enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, struct fm_py_row *ret,
-					    uint32_t *ret_hexversion)
+// The version whose table this is, all of which is there.
+static enum fm_err find_version(const uint8_t *runtime, size_t len, const struct version **ret,
+				uint32_t *ret_hexversion)
 {
 	if (!fm_pyabi_has_debug_offsets(runtime, len))
 		return FM_E_UNSUPPORTED;
-	uint64_t hex = read_u64(runtime + VERSION_AT), free_threaded = read_u64(runtime + FREE_THREADED_AT);
-	if (hex > UINT32_MAX || free_threaded > 1)
+	uint64_t hex = read_u64(runtime + VERSION_AT);
+	if (hex > UINT32_MAX || read_u64(runtime + FREE_THREADED_AT) > 1)
 		return FM_E_CORRUPT;
 	*ret_hexversion = (uint32_t)hex;
 	if (hex >> 24 != 3 || (hex >> 4 & 0xf) < LEVEL_CANDIDATE)
 		return FM_E_UNSUPPORTED;
-
-	const struct version *version = NULL;
 	for (unsigned i = 0; i < FM_ARRAY_LEN(versions); i++)
-		if (versions[i].minor == (hex >> 16 & 0xff))
-			version = &versions[i];
-	if (!version)
-		return FM_E_UNSUPPORTED;
+		if (versions[i].minor == (hex >> 16 & 0xff)) {
+			*ret = &versions[i];
+			return len < versions[i].layout->size ? FM_E_TRUNCATED : FM_OK;
+		}
+	return FM_E_UNSUPPORTED;
+}
+
+enum fm_err fm_pyabi_remote_exec(const uint8_t *runtime, size_t len, struct fm_py_remote_exec *ret)
+{
+	const struct version *version;
+	uint32_t hexversion;
+	enum fm_err err = find_version(runtime, len, &version, &hexversion);
+	if (err || !version->exec)
+		return err ? err : FM_E_UNSUPPORTED;
+	const struct exec_layout *at = version->exec;
+	uint64_t thread_size = read_u64(runtime + at->thread_size), interp_size = read_u64(runtime + at->interp_size);
+	uint64_t support = read_u64(runtime + at->support), path_size = read_u64(runtime + at->script_path_size);
+	uint64_t pending = read_u64(runtime + at->pending_call), path = read_u64(runtime + at->script_path);
+	uint64_t breaker = read_u64(runtime + at->eval_breaker);
+	uint64_t main_thread = read_u64(runtime + at->main_thread), enabled = read_u64(runtime + at->enabled);
+	if (thread_size > STRUCT_SIZE_MAX || interp_size > INTERP_SIZE_MAX || support > thread_size ||
+	    path_size > STRUCT_SIZE_MAX || !is_within(breaker, 8, thread_size) ||
+	    !is_within(pending, 4, thread_size - support) || !is_within(path, path_size, thread_size - support) ||
+	    !is_within(main_thread, 8, interp_size) || !is_within(enabled, 4, interp_size))
+		return FM_E_CORRUPT;
+	*ret = (struct fm_py_remote_exec){
+		.interp_main_thread = (uint32_t)main_thread,
+		.interp_enabled = (uint32_t)enabled,
+		.eval_breaker = (uint16_t)breaker,
+		.pending_call = (uint16_t)(support + pending),
+		.script_path = (uint16_t)(support + path),
+		.script_path_size = (uint16_t)path_size,
+	};
+	return FM_OK;
+}
+
+enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, struct fm_py_row *ret,
+					    uint32_t *ret_hexversion)
+{
+	const struct version *version;
+	enum fm_err found = find_version(runtime, len, &version, ret_hexversion);
+	if (found)
+		return found;
 	const struct layout *layout = version->layout;
-	if (len < layout->size)
-		return FM_E_TRUNCATED;
+	uint64_t free_threaded = read_u64(runtime + FREE_THREADED_AT);
 
 	struct fm_py_row row = {
 		.minor = version->minor,

@@ -31,6 +31,16 @@ int fm_pyabi_has_debug_offsets(const uint8_t *runtime, size_t len);
 FM_MUST_CHECK enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime, size_t len, struct fm_py_row *ret,
 							  uint32_t *ret_hexversion);
 
+// Where another process leaves a script for a thread (sys.remote_exec, 3.14 and later). Offsets
+// within the thread state, but for those of the interpreter's.
+struct fm_py_remote_exec {
+	uint32_t interp_main_thread, interp_enabled;
+	uint16_t eval_breaker, pending_call, script_path, script_path_size;
+};
+#define FM_PY_PLEASE_STOP 32u // the bit of eval_breaker that makes the thread look there
+// As above, with the same errors; FM_E_UNSUPPORTED for 3.13, too.
+FM_MUST_CHECK enum fm_err fm_pyabi_remote_exec(const uint8_t *runtime, size_t len, struct fm_py_remote_exec *ret);
+
 // Rejects rows that cannot be true: a needed field missing, beyond bounds, misaligned or on top of
 // another, or one set that the version does not have. Rows of this header's functions have passed
 // it.

@@ -165,7 +165,14 @@ TEST(rows_that_cannot_be_true_are_refused)
 }
 
 // A true _Py_DebugOffsets of 3.13 (GIL build), slot by slot as its header orders them.
-enum { N_SLOTS_313 = 73, SLOT_INTERP_SIZE = 6, SLOT_THREAD_SIZE = 19, SLOT_CURRENT_FRAME = 23, SLOT_FRAME_SIZE = 28 };
+enum {
+	N_SLOTS_313 = 73,
+	SLOT_INTERP_SIZE = 6,
+	SLOT_THREAD_SIZE = 19,
+	SLOT_CURRENT_FRAME = 23,
+	SLOT_FRAME_SIZE = 28,
+	SLOT_THREAD_SIZE_314 = 22
+};
 static const uint64_t table_313[N_SLOTS_313] = {
 	0x7970677562656478,
 	0x030d00f0,
@@ -318,6 +325,27 @@ TEST(random_debug_offsets_do_not_crash_and_rows_are_valid)
 		if (!fm_pyabi_row_from_debug_offsets((const uint8_t *)table, sizeof(table), &row, &hexversion))
 			CHECK_EQ(fm_pyabi_row_validate(&row), FM_OK);
 	}
+}
+
+TEST(where_a_script_is_left_lies_within_the_thread_state)
+{
+	uint32_t random = 11, n_good = 0;
+	for (int round = 0; round < 20000; round++) {
+		uint64_t table[FM_PY_DEBUG_OFFSETS_BYTES / 8] = { 0 };
+		struct fm_py_remote_exec exec;
+		table[0] = table_313[0];
+		table[1] = 0x030000f0 | (uint64_t)(13 + next_random(&random) % 3) << 16;
+		for (unsigned i = 3; i < FM_ARRAY_LEN(table); i++)
+			table[i] = next_random(&random) % 400;
+		table[SLOT_THREAD_SIZE_314] = 300 + next_random(&random) % 600;
+		if (fm_pyabi_remote_exec((const uint8_t *)table, sizeof(table), &exec))
+			continue;
+		n_good++;
+		CHECK(exec.script_path + exec.script_path_size <= table[SLOT_THREAD_SIZE_314]);
+		CHECK(exec.pending_call + 4u <= table[SLOT_THREAD_SIZE_314]);
+		CHECK(exec.eval_breaker + 8u <= table[SLOT_THREAD_SIZE_314]);
+	}
+	CHECK(n_good > 100);
 }
 
 TEST_MAIN()

@@ -25,8 +25,9 @@
 #include "render/text/text.h"
 #include "render/render.h"
 
-static void say_ring(const char *ring_path)
+static void say_ring(const char *ring_path, void *unused)
 {
+	(void)unused;
 	printf("ring %s\n", ring_path);
 	fflush(stdout);
 	// The end of the answer for who reads it. The number stays taken, so that nothing else gets

@@ -20,6 +20,7 @@
 #include "cli/options/options.h"
 #include "cli/project/output_name.h"
 #include "cli/options/pid.h"
+#include "cli/run/injected.h"
 #include "cli/run/traced.h"
 #include "collect/capture/attach.h"
 #include "format/output.h"
@@ -64,10 +65,6 @@ static const char *needs_launch(const struct fm_capture_flags *flags, bool is_tr
 {
 	if (is_traced)
 		return "--trace is for a program that is started here; in one that runs, fathom.Profiler can trace";
-	if (flags->memory || flags->memory_log)
-		return "--memory is for a program that is started here: fathom record --memory -- PROGRAM; in one that "
-		       "runs, "
-		       "'with fathom.job():' watches a block";
 	if (flags->kernel)
 		return "--kernel is for a program that is started here: fathom record --kernel -- PROGRAM";
 	if (flags->engine != settled_engine)
@@ -114,7 +111,7 @@ static struct {
 	struct fm_view_options view;
 	struct fm_option_texts pid_texts;
 	const char *output, *format, *duration, *max_size, *call_graph, *aio;
-	bool native, nonblocking, is_traced, is_cpu_wanted;
+	bool native, nonblocking, is_injected, is_traced, is_cpu_wanted;
 } o = { .flags = FM_CAPTURE_FLAGS_DEFAULT, .format = "fathom" };
 
 static const struct fm_option options[] = {
@@ -146,6 +143,9 @@ static const struct fm_option options[] = {
 	  "attach to a running process and observe it and what it starts, until it ends, --duration or Ctrl-C; "
 	  "again, or "
 	  "with commas, for several" },
+	{ "inject", 0, FM_OPT_FLAG, &o.is_injected, NULL,
+	  "with --pid: load the agent into the program (Python 3.14 and later), for all that a program gives that "
+	  "is started here; --memory with --pid does so, too" },
 	{ "max-size", 0, FM_OPT_TEXT, &o.max_size, "SIZE",
 	  "with --pid: keep the latest SIZE (such as 100M) of a long capture, in FILE and FILE's .older" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL,
@@ -213,6 +213,11 @@ static const char *refusal_of(bool is_attached, int n_operands, const char *sett
 		return "--max-size is for --pid: a program that is started here ends by itself";
 	if (!is_attached && o.nonblocking)
 		return "--nonblocking is for --pid";
+	if (!is_attached && o.is_injected)
+		return "--inject is for --pid: a program that is started here has the agent from the beginning";
+	if (o.is_injected && (o.max_size || o.nonblocking))
+		return "--max-size and --nonblocking are for a program that is observed from outside, without --inject "
+		       "and --memory";
 	if (!is_attached && n_operands == 0)
 		return "name the program to run after --: fathom record -o F -- python app.py";
 	if (o.max_size && o.flags.listen)
@@ -220,6 +225,27 @@ static const char *refusal_of(bool is_attached, int n_operands, const char *sett
 	if (o.max_size && strcmp(o.format, "fathom"))
 		return "--max-size is for fathom's own format; 'fathom export' writes others from it";
 	return NULL;
+}
+
+static enum fm_err inject(const struct fm_pids *pids, struct fm_capture_options *capture, int *ret_exit_code,
+			  struct fm_diag *diag)
+{
+	static struct fm_injected injected;
+	*ret_exit_code = FM_EXIT_FAILED;
+	if (pids->n != 1)
+		return fm_diag_set(diag, FM_E_USAGE, "--inject and --memory take one process; give one --pid");
+	enum fm_err err = fm_injected_begin(&injected, pids->v[0], capture, diag);
+	if (err)
+		return err;
+	err = fm_capture_run(capture, ret_exit_code, diag);
+	struct fm_diag failure;
+	if (fm_injected_end(&injected, &failure) && !err) {
+		*diag = failure;
+		err = FM_E_REFUSED;
+		unlink(capture->output_path); // there is nothing in it
+	}
+	*ret_exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK; // how the program ends is its parent's to tell
+	return err;
 }
 
 // The capture itself, and what is made of it in another's format. output: where that goes.
@@ -234,6 +260,8 @@ static int perform(const struct fm_pids *pids, uint64_t max_bytes, struct fm_cap
 	enum fm_err err = o.is_traced ? fm_traced_begin(&traced, capture, &diag) : FM_OK;
 	if (err) {
 		exit_code = FM_EXIT_FAILED;
+	} else if (o.is_injected) {
+		err = inject(pids, capture, &exit_code, &diag);
 	} else if (pids->n > 0) {
 		err = observe(pids, !o.nonblocking, o.flags.max_overhead_pct, max_bytes, capture, &diag);
 		exit_code = err ? FM_EXIT_FAILED : FM_EXIT_OK;
@@ -274,8 +302,9 @@ int fm_cmd_record(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	bool is_attached = pids.n > 0;
+	o.is_injected |= is_attached && (o.flags.memory || o.flags.memory_log);
 	if (!o.flags.rate_hz)
-		o.flags.rate_hz = is_attached ? ATTACH_RATE_HZ : 1000;
+		o.flags.rate_hz = is_attached && !o.is_injected ? ATTACH_RATE_HZ : 1000;
 	uint64_t max_bytes = o.max_size ? fm_size_parse(o.max_size) : 0;
 	const char *refusal = refusal_of(is_attached, ops.n, settled_engine);
 	if (refusal) {

@@ -130,6 +130,9 @@ static void follow_beside(struct capture *c)
 		struct timespec nap = { .tv_nsec = (long)fm_random_around(&c->random, TRACE_DRAIN_NS) };
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
+		const struct fm_capture_options *o = c->options;
+		if (o->on_poll && o->on_poll(o->beside_pid, fm_now_ns() - c->start_ns, o->on_poll_arg))
+			atomic_store(&c->shared.counts->is_over, 1);
 		c->is_left = atomic_load(&c->shared.counts->is_over) != 0;
 		c->end_ns = drain(c, &flush_ns);
 	}
@@ -272,7 +275,8 @@ static void watch(struct capture *c)
 				 "the whole program");
 	if (options->beside_pid) {
 		c->beside_rss_bytes = read_status_kib(c, "VmRSS:") * 1024ull;
-		options->on_ready(c->shared.env_value); // all is ready: not a millisecond of a short block is missed
+		options->on_ready(c->shared.env_value,
+				  options->on_ready_arg); // all is ready: not a millisecond of a short block is missed
 		start_clock(c);
 		follow_beside(c);
 		c->usage.ru_maxrss = (long)read_status_kib(c, "VmHWM:");

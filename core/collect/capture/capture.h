@@ -17,7 +17,8 @@ struct fm_capture_options {
 	// A process that runs already and joins by itself (0 = launch argv): on_ready tells it
 	// where. The capture ends with the process, or when that says so (is_over).
 	uint32_t beside_pid;
-	void (*on_ready)(const char *ring_path);
+	void (*on_ready)(const char *ring_path, void *arg);
+	void *on_ready_arg;
 	bool children_join; // so do Pythons that it starts
 	const char *output_path;
 	const struct fm_redact *redact; // what is masked in command lines and sources; NULL = nothing
@@ -39,8 +40,9 @@ struct fm_capture_options {
 	// nobody waits for it.
 	void (*on_open)(const char *path, void *arg);
 	void *on_open_arg;
-	// Called some hundred times a second while a launched target runs, with its time so far.
-	// True: it is asked to stop, as at the end of duration_s. NULL = nobody wants it.
+	// Called some hundred times a second while the target runs, with its time so far. True: one
+	// that was launched is asked to stop, as at the end of duration_s; the capture of another one
+	// ends. NULL = nobody wants it.
 	bool (*on_poll)(uint32_t pid, uint64_t elapsed_ns, void *arg);
 	void *on_poll_arg;
 	// Called when the target has ended, before the file is closed; may add to it. NULL =

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// A script that a thread of another process's Python runs, at a moment that its interpreter finds
+// safe: what sys.remote_exec() does (CPython 3.14 and later). Nothing of ours is called in the
+// process by force; its threads are held for the moment in which one word of it is changed.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct fm_remote_exec;
+// FM_E_UNSUPPORTED, FM_E_REFUSED: in diag stands why it cannot be had in this process.
+FM_MUST_CHECK enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struct fm_diag *diag);
+void fm_remote_exec_close(struct fm_remote_exec *e); // NULL is fine
+
+// Leaves the script at this path to a thread: at first to one that runs, then to others by turns, as
+// one that sleeps runs no script. Whoever was asked before no longer is. False: not now, or somebody
+// has begun with it.
+bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path);
+// It has answered.
+void fm_remote_exec_done(struct fm_remote_exec *e);
+// Takes back what was asked. False: somebody has begun with it.
+bool fm_remote_exec_withdraw(struct fm_remote_exec *e);
