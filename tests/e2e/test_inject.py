@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """record -p PID --memory and --inject: the agent goes into a program that runs, gives what a launched one gives, and goes out again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -70,12 +71,29 @@ def test_memory_and_time_of_a_running_program(python: Python, fathom: Path, tmp_
 
 @pytest.mark.pythons(*ALL_FROM_314)
 @pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_calls_of_a_running_program(python: Python, fathom: Path, tmp_path: Path, program: Any) -> None:
+    process = program(python, 3)
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--trace", "--duration", "1")
+    assert run.returncode == 0, run.stderr
+    command = [str(fathom), "report", "--json", str(tmp_path / "p.fathom")]
+    rows = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)["calls"]["functions"]
+    calls = {row["name"]: row["calls"] for row in rows}
+    # They are called by turns; the first and the last may have begun before or ended after.
+    assert calls["one"] >= 1 and abs(calls["one"] - calls["two"]) <= 2
+    assert abs(calls["spin"] - calls["one"] - calls["two"]) <= 2
+    assert set(calls) <= {"one", "two", "spin", "keep", "work", "<module>"}
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "kept 20 signals 0\n", "")
+
+
+@pytest.mark.pythons(*ALL_FROM_314)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
 def test_in_and_out_again_and_again(python: Python, fathom: Path, tmp_path: Path, program: Any) -> None:
     process = program(python, 4)
     before = what_it_shows(process.pid)
     until, n = time.monotonic() + 3, 0
     while time.monotonic() < until:
-        how = ["--memory=exact", "--inject", "--memory"][n % 3]
+        how = ["--memory=exact", "--inject", "--memory", "--trace"][n % 4]
         run = inject(fathom, process.pid, tmp_path / "p.fathom", how, "--duration", "0.05")
         assert run.returncode == 0, run.stderr
         process.send_signal(signal.SIGUSR1)

@@ -61,10 +61,8 @@ static bool parse_duration(const char *text, double *ret_s)
 }
 
 // What only a program that is started here can give is refused, not left out.
-static const char *needs_launch(const struct fm_capture_flags *flags, bool is_traced, const char *settled_engine)
+static const char *needs_launch(const struct fm_capture_flags *flags, const char *settled_engine)
 {
-	if (is_traced)
-		return "--trace is for a program that is started here; in one that runs, fathom.Profiler can trace";
 	if (flags->kernel)
 		return "--kernel is for a program that is started here: fathom record --kernel -- PROGRAM";
 	if (flags->engine != settled_engine)
@@ -145,7 +143,7 @@ static const struct fm_option options[] = {
 	  "with commas, for several" },
 	{ "inject", 0, FM_OPT_FLAG, &o.is_injected, NULL,
 	  "with --pid: load the agent into the program (Python 3.14 and later), for all that a program gives that "
-	  "is started here; --memory with --pid does so, too" },
+	  "is started here; --memory and --trace with --pid do so, too" },
 	{ "max-size", 0, FM_OPT_TEXT, &o.max_size, "SIZE",
 	  "with --pid: keep the latest SIZE (such as 100M) of a long capture, in FILE and FILE's .older" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL,
@@ -206,7 +204,7 @@ static const char *refusal_of(bool is_attached, int n_operands, const char *sett
 {
 	if (is_attached && n_operands)
 		return "either --pid or a program to run, not both";
-	const char *refusal = is_attached ? needs_launch(&o.flags, o.is_traced, settled_engine) : NULL;
+	const char *refusal = is_attached ? needs_launch(&o.flags, settled_engine) : NULL;
 	if (refusal)
 		return refusal;
 	if (!is_attached && o.max_size)
@@ -216,8 +214,8 @@ static const char *refusal_of(bool is_attached, int n_operands, const char *sett
 	if (!is_attached && o.is_injected)
 		return "--inject is for --pid: a program that is started here has the agent from the beginning";
 	if (o.is_injected && (o.max_size || o.nonblocking))
-		return "--max-size and --nonblocking are for a program that is observed from outside, without --inject "
-		       "and --memory";
+		return "--max-size and --nonblocking are for a program that is observed from outside, without "
+		       "--inject, --memory and --trace";
 	if (!is_attached && n_operands == 0)
 		return "name the program to run after --: fathom record -o F -- python app.py";
 	if (o.max_size && o.flags.listen)
@@ -233,8 +231,8 @@ static enum fm_err inject(const struct fm_pids *pids, struct fm_capture_options 
 	static struct fm_injected injected;
 	*ret_exit_code = FM_EXIT_FAILED;
 	if (pids->n != 1)
-		return fm_diag_set(diag, FM_E_USAGE, "--inject and --memory take one process; give one --pid");
-	enum fm_err err = fm_injected_begin(&injected, pids->v[0], capture, diag);
+		return fm_diag_set(diag, FM_E_USAGE, "--inject, --memory and --trace take one process; give one --pid");
+	enum fm_err err = fm_injected_begin(&injected, pids->v[0], o.is_traced, capture, diag);
 	if (err)
 		return err;
 	err = fm_capture_run(capture, ret_exit_code, diag);
@@ -257,7 +255,7 @@ static int perform(const struct fm_pids *pids, uint64_t max_bytes, struct fm_cap
 	struct fm_diag diag;
 	int exit_code;
 	fm_listener_open(&listener, &o.flags, capture);
-	enum fm_err err = o.is_traced ? fm_traced_begin(&traced, capture, &diag) : FM_OK;
+	enum fm_err err = o.is_traced && !o.is_injected ? fm_traced_begin(&traced, capture, &diag) : FM_OK;
 	if (err) {
 		exit_code = FM_EXIT_FAILED;
 	} else if (o.is_injected) {
@@ -302,7 +300,7 @@ int fm_cmd_record(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	bool is_attached = pids.n > 0;
-	o.is_injected |= is_attached && (o.flags.memory || o.flags.memory_log);
+	o.is_injected |= is_attached && (o.flags.memory || o.flags.memory_log || o.is_traced);
 	if (!o.flags.rate_hz)
 		o.flags.rate_hz = is_attached && !o.is_injected ? ATTACH_RATE_HZ : 1000;
 	uint64_t max_bytes = o.max_size ? fm_size_parse(o.max_size) : 0;

@@ -36,14 +36,15 @@ static void on_signal(int sig)
 
 // ---- scripts ----
 
-// Any bytes but 0, as a Python expression.
+// Any bytes but 0, as Python has them in a str: what is not UTF-8 as surrogates (PEP 383). By
+// methods of C alone, as a trace may be on.
 static void write_path(FILE *f, const char *path)
 {
-	fputs("os.fsdecode(b'", f);
+	fputs("b'", f);
 	for (; *path; path++)
 		fprintf(f, isalnum((unsigned char)*path) || strchr("/._-", *path) ? "%c" : "\\x%02x",
 			(unsigned char)*path);
-	fputs("')", f);
+	fputs("'.decode('utf-8', 'surrogateescape')", f);
 }
 
 static void path_of(const struct fm_injected *in, const char *name, char *ret, size_t cap)
@@ -51,7 +52,8 @@ static void path_of(const struct fm_injected *in, const char *name, char *ret, s
 	snprintf(ret, cap, "%s/%s", in->dir, name);
 }
 
-// A script that calls a method of the agent's and leaves an answer: "done", or what went wrong.
+// A script that calls a method of the agent's and leaves an answer: "done", or what went wrong. It
+// calls no Python function, which would be in the trace, and leaves no name in the program.
 static bool write_script(const struct fm_injected *in, const char *path, const char *method, const char *argument)
 {
 	char answer[512];
@@ -59,38 +61,30 @@ static bool write_script(const struct fm_injected *in, const char *path, const c
 	FILE *f = fopen(path, "we");
 	if (!f)
 		return false;
-	fputs("import os\n"
-	      "def call():\n"
-	      "    import sys\n"
-	      "    from importlib import machinery, util\n"
-	      "    name = 'fathom._agent'\n"
-	      "    agent = sys.modules.get(name)\n"
-	      "    if agent is None:\n"
-	      "        path = ",
+	fputs("import _imp, os, sys\nanswer = ", f);
+	write_path(f, answer);
+	fputs("\n"
+	      "try:\n"
+	      "    spec = type(sys.implementation)(name='fathom._agent', origin=",
 	      f);
 	write_path(f, in->agent);
-	fputs("\n"
-	      "        loader = machinery.ExtensionFileLoader(name, path)\n"
-	      "        agent = util.module_from_spec(util.spec_from_file_location(name, path, loader=loader))\n"
-	      "        loader.exec_module(agent)\n"
-	      "        sys.modules[name] = agent\n",
+	fputs(")\n"
+	      "    agent = _imp.create_dynamic(spec)\n"
+	      "    _imp.exec_dynamic(agent)\n",
 	      f);
 	fprintf(f, "    agent.%s(", method);
 	if (argument)
 		write_path(f, argument);
-	fputs(")\n"
-	      "try:\n"
-	      "    call()\n"
-	      "    word = 'done'\n"
+	fputs(")\n", f);
+	if (argument && in->is_traced)
+		fputs("    agent.trace_start(0)\n", f);
+	fputs("    word = 'done'\n"
 	      "except Exception as error:\n"
 	      "    word = str(error)\n"
-	      "answer = ",
-	      f);
-	write_path(f, answer);
-	fputs("\n"
 	      "try:\n"
-	      "    with open(answer + '.part', 'w') as file:\n"
-	      "        file.write(word)\n"
+	      "    fd = os.open(answer + '.part', os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)\n"
+	      "    os.write(fd, word.encode('utf-8', 'replace'))\n"
+	      "    os.close(fd)\n"
 	      "    os.replace(answer + '.part', answer)\n"
 	      "except OSError:\n"
 	      "    pass\n", // nobody waits for it any more
@@ -141,6 +135,7 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 	}
 	unlink(script);
 	fm_remote_exec_done(in->exec);
+	in->has_answered |= has_answer;
 	if (!has_answer)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "process %u ran no Python code for %.0f s", in->pid,
 				   (double)(fm_now_ns() - since_ns) * 1e-9);
@@ -197,18 +192,21 @@ static bool is_same_root(uint32_t pid)
 	       theirs.st_ino == ours.st_ino;
 }
 
-enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, struct fm_capture_options *capture,
+enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_traced, struct fm_capture_options *capture,
 			      struct fm_diag *diag)
 {
 	const char *tmp = getenv("TMPDIR");
-	*in = (struct fm_injected){ .pid = pid, .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
+	*in = (struct fm_injected){ .pid = pid,
+				    .is_traced = is_traced,
+				    .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
 	if (!fm_process_state(pid, 0))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no process %u", pid);
 	if (!fm_process_is_same_user(pid) || !is_same_root(pid) || fm_process_own_pid(pid) != pid)
-		return fm_diag_set(diag, FM_E_REFUSED,
-				   "process %u belongs to another user or container, into which the agent is not "
-				   "loaded; run fathom there, or observe it from outside without --memory and --inject",
-				   pid);
+		return fm_diag_set(
+			diag, FM_E_REFUSED,
+			"process %u belongs to another user or container, into which the agent is not "
+			"loaded; run fathom there, or observe it from outside without --memory, --trace and --inject",
+			pid);
 	enum fm_err err = fm_agent_path_find(in->agent, sizeof(in->agent), diag);
 	if (!err)
 		err = fm_remote_exec_open(pid, &in->exec, diag);
@@ -234,8 +232,7 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 	struct fm_diag unheard;
 	if (in->has_failed)
 		*diag = in->failure;
-	else if (fm_process_state(in->pid, 0) && !fm_process_is_over(-1, in->pid) &&
-		 call(in, "leave", NULL, LEAVE_NS, &unheard))
+	if (in->has_answered && !fm_process_is_over(-1, in->pid) && call(in, "leave", NULL, LEAVE_NS, &unheard))
 		fm_say("process %u ran no Python code that could take the agent's hooks out; they stay, and do nothing",
 		       in->pid);
 	fm_remote_exec_close(in->exec);

@@ -22,12 +22,12 @@ struct fm_injected {
 	char command[4096]; // the program's, as the kernel has it
 	char *argv[64];
 	struct fm_diag failure; // why the agent did not get in
-	bool has_failed;
+	bool is_traced, has_failed, has_answered;
 };
 
-// Makes capture one of this process. FM_E_UNSUPPORTED, FM_E_REFUSED: diag says what stands against
-// it, and nothing was changed there.
-FM_MUST_CHECK enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, struct fm_capture_options *capture,
-					    struct fm_diag *diag);
+// Makes capture one of this process; is_traced: with every call. FM_E_UNSUPPORTED, FM_E_REFUSED: diag says what stands
+// against it, and nothing was changed there.
+FM_MUST_CHECK enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_traced,
+					    struct fm_capture_options *capture, struct fm_diag *diag);
 // After the capture. Not FM_OK: there is none, and diag says why.
 FM_MUST_CHECK enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag);

@@ -166,7 +166,7 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 		 fm_pyabi_remote_exec(head, sizeof(head), &e->at))
 		err = fm_diag_set(diag, FM_E_UNSUPPORTED,
 				  "the agent can be loaded into a running program from Python 3.14 on, and process %u "
-				  "runs %u.%u; without --memory and --inject it is observed from outside",
+				  "runs %u.%u; without --memory, --trace and --inject it is observed from outside",
 				  pid, hexversion >> 24, hexversion >> 16 & 0xff);
 	else if (!fm_remote_u32(r->memory, main_interpreter(r) + e->at.interp_enabled, &enabled) || !enabled)
 		err = fm_diag_set(diag, FM_E_REFUSED,
