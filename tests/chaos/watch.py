@@ -38,11 +38,14 @@ class Member(NamedTuple):
 
 
 def ready_s(pid: str) -> float:
-    """Of the threads that live."""
+    """Of the threads that live. The process may end at any moment."""
     waited_ns = 0
-    for path in Path("/proc", pid, "task").glob("*/schedstat"):
+    threads: List[str] = []
+    with contextlib.suppress(OSError):
+        threads = os.listdir(f"/proc/{pid}/task")
+    for tid in threads:
         with contextlib.suppress(OSError, ValueError, IndexError):
-            waited_ns += int(path.read_text().split()[1])
+            waited_ns += int(Path("/proc", pid, "task", tid, "schedstat").read_text().split()[1])
     return waited_ns / 1e9
 
 
