@@ -18,6 +18,8 @@
 
 #include "sigsafe/base/sigsafe.h"
 
+uintptr_t fm_sig_own_syscall;
+
 #if defined(__x86_64__)
 
 FM_SIGSAFE bool fm_sig_is_after_syscall(uint64_t pc)
@@ -113,6 +115,11 @@ static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t
 {
 	uint64_t pc = fm_sig_context_pc(uc);
 	uint8_t code[6 + MAX_NUMBER_GAP], *call = code + sizeof(code); // up to the call
+	uint64_t own;
+	if (pc == fm_sig_own_syscall)
+		return fm_sig_read_u64((uint64_t)uc->uc_mcontext.gregs[REG_RSP] - 8, &own) && own <= UINT16_MAX
+			       ? (uint32_t)own
+			       : UINT32_MAX;
 	uint32_t nr = find_number_of_cancellable(t, uc);
 	if (nr != UINT32_MAX)
 		return nr;
