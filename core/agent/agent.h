@@ -66,6 +66,9 @@ bool fm_agent_exec_is_followed(void);
 // Where the environment leads Pythons to: the folder of our start-up files. False: nowhere.
 bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES]);
 
+// sandbox.c: finds what our syscall() stands in front of, once it is known where libc lies.
+void fm_agent_syscall_resolve(void);
+
 // isolated.c: true when a Python with these arguments does not look for start-up files where its
 // environment says.
 bool fm_agent_is_isolated(char *const argv[]);

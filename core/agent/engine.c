@@ -106,6 +106,16 @@ static uint64_t odd_period_ns(uint32_t rate_hz)
 	return wanted_ns * (95 * 1024 + 2 * draw) / (100 * 1024) | 1;
 }
 
+// What the kernel calls an event, by which it is told from whatever else has its number: a program
+// may have closed the descriptor, and opened one of its own there.
+static uint64_t perf_id;
+
+static uint64_t id_of(int fd)
+{
+	uint64_t id = 0;
+	return ioctl(fd, PERF_EVENT_IOC_ID, &id) == 0 ? id : 0;
+}
+
 static int start_perf(void)
 {
 	struct perf_event_attr attr;
@@ -121,7 +131,9 @@ static int start_perf(void)
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;
-	atomic_store(&fm_sig_quiet.perf_fd, move_up(fd));
+	fd = move_up(fd);
+	perf_id = id_of(fd);
+	atomic_store(&fm_sig_quiet.perf_fd, fd);
 	fm_sig_perf = (struct fm_sig_perf){ fm_sig_self ? fm_sig_self->slot : NULL, fm_now_ns() | 1 };
 	return 0;
 }
@@ -129,8 +141,10 @@ static int start_perf(void)
 void fm_agent_engine_forget(void)
 {
 	int fd = atomic_exchange(&fm_sig_quiet.perf_fd, -1);
-	if (fd >= 0)
+	int saved_errno = errno;
+	if (fd >= 0 && perf_id && id_of(fd) == perf_id)
 		close(fd);
+	errno = saved_errno;
 }
 
 void fm_agent_choose_tick_signal(void)

@@ -5,7 +5,8 @@
 //                       without us, and its handler is called for every signal that is not ours
 //                       (sigsafe/tick/handlers.c). With the ticker its handlers of other signals return through us
 //                       (fm_sig_on_theirs says why).
-//   sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
+//   sysv_signal, bsd_signal, ssignal, sigset, sigignore   as sigaction
+//   sigpending, sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   prctl, syscall      (sandbox.c) a filter of system calls may end the program for one of ours
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
@@ -221,6 +222,69 @@ FM_EXPORT handler_fn signal(int sig, handler_fn handler)
 	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
 }
 
+// The older names. libc's set the kernel's disposition past our sigaction(): a program would be
+// handed our signals, and with the first one its handler be gone. C without extensions has the
+// second of these for signal().
+static handler_fn set_handler(int sig, handler_fn handler, int flags)
+{
+	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
+	return sigaction(sig, &act, &old) ? SIG_ERR : old.sa_handler;
+}
+
+FM_EXPORT handler_fn sysv_signal(int sig, handler_fn handler);
+FM_EXPORT handler_fn sysv_signal(int sig, handler_fn handler)
+{
+	if (handler == SIG_ERR) {
+		errno = EINVAL;
+		return SIG_ERR;
+	}
+	return set_handler(sig, handler, (int)SA_RESETHAND | SA_NODEFER | 0x20000000 /* SA_INTERRUPT */);
+}
+
+FM_EXPORT handler_fn __sysv_signal(int sig, handler_fn handler);
+FM_EXPORT handler_fn __sysv_signal(int sig, handler_fn handler)
+{
+	return sysv_signal(sig, handler);
+}
+
+FM_EXPORT handler_fn bsd_signal(int sig, handler_fn handler);
+FM_EXPORT handler_fn bsd_signal(int sig, handler_fn handler)
+{
+	return signal(sig, handler);
+}
+
+FM_EXPORT handler_fn ssignal(int sig, handler_fn handler);
+FM_EXPORT handler_fn ssignal(int sig, handler_fn handler)
+{
+	return signal(sig, handler);
+}
+
+FM_EXPORT int sigignore(int sig);
+FM_EXPORT int sigignore(int sig)
+{
+	return set_handler(sig, SIG_IGN, 0) == SIG_ERR ? -1 : 0;
+}
+
+FM_EXPORT handler_fn sigset(int sig, handler_fn handler);
+FM_EXPORT handler_fn sigset(int sig, handler_fn handler)
+{
+	struct sigaction old;
+	sigset_t set, before;
+	sigemptyset(&set);
+	if (sigaddset(&set, sig) != 0)
+		return SIG_ERR;
+	bool is_held_back = handler == SIG_HOLD;
+	if (is_held_back) {
+		if (sigprocmask(SIG_BLOCK, &set, &before) != 0 || sigaction(sig, NULL, &old) != 0)
+			return SIG_ERR;
+	} else {
+		old.sa_handler = set_handler(sig, handler, 0);
+		if (old.sa_handler == SIG_ERR || sigprocmask(SIG_UNBLOCK, &set, &before) != 0)
+			return SIG_ERR;
+	}
+	return sigismember(&before, sig) ? SIG_HOLD : old.sa_handler;
+}
+
 int fm_agent_real_dlclose(void *handle)
 {
 	static _Atomic(dlclose_fn) real;
@@ -248,7 +312,19 @@ FM_EXPORT int dlclose(void *handle)
 
 OURS(sigaction);
 OURS(signal);
-const struct fm_agent_hook fm_agent_signal_hooks[] = { HOOK(sigaction), HOOK(signal), { NULL, NULL } };
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations" // programs still call them
+OURS(sysv_signal);
+OURS(__sysv_signal);
+OURS(bsd_signal);
+OURS(ssignal);
+OURS(sigignore);
+OURS(sigset);
+const struct fm_agent_hook fm_agent_signal_hooks[] = {
+	HOOK(sigaction), HOOK(signal),    HOOK(sysv_signal), HOOK(__sysv_signal), HOOK(bsd_signal),
+	HOOK(ssignal),   HOOK(sigignore), HOOK(sigset),      { NULL, NULL },
+};
+#pragma GCC diagnostic pop
 
 extern void *fm_agent_dlsym(void *handle, const char *name); // memory_bind.c
 OURS(dlclose);

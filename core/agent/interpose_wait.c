@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "sigsafe/base/raw.h"
 #include "sigsafe/tick/handlers.h"
 
 typedef int (*sigtimedwait_fn)(const sigset_t *, siginfo_t *, const struct timespec *);
@@ -90,6 +91,42 @@ FM_EXPORT int sigwait(const sigset_t *restrict set, int *restrict ret)
 	return 0;
 }
 
+// True when sig waits for this thread, and not for a sample alone: ours are taken, and anybody
+// else's are sent again as they were.
+static bool is_theirs_pending(int sig)
+{
+	uint64_t set = 1ull << (sig - 1);
+	struct timespec at_once = { 0 };
+	siginfo_t info;
+	while (fm_sig_syscall(SYS_rt_sigtimedwait, (long)&set, (long)&info, (long)&at_once, sizeof(set)) == sig) {
+		if (fm_sig_is_ours(&info))
+			continue;
+		long pid = fm_sig_syscall(SYS_getpid, 0, 0, 0, 0);
+		if (info.si_code == SI_TKILL)
+			fm_sig_syscall(SYS_rt_tgsigqueueinfo, pid, fm_sig_syscall(SYS_gettid, 0, 0, 0, 0), sig,
+				       (long)&info);
+		else
+			fm_sig_syscall(SYS_rt_sigqueueinfo, pid, sig, (long)&info, 0);
+		return true;
+	}
+	return false;
+}
+
+FM_EXPORT int sigpending(sigset_t *set);
+FM_EXPORT int sigpending(sigset_t *set)
+{
+	static const int ours[] = { FM_TICK_SIGNAL, FM_OTHER_TICK_SIGNAL, SIGTRAP };
+	long ret = fm_sig_syscall(SYS_rt_sigpending, (long)set, 8, 0, 0);
+	if (ret != 0) {
+		errno = (int)-ret;
+		return -1;
+	}
+	for (unsigned i = 0; i < FM_ARRAY_LEN(ours); i++)
+		if (fm_sig_is_held(ours[i]) && sigismember(set, ours[i]) && !is_theirs_pending(ours[i]))
+			sigdelset(set, ours[i]);
+	return 0;
+}
+
 // What is read from the descriptor cannot be filtered, so signals we hold are left out of a set of
 // many. A program that asks for such a signal alone means it, and gets ours with it.
 FM_EXPORT int signalfd(int fd, const sigset_t *mask, int flags);
@@ -116,6 +153,7 @@ OURS(sigtimedwait);
 OURS(sigwaitinfo);
 OURS(sigwait);
 OURS(signalfd);
+OURS(sigpending);
 const struct fm_agent_hook fm_agent_signal_wait_hooks[] = {
-	HOOK(sigtimedwait), HOOK(sigwaitinfo), HOOK(sigwait), HOOK(signalfd), { NULL, NULL },
+	HOOK(sigtimedwait), HOOK(sigwaitinfo), HOOK(sigwait), HOOK(signalfd), HOOK(sigpending), { NULL, NULL },
 };

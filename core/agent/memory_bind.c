@@ -38,7 +38,7 @@
 #define TYPE_GLOB_DAT R_AARCH64_GLOB_DAT
 #endif
 
-#define MAX_BINDINGS 48u // names that we stand in front of: 42
+#define MAX_BINDINGS 64u // names that we stand in front of: 49
 
 static struct binding {
 	const char *name;

@@ -22,6 +22,7 @@
 #include "base/compiler.h"
 #include "sigsafe/base/quiet.h"
 #include "sigsafe/base/state.h"
+#include "sigsafe/tick/restart.h"
 
 // The ticker reads before each tick whether it is wanted. Two of the longest periods that it has
 // while something runs.
@@ -70,15 +71,35 @@ FM_EXPORT int prctl(int option, ...)
 OURS(prctl);
 
 #if defined(__x86_64__)
-// syscall() is no call of ours but a jump: what forks or changes stacks must find the caller's frame
-// where it was. Few instructions for all but the first call and these two numbers.
+// syscall() uses no stack: what forks or changes stacks must find the caller's frame where it was.
+// Few instructions for all but the first call and these two numbers. Where libc's is behind it the
+// call is made here: its number is nowhere any more when a tick has ended it, and lies below the
+// stack pointer, in the red zone, for who makes it again (sigsafe/tick/restart.c).
 __attribute__((used)) static _Atomic(void *) real_syscall;
+__attribute__((used)) static _Atomic bool is_libcs_syscall;
+extern const char fm_agent_syscall_made[] __attribute__((visibility("hidden")));
+
+__attribute__((used)) static long syscall_failed(long ret)
+{
+	errno = (int)-ret;
+	return -1;
+}
+
+void fm_agent_syscall_resolve(void)
+{
+	void *real = fm_agent_next_symbol("syscall");
+	atomic_store_explicit(&real_syscall, real, memory_order_relaxed);
+	fm_sig_own_syscall = (uintptr_t)fm_agent_syscall_made;
+	atomic_store_explicit(&is_libcs_syscall,
+			      (uintptr_t)real - fm_sig.libc_start < fm_sig.libc_end - fm_sig.libc_start,
+			      memory_order_release);
+}
 
 __attribute__((used)) static void *before_syscall(long number, long operation, long flags, long filter)
 {
 	(void)flags; // whatever they are, it is a filter
 	if (!atomic_load_explicit(&real_syscall, memory_order_relaxed))
-		atomic_store_explicit(&real_syscall, fm_agent_next_symbol("syscall"), memory_order_relaxed);
+		fm_agent_syscall_resolve();
 	// libseccomp asks whether there are filters by giving none.
 	bool is_filter = number == SYS_seccomp && (operation == SECCOMP_SET_MODE_STRICT ||
 						   (operation == SECCOMP_SET_MODE_FILTER && filter != 0));
@@ -106,7 +127,26 @@ __asm__(".pushsection .text\n"
 	"	je 1f\n"
 	"	cmpq $317, %rdi\n"
 	"	je 1f\n"
+	"	cmpb $0, is_libcs_syscall(%rip)\n"
+	"	jne 2f\n"
 	"	jmp *%rax\n"
+	"2:	movq %rdi, -8(%rsp)\n"
+	"	movq %rdi, %rax\n"
+	"	movq %rsi, %rdi\n"
+	"	movq %rdx, %rsi\n"
+	"	movq %rcx, %rdx\n"
+	"	movq %r8, %r10\n"
+	"	movq %r9, %r8\n"
+	"	movq 8(%rsp), %r9\n"
+	"	syscall\n"
+	".globl fm_agent_syscall_made\n"
+	".hidden fm_agent_syscall_made\n"
+	"fm_agent_syscall_made:\n"
+	"	cmpq $-4095, %rax\n"
+	"	jae 3f\n"
+	"	ret\n"
+	"3:	movq %rax, %rdi\n"
+	"	jmp syscall_failed\n"
 	"1:	pushq %rdi\n"
 	"	pushq %rsi\n"
 	"	pushq %rdx\n"
@@ -129,6 +169,12 @@ __asm__(".pushsection .text\n"
 	".size fm_agent_syscall, . - fm_agent_syscall\n"
 	".size syscall, . - syscall\n"
 	".popsection\n");
+#endif
+
+#if !defined(__x86_64__)
+void fm_agent_syscall_resolve(void)
+{
+}
 #endif
 
 const struct fm_agent_hook fm_agent_sandbox_hooks[] = {

@@ -383,6 +383,7 @@ bool fm_agent_start(const char *ring_path)
 	fm_sig_n_images_at_start = 0;
 	fm_sig_images_by_list = getenv("FATHOM_LOADER_LIST") != NULL;
 	dl_iterate_phdr(look_at_image, NULL);
+	fm_agent_syscall_resolve();
 	fm_agent_images_refill();
 	join();
 	fm_trace_join();

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rest of a write that our signal cut short.
+// The rest of a system call that our signal cut short.
 #pragma once
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-// Finishes a write(2) or sendto(2) and goes back to where it was called. On entry the registers are
-// those of the call for the rest, and the stack pointer stands at this.
+// Each finishes a call and goes back to where it was made. On entry the registers are those of the
+// call for the rest, and the stack pointer stands at this.
 struct fm_sig_resume {
-	uint64_t done;   // bytes written so far
+	uint64_t done;   // bytes so far
 	uint64_t pc, sp; // to go back to
-	uint64_t unused; // 16-byte alignment
+	// writev and sendmsg only, which go on by write and sendto, piece by piece:
+	uint64_t pieces, n_pieces;      // struct iovec, behind the one that was cut
+	uint64_t rsi, rdx, r10, r8, r9; // of the call that was made
 };
+static_assert(sizeof(struct fm_sig_resume) % 16 == 0, "a stack pointer's alignment");
 extern const char fm_sig_resume_write[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_sendto[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_read[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_recvfrom[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_getrandom[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_writev[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_sendmsg[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_sendfile[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_end[] __attribute__((visibility("hidden")));
 
 static inline bool fm_sig_is_resuming(uint64_t pc)

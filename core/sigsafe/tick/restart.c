@@ -7,13 +7,18 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
 
 #include "sigsafe/tick/pending.h"
+#include "sigsafe/base/fault.h"
 #include "sigsafe/base/raw.h"
 #include "sigsafe/unwind/unwind.h"
 #include "sigsafe/tick/tick.h"
 
 #include "sigsafe/base/sigsafe.h"
+
+uintptr_t fm_sig_own_syscall;
 
 #if defined(__x86_64__)
 
@@ -57,6 +62,14 @@ static FM_SIGSAFE bool is_repeatable(uint32_t nr)
 	case SYS_ppoll:
 	case SYS_epoll_pwait:
 	case SYS_accept4:
+	case SYS_readv:
+	case SYS_writev:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
+	case SYS_splice:
+#ifdef SYS_io_pgetevents
+	case SYS_io_pgetevents:
+#endif
 	case SYS_recvmmsg:
 	case SYS_getrandom:
 	case SYS_wait4:
@@ -102,6 +115,11 @@ static FM_SIGSAFE uint32_t find_number(struct fm_sig_thread *t, const ucontext_t
 {
 	uint64_t pc = fm_sig_context_pc(uc);
 	uint8_t code[6 + MAX_NUMBER_GAP], *call = code + sizeof(code); // up to the call
+	uint64_t own;
+	if (pc == fm_sig_own_syscall)
+		return fm_sig_read_u64((uint64_t)uc->uc_mcontext.gregs[REG_RSP] - 8, &own) && own <= UINT16_MAX
+			       ? (uint32_t)own
+			       : UINT32_MAX;
 	uint32_t nr = find_number_of_cancellable(t, uc);
 	if (nr != UINT32_MAX)
 		return nr;
@@ -142,41 +160,159 @@ static FM_SIGSAFE bool is_blocking_stream(int fd)
 // gone no deeper than this.
 #define SAME_STACK 65536u
 #define RED_ZONE 128u // below a leaf function's stack pointer: its own
+#define MAX_PIECES 1024u  // UIO_MAXIOV of the kernel
+#define MEMORY_DEVICES 1u // the major number of /dev/zero, /dev/full, /dev/random and /dev/urandom
 
-static FM_SIGSAFE bool resume_write(struct fm_sig_thread *t, ucontext_t *uc, uint64_t pc)
+// What reads of these give ends short for no other reason than a signal.
+static FM_SIGSAFE bool is_endless(int fd)
+{
+	struct stat st;
+	if (fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) != 0)
+		return false;
+	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
+	return S_ISCHR(st.st_mode) && major(st.st_rdev) == MEMORY_DEVICES;
+}
+
+// A packet is all that there is of it.
+static FM_SIGSAFE bool is_stream_socket(int fd)
+{
+	int type = 0;
+	uint32_t size = sizeof(type);
+	return fm_sig_syscall6(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&size, 0) == 0 &&
+	       type == SOCK_STREAM;
+}
+
+// Where in a list of pieces a call was cut short: its rest goes into rsi and rdx, and the pieces
+// behind it into resume. False when it was not.
+static FM_SIGSAFE bool find_piece(greg_t *regs, uint64_t pieces, uint64_t n_pieces, struct fm_sig_resume *resume)
+{
+	uint64_t done = resume->done;
+	for (uint64_t i = 0; i < n_pieces && i < MAX_PIECES; i++, pieces += sizeof(struct iovec)) {
+		uint64_t base, len;
+		if (!fm_sig_read_u64(pieces + offsetof(struct iovec, iov_base), &base) ||
+		    !fm_sig_read_u64(pieces + offsetof(struct iovec, iov_len), &len))
+			return false;
+		if (done >= len) {
+			done -= len;
+			continue;
+		}
+		resume->pieces = pieces + sizeof(struct iovec);
+		resume->n_pieces = n_pieces - i - 1;
+		regs[REG_RSI] = (greg_t)(base + done);
+		regs[REG_RDX] = (greg_t)(len - done);
+		return true;
+	}
+	return false;
+}
+
+// Sets the registers of the call that does the rest, and returns where it is made; NULL when there
+// is none, or none that is known.
+static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig_resume *resume)
+{
+	uint64_t done = resume->done, pieces, n_pieces;
+	int fd = (int)regs[REG_RDI];
+	greg_t *at = &regs[REG_RSI], *len = &regs[REG_RDX];
+	const char *ret = NULL;
+	switch (nr) {
+	case SYS_write:
+		ret = fm_sig_resume_write;
+		break;
+	case SYS_sendto:
+		ret = regs[REG_R10] & MSG_DONTWAIT ? NULL : fm_sig_resume_sendto;
+		break;
+	case SYS_recvfrom:
+		if (!(regs[REG_R10] & MSG_WAITALL) || regs[REG_R10] & (MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_OOB) ||
+		    !is_stream_socket(fd))
+			return NULL;
+		ret = fm_sig_resume_recvfrom;
+		break;
+	case SYS_writev:
+		return is_blocking_stream(fd) && find_piece(regs, (uint64_t)*at, (uint64_t)*len, resume)
+			       ? fm_sig_resume_writev
+			       : NULL;
+	case SYS_sendmsg:
+		if (*len & MSG_DONTWAIT || !is_blocking_stream(fd) || !is_stream_socket(fd) ||
+		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_iov), &pieces) ||
+		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_iovlen), &n_pieces) ||
+		    !find_piece(regs, pieces, n_pieces, resume))
+			return NULL;
+		regs[REG_R10] = (greg_t)resume->rdx; // its flags
+		regs[REG_R8] = regs[REG_R9] = 0;
+		return fm_sig_resume_sendmsg;
+	case SYS_sendfile:
+		if ((uint64_t)regs[REG_R10] <= done || !is_blocking_stream(fd))
+			return NULL;
+		regs[REG_R10] -= (greg_t)done;
+		return fm_sig_resume_sendfile;
+	case SYS_read:
+		ret = fm_sig_resume_read;
+		break;
+	case SYS_getrandom:
+		ret = fm_sig_resume_getrandom;
+		at = &regs[REG_RDI];
+		len = &regs[REG_RSI];
+		break;
+	}
+	bool is_known = ret && (uint64_t)*len > done &&
+			(nr == SYS_getrandom || (nr == SYS_read ? is_endless(fd) : is_blocking_stream(fd)));
+	if (!is_known)
+		return NULL;
+	*at += (greg_t)done;
+	*len -= (greg_t)done;
+	return ret;
+}
+
+static FM_SIGSAFE bool resume_rest(struct fm_sig_thread *t, ucontext_t *uc, uint64_t pc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
-	uint64_t done = (uint64_t)regs[REG_RAX];
-	uint32_t nr = find_number(t, uc);
-	if (nr != SYS_write && !(nr == SYS_sendto && !(regs[REG_R10] & MSG_DONTWAIT)))
+	if (fm_sig_is_resuming(pc))
 		return false;
-	if (fm_sig_is_resuming(pc) || !is_blocking_stream((int)regs[REG_RDI]))
+	uint64_t sp = (uint64_t)regs[REG_RSP];
+	struct fm_sig_resume rest = {
+		.done = (uint64_t)regs[REG_RAX],
+		.pc = pc,
+		.sp = sp,
+		.rsi = (uint64_t)regs[REG_RSI],
+		.rdx = (uint64_t)regs[REG_RDX],
+		.r10 = (uint64_t)regs[REG_R10],
+		.r8 = (uint64_t)regs[REG_R8],
+		.r9 = (uint64_t)regs[REG_R9],
+	};
+	const char *where = find_rest(find_number(t, uc), regs, &rest);
+	if (!where)
 		return false;
 	// Where the thread goes on must be none of what the handler still stands on, the kernel's
 	// frame included: below all of it, or, when we run on an alternate stack, below the red
 	// zone of the thread's own.
-	uint64_t sp = (uint64_t)regs[REG_RSP];
 	uint64_t here = (uint64_t)__builtin_frame_address(0) - HANDLER_REST;
 	if (here > sp || sp - here > SAME_STACK)
-		here = sp - RED_ZONE - sizeof(struct fm_sig_resume);
+		here = sp - RED_ZONE - sizeof(rest);
 	here &= ~15ull;
-	struct fm_sig_resume *resume = (struct fm_sig_resume *)here;
-	resume->done = done;
-	resume->pc = pc;
-	resume->sp = sp;
+	fm_sig_copy((void *)here, &rest, sizeof(rest));
 	regs[REG_RSP] = (greg_t)here;
-	regs[REG_RSI] += (greg_t)done;
-	regs[REG_RDX] -= (greg_t)done;
-	regs[REG_RIP] = (greg_t)(nr == SYS_write ? fm_sig_resume_write : fm_sig_resume_sendto);
+	regs[REG_RIP] = (greg_t)where;
 	return true;
+}
+
+// A call that did something, or nothing. What it should have done only its number tells.
+static FM_SIGSAFE bool is_cut_short(const greg_t *regs)
+{
+	return regs[REG_RAX] == -EINTR || regs[REG_RAX] > 0;
 }
 
 FM_SIGSAFE void fm_sig_mark_interrupted(ucontext_t *uc)
 {
 	greg_t *regs = uc->uc_mcontext.gregs;
-	bool is_cut_short = regs[REG_RAX] == -EINTR || (regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX]);
-	if (regs[REG_RCX] == regs[REG_RIP] && is_cut_short)
+	if (regs[REG_RCX] != regs[REG_RIP] || !is_cut_short(regs))
+		return;
+	// Also a jump through rcx leads to where rcx says, and what is there may count on it. The
+	// program's handler may have blocked what a read of ours raises, and may have come in between
+	// reads of a hook's.
+	bool was_recoverable = fm_sig_is_recoverable;
+	fm_sig_fault_check(NULL);
+	if (fm_sig_is_after_syscall((uint64_t)regs[REG_RIP]))
 		regs[REG_RCX] = 0; // changed by every system call: nobody counts on it
+	fm_sig_is_recoverable = was_recoverable;
 }
 
 FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
@@ -197,11 +333,10 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 	// it away.
 	if ((uint64_t)regs[REG_RCX] != pc || !fm_sig_is_after_syscall(pc))
 		return false;
-	bool is_partial = regs[REG_RAX] > 0 && regs[REG_RAX] < regs[REG_RDX];
-	if (!(is_partial || regs[REG_RAX] == -EINTR) || fm_sig_is_theirs_pending(uc, &flags))
+	if (!is_cut_short(regs) || fm_sig_is_theirs_pending(uc, &flags))
 		return false;
-	if (is_partial)
-		return resume_write(t, uc, pc);
+	if (regs[REG_RAX] > 0)
+		return resume_rest(t, uc, pc);
 	uint32_t nr = find_number(t, uc);
 	if (!is_repeatable(nr))
 		return false;

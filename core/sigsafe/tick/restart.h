@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <ucontext.h>
 
 #include "sigsafe/base/context.h"
@@ -14,6 +15,10 @@
 // True when the thread was in the kernel for a system call: pc stands right behind the instruction
 // that made it.
 bool fm_sig_is_after_syscall(uint64_t pc);
+
+// Where the agent's syscall() stands behind its call, whose number is at the stack pointer - 8; 0 =
+// there is none.
+extern uintptr_t fm_sig_own_syscall;
 
 // The number of the system call that was interrupted; -1 when neither the code before it nor its
 // caller's frame tells.
