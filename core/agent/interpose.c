@@ -6,7 +6,8 @@
 //                       (sigsafe/tick/handlers.c). With the ticker its handlers of other signals return through us
 //                       (fm_sig_on_theirs says why).
 //   sysv_signal, bsd_signal, ssignal, sigset, sigignore   as sigaction
-//   sigpending, sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be handed ours
+//   sigpending, sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be
+//   handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
 //   prctl, syscall      (sandbox.c) a filter of system calls may end the program for one of ours
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses

@@ -16,6 +16,7 @@
 #include "agent/py_api.h"
 #include "agent/trace_filter.h"
 #include "sigsafe/python/python.h"
+#include "sigsafe/base/fault.h"
 #include "sigsafe/base/quiet.h"
 #include "sigsafe/base/claim.h"
 #include "sigsafe/base/ring.h"
@@ -358,10 +359,14 @@ void fm_trace_meet_code(struct fm_trace_thread *t, struct fm_trace_code *entry, 
 		*entry = (struct fm_trace_code){ 0 };
 		return;
 	}
-	// The definition goes into the ring that samples use: none may come between.
+	// The definition goes into the ring that samples use: none may come between. A fault may: it
+	// would end the program where it is blocked.
 	sigset_t all, old;
 	sigfillset(&all);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
+	fm_sig_fault_check(NULL);
 	uint32_t id = fm_sig_code_id(fm_sig_self, code);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	entry->code = code;

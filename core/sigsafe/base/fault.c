@@ -56,7 +56,7 @@ static FM_SIGSAFE bool has_room(const stack_t *signal_stack)
 	if (signal_stack->ss_flags & SS_DISABLE || !signal_stack->ss_size)
 		return true;
 	size_t room = here - start < signal_stack->ss_size ? here - start : signal_stack->ss_size;
-	return room >= fm_sig_frame_bytes + HANDLER_BYTES;
+	return room >= FM_SIG_WALK_BYTES + fm_sig_frame_bytes + HANDLER_BYTES; // the fault comes deep in a walk
 }
 
 // Whoever takes SIGSEGV past us takes SIGBUS, too, and that one is rare: it is asked for once in so
@@ -105,7 +105,8 @@ static __thread uint32_t n_reads __attribute__((tls_model("initial-exec")));
 
 FM_SIGSAFE uintptr_t fm_sig_inject(uintptr_t addr)
 {
-	if (fm_sig_inject_nth && ++n_reads % fm_sig_inject_nth == 0)
+	// Before our handlers stand, and after, images are read that cannot go (fm_agent_symbol).
+	if (fm_sig_inject_nth && fm_sig_fault_handler && ++n_reads % fm_sig_inject_nth == 0)
 		return 4096; // nobody maps the second page: the kernel does not let ordinary programs
 	return addr;
 }

@@ -12,6 +12,9 @@
 // True when uc stands at a load of read.h; then it goes on at the fix-up.
 bool fm_sig_fault(ucontext_t *uc);
 
+// What walking takes of a stack, below who begins it.
+#define FM_SIG_WALK_BYTES 3072u
+
 // Learns whether a fault in this thread would come to us, for the reads that follow: our handlers
 // are the kernel's, neither signal is blocked, and there is room for one more signal frame. uc: of
 // the handler that is about to read; NULL in a hook, which has to ask the kernel for what it tells.

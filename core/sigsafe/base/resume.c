@@ -15,68 +15,62 @@
 // has cleared rcx (fm_sig_mark_interrupted): its signal ends the call, however much was done. The
 // number stands right before each call: fm_sig_restart_syscall finds it there when this is
 // interrupted in turn.
-#define BEGIN(name)                                                                         \
-	".pushsection fm_sigsafe, \"ax\", @progbits\n"                                      \
-	".globl " name "\n.hidden " name "\n.type " name ", @function\n" name ":\n"         \
-	"	.cfi_startproc\n"                                                                 \
-	"	.cfi_escape 0x0f, 3, 0x77, 16, 6\n" /* CFA = *(rsp + 16) */                 \
+#define BEGIN(name)                                                                 \
+	".pushsection fm_sigsafe, \"ax\", @progbits\n"                              \
+	".globl " name "\n.hidden " name "\n.type " name ", @function\n" name ":\n" \
+	"	.cfi_startproc\n"                                                         \
+	"	.cfi_escape 0x0f, 3, 0x77, 16, 6\n" /* CFA = *(rsp + 16) */         \
 	"	.cfi_escape 0x10, 16, 2, 0x77, 8\n" /* return address at rsp + 8 */
-#define CALL(nr)                                                                            \
-	"1:	movl $" nr ", %eax\n"                                                       \
-	"	syscall\n"                                                                        \
-	"	testq %rax, %rax\n"                                                               \
-	"	jle 2f\n"                                                                         \
+#define CALL(nr)                      \
+	"1:	movl $" nr ", %eax\n" \
+	"	syscall\n"                  \
+	"	testq %rax, %rax\n"         \
+	"	jle 2f\n"                   \
 	"	addq %rax, (%rsp)\n"
-#define MORE                                                                                \
-	"	jz 2f\n"                                                                          \
-	"	testq %rcx, %rcx\n"                                                               \
+#define MORE                  \
+	"	jz 2f\n"            \
+	"	testq %rcx, %rcx\n" \
 	"	jnz 1b\n"
-#define END(name)                                                                           \
-	"	movq 8(%rsp), %rcx\n"                                                             \
-	"	movq 16(%rsp), %rsp\n"                                                            \
-	"	.cfi_def_cfa %rsp, 0\n"                                                           \
-	"	.cfi_register %rip, %rcx\n"                                                       \
-	"	jmp *%rcx\n"                                                                      \
-	"	.cfi_endproc\n"                                                                   \
-	".size " name ", . - " name "\n"                                                    \
+#define END(name)                        \
+	"	movq 8(%rsp), %rcx\n"          \
+	"	movq 16(%rsp), %rsp\n"         \
+	"	.cfi_def_cfa %rsp, 0\n"        \
+	"	.cfi_register %rip, %rcx\n"    \
+	"	jmp *%rcx\n"                   \
+	"	.cfi_endproc\n"                \
+	".size " name ", . - " name "\n" \
 	".popsection\n"
 
 #define RESUME(name, nr, at, len)                                                           \
-	__asm__(BEGIN(name) CALL(nr)                                                        \
-		"	addq %rax, " at "\n"                                                      \
-		"	subq %rax, " len "\n"                                                     \
-		MORE                                                                        \
-		"2:	movq (%rsp), %rax\n"                                                \
-		"	subq %rax, " at "\n"                                                      \
-		"	addq %rax, " len "\n"                                                     \
-		END(name))
+	__asm__(BEGIN(name) CALL(nr) "	addq %rax, " at "\n"                                \
+				     "	subq %rax, " len "\n" MORE "2:	movq (%rsp), %rax\n" \
+				     "	subq %rax, " at "\n"                                \
+				     "	addq %rax, " len "\n" END(name))
 
 // Of several pieces: the rest of the one that was cut, and then one after the other of those behind
 // it, from 24(%rsp) on and as many as 32(%rsp) says.
-#define RESUME_PIECES(name, nr)                                                             \
-	__asm__(BEGIN(name) CALL(nr)                                                        \
-		"	addq %rax, %rsi\n"                                                        \
-		"	subq %rax, %rdx\n"                                                        \
-		"	jz 3f\n"                                                                  \
-		"	testq %rcx, %rcx\n"                                                       \
-		"	jnz 1b\n"                                                                 \
-		"	jmp 2f\n"                                                                 \
-		"3:	subq $1, 32(%rsp)\n"                                                \
-		"	jb 2f\n"                                                                  \
-		"	movq 24(%rsp), %rcx\n"                                                    \
-		"	addq $16, 24(%rsp)\n"                                                     \
-		"	movq (%rcx), %rsi\n"                                                      \
-		"	movq 8(%rcx), %rdx\n"                                                     \
-		"	testq %rdx, %rdx\n"                                                       \
-		"	jz 3b\n"                                                                  \
-		"	jmp 1b\n"                                                                 \
-		"2:	movq (%rsp), %rax\n"                                                \
-		"	movq 40(%rsp), %rsi\n"                                                    \
-		"	movq 48(%rsp), %rdx\n"                                                    \
-		"	movq 56(%rsp), %r10\n"                                                    \
-		"	movq 64(%rsp), %r8\n"                                                     \
-		"	movq 72(%rsp), %r9\n"                                                     \
-		END(name))
+#define RESUME_PIECES(name, nr)                               \
+	__asm__(BEGIN(name) CALL(nr) "	addq %rax, %rsi\n"     \
+				     "	subq %rax, %rdx\n"     \
+				     "	jz 3f\n"               \
+				     "	testq %rcx, %rcx\n"    \
+				     "	jnz 1b\n"              \
+				     "	jmp 2f\n"              \
+				     "3:	subq $1, 32(%rsp)\n" \
+				     "	jb 2f\n"               \
+				     "	movq 24(%rsp), %rcx\n" \
+				     "	addq $16, 24(%rsp)\n"  \
+				     "	movq (%rcx), %rsi\n"   \
+				     "	movq 8(%rcx), %rdx\n"  \
+				     "	testq %rdx, %rdx\n"    \
+				     "	jz 3b\n"               \
+				     "	jmp 1b\n"              \
+				     "2:	movq (%rsp), %rax\n" \
+				     "	movq 40(%rsp), %rsi\n" \
+				     "	movq 48(%rsp), %rdx\n" \
+				     "	movq 56(%rsp), %r10\n" \
+				     "	movq 64(%rsp), %r8\n"  \
+				     "	movq 72(%rsp), %r9\n" END(name))
 
 // All in one section, in this order: fm_sig_is_resuming compares with the first and the last.
 RESUME("fm_sig_resume_write", "1", "%rsi", "%rdx");
@@ -87,12 +81,8 @@ RESUME("fm_sig_resume_getrandom", "318", "%rdi", "%rsi");
 RESUME_PIECES("fm_sig_resume_writev", "1");
 RESUME_PIECES("fm_sig_resume_sendmsg", "44");
 // The kernel moves the offset itself.
-__asm__(BEGIN("fm_sig_resume_sendfile") CALL("40")
-	"	subq %rax, %r10\n"
-	MORE
-	"2:	movq (%rsp), %rax\n"
-	"	addq %rax, %r10\n"
-	END("fm_sig_resume_sendfile"));
+__asm__(BEGIN("fm_sig_resume_sendfile") CALL("40") "	subq %rax, %r10\n" MORE "2:	movq (%rsp), %rax\n"
+						   "	addq %rax, %r10\n" END("fm_sig_resume_sendfile"));
 __asm__(".pushsection fm_sigsafe, \"ax\", @progbits\n"
 	".globl fm_sig_resume_end\n.hidden fm_sig_resume_end\nfm_sig_resume_end:\n	nop\n"
 	".popsection\n");

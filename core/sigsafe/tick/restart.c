@@ -159,7 +159,7 @@ static FM_SIGSAFE bool is_blocking_stream(int fd)
 // A handler that began right below the thread's stack pointer, the kernel's frame between them, has
 // gone no deeper than this.
 #define SAME_STACK 65536u
-#define RED_ZONE 128u // below a leaf function's stack pointer: its own
+#define RED_ZONE 128u     // below a leaf function's stack pointer: its own
 #define MAX_PIECES 1024u  // UIO_MAXIOV of the kernel
 #define MEMORY_DEVICES 1u // the major number of /dev/zero, /dev/full, /dev/random and /dev/urandom
 

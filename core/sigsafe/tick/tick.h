@@ -5,9 +5,8 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-// What walking takes of a signal stack, and what a sample without walking does. Where there is
-// less, the tick is counted and no more.
-#define FM_SIG_WALK_BYTES 3072u
+// What a sample without walking (FM_SIG_WALK_BYTES) takes of a signal stack. Where there is less,
+// the tick is counted and no more.
 #define FM_SIG_ANSWER_BYTES 1280u
 
 // Samples the calling thread as it was when the signal came. Async-signal-safe; bounded work

@@ -1,5 +1,5 @@
-/* System calls that a signal may cut short or end, and that nothing cuts short or ends here: each does all of it. Only the
- * alarm of the last case ends a write, and nobody finishes that one.
+/* System calls that a signal may cut short or end, and that nothing cuts short or ends here: each does all of it. Only
+ * the alarm of the last case ends a write, and nobody finishes that one.
  *
  * chaos: case random random
  * chaos: case devices devices

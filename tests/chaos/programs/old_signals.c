@@ -1,5 +1,5 @@
-/* Signals by the older names (sigset, sysv_signal, which signal() is in C without extensions, sigignore), and what is pending. No
- * handler gets a signal that the program did not send, and none is pending.
+/* Signals by the older names (sigset, sysv_signal, which signal() is in C without extensions, sigignore), and what is
+ * pending. No handler gets a signal that the program did not send, and none is pending.
  *
  * chaos: case handlers handlers
  * chaos: case pending pending
@@ -35,10 +35,10 @@ static void work(double s)
 
 static const char *name_of(handler h)
 {
-	return h == SIG_DFL	? "default"
-	       : h == SIG_IGN	? "ignored"
-	       : h == SIG_HOLD	? "held"
-	       : h == SIG_ERR	? "error"
+	return h == SIG_DFL     ? "default"
+	       : h == SIG_IGN   ? "ignored"
+	       : h == SIG_HOLD  ? "held"
+	       : h == SIG_ERR   ? "error"
 	       : h == on_signal ? "handler"
 				: "another";
 }
