@@ -264,15 +264,16 @@ struct layout {
 
 // Where the places of sys.remote_exec() are told.
 struct exec_layout {
-	uint16_t thread_size, interp_size, main_thread, enabled, eval_breaker;
+	uint16_t thread_size, interp_size, runtime_size, finalizing, main_thread, enabled, eval_breaker;
 	uint16_t support, pending_call, script_path, script_path_size;
 };
-#define EXEC_LAYOUT                                                                                                  \
-	{                                                                                                            \
-		offsetof(LAYOUT, thread.size), offsetof(LAYOUT, interp.size), offsetof(LAYOUT, interp.threads_main), \
-			offsetof(LAYOUT, debugger.enabled), offsetof(LAYOUT, debugger.eval_breaker),                 \
-			offsetof(LAYOUT, debugger.support), offsetof(LAYOUT, debugger.pending_call),                 \
-			offsetof(LAYOUT, debugger.script_path), offsetof(LAYOUT, debugger.script_path_size)          \
+#define EXEC_LAYOUT                                                                                           \
+	{                                                                                                     \
+		offsetof(LAYOUT, thread.size), offsetof(LAYOUT, interp.size), offsetof(LAYOUT, runtime.size), \
+			offsetof(LAYOUT, runtime.finalizing), offsetof(LAYOUT, interp.threads_main),          \
+			offsetof(LAYOUT, debugger.enabled), offsetof(LAYOUT, debugger.eval_breaker),          \
+			offsetof(LAYOUT, debugger.support), offsetof(LAYOUT, debugger.pending_call),          \
+			offsetof(LAYOUT, debugger.script_path), offsetof(LAYOUT, debugger.script_path_size),  \
 	}
 
 #define LAYOUT struct offsets_313
@@ -436,12 +437,15 @@ enum fm_err fm_pyabi_remote_exec(const uint8_t *runtime, size_t len, struct fm_p
 	uint64_t pending = read_u64(runtime + at->pending_call), path = read_u64(runtime + at->script_path);
 	uint64_t breaker = read_u64(runtime + at->eval_breaker);
 	uint64_t main_thread = read_u64(runtime + at->main_thread), enabled = read_u64(runtime + at->enabled);
-	if (thread_size > STRUCT_SIZE_MAX || interp_size > INTERP_SIZE_MAX || support > thread_size ||
-	    path_size > STRUCT_SIZE_MAX || !is_within(breaker, 8, thread_size) ||
-	    !is_within(pending, 4, thread_size - support) || !is_within(path, path_size, thread_size - support) ||
-	    !is_within(main_thread, 8, interp_size) || !is_within(enabled, 4, interp_size))
+	uint64_t runtime_size = read_u64(runtime + at->runtime_size), end = read_u64(runtime + at->finalizing);
+	if (thread_size > STRUCT_SIZE_MAX || interp_size > INTERP_SIZE_MAX || runtime_size > INTERP_SIZE_MAX ||
+	    !is_within(end, 8, runtime_size) || support > thread_size || path_size > STRUCT_SIZE_MAX ||
+	    !is_within(breaker, 8, thread_size) || !is_within(pending, 4, thread_size - support) ||
+	    !is_within(path, path_size, thread_size - support) || !is_within(main_thread, 8, interp_size) ||
+	    !is_within(enabled, 4, interp_size))
 		return FM_E_CORRUPT;
 	*ret = (struct fm_py_remote_exec){
+		.runtime_finalizing = (uint32_t)end,
 		.interp_main_thread = (uint32_t)main_thread,
 		.interp_enabled = (uint32_t)enabled,
 		.eval_breaker = (uint16_t)breaker,

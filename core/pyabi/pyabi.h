@@ -32,9 +32,9 @@ FM_MUST_CHECK enum fm_err fm_pyabi_row_from_debug_offsets(const uint8_t *runtime
 							  uint32_t *ret_hexversion);
 
 // Where another process leaves a script for a thread (sys.remote_exec, 3.14 and later). Offsets
-// within the thread state, but for those of the interpreter's.
+// within the thread state, but for those of the runtime's and the interpreter's.
 struct fm_py_remote_exec {
-	uint32_t interp_main_thread, interp_enabled;
+	uint32_t runtime_finalizing, interp_main_thread, interp_enabled;
 	uint16_t eval_breaker, pending_call, script_path, script_path_size;
 };
 #define FM_PY_PLEASE_STOP 32u // the bit of eval_breaker that makes the thread look there

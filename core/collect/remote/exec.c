@@ -194,6 +194,15 @@ void fm_remote_exec_close(struct fm_remote_exec *e)
 	free(e);
 }
 
+// An interpreter that ends would run the script, and complain that it cannot.
+static bool is_ending(struct fm_remote_exec *e)
+{
+	uint64_t thread = 0;
+	return !fm_process_read(e->pid, e->remote->python.runtime + e->at.runtime_finalizing, &thread, sizeof(thread),
+				NULL) ||
+	       thread;
+}
+
 // What follows is done while no thread runs: a state whose thread has ended is not written to, and
 // nobody changes the word between our read and our write.
 
@@ -244,7 +253,8 @@ bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 	uint64_t state = choose(e);
 	if (len > e->at.script_path_size || !state || !hold_all(e))
 		return false;
-	bool is_asked = take_back(e) && find_state(e, is_wanted, state) && write_script(e, state, path, len);
+	bool is_asked =
+		take_back(e) && !is_ending(e) && find_state(e, is_wanted, state) && write_script(e, state, path, len);
 	if (is_asked)
 		e->asked = state;
 	release(e);
