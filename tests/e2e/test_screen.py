@@ -194,6 +194,30 @@ def test_a_package_that_is_run_is_the_users_own(fathom, some_python, tmp_path, h
 
 
 @pytest.mark.statistical
+@pytest.mark.parametrize("whose", ["the tool's", "the user's"])
+def test_a_tool_with_a_file_of_the_users(fathom, some_python, tmp_path, whose):
+    """A configuration file does not make the tool a stranger; a test suite that has the time does."""
+    package = tmp_path / "site-packages" / "tool"
+    package.mkdir(parents=True)
+    burn = "import time\ndef burn(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
+    (package / "__init__.py").write_text("")
+    (package / "core.py").write_text(burn)
+    itself, theirs = (0.5, 0.01) if whose == "the tool's" else (0.2, 0.5)
+    (package / "__main__.py").write_text(
+        f"from tool.core import burn\nimport conf\nconf.burn({theirs})\nburn({itself})\n"
+    )
+    (tmp_path / "conf.py").write_text(burn)
+    done = subprocess.run(
+        [fathom, "run", "--python", some_python.path, "-m", "tool"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**user_env(), "PYTHONPATH": str(tmp_path / "site-packages")}, check=True, timeout=60,
+    )  # fmt: skip
+    top = done.stdout[done.stdout.index("Top Lines:") :].splitlines()[1]
+    is_tools = whose == "the tool's"
+    assert ("core.py:4" if is_tools else "conf.py:4") in top, done.stdout
+    assert ("(core.py:2)" in done.stdout) == is_tools, done.stdout
+
+
+@pytest.mark.statistical
 def test_cells_are_called_as_in_jupyter(run, tmp_path):
     cells = [
         "import time",

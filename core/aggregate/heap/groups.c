@@ -74,7 +74,7 @@ static void take_node(struct builder *b, uint32_t node)
 void fm_heap_groups_init(struct fm_heap_groups *g, struct fm_heap *h, const struct fm_heap_input *in)
 {
 	const struct fm_view *view = in->view;
-	*g = (struct fm_heap_groups){ .payers = fm_attribution_find(in->profile, view, in->symbolizer) };
+	*g = (struct fm_heap_groups){ .payers = fm_attribution_find(in->profile, in->tally, view, in->symbolizer) };
 	g->line_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->chain_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->self_of_node = fm_alloc(view->nodes.n * sizeof(*g->self_of_node));

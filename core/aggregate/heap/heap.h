@@ -136,6 +136,7 @@ struct fm_heap {
 // What heap_*.c work on.
 struct fm_heap_input {
 	const struct fm_profile *profile;
+	const struct fm_tally *tally;
 	const struct fm_heap_log *log; // sorted
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;

@@ -268,7 +268,7 @@ static bool is_lock(const struct rules *r, const struct fm_attribution *payer)
 
 static void gather_waits(const struct rules *r, struct waits *ret)
 {
-	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->view, r->a->symbolizer);
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
 	struct fm_map index = { 0 };
 	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
 		const struct fm_cell *cell = &r->a->tally.cells.items[i];
