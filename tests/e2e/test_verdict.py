@@ -110,7 +110,7 @@ PROGRAMS = {
 }  # fmt: skip
 # What the sentence is about: the line's text. None: no line in particular.
 PLACES = {
-    "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": None, "gc": None,
+    "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": "import heavy", "gc": None,
     "system": None, "gil": None, "lock": "with lock:", "waiting": "time.sleep(1.2)",
     "leak": "kept.append(bytearray(200_000))", "no-cpu": None,
 }  # fmt: skip
@@ -165,8 +165,52 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
     if rule == "imports":
         # 0.4 of 0.5 s are below the import; Python's own start is not counted, but is part of the whole.
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
+        assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
+        assert not told.of("line") and not told.of("function"), "once is enough"
     if rule == "lock":
         assert re.match(r"[3-6] threads queue at line 6 of app.py: each waited there for ", said["text"]), said
+
+
+LOADER = """
+    import importlib, sys, time
+    def burn(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: pass
+    sys.path.insert(0, "site-packages")
+    import loader
+    importlib.import_module("things")
+"""
+
+
+def test_a_loader_is_not_what_is_imported(tell, tmp_path):
+    """pytest's rewrites asserts while it imports tests: that is no import of pytest, and import_module() no package."""
+    package = tmp_path / "site-packages" / "loader"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        textwrap.dedent(BURN)
+        + textwrap.dedent("""
+            import sys
+            from importlib.machinery import ModuleSpec
+            class Finder:
+                def find_spec(self, name, path=None, target=None):
+                    return ModuleSpec(name, self) if name == "things" else None
+                def create_module(self, spec): return None
+                def exec_module(self, module): burn(0.5)
+            sys.meta_path.insert(0, Finder())
+        """)
+    )
+    told = tell(LOADER)
+    said = told.of("imports")
+    assert said and "loader" not in said["text"], told.verdict
+    top = told.text[told.text.index("Functions by Total Runtime") :]
+    assert "(imports)" in top and not re.search(r"^ \d\. importlib ", top, re.M), told.text
+
+
+def test_what_the_interpreter_collects_at_its_end(tell):
+    """It goes through all objects once more then: no threshold spares that, and it is no reason for one."""
+    told = tell("import gc\ngc.set_threshold(100_000_000)\nkeep = [[] for _ in range(2_000_000)]\n")
+    assert told.report["time"]["gc_s"] > 0.15 * told.report["cpu_s"], "what the program is made for"
+    assert not told.of("gc"), told.verdict
 
 
 SILENT = {

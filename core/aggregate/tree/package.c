@@ -105,7 +105,8 @@ bool fm_package_is_none(const struct fm_function *f)
 
 bool fm_package_is_import(const struct fm_function *f)
 {
-	return f->kind == FM_FRAME_PYTHON && starts_with(f->file, "<frozen importlib._bootstrap");
+	return f->kind == FM_FRAME_PYTHON && (starts_with(f->file, "<frozen importlib._bootstrap") ||
+					      fm_str_eq(f->module, FM_STR_LIT("importlib"))); // import_module()
 }
 
 bool fm_package_is_first(const struct fm_function *f)

@@ -95,11 +95,39 @@ static void no_cpu(struct rules *r)
 	say(r, "no-cpu", FM_MAX(share, 0.99), nowhere, &b); // it comes first: all other times are longer for it
 }
 
-static const struct fm_line_row *top_line(const struct rules *r)
+static bool starts_with(struct fm_str s, const char *start)
 {
-	for (size_t i = 0; i < r->t->lines.n; i++)
-		if (r->a->options.detailed || fm_summary_is_users(r->t, r->t->lines.items[i].function_id))
-			return &r->t->lines.items[i];
+	return s.len >= strlen(start) && !memcmp(s.p, start, strlen(start));
+}
+
+static struct fm_str text_of(const struct rules *r, struct place at)
+{
+	struct fm_str text = fm_source_line_find(r->a->profile, at.file, at.line);
+	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
+		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	return text;
+}
+
+static struct place place_of_line(const struct rules *r, const struct fm_line_row *row)
+{
+	return (struct place){ fm_analysis_function(r->a, row->function_id)->file, row->line };
+}
+
+static bool is_import(const struct rules *r, const struct fm_line_row *row)
+{
+	struct fm_str text = text_of(r, place_of_line(r, row));
+	return starts_with(text, "import ") || starts_with(text, "from ");
+}
+
+// Of the lines that import, or of all others: the imports have a sentence of their own.
+static const struct fm_line_row *top_line(const struct rules *r, bool imports)
+{
+	for (size_t i = 0; i < r->t->lines.n; i++) {
+		const struct fm_line_row *row = &r->t->lines.items[i];
+		if ((r->a->options.detailed || fm_summary_is_users(r->t, row->function_id)) &&
+		    is_import(r, row) == imports)
+			return row;
+	}
 	return NULL;
 }
 
@@ -116,12 +144,12 @@ static void put_kind(struct fm_buf *b, const struct fm_weight *w)
 
 static void hot_line(struct rules *r)
 {
-	const struct fm_line_row *row = top_line(r);
+	const struct fm_line_row *row = top_line(r, false);
 	double share = row ? share_of(r, fm_weight_cpu_ns(&row->weight)) : 0;
 	if (share < MUCH_LINE)
 		return;
 	r->line = row;
-	struct place at = { fm_analysis_function(r->a, row->function_id)->file, row->line };
+	struct place at = place_of_line(r, row);
 	struct fm_buf b = { 0 };
 	put_place(&b, at);
 	b.data[0] = 'L';
@@ -141,9 +169,14 @@ static void hot_function(struct rules *r)
 		    (!best || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&best->paid)))
 			best = row;
 	}
-	const struct fm_line_row *line = top_line(r);
+	const struct fm_line_row *line = top_line(r, false);
 	double share = best ? share_of(r, fm_weight_cpu_ns(&best->paid)) : 0;
 	if (share < MUCH_FUNCTION || !line || r->line)
+		return;
+	for (size_t i = 0; i < r->t->lines.n; i++)
+		if (r->t->lines.items[i].function_id == best->function_id && is_import(r, &r->t->lines.items[i]))
+			share -= share_of(r, fm_weight_cpu_ns(&r->t->lines.items[i].weight));
+	if (share < MUCH_FUNCTION)
 		return;
 	const struct fm_function *f = fm_analysis_function(r->a, best->function_id);
 	struct fm_str file = fm_label_file(r->a, best->function_id);
@@ -172,15 +205,27 @@ static void imports(struct rules *r)
 	free(by_package);
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b, "%.0f%% of the CPU time is imports", 100 * share);
+	const struct fm_line_row *line = top_line(r, true);
+	double there = line ? share_of(r, fm_weight_cpu_ns(&line->weight)) : 0;
+	struct place at = nowhere;
+	if (there >= share / 2) {
+		at = place_of_line(r, line);
+		fm_buf_printf(&b, ", %.0f%% at ", 100 * there);
+		put_place(&b, at);
+	}
 	if (most >= 0.1)
 		fm_buf_printf(&b, "; %.*s alone is %.0f%%", (int)name.len, name.p, 100 * most);
 	fm_buf_u8(&b, '.');
-	say(r, "imports", share * r->busy, nowhere, &b);
+	say(r, "imports", share * r->busy, at, &b);
 }
 
+// What the program's code sets off. The interpreter collects once more when it ends, with no Python
+// on the stack, and nothing of what is said here spares that.
 static void collector(struct rules *r)
 {
-	double share = share_of(r, r->t->total.ns[FM_CLASS_GC]);
+	double share = 0;
+	for (size_t i = 0; i < r->t->lines.n; i++)
+		share += share_of(r, r->t->lines.items[i].weight.ns[FM_CLASS_GC]);
 	struct fm_buf b = { 0 };
 	if (share < MUCH_GC)
 		return;
@@ -259,11 +304,9 @@ static bool is_lock(const struct rules *r, const struct fm_attribution *payer)
 	if (payer->own != payer->user)
 		return false;
 	const struct fm_node *node = &r->a->view.nodes.items[payer->user - 1];
-	struct fm_str file = fm_analysis_function(r->a, node->function_id)->file;
-	struct fm_str text = fm_source_line_find(r->a->profile, file, node->line);
-	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
-		text = (struct fm_str){ text.p + 1, text.len - 1 };
-	return (text.len > 5 && !memcmp(text.p, "with ", 5)) || has_word(text, "acquire") || has_word(text, "lock");
+	struct fm_str text =
+		text_of(r, (struct place){ fm_analysis_function(r->a, node->function_id)->file, node->line });
+	return starts_with(text, "with ") || has_word(text, "acquire") || has_word(text, "lock");
 }
 
 static void gather_waits(const struct rules *r, struct waits *ret)
