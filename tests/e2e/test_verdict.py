@@ -167,6 +167,10 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
         assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
         assert not told.of("line") and not told.of("function"), "once is enough"
+    if rule == "leak":  # a program that collects on purpose looks the same
+        assert re.search(
+            r" and is not freed, \d+ MB by the end: a leak, unless all of it is needed\.$", said["text"]
+        ), said
     if rule == "lock":
         assert re.match(r"[3-6] threads queue at line 6 of app.py: each waited there for ", said["text"]), said
 
@@ -206,10 +210,22 @@ def test_a_loader_is_not_what_is_imported(tell, tmp_path):
     assert "(imports)" in top and not re.search(r"^ \d\. importlib ", top, re.M), told.text
 
 
+def test_the_line_says_whose_code_it_runs(tell):
+    told = tell("""
+        import json, time
+        text = json.dumps([{"a": i} for i in range(1000)])
+        end = time.process_time() + 0.5
+        while time.process_time() < end:
+            json.loads(text)
+    """)
+    said = told.of("line")
+    assert said and said["line"] == 6 and said["text"].endswith("native code, in json."), told.verdict
+
+
 def test_what_the_interpreter_collects_at_its_end(tell):
     """It goes through all objects once more then: no threshold spares that, and it is no reason for one."""
     told = tell("import gc\ngc.set_threshold(100_000_000)\nkeep = [[] for _ in range(2_000_000)]\n")
-    assert told.report["time"]["gc_s"] > 0.15 * told.report["cpu_s"], "what the program is made for"
+    assert told.report["time"]["gc_s"] > 0.03 * told.report["cpu_s"], "what the program is made for: 21 % on 3.11"
     assert not told.of("gc"), told.verdict
 
 

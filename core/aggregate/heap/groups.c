@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/tree/package.h"
+
 // The row of the line that pays for the node, + 1.
 static uint32_t line_row(struct fm_heap *h, struct fm_map *index, const struct fm_heap_input *in, uint32_t payer)
 {
@@ -38,6 +40,26 @@ static void add_chain(struct fm_heap_groups *g, const struct fm_view *view, uint
 	g->chain_of_node[node] = (uint32_t)at + 1;
 }
 
+// A comprehension is a function only up to 3.11, and of no interest as such: what it holds is what
+// the function around it does. A generator expression may be called from elsewhere.
+static uint32_t function_around(const struct fm_heap_input *in, uint32_t node)
+{
+	uint32_t ret = in->view->nodes.items[node].function_id;
+	const struct fm_function *f = fm_symbolizer_function(in->symbolizer, ret);
+	for (uint32_t at = in->view->nodes.items[node].parent; at && fm_package_is_comprehension(f);
+	     at = in->view->nodes.items[at].parent) {
+		const struct fm_function *up =
+			fm_symbolizer_function(in->symbolizer, in->view->nodes.items[at].function_id);
+		if (up->kind != FM_FRAME_PYTHON)
+			continue;
+		if (up->file_id != f->file_id)
+			break;
+		ret = in->view->nodes.items[at].function_id;
+		f = up;
+	}
+	return ret;
+}
+
 static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
 {
 	uint32_t *self = g->self_of_node[node];
@@ -46,7 +68,7 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 		return;
 	uint32_t payer = fm_attribution_line(&g->payers[node], in->is_detailed);
 	if (payer)
-		self[0] = in->view->nodes.items[payer - 1].function_id;
+		self[0] = function_around(in, payer - 1);
 	uint32_t innermost = in->view->nodes.items[node].function_id;
 	if (fm_symbolizer_function(in->symbolizer, innermost)->kind != FM_FRAME_PYTHON)
 		self[1] = innermost;

@@ -146,13 +146,16 @@ static bool has_file(const struct fm_function *f)
 	return f->file.len && f->file.p[0] != '<';
 }
 
-enum kind { OTHER, WAY, PROGRAM, USERS };
+enum kind { OTHER, WAY, PROGRAM, COMPILED, USERS };
 
-// WAY: what stands between the interpreter and the program.
+// WAY: what stands between the interpreter and the program. COMPILED: the same to look at, and a
+// program if a script calls it (black's package is made by mypyc, and has no Python code).
 static enum kind kind_of(const struct fm_function *f)
 {
 	if (f->kind != FM_FRAME_PYTHON)
-		return WAY;
+		return f->kind == FM_FRAME_NATIVE && !fm_package_is_interpreter(f) && installed_part(f->path).len
+			       ? COMPILED
+			       : WAY;
 	if (!f->is_library && has_file(f))
 		return is_starter(f) ? WAY : USERS;
 	if (f->is_ours || fm_package_is_import(f) || fm_package_is_first(f))
@@ -183,13 +186,18 @@ static struct candidate find_package(const struct fm_view *view, const struct fm
 				     const uint8_t *kinds, const uint64_t *ns)
 {
 	struct candidate best = { FM_STR_LIT(""), 0, 0 };
+	enum { NO, NATIVE, PYTHON }; // whether it is the way, and has Python code on it
 	uint8_t *is_way = fm_alloc(view->nodes.n + 1);
-	is_way[0] = true;
+	is_way[0] = NATIVE;
 	for (size_t i = 1; i < view->nodes.n; i++) {
 		const struct fm_node *node = &view->nodes.items[i];
-		uint8_t kind = kinds[node->function_id];
-		is_way[i] = is_way[node->parent] && kind == WAY;
-		if (!is_way[node->parent] || kind != PROGRAM)
+		uint8_t kind = kinds[node->function_id], way = is_way[node->parent];
+		bool is_python = fm_symbolizer_function(symbolizer, node->function_id)->kind == FM_FRAME_PYTHON;
+		if (kind == COMPILED)
+			kind = way == PYTHON ? PROGRAM : WAY;
+		if (way != NO && kind == WAY)
+			is_way[i] = is_python ? PYTHON : way;
+		if (way == NO || kind != PROGRAM)
 			continue;
 		size_t end = i + 1; // a node is followed by all that is below it
 		while (end < view->nodes.n && view->nodes.items[end].depth > node->depth)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/tree/attribution.h"
+#include "aggregate/tree/package.h"
 #include "render/shared/label.h"
 #include "render/shared/source_line.h"
 #include "render/shared/style.h"
@@ -18,6 +19,7 @@
 #define MUCH_FUNCTION 0.4
 #define MUCH_IMPORTS 0.25
 #define MUCH_GC 0.15
+#define MOST 0.6 // of a line's
 #define MUCH_SYSTEM 0.4
 // Of the wall time:
 #define MUCH_NO_CPU 0.2
@@ -131,15 +133,64 @@ static const struct fm_line_row *top_line(const struct rules *r, bool imports)
 	return NULL;
 }
 
-static void put_kind(struct fm_buf *b, const struct fm_weight *w)
+static bool put_kind(struct fm_buf *b, const struct fm_weight *w)
 {
 	static const char *const names[] = { "Python", "native code", "system calls", "garbage collection" };
 	double all = (double)fm_weight_cpu_ns(w);
 	for (unsigned c = FM_CLASS_PYTHON; c <= FM_CLASS_GC; c++) {
 		double part = (double)w->ns[c];
-		if (part >= 0.6 * all)
-			fm_buf_printf(b, ", %s of it %s", part >= 0.9 * all ? "nearly all" : "most", names[c]);
+		if (part < MOST * all)
+			continue;
+		fm_buf_printf(b, ", %s of it %s", part >= 0.9 * all ? "nearly all" : "most", names[c]);
+		return true;
 	}
+	return false;
+}
+
+// The package whose code was executing, or had called what was: below the user's line.
+static struct fm_str package_below(const struct rules *r, uint32_t leaf, uint32_t line_node)
+{
+	for (uint32_t at = leaf; at != line_node && at; at = r->a->view.nodes.items[at].parent) {
+		struct fm_str name =
+			fm_package_name(fm_analysis_function(r->a, r->a->view.nodes.items[at].function_id));
+		if (name.len)
+			return name;
+	}
+	return FM_STR_LIT("");
+}
+
+// The one that has most of the line's time: where to look on, if the line itself cannot change.
+static struct fm_str find_package(const struct rules *r, const struct fm_line_row *row)
+{
+	enum { MAX = 16 }; // of which one has most, or none has
+	struct fm_str names[MAX];
+	uint64_t ns[MAX] = { 0 };
+	size_t n = 0;
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
+	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &r->a->tally.cells.items[i];
+		uint32_t leaf = fm_view_node(&r->a->view, cell->stack_id);
+		uint32_t at = leaf ? fm_attribution_line(&payers[leaf], r->a->options.detailed) : 0;
+		if (!at || !fm_class_is_cpu(cell->class))
+			continue;
+		const struct fm_node *node = &r->a->view.nodes.items[at - 1];
+		if (node->function_id != row->function_id || node->line != row->line)
+			continue;
+		struct fm_str name = package_below(r, leaf, at - 1);
+		size_t k = 0;
+		while (k < n && !fm_str_eq(names[k], name))
+			k++;
+		if (!name.len || k == MAX)
+			continue;
+		if (k == n)
+			names[n++] = name;
+		ns[k] += cell->weight_ns;
+	}
+	free(payers);
+	for (size_t k = 0; k < n; k++)
+		if ((double)ns[k] >= MOST * (double)fm_weight_cpu_ns(&row->weight))
+			return names[k];
+	return FM_STR_LIT("");
 }
 
 static void hot_line(struct rules *r)
@@ -154,7 +205,10 @@ static void hot_line(struct rules *r)
 	put_place(&b, at);
 	b.data[0] = 'L';
 	fm_buf_printf(&b, " takes %.0f%% of the CPU time", 100 * share);
-	put_kind(&b, &row->weight);
+	bool has_kind = put_kind(&b, &row->weight);
+	struct fm_str package = find_package(r, row);
+	if (package.len)
+		fm_buf_printf(&b, "%s in %.*s", has_kind ? "," : ", most of it", (int)package.len, package.p);
 	fm_buf_u8(&b, '.');
 	say(r, "line", share * r->busy, at, &b);
 }
@@ -409,12 +463,15 @@ static void leak(struct rules *r)
 	if (!top || !top->line)
 		return;
 	bool is_slow = top->velocity_bytes_s < 1e6;
+	char text[32];
 	struct place at = { fm_analysis_function(r->a, top->function_id)->file, top->line };
 	struct fm_buf b = { 0 };
-	fm_buf_printf(&b, "Memory grows by %.1f %s/s at ", top->velocity_bytes_s / (is_slow ? 1e3 : 1e6),
-		      is_slow ? "kB" : "MB");
+	double velocity = top->velocity_bytes_s / (is_slow ? 1e3 : 1e6);
+	fm_buf_printf(&b, "Memory grows by %.*f %sB/s at ", velocity < 10, velocity, is_slow ? "k" : "M");
 	put_place(&b, at);
-	fm_buf_printf(&b, " and is not freed: likely a leak (likelihood %.0f%%).", 100 * top->likelihood);
+	// What a program collects on purpose, all the time, grows in the same way.
+	fm_buf_printf(&b, " and is not freed, %s by the end: a leak, unless all of it is needed.",
+		      fm_style_bytes(top->bytes, text));
 	say(r, "leak", LEAK_IMPACT, at, &b);
 }
 

@@ -192,8 +192,8 @@ void fm_text_screen(struct fm_text *t)
 	} else {
 		fm_text_no_samples(t);
 	}
-	fm_text_top_memory(t, TOP_MEMORY);
-	fm_text_memory_notes(t);
+	bool has_heading = fm_text_top_memory(t, TOP_MEMORY);
+	fm_text_memory_on_screen(t, has_heading);
 	fputc('\n', t->style.out);
 	if (fm_facts_meta_u64(t->a->profile, "trace_events"))
 		fputs("Every call was traced: 'fathom report' lists them by function.\n", t->style.out);
