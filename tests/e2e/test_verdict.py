@@ -210,6 +210,36 @@ def test_a_loader_is_not_what_is_imported(tell, tmp_path):
     assert "(imports)" in top and not re.search(r"^ \d\. importlib ", top, re.M), told.text
 
 
+def test_the_faster_of_two_leaks(tell):
+    """The slower one has more blocks, and is the surer for it."""
+    told = tell("""
+        import time
+        many, large = [], []
+        for i in range(60):
+            many.append(bytearray(b"x") * 300_000)
+            if i % 5 == 0:
+                large.append(bytearray(b"x") * 5_000_000)
+            time.sleep(0.1)
+    """)
+    likelihood = {x["line"]: x["likelihood"] for x in told.report["leaks"]}
+    assert likelihood.keys() == {5, 7} and likelihood[5] > likelihood[7], told.report["leaks"]
+    said = told.of("leak")
+    assert said and said["line"] == 7, told.verdict
+
+
+def test_what_an_import_keeps_is_no_leak(tell, tmp_path):
+    """A machine without a free CPU imports for seconds, and all of it stays."""
+    package = tmp_path / "site-packages" / "heavy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * 300_000)\n    time.sleep(0.1)\n"
+    )
+    told = tell("import sys\nsys.path.insert(0, 'site-packages')\nimport heavy\n")
+    assert told.report["memory"]["peak_bytes"] > 15_000_000
+    assert not told.report["leaks"] and not told.of("leak"), told.report["leaks"]
+    assert "leaks" not in told.text, told.text
+
+
 def test_the_line_says_whose_code_it_runs(tell):
     told = tell("""
         import json, time

@@ -74,6 +74,16 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 		self[1] = innermost;
 }
 
+// Made while a module was imported, below the line that pays: code and constants, made once and kept.
+static bool is_imported(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
+{
+	uint32_t payer = fm_attribution_line(&g->payers[node], in->is_detailed), line_node = payer ? payer - 1 : 0;
+	for (uint32_t at = node; at && at != line_node; at = in->view->nodes.items[at].parent)
+		if (fm_package_is_import(fm_symbolizer_function(in->symbolizer, in->view->nodes.items[at].function_id)))
+			return true;
+	return false;
+}
+
 struct builder {
 	struct fm_heap_groups *g;
 	struct fm_heap *h;
@@ -90,6 +100,7 @@ static void take_node(struct builder *b, uint32_t node)
 	g->line_of_node[node] =
 		line_row(b->h, &b->lines, b->in, fm_attribution_line(&g->payers[node], b->in->is_detailed));
 	find_self(g, b->in, node);
+	g->is_imported_of_node[node] = is_imported(g, b->in, node);
 	add_chain(g, b->in->view, node, b->seen, ++b->stamp);
 }
 
@@ -100,6 +111,7 @@ void fm_heap_groups_init(struct fm_heap_groups *g, struct fm_heap *h, const stru
 	g->line_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->chain_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->self_of_node = fm_alloc(view->nodes.n * sizeof(*g->self_of_node));
+	g->is_imported_of_node = fm_alloc(view->nodes.n * sizeof(*g->is_imported_of_node));
 	struct builder b = { .g = g, .h = h, .in = in };
 	b.seen = fm_alloc((fm_symbolizer_n_functions(in->symbolizer) + 1) * sizeof(*b.seen));
 	for (size_t i = 0; i < in->log->blocks.n; i++)
@@ -117,6 +129,7 @@ void fm_heap_groups_deinit(struct fm_heap_groups *g)
 	free(g->line_of_node);
 	free(g->chain_of_node);
 	free(g->self_of_node);
+	free(g->is_imported_of_node);
 	free(g->payers);
 	fm_vec_deinit(&g->chains);
 }

@@ -206,7 +206,8 @@ void fm_heap_courses(struct fm_heap *h, const struct fm_heap_input *in, const st
 		uint32_t line = g->line_of_node[fm_view_node(in->view, course->stack_id)];
 		if (!course->n || course->domain == FM_ALLOC_COPY)
 			continue;
-		c.members[c.n_members++] = (struct member){ group_of(&c, course), i };
+		if (!g->is_imported_of_node[fm_view_node(in->view, course->stack_id)])
+			c.members[c.n_members++] = (struct member){ group_of(&c, course), i };
 		if (line)
 			draw(&c, course, h->lines.items[line - 1].timeline);
 	}

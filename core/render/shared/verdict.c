@@ -319,7 +319,7 @@ static void system_calls(struct rules *r)
 static void gil(struct rules *r)
 {
 	double gil_s = fm_seconds(r->t->total.ns[FM_CLASS_GIL_WAIT]);
-	double share = gil_s / (gil_s + r->cpu_s);
+	double share = gil_s / (gil_s + r->cpu_s); // of what threads that run Python wanted to do
 	if (gil_s < MIN_WALL_S || share < MUCH_GIL)
 		return;
 	struct fm_buf b = { 0 };
@@ -328,7 +328,7 @@ static void gil(struct rules *r)
 		"Threads waited for the GIL for %.1f s beside %.1f s of CPU time: Python code runs in one thread at "
 		"a time, and processes would run it side by side.",
 		gil_s, r->cpu_s);
-	say(r, "gil", share, nowhere, &b);
+	say(r, "gil", share * r->busy, nowhere, &b);
 }
 
 // Where threads waited, by line and thread.
@@ -459,8 +459,13 @@ static void main_waits(struct rules *r, const struct waits *waits)
 
 static void leak(struct rules *r)
 {
-	const struct fm_heap_leak_row *top = r->a->heap.leaks.n ? &r->a->heap.leaks.items[0] : NULL;
-	if (!top || !top->line)
+	const struct fm_heap_leak_row *top = NULL; // the fastest; the list has the surest first
+	for (size_t i = 0; i < r->a->heap.leaks.n; i++) {
+		const struct fm_heap_leak_row *row = &r->a->heap.leaks.items[i];
+		if (row->line && (!top || row->velocity_bytes_s > top->velocity_bytes_s))
+			top = row;
+	}
+	if (!top)
 		return;
 	bool is_slow = top->velocity_bytes_s < 1e6;
 	char text[32];
