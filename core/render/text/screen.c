@@ -158,8 +158,8 @@ static void print_not_seen(const struct fm_text *t)
 		see_gap(&g, 1, "part of the profile (%s)", p->damage);
 	double unseen_s = used_s - t->cpu_s;
 	if (unseen_s > MIN_UNSEEN_S)
-		see_gap(&g, unseen_s / used_s, "%.2f of %.2f s of CPU time, by processes or threads that no sample met",
-			unseen_s, used_s);
+		see_gap(&g, unseen_s / used_s,
+			"%.2f of %.2f s of CPU time, in threads too short or processes not followed", unseen_s, used_s);
 	see_gap(&g, (double)f->n_dropped / (double)FM_MAX(f->n_samples + f->n_dropped, (uint64_t)1),
 		"%" PRIu64 " samples, which were dropped: a lower --rate keeps them all", f->n_dropped);
 	double failed = (double)t->summary->n_failed_unwinds / (double)FM_MAX(f->n_samples, (uint64_t)1);

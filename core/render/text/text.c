@@ -244,8 +244,10 @@ static void put_whose_waiting(const struct fm_text *t, unsigned class)
 	for (size_t i = 0; i < t->summary->functions.n; i++)
 		if (fm_text_shows(t, t->summary->functions.items[i].function_id))
 			own_ns += t->summary->functions.items[i].paid.ns[class];
-	if (own_ns * 100 < all_ns)
+	if (!own_ns)
 		fputs(", none of it in your code", t->style.out);
+	else if (own_ns * 100 < all_ns)
+		fputs(", next to none of it in your code", t->style.out);
 	else if (own_ns < all_ns / 100 * 99)
 		fprintf(t->style.out, ", %.3f s of it in your code", fm_seconds(own_ns));
 }
