@@ -67,6 +67,7 @@ enum fm_heap_doubt_reason {
 	FM_HEAP_DOUBT_NONE,
 	FM_HEAP_DOUBT_SHORT, // the run is too short
 	FM_HEAP_DOUBT_FEW,   // too few blocks of it were followed
+	FM_HEAP_DOUBT_SUMS,  // exact mode's sums do not tell which of its blocks were freed
 };
 struct fm_heap_doubt {
 	enum fm_heap_doubt_reason why;

@@ -163,6 +163,8 @@ static void judge(struct histories *c, const struct member *first, size_t n)
 					.types = { "", 0 } };
 	enum fm_leak_answer answer =
 		c->blocks.n ? fm_leak_test(c->blocks.items, c->blocks.n, 0, end_s, &v) : FM_LEAK_NO;
+	if (answer == FM_LEAK_NO && c->blocks.n)
+		answer = fm_leak_doubt_sums(c->blocks.items, c->blocks.n, 0, end_s, &v);
 	if (answer != FM_LEAK_YES) {
 		fm_heap_doubt(h, answer, &row, answer ? v.bytes : 0);
 		return;

@@ -109,7 +109,9 @@ void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct f
 	if (answer == FM_LEAK_NO || bytes <= (double)h->doubt.place.bytes ||
 	    bytes < MIN_DOUBT_SHARE * (double)h->peak_bytes)
 		return;
-	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT : FM_HEAP_DOUBT_FEW;
+	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT
+		       : answer == FM_LEAK_TOO_FEW ? FM_HEAP_DOUBT_FEW
+						   : FM_HEAP_DOUBT_SUMS;
 	h->doubt.place = *place;
 	h->doubt.place.bytes = fm_heap_bytes_of(bytes);
 }

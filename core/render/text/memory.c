@@ -92,9 +92,13 @@ static void print_doubt(const struct fm_text *t)
 	if (doubt->why == FM_HEAP_DOUBT_SHORT)
 		fm_buf_printf(&b, "Whether it leaks takes a run of %.0f s or more to tell; this one took %.1f s.",
 			      FM_LEAK_MIN_RUN_S, run_s);
-	else
+	else if (doubt->why == FM_HEAP_DOUBT_FEW)
 		fm_buf_str(&b, "Whether it leaks cannot be told from so few blocks; a longer run, or "
 			       "--memory=exact, tells.");
+	else
+		fm_buf_str(&b,
+			   "It frees much of what it makes, and exact mode's sums do not tell which blocks: whether "
+			   "it leaks, --memory-log tells, or a run without =exact.");
 	print(t, &b);
 }
 
