@@ -210,6 +210,28 @@ def test_a_loader_is_not_what_is_imported(tell, tmp_path):
     assert "(imports)" in top and not re.search(r"^ \d\. importlib ", top, re.M), told.text
 
 
+@pytest.mark.unaccounted("rivals that are killed without having been waited for")
+def test_waiting_for_a_thread_that_has_no_cpu(tell):
+    """What looks like waiting is a busy machine: the workers of a library (rayon's, of tokenizers) get no CPU."""
+    told = tell("""
+        import os, signal, threading, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        rivals = [os.fork() or os.execvp("sh", ["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+        def work():
+            end = time.thread_time() + 0.3
+            while time.thread_time() < end: pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        for rival in rivals:
+            os.kill(rival, signal.SIGKILL)
+            os.waitpid(rival, 0)
+    """, "--no-children")  # fmt: skip
+    said = told.of("waiting")
+    assert said and said["line"] == 10, told.verdict
+    assert re.search(r", while another thread of the program had no CPU for [0-9.]+ s: the machine was busy\.$", said["text"]), said  # fmt: skip
+
+
 def test_the_faster_of_two_leaks(tell):
     """The slower one has more blocks, and is the surer for it."""
     told = tell("""

@@ -432,15 +432,18 @@ static void main_waits(struct rules *r, const struct waits *waits)
 {
 	const struct fm_profile *p = r->a->profile;
 	const struct wait *best = NULL;
-	double waited_s = 0;
+	double waited_s = 0, others_s = 0;
+	bool has_main = false;
 	for (uint32_t id = 0; id < FM_MIN(p->threads.n, r->a->tally.threads.n); id++) {
-		if (!p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid)
+		if (has_main || !p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid) {
+			others_s = FM_MAX(others_s, fm_facts_thread_no_cpu_s(r->a, id));
 			continue;
+		}
+		has_main = true;
 		waited_s = fm_seconds(r->a->tally.threads.items[id].wait_ns);
 		for (size_t i = 0; i < waits->v.n; i++)
 			if (waits->v.items[i].thread_id == id && (!best || waits->v.items[i].ns > best->ns))
 				best = &waits->v.items[i];
-		break;
 	}
 	// While others compute, what they do is the story.
 	if (waited_s < MUCH_WAITING * r->run_s || waited_s < MIN_WALL_S || r->busy > 1 - MUCH_WAITING)
@@ -453,6 +456,9 @@ static void main_waits(struct rules *r, const struct waits *waits)
 		fm_buf_printf(&b, ", %.1f s of it at ", fm_seconds(best->ns));
 		put_place(&b, at);
 	}
+	if (others_s >= waited_s / 2) // it waits for workers, and they for others
+		fm_buf_printf(&b, ", while another thread of the program had no CPU for %.1f s: the machine was busy",
+			      others_s);
 	fm_buf_u8(&b, '.');
 	say(r, "waiting", waited_s / r->run_s, at, &b);
 }
