@@ -262,6 +262,21 @@ def test_what_an_import_keeps_is_no_leak(tell, tmp_path):
     assert "leaks" not in told.text, told.text
 
 
+def test_a_file_whose_functions_share_the_time(tell, tmp_path):
+    """Eight small functions of one file, and as much again in the program's own: no line stands out, the file does."""
+    one = "    for k in range(3000): t = k & 7; t = t + k; t = t ^ 5\n"
+    (tmp_path / "vectors.py").write_text("".join(f"def part{i}():\n{one}" for i in range(8)))
+    told = tell(
+        "import time, vectors\ndef rest():\n" + one * 2 + "end = time.process_time() + 0.7\nwhile time.process_time() < end:\n"
+        + "".join(f"    vectors.part{i}()\n" for i in range(8)) + "    rest()\n"
+    )  # fmt: skip
+    said = told.of("file")
+    assert said and Path(said["file"]).name == "vectors.py", told.verdict
+    match = re.match(r"vectors\.py takes (\d+)% of the CPU time, spread over 8 functions: part\d has most, 1\d%\.$", said["text"])  # fmt: skip
+    assert match and 60 <= int(match[1]) <= 85, said
+    assert not told.of("line") and not told.of("function")
+
+
 def test_the_line_says_whose_code_it_runs(tell):
     told = tell("""
         import json, time

@@ -17,6 +17,8 @@
 // From which share on a sentence is worth a reader's time. Of the CPU time:
 #define MUCH_LINE 0.25
 #define MUCH_FUNCTION 0.4
+#define MIN_PART 0.01    // of a file's functions
+#define MUCH_OF_ALL 0.85 // of a file
 #define MUCH_IMPORTS 0.25
 #define MUCH_GC 0.15
 #define MOST 0.6 // of a line's
@@ -239,6 +241,50 @@ static void hot_function(struct rules *r)
 		      (int)f->name.len, f->name.p, (int)file.len, file.p, f->line, 100 * share,
 		      100 * share_of(r, fm_weight_cpu_ns(&line->weight)));
 	say(r, "function", share * r->busy, (struct place){ f->file, f->line }, &b);
+}
+
+// A file whose time no single function has: the class of vectors of a ray tracer.
+static void hot_file(struct rules *r)
+{
+	uint32_t n_functions = fm_symbolizer_n_functions(r->a->symbolizer), best_id = 0, n = 0;
+	double *by_file = fm_alloc((n_functions + 1) * sizeof(*by_file)), share = 0; // by the file's first function
+	const struct fm_function_row *top = NULL;
+	struct fm_map index = { 0 };
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		const struct fm_function_row *row = &r->t->functions.items[i];
+		if (!fm_summary_is_users(r->t, row->function_id))
+			continue;
+		bool is_new;
+		uint32_t file_id = fm_analysis_function(r->a, row->function_id)->file_id;
+		uint64_t *slot = fm_map_at(&index, file_id, &is_new);
+		if (is_new)
+			*slot = row->function_id;
+		by_file[*slot] += share_of(r, fm_weight_cpu_ns(&row->paid));
+		if (by_file[*slot] > share)
+			share = by_file[*slot], best_id = file_id;
+	}
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		const struct fm_function_row *row = &r->t->functions.items[i];
+		if (!fm_summary_is_users(r->t, row->function_id) ||
+		    fm_analysis_function(r->a, row->function_id)->file_id != best_id)
+			continue;
+		n += share_of(r, fm_weight_cpu_ns(&row->paid)) >= MIN_PART;
+		if (!fm_package_is_comprehension(fm_analysis_function(r->a, row->function_id)) &&
+		    (!top || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&top->paid)))
+			top = row;
+	}
+	fm_map_deinit(&index);
+	free(by_file);
+	// Where all of the program is in one file, that is no news.
+	if (share < MUCH_FUNCTION || share > MUCH_OF_ALL || n < 2 || !top || r->line || has_said(r->v, "function"))
+		return;
+	const struct fm_function *f = fm_analysis_function(r->a, top->function_id);
+	struct fm_str file = fm_label_file(r->a, top->function_id);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.*s takes %.0f%% of the CPU time, spread over %u functions: %.*s has most, %.0f%%.",
+		      (int)file.len, file.p, 100 * share, n, (int)f->name.len, f->name.p,
+		      100 * share_of(r, fm_weight_cpu_ns(&top->paid)));
+	say(r, "file", share * r->busy, (struct place){ f->file, f->line }, &b);
 }
 
 static void imports(struct rules *r)
@@ -498,6 +544,7 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 	if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES) {
 		hot_line(&r);
 		hot_function(&r);
+		hot_file(&r);
 		imports(&r);
 		collector(&r);
 		system_calls(&r);
