@@ -110,8 +110,18 @@ static void print_method(const struct fm_text *t)
 	if (t->cpu_s > 0)
 		fm_buf_printf(&b, ", right to %s%.1f points or better", fm_text_sign(t),
 			      FM_MIN(100.0, 100 * widest_s(t->summary) / t->cpu_s));
-	if (f->overhead_s > 0 && f->cpu_s > 0)
-		fm_buf_printf(&b, "; Fathom took %.1f%% of the CPU time", 100 * f->overhead_s / f->cpu_s);
+	bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
+	if (fm_text_is_attached(t) && f->overhead_s > 0 && f->wall_s > 0) {
+		fm_buf_printf(&b, "; threads were held for %.1f%% of the wall time", 100 * f->overhead_s / f->wall_s);
+	} else if (f->overhead_s > 0 && f->cpu_s > 0) {
+		fm_buf_printf(&b, "; %s took %.1f%% of the CPU time",
+			      t->heap->is_exact || is_traced ? "sampling" : "Fathom", 100 * f->overhead_s / f->cpu_s);
+		if (t->heap->is_exact || is_traced) // nobody measures that
+			fm_buf_printf(&b, ", and %s%s%s comes on top of it",
+				      t->heap->is_exact ? "counting every allocation" : "",
+				      t->heap->is_exact && is_traced ? " and " : "",
+				      is_traced ? "recording every call" : "");
+	}
 	fm_buf_u8(&b, '.');
 	wrap(t, &b);
 }

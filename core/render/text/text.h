@@ -26,6 +26,7 @@ struct fm_text {
 void fm_text_screen(struct fm_text *t);                       // render/text/screen.c
 void fm_text_call_tree(const struct fm_text *t);              // render/text/call_tree.c
 void fm_text_top_functions(struct fm_text *t, size_t n_most); // render/text/functions.c; the screen's list
+bool fm_text_is_attached(const struct fm_text *t);            // the program was running when Fathom came
 bool fm_text_top_memory(const struct fm_text *t,
 			size_t n_most);         // render/text/functions.c; the screen's list; false = none
 void fm_text_functions(struct fm_text *t);      // render/text/functions.c; sets the rules' width, too
