@@ -167,6 +167,8 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
         assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
         assert not told.of("line") and not told.of("function"), "once is enough"
+    if rule == "gc":  # on whichever line it is set off
+        assert "gc.collect()  (mostly garbage collection)" in told.text, told.text
     if rule == "leak":  # a program that collects on purpose looks the same
         assert re.search(
             r" and is not freed, \d+ MB by the end: a leak, unless all of it is needed\.$", said["text"]

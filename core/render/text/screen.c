@@ -39,8 +39,13 @@ static void put_line(const struct fm_text *t, const struct fm_line_row *row, str
 		text = (struct fm_str){ text.p + 1, text.len - 1 };
 	fputs("  ", s->out);
 	unsigned used = 1 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + place_cells + 2;
+	// The line that happens to set the collector off says nothing of why.
+	static const char by_gc[] = "  (mostly garbage collection)";
+	bool is_gc = row->weight.ns[FM_CLASS_GC] > fm_weight_cpu_ns(&row->weight) / 2;
 	if (text.len) {
+		used += is_gc ? (unsigned)sizeof(by_gc) - 1 : 0;
 		fm_style_fit(s, text, s->width > used + 10 ? s->width - used : 10, false);
+		fputs(is_gc ? by_gc : "", s->out);
 	} else {
 		fputs("in ", s->out);
 		fm_style_fit(s, fm_analysis_function(t->a, row->function_id)->name,
