@@ -60,6 +60,21 @@ def test_calls(profile: Any, where: str, tmp_path: Path, record_property: Any) -
         assert any("every CPU was busy" in gap["why"] for gap in capture.report["coverage"])
 
 
+def test_why_the_rate_fell(profile: Any, tmp_path: Path) -> None:
+    """One thread, and three calls deep: it is neither deep stacks nor new threads."""
+    with crowd("together"):
+        capture, _ = run(
+            profile,
+            newest(),
+            tmp_path,
+            "truth_naps.py",
+            options=(*TICKER, "--rate", "10000", "--max-overhead", "10"),
+            seconds=1,
+        )
+    why = [gap["why"] for gap in capture.report["coverage"] if "the rate went down to" in gap["what"]]
+    assert why and "every CPU was busy" in why[0], capture.report["coverage"]
+
+
 def test_naps(profile: Any, tmp_path: Path, record_property: Any) -> None:
     """A thread that is ready to run uses no CPU time, and gets no sample."""
     with crowd("together"):

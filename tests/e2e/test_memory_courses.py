@@ -14,15 +14,17 @@ each_python = True  # conftest: chosen here
 NEWEST = pick_python()
 assert NEWEST
 
-# Six seconds. One line keeps 2 MiB more each second; one makes and drops as much; one fills a queue of bounded length; one is high in the
+# Six seconds. One line keeps 2 MiB more each second; one makes and drops as much; one fills a queue of bounded length; one keeps every other block; one is high in the
 # middle third and low before and after; one builds a table at the start.
 PROGRAM = """
 import collections, time
-kept, queue = [], collections.deque(maxlen=20)
+kept, copies, queue = [], [], collections.deque(maxlen=20)
 def tick(i):
     kept.append(bytes(100000))        # leaks
     passing = bytes(100001)           # churns
     queue.append(bytes(100002))       # a queue
+    for place in copies, []:
+        place.append(bytes(60000))    # keeps half
     return len(passing)
 table = [bytes(1000 + i % 3) for i in range(5000)]  # once
 hill = None
@@ -59,6 +61,14 @@ def test_the_leak_is_named_and_nothing_else(capture: Capture) -> None:
     # 20 blocks a second, each 100,033 bytes.
     velocity, around = leaks[0]["velocity_bytes_s"], leaks[0]["velocity_plus_minus_bytes_s"]
     assert velocity == pytest.approx(20 * 100033, rel=0.25, abs=around)
+
+
+def test_sums_that_do_not_tell_are_said_to(capture: Capture) -> None:
+    """Half of what the line makes is freed. Sums do not tell which half; that it grew to the end they do."""
+    doubt = capture.report["memory"]["undecided_leak"]
+    assert doubt and doubt["why"] == "sums only", doubt
+    assert doubt["line"] == line_of(capture, "keeps half")["line"]
+    assert doubt["bytes"] == pytest.approx(132 * 60033, rel=0.35)
 
 
 def test_leaked_bytes_by_stack(capture: Capture) -> None:

@@ -58,6 +58,9 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     shares = [float(row[0]) for row in top]
     assert shares == sorted(shares, reverse=True) and len(shares) <= 5
     assert "Check logs" in text and "(1 warning)" in text
+    # What a comprehension holds is its function's; what nobody uses is no memory, and nothing to act on.
+    assert re.search(r"^ \d\. hold +\d+ MB .*\(app\.py:13\)$|^Most memory: hold \(app\.py:13\)", text, re.M), text
+    assert "<listcomp>" not in text and "never used" not in text
     assert re.search(r"^[0-9,]+ samples of Python 3\.\S+, right to ±[0-9.]+ points or better", text, re.M)
     commands = re.findall(r"^  (fathom .*?)(?:  #.*)?$", text, re.M)
     assert [c.split(" .fathom")[0] for c in commands] == ["fathom report --tree", "fathom report", "fathom view"]
@@ -191,6 +194,85 @@ def test_a_package_that_is_run_is_the_users_own(fathom, some_python, tmp_path, h
     assert re.match(r" +[0-9.]+% ±\S+ +core\.py:4  while time\.process_time\(\) < end: pass$", top), done.stdout
     assert re.search(r"^Line 4 of core\.py takes|▸ Line 4 of core\.py takes", done.stdout, re.M), done.stdout
     assert re.search(r"^ \d\. work .*\(core\.py:2\)$", done.stdout, re.M), done.stdout
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("whose", ["the tool's", "the user's"])
+def test_a_tool_with_a_file_of_the_users(fathom, some_python, tmp_path, whose):
+    """A configuration file does not make the tool a stranger; a test suite that has the time does."""
+    package = tmp_path / "site-packages" / "tool"
+    package.mkdir(parents=True)
+    burn = "import time\ndef burn(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
+    (package / "__init__.py").write_text("")
+    (package / "core.py").write_text(burn)
+    itself, theirs = (0.5, 0.01) if whose == "the tool's" else (0.2, 0.5)
+    (package / "__main__.py").write_text(
+        f"from tool.core import burn\nimport conf\nconf.burn({theirs})\nburn({itself})\n"
+    )
+    (tmp_path / "conf.py").write_text(burn)
+    done = subprocess.run(
+        [fathom, "run", "--python", some_python.path, "-m", "tool"], cwd=tmp_path, stdout=subprocess.PIPE, text=True,
+        env={**user_env(), "PYTHONPATH": str(tmp_path / "site-packages")}, check=True, timeout=60,
+    )  # fmt: skip
+    top = done.stdout[done.stdout.index("Top Lines:") :].splitlines()[1]
+    is_tools = whose == "the tool's"
+    assert ("core.py:4" if is_tools else "conf.py:4") in top, done.stdout
+    assert ("(core.py:2)" in done.stdout) == is_tools, done.stdout
+
+
+@pytest.mark.parametrize("option, what", [
+    ("--cpu", "Fathom took N% of the CPU time."),
+    ("--memory=exact", "sampling took N% of the CPU time, and counting every allocation comes on top of it."),
+    ("--trace", "sampling took N% of the CPU time, and recording every call comes on top of it."),
+])  # fmt: skip
+def test_a_cost_that_nobody_measures_is_said(run, option, what):
+    """Exact mode took 40 % of the CPU time of a solver of Sudokus, beside the 1.6 % of its samples."""
+    text = " ".join(run("t = 0\nfor i in range(3_000_000): t += i & 7\n", option).text.split())
+    assert re.sub(r"[0-9.]+%", "N%", re.search(r"or better; (.*?\.)(?: |$)(?=[A-Z]|fathom)", text)[1]) == what, text
+
+
+@pytest.mark.statistical
+def test_mere_callers_make_room(run):
+    """Seven ways in, each with the time of the next: the six rows are for those who have lines of their own."""
+    source = "import time\ndef burn(s):\n    end = time.process_time() + s\n    while time.process_time() < end: pass\n"
+    source += "".join(
+        f"def part{i}():\n    burn(0.06)\n    t = 0\n    for k in range(400_000): t += k\n" for i in range(5)
+    )
+    source += "def way0():\n" + "".join(f"    part{i}()\n" for i in range(5))
+    source += "".join(f"def way{i}(): way{i - 1}()\n" for i in range(1, 7)) + "way6()\n"
+    done = run(source, "--cpu")
+    text = done.text[done.text.index("Functions by Total Runtime") :]
+    names = re.findall(r"^ \d\. (\S+) ", text, re.M)
+    assert "without mere callers" in text and len(names) == 6, done.text
+    assert not {f"way{i}" for i in range(1, 7)} & set(names) and "burn" in names, done.text
+    full = done.report("--full")
+    assert "way6" in full and "way5" in full, "the report has them all"
+
+
+@pytest.mark.statistical
+def test_a_compiled_package_behind_a_script(fathom, some_python, tmp_path):
+    """black is made by mypyc: the first Python code that its script leads to is a library that it calls."""
+    place = tmp_path / "site-packages"
+    (place / "helper").mkdir(parents=True)
+    (place / "helper" / "__init__.py").write_text(
+        "import time\ndef call():\n    end = time.process_time() + 0.5\n    while time.process_time() < end: pass\n"
+    )
+    (tmp_path / "core.c").write_text('void enter(void (*f)(void)) { f(); __asm__ volatile(""); }\n')
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", place / "core.so", tmp_path / "core.c"], check=True)
+    (tmp_path / "bin").mkdir()
+    starter = tmp_path / "bin" / "tool"
+    starter.write_text(
+        f"#!{some_python.path}\nimport ctypes, helper\nenter = ctypes.CDLL({str(place / 'core.so')!r}).enter\n"
+        "enter(ctypes.CFUNCTYPE(None)(helper.call))\n"
+    )
+    starter.chmod(0o755)
+    done = subprocess.run(
+        [fathom, "run", "--cpu", str(starter)], cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=True, timeout=60,
+        env={**user_env(), "PYTHONPATH": str(place)},
+    )  # fmt: skip
+    assert re.search(
+        r"▸ Line 4 of tool takes \d+% of the CPU time, .* in helper\.", " ".join(done.stdout.split())
+    ), done.stdout
 
 
 @pytest.mark.statistical

@@ -110,7 +110,7 @@ PROGRAMS = {
 }  # fmt: skip
 # What the sentence is about: the line's text. None: no line in particular.
 PLACES = {
-    "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": None, "gc": None,
+    "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": "import heavy", "gc": None,
     "system": None, "gil": None, "lock": "with lock:", "waiting": "time.sleep(1.2)",
     "leak": "kept.append(bytearray(200_000))", "no-cpu": None,
 }  # fmt: skip
@@ -165,8 +165,137 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
     if rule == "imports":
         # 0.4 of 0.5 s are below the import; Python's own start is not counted, but is part of the whole.
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
+        assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
+        assert not told.of("line") and not told.of("function"), "once is enough"
+    if rule == "gc":  # on whichever line it is set off
+        assert "gc.collect()  (mostly garbage collection)" in told.text, told.text
+    if rule == "leak":  # a program that collects on purpose looks the same
+        assert re.search(
+            r" and is not freed, \d+ MB by the end: a leak, unless all of it is needed\.$", said["text"]
+        ), said
     if rule == "lock":
         assert re.match(r"[3-6] threads queue at line 6 of app.py: each waited there for ", said["text"]), said
+
+
+LOADER = """
+    import importlib, sys, time
+    def burn(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: pass
+    sys.path.insert(0, "site-packages")
+    import loader
+    importlib.import_module("things")
+"""
+
+
+def test_a_loader_is_not_what_is_imported(tell, tmp_path):
+    """pytest's rewrites asserts while it imports tests: that is no import of pytest, and import_module() no package."""
+    package = tmp_path / "site-packages" / "loader"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        textwrap.dedent(BURN)
+        + textwrap.dedent("""
+            import sys
+            from importlib.machinery import ModuleSpec
+            class Finder:
+                def find_spec(self, name, path=None, target=None):
+                    return ModuleSpec(name, self) if name == "things" else None
+                def create_module(self, spec): return None
+                def exec_module(self, module): burn(0.5)
+            sys.meta_path.insert(0, Finder())
+        """)
+    )
+    told = tell(LOADER)
+    said = told.of("imports")
+    assert said and "loader" not in said["text"], told.verdict
+    top = told.text[told.text.index("Functions by Total Runtime") :]
+    assert "(imports)" in top and not re.search(r"^ \d\. importlib ", top, re.M), told.text
+
+
+@pytest.mark.unaccounted("rivals that are killed without having been waited for")
+def test_waiting_for_a_thread_that_has_no_cpu(tell):
+    """What looks like waiting is a busy machine: the workers of a library (rayon's, of tokenizers) get no CPU."""
+    told = tell("""
+        import os, signal, threading, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        rivals = [os.fork() or os.execvp("sh", ["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+        def work():
+            end = time.thread_time() + 0.3
+            while time.thread_time() < end: pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        for rival in rivals:
+            os.kill(rival, signal.SIGKILL)
+            os.waitpid(rival, 0)
+    """, "--no-children")  # fmt: skip
+    said = told.of("waiting")
+    assert said and said["line"] == 10, told.verdict
+    assert re.search(r", while another thread of the program had no CPU for [0-9.]+ s: the machine was busy\.$", said["text"]), said  # fmt: skip
+
+
+def test_the_faster_of_two_leaks(tell):
+    """The slower one has more blocks, and is the surer for it."""
+    told = tell("""
+        import time
+        many, large = [], []
+        for i in range(60):
+            many.append(bytearray(b"x") * 300_000)
+            if i % 5 == 0:
+                large.append(bytearray(b"x") * 5_000_000)
+            time.sleep(0.1)
+    """)
+    likelihood = {x["line"]: x["likelihood"] for x in told.report["leaks"]}
+    assert likelihood.keys() == {5, 7} and likelihood[5] > likelihood[7], told.report["leaks"]
+    said = told.of("leak")
+    assert said and said["line"] == 7, told.verdict
+
+
+def test_what_an_import_keeps_is_no_leak(tell, tmp_path):
+    """A machine without a free CPU imports for seconds, and all of it stays."""
+    package = tmp_path / "site-packages" / "heavy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * 300_000)\n    time.sleep(0.1)\n"
+    )
+    told = tell("import sys\nsys.path.insert(0, 'site-packages')\nimport heavy\n")
+    assert told.report["memory"]["peak_bytes"] > 15_000_000
+    assert not told.report["leaks"] and not told.of("leak"), told.report["leaks"]
+    assert "leaks" not in told.text, told.text
+
+
+def test_a_file_whose_functions_share_the_time(tell, tmp_path):
+    """Eight small functions of one file, and as much again in the program's own: no line stands out, the file does."""
+    one = "    for k in range(3000): t = k & 7; t = t + k; t = t ^ 5\n"
+    (tmp_path / "vectors.py").write_text("".join(f"def part{i}():\n{one}" for i in range(8)))
+    told = tell(
+        "import time, vectors\ndef rest():\n" + one * 2 + "end = time.process_time() + 0.7\nwhile time.process_time() < end:\n"
+        + "".join(f"    vectors.part{i}()\n" for i in range(8)) + "    rest()\n"
+    )  # fmt: skip
+    said = told.of("file")
+    assert said and Path(said["file"]).name == "vectors.py", told.verdict
+    match = re.match(r"vectors\.py takes (\d+)% of the CPU time, spread over 8 functions: part\d has most, 1\d%\.$", said["text"])  # fmt: skip
+    assert match and 60 <= int(match[1]) <= 85, said
+    assert not told.of("line") and not told.of("function")
+
+
+def test_the_line_says_whose_code_it_runs(tell):
+    told = tell("""
+        import json, time
+        text = json.dumps([{"a": i} for i in range(1000)])
+        end = time.process_time() + 0.5
+        while time.process_time() < end:
+            json.loads(text)
+    """)
+    said = told.of("line")
+    assert said and said["line"] == 6 and said["text"].endswith("native code, in json."), told.verdict
+
+
+def test_what_the_interpreter_collects_at_its_end(tell):
+    """It goes through all objects once more then: no threshold spares that, and it is no reason for one."""
+    told = tell("import gc\ngc.set_threshold(100_000_000)\nkeep = [[] for _ in range(2_000_000)]\n")
+    assert told.report["time"]["gc_s"] > 0.03 * told.report["cpu_s"], "what the program is made for: 21 % on 3.11"
+    assert not told.of("gc"), told.verdict
 
 
 SILENT = {

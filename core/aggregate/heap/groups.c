@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/tree/package.h"
+
 // The row of the line that pays for the node, + 1.
 static uint32_t line_row(struct fm_heap *h, struct fm_map *index, const struct fm_heap_input *in, uint32_t payer)
 {
@@ -38,6 +40,26 @@ static void add_chain(struct fm_heap_groups *g, const struct fm_view *view, uint
 	g->chain_of_node[node] = (uint32_t)at + 1;
 }
 
+// A comprehension is a function only up to 3.11, and of no interest as such: what it holds is what
+// the function around it does. A generator expression may be called from elsewhere.
+static uint32_t function_around(const struct fm_heap_input *in, uint32_t node)
+{
+	uint32_t ret = in->view->nodes.items[node].function_id;
+	const struct fm_function *f = fm_symbolizer_function(in->symbolizer, ret);
+	for (uint32_t at = in->view->nodes.items[node].parent; at && fm_package_is_comprehension(f);
+	     at = in->view->nodes.items[at].parent) {
+		const struct fm_function *up =
+			fm_symbolizer_function(in->symbolizer, in->view->nodes.items[at].function_id);
+		if (up->kind != FM_FRAME_PYTHON)
+			continue;
+		if (up->file_id != f->file_id)
+			break;
+		ret = in->view->nodes.items[at].function_id;
+		f = up;
+	}
+	return ret;
+}
+
 static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
 {
 	uint32_t *self = g->self_of_node[node];
@@ -46,10 +68,20 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 		return;
 	uint32_t payer = fm_attribution_line(&g->payers[node], in->is_detailed);
 	if (payer)
-		self[0] = in->view->nodes.items[payer - 1].function_id;
+		self[0] = function_around(in, payer - 1);
 	uint32_t innermost = in->view->nodes.items[node].function_id;
 	if (fm_symbolizer_function(in->symbolizer, innermost)->kind != FM_FRAME_PYTHON)
 		self[1] = innermost;
+}
+
+// Made while a module was imported, below the line that pays: code and constants, made once and kept.
+static bool is_imported(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
+{
+	uint32_t payer = fm_attribution_line(&g->payers[node], in->is_detailed), line_node = payer ? payer - 1 : 0;
+	for (uint32_t at = node; at && at != line_node; at = in->view->nodes.items[at].parent)
+		if (fm_package_is_import(fm_symbolizer_function(in->symbolizer, in->view->nodes.items[at].function_id)))
+			return true;
+	return false;
 }
 
 struct builder {
@@ -68,16 +100,18 @@ static void take_node(struct builder *b, uint32_t node)
 	g->line_of_node[node] =
 		line_row(b->h, &b->lines, b->in, fm_attribution_line(&g->payers[node], b->in->is_detailed));
 	find_self(g, b->in, node);
+	g->is_imported_of_node[node] = is_imported(g, b->in, node);
 	add_chain(g, b->in->view, node, b->seen, ++b->stamp);
 }
 
 void fm_heap_groups_init(struct fm_heap_groups *g, struct fm_heap *h, const struct fm_heap_input *in)
 {
 	const struct fm_view *view = in->view;
-	*g = (struct fm_heap_groups){ .payers = fm_attribution_find(in->profile, view, in->symbolizer) };
+	*g = (struct fm_heap_groups){ .payers = fm_attribution_find(in->profile, in->tally, view, in->symbolizer) };
 	g->line_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->chain_of_node = fm_alloc(view->nodes.n * sizeof(uint32_t));
 	g->self_of_node = fm_alloc(view->nodes.n * sizeof(*g->self_of_node));
+	g->is_imported_of_node = fm_alloc(view->nodes.n * sizeof(*g->is_imported_of_node));
 	struct builder b = { .g = g, .h = h, .in = in };
 	b.seen = fm_alloc((fm_symbolizer_n_functions(in->symbolizer) + 1) * sizeof(*b.seen));
 	for (size_t i = 0; i < in->log->blocks.n; i++)
@@ -95,6 +129,7 @@ void fm_heap_groups_deinit(struct fm_heap_groups *g)
 	free(g->line_of_node);
 	free(g->chain_of_node);
 	free(g->self_of_node);
+	free(g->is_imported_of_node);
 	free(g->payers);
 	fm_vec_deinit(&g->chains);
 }

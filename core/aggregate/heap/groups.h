@@ -14,6 +14,7 @@ struct fm_heap_groups {
 	uint32_t *line_of_node;      // row of the lines table + 1; 0 = no Python
 	uint32_t *chain_of_node;     // place in chains + 1; 0 = no event ends in this node
 	uint32_t (*self_of_node)[2]; // see fm_heap_groups_self
+	bool *is_imported_of_node;   // what an import makes is no leak
 	FM_VEC(uint32_t) chains;     // {n, n distinct function ids} each
 	struct fm_attribution *payers;
 };

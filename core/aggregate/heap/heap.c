@@ -102,7 +102,7 @@ void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_pr
 		log->blocks.items[i].node = fm_view_node(view, log->blocks.items[i].stack_id);
 	for (size_t i = 0; i < log->copies.n; i++)
 		log->copies.items[i].node = fm_view_node(view, log->copies.items[i].stack_id);
-	struct fm_heap_input in = { profile, log, view, symbolizer, options->detailed };
+	struct fm_heap_input in = { profile, tally, log, view, symbolizer, options->detailed };
 	struct fm_heap_marks marks;
 	fm_heap_curve(h, &in, &marks);
 	fm_heap_resident(h, &in);

@@ -67,6 +67,7 @@ enum fm_heap_doubt_reason {
 	FM_HEAP_DOUBT_NONE,
 	FM_HEAP_DOUBT_SHORT, // the run is too short
 	FM_HEAP_DOUBT_FEW,   // too few blocks of it were followed
+	FM_HEAP_DOUBT_SUMS,  // exact mode's sums do not tell which of its blocks were freed
 };
 struct fm_heap_doubt {
 	enum fm_heap_doubt_reason why;
@@ -136,6 +137,7 @@ struct fm_heap {
 // What heap_*.c work on.
 struct fm_heap_input {
 	const struct fm_profile *profile;
+	const struct fm_tally *tally;
 	const struct fm_heap_log *log; // sorted
 	const struct fm_view *view;
 	const struct fm_symbolizer *symbolizer;

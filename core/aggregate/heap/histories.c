@@ -163,6 +163,8 @@ static void judge(struct histories *c, const struct member *first, size_t n)
 					.types = { "", 0 } };
 	enum fm_leak_answer answer =
 		c->blocks.n ? fm_leak_test(c->blocks.items, c->blocks.n, 0, end_s, &v) : FM_LEAK_NO;
+	if (answer == FM_LEAK_NO && c->blocks.n)
+		answer = fm_leak_doubt_sums(c->blocks.items, c->blocks.n, 0, end_s, &v);
 	if (answer != FM_LEAK_YES) {
 		fm_heap_doubt(h, answer, &row, answer ? v.bytes : 0);
 		return;
@@ -206,7 +208,8 @@ void fm_heap_courses(struct fm_heap *h, const struct fm_heap_input *in, const st
 		uint32_t line = g->line_of_node[fm_view_node(in->view, course->stack_id)];
 		if (!course->n || course->domain == FM_ALLOC_COPY)
 			continue;
-		c.members[c.n_members++] = (struct member){ group_of(&c, course), i };
+		if (!g->is_imported_of_node[fm_view_node(in->view, course->stack_id)])
+			c.members[c.n_members++] = (struct member){ group_of(&c, course), i };
 		if (line)
 			draw(&c, course, h->lines.items[line - 1].timeline);
 	}

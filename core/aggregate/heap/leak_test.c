@@ -234,6 +234,12 @@ enum fm_leak_answer fm_leak_test(const struct fm_leak_block *blocks, size_t n, d
 	return FM_LEAK_YES;
 }
 
+enum fm_leak_answer fm_leak_doubt_sums(const struct fm_leak_block *blocks, size_t n, double begin_s, double end_s,
+				       struct fm_leak_verdict *ret)
+{
+	return doubt_it(FM_LEAK_NO_BLOCKS, blocks, n, begin_s, end_s, ret);
+}
+
 // Smaller blocks are sampled, and the one before the one that was drawn is hardly ever drawn, too.
 #define MIN_MOVED_BYTES 262144.0
 // The new room is there before the old one is given back; between the two lies the copying.

@@ -23,6 +23,7 @@ enum fm_leak_answer {
 	FM_LEAK_YES,       // every field of the verdict is there
 	FM_LEAK_TOO_SHORT, // grew to the end of a run that is too short to tell; bytes alone is there
 	FM_LEAK_TOO_FEW,   // the same, of fewer blocks than can prove anything
+	FM_LEAK_NO_BLOCKS, // the same, of sums: what was freed may be what was just made, or what was old
 };
 
 // Runs shorter than this tell nothing.
@@ -37,6 +38,10 @@ enum fm_leak_answer {
 // blocks were born between begin_s and end_s; frees after end_s count as none.
 enum fm_leak_answer fm_leak_test(const struct fm_leak_block *blocks, size_t n, double begin_s, double end_s,
 				 struct fm_leak_verdict *ret);
+
+// For blocks that were made up from sums, and that the test did not find to leak.
+enum fm_leak_answer fm_leak_doubt_sums(const struct fm_leak_block *blocks, size_t n, double begin_s, double end_s,
+				       struct fm_leak_verdict *ret);
 
 // A list or dictionary that outgrows its room moves to a larger block: the bytes that it had live
 // on there. Makes them do so, in blocks in order of their birth.

@@ -109,7 +109,9 @@ void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct f
 	if (answer == FM_LEAK_NO || bytes <= (double)h->doubt.place.bytes ||
 	    bytes < MIN_DOUBT_SHARE * (double)h->peak_bytes)
 		return;
-	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT : FM_HEAP_DOUBT_FEW;
+	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT
+		       : answer == FM_LEAK_TOO_FEW ? FM_HEAP_DOUBT_FEW
+						   : FM_HEAP_DOUBT_SUMS;
 	h->doubt.place = *place;
 	h->doubt.place.bytes = fm_heap_bytes_of(bytes);
 }
@@ -127,7 +129,7 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 		if (b->freed_ns == UINT64_MAX && b->died != FM_NEVER &&
 		    seconds_in(h, l->log->steps.items[b->died].time_ns) <= end_s)
 			continue;
-		if (b->held)
+		if (b->held && !l->g->is_imported_of_node[b->node])
 			scratch[n++] = (struct fm_leak_block){ seconds_in(h, b->born_ns), freed_s, (double)b->held,
 							       (double)FM_MIN(b->size, b->held), 1 };
 	}
@@ -141,7 +143,8 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 	}
 	for (uint32_t i = l->starts[group]; i < l->starts[group + 1]; i++) {
 		struct fm_block *b = &l->log->blocks.items[l->order[i]];
-		b->is_leaked = b->born_ns <= h->settled_ns && (b->freed_ns > h->settled_ns) &&
+		b->is_leaked = !l->g->is_imported_of_node[b->node] && b->born_ns <= h->settled_ns &&
+			       (b->freed_ns > h->settled_ns) &&
 			       (b->died == FM_NEVER || l->log->steps.items[b->died].time_ns > h->settled_ns) &&
 			       seconds_in(h, b->born_ns) <= end_s - v.min_age_s;
 	}

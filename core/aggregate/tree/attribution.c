@@ -68,13 +68,13 @@ static bool starts_workers_only(const struct fm_profile *profile)
 }
 
 // Parents come first, so one pass inherits downwards.
-struct fm_attribution *fm_attribution_find(const struct fm_profile *profile, const struct fm_view *view,
-					   const struct fm_symbolizer *symbolizer)
+struct fm_attribution *fm_attribution_find(const struct fm_profile *profile, const struct fm_tally *tally,
+					   const struct fm_view *view, const struct fm_symbolizer *symbolizer)
 {
 	uint8_t not_own = starts_workers_only(profile) ? IN_COMMAND : 0;
 	struct fm_attribution *payers = fm_alloc(view->nodes.n * sizeof(*payers));
 	uint8_t *kinds = kinds_of_functions(symbolizer);
-	bool *is_programs = fm_package_find_main(view, symbolizer);
+	bool *is_programs = fm_package_find_main(view, tally, symbolizer);
 	for (uint32_t i = 0; is_programs && i < fm_symbolizer_n_functions(symbolizer); i++)
 		kinds[i] |= is_programs[i] ? OWN | HAS_FILE : 0;
 	free(is_programs);

@@ -11,8 +11,8 @@ struct fm_attribution {
 };
 
 // By node; free() it.
-struct fm_attribution *fm_attribution_find(const struct fm_profile *profile, const struct fm_view *view,
-					   const struct fm_symbolizer *symbolizer);
+struct fm_attribution *fm_attribution_find(const struct fm_profile *profile, const struct fm_tally *tally,
+					   const struct fm_view *view, const struct fm_symbolizer *symbolizer);
 
 // Node + 1 of the line that is charged, 0 = none: libraries are charged to the user's line that
 // called them, unless asked for in detail.

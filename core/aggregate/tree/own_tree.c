@@ -18,6 +18,7 @@ struct build {
 	struct fm_map children;   // (parent, kind, id) -> node
 	uint32_t *package_of;     // by function id; NOBODYS for those that stay with their caller
 	uint8_t *is_import, *own; // by function id
+	uint8_t *is_module;       // by function id: the top level of a module, or native
 	uint8_t *begins; // by function id: with nothing of the program's around it, it is Python's own start or end
 };
 
@@ -43,12 +44,14 @@ static void sort_functions(struct build *b)
 	b->package_of = fm_alloc((n + 1) * sizeof(*b->package_of));
 	b->is_import = fm_alloc(n + 1);
 	b->own = fm_alloc(n + 1);
+	b->is_module = fm_alloc(n + 1);
 	b->begins = fm_alloc(n + 1);
 	for (uint32_t i = 0; i < n; i++) {
 		const struct fm_function *f = fm_symbolizer_function(b->symbolizer, i);
 		b->package_of[i] = NOBODYS;
 		b->own[i] = !is_own(b, i, f) ? 0 : fm_package_is_comprehension(f) ? COMPREHENSION : OWN;
 		b->is_import[i] = fm_package_is_import(f);
+		b->is_module[i] = f->kind != FM_FRAME_PYTHON || fm_str_eq(f->name, FM_STR_LIT("<module>"));
 		struct fm_str name = fm_package_name(f);
 		b->begins[i] = b->is_import[i] || fm_package_is_interpreter(f) || fm_package_is_first(f);
 		if (!b->own[i] && !b->is_import[i] && name.len)
@@ -106,9 +109,12 @@ static uint32_t place(struct build *b, uint32_t parent, uint32_t function_id)
 	uint32_t package = b->package_of[function_id];
 	if (package == NOBODYS)
 		return parent;
-	if (is_importing(b, parent)) // of an import, the package that was asked for
-		return b->t->nodes.items[parent].kind == FM_OWN_PACKAGE ? parent
-									: child(b, parent, FM_OWN_PACKAGE, package);
+	// Of an import, the package that was asked for. A library's loader or finder (pytest's, which
+	// rewrites asserts) is part of the import, and not what is imported.
+	if (is_importing(b, parent))
+		return b->t->nodes.items[parent].kind == FM_OWN_PACKAGE || !b->is_module[function_id]
+			       ? parent
+			       : child(b, parent, FM_OWN_PACKAGE, package);
 	uint32_t again = among_callers(b, parent, FM_OWN_PACKAGE, package);
 	return again ? again : child(b, parent, FM_OWN_PACKAGE, package);
 }
@@ -178,6 +184,7 @@ void fm_own_tree_build(struct fm_own_tree *t, const struct fm_tally *tally, cons
 	free(b.package_of);
 	free(b.is_import);
 	free(b.own);
+	free(b.is_module);
 	free(b.begins);
 	fm_map_deinit(&b.children);
 }

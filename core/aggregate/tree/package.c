@@ -4,7 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/tally/weight.h"
 #include "base/compiler.h"
+
+// The user's own files are a configuration, or what a tool was pointed at, when they have less of
+// the time of the package that runs.
+#define LITTLE 0.1
 
 static bool starts_with(struct fm_str s, const char *start)
 {
@@ -100,7 +105,8 @@ bool fm_package_is_none(const struct fm_function *f)
 
 bool fm_package_is_import(const struct fm_function *f)
 {
-	return f->kind == FM_FRAME_PYTHON && starts_with(f->file, "<frozen importlib._bootstrap");
+	return f->kind == FM_FRAME_PYTHON && (starts_with(f->file, "<frozen importlib._bootstrap") ||
+					      fm_str_eq(f->module, FM_STR_LIT("importlib"))); // import_module()
 }
 
 bool fm_package_is_first(const struct fm_function *f)
@@ -140,13 +146,16 @@ static bool has_file(const struct fm_function *f)
 	return f->file.len && f->file.p[0] != '<';
 }
 
-enum kind { OTHER, WAY, PROGRAM, USERS };
+enum kind { OTHER, WAY, PROGRAM, COMPILED, USERS };
 
-// WAY: what stands between the interpreter and the program.
+// WAY: what stands between the interpreter and the program. COMPILED: the same to look at, and a
+// program if a script calls it (black's package is made by mypyc, and has no Python code).
 static enum kind kind_of(const struct fm_function *f)
 {
 	if (f->kind != FM_FRAME_PYTHON)
-		return WAY;
+		return f->kind == FM_FRAME_NATIVE && !fm_package_is_interpreter(f) && installed_part(f->path).len
+			       ? COMPILED
+			       : WAY;
 	if (!f->is_library && has_file(f))
 		return is_starter(f) ? WAY : USERS;
 	if (f->is_ours || fm_package_is_import(f) || fm_package_is_first(f))
@@ -154,48 +163,87 @@ static enum kind kind_of(const struct fm_function *f)
 	return fm_package_name(f).len ? f->is_library ? PROGRAM : OTHER : WAY;
 }
 
-// The package that most of the tree is below, of those that nothing but the way leads to.
-static struct fm_str find_package(const struct fm_view *view, const struct fm_symbolizer *symbolizer,
-				  const uint8_t *kinds)
+// CPU time of each node with all that is below it.
+static uint64_t *times_of_nodes(const struct fm_view *view, const struct fm_tally *tally)
 {
-	struct fm_str best = FM_STR_LIT("");
-	size_t most = 0;
+	uint64_t *ns = fm_alloc((view->nodes.n + 1) * sizeof(*ns));
+	for (size_t i = 0; i < tally->cells.n; i++)
+		if (fm_class_is_cpu(tally->cells.items[i].class))
+			ns[fm_view_node(view, tally->cells.items[i].stack_id)] += tally->cells.items[i].weight_ns;
+	for (size_t i = view->nodes.n; i-- > 1;)
+		ns[view->nodes.items[i].parent] += ns[i];
+	return ns;
+}
+
+struct candidate {
+	struct fm_str package; // "" = none
+	uint64_t ns;           // below it
+	size_t n_nodes;        // the same; where no CPU time was counted it decides
+};
+
+// The package that most of the time is below, of those that nothing but the way leads to.
+static struct candidate find_package(const struct fm_view *view, const struct fm_symbolizer *symbolizer,
+				     const uint8_t *kinds, const uint64_t *ns)
+{
+	struct candidate best = { FM_STR_LIT(""), 0, 0 };
+	enum { NO, NATIVE, PYTHON }; // whether it is the way, and has Python code on it
 	uint8_t *is_way = fm_alloc(view->nodes.n + 1);
-	is_way[0] = true;
+	is_way[0] = NATIVE;
 	for (size_t i = 1; i < view->nodes.n; i++) {
 		const struct fm_node *node = &view->nodes.items[i];
-		uint8_t kind = kinds[node->function_id];
-		is_way[i] = is_way[node->parent] && kind == WAY;
-		if (!is_way[node->parent] || kind != PROGRAM)
+		uint8_t kind = kinds[node->function_id], way = is_way[node->parent];
+		bool is_python = fm_symbolizer_function(symbolizer, node->function_id)->kind == FM_FRAME_PYTHON;
+		if (kind == COMPILED)
+			kind = way == PYTHON ? PROGRAM : WAY;
+		if (way != NO && kind == WAY)
+			is_way[i] = is_python ? PYTHON : way;
+		if (way == NO || kind != PROGRAM)
 			continue;
 		size_t end = i + 1; // a node is followed by all that is below it
 		while (end < view->nodes.n && view->nodes.items[end].depth > node->depth)
 			end++;
-		if (end - i > most)
-			most = end - i, best = fm_package_name(fm_symbolizer_function(symbolizer, node->function_id));
+		if (ns[i] > best.ns || (ns[i] == best.ns && end - i > best.n_nodes))
+			best = (struct candidate){
+				fm_package_name(fm_symbolizer_function(symbolizer, node->function_id)), ns[i], end - i
+			};
 	}
 	free(is_way);
 	return best;
 }
 
-bool *fm_package_find_main(const struct fm_view *view, const struct fm_symbolizer *symbolizer)
+// What the user's files do and call.
+static bool is_users_little(const struct fm_view *view, const uint8_t *kinds, const uint64_t *ns, uint64_t program_ns)
+{
+	uint64_t users_ns = 0;
+	bool has_users = false;
+	for (size_t i = 1; i < view->nodes.n;) {
+		const struct fm_node *node = &view->nodes.items[i];
+		bool is_users = kinds[node->function_id] == USERS;
+		has_users |= is_users;
+		users_ns += is_users ? ns[i] : 0;
+		for (i++; is_users && i < view->nodes.n && view->nodes.items[i].depth > node->depth;)
+			i++;
+	}
+	return !has_users || (double)users_ns < LITTLE * (double)program_ns;
+}
+
+bool *fm_package_find_main(const struct fm_view *view, const struct fm_tally *tally,
+			   const struct fm_symbolizer *symbolizer)
 {
 	uint32_t n = fm_symbolizer_n_functions(symbolizer);
 	uint8_t *kinds = fm_alloc(n + 1); // asked for by millions of nodes
-	struct fm_str package = FM_STR_LIT("");
-	bool *ret = NULL, has_users = false;
+	bool *ret = NULL;
 	for (uint32_t i = 0; i < n; i++)
 		kinds[i] = (uint8_t)kind_of(fm_symbolizer_function(symbolizer, i));
-	for (size_t i = 1; i < view->nodes.n && !has_users; i++)
-		has_users = kinds[view->nodes.items[i].function_id] == USERS;
-	if (!has_users)
-		package = find_package(view, symbolizer, kinds);
-	if (package.len)
+	uint64_t *ns = times_of_nodes(view, tally);
+	struct candidate program = find_package(view, symbolizer, kinds, ns);
+	if (program.package.len && is_users_little(view, kinds, ns, program.ns))
 		ret = fm_alloc((n + 1) * sizeof(*ret));
 	for (uint32_t i = 0; ret && i < n; i++) {
 		const struct fm_function *f = fm_symbolizer_function(symbolizer, i);
-		ret[i] = f->kind == FM_FRAME_PYTHON && !f->is_ours && fm_str_eq(fm_package_name(f), package);
+		ret[i] = f->kind == FM_FRAME_PYTHON && !f->is_ours && fm_str_eq(fm_package_name(f), program.package);
 	}
+	free(ns);
 	free(kinds);
 	return ret;
 }

@@ -21,8 +21,10 @@ bool fm_package_is_first(const struct fm_function *f);
 // reader.
 bool fm_package_is_comprehension(const struct fm_function *f);
 
-// Where none of the code is the user's by its place, the program itself is what they run: the
+// Where none of the code is the user's by its place, or next to none of the time is its (a
+// configuration file, modules that a tool looks at), the program itself is what they run: the
 // package behind -m, behind a script of an environment's bin folder, or around a file that was
 // named. By function id: whether it is Python code of that package; free() it. NULL when other code
 // is the user's, or there is none.
-bool *fm_package_find_main(const struct fm_view *view, const struct fm_symbolizer *symbolizer);
+bool *fm_package_find_main(const struct fm_view *view, const struct fm_tally *tally,
+			   const struct fm_symbolizer *symbolizer);

@@ -303,7 +303,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
 	t->misplaced_s = misplaced_s(profile, &t->total);
-	struct fm_attribution *payers = fm_attribution_find(profile, view, symbolizer);
+	struct fm_attribution *payers = fm_attribution_find(profile, tally, view, symbolizer);
 	mark_users(&b, payers);
 	add_functions_and_lines(&b, tally, payers);
 	free(payers);

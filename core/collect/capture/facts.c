@@ -18,6 +18,7 @@
 // The share of its time that a thread takes to get warm again after ticks that took its CPU, from
 // which on it is worth telling.
 #define MANY_COLD 0.02
+#define COLD_RATE_HZ 1000 // the rate that no caches make lower (collect/observe/ticker_rate.c)
 // The share of the CPU time for which samples stand that came ten periods late.
 #define MUCH_HEAVY 0.05
 // CPU time without samples.
@@ -190,6 +191,19 @@ static void tell_of_heavy(const struct capture *c, const struct fm_recorder_tota
 				 totals->n_heavy == 1 ? "" : "s", totals->n_heavy == 1 ? "s" : "");
 }
 
+// What a preempted program's caches cost counts against --max-overhead, down to the rate below.
+static const char *why_rate_fell(const struct fm_ticker_stats *ticks, double cold)
+{
+	if (cold <= MANY_COLD)
+		return "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new";
+	if (ticks->lowest_rate_hz >= COLD_RATE_HZ)
+		return "every CPU was busy, so that each sample cost the program its caches, too, and that is more "
+		       "than "
+		       "--max-overhead allows";
+	return "for a time samples cost more than --max-overhead allows: every CPU was busy, stacks were deep, or "
+	       "threads new";
+}
+
 static void tell_of_samples(const struct capture *c, const struct fm_recorder_totals *totals,
 			    const struct fm_ticker_stats *ticks)
 {
@@ -238,9 +252,8 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 			c, "the program's signal stack has no room for a sample; the next samples stand for theirs",
 			"%llu samples", (unsigned long long)totals->n_no_stack);
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz)
-		fm_capture_lacks(
-			c, "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new",
-			"some samples: the rate went down to %u Hz", ticks->lowest_rate_hz);
+		fm_capture_lacks(c, why_rate_fell(ticks, cold), "some samples: the rate went down to %u Hz",
+				 ticks->lowest_rate_hz);
 	uint64_t n_no_slot = atomic_load(&counts->n_no_slot), n_no_place = atomic_load(&counts->n_no_place);
 	if (n_no_slot) {
 		char why[96];

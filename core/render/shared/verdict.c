@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/tree/attribution.h"
+#include "aggregate/tree/package.h"
 #include "render/shared/label.h"
 #include "render/shared/source_line.h"
 #include "render/shared/style.h"
@@ -16,8 +17,11 @@
 // From which share on a sentence is worth a reader's time. Of the CPU time:
 #define MUCH_LINE 0.25
 #define MUCH_FUNCTION 0.4
+#define MIN_PART 0.01    // of a file's functions
+#define MUCH_OF_ALL 0.85 // of a file
 #define MUCH_IMPORTS 0.25
 #define MUCH_GC 0.15
+#define MOST 0.6 // of a line's
 #define MUCH_SYSTEM 0.4
 // Of the wall time:
 #define MUCH_NO_CPU 0.2
@@ -95,38 +99,118 @@ static void no_cpu(struct rules *r)
 	say(r, "no-cpu", FM_MAX(share, 0.99), nowhere, &b); // it comes first: all other times are longer for it
 }
 
-static const struct fm_line_row *top_line(const struct rules *r)
+static bool starts_with(struct fm_str s, const char *start)
 {
-	for (size_t i = 0; i < r->t->lines.n; i++)
-		if (r->a->options.detailed || fm_summary_is_users(r->t, r->t->lines.items[i].function_id))
-			return &r->t->lines.items[i];
+	return s.len >= strlen(start) && !memcmp(s.p, start, strlen(start));
+}
+
+static struct fm_str text_of(const struct rules *r, struct place at)
+{
+	struct fm_str text = fm_source_line_find(r->a->profile, at.file, at.line);
+	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
+		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	return text;
+}
+
+static struct place place_of_line(const struct rules *r, const struct fm_line_row *row)
+{
+	return (struct place){ fm_analysis_function(r->a, row->function_id)->file, row->line };
+}
+
+static bool is_import(const struct rules *r, const struct fm_line_row *row)
+{
+	struct fm_str text = text_of(r, place_of_line(r, row));
+	return starts_with(text, "import ") || starts_with(text, "from ");
+}
+
+// Of the lines that import, or of all others: the imports have a sentence of their own.
+static const struct fm_line_row *top_line(const struct rules *r, bool imports)
+{
+	for (size_t i = 0; i < r->t->lines.n; i++) {
+		const struct fm_line_row *row = &r->t->lines.items[i];
+		if ((r->a->options.detailed || fm_summary_is_users(r->t, row->function_id)) &&
+		    is_import(r, row) == imports)
+			return row;
+	}
 	return NULL;
 }
 
-static void put_kind(struct fm_buf *b, const struct fm_weight *w)
+static bool put_kind(struct fm_buf *b, const struct fm_weight *w)
 {
 	static const char *const names[] = { "Python", "native code", "system calls", "garbage collection" };
 	double all = (double)fm_weight_cpu_ns(w);
 	for (unsigned c = FM_CLASS_PYTHON; c <= FM_CLASS_GC; c++) {
 		double part = (double)w->ns[c];
-		if (part >= 0.6 * all)
-			fm_buf_printf(b, ", %s of it %s", part >= 0.9 * all ? "nearly all" : "most", names[c]);
+		if (part < MOST * all)
+			continue;
+		fm_buf_printf(b, ", %s of it %s", part >= 0.9 * all ? "nearly all" : "most", names[c]);
+		return true;
 	}
+	return false;
+}
+
+// The package whose code was executing, or had called what was: below the user's line.
+static struct fm_str package_below(const struct rules *r, uint32_t leaf, uint32_t line_node)
+{
+	for (uint32_t at = leaf; at != line_node && at; at = r->a->view.nodes.items[at].parent) {
+		struct fm_str name =
+			fm_package_name(fm_analysis_function(r->a, r->a->view.nodes.items[at].function_id));
+		if (name.len)
+			return name;
+	}
+	return FM_STR_LIT("");
+}
+
+// The one that has most of the line's time: where to look on, if the line itself cannot change.
+static struct fm_str find_package(const struct rules *r, const struct fm_line_row *row)
+{
+	enum { MAX = 16 }; // of which one has most, or none has
+	struct fm_str names[MAX];
+	uint64_t ns[MAX] = { 0 };
+	size_t n = 0;
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
+	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &r->a->tally.cells.items[i];
+		uint32_t leaf = fm_view_node(&r->a->view, cell->stack_id);
+		uint32_t at = leaf ? fm_attribution_line(&payers[leaf], r->a->options.detailed) : 0;
+		if (!at || !fm_class_is_cpu(cell->class))
+			continue;
+		const struct fm_node *node = &r->a->view.nodes.items[at - 1];
+		if (node->function_id != row->function_id || node->line != row->line)
+			continue;
+		struct fm_str name = package_below(r, leaf, at - 1);
+		size_t k = 0;
+		while (k < n && !fm_str_eq(names[k], name))
+			k++;
+		if (!name.len || k == MAX)
+			continue;
+		if (k == n)
+			names[n++] = name;
+		ns[k] += cell->weight_ns;
+	}
+	free(payers);
+	for (size_t k = 0; k < n; k++)
+		if ((double)ns[k] >= MOST * (double)fm_weight_cpu_ns(&row->weight))
+			return names[k];
+	return FM_STR_LIT("");
 }
 
 static void hot_line(struct rules *r)
 {
-	const struct fm_line_row *row = top_line(r);
+	const struct fm_line_row *row = top_line(r, false);
 	double share = row ? share_of(r, fm_weight_cpu_ns(&row->weight)) : 0;
 	if (share < MUCH_LINE)
 		return;
 	r->line = row;
-	struct place at = { fm_analysis_function(r->a, row->function_id)->file, row->line };
+	struct place at = place_of_line(r, row);
 	struct fm_buf b = { 0 };
 	put_place(&b, at);
 	b.data[0] = 'L';
 	fm_buf_printf(&b, " takes %.0f%% of the CPU time", 100 * share);
-	put_kind(&b, &row->weight);
+	bool has_kind = put_kind(&b, &row->weight);
+	struct fm_str package = find_package(r, row);
+	if (package.len)
+		fm_buf_printf(&b, "%s in %.*s", has_kind ? "," : ", most of it", (int)package.len, package.p);
 	fm_buf_u8(&b, '.');
 	say(r, "line", share * r->busy, at, &b);
 }
@@ -141,9 +225,14 @@ static void hot_function(struct rules *r)
 		    (!best || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&best->paid)))
 			best = row;
 	}
-	const struct fm_line_row *line = top_line(r);
+	const struct fm_line_row *line = top_line(r, false);
 	double share = best ? share_of(r, fm_weight_cpu_ns(&best->paid)) : 0;
 	if (share < MUCH_FUNCTION || !line || r->line)
+		return;
+	for (size_t i = 0; i < r->t->lines.n; i++)
+		if (r->t->lines.items[i].function_id == best->function_id && is_import(r, &r->t->lines.items[i]))
+			share -= share_of(r, fm_weight_cpu_ns(&r->t->lines.items[i].weight));
+	if (share < MUCH_FUNCTION)
 		return;
 	const struct fm_function *f = fm_analysis_function(r->a, best->function_id);
 	struct fm_str file = fm_label_file(r->a, best->function_id);
@@ -152,6 +241,50 @@ static void hot_function(struct rules *r)
 		      (int)f->name.len, f->name.p, (int)file.len, file.p, f->line, 100 * share,
 		      100 * share_of(r, fm_weight_cpu_ns(&line->weight)));
 	say(r, "function", share * r->busy, (struct place){ f->file, f->line }, &b);
+}
+
+// A file whose time no single function has: the class of vectors of a ray tracer.
+static void hot_file(struct rules *r)
+{
+	uint32_t n_functions = fm_symbolizer_n_functions(r->a->symbolizer), best_id = 0, n = 0;
+	double *by_file = fm_alloc((n_functions + 1) * sizeof(*by_file)), share = 0; // by the file's first function
+	const struct fm_function_row *top = NULL;
+	struct fm_map index = { 0 };
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		const struct fm_function_row *row = &r->t->functions.items[i];
+		if (!fm_summary_is_users(r->t, row->function_id))
+			continue;
+		bool is_new;
+		uint32_t file_id = fm_analysis_function(r->a, row->function_id)->file_id;
+		uint64_t *slot = fm_map_at(&index, file_id, &is_new);
+		if (is_new)
+			*slot = row->function_id;
+		by_file[*slot] += share_of(r, fm_weight_cpu_ns(&row->paid));
+		if (by_file[*slot] > share)
+			share = by_file[*slot], best_id = file_id;
+	}
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		const struct fm_function_row *row = &r->t->functions.items[i];
+		if (!fm_summary_is_users(r->t, row->function_id) ||
+		    fm_analysis_function(r->a, row->function_id)->file_id != best_id)
+			continue;
+		n += share_of(r, fm_weight_cpu_ns(&row->paid)) >= MIN_PART;
+		if (!fm_package_is_comprehension(fm_analysis_function(r->a, row->function_id)) &&
+		    (!top || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&top->paid)))
+			top = row;
+	}
+	fm_map_deinit(&index);
+	free(by_file);
+	// Where all of the program is in one file, that is no news.
+	if (share < MUCH_FUNCTION || share > MUCH_OF_ALL || n < 2 || !top || r->line || has_said(r->v, "function"))
+		return;
+	const struct fm_function *f = fm_analysis_function(r->a, top->function_id);
+	struct fm_str file = fm_label_file(r->a, top->function_id);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.*s takes %.0f%% of the CPU time, spread over %u functions: %.*s has most, %.0f%%.",
+		      (int)file.len, file.p, 100 * share, n, (int)f->name.len, f->name.p,
+		      100 * share_of(r, fm_weight_cpu_ns(&top->paid)));
+	say(r, "file", share * r->busy, (struct place){ f->file, f->line }, &b);
 }
 
 static void imports(struct rules *r)
@@ -172,15 +305,27 @@ static void imports(struct rules *r)
 	free(by_package);
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b, "%.0f%% of the CPU time is imports", 100 * share);
+	const struct fm_line_row *line = top_line(r, true);
+	double there = line ? share_of(r, fm_weight_cpu_ns(&line->weight)) : 0;
+	struct place at = nowhere;
+	if (there >= share / 2) {
+		at = place_of_line(r, line);
+		fm_buf_printf(&b, ", %.0f%% at ", 100 * there);
+		put_place(&b, at);
+	}
 	if (most >= 0.1)
 		fm_buf_printf(&b, "; %.*s alone is %.0f%%", (int)name.len, name.p, 100 * most);
 	fm_buf_u8(&b, '.');
-	say(r, "imports", share * r->busy, nowhere, &b);
+	say(r, "imports", share * r->busy, at, &b);
 }
 
+// What the program's code sets off. The interpreter collects once more when it ends, with no Python
+// on the stack, and nothing of what is said here spares that.
 static void collector(struct rules *r)
 {
-	double share = share_of(r, r->t->total.ns[FM_CLASS_GC]);
+	double share = 0;
+	for (size_t i = 0; i < r->t->lines.n; i++)
+		share += share_of(r, r->t->lines.items[i].weight.ns[FM_CLASS_GC]);
 	struct fm_buf b = { 0 };
 	if (share < MUCH_GC)
 		return;
@@ -220,7 +365,7 @@ static void system_calls(struct rules *r)
 static void gil(struct rules *r)
 {
 	double gil_s = fm_seconds(r->t->total.ns[FM_CLASS_GIL_WAIT]);
-	double share = gil_s / (gil_s + r->cpu_s);
+	double share = gil_s / (gil_s + r->cpu_s); // of what threads that run Python wanted to do
 	if (gil_s < MIN_WALL_S || share < MUCH_GIL)
 		return;
 	struct fm_buf b = { 0 };
@@ -229,7 +374,7 @@ static void gil(struct rules *r)
 		"Threads waited for the GIL for %.1f s beside %.1f s of CPU time: Python code runs in one thread at "
 		"a time, and processes would run it side by side.",
 		gil_s, r->cpu_s);
-	say(r, "gil", share, nowhere, &b);
+	say(r, "gil", share * r->busy, nowhere, &b);
 }
 
 // Where threads waited, by line and thread.
@@ -259,16 +404,14 @@ static bool is_lock(const struct rules *r, const struct fm_attribution *payer)
 	if (payer->own != payer->user)
 		return false;
 	const struct fm_node *node = &r->a->view.nodes.items[payer->user - 1];
-	struct fm_str file = fm_analysis_function(r->a, node->function_id)->file;
-	struct fm_str text = fm_source_line_find(r->a->profile, file, node->line);
-	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
-		text = (struct fm_str){ text.p + 1, text.len - 1 };
-	return (text.len > 5 && !memcmp(text.p, "with ", 5)) || has_word(text, "acquire") || has_word(text, "lock");
+	struct fm_str text =
+		text_of(r, (struct place){ fm_analysis_function(r->a, node->function_id)->file, node->line });
+	return starts_with(text, "with ") || has_word(text, "acquire") || has_word(text, "lock");
 }
 
 static void gather_waits(const struct rules *r, struct waits *ret)
 {
-	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->view, r->a->symbolizer);
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
 	struct fm_map index = { 0 };
 	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
 		const struct fm_cell *cell = &r->a->tally.cells.items[i];
@@ -335,15 +478,18 @@ static void main_waits(struct rules *r, const struct waits *waits)
 {
 	const struct fm_profile *p = r->a->profile;
 	const struct wait *best = NULL;
-	double waited_s = 0;
+	double waited_s = 0, others_s = 0;
+	bool has_main = false;
 	for (uint32_t id = 0; id < FM_MIN(p->threads.n, r->a->tally.threads.n); id++) {
-		if (!p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid)
+		if (has_main || !p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid) {
+			others_s = FM_MAX(others_s, fm_facts_thread_no_cpu_s(r->a, id));
 			continue;
+		}
+		has_main = true;
 		waited_s = fm_seconds(r->a->tally.threads.items[id].wait_ns);
 		for (size_t i = 0; i < waits->v.n; i++)
 			if (waits->v.items[i].thread_id == id && (!best || waits->v.items[i].ns > best->ns))
 				best = &waits->v.items[i];
-		break;
 	}
 	// While others compute, what they do is the story.
 	if (waited_s < MUCH_WAITING * r->run_s || waited_s < MIN_WALL_S || r->busy > 1 - MUCH_WAITING)
@@ -356,22 +502,33 @@ static void main_waits(struct rules *r, const struct waits *waits)
 		fm_buf_printf(&b, ", %.1f s of it at ", fm_seconds(best->ns));
 		put_place(&b, at);
 	}
+	if (others_s >= waited_s / 2) // it waits for workers, and they for others
+		fm_buf_printf(&b, ", while another thread of the program had no CPU for %.1f s: the machine was busy",
+			      others_s);
 	fm_buf_u8(&b, '.');
 	say(r, "waiting", waited_s / r->run_s, at, &b);
 }
 
 static void leak(struct rules *r)
 {
-	const struct fm_heap_leak_row *top = r->a->heap.leaks.n ? &r->a->heap.leaks.items[0] : NULL;
-	if (!top || !top->line)
+	const struct fm_heap_leak_row *top = NULL; // the fastest; the list has the surest first
+	for (size_t i = 0; i < r->a->heap.leaks.n; i++) {
+		const struct fm_heap_leak_row *row = &r->a->heap.leaks.items[i];
+		if (row->line && (!top || row->velocity_bytes_s > top->velocity_bytes_s))
+			top = row;
+	}
+	if (!top)
 		return;
 	bool is_slow = top->velocity_bytes_s < 1e6;
+	char text[32];
 	struct place at = { fm_analysis_function(r->a, top->function_id)->file, top->line };
 	struct fm_buf b = { 0 };
-	fm_buf_printf(&b, "Memory grows by %.1f %s/s at ", top->velocity_bytes_s / (is_slow ? 1e3 : 1e6),
-		      is_slow ? "kB" : "MB");
+	double velocity = top->velocity_bytes_s / (is_slow ? 1e3 : 1e6);
+	fm_buf_printf(&b, "Memory grows by %.*f %sB/s at ", velocity < 10, velocity, is_slow ? "k" : "M");
 	put_place(&b, at);
-	fm_buf_printf(&b, " and is not freed: likely a leak (likelihood %.0f%%).", 100 * top->likelihood);
+	// What a program collects on purpose, all the time, grows in the same way.
+	fm_buf_printf(&b, " and is not freed, %s by the end: a leak, unless all of it is needed.",
+		      fm_style_bytes(top->bytes, text));
 	say(r, "leak", LEAK_IMPACT, at, &b);
 }
 
@@ -387,6 +544,7 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 	if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES) {
 		hot_line(&r);
 		hot_function(&r);
+		hot_file(&r);
 		imports(&r);
 		collector(&r);
 		system_calls(&r);

@@ -16,6 +16,7 @@
 #define MIN_WAITING_SHARE 0.1      // of the run's time, that makes a list of it
 #define MIN_PACKAGE_PERCENT 3.0    // on the screen
 #define MIN_MEMORY_BYTES 10000000u // on the screen: what any program has is not worth a row
+#define MAX_CANDIDATES 60          // for the screen
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
 #define MAX_PLACE_CELLS 36
@@ -26,8 +27,9 @@ struct row {
 	const struct fm_weight *weight;       // NULL in the list by memory
 	const struct fm_heap_figures *memory; // NULL in the lists by time
 	bool is_always_inlined;
-	uint64_t wait_ns;   // in the list by waiting, which has neither
-	struct fm_str name; // of what is no function (FM_NO_ID): a package, imports
+	uint64_t wait_ns;             // in the list by waiting, which has neither
+	struct fm_str name;           // of what is no function (FM_NO_ID): a package, imports
+	const struct fm_weight *paid; // by the function's own lines, in the list by time
 };
 
 struct rows {
@@ -180,10 +182,10 @@ static bool only_passes_on(const struct fm_text *t, size_t i)
 	       (double)fm_weight_cpu_ns(&row[1].total) >= PASSED_ON * (double)fm_weight_cpu_ns(&row->total);
 }
 
-static bool select_by_time(const struct fm_text *t, struct rows *ret)
+static bool select_by_time(const struct fm_text *t, size_t n_most, struct rows *ret)
 {
 	bool has_left_out = false;
-	for (size_t i = 0; i < t->summary->functions.n && ret->v.n < n_wanted(t, DEFAULT_TOP); i++) {
+	for (size_t i = 0; i < t->summary->functions.n && ret->v.n < n_most; i++) {
 		const struct fm_function_row *row = &t->summary->functions.items[i];
 		double percent = fm_text_percent(t, &row->total);
 		if (!fm_text_shows(t, row->function_id) || percent < MIN_PERCENT ||
@@ -192,10 +194,10 @@ static bool select_by_time(const struct fm_text *t, struct rows *ret)
 		if (only_passes_on(t, i))
 			has_left_out = true;
 		else
-			fm_vec_push(
-				&ret->v,
-				(struct row){
-					row->function_id, &row->total, NULL, row->is_always_inlined, 0, { "", 0 } });
+			fm_vec_push(&ret->v, (struct row){ .function_id = row->function_id,
+							   .weight = &row->total,
+							   .is_always_inlined = row->is_always_inlined,
+							   .paid = fm_text_share(t, row) });
 	}
 	return has_left_out;
 }
@@ -214,7 +216,7 @@ void fm_text_functions(struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	struct rows by_time = { 0 }, by_memory = { 0 };
-	bool has_left_out = select_by_time(t, &by_time);
+	bool has_left_out = select_by_time(t, n_wanted(t, DEFAULT_TOP), &by_time);
 	select_by_memory(t, &by_memory);
 	struct rows all = { 0 };
 	for (size_t i = 0; i < by_time.v.n + by_memory.v.n; i++)
@@ -259,7 +261,10 @@ static void title(const struct fm_text *t, const char *note, size_t n, const cha
 	const struct fm_style *s = &t->style;
 	fputc('\n', s->out);
 	fm_style_paint(s, FM_PAINT_BOLD);
-	fprintf(s->out, "Top %zu %s:", n, text);
+	if (n > 1)
+		fprintf(s->out, "Top %zu Functions by %s:", n, text);
+	else
+		fprintf(s->out, "Top Function by %s:", text);
 	fm_style_paint(s, FM_PAINT_NONE);
 	fm_style_paint(s, FM_PAINT_DIM);
 	fprintf(s->out, " %s", note);
@@ -267,10 +272,27 @@ static void title(const struct fm_text *t, const char *note, size_t n, const cha
 	fputc('\n', s->out);
 }
 
+// Leaves out, as long as there are others to show, functions whose own lines have next to nothing,
+// and that spend nearly all of their time in the next row: main(), run(), start().
+static bool drop_callers(const struct fm_text *t, struct rows *rows, size_t n_most)
+{
+	size_t kept = 0, n = rows->v.n;
+	for (size_t i = 0; i < n; i++) {
+		const struct row *row = &rows->v.items[i];
+		bool is_caller =
+			row->paid && i + 1 < n && fm_text_percent(t, row->paid) < MIN_PERCENT &&
+			(double)fm_weight_cpu_ns(row[1].weight) >= PASSED_ON * (double)fm_weight_cpu_ns(row->weight);
+		if (!is_caller || kept + (n - i) <= n_most)
+			rows->v.items[kept++] = *row;
+	}
+	rows->v.n = kept;
+	return kept < n;
+}
+
 void fm_text_top_functions(struct fm_text *t, size_t n_most)
 {
 	struct rows all = { 0 }, rows = { 0 };
-	select_by_time(t, &all);
+	select_by_time(t, t->a->options.n_top ? t->a->options.n_top : MAX_CANDIDATES, &all);
 	for (size_t i = 0; i < all.v.n; i++)
 		if (!fm_package_is_comprehension(fm_analysis_function(t->a, all.v.items[i].function_id)))
 			fm_vec_push(&rows.v, all.v.items[i]);
@@ -286,18 +308,20 @@ void fm_text_top_functions(struct fm_text *t, size_t n_most)
 			    (struct row){ FM_NO_ID, &t->own_tree.imports, NULL, false, 0, FM_STR_LIT("(imports)") });
 	if (rows.v.n) {
 		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_weights);
+		bool has_left_out = !t->a->options.detailed && drop_callers(t, &rows, n_wanted(t, n_most));
 		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, n_most));
 		title(t,
 		      t->is_all_code && !t->a->options.detailed ? "(all code: none of it is your own Python)"
+		      : has_left_out                            ? "(with what they call; without mere callers)"
 								: "(with everything they call)",
-		      rows.v.n, "Functions by Total Runtime");
+		      rows.v.n, "Total Runtime");
 		struct columns c = measure(t, &rows);
 		print_rows(t, &rows, &c);
 	}
 	fm_vec_deinit(&rows.v);
 }
 
-void fm_text_top_memory(const struct fm_text *t, size_t n_most)
+bool fm_text_top_memory(const struct fm_text *t, size_t n_most)
 {
 	struct rows rows = { 0 };
 	if (t->heap->is_there)
@@ -319,11 +343,12 @@ void fm_text_top_memory(const struct fm_text *t, size_t n_most)
 		fm_style_wrap(&t->style, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 2);
 		fm_buf_deinit(&b);
 	} else if (rows.v.n) {
-		title(t, "(each one's own peak)", rows.v.n, "Functions by Memory Usage");
+		title(t, "(each one's own peak)", rows.v.n, "Memory Usage");
 		struct columns c = measure(t, &rows);
 		print_rows(t, &rows, &c);
 	}
 	fm_vec_deinit(&rows.v);
+	return kept;
 }
 
 static int compare_waiting(const void *pa, const void *pb)

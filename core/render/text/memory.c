@@ -9,6 +9,7 @@
 #include "render/text/text.h"
 
 #define MAX_LEAKS 3
+#define MAX_LEAKS_ON_SCREEN 2 // beside the one in the verdict
 #define MIN_UNTOUCHED_BYTES 1000000u
 #define MIN_COARSER 1.5
 #define MIN_UNTOUCHED_SHARE 0.05 // of all that was asked for at the peak
@@ -64,7 +65,7 @@ static bool is_in_verdict(const struct fm_text *t, const struct fm_heap_leak_row
 	return false;
 }
 
-static void print_leaks(const struct fm_text *t)
+static void print_leaks(const struct fm_text *t, size_t n_most)
 {
 	size_t n = 0;
 	const struct fm_heap_leak_row **order =
@@ -73,10 +74,10 @@ static void print_leaks(const struct fm_text *t)
 		if (!is_in_verdict(t, &t->heap->leaks.items[i]))
 			order[n++] = &t->heap->leaks.items[i];
 	qsort(order, n, sizeof(*order), by_velocity);
-	for (size_t i = 0; i < FM_MIN(n, (size_t)MAX_LEAKS); i++)
+	for (size_t i = 0; i < FM_MIN(n, n_most); i++)
 		print_leak(t, order[i]);
-	if (n > MAX_LEAKS)
-		fprintf(t->style.out, "  And %zu more that grow more slowly; --json lists them all.\n", n - MAX_LEAKS);
+	if (n > n_most)
+		fprintf(t->style.out, "  And %zu more that grow more slowly; --json lists them all.\n", n - n_most);
 	free(order);
 }
 
@@ -91,9 +92,13 @@ static void print_doubt(const struct fm_text *t)
 	if (doubt->why == FM_HEAP_DOUBT_SHORT)
 		fm_buf_printf(&b, "Whether it leaks takes a run of %.0f s or more to tell; this one took %.1f s.",
 			      FM_LEAK_MIN_RUN_S, run_s);
-	else
+	else if (doubt->why == FM_HEAP_DOUBT_FEW)
 		fm_buf_str(&b, "Whether it leaks cannot be told from so few blocks; a longer run, or "
 			       "--memory=exact, tells.");
+	else
+		fm_buf_str(&b,
+			   "It frees much of what it makes, and exact mode's sums do not tell which blocks: whether "
+			   "it leaks, --memory-log tells, or a run without =exact.");
 	print(t, &b);
 }
 
@@ -141,31 +146,38 @@ static void print_coarser(const struct fm_text *t)
 	print(t, &b);
 }
 
-static bool has_notes(const struct fm_text *t)
+// What was never used is not among it: no memory, and most often what a library reserves.
+void fm_text_memory_on_screen(const struct fm_text *t, bool has_heading)
 {
 	const struct fm_heap *h = t->heap;
-	return h->is_there && (h->leaks.n || h->doubt.why != FM_HEAP_DOUBT_NONE || is_untouched_worth_it(h) ||
-			       is_coarser_than_asked(t));
-}
-
-void fm_text_memory_notes(const struct fm_text *t)
-{
-	if (!has_notes(t))
+	size_t n_leaks = 0;
+	for (size_t i = 0; i < h->leaks.n; i++)
+		n_leaks += !is_in_verdict(t, &h->leaks.items[i]);
+	if (!h->is_there || !(n_leaks || h->doubt.why != FM_HEAP_DOUBT_NONE || is_coarser_than_asked(t)))
 		return;
-	print_leaks(t);
-	if (t->heap->doubt.why != FM_HEAP_DOUBT_NONE)
+	if (!has_heading)
+		fputs("\nMemory:\n", t->style.out);
+	print_leaks(t, MAX_LEAKS_ON_SCREEN);
+	if (h->doubt.why != FM_HEAP_DOUBT_NONE)
 		print_doubt(t);
-	if (is_untouched_worth_it(t->heap))
-		print_untouched(t);
 	if (is_coarser_than_asked(t))
 		print_coarser(t);
 }
 
 void fm_text_memory(const struct fm_text *t)
 {
+	const struct fm_heap *h = t->heap;
 	char text[32];
-	if (!has_notes(t))
+	bool has_untouched = h->is_there && is_untouched_worth_it(h);
+	if (!h->is_there ||
+	    !(h->leaks.n || h->doubt.why != FM_HEAP_DOUBT_NONE || has_untouched || is_coarser_than_asked(t)))
 		return;
-	fm_text_heading(t, "", "Memory: %s at its peak", fm_style_bytes(t->heap->peak_bytes, text));
-	fm_text_memory_notes(t);
+	fm_text_heading(t, "", "Memory: %s at its peak", fm_style_bytes(h->peak_bytes, text));
+	print_leaks(t, MAX_LEAKS);
+	if (h->doubt.why != FM_HEAP_DOUBT_NONE)
+		print_doubt(t);
+	if (has_untouched)
+		print_untouched(t);
+	if (is_coarser_than_asked(t))
+		print_coarser(t);
 }

@@ -39,8 +39,13 @@ static void put_line(const struct fm_text *t, const struct fm_line_row *row, str
 		text = (struct fm_str){ text.p + 1, text.len - 1 };
 	fputs("  ", s->out);
 	unsigned used = 1 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + place_cells + 2;
+	// The line that happens to set the collector off says nothing of why.
+	static const char by_gc[] = "  (mostly garbage collection)";
+	bool is_gc = row->weight.ns[FM_CLASS_GC] > fm_weight_cpu_ns(&row->weight) / 2;
 	if (text.len) {
+		used += is_gc ? (unsigned)sizeof(by_gc) - 1 : 0;
 		fm_style_fit(s, text, s->width > used + 10 ? s->width - used : 10, false);
+		fputs(is_gc ? by_gc : "", s->out);
 	} else {
 		fputs("in ", s->out);
 		fm_style_fit(s, fm_analysis_function(t->a, row->function_id)->name,
@@ -110,8 +115,18 @@ static void print_method(const struct fm_text *t)
 	if (t->cpu_s > 0)
 		fm_buf_printf(&b, ", right to %s%.1f points or better", fm_text_sign(t),
 			      FM_MIN(100.0, 100 * widest_s(t->summary) / t->cpu_s));
-	if (f->overhead_s > 0 && f->cpu_s > 0)
-		fm_buf_printf(&b, "; Fathom took %.1f%% of the CPU time", 100 * f->overhead_s / f->cpu_s);
+	bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
+	if (fm_text_is_attached(t) && f->overhead_s > 0 && f->wall_s > 0) {
+		fm_buf_printf(&b, "; threads were held for %.1f%% of the wall time", 100 * f->overhead_s / f->wall_s);
+	} else if (f->overhead_s > 0 && f->cpu_s > 0) {
+		fm_buf_printf(&b, "; %s took %.1f%% of the CPU time",
+			      t->heap->is_exact || is_traced ? "sampling" : "Fathom", 100 * f->overhead_s / f->cpu_s);
+		if (t->heap->is_exact || is_traced) // nobody measures that
+			fm_buf_printf(&b, ", and %s%s%s comes on top of it",
+				      t->heap->is_exact ? "counting every allocation" : "",
+				      t->heap->is_exact && is_traced ? " and " : "",
+				      is_traced ? "recording every call" : "");
+	}
 	fm_buf_u8(&b, '.');
 	wrap(t, &b);
 }
@@ -158,8 +173,8 @@ static void print_not_seen(const struct fm_text *t)
 		see_gap(&g, 1, "part of the profile (%s)", p->damage);
 	double unseen_s = used_s - t->cpu_s;
 	if (unseen_s > MIN_UNSEEN_S)
-		see_gap(&g, unseen_s / used_s, "%.2f of %.2f s of CPU time, by processes or threads that no sample met",
-			unseen_s, used_s);
+		see_gap(&g, unseen_s / used_s,
+			"%.2f of %.2f s of CPU time, in threads too short or processes not followed", unseen_s, used_s);
 	see_gap(&g, (double)f->n_dropped / (double)FM_MAX(f->n_samples + f->n_dropped, (uint64_t)1),
 		"%" PRIu64 " samples, which were dropped: a lower --rate keeps them all", f->n_dropped);
 	double failed = (double)t->summary->n_failed_unwinds / (double)FM_MAX(f->n_samples, (uint64_t)1);
@@ -192,8 +207,8 @@ void fm_text_screen(struct fm_text *t)
 	} else {
 		fm_text_no_samples(t);
 	}
-	fm_text_top_memory(t, TOP_MEMORY);
-	fm_text_memory_notes(t);
+	bool has_heading = fm_text_top_memory(t, TOP_MEMORY);
+	fm_text_memory_on_screen(t, has_heading);
 	fputc('\n', t->style.out);
 	if (fm_facts_meta_u64(t->a->profile, "trace_events"))
 		fputs("Every call was traced: 'fathom report' lists them by function.\n", t->style.out);

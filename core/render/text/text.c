@@ -159,7 +159,7 @@ void fm_text_logs(const struct fm_text *t)
 }
 
 // Looked at from outside while it ran: what helps then is another look, not another run.
-static bool is_attached(const struct fm_text *t)
+bool fm_text_is_attached(const struct fm_text *t)
 {
 	return fm_str_eq(fm_profile_meta(t->a->profile, "mode", FM_STR_LIT("")), FM_STR_LIT("attached"));
 }
@@ -176,7 +176,7 @@ void fm_text_too_little(const struct fm_text *t)
 			      "The profile was cut off after %.0f ms of CPU time, which is too little to tell where it "
 			      "went: the disk was full, or Fathom was killed.",
 			      1e3 * f->cpu_s);
-	else if (f->cpu_s < SHORT_CPU_S && is_attached(t))
+	else if (f->cpu_s < SHORT_CPU_S && fm_text_is_attached(t))
 		fm_buf_printf(
 			&b,
 			"The program used %.0f ms of CPU time while it was watched, which is too little to tell where "
@@ -193,7 +193,7 @@ void fm_text_too_little(const struct fm_text *t)
 			      "Only %s samples were taken of %.3f seconds of CPU time: the shares below are rough. A "
 			      "higher --rate, or %s, makes them sharper.",
 			      fm_style_count(f->n_samples - f->n_waits, count), f->cpu_s,
-			      is_attached(t) ? "a longer --duration" : "--repeat");
+			      fm_text_is_attached(t) ? "a longer --duration" : "--repeat");
 	if (!b.len)
 		return;
 	fputc('\n', t->style.out);
@@ -244,8 +244,10 @@ static void put_whose_waiting(const struct fm_text *t, unsigned class)
 	for (size_t i = 0; i < t->summary->functions.n; i++)
 		if (fm_text_shows(t, t->summary->functions.items[i].function_id))
 			own_ns += t->summary->functions.items[i].paid.ns[class];
-	if (own_ns * 100 < all_ns)
+	if (!own_ns)
 		fputs(", none of it in your code", t->style.out);
+	else if (own_ns * 100 < all_ns)
+		fputs(", next to none of it in your code", t->style.out);
 	else if (own_ns < all_ns / 100 * 99)
 		fprintf(t->style.out, ", %.3f s of it in your code", fm_seconds(own_ns));
 }
@@ -298,7 +300,7 @@ static void print_classes(const struct fm_text *t)
 static void put_cost(const struct fm_text *t, struct fm_buf *line)
 {
 	const struct fm_facts *f = &t->facts;
-	if (is_attached(t)) {
+	if (fm_text_is_attached(t)) {
 		fm_buf_printf(line, " Threads that ran were held for %.3f s in all while their stacks were read",
 			      f->overhead_s);
 		if (f->wall_s > 0)
@@ -325,7 +327,7 @@ static void print_method(const struct fm_text *t)
 	}
 	if (f->rate_hz)
 		fm_buf_printf(&line, ", %s asked for in each second%s", fm_style_count(f->rate_hz, count),
-			      is_attached(t) ? "" : " of CPU time");
+			      fm_text_is_attached(t) ? "" : " of CPU time");
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
 	if (f->n_waits)

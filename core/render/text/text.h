@@ -23,22 +23,25 @@ struct fm_text {
 	bool is_all_code; // libraries and native code are listed beside the user's own
 };
 
-void fm_text_screen(struct fm_text *t);                          // render/text/screen.c
-void fm_text_call_tree(const struct fm_text *t);                 // render/text/call_tree.c
-void fm_text_top_functions(struct fm_text *t, size_t n_most);    // render/text/functions.c; the screen's list
-void fm_text_top_memory(const struct fm_text *t, size_t n_most); // render/text/functions.c; the screen's list
-void fm_text_functions(struct fm_text *t);                       // render/text/functions.c; sets the rules' width, too
-void fm_text_own_time(const struct fm_text *t);                  // render/text/functions.c
-void fm_text_waiting(const struct fm_text *t);                   // render/text/functions.c
-void fm_text_memory(const struct fm_text *t);                    // render/text/memory.c
-void fm_text_memory_notes(const struct fm_text *t);              // the same without its heading, for the screen
-void fm_text_cells(const struct fm_text *t);                     // when it was a notebook
-void fm_text_tree(const struct fm_text *t);                      // render/text/tree.c
-void fm_text_lines(const struct fm_text *t);                     // render/text/lines.c
-void fm_text_threads(const struct fm_text *t);                   // render/text/parts.c
-void fm_text_processes(const struct fm_text *t);                 // render/text/parts.c
-void fm_text_not_seen(const struct fm_text *t);                  // render/text/parts.c
-void fm_text_libraries(const struct fm_text *t);                 // render/text/parts.c
+void fm_text_screen(struct fm_text *t);                       // render/text/screen.c
+void fm_text_call_tree(const struct fm_text *t);              // render/text/call_tree.c
+void fm_text_top_functions(struct fm_text *t, size_t n_most); // render/text/functions.c; the screen's list
+bool fm_text_is_attached(const struct fm_text *t);            // the program was running when Fathom came
+bool fm_text_top_memory(const struct fm_text *t,
+			size_t n_most);         // render/text/functions.c; the screen's list; false = none
+void fm_text_functions(struct fm_text *t);      // render/text/functions.c; sets the rules' width, too
+void fm_text_own_time(const struct fm_text *t); // render/text/functions.c
+void fm_text_waiting(const struct fm_text *t);  // render/text/functions.c
+void fm_text_memory(const struct fm_text *t);   // render/text/memory.c
+void fm_text_memory_on_screen(const struct fm_text *t,
+			      bool has_heading); // the same, below the screen's list if there is one
+void fm_text_cells(const struct fm_text *t);     // when it was a notebook
+void fm_text_tree(const struct fm_text *t);      // render/text/tree.c
+void fm_text_lines(const struct fm_text *t);     // render/text/lines.c
+void fm_text_threads(const struct fm_text *t);   // render/text/parts.c
+void fm_text_processes(const struct fm_text *t); // render/text/parts.c
+void fm_text_not_seen(const struct fm_text *t);  // render/text/parts.c
+void fm_text_libraries(const struct fm_text *t); // render/text/parts.c
 
 // The sentences that both the screen and the whole report begin with; each prints nothing when
 // there is nothing to say.
