@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/options/command.h"
+#include "cli/options/options.h"
 #include "cli/commands/commands.h"
 
 static const struct fm_command commands[] = {

@@ -9,7 +9,7 @@
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "image/object.h"
-#include "image/x86_plt.h"
+#include "image/elf_file.h"
 
 struct symbol {
 	uint64_t addr, size;

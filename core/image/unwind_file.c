@@ -16,7 +16,6 @@
 #include "image/elf_file.h"
 #include "image/unwind_rows.h"
 #include "image/dwarf_regs.h"
-#include "image/file_guard.h"
 
 #define PAGE_MASK 4095ull
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/native.h"
+#include "symbolize/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/heap/groups.h"
+#include "aggregate/heap/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

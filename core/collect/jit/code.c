@@ -2,7 +2,7 @@
 // Tables may lie in each other's holes (a compiler fills a page from many objects). So they are cut
 // into runs, one for each stretch of code that is described without a gap, and the runs of all
 // tables are sorted into one list.
-#include "collect/jit/code.h"
+#include "collect/jit/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

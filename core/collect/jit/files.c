@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/jit/files.h"
+#include "collect/jit/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "collect/process/file.h"
 #include "collect/process/proc.h"
-#include "image/perf_map.h"
+#include "image/jit.h"
 
 // Read in pieces; a record or line longer than this is damage.
 #define PIECE_BYTES (1u << 20)

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "collect/process/file.h"
 #include "collect/process/memory.h"
-#include "collect/remote/memory.h"
+#include "collect/remote/parts.h"
 
 // Maps are read again this often while stacks are read: libraries come and go. Much sooner when a
 // pc lies in nothing known.
