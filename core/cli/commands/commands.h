@@ -17,6 +17,7 @@ int fm_cmd_dump(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
 int fm_cmd_live(int argc, char **argv);
 int fm_cmd_top(int argc, char **argv);
+int fm_cmd_place(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);
 int fm_cmd_report(int argc, char **argv);
 int fm_cmd_run(int argc, char **argv);

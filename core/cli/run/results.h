@@ -22,6 +22,9 @@ void fm_results_tell(const char *dir, const char *command, const struct fm_view_
 // when somebody else can change it, and tells git to leave it alone.
 FM_MUST_CHECK enum fm_err fm_results_folder_make(const char *output_dir, bool is_usual, const char *stem, char *ret,
 						 size_t cap, struct fm_diag *diag);
+// What speaks against a folder that is there; NULL = nothing. One of somebody else's, or behind their
+// link, is where they put it, and files that are written there by name go where they want.
+const char *fm_results_folder_distrust(const char *folder);
 // The code as it was, beside its results.
 void fm_results_folder_copy(const char *dir, const char *script);
 // Writes the folder's absolute path to a file.

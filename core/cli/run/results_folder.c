@@ -29,17 +29,14 @@ static int make_dirs(char *path)
 	return mkdir(path, FM_PRIVATE_FOLDER);
 }
 
-// What speaks against an output dir that is there; NULL = nothing. A folder of somebody else's, or
-// behind their link, is where they put it, and files that are written there by name go where they
-// want.
-static const char *distrust(const char *output_dir)
+const char *fm_results_folder_distrust(const char *folder)
 {
 	struct stat st;
-	if (lstat(output_dir, &st) != 0)
+	if (lstat(folder, &st) != 0)
 		return NULL;
 	if (S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0)
 		return "is a link of another user's";
-	return stat(output_dir, &st) == 0 ? fm_distrust(&st, geteuid()) : NULL;
+	return stat(folder, &st) == 0 ? fm_distrust(&st, geteuid()) : NULL;
 }
 
 // Results are large, and of one machine: nobody wants them in a commit, or to have to say so.
@@ -66,7 +63,7 @@ enum fm_err fm_results_folder_make(const char *output_dir, bool is_usual, const 
 	const char *why = NULL;
 	if (is_usual) {
 		mkdir(output_dir, FM_PRIVATE_FOLDER);
-		why = distrust(output_dir);
+		why = fm_results_folder_distrust(output_dir);
 		if (!why)
 			hide_from_git(output_dir);
 	}
