@@ -11,7 +11,7 @@ rm -f "$build"/e2e*.xml "$build"/e2e*-failed.json
 PATH="$PATH:$PWD/.venv/bin" # node may be there
 # What every worker would find out for itself: which Pythons there are, and what the tests are with their assertions written out.
 FATHOM_TEST_FOUND=$(cd "$build" && pwd)/pythons.txt
-"$python" scripts/find-pythons.py --one >"$FATHOM_TEST_FOUND" || exit 1
+"$python" scripts/find-pythons.py >"$FATHOM_TEST_FOUND" || exit 1
 export FATHOM_TEST_FOUND
 unset PYTHONDONTWRITEBYTECODE
 

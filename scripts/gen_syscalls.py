@@ -6,7 +6,7 @@ import re
 import subprocess
 
 HEAD = """// Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added at the end.
-#include "symbolize/x86_syscalls.h"
+#include "symbolize/parts.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/checksum.h"
+#include "base/hash.h"
 
 #include <endian.h>
 #include <string.h>

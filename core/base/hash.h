@@ -51,3 +51,11 @@ static inline struct fm_str fm_intern_get(const struct fm_intern *in, uint32_t i
 {
 	return id < in->strings.n ? in->strings.items[id] : (struct fm_str){ "", 0 };
 }
+
+// A 64-bit checksum for bytes on disk: XXH64 as its public specification defines it, so that any
+// reader can check it. Finds damage, not malice.
+uint64_t fm_checksum_xxh64(const void *p, size_t len, uint64_t seed);
+
+// CRC-32 (polynomial 0xedb88320) as .gnu_debuglink and zlib have it; crc is 0 or the result for the
+// bytes before.
+uint32_t fm_checksum_crc32(const void *p, size_t len, uint32_t crc);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_read.h"
+#include "base/json.h"
 #include "base/utf8_encode.h"
 
 #include <stdlib.h>

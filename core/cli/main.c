@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/options/command.h"
+#include "cli/options/options.h"
 #include "cli/commands/commands.h"
 
 static const struct fm_command commands[] = {
@@ -22,6 +22,7 @@ static const struct fm_command commands[] = {
 	{ "dump", fm_cmd_dump, "print the stacks of all threads of a running process, now" },
 	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people
 	{ "serve-live", fm_cmd_serve_live, NULL },   // nor this
+	{ "place", fm_cmd_place, NULL },             // nor this
 	{ "doctor", fm_cmd_doctor, "what this machine allows and lacks, each with the remedy" },
 	{ NULL, NULL, NULL },
 };

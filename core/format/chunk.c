@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "format/chunk.h"
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "base/cursor.h"
 
 // Offsets in the chunk header.

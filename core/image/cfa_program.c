@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/cfa_program.h"
+#include "image/cfa_section.h"
 
 #include <dwarf.h>
 

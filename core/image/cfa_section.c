@@ -8,7 +8,6 @@
 
 #include "base/cursor.h"
 #include "base/mem.h"
-#include "image/cfa_program.h"
 
 #ifndef SHT_X86_64_UNWIND
 #define SHT_X86_64_UNWIND 0x70000001

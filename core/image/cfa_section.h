@@ -32,7 +32,7 @@ struct fm_cfa_function {
 typedef void (*fm_cfa_function_fn)(void *ctx, const struct fm_cfa_function *f);
 
 // Every function that the section describes. False: libdw must not be asked for any of its rules.
-// It has an entry whose program must not be run (cfa_program.h): one function's program, run by
+// It has an entry whose program must not be run (below): one function's program, run by
 // mistake for another's addresses, would do the harm as well. Or its index leads to what is no
 // entry; libdw would take it for one.
 bool fm_cfa_section_each(const struct fm_cfa_section *s, fm_cfa_function_fn each, void *ctx);
@@ -44,3 +44,12 @@ bool fm_cfa_section_is_sane(const struct fm_cfa_section *s); // the same for its
 #define FM_CFA_INDEX_BYTES 12
 #define FM_CFA_INDEX_HEAD 0x3b031b01u
 #define FM_CFA_INDEX_EMPTY 0xffff1b01u // no count, no table
+
+// The programs in unwind tables, looked over before libdw runs them: it makes room for every
+// register they name, and for all of them again with every state that they remember. A damaged one
+// names the hundred-millionth.
+
+// True when all instructions are known and whole, every register is one that a CPU of this kind may
+// have, and neither the program nor what it remembers at a time is longer than a compiler would
+// make it.
+bool fm_cfa_program_is_sane(const uint8_t *start, const uint8_t *end);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/code_ranges.h"
+#include "base/bisect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,14 +102,7 @@ const struct fm_code_range *fm_code_ranges_find(struct fm_code_ranges *r, uint64
 {
 	if (!r->is_sorted)
 		sort(r);
-	size_t low = 0, high = r->items.n; // the first that begins behind addr
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (r->items.items[mid].start <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = fm_bisect(r->items.n, i, r->items.items[i].start <= addr); // the first that begins behind addr
 	const struct fm_code_range *best = NULL;
 	for (unsigned n = 0; low-- > 0 && r->max_end.items[low] > addr && n < MAX_NESTED; n++) {
 		const struct fm_code_range *range = &r->items.items[low];

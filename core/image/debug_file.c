@@ -10,10 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "base/cleanup.h"
 #include "base/cursor.h"
-#include "image/debuginfod.h"
 #include "image/elf_file.h"
 
 #define SYSTEM_FOLDER "/usr/lib/debug"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/debuginfod.h"
+#include "image/debug_file.h"
 
 #include <dlfcn.h>
 #include <errno.h>

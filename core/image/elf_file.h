@@ -4,11 +4,14 @@
 #pragma once
 
 #include <gelf.h>
+#include <libelf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/err.h"
+#include "image/unwind_rows.h"
 
 #define FM_BUILD_ID_MAX 64
 
@@ -35,3 +38,26 @@ bool fm_elf_has_section(const struct fm_elf *e, const char *name);
 Elf_Scn *fm_elf_find_type(const struct fm_elf *e, unsigned type);
 // A defined symbol of a table of this type, by its name.
 bool fm_elf_find_symbol(const struct fm_elf *e, unsigned type, const char *name, GElf_Sym *ret);
+
+// Files that become shorter while they are mapped. A program may truncate its own library while we
+// read it: the kernel answers a read of what is gone with SIGBUS, and that must not end us. Within
+// a guard such a page reads as zeros, as a damaged file might have them.
+int fm_file_guard_enter(void);
+void fm_file_guard_leave(int *unused);
+
+// At the beginning of a function that reads mapped files: until it returns. May be nested.
+#define FM_GUARD_FILES int fm_guard_ __attribute__((cleanup(fm_file_guard_leave), unused)) = fm_file_guard_enter()
+
+// Names of the jump stubs through which a library calls functions of others: linkers give them
+// none.
+
+// The function that the stub at the address jumps to, and where the stub begins. x86-64 only.
+// FM_E_NOT_FOUND: no stub.
+FM_MUST_CHECK enum fm_err fm_x86_plt_find(const struct fm_elf *e, uint64_t addr, const char **ret_name,
+					  uint64_t *ret_start);
+
+// The part of jit.h that unwind_rows.c does.
+
+// The rows of everything that .eh_frame and .debug_frame describe, counted from *ret_base; *ret_end
+// is where the last one ends.
+void fm_unwind_rows_of_elf(Elf *elf, struct fm_unwind_rows *ret, uint64_t *ret_base, uint64_t *ret_end);

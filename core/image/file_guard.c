@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/file_guard.h"
+#include "image/elf_file.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/jit_elf.h"
+#include "image/jit.h"
 
 #include <elf.h>
 #include <gelf.h>
@@ -9,7 +9,6 @@
 
 #include "image/cfa_section.h"
 #include "image/elf_file.h"
-#include "image/jit_elf_part.h"
 
 #define MAX_SYMBOLS (1u << 20)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/jitdump.h"
+#include "image/jit.h"
 
 #include <stdlib.h>
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "image/object.h"
@@ -190,15 +191,7 @@ struct walk {
 
 static size_t first_at_or_after(const struct walk *w, uint64_t addr)
 {
-	size_t low = 0, high = w->n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (w->addrs[mid] < addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return fm_bisect(w->n, i, w->addrs[i] < addr);
 }
 
 static bool push(struct chain_ref *ref, Dwarf_Die *die, uint32_t depth)

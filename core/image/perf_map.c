@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/perf_map.h"
+#include "image/jit.h"
 
 #include <string.h>
 

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bisect.h"
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "image/object.h"
-#include "image/x86_plt.h"
+#include "image/elf_file.h"
 
 struct symbol {
 	uint64_t addr, size;
@@ -154,14 +155,7 @@ static uint64_t start_at(const struct fm_symbols *s, size_t i)
 
 enum fm_err fm_symbols_function_start(const struct fm_symbols *s, uint64_t addr, uint64_t *ret)
 {
-	size_t low = 0, high = s->n_starts; // the first start past addr
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (start_at(s, mid) <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = fm_bisect(s->n_starts, i, start_at(s, i) <= addr); // the first start past addr
 	// The table has no ends. Past the last start anything may follow, so only what another
 	// function bounds is told.
 	if (low == 0 || low == s->n_starts || start_at(s, low - 1) > addr)
@@ -214,15 +208,7 @@ void fm_symbols_close(struct fm_symbols *s)
 // How many symbols begin at or before the address.
 static size_t count_before(const struct fm_symbols *s, uint64_t addr)
 {
-	size_t low = 0, high = s->table.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (s->table.items[mid].addr <= addr)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return fm_bisect(s->table.n, i, s->table.items[i].addr <= addr);
 }
 
 enum fm_err fm_symbols_find_before(const struct fm_symbols *s, uint64_t addr, struct fm_symbol *ret)

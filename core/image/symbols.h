@@ -45,3 +45,18 @@ FM_MUST_CHECK enum fm_err fm_symbols_function_start(const struct fm_symbols *sym
 
 // The GNU build id: raw bytes that live as long as the table; empty when the file has none.
 struct fm_str fm_symbols_build_id(const struct fm_symbols *symbols);
+
+// One symbol of an ELF file, and where its segments go: enough to find a variable in a process from
+// its maps.
+
+// *ret_addr: the symbol's ELF virtual address (.symtab, or .dynsym when that is stripped).
+// *ret_delta: what to take off a mapping's start to get the image's bias, for the mapping that
+// begins at map_off of the file.
+FM_MUST_CHECK enum fm_err fm_find_symbol(const char *path, const char *name, uint64_t map_off, uint64_t *ret_addr,
+					 uint64_t *ret_delta);
+
+// What an ELF file asks of others by name.
+
+// *ret: whether its dynamic symbols hold one of these names (the last one NULL) that it does not
+// define itself.
+FM_MUST_CHECK enum fm_err fm_imports_any(const char *path, const char *const *names, bool *ret);

@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/mem.h"
 #include "image/cfa_section.h"
 #include "image/elf_file.h"
 #include "image/unwind_rows.h"
 #include "image/dwarf_regs.h"
-#include "image/file_guard.h"
 
 #define PAGE_MASK 4095ull
 
@@ -258,17 +258,9 @@ static ptrdiff_t find_row(struct fm_unwind_file *f, uint64_t addr)
 		if (fm_unwind_rows_read(path, &f->rows, NULL))
 			f->rows.n = 0;
 	}
-	size_t low = 0, high = f->rows.n;
-	if (!high || addr > UINT32_MAX || addr < f->rows.items[0].addr)
+	if (addr > UINT32_MAX)
 		return -1;
-	while (high - low > 1) {
-		size_t mid = low + (high - low) / 2;
-		if (f->rows.items[mid].addr <= addr)
-			low = mid;
-		else
-			high = mid;
-	}
-	return (ptrdiff_t)low;
+	return (ptrdiff_t)fm_bisect(f->rows.n, i, f->rows.items[i].addr <= addr) - 1;
 }
 
 static void rule_of_rows(struct fm_unwind_file *f, uint64_t addr, struct fm_unwind_rule *ret)
@@ -312,16 +304,9 @@ enum fm_err fm_unwind_file_function(struct fm_unwind_file *f, uint64_t addr, uin
 {
 	FM_GUARD_FILES;
 	struct fm_unwind_rule rule = { .kind = FM_RULE_NONE };
-	size_t low = 0, high = f->n_starts; // the first start past addr
 	open_cfi(f);
 	if (f->n_starts && rule_of(f->eh_cfi, addr, &rule)) {
-		while (low < high) {
-			size_t mid = low + (high - low) / 2;
-			if (start_at(f, mid) <= addr)
-				low = mid + 1;
-			else
-				high = mid;
-		}
+		size_t low = fm_bisect(f->n_starts, i, start_at(f, i) <= addr); // the first start past addr
 		if (low == 0)
 			return FM_E_NOT_FOUND;
 		*ret = start_at(f, low - 1);

@@ -16,10 +16,8 @@
 
 #include "base/cleanup.h"
 #include "image/cfa_section.h"
-#include "image/jit_elf_part.h"
-#include "image/x86_prologue.h"
+#include "image/elf_file.h"
 #include "image/dwarf_regs.h"
-#include "image/file_guard.h"
 
 // A function with more rows than this is damage; the largest known (a bytecode interpreter) has
 // some thousands.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image/x86_plt.h"
+#include "image/elf_file.h"
 
 #include <elf.h>
 #include <string.h>

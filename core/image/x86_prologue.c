@@ -5,7 +5,7 @@
 //   nothing.
 // From the first other instruction on the frame is taken for built. At the end pops and ret are
 // followed backwards.
-#include "image/x86_prologue.h"
+#include "image/unwind_rows.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/mem.h"
-#include "read/limits.h"
+#include "read/tables.h"
 
 // One read brings several chunks; a chunk larger than this makes the window grow.
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION

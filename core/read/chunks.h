@@ -34,7 +34,7 @@ struct fm_chunks {
 	bool in_garbage; // bytes were stepped over since the last header
 
 	uint64_t unpacked_bytes; // of all chunks so far
-	bool is_too_large;       // reading stopped: no profile is so large (read/limits.h)
+	bool is_too_large;       // reading stopped: no profile is so large (read/tables.h)
 	bool has_end;            // the end mark was reached
 	uint64_t n_damaged;      // chunks lost or left out
 	uint64_t n_cut_bytes;    // at the file's end, after the last whole chunk or after the end mark

@@ -11,7 +11,6 @@
 #include "format/samples.h"
 #include "format/zones.h"
 #include "read/chunks.h"
-#include "read/limits.h"
 #include "read/tables.h"
 
 struct fm_reader {

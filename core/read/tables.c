@@ -7,7 +7,6 @@
 #include "format/memory.h"
 #include "format/record.h"
 #include "format/sites.h"
-#include "read/limits.h"
 
 // Placeholders for lost ids: bounded, so that a small file of impossible ids cannot ask for
 // gigabytes. 2^20 code objects are 64 MiB; a lost chunk of 256 KiB leaves at most 2^17 stacks,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/browser.h"
+#include "serve/serve.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/daemon.h"
+#include "serve/session.h"
 
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/str.h"
 #include "render/shared/page.h"
-#include "serve/routes.h"
 
 #define IDLE_SECONDS 60 // also for whoever asks and then does not read
 

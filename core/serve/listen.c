@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/listen.h"
+#include "serve/serve.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -16,7 +16,7 @@
 #include "aggregate/tree/view.h"
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "serve/daemon.h"
+#include "serve/session.h"
 
 // A server that just ended may hold its port for a moment, for those who watched its program's end.
 #define PATIENCE_NS 1500000000u

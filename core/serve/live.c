@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/live.h"
+#include "serve/session.h"
 
 #include <stdlib.h>
 #include <string.h>

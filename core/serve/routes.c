@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/routes.h"
+#include "serve/session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "render/shared/page.h"
-#include "serve/live.h"
 
 #define MAX_THREADS_ASKED 100000u
 #define MAX_PIXELS_ASKED 16384 // two screens of 8K

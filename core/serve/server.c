@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `fathom view`: serves until the page is closed, or a signal says so.
+#include "serve/serve.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,11 +10,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compiler.h"
 #include "base/log.h"
 #include "render/shared/page.h"
-#include "serve/browser.h"
-#include "serve/daemon.h"
-#include "serve/serve.h"
+#include "serve/session.h"
 
 #define LOOK_NS 200000000l
 
@@ -83,4 +84,24 @@ enum fm_err fm_serve(const struct fm_serve_options *o, struct fm_diag *diag)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	fm_served_close(s.captures);
 	return err;
+}
+
+#define GRACE_NS 2000000000ull  // a reloaded page says bye first and asks again soon after
+#define ALONE_NS 60000000000ull // a browser that crashed, or a laptop that was closed, says nothing
+
+bool fm_session_is_left(struct fm_session *s, uint64_t now_ns)
+{
+	uint64_t bye_ns = atomic_load(&s->bye_ns), left_ns = atomic_load(&s->left_ns);
+	if (atomic_load(&s->n_live))
+		return false;
+	if (bye_ns)
+		return now_ns > bye_ns + GRACE_NS;
+	// Whoever asks without holding a stream is there, too, as long as they ask.
+	uint64_t last_ns = FM_MAX(left_ns, atomic_load(&s->asked_ns));
+	return left_ns && !atomic_load(&s->n_asking) && now_ns > last_ns + ALONE_NS;
+}
+
+bool fm_session_was_asked(struct fm_session *s)
+{
+	return atomic_load(&s->n_asking) || atomic_load(&s->asked_ns);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "serve/tail.h"
+#include "serve/session.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -11,12 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/kernel.h"
 #include "base/owner.h"
-#include "symbolize/cache_folder.h"
 
 // magic, version of the content, checksum of what follows
 #define MAGIC "FATHSYM\n"

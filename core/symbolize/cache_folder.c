@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/cache_folder.h"
+#include "symbolize/cache.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 //   __pyx_pw_  5numpy_ 6random_ 8_mt19937_ 7MT19937_ 5 jumped      the wrapper that Python calls
 //   __pyx_pf_  5numpy_ 6random_ 8_mt19937_ 7MT19937_ 4 jumped      its body
 //   __pyx_f_   5numpy_ 6random_ 7_common_ disc                     a cdef function
-#include "symbolize/cython.h"
+#include "symbolize/parts.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/demangle.h"
+#include "symbolize/parts.h"
 
 #include <libiberty/demangle.h>
 #include <stdlib.h>
@@ -7,7 +7,6 @@
 
 #include "base/cleanup.h"
 #include "base/compiler.h"
-#include "symbolize/cython.h"
 
 // Longer names come from templates gone wild or from hostile files; demangling them costs more than
 // it tells.

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "read/reader.h"
 
 // "json.encoder" for .../lib/python3.11/json/encoder.py; the stem of any other file; "numpy" for a
 // package's __init__.py.
@@ -29,3 +30,14 @@ struct fm_str fm_name_without_tags(struct fm_arena *arena, struct fm_str name);
 // True when the library is Fathom's agent, by its name.
 bool fm_name_is_agent(struct fm_str path);
 struct fm_str fm_name_base(struct fm_str path);
+
+// What a code object is called: "Class.method" also where the interpreter (up to 3.10) kept "method"
+// alone, as the capture's sources tell.
+struct fm_qualnames;
+// Borrows the profile, which may grow.
+struct fm_qualnames *fm_qualnames_create(const struct fm_profile *profile);
+void fm_qualnames_destroy(struct fm_qualnames *q); // NULL is fine
+
+// Lives as long as q and the profile. Its plain name where the source is not there or has no such
+// definition; "[unnamed]" without one.
+struct fm_str fm_qualnames_of(struct fm_qualnames *q, const struct fm_code_info *code);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/native.h"
+#include "symbolize/parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/bisect.h"
 #include "image/lines.h"
 #include "image/object.h"
 #include "symbolize/resolve.h"
@@ -208,14 +209,7 @@ static void resolve(struct fm_native *n, uint32_t image_id)
 		add_recorded(n, image_id, &image->chains);
 		return;
 	}
-	size_t low = 0, high = n->n_sampled;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (n->sampled[mid].image_id < image_id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = fm_bisect(n->n_sampled, i, n->sampled[i].image_id < image_id);
 	FM_VEC(uint64_t) addrs = { 0 };
 	for (; low < n->n_sampled && n->sampled[low].image_id == image_id; low++)
 		if (!addrs.n || addrs.items[addrs.n - 1] != n->sampled[low].addr)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bisect.h"
 #include "base/hash.h"
 
 // The interpreter's own limits (Parser/tokenizer.c: MAXINDENT, MAXLEVEL); lambdas need no bracket.
@@ -544,14 +545,7 @@ static bool append_qualname(const struct fm_python_scopes *s, uint32_t idx, stru
 
 bool fm_python_scopes_qualname(const struct fm_python_scopes *s, uint32_t line, struct fm_str name, struct fm_buf *ret)
 {
-	size_t low = 0, high = s->by_line.n, before = ret->len;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (s->items.items[s->by_line.items[mid]].line < line)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = fm_bisect(s->by_line.n, i, s->items.items[s->by_line.items[i]].line < line), before = ret->len;
 	struct fm_buf other = { 0 };
 	bool is_found = false, is_one = true;
 	size_t last = low + MAX_SCOPES_OF_LINE;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/qualnames.h"
+#include "symbolize/names.h"
 
 #include <stdlib.h>
 #include <string.h>

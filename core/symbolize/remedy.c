@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/remedy.h"
+#include "symbolize/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "image/debuginfod.h"
+#include "image/debug_file.h"
 
 #define DPKG_NS 400000000u // for all libraries of a report: people wait for it
 

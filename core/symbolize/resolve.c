@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "image/debuginfod.h"
+#include "image/debug_file.h"
 #include "image/lines.h"
 #include "image/object.h"
 #include "image/symbols.h"

@@ -9,12 +9,8 @@
 
 #include "base/mem.h"
 #include "pyabi/lines.h"
-#include "symbolize/demangle.h"
+#include "symbolize/parts.h"
 #include "symbolize/names.h"
-#include "symbolize/native.h"
-#include "symbolize/qualnames.h"
-#include "symbolize/remedy.h"
-#include "symbolize/x86_syscalls.h"
 
 // A frame's places: a run of fm_symbolizer.places.
 struct run {

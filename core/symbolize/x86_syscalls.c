@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made by scripts/gen_syscalls.py from <asm/unistd_64.h>. Numbers are for ever; new ones are added
 // at the end.
-#include "symbolize/x86_syscalls.h"
+#include "symbolize/parts.h"
 
 #include <stddef.h>
 

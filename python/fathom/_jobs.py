@@ -19,13 +19,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from types import TracebackType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Type, Union
 
 from fathom import _session, agent_path, program_path
 from fathom._agent_module import load_agent
-from fathom._private import distrust, hide_from_git, make_folders, opener, usual_output_dir
+from fathom._private import ask, opener
 
 __all__ = ["Job", "JobError", "Report", "job", "run_job"]
 
@@ -270,25 +269,12 @@ def _hooks() -> Any:
 
 
 def _make_folder(output_dir: Any, name: str) -> str:
-    is_usual = os.fspath(output_dir) == _OUTPUT_DIR
-    whole = os.path.abspath(usual_output_dir(_OUTPUT_DIR) if is_usual else os.fspath(output_dir))
-    parent = os.path.join(whole, name)
-    make_folders(whole)
-    why = distrust(whole) if is_usual else None
-    if is_usual and not why:
-        hide_from_git(whole)
-    if why:
-        raise JobError("cannot keep results in %s: it %s; choose another folder with output_dir" % (whole, why))
-    make_folders(parent)
-    stamp = time.strftime("%Y%m%d_%H%M%S", time.gmtime())
-    for number in range(1, 1000):
-        folder = os.path.join(parent, stamp if number == 1 else "%s_%d" % (stamp, number))
-        try:
-            os.mkdir(folder, 0o700)
-            return folder
-        except FileExistsError:
-            continue
-    raise JobError("%s has a thousand results of this second already" % parent)
+    """A new one, as `fathom run` makes it."""
+    where = os.fspath(output_dir)
+    try:
+        return os.path.abspath(ask("results", "" if where == _OUTPUT_DIR else where, name))
+    except ValueError as error:
+        raise JobError(str(error).replace("--output-dir", "output_dir")) from None
 
 
 class Job:

@@ -2,8 +2,20 @@
 """Files and folders for their owner only, as the program makes them: captures and logs may hold command lines and sources."""
 
 import os
-import stat
+import subprocess
 from typing import Optional
+
+
+def ask(*question: str) -> str:
+    """What files and folders are called, and which are believed, is the program's to say (core/cli/commands/place.c). ValueError has its words."""
+    from fathom import program_path
+
+    command = [program_path(), "place", "--", *question]
+    answer = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False).stdout
+    word, _, text = os.fsdecode(answer).partition(" ")
+    if word != "ok":
+        raise ValueError(text.rstrip("\n") or "%s gave no answer" % command[0])
+    return text[:-1]
 
 
 def opener(path: str, flags: int) -> int:
@@ -25,41 +37,5 @@ def make_folders(path: str) -> None:
 
 
 def distrust(path: str) -> Optional[str]:
-    """What speaks against writing into a folder that is there, because others decide where its files go; the rules are core/base/owner.h's."""
-    for look in (os.lstat, os.stat):
-        try:
-            found = look(path)
-        except OSError:
-            return None
-        if found.st_uid not in (os.geteuid(), 0):
-            return "belongs to another user"
-        is_group_others = found.st_gid not in (os.geteuid(), 0)
-        if not stat.S_ISLNK(found.st_mode) and found.st_mode & (0o022 if is_group_others else 0o002):
-            return "can be written by others"
-    return None
-
-
-def usual_output_dir(name: str) -> str:
-    """Where results go unless a folder is named: at the root of the project, or here where there is none that we believe (core/cli/project)."""
-    folder = os.getcwd()
-    while True:
-        if any(os.path.lexists(os.path.join(folder, sign)) for sign in (".git", "pyproject.toml")):
-            return (
-                name
-                if distrust(folder)
-                else os.path.join(os.path.relpath(folder), name)
-                if folder != os.getcwd()
-                else name
-            )
-        parent = os.path.dirname(folder)
-        if parent in (folder, os.sep):
-            return name
-        folder = parent
-
-
-def hide_from_git(folder: str) -> None:
-    try:
-        with open(os.path.join(folder, ".gitignore"), "x", opener=opener) as file:
-            file.write("# made by fathom: results of this machine\n*\n")
-    except OSError:
-        pass  # it is there, or the folder is read-only
+    """What speaks against writing into a folder that is there, because others decide where its files go."""
+    return ask("distrust", path) or None

@@ -12,7 +12,7 @@ import threading
 import types
 from typing import Any, Callable, List, NoReturn, Optional, Tuple
 
-from fathom import _follow, _lines, _output_name, _session, _trace
+from fathom import _follow, _lines, _private, _session, _trace
 
 USAGE = """\
 usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
@@ -246,11 +246,15 @@ def main(args: List[str]) -> int:
     options = _parse(args)
     sys.argv[:] = options.target
     run, name = _script(options.target[0]) if options.module is None else _module(options.module)
-    output = name + ".fathom"
+    output = options.output or name + ".fathom"
     try:
-        output = _output_name.expand(options.output) if options.output else output
+        if options.output and "%" in output:
+            output = _private.ask("name", output, str(os.getpid()))
     except ValueError as error:
         _fail(str(error))
+    except OSError as error:
+        print("fathom: %s" % error, file=sys.stderr)
+        return 1
     collector: List[str] = ["--children-join"]
     if os.path.splitext(output)[1] in (".prof", ".pstats"):
         collector += ["--format", "pstats", "--also-as", output]

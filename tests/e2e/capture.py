@@ -40,20 +40,25 @@ class Python(NamedTuple):
 
 
 @functools.lru_cache(maxsize=None)  # it starts every Python of the machine, and most modules ask when they are imported
-def find_pythons() -> List[Python]:
-    """One of each minor version and kind, oldest first; FATHOM_TEST_PYTHONS=3.8,3.14t narrows the list down.
+def every_python() -> List[Python]:
+    """All of the machine, oldest first.
 
-    FATHOM_TEST_FOUND names a file with what scripts/find-pythons.py --one printed, for who runs single tests again and again (scripts/mutate.py).
+    FATHOM_TEST_FOUND names a file with what scripts/find-pythons.py printed: workers need not find out each for itself (scripts/e2e.sh), nor who
+    runs single tests again and again (scripts/mutate.py).
     """
     listed = os.environ.get("FATHOM_TEST_FOUND")
     if listed:
-        found = [Python(*line.split(" ", 2)) for line in Path(listed).read_text().splitlines()]
-    else:
-        spec = importlib.util.spec_from_file_location("find_pythons", ROOT / "scripts" / "find-pythons.py")
-        assert spec and spec.loader
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        found = [Python(*p) for p in module.find(one=True)]
+        return [Python(*line.split(" ", 2)) for line in Path(listed).read_text().splitlines()]
+    spec = importlib.util.spec_from_file_location("find_pythons", ROOT / "scripts" / "find-pythons.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return [Python(*p) for p in module.find()]
+
+
+def find_pythons() -> List[Python]:
+    """The newest of each minor version and kind, oldest first; FATHOM_TEST_PYTHONS=3.8,3.14t narrows the list down."""
+    found = list({(p.minor, p.kind): p for p in every_python()}.values())
     wanted = os.environ.get("FATHOM_TEST_PYTHONS")
     if wanted:
         found = [p for p in found if re.sub(r"\.\d+\+?(?=[dt]?$)", "", str(p)) in wanted.split(",")]

@@ -15,6 +15,7 @@ import load
 import pytest
 import referee
 from capture import BUILD, ROOT, TARGETS, Capture, Python, find_pythons, record
+from guest import engines
 from runs import Run, run_script
 
 sys.path.insert(0, str(ROOT / "python"))
@@ -24,6 +25,7 @@ Profile = Callable[..., Capture]
 # The dearest begin first: the worker that gets one of them last keeps the other waiting. A compiler beside tests that judge by statistics
 # does them no good, so first come those that do not.
 BEGIN = (
+    "viewer",
     "package",
     "names",
     "pyabi",
@@ -32,9 +34,18 @@ BEGIN = (
     "truth",
     "stacks",
     "oracle",
-    "storm",
+    "capture_faults",
     "jit",
+    "storm",
     "cpython_suite",
+    "signals",
+    "waiting",
+    "memory",
+    "memory_cost",
+    "live",
+    "known_commands",
+    "endings",
+    "jobs",
 )
 
 
@@ -57,6 +68,8 @@ def pytest_configure(config: Any) -> None:
     hurt.at_end.append(referee.saw_end)
     load.watch()
     config.option.loadscopereorder = False  # xdist would begin with the files that have the most tests
+    if getattr(config.option, "numprocesses", None):  # what each worker would ask for itself
+        os.environ["FATHOM_TEST_ENGINES"] = " ".join(engines())
 
 
 def pytest_runtest_setup(item: Any) -> None:

@@ -164,7 +164,7 @@ def kernel_account_s(pid: int) -> List[float]:
     return [int(n) / os.sysconf("SC_CLK_TCK") for n in fields[11:13]]
 
 
-@pytest.mark.pythons(9, 13)
+@pytest.mark.pythons(13)
 @pytest.mark.statistical
 @pytest.mark.parametrize("program, name", [(BURSTS, "work"), (SERVER, "answer")], ids=["bursts", "server"])
 def test_system_time_is_what_the_kernel_says(

@@ -12,7 +12,7 @@ from capture import FRAME_ERROR, FRAME_PYTHON, TARGETS, Capture, Python, record,
 pytestmark = pytest.mark.statistical
 
 each_frame_layout = True  # conftest
-SECONDS = 1.0
+SECONDS = 0.6
 CHAINS = [
     ("a_outer", "a_inner", "burn_a"),
     ("b_outer", "b_inner", "<lambda>", "burn_b"),

@@ -137,7 +137,8 @@ def test_no_impossible_stack(profile: Any, python: Python, program: str, tmp_pat
     tables = tmp_path / "lines.json"
     n, wrong = 0, Counter()  # type: ignore[var-annotated]
     for _ in range(MAX_RUNS):
-        seconds = min(max(0.05, (wanted - n) / RATE_HZ * 1.1), 10)
+        # Half as long again as it should take: another run costs more than that.
+        seconds = min(max(0.05, (wanted - n) / RATE_HZ * 1.5), 10)
         options = ["--rate", str(RATE_HZ), "--max-overhead", "0"]
         capture: Capture = profile(program, [str(tables), str(seconds)], options, python)
         n += check(capture, Oracle(program, tables), wrong)

@@ -5,7 +5,6 @@ Three ways: offsetof() over its own headers, a walk of its own stack by our offs
 """
 
 import functools
-import importlib.util
 import json
 import os
 import re
@@ -14,6 +13,7 @@ import subprocess
 import sys
 
 import pytest
+from capture import every_python
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REPO = os.path.dirname(os.path.dirname(HERE))
@@ -24,13 +24,6 @@ E_UNSUPPORTED, E_CORRUPT, E_TRUNCATED = 18, 14, 10
 # Kinds, not offsets: no header says them. frames, lasti, line_table by minor.
 KINDS = {8: (1, 1, 1), 9: (1, 1, 1), 10: (2, 2, 2), 11: (3, 3, 3), 12: (4, 3, 3)}
 NO_SHIM_OWNER = 255
-
-
-def find_pythons():
-    spec = importlib.util.spec_from_file_location("find_pythons", os.path.join(REPO, "scripts", "find-pythons.py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.find()
 
 
 class Python:
@@ -48,7 +41,7 @@ class Python:
         return self.run("runtime")
 
 
-PYTHONS = [Python(*p) for p in find_pythons()]
+PYTHONS = [Python(*p) for p in every_python()]
 pytestmark = pytest.mark.skipif(shutil.which(CC) is None, reason="no C compiler")
 each_python = pytest.mark.parametrize("python", PYTHONS, ids=lambda p: "%s-%s" % (p.version, p.kind))
 

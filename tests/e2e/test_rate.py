@@ -7,7 +7,7 @@ from typing import Any, List
 
 import pytest
 from capture import Capture, Python
-from guest import engines, pick_python, report, run, under
+from guest import LONG, engines, pick_python, report, run, under
 
 # The ticker lives in the collector and must get a CPU of its own, which other programs may hold: the best of five stretches counts.
 pytestmark = [pytest.mark.alone, pytest.mark.statistical]
@@ -30,6 +30,8 @@ def samples_per_cpu_s(capture: Capture) -> List[float]:
 @pytest.mark.parametrize("engine", ["ticker", "perf"])
 @pytest.mark.parametrize("rate_hz, at_least", [(1000, 970), (10000, 9000)])
 def test_rate(profile: Any, python: Python, engine: str, rate_hz: int, at_least: int, record_property: Any) -> None:
+    if python.minor == 8 and rate_hz < 10000 and not LONG:
+        pytest.skip("who keeps up with 10 kHz keeps up with this")
     options = ["--rate", str(rate_hz), "--engine", engine, "--max-overhead", "0"]
     capture = profile("rate_busy.py", ["2"], options, python)
     if capture.report["engine"] != engine:

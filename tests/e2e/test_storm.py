@@ -13,7 +13,7 @@ import pytest
 from capture import ROOT
 from guest import FATHOM, LONG, clean_env, compile_target, engines, report, run, some_pythons, under
 
-SECONDS = "60" if LONG else "3"
+SECONDS = "60" if LONG else "2"
 ENGINES = engines()
 
 

@@ -64,7 +64,7 @@ def test_interpreter_that_lies(version: str, tmp_path: Path) -> None:
     with subprocess.Popen([liar, "7"], stdout=subprocess.PIPE, text=True) as target:
         assert target.stdout is not None and target.stdout.readline() == "lying\n"
         for _ in range(rounds):
-            done = run([FATHOM, "record", "-r", "1000", "-d", "1.5", "-o", profile, "-p", target.pid], timeout=60)
+            done = run([FATHOM, "record", "-r", "1000", "-d", "0.8", "-o", profile, "-p", target.pid], timeout=60)
             assert done.returncode == 0, done.stderr
             told = run([FATHOM, "report", "--json", profile], timeout=60)
             assert told.returncode == 0 and json.loads(told.stdout), told.stderr

@@ -18,7 +18,8 @@ from capture import CLASS_GC, TARGETS, Capture, Python, Sample, find_pythons, st
 
 pytestmark = pytest.mark.statistical
 
-SECONDS = 2.0 if os.environ.get("FATHOM_TEST_LONG") else 0.7  # the tolerance follows from the samples got
+LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
+SECONDS = 2.0 if LONG else 0.7  # the tolerance follows from the samples got
 PERIOD_S = 1e-3
 ENGINES = ["ticker", "perf"]
 NO_LIMIT = ["--max-overhead", "0"]
@@ -35,6 +36,12 @@ def engine(request: Any, fathom: Path, tmp_path_factory: Any) -> str:
     if used != name:
         pytest.skip("perf_event_open is refused here")
     return name
+
+
+def skip_if_seen(engine: str, python: Python) -> None:
+    """Which Python runs is nothing to a kernel timer: of perf one is enough."""
+    if engine == "perf" and python != find_pythons()[-1] and not LONG:
+        pytest.skip("perf on the newest Python only")
 
 
 def line_marked(target: str, name: str) -> int:
@@ -93,6 +100,7 @@ def run(
 
 
 def test_functions(profile: Any, python: Python, engine: str, tmp_path: Path, record_property: Any) -> None:
+    skip_if_seen(engine, python)
     capture, truth = run(profile, python, tmp_path, "truth_functions.py", options=("--engine", engine))
     c = Comparison(f"functions {python} {engine}", capture.samples)
     for name, seconds in truth.items():
@@ -126,6 +134,7 @@ def test_threads(profile: Any, python: Python, tmp_path: Path, record_property: 
 
 def test_python_against_native(profile: Any, python: Python, engine: str, tmp_path: Path) -> None:
     """C functions that Python calls are native, wherever they live; what bytecode does by itself is Python, wherever that lives."""
+    skip_if_seen(engine, python)
     options = ("--engine", engine)
     capture, truth = run(profile, python, tmp_path, "truth_kinds.py", options=options, seconds=2 * SECONDS)
     wrong = []
@@ -156,6 +165,7 @@ def spin_library(tmp_path_factory: Any) -> str:
 def test_native(
     profile: Any, python: Python, engine: str, spin_library: str, tmp_path: Path, record_property: Any
 ) -> None:
+    skip_if_seen(engine, python)
     capture, truth = run(profile, python, tmp_path, "truth_native.py", spin_library, options=("--engine", engine))
     c = Comparison(f"native {python} {engine}", capture.samples)
     pure, free, holding = (line_row(capture, "truth_native.py", name) for name in ("pure", "free", "holding"))
@@ -188,8 +198,7 @@ def shown_at_the_clock_s(capture: Capture) -> float:
 @pytest.mark.parametrize("kib", [64, 4096])
 def test_system(profile: Any, python: Python, engine: str, kib: int, tmp_path: Path, record_property: Any) -> None:
     """Short calls and such as last as long as a period."""
-    if engine == "perf" and python != find_pythons()[-1]:
-        pytest.skip("what perf does not see it does not see on any Python: one is enough")
+    skip_if_seen(engine, python)
     options = ("--engine", engine)
     capture, truth = run(profile, python, tmp_path, "truth_system.py", str(kib), options=options, seconds=2 * SECONDS)
     if engine == "perf":

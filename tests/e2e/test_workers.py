@@ -37,6 +37,7 @@ def text_report(capture: Capture) -> str:
     return subprocess.run(command, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout
 
 
+@pytest.mark.pythons(15)  # whose work it is is told by threads, whichever Python they wait in
 @pytest.mark.parametrize("n", [1, 2, 4, 8] if LONG else [1, 2, 4])
 def test_workers(
     profile: Any, python: Python, libraries: Tuple[str, str], tmp_path: Path, n: int, record_property: Any

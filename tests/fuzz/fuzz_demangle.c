@@ -2,7 +2,7 @@
 // Any bytes as a symbol: names come out, in the arena or as they went in.
 #include "fuzz.h"
 
-#include "symbolize/demangle.h"
+#include "symbolize/parts.h"
 #include "symbolize/names.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -3,7 +3,7 @@
 // what they say they describe.
 #include "fuzz.h"
 
-#include "image/jit_elf.h"
+#include "image/jit.h"
 
 static void check_rows(struct fm_jit_rows *rows)
 {

@@ -2,8 +2,7 @@
 // Any bytes as a jitdump, read whole and in two pieces.
 #include "fuzz.h"
 
-#include "image/jit_elf.h"
-#include "image/jitdump.h"
+#include "image/jit.h"
 
 static void take(void *ctx, uint64_t start, uint64_t size, const uint8_t *eh_frame, size_t len, uint64_t addr)
 {

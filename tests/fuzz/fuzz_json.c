@@ -3,7 +3,7 @@
 // read.
 #include "fuzz.h"
 
-#include "base/json_read.h"
+#include "base/json.h"
 
 static size_t walk(const struct fm_json_value *v, unsigned depth)
 {

@@ -2,7 +2,7 @@
 // Any bytes as a perf map: every range that comes out is sane, and each address of one is found.
 #include "fuzz.h"
 
-#include "image/perf_map.h"
+#include "image/jit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "symbolize/demangle.h"
+#include "symbolize/parts.h"
 #include "symbolize/resolve.h"
 
 static bool is_whole; // nothing is damaged

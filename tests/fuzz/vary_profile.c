@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "base/cursor.h"
 #include "base/str.h"
 #include "format/chunk.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collect/ingest/survivor_types.h"
+#include "collect/ingest/live_blocks.h"
 
 int main(int argc, char **argv)
 {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "base/checksum.h"
-#include "base/cursor.h"
 #include "base/hash.h"
+#include "base/cursor.h"
 #include "base/mem.h"
 #include "base/str.h"
 

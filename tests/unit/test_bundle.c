@@ -8,7 +8,7 @@
 
 #include "aggregate/tree/edges.h"
 #include "aggregate/analysis/filter.h"
-#include "aggregate/compare/diff_tree.h"
+#include "aggregate/compare/diff.h"
 #include "aggregate/tree/prune.h"
 #include "aggregate/analysis/timeline.h"
 #include "render/bundle/bundle.h"

@@ -4,9 +4,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "symbolize/cache.h"
-#include "symbolize/cache_folder.h"
 #include "symbolize/chains.h"
 
 static struct fm_chains sample(void)

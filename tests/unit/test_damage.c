@@ -2,7 +2,7 @@
 // The reader against everything that can be wrong with a file.
 #include "scratch_profile.h"
 
-#include "base/checksum.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "format/record.h"
 

@@ -2,8 +2,7 @@
 #include "test.h"
 
 #include "base/mem.h"
-#include "symbolize/cython.h"
-#include "symbolize/demangle.h"
+#include "symbolize/parts.h"
 
 static const struct {
 	const char *symbol, *name, *full; // full NULL: as name

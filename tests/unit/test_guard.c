@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "serve/guard.h"
-#include "serve/listen.h"
+#include "serve/serve.h"
 #include "serve/session.h"
 
 TEST(only_our_own_names_pass_on_loopback)

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers of what JIT compilers tell: ranges and names, unwind tables.
-#include "image/jit_elf.h"
+#include "image/jit.h"
 
 #include <stdlib.h>
 
-#include "image/jitdump.h"
-#include "image/perf_map.h"
 #include "test.h"
 
 static struct fm_code_ranges ranges;

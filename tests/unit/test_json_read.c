@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "base/json_read.h"
+#include "base/json.h"
 
 static struct fm_arena arena;
 

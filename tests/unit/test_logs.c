@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "test.h"
 
-#include "cli/run/logs.h"
+#include "cli/run/results.h"
 
 static const char *write_log(const char *text)
 {

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/clock.h"
-#include "collect/process/memory_levels.h"
+#include "collect/process/memory.h"
 #include "read/reader.h"
 
 static void check_cgroup(const char *text, enum fm_cgroup_version version, const char *folder)

@@ -5,7 +5,6 @@
 
 #include "base/compiler.h"
 #include "base/str.h"
-#include "cli/options/command.h"
 #include "cli/options/options.h"
 
 static struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // However long a program runs, its histories have between 64 and 128 looks, evenly spread, and the
 // last one is the end.
-#include "collect/ingest/site_histories.h"
+#include "collect/ingest/sites.h"
 
 #include "test.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small stacks are told with their callers, up to a frame that always stays; nothing is lost on the
 // way.
-#include "collect/ingest/site_stacks.h"
+#include "collect/ingest/sites.h"
 
 #include "test.h"
 

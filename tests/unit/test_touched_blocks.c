@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "collect/ingest/touched_blocks.h"
+#include "collect/ingest/live_blocks.h"
 #include "read/reader.h"
 
 #define MIB ((uint64_t)1 << 20)

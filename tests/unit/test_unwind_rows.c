@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "image/cfa_program.h"
+#include "image/cfa_section.h"
 #include "image/symbols.h"
 #include "test.h"
 

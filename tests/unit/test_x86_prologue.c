@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows read off code: the beginnings of real functions, byte by byte.
-#include "image/x86_prologue.h"
+#include "image/unwind_rows.h"
 
 #include "test.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "symbolize/x86_syscalls.h"
+#include "symbolize/parts.h"
 
 #include <string.h>
 #include <sys/syscall.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/compare/diff_tree.h"
+#include "aggregate/compare/diff.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/heap/groups.h"
+#include "aggregate/heap/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tree/package.h"
+#include "aggregate/tree/attribution.h"
 
 // The row of the line that pays for the node, + 1.
 static uint32_t line_row(struct fm_heap *h, struct fm_map *index, const struct fm_heap_input *in, uint32_t payer)

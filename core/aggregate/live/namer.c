@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/live/namer.h"
+#include "aggregate/live/now.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "symbolize/names.h"
-#include "symbolize/qualnames.h"
 
 #define REST 10u // times what looking took
 #define LEAST_REST_NS 1000000000u

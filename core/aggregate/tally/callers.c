@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/tally/weight.h"
+#include "base/bisect.h"
 
 // 56 bytes each. A program that makes more calls than this gets the later ones' workers untied
 // rather than a report that eats the machine.
@@ -68,14 +69,7 @@ const struct fm_call *fm_callers_at(const struct fm_callers *c, uint32_t thread_
 	if (thread_id >= c->threads.n || !c->threads.items[thread_id].calls.n)
 		return NULL;
 	const struct fm_caller *t = &c->threads.items[thread_id];
-	size_t low = 0, high = t->calls.n; // the first that was not over
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (t->calls.items[mid].after_ns <= time_ns)
-			low = mid + 1;
-		else
-			high = mid;
-	}
+	size_t low = fm_bisect(t->calls.n, i, t->calls.items[i].after_ns <= time_ns); // the first that was not over
 	if (low == t->calls.n)
 		return NULL;
 	const struct fm_call *call = &t->calls.items[low];

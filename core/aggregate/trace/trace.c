@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbolize/qualnames.h"
+#include "symbolize/names.h"
 
 const char *const fm_trace_kind_names[] = { "python", "native", "zone", "lost" };
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tree/package.h"
 #include "base/compiler.h"
 
 // What millions of nodes ask of their functions, small enough for the cache.

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aggregate/tree/package.h"
+#include "aggregate/tree/attribution.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 

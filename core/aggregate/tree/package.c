@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "aggregate/tree/package.h"
+#include "aggregate/tree/attribution.h"
 
 #include <stdlib.h>
 #include <string.h>

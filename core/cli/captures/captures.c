@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/captures/join.h"
+#include "render/render.h"
+#include "render/shared/compare.h"
 
 static void push_copy(struct fm_captures *c, const char *path)
 {
@@ -111,4 +112,33 @@ void fm_captures_deinit(struct fm_captures *c)
 	for (size_t i = 0; i < c->paths.n; i++)
 		free(c->paths.items[i]);
 	fm_vec_deinit(&c->paths);
+}
+
+enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures, const struct fm_view_options *options,
+			 struct fm_diag *diag)
+{
+	*ret = (struct fm_runs){ 0 };
+	for (size_t i = 0; i < captures->paths.n; i++) {
+		struct fm_analysis *a;
+		enum fm_err err = fm_render_open(captures->paths.items[i], options, FM_ANALYSIS_STACKS, &a, diag);
+		if (err) {
+			fm_runs_deinit(ret);
+			return err;
+		}
+		fm_compare_add(ret, a);
+		fm_analysis_close(a);
+	}
+	return FM_OK;
+}
+
+enum fm_err fm_report_runs(FILE *out, const struct fm_captures *captures, const struct fm_view_options *options,
+			   struct fm_diag *diag)
+{
+	struct fm_runs runs;
+	enum fm_err err = fm_load_runs(&runs, captures, options, diag);
+	if (err)
+		return err;
+	fm_compare_repeat(out, &runs, options);
+	fm_runs_deinit(&runs);
+	return FM_OK;
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "aggregate/analysis/analysis.h"
-#include "collect/remote/locals.h"
+#include "collect/remote/remote.h"
 #include "format/redact.h"
 
 struct fm_dump {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/captures/history.h"
+#include "cli/captures/captures.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "cli/captures/captures.h"
 #include "render/render.h"
 #include "render/shared/facts.h"
 #include "render/shared/label.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/captures/join.h"
+#include "cli/captures/captures.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,6 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
-#include "cli/captures/load_runs.h"
 #include "format/writer.h"
 #include "format/zones.h"
 #include "read/reader.h"

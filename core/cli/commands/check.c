@@ -2,9 +2,8 @@
 // fathom check: a gate for CI on what changed between two captures, or two sets of repeated ones.
 #include "base/log.h"
 #include "base/utf8.h"
-#include "cli/options/command.h"
+#include "cli/options/options.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/compared.h"
 #include "render/shared/label.h"
 
 // A slowdown beyond the limit counts when it is one: with several runs its interval must not reach

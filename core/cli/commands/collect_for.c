@@ -16,12 +16,11 @@
 
 #include "base/log.h"
 #include "base/utf8.h"
-#include "cli/options/capture_options.h"
-#include "cli/options/command.h"
-#include "cli/commands/commands.h"
-#include "cli/live/listen.h"
-#include "cli/run/logs.h"
+#include "cli/options/groups.h"
 #include "cli/options/options.h"
+#include "cli/commands/commands.h"
+#include "cli/live/live.h"
+#include "cli/run/results.h"
 #include "render/text/text.h"
 #include "render/render.h"
 

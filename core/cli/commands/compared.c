@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/commands/compared.h"
+#include "cli/commands/commands.h"
 
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/options/command.h"
-#include "cli/captures/load_runs.h"
+#include "cli/options/options.h"
+#include "cli/captures/captures.h"
 
 static enum fm_err load_side(struct fm_runs *ret, const char *path, const struct fm_view_options *view,
 			     struct fm_diag *diag)

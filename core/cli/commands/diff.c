@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fathom diff: what changed between two captures, or two sets of repeated ones.
 #include "base/log.h"
-#include "cli/options/command.h"
+#include "cli/options/options.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/compared.h"
-#include "cli/options/text_options.h"
-#include "cli/project/output_dir.h"
+#include "cli/options/groups.h"
+#include "cli/project/project.h"
 #include "render/shared/compare.h"
 
 int fm_cmd_diff(int argc, char **argv)

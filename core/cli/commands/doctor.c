@@ -14,17 +14,16 @@
 
 #include "base/cleanup.h"
 #include "base/utf8.h"
-#include "cli/options/command.h"
-#include "cli/commands/commands.h"
 #include "cli/options/options.h"
+#include "cli/commands/commands.h"
 #include "collect/process/machine.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/kernel_stacks.h"
-#include "image/debuginfod.h"
+#include "image/debug_file.h"
 #include "image/lines.h"
 #include "render/shared/page.h"
-#include "symbolize/cache_folder.h"
+#include "symbolize/cache.h"
 
 enum verdict { GOOD, NOTE, BAD };
 

@@ -12,16 +12,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json_read.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/utf8.h"
-#include "cli/options/command.h"
-#include "cli/commands/commands.h"
-#include "cli/commands/top.h"
-#include "cli/live/client.h"
-#include "cli/live/screen.h"
 #include "cli/options/options.h"
-#include "serve/browser.h"
+#include "cli/commands/commands.h"
+#include "cli/live/live.h"
+#include "serve/serve.h"
 
 #define TRY_MS 250
 #define SILENCE_NS 10000000000u // a server says something twice a second

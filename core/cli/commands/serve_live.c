@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cli/options/command.h"
-#include "cli/commands/commands.h"
 #include "cli/options/options.h"
-#include "serve/listen.h"
+#include "cli/commands/commands.h"
+#include "serve/serve.h"
 
 int fm_cmd_serve_live(int argc, char **argv)
 {

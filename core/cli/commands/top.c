@@ -19,11 +19,7 @@
 #include "base/log.h"
 #include "base/utf8.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/top.h"
-#include "cli/options/command.h"
 #include "cli/options/options.h"
-#include "cli/options/pid.h"
-#include "collect/process/children.h"
 #include "collect/process/proc.h"
 
 #define MAX_ARGS 4096

@@ -5,9 +5,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "cli/captures/captures.h"
-#include "cli/options/command.h"
-#include "cli/commands/commands.h"
 #include "cli/options/options.h"
+#include "cli/commands/commands.h"
 #include "render/render.h"
 #include "serve/serve.h"
 

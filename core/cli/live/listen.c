@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/live/listen.h"
+#include "cli/live/live.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/live/screen.h"
+#include "cli/live/live.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/options/defaults.h"
+#include "cli/options/options.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -12,7 +12,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "cli/options/command.h"
 
 static bool takes_value(enum fm_option_kind kind)
 {

@@ -21,8 +21,11 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+
+#include "base/err.h"
 
 enum fm_option_kind {
 	FM_OPT_NONE = 0,      // ends the table
@@ -90,3 +93,39 @@ void fm_options_help(const struct fm_usage *usage, FILE *out, unsigned width);
 // The first of the words, up to a "--", that is written as one of the options; NULL = none. For
 // what stands behind a target.
 const char *fm_options_misplaced(const struct fm_option *options, char **words, int n);
+
+// One row per command; help and dispatch come from the table in main.c. A command gets its own name
+// as argv[0].
+struct fm_command {
+	const char *name;
+	int (*run)(int argc, char **argv); // returns the exit code
+	const char *summary;
+};
+
+// Exit codes of the contract: 0 fine, 1 the job failed (one line says why), 2 wrong usage.
+enum { FM_EXIT_OK = 0, FM_EXIT_FAILED = 1, FM_EXIT_USAGE = 2 };
+
+// What an option is when the command line does not say: FATHOM_* variables, then [tool.fathom] in
+// the project's pyproject.toml.
+
+// To be called before the command line is parsed, which then wins. FATHOM_MAX_OVERHEAD and
+// max-overhead (or max_overhead) are --max-overhead; flags are true or false. A file that somebody
+// else can change is not obeyed, which a line says; keys that decide what runs, who may watch and
+// where files go are for the other two. A wrong value is one line in diag. Keys that `options` does
+// not have are refused when is_strict: for the command that has them all.
+FM_MUST_CHECK enum fm_err fm_defaults_apply(const struct fm_option *options, bool is_strict, struct fm_diag *diag);
+
+// Process ids on the command line: decimal, or hexadecimal with 0x; several by commas, or by the
+// option given again.
+#define FM_MAX_PIDS 1024u
+
+struct fm_pids {
+	uint32_t v[FM_MAX_PIDS];
+	size_t n;
+};
+
+bool fm_pid_parse(const char *text, uint32_t *ret);
+// All that were given, each once. FM_E_USAGE: one of them is none.
+FM_MUST_CHECK enum fm_err fm_pids_parse(const struct fm_option_texts *texts, struct fm_pids *ret, struct fm_diag *diag);
+// Adds one that is not there yet.
+void fm_pids_add(struct fm_pids *pids, uint32_t pid);

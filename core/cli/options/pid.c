@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/options/pid.h"
+#include "cli/options/options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/project/output_name.h"
+#include "cli/project/project.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/compiler.h"
@@ -68,5 +72,17 @@ enum fm_err fm_output_name_expand(const char *name, uint32_t pid, char *ret, siz
 		return fm_diag_set(diag, FM_E_USAGE, "the name of the output file is too long");
 	memcpy(ret, to.data ? (const char *)to.data : "", to.len);
 	ret[to.len] = 0;
+	return FM_OK;
+}
+
+enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag)
+{
+	const char *dir = getenv("TMPDIR");
+	snprintf(ret, cap, "%s/fathom-XXXXXX", dir && *dir ? dir : "/tmp");
+	int fd = mkostemp(ret, O_CLOEXEC);
+	if (fd < 0)
+		return fm_diag_set(diag, FM_E_IO, "cannot make a temporary file: %s; set TMPDIR to a folder with room",
+				   strerror(errno));
+	close(fd);
 	return FM_OK;
 }

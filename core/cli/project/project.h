@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The user's project: the folder with .git or pyproject.toml at or above the current one, and files
-// found in it by name.
+// The user's project, and where files of ours go: the folder with .git or pyproject.toml at or above
+// the current one, files found in it by name, the folder for results, names of output files.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "base/err.h"
 #include "base/mem.h"
 
 // False when there is none (ret is the current folder then), and when ret is one that others can
@@ -22,3 +24,23 @@ struct fm_project_hits {
 // (output_dir), links to folders.
 void fm_project_find(struct fm_project_hits *h, const char *root, const char *name, const char *output_dir);
 void fm_project_hits_deinit(struct fm_project_hits *h);
+
+// Where results go unless a folder is named.
+#define FM_OUTPUT_DIR ".fathom"
+
+// One folder for the whole project: .fathom beside its .git or pyproject.toml, however deep below
+// that commands are given; that of the current folder where there is no project, or one that others
+// can change. Relative to the current folder, as short as can be. ret is returned.
+const char *fm_output_dir_usual(char *ret, size_t cap);
+
+// Names of output files that become another one for each run.
+
+// %p: the process id; %t: the time, UTC, as yyyymmdd_HHMMSS; %r: the rank that mpirun or srun gave
+// to this process; %%: a percent sign. FM_E_USAGE: another letter, no rank, or too long.
+FM_MUST_CHECK enum fm_err fm_output_name_expand(const char *name, uint32_t pid, char *ret, size_t cap,
+						struct fm_diag *diag);
+
+// A file of our own that is gone at the end.
+
+// Makes an empty one in TMPDIR, which only its owner may read; ret is its path.
+FM_MUST_CHECK enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run/logs.h"
+#include "cli/run/results.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run/repeat.h"
+#include "cli/run/results.h"
 
 #include <errno.h>
 #include <signal.h>

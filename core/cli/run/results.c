@@ -9,10 +9,9 @@
 #include "base/log.h"
 #include "base/owner.h"
 #include "base/utf8.h"
-#include "cli/captures/join.h"
-#include "cli/captures/load_runs.h"
+#include "cli/captures/captures.h"
 #include "render/render.h"
-#include "serve/browser.h"
+#include "serve/serve.h"
 
 #define FILE_WIDTH 130 // room for every column of the line tables and 65 for the source
 

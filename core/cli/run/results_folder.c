@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run/results_folder.h"
+#include "cli/run/results.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,8 @@
 
 #include "base/cleanup.h"
 #include "base/owner.h"
+#include "base/str.h"
+#include "format/writer.h"
 
 static int make_dirs(char *path)
 {
@@ -27,17 +29,14 @@ static int make_dirs(char *path)
 	return mkdir(path, FM_PRIVATE_FOLDER);
 }
 
-// What speaks against an output dir that is there; NULL = nothing. A folder of somebody else's, or
-// behind their link, is where they put it, and files that are written there by name go where they
-// want.
-static const char *distrust(const char *output_dir)
+const char *fm_results_folder_distrust(const char *folder)
 {
 	struct stat st;
-	if (lstat(output_dir, &st) != 0)
+	if (lstat(folder, &st) != 0)
 		return NULL;
 	if (S_ISLNK(st.st_mode) && st.st_uid != geteuid() && st.st_uid != 0)
 		return "is a link of another user's";
-	return stat(output_dir, &st) == 0 ? fm_distrust(&st, geteuid()) : NULL;
+	return stat(folder, &st) == 0 ? fm_distrust(&st, geteuid()) : NULL;
 }
 
 // Results are large, and of one machine: nobody wants them in a commit, or to have to say so.
@@ -64,7 +63,7 @@ enum fm_err fm_results_folder_make(const char *output_dir, bool is_usual, const 
 	const char *why = NULL;
 	if (is_usual) {
 		mkdir(output_dir, FM_PRIVATE_FOLDER);
-		why = distrust(output_dir);
+		why = fm_results_folder_distrust(output_dir);
 		if (!why)
 			hide_from_git(output_dir);
 	}
@@ -107,4 +106,22 @@ enum fm_err fm_results_folder_tell(const char *dir, const char *path, struct fm_
 	if (real && f && fprintf(f, "%s\n", real) > 0 && fflush(f) == 0)
 		return FM_OK;
 	return fm_diag_set(diag, FM_E_IO, "cannot write to %s: %s", path, strerror(errno));
+}
+
+bool fm_cells_tell(struct fm_writer *w, const char *results_dir)
+{
+	char path[4200];
+	snprintf(path, sizeof(path), "%s/cells.tsv", results_dir);
+	_cleanup_fclose_ FILE *f = fopen(path, "re");
+	_cleanup_free_ char *line = NULL;
+	size_t cap = 0;
+	struct fm_buf rows = { 0 };
+	if (!f || getline(&line, &cap, f) < 0) // the heading
+		return false;
+	for (ssize_t len; (len = getline(&line, &cap, f)) > 0;)
+		fm_buf_bytes(&rows, line, (size_t)len);
+	if (rows.len)
+		fm_writer_meta(w, "notebook_cells", (struct fm_str){ (char *)rows.data, (uint32_t)rows.len });
+	fm_buf_deinit(&rows);
+	return true;
 }

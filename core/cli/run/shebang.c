@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run/shebang.h"
+#include "cli/run/target.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/run/startup.h"
+#include "cli/run/target.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -14,7 +14,6 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/project/project.h"
-#include "cli/run/shebang.h"
 #include "collect/capture/agent_path.h"
 
 static char *copy(const char *s)

@@ -14,7 +14,6 @@
 #include "cli/captures/name_frames.h"
 #include "cli/captures/dump_print.h"
 #include "collect/capture/attach.h"
-#include "collect/process/children.h"
 #include "collect/process/proc.h"
 #include "render/render.h"
 

@@ -15,10 +15,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "collect/capture/agent_path.h"
-#include "collect/process/descriptors.h"
+#include "collect/process/machine.h"
 #include "collect/process/kernel_stacks.h"
 #include "collect/process/proc.h"
-#include "collect/process/machine.h"
 #include "collect/observe/waiting.h"
 #include "format/writer.h"
 

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collect/capture/parts.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "collect/capture/parts.h"
-#include "collect/ingest/copies_unseen.h"
-#include "collect/process/descriptors.h"
-#include "collect/capture/meta.h"
+#include "collect/ingest/recorder.h"
+#include "collect/process/machine.h"
 #include "format/writer.h"
 
 // Samples shown at a system call that stand for the code before it: a larger share is worth a line
@@ -421,4 +423,25 @@ void fm_capture_write_closing(const struct capture *c, const struct fm_recorder_
 			"the program wrote over the memory that it shares with Fathom: do not trust figures of "
 			"the time after",
 			"%llu records, and more that cannot be counted", (unsigned long long)totals->n_bad_records);
+}
+
+void fm_meta_uint(struct fm_writer *w, const char *key, uint64_t value)
+{
+	char text[24];
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	fm_writer_meta(w, key, fm_str_of(text));
+}
+
+void fm_meta_origin(struct fm_writer *w)
+{
+	char text[256];
+	time_t now = time(NULL);
+	struct tm utc;
+	gmtime_r(&now, &utc);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+	fm_writer_meta(w, "started", fm_str_of(text));
+	if (gethostname(text, sizeof(text)) == 0)
+		fm_writer_meta(w, "host", fm_str_of(text));
+	fm_writer_meta(w, "fathom_version", fm_str_of(FM_VERSION));
+	fm_writer_meta(w, "clock", FM_STR_LIT("monotonic"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/capture/launch.h"
+#include "collect/capture/parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

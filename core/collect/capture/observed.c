@@ -10,10 +10,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "collect/process/children.h"
 #include "collect/process/proc.h"
 #include "collect/remote/remote.h"
-#include "collect/remote/stop.h"
 
 // Asking for children takes some microseconds for each process.
 #define FOLLOW_NS 250000000u

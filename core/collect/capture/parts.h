@@ -1,17 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// A capture under way, and what its file is told of it as a whole (collect/capture/facts.c). Not
-// for other files of the room.
+// Between the parts of this room: a capture under way, how its target is started, and what its file
+// is told of it as a whole (collect/capture/facts.c).
 #pragma once
 
+#include <stdint.h>
 #include <sys/resource.h>
+#include <sys/types.h>
 
 #include "base/compiler.h"
+#include "base/err.h"
 #include "collect/capture/capture.h"
-#include "collect/capture/launch.h"
 #include "collect/ingest/recorder.h"
-#include "collect/shared/shared.h"
 #include "collect/observe/ticker.h"
 #include "collect/observe/waiting.h"
+#include "collect/shared/shared.h"
+
+// Starts the target with the agent preloaded, otherwise exactly as a shell would.
+struct fm_launch {
+	pid_t pid;
+	char link_dir[64]; // holds a link to the agent when its own path cannot stand in LD_PRELOAD; "" = none
+};
+
+// argv is NULL-terminated; argv[0] is searched in PATH. env: "NAME=value" to add to the
+// environment, NULL-terminated; or NULL. When the program cannot be started diag says why and
+// *ret_exit_code is what a shell would return (126 or 127).
+FM_MUST_CHECK enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, char **env, const char *agent_path,
+					  const char *ring_path, int *ret_exit_code, struct fm_diag *diag);
+void fm_launch_deinit(struct fm_launch *launch);
 
 struct capture {
 	const struct fm_capture_options *options;
@@ -43,3 +58,11 @@ void fm_capture_write_closing(const struct capture *c, const struct fm_recorder_
 			      const struct fm_ticker_stats *ticks);
 // One thing that was not seen, and why.
 void fm_capture_lacks(const struct capture *c, const char *why, const char *what, ...) FM_PRINTF(3, 4);
+
+// Facts about a capture that each of its kinds states in the same way (docs/format.md, "Known meta
+// keys").
+struct fm_writer;
+
+void fm_meta_uint(struct fm_writer *w, const char *key, uint64_t value);
+// When, where and by what it is made.
+void fm_meta_origin(struct fm_writer *w);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/ingest/copies_unseen.h"
+#include "collect/ingest/recorder.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "base/compiler.h"
-#include "image/imports.h"
+#include "image/symbols.h"
 
 #define MAX_NAMED 4 // in one line of coverage
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/ingest/exact_sites.h"
+#include "collect/ingest/recorder_parts.h"
 
 #include <fcntl.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "collect/process/descriptors.h"
+#include "collect/process/machine.h"
 #include "collect/ingest/recorder_parts.h"
 #include "pyabi/lines.h"
 

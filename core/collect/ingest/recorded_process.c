@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "collect/ingest/exact_sites.h"
-#include "collect/process/proc.h"
 #include "collect/ingest/recorder_parts.h"
+#include "collect/process/proc.h"
 
 void fm_recorded_process_deinit(struct recorded_process *p)
 {

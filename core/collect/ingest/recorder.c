@@ -16,7 +16,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "collect/process/kernel_stacks.h"
-#include "collect/ingest/exact_sites.h"
 #include "collect/ingest/recorder_parts.h"
 
 // A thread's end is noticed this often.

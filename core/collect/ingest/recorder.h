@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/ingest/ingest_trace.h"
 #include "collect/registry/registry.h"
 #include "collect/shared/cost.h"
-#include "collect/ingest/ingest_trace.h"
 #include "format/writer.h"
 
 struct fm_recorder;
@@ -107,3 +107,9 @@ void fm_recorder_wait(struct fm_recorder *r, const struct fm_sample *sample);
 
 // Last drain: ends what is still open, and adds to the coverage what could not be seen.
 void fm_recorder_finish(struct fm_recorder *r, struct fm_recorder_totals *ret);
+
+// Which libraries of a capture copy memory by code of their own, where no hook is.
+
+// Says in the profile's coverage which of the images that were seen call none of libc's copying
+// functions.
+void fm_copies_unseen_tell(struct fm_writer *w);

@@ -8,18 +8,16 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "collect/jit/jit.h"
-#include "collect/process/memory_levels.h"
-#include "collect/process/file.h"
-#include "collect/process/title.h"
+#include "collect/ingest/ingest_trace.h"
 #include "collect/ingest/recorder.h"
+#include "collect/ingest/sites.h"
+#include "collect/ingest/live_blocks.h"
+#include "collect/jit/jit.h"
+#include "collect/process/file.h"
+#include "collect/process/memory.h"
+#include "collect/process/proc.h"
 #include "collect/remote/remote.h"
 #include "collect/shared/rows.h"
-#include "collect/ingest/site_histories.h"
-#include "collect/ingest/site_stacks.h"
-#include "collect/ingest/survivor_types.h"
-#include "collect/ingest/touched_blocks.h"
-#include "collect/ingest/ingest_trace.h"
 
 struct image_range {
 	uint64_t start, end, bias;
@@ -161,3 +159,22 @@ void fm_ingest_free(struct fm_recorder *r, struct recorded_process *p, struct re
 		    const struct fm_wire_free *rec);
 // Its addresses have come to mean something else.
 void fm_recorded_process_forget_frames(struct recorded_process *p);
+
+// Exact mode: what the agents have summed up (wire/exact.h), into the file.
+
+// The sums of a process, NULL when it has none.
+struct fm_wire_exact *fm_exact_find(const struct fm_shared *shared, uint32_t process_idx);
+
+// The stack of a site, told once.
+void fm_exact_take_site(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			const struct fm_wire_site_stack *rec);
+
+// One event of its log.
+void fm_exact_take_block(struct fm_recorder *r, struct recorded_process *p, struct recorded_slot *s,
+			 const struct fm_wire_block *rec);
+// After each look at the rings: sites that were told late, and the size of the file.
+void fm_exact_settle(struct fm_recorder *r);
+// What each site holds, now and then: its average.
+void fm_exact_poll(struct recorded_process *p, struct fm_wire_exact *sums, uint64_t now_ns);
+// The process is gone: its sites go into the file, its sums are free for another.
+void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t process_idx);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/ingest/site_histories.h"
+#include "collect/ingest/sites.h"
 
 #include <stdlib.h>
 

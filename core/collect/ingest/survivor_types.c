@@ -2,7 +2,7 @@
 // Candidates live in a table with one place for each hash of a block's number. A place that is
 // taken by a block whose type is not told yet stays taken until that block dies: so what survives
 // gathers in the table by itself, and short-lived blocks pass through.
-#include "collect/ingest/survivor_types.h"
+#include "collect/ingest/live_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>

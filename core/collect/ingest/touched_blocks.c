@@ -2,7 +2,7 @@
 // A look is believed once its block has outlived it: what was seen of any other may be another's
 // pages. Ends are told before they happen, so a block whose end has not come by the next reading of
 // the rings was there during the look before.
-#include "collect/ingest/touched_blocks.h"
+#include "collect/ingest/live_blocks.h"
 
 #include <fcntl.h>
 #include <stdio.h>

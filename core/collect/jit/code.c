@@ -2,11 +2,12 @@
 // Tables may lie in each other's holes (a compiler fills a page from many objects). So they are cut
 // into runs, one for each stretch of code that is described without a gap, and the runs of all
 // tables are sorted into one list.
-#include "collect/jit/code.h"
+#include "collect/jit/parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bisect.h"
 #include "base/clock.h"
 
 // One published table spans at most this much: its rows count in 32 bits.
@@ -66,15 +67,8 @@ bool fm_jit_code_has(const struct fm_jit_code *c, uint64_t addr)
 		const struct fm_jit_rows *t = &c->tables.items[i].rows;
 		if (addr < t->base || addr >= t->end)
 			continue;
-		size_t low = 0, high = t->rows.n;
-		while (high - low > 1) {
-			size_t mid = low + (high - low) / 2;
-			if (t->rows.items[mid].addr <= addr - t->base)
-				low = mid;
-			else
-				high = mid;
-		}
-		const struct fm_unwind_row *row = &t->rows.items[low];
+		size_t n = fm_bisect(t->rows.n, k, t->rows.items[k].addr <= addr - t->base);
+		const struct fm_unwind_row *row = &t->rows.items[n ? n - 1 : 0];
 		if (row->kind != FM_UNWIND_GAP && !(row->flags & FM_UNWIND_GUESSED))
 			return true;
 	}

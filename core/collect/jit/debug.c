@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/jit/debug.h"
+#include "collect/jit/parts.h"
 
 #include <stdlib.h>
 

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/jit/files.h"
+#include "collect/jit/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "collect/process/file.h"
 #include "collect/process/proc.h"
-#include "image/perf_map.h"
+#include "image/jit.h"
 
 // Read in pieces; a record or line longer than this is damage.
 #define PIECE_BYTES (1u << 20)
@@ -93,14 +94,7 @@ static bool is_over_other_code(struct fm_code_ranges *ranges, uint32_t seq)
 		// The neighbours of each in the sorted list are enough: what it covers begins
 		// inside it or right before.
 		const struct fm_code_range *a = &added.items[i];
-		size_t low = 0, high = ranges->items.n;
-		while (low < high) {
-			size_t mid = low + (high - low) / 2;
-			if (ranges->items.items[mid].start < a->start)
-				low = mid + 1;
-			else
-				high = mid;
-		}
+		size_t low = fm_bisect(ranges->items.n, k, ranges->items.items[k].start < a->start);
 		for (size_t k = low ? low - 1 : 0;
 		     k < ranges->items.n && ranges->items.items[k].start < a->end && k < low + 64; k++) {
 			const struct fm_code_range *b = &ranges->items.items[k];

@@ -2,7 +2,7 @@
 // The program changes the list while it is read here. A walk counts only when every entry names the
 // one before as its predecessor and the descriptor is the same afterwards; otherwise the next look
 // tries again.
-#include "collect/jit/gdb.h"
+#include "collect/jit/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

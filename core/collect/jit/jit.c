@@ -7,13 +7,10 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "collect/jit/code.h"
-#include "collect/jit/debug.h"
-#include "collect/jit/files.h"
-#include "collect/jit/gdb.h"
+#include "collect/jit/parts.h"
 #include "collect/process/memory.h"
-#include "image/find_symbol.h"
-#include "image/x86_prologue.h"
+#include "image/symbols.h"
+#include "image/unwind_rows.h"
 
 // Names are looked for at once, and then this often while some are missing.
 #define LOOK_NS 50000000u

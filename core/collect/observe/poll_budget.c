@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/observe/poll_budget.h"
+#include "collect/observe/waiting_parts.h"
 
 #include "base/compiler.h"
 

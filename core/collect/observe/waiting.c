@@ -26,7 +26,7 @@
 
 #include "base/clock.h"
 #include "collect/observe/waiting_parts.h"
-#include "collect/remote/locals.h"
+#include "collect/remote/remote.h"
 #include "image/dwarf_regs.h"
 
 // Long sleeps are written in pieces: a collector that is killed has told them, and live views move.

@@ -3,7 +3,7 @@
 // is read.
 #include "base/clock.h"
 #include "collect/observe/waiting_parts.h"
-#include "collect/remote/stop.h"
+#include "collect/remote/remote.h"
 
 // A thread that is asked to stop may have come to a system call by then. So many times in a row the
 // time is left for the next look; one that does little but call the kernel is met there always.

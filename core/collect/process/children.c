@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/process/children.h"
+#include "collect/process/proc.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "collect/process/proc.h"
 
 void fm_process_all(void (*each)(void *ctx, uint32_t pid), void *ctx)
 {

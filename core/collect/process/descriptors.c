@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/process/descriptors.h"
+#include "collect/process/machine.h"
 
 #include <errno.h>
 #include <limits.h>

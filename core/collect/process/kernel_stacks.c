@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -238,14 +239,7 @@ static void write_names(struct fm_kernel_stacks *k)
 			continue;
 		// The addresses for which it is the nearest symbol below so far: the file is in no
 		// order that could be relied on.
-		size_t low = 0, high = addrs.n;
-		while (low < high) {
-			size_t mid = low + (high - low) / 2;
-			if (addrs.items[mid] < addr)
-				low = mid + 1;
-			else
-				high = mid;
-		}
+		size_t low = fm_bisect(addrs.n, i, addrs.items[i] < addr);
 		for (size_t i = low; i < addrs.n && (best[i].addr < addr); i++) {
 			best[i].addr = addr;
 			memcpy(best[i].name, name, sizeof(name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/process/memory_levels.h"
+#include "collect/process/memory.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

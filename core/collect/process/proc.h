@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc tells of a process in a few words. It may have ended meanwhile: then it tells nothing.
+// What /proc tells of a process in a few words: its state, who descends from whom, what it is called.
+// It may have ended meanwhile: then it tells nothing.
 #pragma once
 
 #include <stdbool.h>
@@ -29,3 +30,29 @@ bool fm_process_is_over(int pidfd, uint32_t pid);
 bool fm_process_is_same_user(uint32_t pid);
 // The pid by which the process knows itself, which differs in a container.
 uint32_t fm_process_own_pid(uint32_t pid);
+
+// Who descends from whom, as the kernel tells it now.
+
+// Calls each() for the processes that this one started and that have not ended, as far as they are
+// still its own.
+void fm_process_children(uint32_t pid, void (*each)(void *ctx, uint32_t child), void *ctx);
+// Calls each() for all processes that are visible here.
+void fm_process_all(void (*each)(void *ctx, uint32_t pid), void *ctx);
+
+// What a process is called among its like. Workers of one program all have its command line: what
+// tells them apart is the name that Python's multiprocessing gave, the title that they gave
+// themselves (setproctitle writes it over the arguments), or their rank among the processes of
+// mpirun or srun.
+#define FM_TITLE_BYTES 96 // longer ones are cut
+
+struct fm_process_title {
+	char text[FM_TITLE_BYTES]; // "" = none
+	char rank[24];             // "rank 3"
+	uint64_t arguments;        // a hash of those it began with
+	uint64_t due_ns, rest_ns;  // names come early, and then stay
+};
+
+void fm_title_init(struct fm_process_title *t, uint32_t pid);
+bool fm_title_is_due(struct fm_process_title *t, uint64_t now_ns);
+// python: as multiprocessing calls it, NULL = it does not. True when the text has changed.
+bool fm_title_look(struct fm_process_title *t, uint32_t pid, const char *python);

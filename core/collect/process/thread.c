@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/compiler.h"
-#include "collect/process/descriptors.h"
+#include "collect/process/machine.h"
 
 #define SCHEDSTAT_BYTES 64 // three numbers
 #define CALL_BYTES 256     // nine

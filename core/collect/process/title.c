@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/process/title.h"
+#include "collect/process/proc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "collect/process/proc.h"
 
 #define FIRST_REST_NS 50000000u
 #define MAX_REST_NS 2000000000u

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "collect/process/descriptors.h"
+#include "collect/process/machine.h"
 #include "collect/process/memory.h"
 
 void fm_thread_list_open(struct fm_thread_list *ret, uint32_t pid, size_t size)

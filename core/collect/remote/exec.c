@@ -13,7 +13,7 @@
 #include "collect/process/memory.h"
 #include "collect/process/proc.h"
 #include "collect/remote/parts.h"
-#include "collect/remote/stop.h"
+#include "collect/remote/remote.h"
 #include "pyabi/pyabi.h"
 
 // A signal of the program's own may come before ours; the thread is asked again.

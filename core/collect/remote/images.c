@@ -6,10 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/hash.h"
 #include "collect/process/file.h"
 #include "collect/process/memory.h"
-#include "collect/remote/memory.h"
+#include "collect/remote/parts.h"
 
 // Maps are read again this often while stacks are read: libraries come and go. Much sooner when a
 // pc lies in nothing known.
@@ -165,15 +166,8 @@ bool fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns)
 
 static struct fm_remote_image *find_map(const struct fm_remote_images *images, uint64_t pc)
 {
-	size_t low = 0, high = images->items.n;
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-		if (images->items.items[mid].map_end <= pc)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < images->items.n && images->items.items[low].map_start <= pc ? &images->items.items[low] : NULL;
+	size_t at = fm_bisect(images->items.n, i, images->items.items[i].map_end <= pc);
+	return at < images->items.n && images->items.items[at].map_start <= pc ? &images->items.items[at] : NULL;
 }
 
 static void look_at(struct fm_remote_images *images, struct fm_remote_image *image)

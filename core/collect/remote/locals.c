@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/remote/locals.h"
+#include "collect/remote/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>

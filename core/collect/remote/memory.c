@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collect/remote/memory.h"
+#include "collect/remote/parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -78,3 +78,41 @@ const struct fm_remote_code *fm_remote_code(const struct fm_remote *r, uint32_t 
 uint32_t fm_remote_code_generation(const struct fm_remote *r);
 // True when the image is the interpreter's.
 bool fm_remote_is_python(const struct fm_remote *r, const struct fm_remote_image *image);
+
+// The local variables of another process's frames, as short texts. Read where the stack was read,
+// right after it: the thread must not have run meanwhile. What they hold is read as far as it can
+// be told without running any of the program's code: numbers, strings, how long containers are, and
+// the type of everything.
+#define FM_LOCAL_MAX_CHARS 60u // of a string
+
+struct fm_local {
+	uint32_t tid;
+	uint32_t frame;   // of the thread's Python frames, 0 = innermost
+	const char *text; // "name=value"
+	const char *type;
+};
+
+struct fm_locals {
+	FM_VEC(struct fm_local) items; // of one thread and frame: in the order in which the function has them
+	struct fm_arena arena;
+};
+
+void fm_locals_init(struct fm_locals *l);
+void fm_locals_deinit(struct fm_locals *l);
+
+// Of the stack that fm_remote_read_stack() read last; tid is whose it is to be. Replaces what is
+// there of that thread.
+void fm_remote_read_locals(struct fm_remote *r, uint32_t tid, struct fm_locals *to);
+
+// A thread that runs, held for the moment in which its stack is read. Not for threads that wait:
+// they are read as they are.
+
+// Whether this process may use ptrace at all; filters of containers forbid it.
+bool fm_remote_may_stop(void);
+
+// Stops the thread and gives its registers and the system call it is in. False: it is gone, or the
+// system refuses (*ret_is_refused); then it is not held.
+bool fm_remote_stop(uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call,
+		    bool *ret_is_refused);
+// Lets it go on.
+void fm_remote_go(uint32_t tid);

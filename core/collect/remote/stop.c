@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PTRACE_SEIZE and PTRACE_INTERRUPT, which send no signal: nothing is left behind, and if we die,
 // the kernel lets the thread go on.
-#include "collect/remote/stop.h"
+#include "collect/remote/remote.h"
 
 #include <errno.h>
 #include <signal.h>

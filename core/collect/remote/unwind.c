@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include "collect/remote/parts.h"
+#include "base/bisect.h"
 #include "format/model.h"
 #include "image/unwind_row.h"
 #include "image/x86_code.h"
@@ -119,17 +120,11 @@ static void published_rule(const struct fm_remote *r, uint64_t pc, struct fm_unw
 		if (atomic_load(&e->process_idx1) != r->process_idx + 1 || e->flags != FM_WIRE_ROWS_OF_CODE ||
 		    pc < e->start || pc >= e->end || !e->n_rows)
 			continue;
-		uint64_t low = e->first_row, high = low + e->n_rows;
-		while (high - low > 1) {
-			uint64_t mid = low + (high - low) / 2;
-			if (rows[mid].addr <= pc - e->bias)
-				low = mid;
-			else
-				high = mid;
-		}
-		const struct fm_unwind_row *row = &rows[low];
-		if (row->kind == FM_UNWIND_GAP || row->addr > pc - e->bias)
+		const struct fm_unwind_row *first = rows + e->first_row;
+		size_t n_before = fm_bisect(e->n_rows, k, first[k].addr <= pc - e->bias);
+		if (!n_before || first[n_before - 1].kind == FM_UNWIND_GAP)
 			continue;
+		const struct fm_unwind_row *row = &first[n_before - 1];
 		rule->kind = row->kind == FM_UNWIND_REG     ? FM_RULE_REG
 			     : row->kind == FM_UNWIND_DEREF ? FM_RULE_DEREF
 							    : FM_RULE_END;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundle of a comparison: the same tables with what each figure was in the base capture.
-#include "aggregate/compare/diff_tree.h"
+#include "aggregate/compare/diff.h"
 #include "render/bundle/bundle.h"
 #include "render/bundle/columns.h"
 #include "render/json/report_json.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "aggregate/tree/attribution.h"
-#include "aggregate/tree/package.h"
 #include "render/shared/label.h"
 #include "render/shared/source_line.h"
 #include "render/shared/style.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "aggregate/tally/weight.h"
-#include "aggregate/tree/package.h"
+#include "aggregate/tree/attribution.h"
 #include "render/shared/label.h"
 #include "render/text/text.h"
 

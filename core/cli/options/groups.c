@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/options/capture_options.h"
+#include "cli/options/groups.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -99,4 +99,14 @@ enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct 
 	ret->max_overhead = flags->max_overhead_pct / 100;
 	ret->duration_s = flags->duration_s;
 	return apply_memory(flags, ret, diag);
+}
+
+#define MAX_TOP 1000000u
+#define MAX_WIDTH 1000u
+
+void fm_text_flags_apply(const struct fm_text_flags *flags, struct fm_view_options *view)
+{
+	view->n_top = (unsigned)FM_MIN(flags->n_top, (uint64_t)MAX_TOP);
+	view->width = (unsigned)FM_MIN(flags->width, (uint64_t)MAX_WIDTH);
+	view->color = flags->color[1] == 'u' ? -1 : flags->color[0] == 'a'; // auto, always, never
 }

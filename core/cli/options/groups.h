@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that `run` and `record` share: what to capture and how.
+// Groups of options that several commands share: what to capture and how, and how tables are
+// printed.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "aggregate/tree/view.h"
 #include "base/err.h"
 #include "cli/options/options.h"
 #include "collect/capture/capture.h"
@@ -63,3 +65,24 @@ uint64_t fm_size_parse(const char *text);
 // when a value is wrong.
 FM_MUST_CHECK enum fm_err fm_capture_flags_apply(const struct fm_capture_flags *flags, struct fm_capture_options *ret,
 						 struct fm_diag *diag);
+
+// Options of commands that print tables for people: --top, --width, --color.
+
+struct fm_text_flags {
+	uint64_t n_top, width;
+	const char *color;
+};
+
+#define FM_TEXT_FLAGS_DEFAULT ((struct fm_text_flags){ .color = "auto" })
+
+// Rows of a table of options.
+// clang-format off
+#define FM_TEXT_OPTIONS(flags, top_help)                                                                             \
+	{ "top", 0, FM_OPT_UINT, &(flags)->n_top, "N", top_help },                                                   \
+	{ "width", 0, FM_OPT_UINT, &(flags)->width, "COLUMNS", "of the text (default: the terminal's, else 100)" },  \
+	{ "color", 0, FM_OPT_CHOICE, &(flags)->color, "auto|never|always",                                           \
+	  "auto colours a terminal unless NO_COLOR is set" }
+// clang-format on
+
+// After parsing.
+void fm_text_flags_apply(const struct fm_text_flags *flags, struct fm_view_options *view);
