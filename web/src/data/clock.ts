@@ -19,6 +19,23 @@ export function mainThread(capture: Capture): number {
 	return busiest;
 }
 
+// The chosen one, or the one with the most CPU time, or with the most samples.
+export function busiestThread(capture: Capture, chosen: number): number {
+	const { samples, threads } = capture;
+	if (chosen >= 0 && chosen < threads.n) return chosen;
+	let best = 0;
+	for (let t = 1; t < threads.n; t++) {
+		const size = (i: number) => (samples ? samples.first[i + 1] - samples.first[i] : 0);
+		if (threads.cpu[t] > threads.cpu[best] || (threads.cpu[t] === threads.cpu[best] && size(t) > size(best))) best = t;
+	}
+	return best;
+}
+
+// From a thread's begin to its end, or of the run where neither is known.
+export function lifeOf({ threads, end }: Capture, thread: number): [number, number] {
+	return threads.end[thread] > threads.start[thread] ? [threads.start[thread], threads.end[thread]] : [0, end];
+}
+
 export interface Clock {
 	thread: number;
 	wall: number; // seconds

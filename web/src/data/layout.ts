@@ -216,7 +216,6 @@ export function timeOrder(
 		from = Math.min(from, starts[i]);
 		to = Math.max(to, ends[i]);
 	}
-	if (range) [from, to] = range; // what nothing was seen of has its room, too
 	if (!(to > from)) [from, to] = [0, 1];
 	return { rows, rowStart, node, x0, x1, from, to, leftOut };
 }

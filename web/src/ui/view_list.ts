@@ -29,6 +29,12 @@ export function availableViews(app: App): ViewName[] {
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
 }
 
+// Where the run stands above the view: not where the view is about another time, or two runs.
+export function hasOverview({ state, first, capture, live }: App): boolean {
+	const hasData = first.samples !== null || first.memory.n > 0;
+	return hasData && !capture.isDiff && !(state.view === "live" && live !== null);
+}
+
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
 	return ["flame", "functions", "source", "graph", "diff"].includes(state.view) && state.drawing !== "sunburst";
