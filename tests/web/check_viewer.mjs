@@ -599,6 +599,30 @@ async function checkHands(page) {
 	check((await hash()).includes("sort=-total"), "the order is not in the address");
 	await page.goBack();
 	check(!(await hash()).includes("sort="), "Back does not undo the order");
+
+	// A column is as wide as one drags it, and nothing else moves; rows are walked by arrows, with one stop for Tab.
+	const widths = () => page.locator("table[aria-label=Functions] thead th").evaluateAll((list) => list.map((th) => th.offsetWidth));
+	const before = await widths();
+	const grip = await page.locator("table[aria-label=Functions] thead th .grip >> nth=0").boundingBox();
+	await page.mouse.move(grip.x + 4, grip.y + 8);
+	await page.mouse.down();
+	await page.mouse.move(grip.x - 96, grip.y + 8, { steps: 4 });
+	await page.mouse.up();
+	const after = await widths();
+	check(Math.abs(before[0] - 100 - after[0]) < 3 && Math.abs(before[1] - after[1]) < 2, `dragging a column makes ${before} to ${after}`);
+	await page.focus("table[aria-label=Functions] thead th:nth-child(2) button");
+	await page.keyboard.press("Shift+ArrowRight");
+	check((await widths())[1] > after[1], "Shift and arrows do not change a column");
+	await page.dblclick("table[aria-label=Functions] thead th .grip >> nth=0");
+	check((await widths())[0] === before[0], "a double click does not undo the widths");
+	check(await page.locator("table[aria-label=Functions] tbody tr[tabindex='0']").count() === 1, "Tab stops at every row");
+	await page.focus("table[aria-label=Functions] tbody tr >> nth=0");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("Enter");
+	check(await page.locator("table[aria-label=Functions] tbody tr >> nth=2").getAttribute("aria-selected") === "true", "arrows do not walk the rows");
+	await open(page, "view=functions&drawing=sunburst");
+	check(await page.locator(".search").count() === 1, "the sunburst takes the search from other views");
 	await open(page, "view=summary");
 	await page.hover("#thread-picker");
 	await page.mouse.down();

@@ -37,5 +37,6 @@ export function hasOverview({ state, first, capture, live }: App): boolean {
 
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
-	return ["flame", "functions", "source", "graph", "diff"].includes(state.view) && state.drawing !== "sunburst";
+	if (state.view === "graph") return state.drawing !== "sunburst";
+	return ["flame", "functions", "source", "diff"].includes(state.view);
 }
