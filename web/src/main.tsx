@@ -29,6 +29,7 @@ import { LiveView } from "./views/live";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
+import { ZonesView } from "./views/zones";
 import "./style.css";
 
 const VIEWS = {
@@ -37,6 +38,7 @@ const VIEWS = {
 	timeline: TimelineView,
 	source: SourceView,
 	functions: FunctionsView,
+	zones: ZonesView,
 	graph: GraphView,
 	diff: DiffView,
 	live: LiveView,

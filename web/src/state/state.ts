@@ -4,7 +4,7 @@ import { LISTS, type List } from "../data/changes";
 import { readSteps, writeSteps, type Step } from "../data/filter";
 import { readBookmarks, writeBookmarks, type Bookmark } from "./bookmarks";
 
-export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff", "live"] as const;
+export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "zones", "graph", "diff", "live"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES = ["left", "time", "sandwich"] as const;
 export type Mode = (typeof MODES)[number];
@@ -42,6 +42,10 @@ export interface State {
 	drawing: (typeof DRAWINGS)[number];
 	prune: number; // per cent
 	root: number; // of the sunburst: a node of its tree
+	what: number; // the zone that is looked at, or -1
+	pick: [number, number] | null; // of its lengths, seconds
+	zsort: string;
+	calls: boolean; // calls stand beside zones
 	kept: Bookmark[];
 }
 
@@ -75,6 +79,10 @@ export const DEFAULTS: State = {
 	drawing: "graph",
 	prune: 0.5,
 	root: 0,
+	what: -1,
+	pick: null,
+	zsort: "-sum",
+	calls: false,
 	kept: [],
 };
 
@@ -133,6 +141,10 @@ const CODECS: { [K in keyof State]: Codec<State[K]> } = {
 	drawing: oneOf(DRAWINGS),
 	prune: real,
 	root: whole,
+	what: whole,
+	pick: span,
+	zsort: text,
+	calls: flag,
 	kept: { write: writeBookmarks, read: readBookmarks },
 };
 

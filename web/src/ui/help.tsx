@@ -19,7 +19,10 @@ const KEYS: [string, string][] = [
 		"Tab to the run, then  ←  →",
 		"move the begin or the end of the range; Shift for large steps, Esc for the whole run",
 	],
-	["g then s f t o n c d l", "go to Summary, Flame graph, Timeline, sOurce, fuNctions, Call graph, Diff, Live"],
+	[
+		"g then s f t o n z c d l",
+		"go to Summary, Flame graph, Timeline, sOurce, fuNctions, Zones, Call graph, Diff, Live",
+	],
 	["Space", "in Live: hold the picture, follow again"],
 	["Esc", "close"],
 	["?", "this list"],

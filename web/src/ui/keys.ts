@@ -11,6 +11,7 @@ const GO: Record<string, ViewName> = {
 	t: "timeline",
 	o: "source",
 	n: "functions",
+	z: "zones",
 	c: "graph",
 	d: "diff",
 	l: "live",

@@ -12,11 +12,12 @@ import { stepName, threadName } from "./names";
 import { Overview } from "./overview";
 import { availableViews, hasOverview, hasSearch, VIEW_NAMES } from "./view_list";
 
-// Of functions; the view of source counts its own lines.
+// Of functions; other views say themselves what they found.
 function useHits(): number | null {
 	const { capture, state } = useApp();
 	return useMemo(() => {
-		const matcher = state.view === "source" || state.view === "diff" ? null : matcherOf(state.search);
+		const isOwn = ["source", "diff", "zones"].includes(state.view);
+		const matcher = isOwn ? null : matcherOf(state.search);
 		return matcher ? matchingFunctions(capture, matcher).reduce((n, hit) => n + hit, 0) : null;
 	}, [capture, state.search, state.view]);
 }
