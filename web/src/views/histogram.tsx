@@ -112,7 +112,7 @@ export function CallList({ list, label }: { list: number[]; label: string }) {
 							</button>
 						</td>
 						<td class="number">{seconds(zones.duration[c])}</td>
-						<td>{threadName(capture, zones.thread[c])}</td>
+						<td class="call-thread">{threadName(capture, zones.thread[c])}</td>
 						<td>
 							<button
 								class="link"
