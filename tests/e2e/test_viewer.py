@@ -98,6 +98,10 @@ def test_keys_links_and_search(root, node, made):
     check(root, node, "hands", made("shop"))
 
 
+def test_the_run_above_every_view(root, node, made):
+    check(root, node, "workbench", made("shop"))
+
+
 def check_figures(root: Path, node: str, *args) -> int:
     """How many figures of the page were compared with what the program says."""
     said = run([node, root / "tests" / "web" / "check_figures.mjs", *args])

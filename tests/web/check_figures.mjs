@@ -231,6 +231,26 @@ async function checkFunctions(page, whole) {
 	}
 }
 
+// Zones and calls against the report's, whose percentiles they share.
+async function checkZones(page) {
+	if (!await page.locator("nav[aria-label=Views] a:has-text('Zones')").count())
+		return;
+	await open(page, "view=zones&calls=1");
+	await showAll(page);
+	const rows = await rowsOf(page, "Zones");
+	check(rows?.length > 0, "there are no zones");
+	for (const row of rows ?? []) {
+		const { text: name, small: place } = row.Zone;
+		const isAt = (f) => f.kind === "python" ? `${shortPath(f.file)}:${f.line}` === place : true;
+		const candidates = said.calls.functions.filter((f) => f.name === name && isAt(f));
+		if (candidates.length)
+			sameFunction(`zone ${name} ${place}`, candidates, [
+				[row.Mean.text, (f) => f.mean_s], [row.Fastest.text, (f) => f.min_s], [row.Slowest.text, (f) => f.max_s],
+				[row.P50.text, (f) => f.p50_s], [row.P99.text, (f) => f.p99_s], ...(candidates.every((f) => f.kind === "zone") ? [[row.Count.text, (f) => f.calls]] : []),
+			]);
+	}
+}
+
 async function checkSource(page, whole) {
 	if (!await page.locator("nav[aria-label=Views] a:has-text('Source')").count())
 		return;
@@ -331,6 +351,7 @@ async function checkReport(page) {
 	await checkTopLines(page, whole);
 	await checkTopFunctions(page, whole);
 	await checkFunctions(page, whole);
+	await checkZones(page);
 	await checkSource(page, whole);
 	await checkGraph(page, whole);
 	await checkWholes(page);

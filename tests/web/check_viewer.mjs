@@ -9,6 +9,7 @@
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
 //   node check_viewer.mjs trace PAGE                             a trace of tests/tools/gen_trace.c, larger than the page holds
 //   node check_viewer.mjs hands PAGE                             keys, Back, links, search, what is told; of a capture with two threads or more
+//   node check_viewer.mjs workbench PAGE                         the run above every view, ranges, bookmarks
 //   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
@@ -598,6 +599,30 @@ async function checkHands(page) {
 	check((await hash()).includes("sort=-total"), "the order is not in the address");
 	await page.goBack();
 	check(!(await hash()).includes("sort="), "Back does not undo the order");
+
+	// A column is as wide as one drags it, and nothing else moves; rows are walked by arrows, with one stop for Tab.
+	const widths = () => page.locator("table[aria-label=Functions] thead th").evaluateAll((list) => list.map((th) => th.offsetWidth));
+	const before = await widths();
+	const grip = await page.locator("table[aria-label=Functions] thead th .grip >> nth=0").boundingBox();
+	await page.mouse.move(grip.x + 4, grip.y + 8);
+	await page.mouse.down();
+	await page.mouse.move(grip.x - 96, grip.y + 8, { steps: 4 });
+	await page.mouse.up();
+	const after = await widths();
+	check(Math.abs(before[0] - 100 - after[0]) < 3 && Math.abs(before[1] - after[1]) < 2, `dragging a column makes ${before} to ${after}`);
+	await page.focus("table[aria-label=Functions] thead th:nth-child(2) button");
+	await page.keyboard.press("Shift+ArrowRight");
+	check((await widths())[1] > after[1], "Shift and arrows do not change a column");
+	await page.dblclick("table[aria-label=Functions] thead th .grip >> nth=0");
+	check((await widths())[0] === before[0], "a double click does not undo the widths");
+	check(await page.locator("table[aria-label=Functions] tbody tr[tabindex='0']").count() === 1, "Tab stops at every row");
+	await page.focus("table[aria-label=Functions] tbody tr >> nth=0");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("ArrowDown");
+	await page.keyboard.press("Enter");
+	check(await page.locator("table[aria-label=Functions] tbody tr >> nth=2").getAttribute("aria-selected") === "true", "arrows do not walk the rows");
+	await open(page, "view=functions&drawing=sunburst");
+	check(await page.locator(".search").count() === 1, "the sunburst takes the search from other views");
 	await open(page, "view=summary");
 	await page.hover("#thread-picker");
 	await page.mouse.down();
@@ -606,6 +631,97 @@ async function checkHands(page) {
 	await page.selectOption("#thread-picker", "0");
 	check((await hash()).includes("thread=0"), "the thread is not in the address");
 	check(await page.locator('dl[aria-label="What the filter leaves"]').count() === 1, "what a thread did is not told apart from the run");
+}
+
+// The run above every view: a range that all views follow while it is dragged, and places with a name.
+async function checkWorkbench(page) {
+	const hash = () => page.evaluate(() => location.hash);
+	const rangeOf = async () => /steps=r([\d.]+)%7E([\d.]+)/.exec(await hash())?.slice(1).map(Number) ?? null;
+	const near = (a, b, what) => check(a !== undefined && Math.abs(a - b) < 0.02, `${what}: ${a} is not ${b}`);
+	const root = async () => number(/: ([\d.,]+ \S+) in/.exec(await label(page))?.[1]);
+	await page.setViewportSize({ width: 1280, height: 800 });
+	await open(page, "view=flame");
+	const whole = await root();
+	const end = Number(await page.getAttribute(".handle.to", "aria-valuemax"));
+	const box = await page.locator(".track").boundingBox();
+	const at = (share) => [box.x + box.width * share, box.y + 20];
+	await page.mouse.move(...at(0.2));
+	await page.mouse.down();
+	await page.mouse.move(...at(0.3), { steps: 4 });
+	check(await until(page, () => location.hash.includes("steps=r")), "the views do not follow while the range is dragged");
+	await page.mouse.move(...at(0.5), { steps: 8 });
+	await page.mouse.up();
+	await page.waitForTimeout(400);
+	const made = await rangeOf();
+	near(made?.[0] / end, 0.2, "begin of a dragged range");
+	near(made?.[1] / end, 0.5, "end of a dragged range");
+	check(await root() < whole, "a range does not limit the flame graph");
+	check(!(await page.textContent(".overview .gutter")).includes("NaN"), "the run's sum is no number");
+	await page.goBack();
+	check(await rangeOf() === null, "one Back does not undo the dragging");
+	await page.goForward();
+
+	for (const name of await page.locator("nav[aria-label=Views] a").allTextContents()) {
+		await tab(page, name);
+		await settle(page);
+		check(await page.locator(".overview .track").count() === 1, `${name} has no run above it`);
+		check((await rangeOf())?.[0] === made[0], `${name} forgets the range`);
+	}
+
+	// The ends, the whole of it, and a click beside it.
+	const drag = async (from, to) => {
+		await page.mouse.move(...at(from));
+		await page.mouse.down();
+		await page.mouse.move(...at(to), { steps: 5 });
+		await page.mouse.up();
+		await page.waitForTimeout(400);
+		return (await rangeOf())?.map((t) => t / end) ?? [];
+	};
+	near((await drag(0.5, 0.7))[1], 0.7, "an end that is dragged");
+	const moved = await drag(0.4, 0.5);
+	near(moved[0], 0.3, "begin of a range that is moved");
+	near(moved[1], 0.8, "end of a range that is moved");
+	await page.mouse.click(...at(0.95));
+	check(await rangeOf() === null, "a click beside the range does not end it");
+
+	// By keys, told as a slider.
+	await page.focus(".handle.from");
+	for (let i = 0; i < 10; i++)
+		await page.keyboard.press("ArrowRight");
+	await page.keyboard.press("Tab");
+	await page.keyboard.press("Shift+ArrowLeft");
+	await page.waitForTimeout(400);
+	const byKeys = (await rangeOf())?.map((t) => t / end) ?? [];
+	near(byKeys[0], 0.1, "begin of a range by keys");
+	near(byKeys[1], 0.9, "end of a range by keys");
+	check(/\d/.test(await page.getAttribute(".handle.to", "aria-valuetext")), "the slider has no value");
+	await page.keyboard.press("Escape");
+	check(await rangeOf() === null, "Esc does not end the range");
+
+	// A name and a note, which are in the address.
+	await open(page, `view=functions&fn=1&steps=r${(end * 0.25).toFixed(6)}~${(end * 0.5).toFixed(6)}`);
+	await page.keyboard.press("b");
+	await page.waitForSelector("dialog.bookmark[open]");
+	await page.keyboard.type("slow part");
+	await page.fill("dialog.bookmark textarea", "see <b>here</b> & there");
+	await page.click("dialog.bookmark button:text-is('Keep')");
+	check((await page.textContent(".chips.bar")).includes("slow part"), "a range does not show its name");
+	await shot(page, "bookmark");
+	const link = (await hash()).slice(1).replace("view=functions", "view=summary").replace(/&steps=[^&]*/, "");
+	await open(page, link);
+	check(await page.locator(".flag").textContent() === "slow part", "a link does not carry the bookmark");
+	await page.click(".flag");
+	check(await page.locator(".view.functions").count() === 1 && await rangeOf() !== null, "a bookmark does not lead to its place");
+	await page.click("button[aria-label^=Bookmarks]");
+	check((await page.textContent(".menu")).includes("see <b>here</b> & there"), "the list has no notes");
+	await page.click("[role=menuitem]:has-text('Change or remove')");
+	await page.click("dialog.bookmark button:text-is('Remove')");
+	check(!(await hash()).includes("kept="), "a bookmark cannot be removed");
+
+	// In the order of time: an axis, and what is in sight.
+	await open(page, "view=flame&mode=time&zoom=0.25~0.5");
+	check(await page.locator(".time-axis .ticks span").count() > 2, "the flame chart in the order of time has no axis");
+	check(await page.locator(".sight").count() === 1, "the run does not show what is in sight");
 }
 
 // A copied link has no token, and opens in the same browser.
@@ -624,6 +740,7 @@ async function checkSecondTab(page) {
 const modes = {
 	hands: checkHands,
 	tabs: checkSecondTab,
+	workbench: checkWorkbench,
 	memory: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));
 		await checkMemory(page, report);

@@ -15,6 +15,7 @@ import type { State } from "./state/state";
 import { Store } from "./state/store";
 import { translate } from "./state/translate";
 import { AppContext, type App, type MenuRequest } from "./ui/app_context";
+import { BookmarkDialog } from "./ui/bookmarks";
 import { Menu } from "./ui/menu";
 import { Help } from "./ui/help";
 import { useKeys } from "./ui/keys";
@@ -28,6 +29,7 @@ import { LiveView } from "./views/live";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
+import { ZonesView } from "./views/zones";
 import "./style.css";
 
 const VIEWS = {
@@ -36,12 +38,14 @@ const VIEWS = {
 	timeline: TimelineView,
 	source: SourceView,
 	functions: FunctionsView,
+	zones: ZonesView,
 	graph: GraphView,
 	diff: DiffView,
 	live: LiveView,
 };
 const THEME_KEY = "fathom-theme";
 const SAID_MS = 4000;
+const ASK_MS = 150; // a range that is still dragged asks nothing
 const REST = 4; // of a capture that grows: times what reading it anew took
 
 function remembered(): string | null {
@@ -123,12 +127,17 @@ function useExact(source: Source, first: Capture, state: State): Capture | null 
 	useEffect(() => {
 		if (!question) return undefined;
 		let isCurrent = true;
-		source.loadFrom(question).then(
-			(part) => isCurrent && setAnswer({ question, first, capture: adopt(part, first) }),
-			() => undefined, // the near figures stay, and say so
+		const ask = setTimeout(
+			() =>
+				source.loadFrom(question).then(
+					(part) => isCurrent && setAnswer({ question, first, capture: adopt(part, first) }),
+					() => undefined, // the near figures stay, and say so
+				),
+			ASK_MS,
 		);
 		return () => {
 			isCurrent = false;
+			clearTimeout(ask);
 		};
 	}, [question, first]);
 	return answer && question && answer.question === question && answer.first === first ? answer.capture : null;
@@ -163,6 +172,7 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 	};
 	const [menu, setMenu] = useState<MenuRequest | null>(null);
 	const [isHelp, setHelp] = useState(false);
+	const [bookmark, setBookmark] = useState<number | null>(null); // that is named; -1: a new one
 	const [said, setSaid] = useState({ text: "", isQuiet: true });
 	useEffect(() => {
 		if (!said.text) return undefined;
@@ -184,6 +194,7 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		if (hasExact) return state.steps.filter((s) => s.kind === "function" || s.kind === "module");
 		return stepsOf(capture, state);
 	}, [capture, hasExact, state.thread, JSON.stringify(state.steps)]);
+	const filter = useMemo(() => stepsOf(first, state), [first, state.thread, JSON.stringify(state.steps)]);
 	const whole = useMemo(() => wholeOf(capture, metric, steps), [capture, metric.id, steps]);
 	const cpu = useMemo(
 		() => (metric.id === CPU.id ? whole : wholeOf(capture, CPU, steps)),
@@ -197,7 +208,9 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		isExact: hasExact,
 		state,
 		link,
-		set: (patch, replace) => store.set(link(patch), replace),
+		set: (patch, isMovement) => store.set(link(patch), isMovement),
+		go: (place) => store.set({ ...place, kept: store.state.kept }),
+		keep: (index = -1) => setBookmark(index),
 		source,
 		theme,
 		metric,
@@ -205,6 +218,7 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		whole,
 		cpu,
 		steps,
+		filter,
 		openMenu: setMenu,
 		say: (text, isQuiet = false) => setSaid({ text, isQuiet }),
 	};
@@ -226,6 +240,7 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 				</Fence>
 			</Shell>
 			{menu && <Menu menu={menu} close={() => setMenu(null)} />}
+			{bookmark !== null && <BookmarkDialog app={app} index={bookmark} close={() => setBookmark(null)} />}
 			{isHelp && <Help close={() => setHelp(false)} />}
 			<div class={said.isQuiet ? "hidden" : "toast"} role="status" aria-live="polite">
 				{said.text}

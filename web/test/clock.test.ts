@@ -5,7 +5,7 @@ import { decodeBundle } from "../src/data/bundle";
 import { readCapture } from "../src/data/capture";
 import { changesOf, countedChanges } from "../src/data/changes";
 import { CLASS_NO_CPU, CLASS_PYTHON, CLASS_WAIT } from "../src/data/classes";
-import { clockOf, idleThreads, mainThread } from "../src/data/clock";
+import { clockOf, cpuByThread, idleThreads, livedIn, mainThread } from "../src/data/clock";
 import { withGaps } from "../src/data/gaps";
 import { CPU } from "../src/data/metrics";
 import { wholeOf } from "../src/data/weights";
@@ -79,4 +79,23 @@ test("a comparison has the program's rows, and counts other kinds itself", () =>
 		near(r.after - r.before, (rows.get(r.name)?.after ?? 0) - (rows.get(r.name)?.before ?? 0));
 	near(wholeOf(c, CPU, []), 3.51);
 	near(wholeOf(c, CPU, [], true), 2.75);
+});
+
+test("the clock of a range is as long as the range, with what had no CPU", () => {
+	const c = crowded();
+	const clock = clockOf(c, 0, [{ kind: "range", from: 1, to: 7 }]);
+	near(clock.wall, 6);
+	near(clock.values[CLASS_PYTHON], 0.5);
+	near(clock.values[CLASS_WAIT], 2);
+	near(clock.values[CLASS_NO_CPU], 3.5);
+	near(livedIn(c, 1, [0, 4]), 3);
+});
+
+test("what idle threads waited is counted in what the filter leaves", () => {
+	const c = crowded();
+	const idle = idleThreads(c, 0, [{ kind: "range", from: 0, to: 3 }]);
+	assert.equal(idle.n, 3);
+	near(idle.waited, 6);
+	near(cpuByThread(c, [{ kind: "range", from: 0, to: 3 }])[0], 0.5);
+	near(cpuByThread(c, [{ kind: "thread", keep: true, id: 1 }])[0], 0);
 });

@@ -10,7 +10,7 @@ import { cpuOf, linesOf } from "../src/data/lines";
 import { METRICS, metricsOf } from "../src/data/metrics";
 import { classTotals, selfWeights } from "../src/data/weights";
 import { filesOf, mergeByLine } from "../src/data/source_lines";
-import { histogramOf } from "../src/data/histogram";
+import { histogramOf, whatsOf } from "../src/data/histogram";
 import { comparison, manyThreads } from "./captures";
 import { shop } from "./shop";
 
@@ -118,14 +118,14 @@ test("fifty threads each keep their own activity", () => {
 
 test("a histogram has every call once, shortest first", () => {
 	assert.ok(capture.zones);
-	const h = histogramOf(capture, parse, null);
+	const h = histogramOf(capture, whatsOf(capture, parse), []);
 	assert.ok(h);
 	assert.equal(
 		h.counts.reduce((a, b) => a + b, 0),
 		h.calls.length,
 	);
 	assert.ok(h.calls.length > 300 && h.median <= h.p95 && h.p95 <= h.p99);
-	assert.equal(histogramOf(capture, 1, null), null);
+	assert.equal(histogramOf(capture, whatsOf(capture, 1), []), null);
 });
 
 test("a part counted elsewhere keeps its figures in the numbering of the whole", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decodeBundle } from "../src/data/bundle";
 import { readCapture, type Capture, type Zones } from "../src/data/capture";
-import { bucketFrom, bucketOf, histogramOf } from "../src/data/histogram";
+import { bucketFrom, bucketOf, histogramOf, whatsOf } from "../src/data/histogram";
 import { zoneRows } from "../src/data/zone_rows";
 import { joined, levelFor, tilesFor, ZoneTiles, type ZoneLayer } from "../src/data/zone_tiles";
 import { paintTimeline, ZONE_PX, type Scene } from "../src/draw/timeline_painter";
@@ -163,7 +163,7 @@ test("a histogram is of all calls, also of those that are drawn together", () =>
 	w.u32("duration.n", [990, 10]);
 	w.head = { ...w.head, limits: { zones_merged: 900, zones: 1000 } };
 	const many = readCapture(decodeBundle(w.bytes().buffer as ArrayBuffer));
-	const h = histogramOf(many, fn, null);
+	const h = histogramOf(many, whatsOf(many, fn), []);
 	assert.ok(h);
 	assert.equal(h.n, 1000);
 	assert.equal(

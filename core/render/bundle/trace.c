@@ -109,6 +109,29 @@ static void write_labels(struct fm_bundle *b)
 	}
 }
 
+// Sums over all zones of each, whatever of them is in the picture.
+static void write_label_sums(struct fm_bundle *b)
+{
+	size_t n = b->zones->labels.n;
+	double *calls = fm_columns_f64(&b->columns, "what.calls", n);
+	double *spans = fm_columns_f64(&b->columns, "what.spans", n);
+	double *sum = fm_columns_f64(&b->columns, "what.sum_s", n);
+	double *own = fm_columns_f64(&b->columns, "what.own_s", n);
+	double *total = fm_columns_f64(&b->columns, "what.total_s", n);
+	double *min = fm_columns_f64(&b->columns, "what.min_s", n);
+	double *max = fm_columns_f64(&b->columns, "what.max_s", n);
+	for (size_t i = 0; i < n; i++) {
+		const struct fm_zone_label *label = &b->zones->labels.items[i];
+		calls[i] = (double)label->n_calls;
+		spans[i] = (double)label->spans.n;
+		sum[i] = fm_seconds(label->spans.sum_ns);
+		own[i] = fm_seconds(label->own_ns);
+		total[i] = fm_seconds(label->total_ns);
+		min[i] = fm_seconds(label->spans.min_ns);
+		max[i] = fm_seconds(label->spans.max_ns);
+	}
+}
+
 // How long calls took: exact, whatever of them is in the picture.
 static void write_durations(struct fm_bundle *b)
 {
@@ -198,6 +221,7 @@ void fm_bundle_add_trace(struct fm_bundle *b)
 					       .max_depth = has_room ? 0 : FM_BUNDLE_ZONE_DEPTH };
 		fm_zone_spans_fit(&b->spans, z, range, has_room ? z->n : b->limits->max_zone_spans, &b->zone_pixels);
 		write_labels(b);
+		write_label_sums(b);
 		write_durations(b);
 		write_spans(&b->columns, &b->spans, b->start_ns);
 	}

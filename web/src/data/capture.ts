@@ -158,6 +158,7 @@ export interface Capture {
 	samples: Samples | null;
 	memory: Table;
 	whats: Whats;
+	whatRows: Table; // sums over all zones of each, as the program counted them
 	zones: Zones | null;
 	durations: Table; // of all zones by what they are of, whatever of them is here
 	marks: Table;
@@ -362,6 +363,7 @@ export function readCapture(bundle: Bundle): Capture {
 		samples,
 		memory: table("memory"),
 		whats,
+		whatRows: table("what"),
 		zones,
 		durations: table("duration"),
 		marks: table("mark"),

@@ -2,6 +2,8 @@
 // How long the calls of one function took: counts in buckets that grow by a constant factor, for times that differ by
 // factors.
 import type { Capture } from "./capture";
+import type { Step } from "./filter";
+import { isOfPart, zoneMask } from "./zone_mask";
 
 export interface Histogram {
 	calls: Uint32Array; // zones that the page has one by one, shortest first
@@ -25,19 +27,19 @@ export function bucketFrom(bucket: number): number {
 	return bucket < 8 ? bucket : (8 + (bucket % 8)) * 2 ** (Math.floor(bucket / 8) - 1);
 }
 
-export function histogramOf(capture: Capture, fn: number, range: [number, number] | null): Histogram | null {
-	const { zones, whats, head } = capture;
+// 1 for what is of this function: several codes may be one.
+export const whatsOf = (capture: Capture, fn: number) => Uint8Array.from(capture.whats.fn, (f) => (f === fn ? 1 : 0));
+
+// isOf says of what: 1 for each that counts.
+export function histogramOf(capture: Capture, isOf: Uint8Array, steps: readonly Step[]): Histogram | null {
+	const { zones, head } = capture;
 	if (!zones) return null;
-	const isOf = Uint8Array.from(whats.fn, (f) => (f === fn ? 1 : 0));
+	const mask = zoneMask(capture, steps);
 	const found: number[] = [];
-	for (let i = 0; i < zones.n; i++) {
-		if (!isOf[zones.what[i]] || (zones.count && zones.count[i] > 1)) continue;
-		if (range && (zones.start[i] + zones.duration[i] < range[0] || zones.start[i] > range[1])) continue;
-		found.push(i);
-	}
+	for (let i = 0; i < zones.n; i++) if (mask[i] && isOf[zones.what[i]]) found.push(i);
 	const calls = Uint32Array.from(found).sort((a, b) => zones.duration[a] - zones.duration[b]);
 	const { zones_merged: merged = 0, zones_left_out: missing = 0 } = head.limits ?? {};
-	if (!range && merged + missing > 0) return fromCounts(capture, isOf, calls);
+	if (!isOfPart(steps) && merged + missing > 0) return fromCounts(capture, isOf, calls);
 	return calls.length > 0 ? fromCalls(zones.duration, calls) : null;
 }
 

@@ -6,13 +6,13 @@ import { nodeMask, rangeOf, threadMask, type Step } from "./filter";
 import { heapOf } from "./heap_range";
 import type { HeapColumn, Metric } from "./metrics";
 
-// Calls visit(node, class, seconds) for all time that the filter leaves. With a range it comes from the samples (each
+// Calls visit(node, class, seconds, thread) for all time that the filter leaves. With a range it comes from the samples (each
 // counts for the part of it inside the range), else from the cells, which are exact.
 export function eachTime(
 	capture: Capture,
 	steps: readonly Step[],
 	useBase: boolean,
-	visit: (node: number, cls: number, seconds: number) => void,
+	visit: (node: number, cls: number, seconds: number, thread: number) => void,
 ): void {
 	const threads = threadMask(capture, steps);
 	const nodes = nodeMask(capture, steps);
@@ -24,14 +24,14 @@ export function eachTime(
 			if ((threads && !threads[samples.thread[i]]) || (nodes && !nodes[samples.node[i]])) continue;
 			const weight = samples.weight[i];
 			const inside = Math.min(to, samples.time[i] + weight) - Math.max(from, samples.time[i]);
-			if (inside > 0) visit(samples.node[i], samples.class[i], Math.min(inside, weight));
+			if (inside > 0) visit(samples.node[i], samples.class[i], Math.min(inside, weight), samples.thread[i]);
 		}
 		return;
 	}
 	const weights = useBase && cells.base ? cells.base : cells.weight;
 	for (let i = 0; i < cells.n; i++)
 		if ((!threads || threads[cells.thread[i]]) && (!nodes || nodes[cells.node[i]]))
-			visit(cells.node[i], cells.class[i], weights[i]);
+			visit(cells.node[i], cells.class[i], weights[i], cells.thread[i]);
 }
 
 // How many bytes end in each node.

@@ -23,6 +23,7 @@ export interface ChartColours {
 
 const ROW_CSS_PX = 19;
 const FONT_CSS_PX = 11.5;
+const LETTER_CSS_PX = 13; // of the page, where it is not enlarged (style/page.css)
 const MIN_LABEL_CSS_PX = 26;
 const ANIMATION_MS = 140;
 const LEAST_WALKED_PX = 4; // narrower frames are zoomed to when one walks there
@@ -35,6 +36,7 @@ export class FlameChart {
 	private buffer = new Uint32Array(0);
 	private frame = 0;
 	private widths = new Map<string, number>();
+	private letters = 1;
 	private dragFrom: { x: number; y: number; view: Viewport; moved: boolean } | null = null;
 	private animation: { from: Viewport; to: Viewport; start: number } | null = null;
 	private readonly observer: ResizeObserver;
@@ -66,8 +68,12 @@ export class FlameChart {
 	private get ratio(): number {
 		return window.devicePixelRatio || 1;
 	}
+	// A pixel of the usual letters: on very large screens the page's are larger, and so are the chart's.
+	private get unit(): number {
+		return this.ratio * this.letters;
+	}
 	private get rowHeight(): number {
-		return Math.round(ROW_CSS_PX * this.ratio);
+		return Math.round(ROW_CSS_PX * this.unit);
 	}
 
 	show(picture: Picture, colours: ChartColours, keepView: boolean): void {
@@ -169,6 +175,9 @@ export class FlameChart {
 	}
 
 	private resize(): void {
+		const letters = parseFloat(getComputedStyle(document.documentElement).fontSize) / LETTER_CSS_PX || 1;
+		if (letters !== this.letters) this.widths.clear();
+		this.letters = letters;
 		const width = Math.max(1, Math.round(this.canvas.clientWidth * this.ratio));
 		const height = Math.max(1, Math.round(this.canvas.clientHeight * this.ratio));
 		if (this.canvas.width !== width || this.canvas.height !== height || !this.image) {
@@ -214,7 +223,7 @@ export class FlameChart {
 			background: this.colours.background,
 			outline: this.colours.outline,
 		};
-		const { labels, spans } = paint(this.buffer, geometry, this.picture, this.view, MIN_LABEL_CSS_PX * this.ratio);
+		const { labels, spans } = paint(this.buffer, geometry, this.picture, this.view, MIN_LABEL_CSS_PX * this.unit);
 		this.context.putImageData(this.image, 0, 0);
 		this.write(labels);
 		this.scrollbar();
@@ -224,9 +233,9 @@ export class FlameChart {
 	private write(labels: { x: number; y: number; width: number; span: number }[]): void {
 		const c = this.context;
 		const { matches, layout } = this.picture;
-		c.font = `${FONT_CSS_PX * this.ratio}px system-ui, sans-serif`;
+		c.font = `${FONT_CSS_PX * this.unit}px system-ui, sans-serif`;
 		c.textBaseline = "middle";
-		const pad = 4 * this.ratio;
+		const pad = 4 * this.unit;
 		let faded: boolean | null = null;
 		for (const { x, y, width, span } of labels) {
 			const node = layout.node[span];

@@ -2,8 +2,9 @@
 // All that a link to a view says. One flat record, written into the address after `#`; what is at its default is left out.
 import { LISTS, type List } from "../data/changes";
 import { readSteps, writeSteps, type Step } from "../data/filter";
+import { readBookmarks, writeBookmarks, type Bookmark } from "./bookmarks";
 
-export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "graph", "diff", "live"] as const;
+export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "zones", "graph", "diff", "live"] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES = ["left", "time", "sandwich"] as const;
 export type Mode = (typeof MODES)[number];
@@ -41,6 +42,11 @@ export interface State {
 	drawing: (typeof DRAWINGS)[number];
 	prune: number; // per cent
 	root: number; // of the sunburst: a node of its tree
+	what: number; // the zone that is looked at, or -1
+	pick: [number, number] | null; // of its lengths, seconds
+	zsort: string;
+	calls: boolean; // calls stand beside zones
+	kept: Bookmark[];
 }
 
 export const DEFAULTS: State = {
@@ -73,6 +79,11 @@ export const DEFAULTS: State = {
 	drawing: "graph",
 	prune: 0.5,
 	root: 0,
+	what: -1,
+	pick: null,
+	zsort: "-sum",
+	calls: false,
+	kept: [],
 };
 
 type Codec<T> = { write: (value: T) => string; read: (text: string) => T | undefined };
@@ -130,6 +141,11 @@ const CODECS: { [K in keyof State]: Codec<State[K]> } = {
 	drawing: oneOf(DRAWINGS),
 	prune: real,
 	root: whole,
+	what: whole,
+	pick: span,
+	zsort: text,
+	calls: flag,
+	kept: { write: writeBookmarks, read: readBookmarks },
 };
 
 export function writeHash(state: State): string {
@@ -153,3 +169,6 @@ export function readHash(hash: string): State {
 	for (const key of Object.keys(CODECS) as (keyof State)[]) take(key);
 	return state;
 }
+
+// The address of a place, for a bookmark.
+export const placeOf = (state: State): string => writeHash({ ...state, kept: [] }).slice(1);

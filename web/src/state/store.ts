@@ -12,7 +12,7 @@ export class Store {
 	state: State;
 	private readonly listeners = new Set<Listener>();
 	private pending = 0;
-	private movement = { keys: "", at: 0 };
+	private movement = { keys: [] as string[], at: 0 };
 
 	constructor() {
 		this.state = readHash(location.hash);
@@ -25,7 +25,7 @@ export class Store {
 	private accept(state: State): void {
 		clearTimeout(this.pending);
 		this.pending = 0;
-		this.movement.keys = "";
+		this.movement.keys = [];
 		this.tell(state);
 	}
 
@@ -44,22 +44,25 @@ export class Store {
 	// Whether this change goes on with the last movement.
 	private continues(next: State): boolean {
 		const changed = (Object.keys(next) as (keyof State)[]).filter((k) => next[k] !== this.state[k]);
-		const keys = changed.join();
 		const now = performance.now();
-		const isSame = keys !== "" && keys === this.movement.keys && now - this.movement.at < PAUSE_MS;
-		this.movement = { keys, at: now };
-		return isSame;
+		const { keys, at } = this.movement;
+		// Its first step may change more than the others: a new range ends a zoom, once.
+		const isSame = changed.length > 0 && changed[0] === keys[0] && changed.every((k) => keys.includes(k));
+		const isSoon = now - at < PAUSE_MS;
+		this.movement = { keys: isSame && isSoon ? keys : changed, at: now };
+		return isSame && isSoon;
 	}
 
-	set(patch: Partial<State>, isMovement = false): void {
+	// "goes on": a movement whose begin was set before, however long ago.
+	set(patch: Partial<State>, isMovement: boolean | "goes on" = false): void {
 		const next = { ...this.state, ...patch };
-		if (isMovement && this.continues(next)) {
+		if (isMovement && (this.continues(next) || isMovement === "goes on")) {
 			this.state = next;
 			// Browsers refuse more than some 100 changes of the address in ten seconds; panning makes 60 a second.
 			clearTimeout(this.pending);
 			this.pending = window.setTimeout(() => this.flush(), SETTLE_MS);
 		} else {
-			if (!isMovement) this.movement.keys = "";
+			if (!isMovement) this.movement.keys = [];
 			this.flush();
 			const hash = writeHash(next);
 			if (hash !== location.hash) history.pushState(null, "", hash);

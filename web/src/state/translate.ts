@@ -3,7 +3,7 @@
 // state points at is looked up there by name; what is not there is dropped.
 import type { Capture } from "../data/capture";
 import type { Step } from "../data/filter";
-import type { State } from "./state";
+import { placeOf, readHash, type State } from "./state";
 
 function keyOf(capture: Capture, fn: number): string {
 	const { functions, strings } = capture;
@@ -49,6 +49,10 @@ export function translate(state: State, from: Capture, to: Capture, isSame = fal
 		fn: functionIn(to, from, state.fn),
 		focus: functionIn(to, from, state.focus),
 		hidden: state.hidden.map((f) => functionIn(to, from, f)).filter((f) => f >= 0),
+		// Of two different captures each bookmark stays with the one that it was made in.
+		kept: isSame
+			? state.kept.map((b) => ({ ...b, place: placeOf(translate(readHash(b.place), from, to, true)) }))
+			: state.kept,
 		file: state.file >= 0 ? stringIn(to, from.strings.get(state.file), to.functions.file) : -1,
 	};
 }

@@ -18,14 +18,17 @@ export interface App {
 	isExact: boolean; // counted by the server for the filter's range and threads
 	state: State;
 	link: (patch: Partial<State>) => State; // the state that a change leads to
-	set: (patch: Partial<State>, replace?: boolean) => void;
+	set: (patch: Partial<State>, isMovement?: boolean | "goes on") => void;
+	go: (place: State) => void; // to another place, whatever the state is now
+	keep: (bookmark?: number) => void; // asks for a name and a note of this place, or of a bookmark
 	source: Source;
 	theme: Theme;
 	metric: Metric;
 	metrics: Metric[];
 	whole: number; // of the metric, all that the filter leaves: 100%
 	cpu: number; // the same of CPU time, for tables that always show it
-	steps: Step[]; // the filter, the chosen thread included
+	steps: Step[]; // the filter, the chosen thread included, as far as the capture is not counted for it already
+	filter: Step[]; // all of it, for the one that was opened
 	openMenu: (menu: MenuRequest | null) => void;
 	say: (text: string, isQuiet?: boolean) => void; // to screen readers, and shortly on the screen unless quiet
 }
@@ -33,6 +36,7 @@ export interface App {
 export interface MenuItem {
 	label: string;
 	hint?: string;
+	isMinor?: boolean; // a word about the item above it
 	run: () => void;
 }
 

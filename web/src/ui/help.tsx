@@ -14,7 +14,15 @@ const KEYS: [string, string][] = [
 	["t", "choose a thread"],
 	["Ctrl-F  or  /", "search; Enter and Shift-Enter go to the next and previous match"],
 	["u", "undo the last filter"],
-	["g then s f t o n c d l", "go to Summary, Flame graph, Timeline, sOurce, fuNctions, Call graph, Diff, Live"],
+	["b", "keep this place as a bookmark"],
+	[
+		"Tab to the run, then  ←  →",
+		"move the begin or the end of the range; Shift for large steps, Esc for the whole run",
+	],
+	[
+		"g then s f t o n z c d l",
+		"go to Summary, Flame graph, Timeline, sOurce, fuNctions, Zones, Call graph, Diff, Live",
+	],
 	["Space", "in Live: hold the picture, follow again"],
 	["Esc", "close"],
 	["?", "this list"],
@@ -48,7 +56,8 @@ export function Help({ close }: { close: () => void }) {
 				<h2>Mouse</h2>
 				<p>
 					Drag a flame graph to move it, double-click a frame to zoom to it, right-click for what can be done with it.
-					Wheel scrolls, Ctrl-wheel zooms. In the timeline, drag over a range to limit every view to it.
+					Wheel scrolls, Ctrl-wheel zooms. Drag over the run at the top, or in the timeline, to limit every view to a
+					range; drag the range or its ends to change it, click beside it to be rid of it.
 				</p>
 				<h2>Numbers</h2>
 				<p>

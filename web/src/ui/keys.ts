@@ -11,6 +11,7 @@ const GO: Record<string, ViewName> = {
 	t: "timeline",
 	o: "source",
 	n: "functions",
+	z: "zones",
 	c: "graph",
 	d: "diff",
 	l: "live",
@@ -44,6 +45,7 @@ const ACTIONS: Record<string, (app: App) => void> = {
 	n: (app) => stepThread(app, 1),
 	p: (app) => stepThread(app, -1),
 	t: () => document.getElementById("thread-picker")?.focus(),
+	b: ({ keep }) => keep(),
 	"/": () => dispatchEvent(new Event("fathom-search")),
 	u: ({ set, state }) => state.steps.length > 0 && set({ steps: state.steps.slice(0, -1), zoom: null }),
 };

@@ -39,6 +39,7 @@ export function Menu({ menu, close }: { menu: MenuRequest; close: () => void }) 
 			{menu.items.map((item) => (
 				<button
 					role="menuitem"
+					class={item.isMinor ? "minor-item" : undefined}
 					onClick={() => {
 						close();
 						item.run();

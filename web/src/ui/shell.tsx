@@ -2,18 +2,22 @@
 // Everything around the views: tabs, metric, thread, search, the filter's chips, keys, help.
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { Step } from "../data/filter";
 import { amount, seconds } from "../data/format";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp } from "./app_context";
+import { bookmarkMenu, nameOfRange } from "./bookmarks";
 import { StateLink } from "./state_link";
 import { stepName, threadName } from "./names";
-import { availableViews, hasSearch, VIEW_NAMES } from "./view_list";
+import { Overview } from "./overview";
+import { availableViews, hasOverview, hasSearch, VIEW_NAMES } from "./view_list";
 
-// Of functions; the view of source counts its own lines.
+// Of functions; other views say themselves what they found.
 function useHits(): number | null {
 	const { capture, state } = useApp();
 	return useMemo(() => {
-		const matcher = state.view === "source" || state.view === "diff" ? null : matcherOf(state.search);
+		const isOwn = ["source", "diff", "zones"].includes(state.view);
+		const matcher = isOwn ? null : matcherOf(state.search);
 		return matcher ? matchingFunctions(capture, matcher).reduce((n, hit) => n + hit, 0) : null;
 	}, [capture, state.search, state.view]);
 }
@@ -82,12 +86,17 @@ function ThreadPicker() {
 }
 
 function Chips() {
-	const { capture, state, set, isExact, metric } = useApp();
+	const app = useApp();
+	const { capture, state, set, isExact, metric } = app;
 	if (state.steps.length === 0) return null;
 	const hasRange = state.steps.some((s) => s.kind === "range");
 	const isRough = !isExact && hasRange && (capture.head.limits?.samples_left_out ?? 0) > 0;
 	const isMemory = !isExact && hasRange && metric.column !== null;
 	const isUnlimited = isMemory && capture.blocks === null;
+	const named = (s: Step) => {
+		const name = s.kind === "range" ? nameOfRange(state.kept, [s.from, s.to]) : "";
+		return name && <b class="chip-name">{name}</b>;
+	};
 	const step = isMemory ? Math.max(capture.blocks?.grain ?? 0, capture.head.limits?.block_step_s ?? 0) : 0;
 	return (
 		<div class="chips bar" role="group" aria-label="Filter">
@@ -98,6 +107,7 @@ function Chips() {
 					title="Take this one away"
 					onClick={() => set({ steps: state.steps.filter((_, j) => j !== i), zoom: null })}
 				>
+					{named(step)}
 					{stepName(capture, step)} <b aria-hidden="true">×</b>
 				</button>
 			))}
@@ -109,12 +119,36 @@ function Chips() {
 			<button class="plain" onClick={() => set({ steps: state.steps.slice(0, -1), zoom: null })}>
 				Undo last
 			</button>
+			<button class="plain" title="Keep this place as a bookmark (b)" onClick={() => app.keep()}>
+				Name it…
+			</button>
 			{state.steps.length > 1 && (
 				<button class="plain" onClick={() => set({ steps: [], zoom: null })}>
 					Reset
 				</button>
 			)}
 		</div>
+	);
+}
+
+function BookmarkButton() {
+	const app = useApp();
+	const n = app.state.kept.length;
+	return (
+		<button
+			class="icon"
+			aria-haspopup="menu"
+			aria-label={n > 0 ? `Bookmarks, ${n}` : "Bookmarks"}
+			title="Bookmarks (b keeps this place)"
+			onClick={(e) => {
+				const box = e.currentTarget.getBoundingClientRect();
+				app.openMenu({ x: box.left, y: box.bottom + 4, title: "Bookmarks", items: bookmarkMenu(app) });
+			}}
+		>
+			<svg viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" class={n > 0 ? undefined : "hollow"}>
+				<path d="M4 1.5h8v13L8 11l-4 3.5z" stroke="currentColor" stroke-width="1.4" />
+			</svg>
+		</button>
 	);
 }
 
@@ -199,11 +233,13 @@ export function Shell({
 					</span>
 				)}
 				{isAboutTotals && hasSearch(app) && <Search />}
+				<BookmarkButton />
 				<ThemeButton onTheme={onTheme} />
 				<button class="icon" onClick={onHelp} aria-label="Help and keys" title="Help and keys (?)">
 					?
 				</button>
 			</header>
+			{hasOverview(app) && <Overview />}
 			<Chips />
 			<main>{children}</main>
 		</>

@@ -9,6 +9,7 @@ export const VIEW_NAMES: Record<ViewName, string> = {
 	timeline: "Timeline",
 	source: "Source",
 	functions: "Functions",
+	zones: "Zones",
 	graph: "Call graph",
 	diff: "Diff",
 	live: "Live",
@@ -22,6 +23,7 @@ export function availableViews(app: App): ViewName[] {
 		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
 		source: capture.files.n > 0 || capture.lines.n > 0,
 		functions: true,
+		zones: capture.zones !== null,
 		graph: true,
 		diff: app.hasDiff,
 		live: app.live !== null,
@@ -29,7 +31,14 @@ export function availableViews(app: App): ViewName[] {
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
 }
 
+// Where the run stands above the view: not where the view is about another time, or two runs.
+export function hasOverview({ state, first, capture, live }: App): boolean {
+	const hasData = first.samples !== null || first.memory.n > 0;
+	return hasData && !capture.isDiff && !(state.view === "live" && live !== null);
+}
+
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
-	return ["flame", "functions", "source", "graph", "diff"].includes(state.view) && state.drawing !== "sunburst";
+	if (state.view === "graph") return state.drawing !== "sunburst";
+	return ["flame", "functions", "zones", "source", "diff"].includes(state.view);
 }

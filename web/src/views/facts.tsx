@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The run in a few figures. They are of the whole run; what a filter leaves stands in a row of its own.
+// The run in a few figures, and what a filter leaves of it, each under its name.
 import { bytes, count, seconds, share } from "../data/format";
 import { heapWeights, classTotals } from "../data/weights";
 import { CLASS_GIL_WAIT, CLASS_WAIT } from "../data/classes";
@@ -89,14 +89,15 @@ function Tiles({ facts, label }: { facts: Fact[]; label: string }) {
 	);
 }
 
-export function Facts({ app }: { app: App }) {
-	const isFiltered = app.steps.length > 0 || app.isExact;
+export function FilteredFacts({ app }: { app: App }) {
 	return (
 		<>
-			{isFiltered && <h2 class="tiles-head">What the filter leaves</h2>}
-			{isFiltered && <Tiles facts={filteredFacts(app)} label="What the filter leaves" />}
-			{isFiltered && <h2 class="tiles-head">The whole run</h2>}
-			<Tiles facts={factsOf(app)} label="The whole run" />
+			<h2 class="tiles-head">What the filter leaves</h2>
+			<Tiles facts={filteredFacts(app)} label="What the filter leaves" />
 		</>
 	);
+}
+
+export function RunFacts({ app }: { app: App }) {
+	return <Tiles facts={factsOf(app)} label="The whole run" />;
 }

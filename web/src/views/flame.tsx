@@ -2,15 +2,18 @@
 // Flame graph: left heavy, in the order of time, or a sandwich of one function's callers and callees.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { FLAG_PLUMBING } from "../data/capture";
+import { busiestThread } from "../data/clock";
 import type { App } from "../ui/app_context";
 import { useApp } from "../ui/app_context";
 import { amount, share } from "../data/format";
 import type { FlameChart } from "../draw/flame_chart";
+import { Ticks } from "../ui/axis";
 import { FlameCanvas } from "../ui/flame_canvas";
+import { useWidth } from "../ui/width";
 import { functionMenu, hideFunction } from "../ui/function_menu";
 import { functionName, functionPlace, moduleName, nodeName, threadName } from "../ui/names";
 import { ClassLegend } from "../ui/bars";
-import { busiestThread, useFlame, useSandwich, type FlameData } from "./flame_data";
+import { useFlame, useSandwich, type FlameData } from "./flame_data";
 import { FunctionList } from "./function_list";
 import type { Colour, Mode } from "../state/state";
 
@@ -292,10 +295,11 @@ function Single({ app }: { app: App }) {
 			)}
 			{isTimed && (
 				<p class="note">
-					{threadName(capture, busiestThread(app))}, {data.layout.from.toFixed(2)} s to {data.layout.to.toFixed(2)} s.{" "}
-					<kbd>n</kbd> and <kbd>p</kbd> go to the next and previous thread.
+					{threadName(capture, busiestThread(capture, state.thread))}, as it ran. <kbd>n</kbd> and <kbd>p</kbd> go to
+					the next and previous thread.
 				</p>
 			)}
+			{isTimed && <TimeAxis layout={data.layout} zoom={state.zoom} />}
 			{data.tree.total[0] > 0 || data.tree.base ? (
 				<FlameCanvas
 					data={data}
@@ -316,6 +320,16 @@ function Single({ app }: { app: App }) {
 			)}
 			<Details app={app} data={data} node={hovered >= 0 ? hovered : current} />
 		</>
+	);
+}
+
+function TimeAxis({ layout: { from, to }, zoom }: { layout: FlameData["layout"]; zoom: [number, number] | null }) {
+	const { box, width } = useWidth();
+	const [a, b] = zoom ?? [0, 1];
+	return (
+		<div class="time-axis" ref={box}>
+			<Ticks from={from + a * (to - from)} to={from + b * (to - from)} width={width} />
+		</div>
 	);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the state to what the flame graph draws. Each step is kept until what it depends on changes.
 import { useMemo } from "preact/hooks";
+import { busiestThread, lifeOf } from "../data/clock";
 import { rangeOf } from "../data/filter";
 import { dominantClasses } from "../data/dominant";
 import { leftHeavy, timeOrder, withoutRoot, type Layout } from "../data/layout";
@@ -37,17 +38,6 @@ export function useSelf(app: App): Float64Array {
 	);
 }
 
-export function busiestThread(app: App): number {
-	const { samples, threads } = app.capture;
-	if (app.state.thread >= 0 && app.state.thread < threads.n) return app.state.thread;
-	let best = 0;
-	for (let t = 1; t < threads.n; t++) {
-		const size = (i: number) => (samples ? samples.first[i + 1] - samples.first[i] : 0);
-		if (threads.cpu[t] > threads.cpu[best] || (threads.cpu[t] === threads.cpu[best] && size(t) > size(best))) best = t;
-	}
-	return best;
-}
-
 export function usePixels(app: App, tree: Tree): Uint32Array {
 	const { capture, state, theme, metric, steps } = app;
 	const colour = state.colour === "change" && !tree.base ? "module" : state.colour;
@@ -75,13 +65,16 @@ export function useFlame(app: App): FlameData {
 		const base = capture.isDiff && !app.metric.column ? selfWeights(capture, app.metric, steps, true) : null;
 		return buildTree(capture, self, optionsOf(app), base);
 	}, [self, key]);
-	const thread = busiestThread(app);
+	const thread = busiestThread(capture, state.thread);
 	const isTimed = state.mode === "time" && capture.samples !== null && !app.metric.column;
 	const layout = useMemo(() => {
 		if (!isTimed || !capture.samples) return leftHeavy(tree);
 		const wanted = new Uint8Array(256);
 		for (const c of app.metric.classes) wanted[c] = 1;
-		return timeOrder(tree, capture.samples, thread, rangeOf(steps), wanted, 3 / (capture.report.rate_hz || 1000));
+		const range = rangeOf(steps);
+		const layout = timeOrder(tree, capture.samples, thread, range, wanted, 3 / (capture.report.rate_hz || 1000));
+		const [from, to] = range ?? lifeOf(capture, thread);
+		return to > from ? { ...layout, from, to } : layout;
 	}, [tree, isTimed, isTimed ? thread : -1]);
 	return { tree, layout, pixels: usePixels(app, tree), matches: useMatches(app, tree) };
 }

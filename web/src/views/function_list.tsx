@@ -50,12 +50,13 @@ export function useFunctionRows(app: App): FunctionTable {
 		const [alloc, peak] = (["alloc", "peak"] as const).map((column) =>
 			isLimited ? chargedByFunction(capture, heapWeights(capture, column, steps)) : null,
 		);
+		const isWhole = steps.length === 0 && !capture.isPart; // calls were counted for the whole run only
 		const rows: FunctionRow[] = [];
 		for (let fn = 0; fn < capture.functions.n; fn++) {
 			const r = at[fn];
 			const self = isExact && r >= 0 ? t.get("self_s", r) : sums.self[fn];
 			const total = isExact && r >= 0 ? t.get("total_s", r) : sums.total[fn];
-			const calls = r >= 0 ? t.get("calls", r) : 0;
+			const calls = r >= 0 && isWhole ? t.get("calls", r) : 0;
 			if (!(total > 0) && !(calls > 0)) continue;
 			if (capture.functions.kind[fn] === KIND_THREAD) continue;
 			rows.push({
@@ -70,11 +71,11 @@ export function useFunctionRows(app: App): FunctionTable {
 				alloc: alloc ? alloc[fn] : r >= 0 ? t.get("alloc_bytes", r) : 0,
 				peak: peak ? peak[fn] : r >= 0 ? t.get("peak_bytes", r) : 0,
 				calls,
-				tracedOwn: r >= 0 ? t.get("traced_own_s", r) : 0,
-				tracedTotal: r >= 0 ? t.get("traced_total_s", r) : 0,
-				mean: r >= 0 ? t.get("mean_s", r) : 0,
-				min: r >= 0 ? t.get("min_s", r) : 0,
-				max: r >= 0 ? t.get("max_s", r) : 0,
+				tracedOwn: calls > 0 ? t.get("traced_own_s", r) : 0,
+				tracedTotal: calls > 0 ? t.get("traced_total_s", r) : 0,
+				mean: calls > 0 ? t.get("mean_s", r) : 0,
+				min: calls > 0 ? t.get("min_s", r) : 0,
+				max: calls > 0 ? t.get("max_s", r) : 0,
 			});
 		}
 		return {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The distribution of a traced function's calls; dragging over a part of it lists those calls.
-import { useMemo, useState } from "preact/hooks";
+// How long calls took: the distribution, and a list of those in a part of it that is dragged over.
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Capture } from "../data/capture";
-import { rangeOf } from "../data/filter";
 import { count, seconds } from "../data/format";
-import { histogramOf } from "../data/histogram";
+import { histogramOf, whatsOf, type Histogram } from "../data/histogram";
+import { isPartial } from "../data/zone_mask";
 import { useApp } from "../ui/app_context";
 import { threadName } from "../ui/names";
 
@@ -12,15 +12,17 @@ const WIDTH = 320;
 const HEIGHT = 90;
 const LISTED = 30;
 
-export function CallHistogram({ fn }: { fn: number }) {
-	const { capture, steps, set, state } = useApp();
-	const zones = capture.zones;
-	const range = rangeOf(steps);
-	const h = useMemo(() => histogramOf(capture, fn, range), [zones, fn, JSON.stringify(range)]);
-	const [drag, setDrag] = useState<[number, number] | null>(null);
-	const [isDown, setDown] = useState(false);
-	if (!h || !zones) return null;
-	const word = wordFor(capture, fn);
+type Pick = [number, number]; // lengths, seconds
+
+interface BarsProps {
+	h: Histogram;
+	word: string;
+	pick: Pick | null;
+	onPick: (pick: Pick, isMovement: boolean) => void;
+}
+
+export function HistogramBars({ h, word, pick, onPick }: BarsProps) {
+	const from = useRef(-1);
 	const top = Math.max(...h.counts);
 	const n = h.counts.length;
 	// Logarithmic: the one slow call in a million is what one looks for.
@@ -29,40 +31,33 @@ export function CallHistogram({ fn }: { fn: number }) {
 		const box = (e.currentTarget as SVGElement).getBoundingClientRect();
 		return Math.max(0, Math.min(n - 1, Math.floor(((e.clientX - box.left) / box.width) * n)));
 	};
-	const chosen = drag ? [Math.min(...drag), Math.max(...drag)] : null;
-	const listed = chosen
-		? Array.from(h.calls)
-				.filter(
-					(c) =>
-						zones.duration[c] >= h.edges[chosen[0]] * 0.999999 &&
-						zones.duration[c] <= h.edges[chosen[1] + 1] * 1.000001,
-				)
-				.reverse()
-		: [];
+	const drag = (at: number, isMovement: boolean) =>
+		onPick([h.edges[Math.min(from.current, at)], h.edges[Math.max(from.current, at) + 1]], isMovement);
+	// By its middle: edges are rounded in an address.
+	const isOn = (i: number) => {
+		const middle = (h.edges[i] + h.edges[i + 1]) / 2;
+		return pick !== null && middle >= pick[0] && middle <= pick[1];
+	};
 	return (
-		<section>
-			<h3>How long a {word === "calls" ? "call" : "stretch"} takes</h3>
-			<p class="faint">
-				{count(h.n)} {word}
-				{range && (capture.head.limits?.zones_merged ?? 0) > 0 ? " that the page has one by one" : ""} · median{" "}
-				{seconds(h.median)} · 95% below {seconds(h.p95)} · 99% below {seconds(h.p99)}
-			</p>
+		<>
 			<svg
 				class="histogram"
 				viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+				preserveAspectRatio="none"
 				role="img"
 				aria-label={`Histogram of ${h.n} ${word} from ${seconds(h.edges[0])} to ${seconds(h.edges[n])}`}
 				onPointerDown={(e) => {
-					setDown(true);
 					(e.currentTarget as SVGElement).setPointerCapture(e.pointerId);
-					setDrag([bucketAt(e), bucketAt(e)]);
+					from.current = bucketAt(e);
+					drag(from.current, false);
 				}}
-				onPointerMove={(e) => isDown && drag && setDrag([drag[0], bucketAt(e)])}
-				onPointerUp={() => setDown(false)}
+				onPointerMove={(e) => from.current >= 0 && drag(bucketAt(e), true)}
+				onPointerUp={() => (from.current = -1)}
+				onPointerCancel={() => (from.current = -1)}
 			>
 				{Array.from(h.counts, (c, i) => (
 					<rect
-						class={chosen && i >= chosen[0] && i <= chosen[1] ? "on" : ""}
+						class={isOn(i) ? "on" : ""}
 						x={(i * WIDTH) / n}
 						y={HEIGHT - height(c)}
 						width={WIDTH / n - 0.6}
@@ -77,43 +72,95 @@ export function CallHistogram({ fn }: { fn: number }) {
 				<span>{seconds(h.edges[n >> 1])}</span>
 				<span>{seconds(h.edges[n])}</span>
 			</div>
-			{!chosen && <p class="faint">Drag over the bars to list those {word}.</p>}
-			{chosen && listed.length === 0 && (
+		</>
+	);
+}
+
+// Those of a length, the longest first.
+export function pickedOf(capture: Capture, h: Histogram, pick: Pick): number[] {
+	const { zones } = capture;
+	if (!zones) return [];
+	return Array.from(h.calls)
+		.filter((c) => zones.duration[c] >= pick[0] * 0.999999 && zones.duration[c] <= pick[1] * 1.000001)
+		.reverse();
+}
+
+// Each leads to its place in the timeline, and to what was sampled inside it.
+export function CallList({ list, label }: { list: number[]; label: string }) {
+	const { first: capture, set, state } = useApp();
+	const { zones } = capture;
+	if (!zones) return null;
+	const inside = (c: number) => {
+		const others = state.steps.filter((s) => s.kind !== "range" && s.kind !== "thread");
+		const range = { kind: "range" as const, from: zones.start[c], to: zones.start[c] + zones.duration[c] };
+		const thread = { kind: "thread" as const, keep: true, id: zones.thread[c] };
+		set({ view: "flame", mode: "left", thread: -1, steps: [...others, thread, range], zoom: null });
+	};
+	return (
+		<table class="table slim" aria-label={label}>
+			<tbody>
+				{list.slice(0, LISTED).map((c) => (
+					<tr>
+						<td class="call-at">
+							<button
+								class="link"
+								onClick={() =>
+									set({ view: "timeline", time: zoomAround(zones.start[c], zones.duration[c], capture.end) })
+								}
+							>
+								at {zones.start[c].toFixed(6)} s
+							</button>
+						</td>
+						<td class="number">{seconds(zones.duration[c])}</td>
+						<td class="call-thread">{threadName(capture, zones.thread[c])}</td>
+						<td>
+							<button
+								class="link"
+								title="The flame graph of this one: time and memory inside it"
+								onClick={() => inside(c)}
+							>
+								Inside
+							</button>
+						</td>
+					</tr>
+				))}
+				{list.length > LISTED && (
+					<tr>
+						<td colSpan={4} class="faint">
+							and {count(list.length - LISTED)} more
+						</td>
+					</tr>
+				)}
+			</tbody>
+		</table>
+	);
+}
+
+export function CallHistogram({ fn }: { fn: number }) {
+	const { first: capture, filter } = useApp();
+	const key = JSON.stringify(filter);
+	const h = useMemo(
+		() => (fn < capture.functions.n ? histogramOf(capture, whatsOf(capture, fn), filter) : null),
+		[capture, fn, key],
+	);
+	const [pick, setPick] = useState<Pick | null>(null);
+	if (!h) return null;
+	const word = wordFor(capture, fn);
+	const listed = pick ? pickedOf(capture, h, pick) : [];
+	return (
+		<section>
+			<h3>How long a {word === "calls" ? "call" : "stretch"} takes</h3>
+			<p class="faint">
+				{count(h.n)} {word}
+				{isPartial(capture, filter) ? " that the page has one by one" : ""} · median {seconds(h.median)} · 95% below{" "}
+				{seconds(h.p95)} · 99% below {seconds(h.p99)}
+			</p>
+			<HistogramBars h={h} word={word} pick={pick} onPick={setPick} />
+			{!pick && <p class="faint">Drag over the bars to list those {word}.</p>}
+			{pick && listed.length === 0 && (
 				<p class="faint">None of these is in the page one by one; zoom in on them in the timeline.</p>
 			)}
-			{chosen && (
-				<table class="table slim" aria-label="Calls of that length">
-					<tbody>
-						{listed.slice(0, LISTED).map((c) => (
-							<tr>
-								<td>
-									<button
-										class="link"
-										onClick={() =>
-											set({
-												view: "timeline",
-												time: zoomAround(zones.start[c], zones.duration[c], capture.end),
-												steps: state.steps,
-											})
-										}
-									>
-										at {zones.start[c].toFixed(6)} s
-									</button>
-								</td>
-								<td class="number">{seconds(zones.duration[c])}</td>
-								<td>{threadName(capture, zones.thread[c])}</td>
-							</tr>
-						))}
-						{listed.length > LISTED && (
-							<tr>
-								<td colSpan={3} class="faint">
-									and {count(listed.length - LISTED)} more
-								</td>
-							</tr>
-						)}
-					</tbody>
-				</table>
-			)}
+			{pick && <CallList list={listed} label="Calls of that length" />}
 		</section>
 	);
 }

@@ -2,12 +2,14 @@
 // Where time and memory went, on one page.
 import { useMemo } from "preact/hooks";
 import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, NONE } from "../data/capture";
+import { cpuByThread, livedIn } from "../data/clock";
+import { rangeOf } from "../data/filter";
 import { bytes, seconds, share, shortPath } from "../data/format";
 import { useApp, type App } from "../ui/app_context";
 import { Meter } from "../ui/bars";
 import { StateLink } from "../ui/state_link";
 import { functionName, functionPlace, processName, threadName } from "../ui/names";
-import { ending, Facts } from "./facts";
+import { ending, FilteredFacts, RunFacts } from "./facts";
 import { useFunctionRows } from "./function_list";
 import { TopLines } from "./top_lines";
 import { Verdicts } from "./verdicts";
@@ -57,8 +59,10 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 function Threads({ app }: { app: App }) {
 	const { capture } = app;
 	const { threads } = capture;
-	const order = Array.from({ length: threads.n }, (_, t) => t).sort((a, b) => threads.cpu[b] - threads.cpu[a]);
-	const most = order.length > 0 ? threads.cpu[order[0]] : 0;
+	const cpu = useMemo(() => cpuByThread(capture, app.steps), [capture, JSON.stringify(app.steps)]);
+	const range = rangeOf(app.state.steps);
+	const order = Array.from({ length: threads.n }, (_, t) => t).sort((a, b) => cpu[b] - cpu[a]);
+	const most = order.length > 0 ? cpu[order[0]] : 0;
 	return (
 		<section class="card">
 			<h2>
@@ -76,11 +80,11 @@ function Threads({ app }: { app: App }) {
 								{capture.processes.n > 1 && <small>{processName(capture, threads.process[t])}</small>}
 							</td>
 							<td class="number">
-								<Meter value={threads.cpu[t]} whole={most}>
-									{seconds(threads.cpu[t])}
+								<Meter value={cpu[t]} whole={most}>
+									{seconds(cpu[t])}
 								</Meter>
 							</td>
-							<td class="number faint">of {seconds(threads.wall[t])}</td>
+							<td class="number faint">of {seconds(livedIn(app.first, t, range))}</td>
 						</tr>
 					))}
 				</tbody>
@@ -171,8 +175,20 @@ function Coverage({ app }: { app: App }) {
 	);
 }
 
+// What no filter changes.
+function WholeRun({ app }: { app: App }) {
+	return (
+		<>
+			<Verdicts app={app} />
+			<RunFacts app={app} />
+		</>
+	);
+}
+
+// Under a filter, what it leaves comes first, and what is said of the whole run stands below under its name.
 export function SummaryView() {
 	const app = useApp();
+	const isFiltered = app.steps.length > 0 || app.isExact;
 	const r = app.capture.report;
 	return (
 		<section class="view summary" aria-label="Summary">
@@ -188,17 +204,26 @@ export function SummaryView() {
 						.join(" · ")}
 				</p>
 			</header>
-			<Verdicts app={app} />
-			<Facts app={app} />
+			{isFiltered ? <FilteredFacts app={app} /> : <WholeRun app={app} />}
 			<WhereTime app={app} />
 			<TopLines app={app} />
 			<div class="cards">
 				<TopFunctions app={app} isOwn={true} />
 				<TopFunctions app={app} isOwn={false} />
 				<Threads app={app} />
-				<Leaks app={app} />
-				<Coverage app={app} />
+				{!isFiltered && <Leaks app={app} />}
+				{!isFiltered && <Coverage app={app} />}
 			</div>
+			{isFiltered && (
+				<>
+					<h2 class="tiles-head">The whole run</h2>
+					<WholeRun app={app} />
+					<div class="cards">
+						<Leaks app={app} />
+						<Coverage app={app} />
+					</div>
+				</>
+			)}
 		</section>
 	);
 }

@@ -3,17 +3,15 @@
 import { useRef, useState } from "preact/hooks";
 import type { Capture } from "../data/capture";
 import { rangeOf } from "../data/filter";
-import { bytes, count, niceStep, seconds } from "../data/format";
+import { bytes, count, seconds } from "../data/format";
 import type { Curve, Lane } from "../draw/timeline_painter";
 import { useApp, type App } from "../ui/app_context";
+import { Ticks } from "../ui/axis";
 import { ClassLegend } from "../ui/bars";
 import { processName, threadName } from "../ui/names";
 import { threadMenu } from "../ui/thread_menu";
 import { TimelineCanvas } from "./timeline_canvas";
-import { useContents, useDrawing, useSize, useSpan, useTimelineKeys, type Size, type Span } from "./timeline_hooks";
-
-const AXIS_PX = 24;
-const TICK_PX = 48; // what stands beside a tick takes
+import { useContents, useDrawing, useSize, useSpan, useTimelineKeys, type Size } from "./timeline_hooks";
 
 // One sentence on calls that the picture does not have one by one; "" when it has all.
 function leftOut(capture: Capture, isServed: boolean): string {
@@ -48,30 +46,6 @@ function Controls({ app }: { app: App }) {
 			{range && (
 				<button onClick={() => set({ steps: state.steps.filter((s) => s.kind !== "range") })}>Whole run</button>
 			)}
-		</div>
-	);
-}
-
-function tickText(t: number, step: number): string {
-	if (+t.toPrecision(10) === 0) return "0";
-	if (step >= 0.1) return `${+t.toFixed(2)} s`;
-	return step >= 1e-4 ? `${+(t * 1e3).toFixed(3)} ms` : `${+(t * 1e6).toFixed(3)} µs`;
-}
-
-function Axis({ span: { from, to }, width }: { span: Span; width: number }) {
-	const ticks: number[] = [];
-	const step = niceStep(to - from, width / 110);
-	for (let t = Math.ceil(from / step) * step; t <= to && ticks.length < 60; t += step) ticks.push(t);
-	const x = (t: number) => ((t - from) / (to - from)) * 100;
-	const isCut = (t: number) => width * (1 - x(t) / 100) < TICK_PX;
-	return (
-		<div class="axis">
-			<div class="gutter" />
-			<div class="ticks" style={{ height: `${AXIS_PX}px` }}>
-				{ticks.map((t) => (
-					<span style={{ left: `${x(t)}%` }}>{isCut(t) ? "" : tickText(t, step)}</span>
-				))}
-			</div>
 		</div>
 	);
 }
@@ -116,7 +90,10 @@ export function TimelineView() {
 		<section class="view timeline" aria-label="Timeline">
 			<Controls app={app} />
 			<div class="lanes">
-				<Axis span={span} width={size.width} />
+				<div class="axis">
+					<div class="gutter" />
+					<Ticks from={span.from} to={span.to} width={size.width} />
+				</div>
 				<div class="lane-scroll" ref={scroller} onScroll={(e) => setScroll(e.currentTarget.scrollTop)}>
 					<div class="lane-space" style={{ height: `${Math.max(contents.height, size.height)}px` }}>
 						<div class="gutter">

@@ -3,6 +3,7 @@
 import { useMemo } from "preact/hooks";
 import { clockOf, idleThreads, mainThread } from "../data/clock";
 import { CLASS_GIL_WAIT, CLASS_WAIT, REPORT_KEYS } from "../data/classes";
+import { rangeOf } from "../data/filter";
 import { seconds, share } from "../data/format";
 import { classTotals } from "../data/weights";
 import type { App } from "../ui/app_context";
@@ -13,11 +14,14 @@ import { StateLink } from "../ui/state_link";
 const WORTH_TELLING = 0.02; // of the clock
 
 function OneThread({ app, thread }: { app: App; thread: number }) {
-	const { capture, steps } = app;
-	const clock = useMemo(() => clockOf(capture, thread, steps), [capture, thread, JSON.stringify(steps)]);
+	const { capture, first, steps, state } = app;
+	const range = rangeOf(state.steps);
+	const clock = useMemo(
+		() => clockOf(capture, thread, steps, first, range),
+		[capture, first, thread, JSON.stringify(steps), JSON.stringify(range)],
+	);
 	const seen = clock.values.reduce((a, b) => a + b, 0);
-	const isWhole = !steps.some((s) => s.kind !== "thread");
-	const whole = isWhole ? Math.max(clock.wall, seen) : seen;
+	const whole = Math.max(clock.wall, seen);
 	if (!(whole > 0)) return null;
 	const rest = whole - seen;
 	return (
@@ -43,7 +47,11 @@ function AllThreads({ app, but }: { app: App; but: number }) {
 		() => (steps.length === 0 && time ? REPORT_KEYS.map((k) => time[k] ?? 0) : Array.from(classTotals(capture, steps))),
 		[capture, JSON.stringify(steps)],
 	);
-	const idle = useMemo(() => idleThreads(capture, but), [capture, but]);
+	const range = rangeOf(app.state.steps);
+	const idle = useMemo(
+		() => idleThreads(capture, but, steps, app.first, range),
+		[capture, but, JSON.stringify(steps), JSON.stringify(range)],
+	);
 	const cpu = values.slice(0, CLASS_GIL_WAIT);
 	const waited = values[CLASS_GIL_WAIT] + values[CLASS_WAIT];
 	const gil = values[CLASS_GIL_WAIT];
@@ -57,9 +65,7 @@ function AllThreads({ app, but }: { app: App; but: number }) {
 			{waited > 0 && (
 				<p class="faint waited">
 					Threads waited {seconds(waited)} in sum{gil > 0 && `, ${seconds(gil)} of it for the GIL`}
-					{idle.n > 0 &&
-						`; ${idle.n} that did next to nothing else waited ${seconds(Math.min(idle.waited, waited))} of it`}
-					.{" "}
+					{idle.n > 0 && `; ${idle.n} that did next to nothing else waited ${seconds(idle.waited)} of it`}.{" "}
 					<StateLink class="link" patch={{ view: "timeline" }}>
 						Timeline
 					</StateLink>
