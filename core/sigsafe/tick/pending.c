@@ -21,7 +21,9 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	uint64_t pending = 0, blocked = *(const uint64_t *)&uc->uc_sigmask;
 	if (fm_sig_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
 		return 0;
-	pending &= ~blocked & ~(1ull << (SIGTRAP - 1));
+	pending &= ~blocked;
+	if (fm_sig.header && fm_sig.header->engine == FM_ENGINE_PERF) // it may be ours
+		pending &= ~(1ull << (SIGTRAP - 1));
 	// One more of a tick's signal is the program's: the ticker sends no second one before the
 	// first is answered.
 	if (!fm_sig_has_theirs(FM_TICK_SIGNAL))
