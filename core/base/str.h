@@ -27,6 +27,12 @@ static inline bool fm_str_eq(struct fm_str a, struct fm_str b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
 }
 
+static inline bool fm_str_starts_with(struct fm_str s, const char *start)
+{
+	size_t n = strlen(start);
+	return s.len >= n && memcmp(s.p, start, n) == 0;
+}
+
 // Growable bytes; always NUL-terminated once something was added.
 struct fm_buf {
 	uint8_t *data;

@@ -44,12 +44,6 @@ static size_t after_stdlib(struct fm_str path)
 	return 0;
 }
 
-static bool starts_with(struct fm_str s, const char *prefix)
-{
-	size_t n = strlen(prefix);
-	return s.len >= n && !memcmp(s.p, prefix, n);
-}
-
 static bool ends_with(struct fm_str s, const char *end)
 {
 	size_t n = strlen(end);
@@ -74,7 +68,7 @@ bool fm_name_is_ours(struct fm_str filename)
 	if (!at)
 		return false;
 	struct fm_str rest = { filename.p + at, filename.len - (uint32_t)at }, home = { filename.p, (uint32_t)at };
-	if (starts_with(rest, "_startup/"))
+	if (fm_str_starts_with(rest, "_startup/"))
 		return true;
 	for (size_t i = 0; i < FM_ARRAY_LEN(files); i++)
 		if (fm_str_eq(rest, fm_str_of(files[i])))
@@ -89,7 +83,7 @@ bool fm_name_is_ours(struct fm_str filename)
 
 bool fm_name_is_library(struct fm_str filename)
 {
-	return starts_with(filename, "<frozen ") || fm_name_is_ours(filename) ||
+	return fm_str_starts_with(filename, "<frozen ") || fm_name_is_ours(filename) ||
 	       after_folder(filename, "site-packages") || after_folder(filename, "dist-packages") ||
 	       after_stdlib(filename);
 }
@@ -97,7 +91,7 @@ bool fm_name_is_library(struct fm_str filename)
 struct fm_str fm_name_module(struct fm_arena *arena, struct fm_str filename)
 {
 	static const char frozen[] = "<frozen ";
-	if (starts_with(filename, frozen) && filename.p[filename.len - 1] == '>') {
+	if (fm_str_starts_with(filename, frozen) && filename.p[filename.len - 1] == '>') {
 		uint32_t skip = sizeof(frozen) - 1;
 		return (struct fm_str){ filename.p + skip, filename.len - skip - 1 };
 	}

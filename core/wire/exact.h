@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
+
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
 #define FM_WIRE_N_EXACT 2
 #define FM_WIRE_N_SITES 1024u
@@ -59,14 +61,14 @@ static_assert(sizeof(struct fm_wire_exact) <= FM_WIRE_EXACT_HEADER, "header fits
 
 #define FM_WIRE_EXACT_BYTES (FM_WIRE_EXACT_HEADER + FM_WIRE_N_SITES * 64ull)
 
-static inline struct fm_wire_site *fm_wire_exact_sites(struct fm_wire_exact *e)
+static FM_ALWAYS_INLINE struct fm_wire_site *fm_wire_exact_sites(struct fm_wire_exact *e)
 {
 	return (struct fm_wire_site *)((uint8_t *)e + FM_WIRE_EXACT_HEADER);
 }
 
 // A site is brought up to date only when it is touched: it had these bytes at every peak since it
 // was last.
-static inline void fm_wire_site_rebase(const struct fm_wire_exact *e, struct fm_wire_site *s)
+static FM_ALWAYS_INLINE void fm_wire_site_rebase(const struct fm_wire_exact *e, struct fm_wire_site *s)
 {
 	if (s->epoch != e->epoch) {
 		s->at_peak_bytes = s->live_bytes;
@@ -74,7 +76,7 @@ static inline void fm_wire_site_rebase(const struct fm_wire_exact *e, struct fm_
 	}
 }
 
-static inline void fm_wire_exact_add(struct fm_wire_exact *e, struct fm_wire_site *s, uint64_t size)
+static FM_ALWAYS_INLINE void fm_wire_exact_add(struct fm_wire_exact *e, struct fm_wire_site *s, uint64_t size)
 {
 	fm_wire_site_rebase(e, s);
 	s->alloc_bytes += size;
@@ -87,7 +89,7 @@ static inline void fm_wire_exact_add(struct fm_wire_exact *e, struct fm_wire_sit
 		atomic_store_explicit(&e->high_bytes, e->live_bytes, memory_order_relaxed);
 }
 
-static inline void fm_wire_exact_remove(struct fm_wire_exact *e, struct fm_wire_site *s, uint64_t size)
+static FM_ALWAYS_INLINE void fm_wire_exact_remove(struct fm_wire_exact *e, struct fm_wire_site *s, uint64_t size)
 {
 	if (e->live_bytes > e->peak_bytes) { // a peak ends here
 		e->peak_bytes = e->live_bytes;

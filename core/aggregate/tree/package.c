@@ -11,12 +11,6 @@
 // the time of the package that runs.
 #define LITTLE 0.1
 
-static bool starts_with(struct fm_str s, const char *start)
-{
-	size_t n = strlen(start);
-	return s.len >= n && !memcmp(s.p, start, n);
-}
-
 // What follows the last "word" in the path; "" when it is not there.
 static struct fm_str after(struct fm_str path, const char *word)
 {
@@ -53,15 +47,15 @@ static bool is_everybodys(struct fm_str path)
 					     "[kernel]", "[vdso]",   "linux-vdso", "_agent.abi3" };
 	struct fm_str base = base_of(path);
 	for (size_t i = 0; i < FM_ARRAY_LEN(bases); i++)
-		if (starts_with(base, bases[i]))
+		if (fm_str_starts_with(base, bases[i]))
 			return true;
 	return !path.len;
 }
 
 bool fm_package_is_interpreter(const struct fm_function *f)
 {
-	return f->kind == FM_FRAME_NATIVE && (f->is_plumbing || starts_with(base_of(f->path), "python") ||
-					      starts_with(base_of(f->path), "libpython"));
+	return f->kind == FM_FRAME_NATIVE && (f->is_plumbing || fm_str_starts_with(base_of(f->path), "python") ||
+					      fm_str_starts_with(base_of(f->path), "libpython"));
 }
 
 // Libraries of packages and of the standard library; "" for any other.
@@ -78,7 +72,8 @@ static struct fm_str installed_part(struct fm_str path)
 
 static bool is_systems(struct fm_str path)
 {
-	return starts_with(path, "/usr/lib") || starts_with(path, "/lib") || starts_with(path, "[");
+	return fm_str_starts_with(path, "/usr/lib") || fm_str_starts_with(path, "/lib") ||
+	       fm_str_starts_with(path, "[");
 }
 
 struct fm_str fm_package_name(const struct fm_function *f)
@@ -105,7 +100,7 @@ bool fm_package_is_none(const struct fm_function *f)
 
 bool fm_package_is_import(const struct fm_function *f)
 {
-	return f->kind == FM_FRAME_PYTHON && (starts_with(f->file, "<frozen importlib._bootstrap") ||
+	return f->kind == FM_FRAME_PYTHON && (fm_str_starts_with(f->file, "<frozen importlib._bootstrap") ||
 					      fm_str_eq(f->module, FM_STR_LIT("importlib"))); // import_module()
 }
 

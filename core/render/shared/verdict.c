@@ -98,11 +98,6 @@ static void no_cpu(struct rules *r)
 	say(r, "no-cpu", FM_MAX(share, 0.99), nowhere, &b); // it comes first: all other times are longer for it
 }
 
-static bool starts_with(struct fm_str s, const char *start)
-{
-	return s.len >= strlen(start) && !memcmp(s.p, start, strlen(start));
-}
-
 static struct fm_str text_of(const struct rules *r, struct place at)
 {
 	struct fm_str text = fm_source_line_find(r->a->profile, at.file, at.line);
@@ -119,7 +114,7 @@ static struct place place_of_line(const struct rules *r, const struct fm_line_ro
 static bool is_import(const struct rules *r, const struct fm_line_row *row)
 {
 	struct fm_str text = text_of(r, place_of_line(r, row));
-	return starts_with(text, "import ") || starts_with(text, "from ");
+	return fm_str_starts_with(text, "import ") || fm_str_starts_with(text, "from ");
 }
 
 // Of the lines that import, or of all others: the imports have a sentence of their own.
@@ -405,7 +400,7 @@ static bool is_lock(const struct rules *r, const struct fm_attribution *payer)
 	const struct fm_node *node = &r->a->view.nodes.items[payer->user - 1];
 	struct fm_str text =
 		text_of(r, (struct place){ fm_analysis_function(r->a, node->function_id)->file, node->line });
-	return starts_with(text, "with ") || has_word(text, "acquire") || has_word(text, "lock");
+	return fm_str_starts_with(text, "with ") || has_word(text, "acquire") || has_word(text, "lock");
 }
 
 static void gather_waits(const struct rules *r, struct waits *ret)
