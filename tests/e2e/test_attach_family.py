@@ -212,7 +212,7 @@ def test_a_stopped_process_is_read(fathom: Path, master: Any) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [["--memory"], ["--memory=exact"], ["--memory-log"], ["--trace"], ["--kernel"], ["--engine", "perf"]],
+    [["--kernel"], ["--engine", "perf"]],  # of --memory and --trace: test_inject.py
     ids=" ".join,
 )
 def test_what_needs_a_launch_is_refused(fathom: Path, tmp_path: Path, options: List[str]) -> None:

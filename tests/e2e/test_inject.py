@@ -129,12 +129,13 @@ def test_a_program_that_only_sleeps_is_left_alone(python: Python, fathom: Path, 
     assert process.communicate(timeout=60) == (b"woke\n", b"") and process.returncode == 0
 
 
-@pytest.mark.pythons(13)
+@pytest.mark.pythons(8, 13)
 def test_older_pythons_are_refused_in_one_line(python: Python, fathom: Path, tmp_path: Path, program: Any) -> None:
     process = program(python, 2)
-    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--memory", "--duration", "1")
-    assert run.returncode == 1 and not (tmp_path / "p.fathom").exists()
-    assert run.stderr.count("\n") == 1 and f"from Python 3.14 on, and process {process.pid} runs 3.13" in run.stderr
+    for option in ("--memory", "--memory=exact", "--memory-log", "--trace", "--inject"):
+        run = inject(fathom, process.pid, tmp_path / "p.fathom", option, "--duration", "1")
+        assert (run.returncode, run.stdout, run.stderr.count("\n")) == (1, "", 1) and not list(tmp_path.iterdir())
+        assert f"from Python 3.14 on, and process {process.pid} runs 3.{python.minor}" in run.stderr
 
 
 @pytest.mark.pythons(14)
