@@ -160,6 +160,7 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("python", some_pythons(), ids=str)
+@pytest.mark.statistical
 def test_a_block_in_pure_python(python: Python, tmp_path: Path) -> None:
     """What lines asked for, hold and gave back inside the block; what was there before is no line's, also when it is freed."""
     out = run_code(python.path, tmp_path, BLOCK % "")
