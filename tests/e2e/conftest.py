@@ -86,7 +86,10 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
     report = (yield).get_result()
     if not report.failed:
         return
-    why = hurt.why_final(call.excinfo.value if call.excinfo else None)
+    error = call.excinfo.value if call.excinfo else None
+    why = hurt.why_final(error)
+    if isinstance(error, (NameError, TypeError, AttributeError, ImportError)):
+        why = why or "no figure is wrong, but the test"
     report.final = why or ("" if item.get_closest_marker("statistical") else "it is not marked as statistical")
     rests_on_cpu = item.get_closest_marker("statistical") or item.get_closest_marker("alone")
     busy = load.too_busy(item.config.getoption("--busy-limit"))

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional
@@ -348,3 +349,26 @@ def test_at_most_three_and_the_page_has_them_too(tell, fathom, tmp_path):
     (profile,) = tmp_path.glob(".fathom/app/*/profile.fathom")
     bundle = subprocess.run([fathom, "export", "-f", "bundle", profile], stdout=subprocess.PIPE, check=True).stdout
     assert json.dumps(told.verdict[0]["text"]).encode() in gzip.decompress(bundle)
+
+
+def test_a_shell_that_becomes_the_program_is_not_the_main_thread(fathom, tmp_path):
+    """As a pyenv shim does: the number stays, the program is another."""
+    capture = tmp_path / "p.fathom"
+    program = "import time; time.sleep(1.5)"
+    command = [
+        str(fathom),
+        "record",
+        "-o",
+        str(capture),
+        "--",
+        "sh",
+        "-c",
+        'exec "$0" -c "$1"',
+        sys.executable,
+        program,
+    ]
+    subprocess.run(command, check=True)
+    report = json.loads(subprocess.run([str(fathom), "report", "--json", str(capture)], stdout=subprocess.PIPE).stdout)
+    assert [v["text"] for v in report["verdict"] if v["rule"] == "waiting"][0].startswith(
+        "The main thread waited for 1."
+    )

@@ -102,13 +102,15 @@ void fm_facts_runs(struct fm_facts_runs *ret, const struct fm_profile *p)
 	ret->max_rss_bytes = meta_mean(p, "runs_max_rss_bytes");
 }
 
-// The first process's first thread, or UINT32_MAX where it is not known.
-static uint32_t find_main_thread(const struct fm_profile *p)
+uint32_t fm_facts_main_thread(const struct fm_analysis *a)
 {
+	const struct fm_profile *p = a->profile;
+	uint32_t best = UINT32_MAX;
 	for (uint32_t id = 0; p->processes.n && id < p->threads.n; id++)
-		if (p->threads.items[id].tid == p->processes.items[0].info.pid)
-			return id;
-	return UINT32_MAX;
+		if (p->threads.items[id].tid == p->processes.items[0].info.pid &&
+		    (best == UINT32_MAX || fm_facts_thread_wall_s(a, id) > fm_facts_thread_wall_s(a, best)))
+			best = id;
+	return best;
 }
 
 // What samples and threads add up to: one walk over the cells, of which a large capture has
@@ -131,7 +133,7 @@ static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 	}
 	f->cpu_s = fm_seconds(cpu_ns);
 	f->sampled_s = fm_seconds(sampled_ns);
-	f->no_cpu_s = fm_facts_thread_no_cpu_s(a, find_main_thread(p));
+	f->no_cpu_s = fm_facts_thread_no_cpu_s(a, fm_facts_main_thread(a));
 }
 
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)

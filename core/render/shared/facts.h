@@ -37,6 +37,9 @@ void fm_facts_runs(struct fm_facts_runs *ret, const struct fm_profile *p);
 
 // From its start to its end, as far as known; samples fill in for what is not.
 double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
+// The first thread of the process that was started; UINT32_MAX where it is not known. A shell that
+// has become the program by exec had the same number: the one that lived longer is meant.
+uint32_t fm_facts_main_thread(const struct fm_analysis *a);
 // The sampled threads' real CPU time where it is known, the samples' weight where not.
 double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, const struct fm_weight *sampled);
 // How long the thread was ready and had no CPU, as the kernel counted it; and how long nobody knows

@@ -473,13 +473,12 @@ static void main_waits(struct rules *r, const struct waits *waits)
 	const struct fm_profile *p = r->a->profile;
 	const struct wait *best = NULL;
 	double waited_s = 0, others_s = 0;
-	bool has_main = false;
+	uint32_t main_id = fm_facts_main_thread(r->a);
 	for (uint32_t id = 0; id < FM_MIN(p->threads.n, r->a->tally.threads.n); id++) {
-		if (has_main || !p->processes.n || p->threads.items[id].tid != p->processes.items[0].info.pid) {
+		if (id != main_id) {
 			others_s = FM_MAX(others_s, fm_facts_thread_no_cpu_s(r->a, id));
 			continue;
 		}
-		has_main = true;
 		waited_s = fm_seconds(r->a->tally.threads.items[id].wait_ns);
 		for (size_t i = 0; i < waits->v.n; i++)
 			if (waits->v.items[i].thread_id == id && (!best || waits->v.items[i].ns > best->ns))

@@ -8,15 +8,18 @@ import { classTotals, eachTime } from "./weights";
 
 const IDLE_SHARE = 0.95; // of a thread's life
 
-// The first process's first thread, or the busiest where that is not known.
+// The first process's first thread, or the busiest where that is not known. A shell that has become the program by exec had the same
+// number: the one that lived longer is meant.
 export function mainThread(capture: Capture): number {
 	const { threads, processes } = capture;
 	let busiest = threads.n > 0 ? 0 : -1;
+	let main = -1;
 	for (let t = 0; t < threads.n; t++) {
-		if (threads.process[t] === 0 && processes.n > 0 && threads.tid[t] === processes.get("pid", 0)) return t;
+		const isFirst = processes.n > 0 && threads.tid[t] === processes.get("pid", 0);
+		if (isFirst && (main < 0 || threads.wall[t] > threads.wall[main])) main = t;
 		if (threads.cpu[t] > threads.cpu[busiest]) busiest = t;
 	}
-	return busiest;
+	return main >= 0 ? main : busiest;
 }
 
 // The chosen one, or the one with the most CPU time, or with the most samples.
