@@ -182,6 +182,7 @@ def test_what_is_told_is_true(watched):
     assert [m["text"] for m in now["marks"]] == ["begun"]
 
 
+@pytest.mark.statistical
 def test_once_in_the_terminal_and_for_scripts(watched):
     text = live("--once", watched.port)
     assert text.returncode == 0 and text.stderr == ""

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Tuple
 
+import load
 import pytest
 from capture import ROOT
 from guest import FATHOM, LONG, clean_env, compile_target, engines, report, run, some_pythons, under
@@ -30,7 +31,8 @@ def check(done: "subprocess.CompletedProcess[str]", profile: Path) -> None:
     assert len(done.stdout.splitlines()) == 24
     result = report(profile)
     # It was a storm: for each second of CPU that the machine gave it. Many of its threads run too briefly to be met.
-    assert result["samples"] > 1000 * result["cpu_s"], (result["samples"], result["cpu_s"])
+    # Where others have the CPUs (load.py), neither has the ticker.
+    assert result["samples"] > 1000 * result["cpu_s"] or load.too_busy(), (result["samples"], result["cpu_s"])
     assert result["dropped"] == 0
     assert result["failed_unwinds"] <= 0.005 * result["samples"]
 
