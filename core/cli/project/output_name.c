@@ -75,6 +75,16 @@ enum fm_err fm_output_name_expand(const char *name, uint32_t pid, char *ret, siz
 	return FM_OK;
 }
 
+enum fm_err fm_temporary_folder(char *ret, size_t cap, struct fm_diag *diag)
+{
+	const char *tmp = getenv("TMPDIR");
+	int n = snprintf(ret, cap, "%s/fathom-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+	if (n < (int)cap && mkdtemp(ret))
+		return FM_OK;
+	ret[0] = 0;
+	return fm_diag_set(diag, FM_E_IO, "cannot make a temporary folder: %m; set TMPDIR to one with room");
+}
+
 enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag)
 {
 	const char *dir = getenv("TMPDIR");

@@ -44,3 +44,5 @@ FM_MUST_CHECK enum fm_err fm_output_name_expand(const char *name, uint32_t pid, 
 
 // Makes an empty one in TMPDIR, which only its owner may read; ret is its path.
 FM_MUST_CHECK enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag);
+// The same, a folder.
+FM_MUST_CHECK enum fm_err fm_temporary_folder(char *ret, size_t cap, struct fm_diag *diag);

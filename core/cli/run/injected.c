@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cli/project/project.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/proc.h"
@@ -195,7 +196,6 @@ static bool is_same_root(uint32_t pid)
 enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_traced, struct fm_capture_options *capture,
 			      struct fm_diag *diag)
 {
-	const char *tmp = getenv("TMPDIR");
 	*in = (struct fm_injected){ .pid = pid,
 				    .is_traced = is_traced,
 				    .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
@@ -212,11 +212,9 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 		err = fm_remote_exec_open(pid, &in->exec, diag);
 	if (err)
 		return err;
-	int n = snprintf(in->dir, sizeof(in->dir), "%s/fathom-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (n >= (int)sizeof(in->dir) || !mkdtemp(in->dir)) {
-		in->dir[0] = 0;
+	if ((err = fm_temporary_folder(in->dir, sizeof(in->dir), diag))) {
 		fm_remote_exec_close(in->exec);
-		return fm_diag_set(diag, FM_E_IO, "cannot make a temporary folder: %m; set TMPDIR to one with room");
+		return err;
 	}
 	read_command(in);
 	capture->argv = in->argv;

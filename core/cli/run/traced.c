@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/str.h"
 #include "cli/captures/name_frames.h"
+#include "cli/project/project.h"
 #include "collect/capture/capture.h"
 #include "format/writer.h"
 
@@ -48,13 +49,10 @@ static void tell(struct fm_writer *w, void *arg)
 
 enum fm_err fm_traced_begin(struct fm_traced *t, struct fm_capture_options *capture, struct fm_diag *diag)
 {
-	const char *tmp = getenv("TMPDIR");
 	*t = (struct fm_traced){ 0 };
-	int n = snprintf(t->dir, sizeof(t->dir), "%s/fathom-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-	if (n >= (int)sizeof(t->dir) || !mkdtemp(t->dir)) {
-		t->dir[0] = 0;
-		return fm_diag_set(diag, FM_E_IO, "cannot make a temporary folder: %m; set TMPDIR to one with room");
-	}
+	enum fm_err err = fm_temporary_folder(t->dir, sizeof(t->dir), diag);
+	if (err)
+		return err;
 	struct fm_startup_options wishes = { .results_dir = t->dir, .children = capture->children, .trace = true };
 	t->has_startup = fm_startup_init(&t->startup, &wishes, &t->no_startup) == FM_OK;
 	capture->env = t->startup.env;
