@@ -96,6 +96,17 @@ void fm_json_i64(struct fm_json *j, const char *key, int64_t value)
 	fprintf(j->out, "%" PRId64, value);
 }
 
+int fm_real_text(double value, char ret[static FM_REAL_TEXT])
+{
+	int n = snprintf(ret, FM_REAL_TEXT, "%.9f", value);
+	while (n > 0 && ret[n - 1] == '0')
+		n--;
+	if (n > 0 && ret[n - 1] == '.')
+		n--;
+	ret[n] = 0;
+	return n;
+}
+
 void fm_json_real(struct fm_json *j, const char *key, double value)
 {
 	if (!isfinite(value)) {
@@ -103,12 +114,8 @@ void fm_json_real(struct fm_json *j, const char *key, double value)
 		return;
 	}
 	begin_value(j, key);
-	char text[400]; // the largest double has 309 digits before the point
-	int n = snprintf(text, sizeof(text), "%.9f", value);
-	while (n > 0 && text[n - 1] == '0')
-		n--;
-	if (n > 0 && text[n - 1] == '.')
-		n--;
+	char text[FM_REAL_TEXT];
+	int n = fm_real_text(value, text);
 	fwrite_unlocked(text, 1, (size_t)n, j->out);
 }
 

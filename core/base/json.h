@@ -46,6 +46,10 @@ void fm_json_bool(struct fm_json *j, const char *key, bool value);
 void fm_json_null(struct fm_json *j, const char *key);
 void fm_json_newline(struct fm_json *j); // the next value begins a line, which keeps files fit for line tools
 
+// A finite number as text: nine decimals at most, none that say nothing. Returns its length.
+#define FM_REAL_TEXT 400 // the largest double has 309 digits before the point
+int fm_real_text(double value, char ret[static FM_REAL_TEXT]);
+
 // The bytes as a JSON string with its quotes.
 void fm_json_escape(FILE *out, struct fm_str s);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
+#include "base/hex.h"
 #include "base/utf8_encode.h"
 
 #include <stdlib.h>
@@ -39,11 +40,8 @@ static bool take_hex(struct parser *p, uint32_t *ret)
 	uint32_t value = 0;
 	for (int i = 0; i < 4; i++, p->at++) {
 		char c = p->at < p->end ? *p->at : 0;
-		uint32_t digit = c >= '0' && c <= '9'   ? (uint32_t)(c - '0')
-				 : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10)
-				 : c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10)
-							: UINT32_MAX;
-		if (digit == UINT32_MAX)
+		uint32_t digit = fm_hex_digit(c);
+		if (digit == FM_NO_DIGIT)
 			return false;
 		value = value << 4 | digit;
 	}

@@ -2,6 +2,8 @@
 #include "base/owner.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 const char *fm_distrust(const struct stat *st, uid_t user)
@@ -45,4 +47,16 @@ FILE *fm_fopen_private(const char *path, bool is_append)
 	if (fd >= 0 && !file)
 		close(fd);
 	return file;
+}
+
+enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag)
+{
+	const char *dir = getenv("TMPDIR");
+	snprintf(ret, cap, "%s/fathom-XXXXXX", dir && *dir ? dir : "/tmp");
+	int fd = mkostemp(ret, O_CLOEXEC);
+	if (fd < 0)
+		return fm_diag_set(diag, FM_E_IO, "cannot make a temporary file: %s; set TMPDIR to a folder with room",
+				   strerror(errno));
+	close(fd);
+	return FM_OK;
 }

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "base/err.h"
+
 // NULL when a file or folder is `user`'s or root's, and nobody else's to change; otherwise what
 // speaks against it, as the end of a sentence: "belongs to another user", "can be written by
 // others". The sticky bit does not help: it keeps others from removing a file, not from making it
@@ -29,3 +31,5 @@ int fm_believe(int fd, uid_t user, const char **ret_why);
 
 // fopen(path, "w") or, is_append, "a"; a file that is not there yet becomes a private one.
 FILE *fm_fopen_private(const char *path, bool is_append);
+// Makes an empty private file in TMPDIR; ret is its path. The caller removes it.
+FM_MUST_CHECK enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag);

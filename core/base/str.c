@@ -69,6 +69,13 @@ void fm_buf_str(struct fm_buf *b, const char *s)
 	fm_buf_bytes(b, s, strlen(s));
 }
 
+void fm_buf_hex(struct fm_buf *b, const void *p, size_t len)
+{
+	const uint8_t *bytes = p;
+	for (size_t i = 0; i < len; i++)
+		fm_buf_printf(b, "%02x", bytes[i]);
+}
+
 void fm_buf_printf(struct fm_buf *b, const char *fmt, ...)
 {
 	va_list args;

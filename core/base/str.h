@@ -45,7 +45,8 @@ void fm_buf_bytes(struct fm_buf *b, const void *p, size_t len);
 void fm_buf_u8(struct fm_buf *b, uint8_t v);
 void fm_buf_u32(struct fm_buf *b, uint32_t v); // little-endian
 void fm_buf_u64(struct fm_buf *b, uint64_t v);
-void fm_buf_varint(struct fm_buf *b, uint64_t v); // LEB128
-void fm_buf_svarint(struct fm_buf *b, int64_t v); // zigzag, then LEB128
-void fm_buf_str(struct fm_buf *b, const char *s); // the characters, no length
+void fm_buf_varint(struct fm_buf *b, uint64_t v);             // LEB128
+void fm_buf_svarint(struct fm_buf *b, int64_t v);             // zigzag, then LEB128
+void fm_buf_str(struct fm_buf *b, const char *s);             // the characters, no length
+void fm_buf_hex(struct fm_buf *b, const void *p, size_t len); // two digits a byte, in small letters
 void fm_buf_printf(struct fm_buf *b, const char *fmt, ...) FM_PRINTF(2, 3);
