@@ -235,3 +235,27 @@ struct fm_fact_trace_name fm_fact_get_trace_name(struct fm_cursor *c)
 	name.line = fm_record_get_id(c);
 	return name;
 }
+
+void fm_fact_put_call_sum(struct fm_buf *out, const struct fm_call_sum *sum)
+{
+	fm_buf_varint(out, sum->is_pair ? sum->caller + 1 : 0);
+	fm_buf_varint(out, sum->callee);
+	fm_buf_varint(out, sum->n_calls);
+	fm_buf_varint(out, sum->n_recursive);
+	fm_buf_varint(out, sum->own_ns);
+	fm_buf_varint(out, sum->total_ns);
+}
+
+struct fm_call_sum fm_fact_get_call_sum(struct fm_cursor *c)
+{
+	struct fm_call_sum sum = { 0 };
+	uint64_t caller1 = fm_cursor_varint(c);
+	sum.is_pair = caller1 > 0;
+	sum.caller = caller1 ? caller1 - 1 : 0;
+	sum.callee = fm_cursor_varint(c);
+	sum.n_calls = fm_cursor_varint(c);
+	sum.n_recursive = fm_cursor_varint(c);
+	sum.own_ns = fm_cursor_varint(c);
+	sum.total_ns = fm_cursor_varint(c);
+	return sum;
+}

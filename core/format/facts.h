@@ -98,6 +98,9 @@ struct fm_fact_site_history fm_fact_get_site_history(struct fm_cursor *c);
 void fm_fact_put_history_point(struct fm_buf *out, struct fm_history_point *last, const struct fm_history_point *point);
 void fm_fact_get_history_point(struct fm_cursor *c, struct fm_history_point *last);
 
+void fm_fact_put_call_sum(struct fm_buf *out, const struct fm_call_sum *sum);
+struct fm_call_sum fm_fact_get_call_sum(struct fm_cursor *c);
+
 // One entry of a batch of trace names.
 struct fm_fact_trace_name {
 	uint32_t kind, name; // enum fm_trace_name_kind; name: of the string table

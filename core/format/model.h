@@ -99,5 +99,7 @@ enum fm_image_flags {
 	FM_IMAGE_IS_KERNEL_CODE = 32, // no file: the kernel's functions; a frame's value is an address in the kernel
 	FM_IMAGE_IS_ELSEWHERE =
 		64, // its path is one of another root, a container's: what lies there here is another file
+	FM_IMAGE_IS_NAMED =
+		128, // no file: all that is known are names; a frame's value is a number that its symbol record names
 	FM_IMAGE_HAS_NO_FILE = FM_IMAGE_IS_KERNEL | FM_IMAGE_IS_JIT | FM_IMAGE_IS_KERNEL_CODE,
 };

@@ -40,6 +40,7 @@ enum fm_record_type {
 	// 25 to 31: memory, too. 32 to 47: traces.
 	FM_RECORD_TRACE_NAMES = 32,
 	FM_RECORD_TRACE = 33, // zones.h
+	FM_RECORD_CALL_SUM = 34,
 };
 
 // Entries that every file has without saying so. They are what a hole in a table looks like to a

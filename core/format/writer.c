@@ -581,6 +581,23 @@ void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, 
 	add_pending(w, w->traces.len - before);
 }
 
+static fm_zone_ref known_ref(const struct fm_writer *w, fm_zone_ref ref)
+{
+	size_t n = fm_zone_ref_is_name(ref) ? w->interned.trace_names.n : w->interned.codes.n;
+	return ref && (ref >> 1) - !fm_zone_ref_is_name(ref) < n ? ref : 0;
+}
+
+void fm_writer_call_sum(struct fm_writer *w, const struct fm_call_sum *sum)
+{
+	if (w->out.err)
+		return;
+	struct fm_call_sum known = *sum;
+	known.caller = known_ref(w, sum->caller);
+	known.callee = known_ref(w, sum->callee);
+	fm_fact_put_call_sum(begin_fact(w), &known);
+	end_fact(w, FM_RECORD_CALL_SUM);
+}
+
 void fm_writer_site_history(struct fm_writer *w, const struct fm_site *site, const struct fm_history_point *points,
 			    uint32_t n)
 {

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "format/model.h"
+#include "format/zones.h"
 
 struct fm_writer;
 
@@ -199,6 +200,17 @@ uint32_t fm_writer_trace_place(struct fm_writer *w, enum fm_trace_name_kind kind
 			       struct fm_str file, uint32_t line);
 // A batch of a thread's trace as fm_zone_encoder_take() made it.
 void fm_writer_trace(struct fm_writer *w, uint32_t thread_id, const void *body, size_t len);
+
+// Calls that nobody kept the times of, only their sums: of a function, whoever called it, or of what
+// one function called of another. Several of the same add up.
+struct fm_call_sum {
+	bool is_pair;
+	fm_zone_ref caller; // of a pair
+	fm_zone_ref callee;
+	uint64_t n_calls, n_recursive; // n_recursive: of the calls, while it was on the stack already
+	uint64_t own_ns, total_ns;     // of the callee, without and with what it called; or meta calls_unit
+};
+void fm_writer_call_sum(struct fm_writer *w, const struct fm_call_sum *sum);
 
 // The text of a source file as it was at capture time. Once per file name.
 void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str text);

@@ -126,6 +126,7 @@ struct fm_profile {
 	FM_VEC(struct fm_frame) frames;
 	FM_VEC(struct fm_stack) stacks; // [0] is the empty stack; parent id < own id always
 	FM_VEC(struct fm_trace_name) trace_names;
+	FM_VEC(struct fm_call_sum) call_sums; // refs are valid; 0 = not known
 	FM_VEC(struct fm_source) sources;
 	FM_VEC(struct fm_symbol_info) symbols; // of one address twice: either
 	FM_VEC(struct fm_symbol_link) symbol_links;

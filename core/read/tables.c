@@ -41,6 +41,7 @@ void fm_tables_deinit(struct fm_tables *t)
 	fm_vec_deinit(&p->frames);
 	fm_vec_deinit(&p->stacks);
 	fm_vec_deinit(&p->trace_names);
+	fm_vec_deinit(&p->call_sums);
 	fm_vec_deinit(&p->sources);
 	fm_vec_deinit(&p->symbols);
 	fm_vec_deinit(&p->symbol_links);
@@ -490,6 +491,27 @@ static enum fm_err take_alloc_touched(struct fm_tables *t, struct fm_cursor *c)
 	return add(t, &t->profile.alloc_touches, 0, touched);
 }
 
+static fm_zone_ref known_ref(struct fm_tables *t, fm_zone_ref ref)
+{
+	size_t n = fm_zone_ref_is_name(ref) ? t->profile.trace_names.n : t->profile.codes.n;
+	if (!ref || ((ref >> 1) - !fm_zone_ref_is_name(ref)) < n)
+		return ref;
+	t->profile.n_undefined_refs++;
+	return 0;
+}
+
+static enum fm_err take_call_sum(struct fm_tables *t, struct fm_cursor *c)
+{
+	struct fm_call_sum sum = fm_fact_get_call_sum(c);
+	if (c->err)
+		return c->err;
+	if (sum.n_recursive > sum.n_calls)
+		return FM_E_CORRUPT;
+	sum.caller = known_ref(t, sum.caller);
+	sum.callee = known_ref(t, sum.callee);
+	return add(t, &t->profile.call_sums, 0, sum);
+}
+
 enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_cursor *body)
 {
 	struct fm_record_batch batch = { 0 };
@@ -542,6 +564,8 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 		return take_alloc_type(t, body);
 	case FM_RECORD_ALLOC_TOUCHED:
 		return take_alloc_touched(t, body);
+	case FM_RECORD_CALL_SUM:
+		return take_call_sum(t, body);
 	default:
 		return FM_OK; // from a newer minor version
 	}

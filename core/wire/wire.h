@@ -183,6 +183,8 @@ enum fm_wire_hooks {
 	FM_WIRE_HOOKS_MALLOC = 1, // malloc and kin are ours; not so where another allocator was preloaded before us
 	FM_WIRE_HOOKS_PYTHON = 2, // Python's own allocators
 	FM_WIRE_HOOKS_COPY = 4,   // memcpy and kin
+	FM_WIRE_HOOKS_ENDED = 8, // the end of a block is no longer told: the interpreter gives all of them back, or the
+				 // capture is over
 };
 
 // One per process that runs the agent. Written by the process until LIVE, freed by the collector.
