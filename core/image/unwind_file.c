@@ -9,9 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/bisect.h"
+#include "base/kernel.h"
 #include "base/mem.h"
 #include "image/cfa_section.h"
 #include "image/elf_file.h"
@@ -19,6 +22,8 @@
 #include "image/dwarf_regs.h"
 
 #define PAGE_MASK 4095ull
+// The dynamic linker's beginning describes itself nowhere. It is shorter than this, and nobody calls it.
+#define ENTRY_BYTES 64u
 
 // What a called function gives back as it was.
 struct fm_unwind_file {
@@ -32,7 +37,7 @@ struct fm_unwind_file {
 	const uint8_t *starts; // .eh_frame_hdr's sorted table
 	size_t n_starts;
 	uint64_t starts_base;
-	uint64_t start, end;
+	uint64_t start, end, entry;
 };
 
 static void find_starts(struct fm_unwind_file *f)
@@ -84,9 +89,25 @@ enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret)
 		free(f);
 		return FM_E_CORRUPT;
 	}
+	f->entry = header.e_entry;
 	find_starts(f);
 	*ret = f;
 	return FM_OK;
+}
+
+enum fm_err fm_unwind_file_open_vdso(struct fm_unwind_file **ret)
+{
+	const Elf64_Ehdr *vdso = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+	if (!vdso)
+		return FM_E_NOT_FOUND;
+	size_t len = vdso->e_shoff + (size_t)vdso->e_shnum * vdso->e_shentsize; // its sections' headers come last
+	int fd = fm_memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, vdso, len) != (ssize_t)len) {
+		if (fd >= 0)
+			close(fd);
+		return FM_E_NOT_FOUND;
+	}
+	return fm_unwind_file_open(fd, ret);
 }
 
 // This process must outlive every file that it looks into, so libdw gets to run only what was
@@ -147,6 +168,27 @@ enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off,
 		}
 	}
 	return FM_E_NOT_FOUND;
+}
+
+bool fm_unwind_file_read(const struct fm_unwind_file *f, uint64_t addr, void *to, size_t len)
+{
+	FM_GUARD_FILES;
+	size_t n = 0, size = 0;
+	const char *bytes = elf_rawfile(f->elf.elf, &size);
+	elf_getphdrnum(f->elf.elf, &n);
+	for (size_t i = 0; bytes && i < n; i++) {
+		GElf_Phdr segment;
+		if (!gelf_getphdr(f->elf.elf, (int)i, &segment) || segment.p_type != PT_LOAD ||
+		    addr < segment.p_vaddr || addr - segment.p_vaddr >= segment.p_filesz)
+			continue;
+		uint64_t into = addr - segment.p_vaddr;
+		if (len > segment.p_filesz - into || segment.p_offset > size || into > size - segment.p_offset ||
+		    len > size - segment.p_offset - into)
+			return false;
+		memcpy(to, bytes + segment.p_offset + into, len);
+		return true;
+	}
+	return false;
 }
 
 enum fm_err fm_unwind_file_symbol(const struct fm_unwind_file *f, const char *name, uint64_t *ret, uint64_t *ret_size)
@@ -289,7 +331,11 @@ void fm_unwind_file_rule(struct fm_unwind_file *f, uint64_t addr, struct fm_unwi
 	FM_GUARD_FILES;
 	*ret = (struct fm_unwind_rule){ .kind = FM_RULE_NONE };
 	open_cfi(f);
-	if (!rule_of(f->eh_cfi, addr, ret) && !rule_of(f->debug_cfi, addr, ret))
+	if (rule_of(f->eh_cfi, addr, ret) || rule_of(f->debug_cfi, addr, ret))
+		return;
+	if (f->entry && addr >= f->entry && addr - f->entry < ENTRY_BYTES)
+		ret->kind = FM_RULE_END;
+	else
 		rule_of_rows(f, addr, ret);
 }
 

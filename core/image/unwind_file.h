@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -14,6 +15,8 @@ struct fm_unwind_file;
 
 // Takes over fd. FM_E_CORRUPT: no ELF file for this machine.
 FM_MUST_CHECK enum fm_err fm_unwind_file_open(int fd, struct fm_unwind_file **ret);
+// The vDSO that the kernel gives to this process; it has no file. FM_E_NOT_FOUND: none.
+FM_MUST_CHECK enum fm_err fm_unwind_file_open_vdso(struct fm_unwind_file **ret);
 void fm_unwind_file_close(struct fm_unwind_file *f); // NULL is fine
 
 struct fm_unwind_file_info {
@@ -25,6 +28,8 @@ void fm_unwind_file_get(const struct fm_unwind_file *f, struct fm_unwind_file_in
 // The ELF virtual address of what a mapping shows that begins at this offset of the file.
 // FM_E_NOT_FOUND: no segment is there.
 FM_MUST_CHECK enum fm_err fm_unwind_file_map(const struct fm_unwind_file *f, uint64_t map_off, uint64_t *ret);
+// Bytes that a segment loads from the file, at this ELF virtual address: all of them or nothing.
+bool fm_unwind_file_read(const struct fm_unwind_file *f, uint64_t addr, void *to, size_t len);
 // A symbol that the file exports. *ret_size may be 0, and ret_size NULL.
 FM_MUST_CHECK enum fm_err fm_unwind_file_symbol(const struct fm_unwind_file *f, const char *name, uint64_t *ret,
 						uint64_t *ret_size);
