@@ -38,6 +38,9 @@ enum fm_py_lines {
 // The structure of the GIL, with the two condition variables and mutexes that threads wait for. The
 // same from 3.8 on.
 #define FM_PY_GIL_BYTES 208
+// Within it, in every version: whose thread state has it (or had it last), and whether any has.
+#define FM_PY_GIL_LAST_HOLDER 8u
+#define FM_PY_GIL_LOCKED 16u
 
 // Offsets are bytes from the start of the structure named first. 0 in a field that a version lacks.
 struct fm_py_row {

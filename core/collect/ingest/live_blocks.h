@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collect/shared/shared.h"
 #include "format/writer.h"
 
 // What the Python objects are that a program does not give back. Types are read from beside the
@@ -37,8 +38,10 @@ bool fm_survivor_type(uint32_t pid, bool is_free_threaded, uint64_t addr, uint64
 #define FM_TOUCHED_MIN_BYTES ((uint64_t)1 << 20)
 
 struct fm_touched;
-struct fm_touched *fm_touched_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer);
-// Of what lives on, writes what was last seen. now_ns: the process's end. Frees; NULL is fine.
+struct fm_touched *fm_touched_create(uint32_t pid, uint32_t process_id, struct fm_shared *shared, uint32_t idx,
+				     struct fm_writer *writer); // shared NULL: every end is told
+// Of what lives on, writes what is seen now, or was last seen where the process is gone. now_ns: its
+// end. Frees; NULL is fine.
 void fm_touched_end(struct fm_touched *t, uint64_t now_ns);
 // Frees, and writes nothing.
 void fm_touched_destroy(struct fm_touched *t);

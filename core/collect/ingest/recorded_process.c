@@ -38,18 +38,12 @@ void fm_recorded_process_deinit(struct recorded_process *p)
 
 static void describe_process(struct recorded_process *p, const struct fm_shared_process *now)
 {
-	uint32_t version = now->python_version;
 	p->is_unknown_python = now->python == FM_WIRE_PYTHON_UNKNOWN;
 	p->is_free_threaded = now->is_free_threaded;
 	p->engine_errno = now->engine_errno;
 	p->version[0] = 0;
-	if (now->python != FM_WIRE_PYTHON_NONE) {
-		if (version & 0xffff)
-			snprintf(p->version, sizeof(p->version), "%u.%u.%u%s", version >> 24, version >> 16 & 0xff,
-				 version >> 8 & 0xff, now->is_free_threaded ? " free-threaded" : "");
-		else
-			snprintf(p->version, sizeof(p->version), "%u.%u", version >> 24, version >> 16 & 0xff);
-	}
+	if (now->python != FM_WIRE_PYTHON_NONE)
+		fm_process_python_version(now->python_version, now->is_free_threaded, p->version);
 	p->info = (struct fm_process_info){
 		.pid = p->pid,
 		.parent_pid = p->parent_pid,
@@ -83,7 +77,7 @@ struct recorded_process *fm_recorded_process_open(struct fm_recorder *r, uint32_
 	p->jit = fm_jit_create(p->proc_pid, p->parent_pid, idx, p->process_id, r->shared, r->rows, r->writer);
 	p->levels = fm_levels_create(p->proc_pid, p->process_id, r->writer);
 	p->survivors = fm_survivors_create(p->proc_pid, p->process_id, r->writer);
-	p->touched = fm_touched_create(p->proc_pid, p->process_id, r->writer);
+	p->touched = fm_touched_create(p->proc_pid, p->process_id, r->shared, idx, r->writer);
 	r->totals.n_processes++;
 	r->totals.n_other_clock += fm_process_has_other_clock(p->proc_pid);
 	return p;

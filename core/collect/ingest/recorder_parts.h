@@ -48,7 +48,7 @@ struct recorded_process {
 	int engine_errno;
 	struct fm_process_info info;
 	struct fm_buf exe, command;
-	char version[32];
+	char version[FM_PYTHON_VERSION_BYTES];
 	bool is_named;
 	bool is_elsewhere; // its files are found by other paths than ours
 	struct fm_process_title title;

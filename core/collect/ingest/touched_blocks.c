@@ -51,16 +51,21 @@ struct large {
 
 struct fm_touched {
 	uint32_t pid, process_id;
+	struct fm_shared *shared;
+	uint32_t idx; // there
 	struct fm_writer *writer;
 	int fd; // of the page table; -1 = not open, -2 = cannot be opened
 	uint64_t next_ns, page_bytes;
 	FM_VEC(struct large) blocks;
 };
 
-struct fm_touched *fm_touched_create(uint32_t pid, uint32_t process_id, struct fm_writer *writer)
+struct fm_touched *fm_touched_create(uint32_t pid, uint32_t process_id, struct fm_shared *shared, uint32_t idx,
+				     struct fm_writer *writer)
 {
 	struct fm_touched *t = fm_alloc(sizeof(*t));
-	*t = (struct fm_touched){ .pid = pid, .process_id = process_id, .writer = writer, .fd = -1 };
+	*t = (struct fm_touched){
+		.pid = pid, .process_id = process_id, .shared = shared, .idx = idx, .writer = writer, .fd = -1
+	};
 	t->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	return t;
 }
@@ -137,15 +142,6 @@ void fm_touched_died(struct fm_touched *t, uint64_t id, uint64_t time_ns)
 		}
 }
 
-void fm_touched_end(struct fm_touched *t, uint64_t now_ns)
-{
-	for (size_t i = 0; t && i < t->blocks.n; i++) {
-		believe(&t->blocks.items[i]);
-		tell_at_end(t, &t->blocks.items[i], now_ns);
-	}
-	fm_touched_destroy(t);
-}
-
 // False: the page table does not tell.
 static bool count_used(const struct fm_touched *t, const struct large *b, uint64_t *ret_bytes)
 {
@@ -178,9 +174,33 @@ static bool look_at(struct fm_touched *t, struct large *b, uint64_t now_ns)
 	uint64_t moved = FM_MAX(last_told, b->last.bytes) - FM_MIN(last_told, b->last.bytes);
 	if (b->last.time_ns && moved > b->size / TOLD_PARTS)
 		tell(t, b, b->last.bytes);
-	if (now_ns >= b->born_ns + MIN_AGE_NS && count_used(t, b, &b->fresh.bytes))
+	// Where ends are no longer told, its pages may be gone already. Asked after the look: the program
+	// says so before the first of them.
+	if (now_ns >= b->born_ns + MIN_AGE_NS && count_used(t, b, &b->fresh.bytes) &&
+	    (!t->shared || fm_shared_tells_ends(t->shared, t->idx)))
 		b->fresh.time_ns = fm_now_ns();
 	return true;
+}
+
+// A capture may end while its process lives, and what was filled since the last look is used all the
+// same. Of a process that has ended the page table tells nothing.
+static void look_once_more(struct fm_touched *t, struct large *b, uint64_t now_ns)
+{
+	believe(b);
+	if (t->fd < 0 || b->last.bytes == b->size || !count_used(t, b, &b->fresh.bytes))
+		return;
+	b->fresh.time_ns = now_ns;
+	believe(b);
+}
+
+void fm_touched_end(struct fm_touched *t, uint64_t now_ns)
+{
+	for (size_t i = 0; t && i < t->blocks.n; i++) {
+		if (t->blocks.items[i].last.time_ns || t->blocks.items[i].fresh.time_ns)
+			look_once_more(t, &t->blocks.items[i], now_ns);
+		tell_at_end(t, &t->blocks.items[i], now_ns);
+	}
+	fm_touched_destroy(t);
 }
 
 static bool open_pages(struct fm_touched *t)

@@ -69,12 +69,15 @@ void fm_wait_read_frames(struct fm_waiting *w, struct wait_process *p, struct wa
 			 const struct fm_remote_call *call, const struct fm_remote_regs *regs)
 {
 	struct fm_registered now;
-	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE);
+	unsigned want = FM_REMOTE_PYTHON | (w->shared->header->flags & FM_WIRE_NO_NATIVE ? 0 : FM_REMOTE_NATIVE) |
+			(w->options.tells_all ? FM_REMOTE_GIL : 0);
 	if (fm_registry_read(w->registry, p->process_idx, &now) && now.said.python == FM_WIRE_PYTHON_KNOWN)
 		fm_remote_set_python(p->remote, now.said.python_pc, now.said.python_version);
 	fm_remote_read_stack(p->remote, t->own_tid, regs, call, want, &w->stack);
 	if (w->options.locals)
 		fm_remote_read_locals(p->remote, t->listed.tid, w->options.locals);
+	if (w->options.tells_all)
+		fm_wait_write_gil(w->writer, t->listed.tid, w->stack.has_gil);
 }
 
 // Reads the stack of a thread that sleeps; false when it ran meanwhile.

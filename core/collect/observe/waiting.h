@@ -45,3 +45,6 @@ void fm_waiting_cost(const struct fm_waiting *w, struct fm_waiting_cost *ret);
 size_t fm_waiting_n_untold(const struct fm_waiting *w);
 // True when the system forbade to hold a thread that runs.
 bool fm_waiting_is_hold_refused(const struct fm_waiting *w);
+
+// Of one look at a process: whether a thread has the GIL of its interpreter.
+void fm_wait_write_gil(struct fm_writer *w, uint32_t tid, bool has_gil);

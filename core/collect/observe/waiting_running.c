@@ -14,7 +14,7 @@ static bool hold_and_read(struct fm_waiting *w, struct wait_process *p, struct w
 			  struct fm_remote_call *ret_call, struct fm_remote_regs *ret_regs)
 {
 	bool is_refused;
-	if (!fm_remote_stop(t->listed.tid, ret_regs, ret_call, &is_refused)) {
+	if (!fm_remote_stop(p->pid, t->listed.tid, ret_regs, ret_call, &is_refused)) {
 		w->is_refused |= is_refused;
 		w->is_hold_refused |= is_refused;
 		return false;
@@ -48,8 +48,8 @@ void fm_wait_sample_running(struct fm_waiting *w, struct wait_process *p, struct
 	uint64_t weight_ns = t->cpu_ns - t->sampled_ns;
 	uint8_t class = image && fm_remote_is_python(p->remote, image) ? FM_CLASS_PYTHON : FM_CLASS_NATIVE;
 	bool is_in_call = call.nr >= 0 && !w->options.tells_all;
-	if (call.nr >= 0)
-		class = FM_CLASS_SYSTEM;
+	if (call.nr >= 0) // who waits for the GIL looks around every 5 ms, and may be held just then
+		class = w->options.tells_all && w->stack.waits_for_gil ? FM_CLASS_GIL_WAIT : FM_CLASS_SYSTEM;
 	if (is_in_call && !fm_wait_is_system(p, weight_ns, now_ns)) {
 		class = fm_wait_step_back(w, p);
 		if (++t->n_displaced <= MAX_DISPLACED) {
@@ -67,6 +67,7 @@ void fm_wait_sample_running(struct fm_waiting *w, struct wait_process *p, struct
 		.stack_id = fm_wait_write_stack(w, p, now_ns),
 		.time_ns = now_ns,
 		.weight_ns = weight_ns,
+		.cpu = fm_proc_thread_last_cpu(&t->proc), // of a thread that is on one again, most often the same
 		.class = class,
 	};
 	t->sampled_ns = t->cpu_ns;
@@ -83,6 +84,7 @@ void fm_wait_write_displaced(struct fm_waiting *w, struct wait_process *p, struc
 		.stack_id = t->before_stack_id,
 		.time_ns = t->looked_ns,
 		.weight_ns = t->cpu_ns - t->sampled_ns,
+		.cpu = fm_proc_thread_last_cpu(&t->proc),
 		.class = t->before_class,
 	};
 	t->sampled_ns = t->cpu_ns;

@@ -27,6 +27,13 @@ void fm_wait_write_ready(struct fm_waiting *w, const struct wait_thread *t)
 		fm_recorder_thread_ready(w->recorder, t->thread_id, t->ready_ns - t->first_ready_ns);
 }
 
+void fm_wait_write_gil(struct fm_writer *w, uint32_t tid, bool has_gil)
+{
+	char key[32];
+	snprintf(key, sizeof(key), "has_gil_%u", tid);
+	fm_writer_meta(w, key, has_gil ? FM_STR_LIT("1") : FM_STR_LIT("0"));
+}
+
 static void tell_image(struct fm_waiting *w, struct wait_process *p, uint64_t pc, uint64_t now_ns)
 {
 	if (fm_recorder_has_image(w->recorder, p->process_idx, pc))

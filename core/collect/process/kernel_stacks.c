@@ -10,12 +10,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/bisect.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "format/writer.h"
+#include "image/kallsyms.h"
 
 // Per CPU, a power of two: half a second of 20 frames a chain at 1 kHz, and drained a hundred times
 // a second.
@@ -208,56 +207,19 @@ uint32_t fm_kernel_stacks_extend(struct fm_kernel_stacks *k, uint32_t tid, uint6
 	return stack_id;
 }
 
-// ---- names: /proc/kallsyms, sorted by address, as it stands now ----
-
-struct symbol {
-	uint64_t addr;
-	char name[120];
-};
-
-static int by_addr(const void *a, const void *b)
+static void name_one(void *ctx, uint64_t addr, const char *name)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
+	struct fm_kernel_stacks *k = ctx;
+	struct fm_symbol_link link = { .name = fm_str_of(name), .file = FM_STR_LIT("") };
+	fm_writer_symbol(k->writer, k->image_id, addr, &link, 1);
 }
 
 static void write_names(struct fm_kernel_stacks *k)
 {
-	FM_VEC(uint64_t) addrs = { 0 };
-	for (size_t i = 0; i < k->addrs.cap; i++)
-		if (k->addrs.entries[i].used)
-			fm_vec_push(&addrs, k->addrs.entries[i].key);
-	struct symbol *best = fm_alloc((addrs.n + 1) * sizeof(*best));
-	if (addrs.n)
-		qsort(addrs.items, addrs.n, sizeof(*addrs.items), by_addr);
-	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
-	char line[512];
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned long long addr;
-		char type, name[120];
-		if (sscanf(line, "%llx %c %119s", &addr, &type, name) != 3 || addr == 0 || !strchr("tTwW", type))
-			continue;
-		// The addresses for which it is the nearest symbol below so far: the file is in no
-		// order that could be relied on.
-		size_t low = fm_bisect(addrs.n, i, addrs.items[i] < addr);
-		for (size_t i = low; i < addrs.n && (best[i].addr < addr); i++) {
-			best[i].addr = addr;
-			memcpy(best[i].name, name, sizeof(name));
-		}
-	}
-	size_t n_unnamed = 0;
-	for (size_t i = 0; i < addrs.n; i++) {
-		struct fm_symbol_link link = { .name = fm_str_of(best[i].name), .file = FM_STR_LIT("") };
-		if (best[i].addr)
-			fm_writer_symbol(k->writer, k->image_id, addrs.items[i], &link, 1);
-		n_unnamed += !best[i].addr;
-	}
-	if (n_unnamed)
+	if (fm_kallsyms_name(&k->addrs, name_one, k))
 		fm_writer_coverage(k->writer, FM_STR_LIT("names of kernel functions"),
 				   FM_STR_LIT("the system hides its addresses; sudo sysctl kernel.kptr_restrict=0 "
 					      "shows them"));
-	free(best);
-	fm_vec_deinit(&addrs);
 }
 
 void fm_kernel_stacks_close(struct fm_kernel_stacks *k)

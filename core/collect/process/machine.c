@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <linux/magic.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -73,16 +74,24 @@ int fm_running_open(void)
 
 void fm_raise_sched_priority(int nice)
 {
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t priority;
-		uint64_t runtime_ns, deadline_ns, period_ns;
-	} attr = { .size = 48, .runtime_ns = SLICE_NS };
+	struct fm_sched_attr attr = { .size = sizeof(attr), .runtime_ns = SLICE_NS };
 	id_t self = (id_t)syscall(SYS_gettid);
 	if (nice)
 		setpriority(PRIO_PROCESS, self, nice);
 	attr.nice = getpriority(PRIO_PROCESS, self);
 	syscall(SYS_sched_setattr, 0, &attr, 0u);
+}
+
+void fm_urgent_begin(struct fm_urgent *u)
+{
+	struct sched_param most = { .sched_priority = sched_get_priority_min(SCHED_RR) };
+	u->is_urgent = syscall(SYS_sched_getattr, 0, &u->was, (unsigned)sizeof(u->was), 0u) == 0 &&
+		       sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &most) == 0;
+}
+
+void fm_urgent_end(struct fm_urgent *u)
+{
+	if (u->is_urgent)
+		syscall(SYS_sched_setattr, 0, &u->was, 0u);
+	u->is_urgent = false;
 }

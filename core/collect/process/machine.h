@@ -21,6 +21,22 @@ uint32_t fm_running_count(int fd);
 // priority, where that is permitted. For the calling thread. nice: 0 = as it is.
 void fm_raise_sched_priority(int nice);
 
+// While a program is held others must not have the CPU in our place: the calling thread comes before
+// all but real-time ones, where that is permitted.
+struct fm_sched_attr { // as the kernel has it in its first version
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime_ns, deadline_ns, period_ns;
+};
+struct fm_urgent {
+	struct fm_sched_attr was;
+	bool is_urgent;
+};
+void fm_urgent_begin(struct fm_urgent *u);
+void fm_urgent_end(struct fm_urgent *u);
+
 // File descriptors, of which a limit ('ulimit -n') may leave few: files that are asked often are
 // kept open only as long as enough others are left. What is not kept is opened, read and closed
 // each time, which costs more and loses nothing.

@@ -40,6 +40,12 @@ bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *re
 	return n == (ssize_t)len;
 }
 
+bool fm_process_write(uint32_t pid, uint64_t addr, const void *from, size_t len)
+{
+	struct iovec local = { (void *)(uintptr_t)from, len }, remote = { (void *)(uintptr_t)addr, len };
+	return process_vm_writev((pid_t)pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+}
+
 bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 {
 	char path[64], *line = NULL;
@@ -59,9 +65,15 @@ bool fm_process_maps(uint32_t pid, fm_process_map_fn each, void *ctx)
 		if (sscanf(line, "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, mode, &off, &major, &minor, &inode,
 			   &path_at) < 7)
 			continue;
-		struct fm_process_map map = {
-			start, end, off, major, minor, inode, mode[2] == 'x', path_at ? line + path_at : ""
-		};
+		struct fm_process_map map = { start,
+					      end,
+					      off,
+					      major,
+					      minor,
+					      inode,
+					      mode[2] == 'x',
+					      mode[1] == 'w',
+					      path_at ? line + path_at : "" };
 		each(ctx, &map);
 		has_any = true;
 	}

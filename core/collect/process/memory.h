@@ -16,6 +16,9 @@
 // be NULL).
 bool fm_process_read(uint32_t pid, uint64_t addr, void *to, size_t len, bool *ret_is_refused);
 
+// The same the other way: memory that the process may write itself.
+bool fm_process_write(uint32_t pid, uint64_t addr, const void *from, size_t len);
+
 // Bytes read, which may be fewer than len, the sum of to's; -1 and errno, EPERM when the system
 // refuses.
 ssize_t fm_process_readv(uint32_t pid, const struct iovec *to, size_t n_to, uint64_t addr, size_t len);
@@ -24,7 +27,7 @@ struct fm_process_map {
 	uint64_t start, end, off;
 	uint32_t dev_major, dev_minor;
 	uint64_t inode; // of the file on that device; 0 for anonymous memory
-	bool is_executable;
+	bool is_executable, is_writable;
 	const char *path; // "" for anonymous memory; lives during the call
 };
 typedef void (*fm_process_map_fn)(void *ctx, const struct fm_process_map *map);

@@ -26,9 +26,7 @@ size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap
 	return len;
 }
 
-// From a field on, the third or later: the second is a name, which may hold anything, also brackets.
-// "" when there is none.
-static const char *find_field(const char *text, unsigned field)
+const char *fm_stat_field(const char *text, unsigned field)
 {
 	const char *at = strrchr(text, ')');
 	for (unsigned i = 2; at && i < field; i++)
@@ -42,14 +40,14 @@ char fm_process_state(uint32_t pid, uint32_t tid)
 	if (tid)
 		snprintf(name, sizeof(name), "task/%u/stat", tid);
 	fm_process_read_proc(pid, name, text, sizeof(text));
-	return *find_field(text, 3);
+	return *fm_stat_field(text, 3);
 }
 
 uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field)
 {
 	char text[STAT_BYTES];
 	fm_process_read_proc(pid, "stat", text, sizeof(text));
-	return strtoull(find_field(text, field), NULL, 10);
+	return strtoull(fm_stat_field(text, field), NULL, 10);
 }
 
 uint32_t fm_process_parent(uint32_t pid)
@@ -86,4 +84,14 @@ uint32_t fm_process_own_pid(uint32_t pid)
 	const char *last = strrchr(line, '\t');
 	uint64_t own = last ? strtoul(last, NULL, 10) : 0;
 	return own ? (uint32_t)own : pid;
+}
+
+void fm_process_python_version(uint32_t hexversion, bool is_free_threaded, char ret[FM_PYTHON_VERSION_BYTES])
+{
+	unsigned major = hexversion >> 24, minor = hexversion >> 16 & 0xff, micro = hexversion >> 8 & 0xff;
+	if (hexversion & 0xffff)
+		snprintf(ret, FM_PYTHON_VERSION_BYTES, "%u.%u.%u%s", major, minor, micro,
+			 is_free_threaded ? " free-threaded" : "");
+	else
+		snprintf(ret, FM_PYTHON_VERSION_BYTES, "%u.%u", major, minor);
 }

@@ -18,9 +18,13 @@ enum fm_process_stat {
 	FM_STAT_PARENT = 4,
 	FM_STAT_SYSTEM_TICKS = 15,
 	FM_STAT_STACK_START = 28,
+	FM_STAT_CPU = 39,         // that it runs on, or ran on last
 	FM_STAT_EXIT_STATUS = 52, // as waitpid() has it, of one that has ended
 };
 uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field);
+// The text of such a file from a field on, the third or later: the second is a name, which may hold
+// anything, also brackets. "" when there is none.
+const char *fm_stat_field(const char *text, unsigned field);
 uint32_t fm_process_parent(uint32_t pid);
 
 // Whether it has ended, reaped or not. pidfd may be -1: sandboxes forbid pidfd_open, and Linux
@@ -30,6 +34,10 @@ bool fm_process_is_over(int pidfd, uint32_t pid);
 bool fm_process_is_same_user(uint32_t pid);
 // The pid by which the process knows itself, which differs in a container.
 uint32_t fm_process_own_pid(uint32_t pid);
+
+#define FM_PYTHON_VERSION_BYTES 48
+// What a Python is called by its hexversion; "3.8" where only that much is known.
+void fm_process_python_version(uint32_t hexversion, bool is_free_threaded, char ret[FM_PYTHON_VERSION_BYTES]);
 
 // Who descends from whom, as the kernel tells it now.
 

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "collect/process/machine.h"
+#include "collect/process/proc.h"
 
 #define SCHEDSTAT_BYTES 64 // three numbers
 #define CALL_BYTES 256     // nine
@@ -40,7 +41,9 @@ static void read_file(const struct fm_proc_thread *t, const char *name, int *fd,
 
 void fm_proc_thread_open(struct fm_proc_thread *ret, uint32_t pid, uint32_t tid)
 {
-	*ret = (struct fm_proc_thread){ .tid = tid, .pid = pid, .state_fd = -1, .schedstat_fd = -1, .sched_fd = -1 };
+	*ret = (struct fm_proc_thread){
+		.tid = tid, .pid = pid, .state_fd = -1, .schedstat_fd = -1, .sched_fd = -1, .stat_fd = -1
+	};
 	// "running" or what it waits for, in one microsecond; needs the right to trace, which a
 	// parent has.
 	char probe[8];
@@ -64,6 +67,8 @@ void fm_proc_thread_close(struct fm_proc_thread *t)
 		close(t->schedstat_fd);
 	if (t->sched_fd >= 0)
 		close(t->sched_fd);
+	if (t->stat_fd >= 0)
+		close(t->stat_fd);
 }
 
 bool fm_proc_thread_is_running(struct fm_proc_thread *t)
@@ -78,9 +83,8 @@ bool fm_proc_thread_is_running(struct fm_proc_thread *t)
 		return false;
 	}
 	if (!t->state_fd_is_stat)
-		return text[0] == 'r';               // "running"
-	const char *after_name = strrchr(text, ')'); // the name may hold anything, also brackets
-	return after_name && after_name[1] && after_name[2] == 'R';
+		return text[0] == 'r'; // "running"
+	return *fm_stat_field(text, 3) == 'R';
 }
 
 bool fm_proc_thread_blocks(const struct fm_proc_thread *t, int signal)
@@ -122,6 +126,13 @@ bool fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *
 	ret->ready_ns = strtoull(end, &end, 10);
 	ret->n_sched_in = strtoull(end, NULL, 10);
 	return text[0] != 0;
+}
+
+uint16_t fm_proc_thread_last_cpu(struct fm_proc_thread *t)
+{
+	char text[STAT_BYTES];
+	read_file(t, "stat", &t->stat_fd, text, sizeof(text));
+	return (uint16_t)strtoul(fm_stat_field(text, FM_STAT_CPU), NULL, 10);
 }
 
 // The value of a line "NAME : VALUE" without its decimal point; UINT64_MAX when it is not there.

@@ -11,11 +11,11 @@ struct fm_proc_thread {
 	uint32_t tid, pid;
 	int state_fd; // of .../syscall or .../stat; -1: cannot be opened, or not be kept open
 	bool state_fd_is_stat;
-	bool is_call_refused;       // the system does not let us read its .../syscall
-	int schedstat_fd, sched_fd; // -1: not opened yet, cannot be, or not be kept open
-	bool is_gone;               // it has ended, as far as its file tells
-	uint64_t n_taken, cpu_ns;   // at the last question for its CPU: how often it had been taken one, CPU time used
-	int64_t n_missed;           // some kernels forget to count now and then that they gave it a CPU
+	bool is_call_refused;                // the system does not let us read its .../syscall
+	int schedstat_fd, sched_fd, stat_fd; // -1: not opened yet, cannot be, or not be kept open
+	bool is_gone;                        // it has ended, as far as its file tells
+	uint64_t n_taken, cpu_ns; // at the last question for its CPU: how often it had been taken one, CPU time used
+	int64_t n_missed;         // some kernels forget to count now and then that they gave it a CPU
 };
 
 void fm_proc_thread_open(struct fm_proc_thread *ret, uint32_t pid, uint32_t tid);
@@ -45,6 +45,9 @@ struct fm_proc_schedule {
 	uint64_t n_sched_in; // how often it was given a CPU
 };
 bool fm_proc_thread_schedule(struct fm_proc_thread *t, struct fm_proc_schedule *ret); // false: it cannot be read
+
+// The number of the CPU that it runs on, or ran on last; 0 when it is gone.
+uint16_t fm_proc_thread_last_cpu(struct fm_proc_thread *t);
 
 enum fm_proc_cpu {
 	FM_PROC_CPU_UNKNOWN, // the kernel does not tell

@@ -6,132 +6,191 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "collect/process/machine.h"
 #include "collect/process/memory.h"
 #include "collect/process/proc.h"
 #include "collect/remote/parts.h"
+#include "collect/remote/pending.h"
 #include "collect/remote/remote.h"
+#include "collect/remote/room.h"
 #include "pyabi/pyabi.h"
 
-// A signal of the program's own may come before ours; the thread is asked again.
-#define HOLD_TRIES 3
+// While some are held already others begin and end threads; who is ending takes a moment, and a
+// signal of the program's own may come to a thread before ours.
+#define HOLD_ROUNDS 20
+#define HOLD_NAP_NS 50000l
+// A thread in a system call that cannot be interrupted (a disk that does not answer) does not stop
+// either: the others are not held for longer than this.
+#define HOLD_NS 200000000u
+#define STOP_NAP_NS 20000l
+#define STUCK_ROUNDS 20
+#define STUCK_NAP_NS 1000000l
 
 struct fm_remote_exec {
 	uint32_t pid;
 	struct fm_remote_files *files;
 	struct fm_remote *remote;
 	struct fm_py_remote_exec at;
-	uint64_t asked; // the state that has our script; 0 = none
+	struct fm_remote_pending pending;
+	bool is_older;  // before 3.14: by a pending call
+	bool is_pushed; // which is in the ring, as far as we know
+	uint64_t asked; // from 3.14 on: the state that has our script; 0 = none
 	uint32_t n_asked;
+	uint32_t n_listed;
+	bool is_stuck; // a thread could not be stopped when we last looked
 	FM_VEC(uint64_t) states;
-	FM_VEC(uint32_t) held;
+	FM_VEC(uint32_t) held, stopping;
+	FM_VEC(uint64_t) held_sp;
+	struct fm_remote_stacks stacks;
+	bool is_withdrawing; // a request left behind would be worse than a write that ends short
+	bool is_cramped;     // a thread had no room for a script when we last looked
+	struct fm_urgent urgent;
 };
-
-static bool write_memory(uint32_t pid, uint64_t addr, const void *from, size_t len)
-{
-	struct iovec local = { (void *)(uintptr_t)from, len }, remote = { (void *)(uintptr_t)addr, len };
-	return process_vm_writev((pid_t)pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
-}
 
 // ---- holding all threads ----
 
-static void hold(void *ctx, uint32_t tid)
+// Begins with it: while one is waited for the others stop, too.
+static void begin_hold(void *ctx, uint32_t tid)
 {
 	struct fm_remote_exec *e = ctx;
-	struct fm_remote_regs regs;
-	struct fm_remote_call call;
-	bool is_refused = false;
+	bool is_refused;
+	e->n_listed++;
 	for (size_t i = 0; i < e->held.n; i++)
 		if (e->held.items[i] == tid)
 			return;
-	for (int i = 0; i < HOLD_TRIES && !is_refused; i++)
-		if (fm_remote_stop(tid, &regs, &call, &is_refused)) {
-			fm_vec_push(&e->held, tid);
-			return;
-		}
+	if (fm_remote_stop_begin(tid, &is_refused))
+		fm_vec_push(&e->stopping, tid);
 }
 
 static void release(struct fm_remote_exec *e)
 {
 	for (size_t i = 0; i < e->held.n; i++)
 		fm_remote_go(e->held.items[i]);
-	e->held.n = 0;
+	e->held.n = e->held_sp.n = 0;
+	fm_urgent_end(&e->urgent);
 }
 
-static void count(void *ctx, uint32_t tid)
+// False: some did not stop in time. They are let go when they have, and the others at once.
+static bool end_hold(struct fm_remote_exec *e, uint64_t until_ns)
 {
-	(void)tid;
-	++*(size_t *)ctx;
+	struct fm_remote_regs regs;
+	struct fm_remote_call call;
+	size_t n_late = 0;
+	for (size_t i = 0; i < e->stopping.n; i++) {
+		uint32_t tid = e->stopping.items[i];
+		while (!fm_remote_has_stopped(tid) && fm_now_ns() < until_ns)
+			nanosleep(&(struct timespec){ .tv_nsec = STOP_NAP_NS }, NULL);
+		if (!fm_remote_has_stopped(tid))
+			e->stopping.items[n_late++] = tid;
+		else if (fm_remote_stop_end(e->pid, tid, &regs, &call)) {
+			fm_vec_push(&e->held, tid);
+			fm_vec_push(&e->held_sp, regs.r[7]);
+		}
+	}
+	e->stopping.n = 0;
+	if (!n_late)
+		return true;
+	release(e);
+	for (size_t i = 0; i < n_late; i++)
+		if (fm_remote_stop_end(e->pid, e->stopping.items[i], &regs, &call))
+			fm_remote_go(e->stopping.items[i]);
+	return false;
 }
 
-// True: none of them runs. Threads that are born meanwhile are met in a second round.
+static void note_stuck(void *ctx, uint32_t tid)
+{
+	struct fm_remote_exec *e = ctx;
+	e->is_stuck |=
+		fm_process_state(e->pid, tid) == 'D' || (!e->is_withdrawing && fm_remote_is_in_transfer(e->pid, tid));
+}
+
+// Mostly it is a disk, and over in a moment; then nobody is held in vain. Nor would a thread be that
+// has written a part of what it wants to.
+static bool can_be_held(struct fm_remote_exec *e, int task_fd)
+{
+	for (int i = 0; i < STUCK_ROUNDS; i++) {
+		e->is_stuck = false;
+		if (!fm_process_threads(task_fd, note_stuck, e))
+			return false;
+		if (!e->is_stuck)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = STUCK_NAP_NS }, NULL);
+	}
+	return false;
+}
+
+// True: none of them runs. A round in which all were held from its beginning meets all there are.
 static bool hold_all(struct fm_remote_exec *e)
 {
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%u/task", e->pid);
 	_cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	size_t n = 0;
-	if (fd < 0 || !fm_process_threads(fd, hold, e) || !fm_process_threads(fd, hold, e) ||
-	    !fm_process_threads(fd, count, &n) || n != e->held.n) {
-		release(e);
+	if (fd < 0 || !can_be_held(e, fd))
 		return false;
+	fm_remote_stacks_read(&e->stacks, e->pid);
+	uint64_t until_ns = fm_now_ns() + HOLD_NS;
+	fm_urgent_begin(&e->urgent);
+	for (int i = 0; i < HOLD_ROUNDS; i++) {
+		size_t n_before = e->held.n;
+		e->n_listed = 0;
+		bool is_listed = fm_process_threads(fd, begin_hold, e);
+		if (!end_hold(e, until_ns) || !is_listed)
+			break;
+		if (n_before && n_before == e->held.n && e->n_listed == n_before)
+			return true;
+		if (e->n_listed != e->held.n)
+			nanosleep(&(struct timespec){ .tv_nsec = HOLD_NAP_NS }, NULL);
 	}
+	release(e);
+	return false;
+}
+
+// A state of no thread, which one has left behind that ended, is in nobody's way.
+static bool has_stack(const struct fm_remote_exec *e, uint64_t tid)
+{
+	for (size_t i = 0; i < e->held.n; i++)
+		if (e->held.items[i] == tid)
+			return fm_remote_stacks_has_room(&e->stacks, e->held_sp.items[i]);
 	return true;
+}
+
+static bool state_has_stack(void *ctx, uint64_t state)
+{
+	struct fm_remote_exec *e = ctx;
+	uint64_t tid;
+	return fm_remote_u64(e->remote->memory, state + e->remote->python.row.ts_native_id, &tid) && has_stack(e, tid);
+}
+
+// Before 3.14: of the threads that may make the call.
+static bool have_stacks(struct fm_remote_exec *e)
+{
+	uint32_t tid = fm_remote_pending_thread(e->remote, &e->pending);
+	if (e->pending.at.is_for_main_thread)
+		return tid && has_stack(e, tid);
+	return fm_remote_each_state(e->remote, state_has_stack, e);
 }
 
 // ---- whom to ask ----
 
-// The first interpreter, which is the last of the list. 0 = none.
-static uint64_t main_interpreter(struct fm_remote *r)
-{
-	const struct fm_py_row *row = &r->python.row;
-	uint64_t interp = 0, next = 0;
-	if (!fm_remote_u64(r->memory, r->python.runtime + row->runtime_interpreters, &next))
-		return 0;
-	for (uint32_t n = 0; next && n < r->max_chain; n++) {
-		interp = next;
-		if (!fm_remote_u64(r->memory, interp + row->interp_next, &next))
-			return 0;
-	}
-	return interp;
-}
-
-// Calls each() for the thread states of the first interpreter until it says true. False: nobody did.
-static bool find_state(struct fm_remote_exec *e, bool (*each)(struct fm_remote_exec *, uint64_t, uint64_t),
-		       uint64_t wanted)
+static void note_running(struct fm_remote_exec *e, uint64_t interp)
 {
 	struct fm_remote *r = e->remote;
 	const struct fm_py_row *row = &r->python.row;
-	fm_remote_memory_begin(r->memory, e->pid);
-	uint64_t interp = main_interpreter(r), state = 0;
+	uint64_t state = 0, tid;
 	if (!interp || !fm_remote_u64(r->memory, interp + row->interp_threads, &state))
-		return false;
+		return;
 	for (uint32_t n = 0; state && n < r->max_chain; n++) {
-		if (each(e, state, wanted))
-			return true;
+		if (fm_remote_u64(r->memory, state + row->ts_native_id, &tid) &&
+		    fm_process_state(e->pid, (uint32_t)tid) == 'R')
+			fm_vec_push(&e->states, state);
 		if (!fm_remote_u64(r->memory, state + row->ts_next, &state))
-			return false;
+			return;
 	}
-	return false;
-}
-
-static bool is_wanted(struct fm_remote_exec *e, uint64_t state, uint64_t wanted)
-{
-	(void)e;
-	return state == wanted;
-}
-
-static bool note_running(struct fm_remote_exec *e, uint64_t state, uint64_t unused)
-{
-	uint64_t tid;
-	(void)unused;
-	if (fm_remote_u64(e->remote->memory, state + e->remote->python.row.ts_native_id, &tid) &&
-	    fm_process_state(e->pid, (uint32_t)tid) == 'R')
-		fm_vec_push(&e->states, state);
-	return false;
 }
 
 // By turns those whose threads run, and the main thread's. 0 = none.
@@ -139,14 +198,28 @@ static uint64_t choose(struct fm_remote_exec *e)
 {
 	uint64_t main_state = 0;
 	e->states.n = 0;
-	find_state(e, note_running, 0);
-	uint64_t interp = main_interpreter(e->remote);
+	fm_remote_memory_begin(e->remote->memory, e->pid);
+	uint64_t interp = fm_remote_main_interpreter(e->remote);
+	note_running(e, interp);
 	if (interp && fm_remote_u64(e->remote->memory, interp + e->at.interp_main_thread, &main_state) && main_state)
 		fm_vec_push(&e->states, main_state);
 	return e->states.n ? e->states.items[e->n_asked++ % e->states.n] : 0;
 }
 
 // ---- as a whole ----
+
+static bool is_refused(uint32_t pid)
+{
+	struct fm_remote_regs regs;
+	struct fm_remote_call call;
+	struct fm_urgent urgent;
+	bool is_refused;
+	fm_urgent_begin(&urgent);
+	if (fm_remote_stop(pid, pid, &regs, &call, &is_refused))
+		fm_remote_go(pid);
+	fm_urgent_end(&urgent);
+	return is_refused;
+}
 
 enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struct fm_diag *diag)
 {
@@ -163,19 +236,24 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 	if (!has_python)
 		err = fm_diag_set(diag, FM_E_UNSUPPORTED, "no Python that Fathom knows was found in process %u", pid);
 	else if (!fm_remote_read(r->memory, r->python.runtime, head, sizeof(head)) ||
-		 fm_pyabi_remote_exec(head, sizeof(head), &e->at))
-		err = fm_diag_set(diag, FM_E_UNSUPPORTED,
-				  "the agent can be loaded into a running program from Python 3.14 on, and process %u "
-				  "runs %u.%u; without --memory, --trace and --inject it is observed from outside",
-				  pid, hexversion >> 24, hexversion >> 16 & 0xff);
-	else if (!fm_remote_u32(r->memory, main_interpreter(r) + e->at.interp_enabled, &enabled) || !enabled)
+		 fm_pyabi_remote_exec(head, sizeof(head), &e->at)) {
+		e->is_older = true;
+		err = fm_remote_pending_find(r, hexversion, &e->pending, diag);
+	} else if (!fm_remote_u32(r->memory, fm_remote_main_interpreter(r) + e->at.interp_enabled, &enabled) ||
+		   !enabled)
 		err = fm_diag_set(diag, FM_E_REFUSED,
 				  "process %u does not let others run code in it (PYTHON_DISABLE_REMOTE_DEBUG, or -X "
 				  "disable-remote-debug); start it without",
 				  pid);
-	else if (!fm_remote_may_stop())
+	if (!err && !fm_remote_may_stop())
 		err = fm_diag_set(diag, FM_E_REFUSED,
 				  "ptrace is not allowed here; in a container, add the capability SYS_PTRACE");
+	if (!err && is_refused(pid))
+		err = fm_diag_set(
+			diag, FM_E_REFUSED,
+			"process %u may not be stopped: a debugger has it, or kernel.yama.ptrace_scope, or its "
+			"being setuid, forbids it; as root the last two do not count",
+			pid);
 	if (err)
 		fm_remote_exec_close(e);
 	else
@@ -191,6 +269,9 @@ void fm_remote_exec_close(struct fm_remote_exec *e)
 	fm_remote_files_destroy(e->files);
 	fm_vec_deinit(&e->states);
 	fm_vec_deinit(&e->held);
+	fm_vec_deinit(&e->stopping);
+	fm_vec_deinit(&e->held_sp);
+	fm_remote_stacks_deinit(&e->stacks);
 	free(e);
 }
 
@@ -213,9 +294,9 @@ static bool write_script(struct fm_remote_exec *e, uint64_t state, const char *p
 	if (!fm_process_read(e->pid, state + e->at.eval_breaker, &breaker, sizeof(breaker), NULL))
 		return false;
 	breaker |= FM_PY_PLEASE_STOP;
-	return write_memory(e->pid, state + e->at.script_path, path, len) &&
-	       write_memory(e->pid, state + e->at.pending_call, &one, sizeof(one)) &&
-	       write_memory(e->pid, state + e->at.eval_breaker, &breaker, sizeof(breaker));
+	return fm_process_write(e->pid, state + e->at.script_path, path, len) &&
+	       fm_process_write(e->pid, state + e->at.pending_call, &one, sizeof(one)) &&
+	       fm_process_write(e->pid, state + e->at.eval_breaker, &breaker, sizeof(breaker));
 }
 
 // False: it is being run, or was.
@@ -223,38 +304,84 @@ static bool take_back(struct fm_remote_exec *e)
 {
 	uint32_t pending = 0, none = 0;
 	uint64_t at = e->asked + e->at.pending_call;
-	bool is_there = e->asked && find_state(e, is_wanted, e->asked); // its thread may have ended
+	fm_remote_memory_begin(e->remote->memory, e->pid);
+	bool is_there = e->asked && fm_remote_has_state(e->remote, e->asked); // its thread may have ended
 	if (is_there && (!fm_process_read(e->pid, at, &pending, sizeof(pending), NULL) || !pending ||
-			 !write_memory(e->pid, at, &none, sizeof(none))))
+			 !fm_process_write(e->pid, at, &none, sizeof(none))))
 		return false;
 	e->asked = 0;
 	return true;
 }
 
-void fm_remote_exec_done(struct fm_remote_exec *e)
+void fm_remote_exec_done(struct fm_remote_exec *e, bool has_answered)
 {
 	e->asked = 0;
+	if (has_answered)
+		e->is_pushed = false;
+	if (e->is_older && !e->is_pushed)
+		fm_remote_pending_clear(e->remote, &e->pending);
+}
+
+// Before 3.14. The main thread alone makes calls up to 3.11; later any thread does, and the main
+// thread is let out of its wait when none has.
+static bool push(struct fm_remote_exec *e, const char *path)
+{
+	bool wakes = e->pending.at.is_for_main_thread || e->n_asked > 0;
+	e->n_asked++;
+	if (wakes)
+		fm_remote_pending_prepare(e->remote, &e->pending);
+	if (!hold_all(e))
+		return false;
+	if (e->is_pushed)
+		e->is_pushed = !fm_remote_pending_take_back(e->remote, &e->pending);
+	fm_remote_memory_begin(e->remote->memory, e->pid);
+	e->is_cramped = !have_stacks(e) || !fm_remote_has_depth(e->remote, &e->pending);
+	bool is_asked = !e->is_pushed && !e->is_cramped && fm_remote_pending_push(e->remote, &e->pending, path);
+	e->is_pushed |= is_asked;
+	if (is_asked && wakes)
+		fm_remote_pending_wake_main_thread(e->remote, &e->pending);
+	release(e);
+	return is_asked;
 }
 
 bool fm_remote_exec_withdraw(struct fm_remote_exec *e)
 {
-	if (!e->asked)
+	if (!e->asked && !e->is_pushed)
 		return true;
-	if (!hold_all(e))
+	e->is_withdrawing = true;
+	bool is_held = hold_all(e);
+	e->is_withdrawing = false;
+	if (!is_held)
 		return false;
-	bool is_taken = take_back(e);
+	if (e->is_pushed)
+		e->is_pushed = !fm_remote_pending_take_back(e->remote, &e->pending);
+	bool is_taken = e->is_older ? !e->is_pushed : take_back(e);
 	release(e);
 	return is_taken;
 }
 
+bool fm_remote_exec_is_stuck(const struct fm_remote_exec *e)
+{
+	return e->is_stuck;
+}
+
+bool fm_remote_exec_is_cramped(const struct fm_remote_exec *e)
+{
+	return e->is_cramped;
+}
+
 bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 {
+	if (e->is_older)
+		return push(e, path);
 	size_t len = strlen(path) + 1;
 	uint64_t state = choose(e);
 	if (len > e->at.script_path_size || !state || !hold_all(e))
 		return false;
-	bool is_asked =
-		take_back(e) && !is_ending(e) && find_state(e, is_wanted, state) && write_script(e, state, path, len);
+	fm_remote_memory_begin(e->remote->memory, e->pid);
+	bool is_asked = take_back(e) && !is_ending(e) && fm_remote_has_state(e->remote, state);
+	e->is_cramped = is_asked && !state_has_stack(e, state);
+	is_asked = is_asked && !e->is_cramped && write_script(e, state, path, len);
 	if (is_asked)
 		e->asked = state;
 	release(e);

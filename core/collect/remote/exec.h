@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A script that a thread of another process's Python runs, at a moment that its interpreter finds
-// safe: what sys.remote_exec() does (CPython 3.14 and later). Nothing of ours is called in the
-// process by force; its threads are held for the moment in which one word of it is changed.
+// safe: what sys.remote_exec() does (CPython 3.14 and later), or a pending call (before;
+// collect/remote/pending.h). Nothing of ours is called in the process by force; its threads are held
+// for the moment in which some words of it are changed.
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +19,13 @@ void fm_remote_exec_close(struct fm_remote_exec *e); // NULL is fine
 // one that sleeps runs no script. Whoever was asked before no longer is. False: not now, or somebody
 // has begun with it.
 bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path);
-// It has answered.
-void fm_remote_exec_done(struct fm_remote_exec *e);
+// It could not be held, and so not be asked: a thread is in a system call that nothing interrupts.
+bool fm_remote_exec_is_stuck(const struct fm_remote_exec *e);
+// It could be held, but a thread had no room for the script: a small stack, or a depth close to its
+// recursion limit.
+bool fm_remote_exec_is_cramped(const struct fm_remote_exec *e);
+// No more is asked of it. has_answered: it is through with the script. If it is not, and the request
+// could not be taken back, what it may still read stays there.
+void fm_remote_exec_done(struct fm_remote_exec *e, bool has_answered);
 // Takes back what was asked. False: somebody has begun with it.
 bool fm_remote_exec_withdraw(struct fm_remote_exec *e);

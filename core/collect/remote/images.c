@@ -8,6 +8,7 @@
 
 #include "base/bisect.h"
 #include "base/hash.h"
+#include "collect/process/core_file.h"
 #include "collect/process/file.h"
 #include "collect/process/memory.h"
 #include "collect/remote/parts.h"
@@ -24,6 +25,7 @@ struct opened {
 
 struct fm_remote_files {
 	FM_VEC(struct opened) items;
+	struct fm_core *core; // NULL: of processes that run
 	struct fm_remote_memory *memory;
 };
 
@@ -40,7 +42,15 @@ struct fm_remote_images {
 struct fm_remote_files *fm_remote_files_create(void)
 {
 	struct fm_remote_files *files = fm_alloc(sizeof(*files));
-	files->memory = fm_remote_memory_create();
+	files->memory = fm_remote_memory_create(NULL);
+	return files;
+}
+
+struct fm_remote_files *fm_remote_files_create_for_core(struct fm_core *core)
+{
+	struct fm_remote_files *files = fm_alloc(sizeof(*files));
+	files->core = core;
+	files->memory = fm_remote_memory_create(core);
 	return files;
 }
 
@@ -60,7 +70,7 @@ void fm_remote_files_destroy(struct fm_remote_files *files)
 
 static struct fm_unwind_file *open_file(struct fm_remote_files *files, uint32_t pid, const char *path)
 {
-	int fd = fm_process_open(pid, path);
+	int fd = files->core ? fm_core_open_file(files->core, path) : fm_process_open(pid, path);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		if (fd >= 0)
@@ -139,7 +149,10 @@ bool fm_remote_images_refresh(struct fm_remote_images *images, uint64_t now_ns)
 	for (size_t i = 0; i < images->items.n; i++)
 		fm_vec_push(&images->before, images->items.items[i]);
 	images->items.n = 0;
-	fm_process_maps(images->pid, add_map, images);
+	if (images->files->core)
+		fm_core_maps(images->files->core, add_map, images);
+	else
+		fm_process_maps(images->pid, add_map, images);
 	bool is_changed = images->items.n != images->before.n;
 	for (size_t i = 0, k = 0; i < images->items.n; i++) {
 		struct fm_remote_image *image = &images->items.items[i];

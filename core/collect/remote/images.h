@@ -11,6 +11,9 @@
 
 struct fm_remote_files; // what all processes share: opened files, by their inode, and room for the pages of one look
 struct fm_remote_files *fm_remote_files_create(void);
+struct fm_core;
+// For the process that a core file is of, in place of one that runs; lent.
+struct fm_remote_files *fm_remote_files_create_for_core(struct fm_core *core);
 void fm_remote_files_destroy(struct fm_remote_files *files);
 struct fm_remote_memory *fm_remote_files_memory(struct fm_remote_files *files); // lent
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of several states is the thread's now, where there is more than one interpreter.
+// Which interpreters there are, and which of several states is the thread's now, where there is more
+// than one.
 //
 // A thread has a state in each interpreter that it has been in. And up to 3.12 whoever runs code in
 // an interpreter takes the state that its maker left there, with the maker's thread id: by ids
@@ -78,4 +79,49 @@ uint64_t fm_remote_state_on_stack(struct fm_remote *r, uint32_t tid, uint64_t ow
 	if (nearest.distance != NOWHERE) // a thread without frames has nothing to compare others' with
 		search(r, 0, sp, &nearest);
 	return nearest.state;
+}
+
+uint64_t fm_remote_main_interpreter(struct fm_remote *r)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t interp = 0, next = 0;
+	if (!fm_remote_u64(r->memory, r->python.runtime + row->runtime_interpreters, &next))
+		return 0;
+	for (uint32_t n = 0; next && n < r->max_chain; n++) {
+		interp = next;
+		if (!fm_remote_u64(r->memory, interp + row->interp_next, &next))
+			return 0;
+	}
+	return interp;
+}
+
+bool fm_remote_each_state(struct fm_remote *r, fm_remote_state_fn each, void *ctx)
+{
+	const struct fm_py_row *row = &r->python.row;
+	uint64_t interp = fm_remote_main_interpreter(r), state = 0;
+	if (!interp || !fm_remote_u64(r->memory, interp + row->interp_threads, &state))
+		return false;
+	for (uint32_t n = 0; state && n < r->max_chain; n++)
+		if (!each(ctx, state) || !fm_remote_u64(r->memory, state + row->ts_next, &state))
+			return false;
+	return !state;
+}
+
+struct wanted {
+	uint64_t state;
+	bool is_there;
+};
+
+static bool is_another(void *ctx, uint64_t state)
+{
+	struct wanted *wanted = ctx;
+	wanted->is_there |= state == wanted->state;
+	return !wanted->is_there;
+}
+
+bool fm_remote_has_state(struct fm_remote *r, uint64_t state)
+{
+	struct wanted wanted = { state, false };
+	(void)fm_remote_each_state(r, is_another, &wanted);
+	return wanted.is_there;
 }

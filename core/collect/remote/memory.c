@@ -6,6 +6,7 @@
 #include <sys/uio.h>
 
 #include "base/mem.h"
+#include "collect/process/core_file.h"
 #include "collect/process/memory.h"
 
 #define N_PAGES 256u // power of two
@@ -16,14 +17,17 @@
 
 struct fm_remote_memory {
 	uint32_t pid;
+	struct fm_core *core;   // read in its place
 	uint64_t tags[N_PAGES]; // page number; 0 = empty
 	uint64_t missing;       // the last page that could not be had: who looks word by word along it asks once
 	uint8_t pages[N_PAGES][FM_REMOTE_PAGE_BYTES];
 };
 
-struct fm_remote_memory *fm_remote_memory_create(void)
+struct fm_remote_memory *fm_remote_memory_create(struct fm_core *core)
 {
-	return fm_alloc(sizeof(struct fm_remote_memory));
+	struct fm_remote_memory *m = fm_alloc(sizeof(*m));
+	m->core = core;
+	return m;
 }
 
 void fm_remote_memory_destroy(struct fm_remote_memory *m)
@@ -38,6 +42,18 @@ void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid)
 	m->missing = 0;
 }
 
+// As fm_process_readv(), for whole pages one after the other.
+static ssize_t read_pages(struct fm_remote_memory *m, const struct iovec *to, size_t n_pages, uint64_t addr)
+{
+	if (!m->core)
+		return fm_process_readv(m->pid, to, n_pages, addr, n_pages * FM_REMOTE_PAGE_BYTES);
+	size_t n = 0;
+	while (n < n_pages && fm_core_read(m->core, addr + n * FM_REMOTE_PAGE_BYTES, to[n].iov_base,
+					   FM_REMOTE_PAGE_BYTES) == FM_REMOTE_PAGE_BYTES)
+		n++;
+	return (ssize_t)(n * FM_REMOTE_PAGE_BYTES);
+}
+
 void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_pages)
 {
 	struct iovec to[MAX_FETCH];
@@ -50,7 +66,7 @@ void fm_remote_memory_fetch(struct fm_remote_memory *m, uint64_t addr, size_t n_
 		m->tags[slot] = 0;
 		to[i] = (struct iovec){ m->pages[slot], FM_REMOTE_PAGE_BYTES };
 	}
-	ssize_t n = fm_process_readv(m->pid, to, n_pages, first * FM_REMOTE_PAGE_BYTES, n_pages * FM_REMOTE_PAGE_BYTES);
+	ssize_t n = read_pages(m, to, n_pages, first * FM_REMOTE_PAGE_BYTES);
 	for (size_t i = 0; n >= (ssize_t)((i + 1) * FM_REMOTE_PAGE_BYTES); i++)
 		m->tags[(first + i) % N_PAGES] = first + i;
 }

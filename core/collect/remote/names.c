@@ -184,24 +184,11 @@ static void take_thread(struct fm_remote *r, uint64_t thread)
 		fm_vec_push(&r->names, name);
 }
 
-// The first one that was made, which is the last of the list.
-static uint64_t main_interpreter(struct fm_remote *r)
-{
-	uint64_t interp = 0, next;
-	fm_remote_u64(r->memory, r->python.runtime + r->python.row.runtime_interpreters, &interp);
-	for (uint32_t n = 0; interp && n < r->max_chain; n++) {
-		if (!fm_remote_u64(r->memory, interp + r->python.row.interp_next, &next) || !next)
-			break;
-		interp = next;
-	}
-	return interp;
-}
-
 // The variables of a module. It stays where it is: a search through all modules is for once
 // (*known; 0 = not found yet).
 static bool open_module(struct fm_remote *r, const char *name, uint64_t *known, struct dict *ret)
 {
-	uint64_t modules, dict, interp = main_interpreter(r);
+	uint64_t modules, dict, interp = fm_remote_main_interpreter(r);
 	if (!*known && (!interp || !fm_remote_u64(r->memory, interp + r->python.row.interp_modules, &modules) ||
 			!open_dict(r, modules, ret) || !(*known = find(r, ret, name))))
 		return false;

@@ -17,8 +17,9 @@
 #define FM_REMOTE_PAGE_BYTES 4096u
 
 struct fm_remote_memory;
-struct fm_remote_memory *fm_remote_memory_create(void);
-void fm_remote_memory_destroy(struct fm_remote_memory *m); // NULL is fine
+struct fm_core;
+struct fm_remote_memory *fm_remote_memory_create(struct fm_core *core); // NULL: of processes that run
+void fm_remote_memory_destroy(struct fm_remote_memory *m);              // NULL is fine
 
 // Begins a look at a process: forgets all pages.
 void fm_remote_memory_begin(struct fm_remote_memory *m, uint32_t pid);
@@ -114,6 +115,14 @@ bool fm_remote_is_evaluator(const struct fm_remote *r, size_t i);
 
 // Finds the interpreter, if there is one. True when there is.
 bool fm_remote_find_interpreter(struct fm_remote *r);
+// The first interpreter, which is the last of the list. 0 = none.
+uint64_t fm_remote_main_interpreter(struct fm_remote *r);
+// True when it is among that one's thread states.
+bool fm_remote_has_state(struct fm_remote *r, uint64_t state);
+// Calls each() for the main interpreter's thread states until it says false. False: it did, or they
+// could not all be read.
+typedef bool (*fm_remote_state_fn)(void *ctx, uint64_t state);
+bool fm_remote_each_state(struct fm_remote *r, fm_remote_state_fn each, void *ctx);
 // The thread's state; 0 = it has none.
 uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid);
 // The one of its states whose code the thread runs, its stack pointer being sp, where there is more
@@ -123,6 +132,8 @@ uint64_t fm_remote_state_on_stack(struct fm_remote *r, uint32_t tid, uint64_t ow
 void fm_remote_python_walk(struct fm_remote *r, uint64_t thread_state);
 // True when the address is in the GIL of the thread's interpreter.
 bool fm_remote_is_gil(struct fm_remote *r, uint64_t thread_state, uint64_t addr);
+// True when the thread has it.
+bool fm_remote_has_gil(struct fm_remote *r, uint64_t thread_state);
 // A string as UTF-8, cut at max_chars; to has room for four bytes each. Returns the bytes; 0 when
 // it is no string.
 uint32_t fm_remote_text(struct fm_remote *r, uint64_t object, uint32_t max_chars, uint8_t *to);

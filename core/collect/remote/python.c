@@ -181,16 +181,31 @@ uint64_t fm_remote_thread_state(struct fm_remote *r, uint32_t tid)
 	return *known;
 }
 
-bool fm_remote_is_gil(struct fm_remote *r, uint64_t state, uint64_t addr)
+// The GIL of the thread's interpreter; 0 = none.
+static uint64_t gil_of(struct fm_remote *r, uint64_t state)
 {
 	const struct fm_py_row *row = &r->python.row;
-	uint64_t interp, gil = 0;
+	uint64_t interp, gil;
 	if (row->runtime_gil)
-		gil = r->python.runtime + row->runtime_gil;
-	else if (!fm_remote_u64(r->memory, state + row->ts_interp, &interp) ||
-		 !fm_remote_u64(r->memory, interp + row->interp_gil, &gil))
-		return false;
+		return r->python.runtime + row->runtime_gil;
+	return fm_remote_u64(r->memory, state + row->ts_interp, &interp) &&
+			       fm_remote_u64(r->memory, interp + row->interp_gil, &gil)
+		       ? gil
+		       : 0;
+}
+
+bool fm_remote_is_gil(struct fm_remote *r, uint64_t state, uint64_t addr)
+{
+	uint64_t gil = gil_of(r, state);
 	return gil && addr - gil < FM_PY_GIL_BYTES;
+}
+
+bool fm_remote_has_gil(struct fm_remote *r, uint64_t state)
+{
+	uint64_t gil = gil_of(r, state), holder;
+	uint32_t is_locked;
+	return gil && fm_remote_u32(r->memory, gil + FM_PY_GIL_LOCKED, &is_locked) && is_locked == 1 &&
+	       fm_remote_u64(r->memory, gil + FM_PY_GIL_LAST_HOLDER, &holder) && holder == state;
 }
 
 // ---- frames ----

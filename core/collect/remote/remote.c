@@ -70,12 +70,13 @@ void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_rem
 	r->native.n = r->frames.n = r->frame_addrs.n = r->runs.n = 0;
 	r->native_error = r->python_error = 0;
 	r->precise_native = UINT32_MAX;
-	ret->waits_for_gil = false;
+	ret->waits_for_gil = ret->has_gil = false;
 	uint64_t state = want & FM_REMOTE_PYTHON && fm_remote_find_interpreter(r) ? fm_remote_thread_state(r, tid) : 0;
 	state = fm_remote_state_on_stack(r, tid, state, regs->r[FM_DW_RSP]);
 	if (state) {
 		fm_remote_python_walk(r, state);
 		ret->waits_for_gil = call->nr == SYS_futex && fm_remote_is_gil(r, state, call->arg[0]);
+		ret->has_gil = want & FM_REMOTE_GIL && fm_remote_has_gil(r, state);
 	}
 	if (want & FM_REMOTE_NATIVE) {
 		fm_remote_unwind(r, regs);

@@ -46,10 +46,11 @@ struct fm_remote_stack {
 	uint32_t leaf_idx, precise_idx; // frames whose pc is exact; UINT32_MAX = none
 	bool is_broken;                 // holds an error frame
 	bool waits_for_gil;
+	bool has_gil; // with FM_REMOTE_GIL
 };
 void fm_remote_stack_deinit(struct fm_remote_stack *stack); // a zeroed one is fine
 
-enum fm_remote_want { FM_REMOTE_PYTHON = 1, FM_REMOTE_NATIVE = 2 };
+enum fm_remote_want { FM_REMOTE_PYTHON = 1, FM_REMOTE_NATIVE = 2, FM_REMOTE_GIL = 4 };
 // Reads the stack of one thread. Always gives one; where it could not be read, error frames say so.
 void fm_remote_read_stack(struct fm_remote *r, uint32_t tid, const struct fm_remote_regs *regs,
 			  const struct fm_remote_call *call, unsigned want, struct fm_remote_stack *ret);
@@ -112,7 +113,22 @@ bool fm_remote_may_stop(void);
 
 // Stops the thread and gives its registers and the system call it is in. False: it is gone, or the
 // system refuses (*ret_is_refused); then it is not held.
-bool fm_remote_stop(uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call,
+bool fm_remote_stop(uint32_t pid, uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call,
 		    bool *ret_is_refused);
+// It waits in a call that may have moved a part of its bytes by now, and would end with those if the
+// thread were stopped. Such a call cannot be made again.
+bool fm_remote_is_in_transfer(uint32_t pid, uint32_t tid);
+// The same in two steps, of which the first waits for nothing: many are stopped in the time of one.
+bool fm_remote_stop_begin(uint32_t tid, bool *ret_is_refused);
+bool fm_remote_has_stopped(uint32_t tid); // or ended: the second step waits for nothing either
+bool fm_remote_stop_end(uint32_t pid, uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call);
+// The same of one that is held.
+bool fm_remote_registers(uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call);
+// The same from struct user_regs_struct, as a core file holds it. False: of another architecture.
+bool fm_remote_registers_of(const void *registers, size_t len, struct fm_remote_regs *ret_regs,
+			    struct fm_remote_call *ret_call);
+// The system call of a held thread, which would begin again, ends as if a signal had come. False: it
+// is in none that would. Only where the caller is known to expect that.
+bool fm_remote_interrupt_call(uint32_t tid);
 // Lets it go on.
 void fm_remote_go(uint32_t tid);

@@ -1,21 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stepping up the native stack of a thread that sleeps. It is like sigsafe/unwind/unwind.c with two
-// differences: memory is another process's, and of the registers only the stack pointer and the pc
-// are known at first. Frames that save the others give them back on the way; where a frame counts
-// from one that is still unknown, its place is searched for on the stack.
+// Stepping up the native stack of a thread that sleeps (image/native_step.h). Memory is another
+// process's, and of the registers only the stack pointer and the pc are known at first. Where a
+// frame counts from one that is still unknown, its place is searched for on the stack.
 #include <string.h>
-#include <ucontext.h>
 
 #include "collect/remote/parts.h"
 #include "base/bisect.h"
 #include "format/model.h"
+#include "image/native_step.h"
 #include "image/unwind_row.h"
 #include "image/x86_code.h"
 #include "pyabi/greenlet.h"
 #include "image/dwarf_regs.h"
 
-// No real frame is larger; a CFA that jumps further is damage.
-#define MAX_FRAME_BYTES (64ull << 20)
 // How far up a frame with an unknown frame pointer is searched, and how many places are tried for a
 // stack. How long the beginning of a function is, and how much it may push there.
 #define MAX_SEARCH_BYTES 16384u
@@ -23,43 +20,7 @@
 #define MAX_SURE_TRIES \
 	1024u // where the function's own beginning says: each lies within the one before, on our stack, too
 #define MAX_PROLOGUE_BYTES 96u
-#define MAX_EPILOGUE_BYTES 48u
 #define MAX_PUSHED_BYTES 128
-
-// Beside enum fm_stack_error, what a step may return.
-#define STEP_END UINT32_MAX
-#define STEP_NEEDS_FP (UINT32_MAX - 1)
-
-struct regs {
-	uint64_t r[FM_RULE_N_REGS];
-	uint64_t pc;
-	uint32_t known;
-};
-
-static bool is_known(const struct regs *regs, unsigned reg)
-{
-	return regs->known >> reg & 1;
-}
-
-// True when ra is the address behind a call. *ret_target: where it leads; 0 = not known (a
-// pointer).
-static bool is_return_address(struct fm_remote *r, uint64_t ra, uint64_t *ret_target)
-{
-	uint8_t code[FM_X86_CALL_BYTES];
-	uint64_t slot;
-	const uint8_t *behind = code + sizeof(code);
-	*ret_target = 0;
-	if (ra < 8 || !fm_remote_images_is_code(r->images, ra - 1) ||
-	    !fm_remote_read(r->memory, ra - sizeof(code), code, sizeof(code)))
-		return false;
-	if (fm_x86_is_near_call(behind, ra, ret_target))
-		return fm_remote_images_is_code(r->images, *ret_target);
-	if (fm_x86_is_slot_call(behind, ra, &slot) && fm_remote_u64(r->memory, slot, ret_target) &&
-	    fm_remote_images_is_code(r->images, *ret_target))
-		return true;
-	*ret_target = 0;
-	return fm_x86_is_pointer_call(behind);
-}
 
 // Where a call leads in the end: a PLT entry jumps on.
 static uint64_t through_plt(struct fm_remote *r, uint64_t target)
@@ -141,141 +102,50 @@ static void published_rule(const struct fm_remote *r, uint64_t pc, struct fm_unw
 	}
 }
 
-#if defined(__x86_64__)
+// What a step asks of the process: struct fm_native_stack over a struct fm_remote.
 
-static uint32_t step_signal(struct fm_remote *r, struct regs *regs)
+static bool stack_read(void *ctx, uint64_t addr, void *to, size_t len)
 {
-	static const uint8_t greg_of_dwarf[FM_RULE_N_REGS] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-							       REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-							       REG_R12, REG_R13, REG_R14, REG_R15 };
-	mcontext_t context;
-	if (!fm_remote_read(r->memory, regs->r[FM_DW_RSP] + offsetof(ucontext_t, uc_mcontext), &context.gregs,
-			    sizeof(context.gregs)))
-		return FM_STACK_UNREADABLE;
-	for (unsigned i = 0; i < FM_RULE_N_REGS; i++)
-		regs->r[i] = (uint64_t)context.gregs[greg_of_dwarf[i]];
-	regs->pc = (uint64_t)context.gregs[REG_RIP];
-	regs->known = (1u << FM_RULE_N_REGS) - 1;
-	return 0;
+	return fm_remote_read(((struct fm_remote *)ctx)->memory, addr, to, len);
 }
 
-#else
-
-static uint32_t step_signal(struct fm_remote *r, struct regs *regs)
+static bool stack_is_code(void *ctx, uint64_t pc)
 {
-	(void)r;
-	(void)regs;
-	return FM_STACK_NO_UNWIND_INFO;
+	return fm_remote_images_is_code(((struct fm_remote *)ctx)->images, pc);
 }
 
-#endif
-
-// Stubs of generated code (CPython's perf trampolines) end right behind their call: the frame is
-// taken down, and ret. What is left to be executed then tells how large the frame is.
-static bool step_by_epilogue(struct fm_remote *r, struct regs *regs)
+static bool stack_is_bare(void *ctx, uint64_t pc)
 {
-	uint64_t at = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], ra, target;
-	uint32_t known = regs->known & 1u << FM_DW_RBP;
-	uint8_t code[MAX_EPILOGUE_BYTES];
-	struct fm_x86_epilogue e = { 0 };
-	if (!fm_remote_read(r->memory, regs->pc, code, sizeof(code)))
-		return false;
-	for (size_t i = 0; !e.is_ret;) {
-		unsigned len = i + FM_X86_EPILOGUE_BYTES < sizeof(code) ? fm_x86_epilogue_step(code + i, &e) : 0;
-		if (!len || (e.pops_rbp && !fm_remote_u64(r->memory, at, &fp)))
-			return false;
-		if (e.pops_rbp)
-			known = 1u << FM_DW_RBP;
-		at += e.n_popped;
-		i += len;
-	}
-	if (!fm_remote_u64(r->memory, at, &ra) || !is_return_address(r, ra, &target))
-		return false;
-	regs->r[FM_DW_RSP] = at + 8;
-	regs->r[FM_DW_RBP] = fp;
-	regs->pc = ra;
-	regs->known = 1u << FM_DW_RSP | known;
-	return true;
+	const struct fm_remote_image *image = fm_remote_images_find(((struct fm_remote *)ctx)->images, pc);
+	return image && !image->file;
 }
 
-// By the frame pointer, where nothing else is known and it leads to a return address.
-static uint32_t step_guess(struct fm_remote *r, struct regs *regs)
+static void stack_rule(void *ctx, uint64_t pc, struct fm_unwind_rule *ret)
 {
-	uint64_t sp = regs->r[FM_DW_RSP], fp = regs->r[FM_DW_RBP], ra, outer, target;
-	const struct fm_remote_image *image = fm_remote_images_find(r->images, regs->pc);
-	if (image && !image->file && step_by_epilogue(r, regs))
-		return 0;
-	if (!is_known(regs, FM_DW_RBP))
-		return STEP_NEEDS_FP;
-	if (fp < sp || (fp & 7) || fp - sp > MAX_FRAME_BYTES || !fm_remote_u64(r->memory, fp, &outer) ||
-	    !fm_remote_u64(r->memory, fp + 8, &ra) || !is_return_address(r, ra, &target))
-		return FM_STACK_NO_UNWIND_INFO;
-	regs->r[FM_DW_RSP] = fp + 16;
-	regs->r[FM_DW_RBP] = outer;
-	regs->pc = ra;
-	regs->known = 1u << FM_DW_RSP | 1u << FM_DW_RBP;
-	return 0;
+	struct fm_remote *r = ctx;
+	*ret = *fm_remote_images_rule(r->images, pc);
+	if (ret->kind == FM_RULE_NONE)
+		published_rule(r, pc, ret);
 }
 
-// One step outwards: 0, STEP_END or enum fm_stack_error.
-static uint32_t step(struct fm_remote *r, struct regs *regs, bool is_exact, bool *ret_is_exact)
+static struct fm_native_stack stack_of(struct fm_remote *r)
 {
-	uint64_t pc = regs->pc - (is_exact ? 0 : 1), cfa, ra, target;
-	struct fm_unwind_rule rule = *fm_remote_images_rule(r->images, pc);
-	*ret_is_exact = false;
-	if (rule.kind == FM_RULE_NONE)
-		published_rule(r, pc, &rule);
-	if (rule.kind == FM_RULE_END)
-		return STEP_END;
-	if (rule.kind == FM_RULE_SIGNAL) {
-		*ret_is_exact = true;
-		return step_signal(r, regs);
-	}
-	if (rule.kind == FM_RULE_NONE)
-		return fm_remote_images_is_code(r->images, pc) ? step_guess(r, regs) : FM_STACK_NOT_CODE;
-	if (!is_known(regs, rule.cfa_reg))
-		return rule.cfa_reg == FM_DW_RBP ? STEP_NEEDS_FP : FM_STACK_BAD_UNWIND_INFO;
-	cfa = regs->r[rule.cfa_reg] + (rule.kind == FM_RULE_PLT ? (pc & 15) >= (uint64_t)rule.cfa_off ? 16u : 8u
-								: (uint64_t)(int64_t)rule.cfa_off);
-	if (rule.kind == FM_RULE_DEREF && !fm_remote_u64(r->memory, cfa, &cfa))
-		return FM_STACK_UNREADABLE;
-	if (cfa <= regs->r[FM_DW_RSP] || cfa - regs->r[FM_DW_RSP] > MAX_FRAME_BYTES || (cfa & 7))
-		return FM_STACK_BAD_CFA;
-	uint64_t ra_at = rule.ra_at_sp ? regs->r[FM_DW_RSP] + (uint64_t)(int64_t)rule.ra_at_sp : cfa - 8;
-	if (!fm_remote_u64(r->memory, ra_at, &ra))
-		return FM_STACK_UNREADABLE;
-	if (rule.is_guessed && !is_return_address(r, ra, &target))
-		return step_guess(r, regs);
-	struct regs caller = { .pc = ra, .known = 1u << FM_DW_RSP };
-	for (unsigned reg = 0; reg < FM_RULE_N_REGS; reg++) {
-		int32_t off = rule.saved[reg];
-		if (reg == FM_DW_RSP || off == FM_RULE_LOST || (off == FM_RULE_SAME && !is_known(regs, reg)))
-			continue;
-		caller.r[reg] = regs->r[reg];
-		if (off != FM_RULE_SAME) {
-			uint64_t at = off == FM_RULE_AT_RBP ? regs->r[FM_DW_RBP] : cfa + (uint64_t)(int64_t)off;
-			if ((off == FM_RULE_AT_RBP && !is_known(regs, FM_DW_RBP)) ||
-			    !fm_remote_u64(r->memory, at, &caller.r[reg]))
-				continue;
-		}
-		caller.known |= 1u << reg;
-	}
-	caller.r[FM_DW_RSP] = cfa;
-	*regs = caller;
-	return 0;
+	return (struct fm_native_stack){ r, stack_read, stack_is_code, stack_is_bare, stack_rule };
 }
 
-static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsigned *n_tries);
+static uint32_t walk(struct fm_remote *r, struct fm_native_regs regs, bool is_exact, unsigned *n_tries);
 
 // Walks on from the frame on top of native as if its frame pointer were fp.
-static uint32_t try(struct fm_remote *r, const struct regs *regs, bool is_exact, uint64_t fp, unsigned *n_tries)
+static uint32_t try(struct fm_remote *r, const struct fm_native_regs *regs, bool is_exact, uint64_t fp,
+		    unsigned *n_tries)
 {
-	struct regs caller = *regs;
+	const struct fm_native_stack stack = stack_of(r);
+	struct fm_native_regs caller = *regs;
 	bool next_is_exact;
 	caller.r[FM_DW_RBP] = fp;
 	caller.known |= 1u << FM_DW_RBP;
 	(*n_tries)++;
-	uint32_t err = step(r, &caller, is_exact, &next_is_exact);
+	uint32_t err = fm_native_step(&stack, &caller, is_exact, &next_is_exact);
 	if (err)
 		return err;
 	r->native.items[r->native.n - 1].cfa = caller.r[FM_DW_RSP];
@@ -295,8 +165,9 @@ static void take_back(struct fm_remote *r, size_t n_native)
 // first where the function's own beginning says, then, from the stack pointer up, behind calls that
 // lead to this function, then behind calls by pointer, which lead anywhere. What older calls left
 // on the stack seldom passes.
-static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exact, unsigned *n_tries)
+static uint32_t search(struct fm_remote *r, const struct fm_native_regs *regs, bool is_exact, unsigned *n_tries)
 {
+	const struct fm_native_stack stack = stack_of(r);
 	size_t n_native = r->native.n;
 	uint64_t sp = regs->r[FM_DW_RSP], pc = regs->pc - (is_exact ? 0 : 1), start = function_start(r, pc), ra, target;
 	struct fm_unwind_rule rule = *fm_remote_images_rule(r->images, pc);
@@ -304,9 +175,9 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 		rule = (struct fm_unwind_rule){ .kind = FM_RULE_REG, .cfa_reg = FM_DW_RBP, .cfa_off = 16 };
 	uint64_t size = fixed_size(r, &rule, start, pc), first_strong = 0;
 	if (size && rule.kind == FM_RULE_REG && *n_tries < MAX_SURE_TRIES &&
-	    fm_remote_u64(r->memory, sp + size - 8, &ra) && is_return_address(r, ra, &target)) {
-		if (try(r, regs, is_exact, sp + size - (uint64_t)rule.cfa_off, n_tries) == STEP_END)
-			return STEP_END;
+	    fm_remote_u64(r->memory, sp + size - 8, &ra) && fm_native_is_return_address(&stack, ra, &target)) {
+		if (try(r, regs, is_exact, sp + size - (uint64_t)rule.cfa_off, n_tries) == FM_NATIVE_END)
+			return FM_NATIVE_END;
 		take_back(r, n_native);
 	}
 	for (unsigned pass = 0; pass < 2; pass++) {
@@ -316,15 +187,15 @@ static uint32_t search(struct fm_remote *r, const struct regs *regs, bool is_exa
 				continue;
 			if (!fm_remote_u64(r->memory, cfa - 8, &ra))
 				continue;
-			if (!is_return_address(r, ra, &target))
+			if (!fm_native_is_return_address(&stack, ra, &target))
 				continue;
 			bool is_strong = target && start && through_plt(r, target) == start;
 			if (pass == 0 ? !is_strong : target != 0)
 				continue;
 			if (is_strong && !first_strong)
 				first_strong = fp;
-			if (try(r, regs, is_exact, fp, n_tries) == STEP_END)
-				return STEP_END;
+			if (try(r, regs, is_exact, fp, n_tries) == FM_NATIVE_END)
+				return FM_NATIVE_END;
 			take_back(r, n_native);
 		}
 	}
@@ -346,27 +217,28 @@ static bool is_greenlet_base(const struct fm_remote *r, uint64_t pc, uint64_t cf
 	return n_evaluators >= r->runs.n;
 }
 
-// From these registers to the outer end: STEP_END or enum fm_stack_error.
-static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsigned *n_tries)
+// From these registers to the outer end: FM_NATIVE_END or enum fm_stack_error.
+static uint32_t walk(struct fm_remote *r, struct fm_native_regs regs, bool is_exact, unsigned *n_tries)
 {
+	const struct fm_native_stack stack = stack_of(r);
 	for (;;) {
 		if (regs.pc == 0)
-			return STEP_END; // a thread started on a hand-made stack ends so
+			return FM_NATIVE_END; // a thread started on a hand-made stack ends so
 		if (r->native.n == r->max_frames)
 			return FM_STACK_TOO_DEEP;
 		if (is_exact && r->native.n)
 			r->precise_native = (uint32_t)r->native.n;
 		fm_vec_push(&r->native, (struct fm_native_frame){ regs.pc, UINT64_MAX });
 		bool next_is_exact;
-		struct regs caller = regs;
-		uint32_t err = step(r, &caller, is_exact, &next_is_exact);
-		if (err == STEP_NEEDS_FP)
+		struct fm_native_regs caller = regs;
+		uint32_t err = fm_native_step(&stack, &caller, is_exact, &next_is_exact);
+		if (err == FM_NATIVE_NEEDS_FP)
 			return search(r, &regs, is_exact, n_tries);
 		if (err)
 			return err;
 		if (is_greenlet_base(r, regs.pc, caller.r[FM_DW_RSP])) {
 			r->is_greenlet = true;
-			return STEP_END;
+			return FM_NATIVE_END;
 		}
 		if (caller.pc) // the outermost frame owns the rest of the stack
 			r->native.items[r->native.n - 1].cfa = caller.r[FM_DW_RSP];
@@ -377,7 +249,7 @@ static uint32_t walk(struct fm_remote *r, struct regs regs, bool is_exact, unsig
 
 void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *at)
 {
-	struct regs regs = { .pc = at->pc, .known = at->known };
+	struct fm_native_regs regs = { .pc = at->pc, .known = at->known };
 	unsigned n_tries = 0;
 	memcpy(regs.r, at->r, sizeof(regs.r));
 	r->native.n = 0;
@@ -385,5 +257,5 @@ void fm_remote_unwind(struct fm_remote *r, const struct fm_remote_regs *at)
 	r->precise_native = UINT32_MAX;
 	r->is_greenlet = false;
 	uint32_t err = walk(r, regs, true, &n_tries);
-	r->native_error = err == STEP_END ? 0 : err;
+	r->native_error = err == FM_NATIVE_END ? 0 : err;
 }

@@ -235,6 +235,11 @@ bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_sh
 	return false;
 }
 
+bool fm_shared_tells_ends(struct fm_shared *shared, uint32_t idx)
+{
+	return !(atomic_load(&shared->processes[idx].memory_hooks) & FM_WIRE_HOOKS_ENDED);
+}
+
 bool fm_shared_is_damaged(const struct fm_shared *shared)
 {
 	const uint8_t *rest = (const uint8_t *)(shared->counts + 1);

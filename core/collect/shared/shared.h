@@ -60,6 +60,8 @@ struct fm_shared_process {
 	int perf_fd; // -1: none
 };
 bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_shared_process *ret);
+// False: blocks of this process end without a word.
+bool fm_shared_tells_ends(struct fm_shared *shared, uint32_t idx);
 
 // Whether some target wrote where none does, as far as can be seen.
 bool fm_shared_is_damaged(const struct fm_shared *shared);
