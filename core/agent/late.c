@@ -101,6 +101,9 @@ void fm_agent_let_look(const char *ring_path)
 const char *fm_agent_late_start(const char *ring_path)
 {
 	static struct mapped retired, last; // of the capture before the last, and of the last
+	// Where nothing is sampled any more, nobody has seen that the last collector was killed.
+	if (fm_sig.header && fm_sig.is_late)
+		(void)fm_sig_quiet_poll_waiting(fm_now_ns());
 	if (fm_sig.header && fm_sig.is_late && atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE) {
 		fm_agent_late_stop(); // of a capture whose collector is gone
 		fm_agent_late_leave();

@@ -123,6 +123,13 @@ static void forget_last(void)
 	fm_sig_live_forget_all();
 }
 
+// What a limit leaves for our own tables: where there is one, most is the program's.
+static uint64_t our_part_of(int resource)
+{
+	struct rlimit limit;
+	return getrlimit(resource, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur / 8;
+}
+
 static bool start_exact(void)
 {
 	static struct fm_sig_exact *exact; // fm_sig_exact is NULL in a capture that samples
@@ -131,11 +138,9 @@ static bool start_exact(void)
 	fm_sig_mirrors = fm_agent_map_or_clear(fm_sig_mirrors, sizeof(*fm_sig_mirrors) * FM_WIRE_N_SLOTS);
 	if (!fm_sig_blocks || !fm_sig_mirrors || !exact || !map_sums())
 		return false;
-	// Address space for blocks, used as far as it is needed. Where there is a limit on it, most
-	// is the program's.
-	struct rlimit limit;
-	uint64_t most =
-		getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur / 8;
+	// Address space for blocks, used as far as it is needed. The second limit counts what could be
+	// written to, whether it is or not.
+	uint64_t most = FM_MIN(our_part_of(RLIMIT_AS), our_part_of(RLIMIT_DATA));
 	if (fm_sig_tokens) // of an earlier capture
 		madvise(fm_sig_tokens, fm_sig_n_stretches * FM_SIG_STRETCH_BYTES, MADV_DONTNEED);
 	for (uint32_t n = FM_SIG_MAX_STRETCHES; n >= MIN_STRETCHES && !fm_sig_tokens; n /= 2) {
@@ -194,11 +199,19 @@ void fm_agent_memory_start(void)
 	fm_sig_alloc.allocs.left = fm_sig_alloc.copies.left = 0; // what was counted before is not the program's doing
 }
 
+// Before the first end that goes untold.
+static void tell_no_more_ends(void)
+{
+	if (atomic_load(&fm_sig_alloc_is_on)) // a fork's child that is not followed has its parent's entry
+		atomic_fetch_or(&fm_sig.process->memory_hooks, FM_WIRE_HOOKS_ENDED);
+}
+
 void fm_agent_memory_stop(void)
 {
 	if (!is_watched)
 		return;
 	look_for_allocators();
+	tell_no_more_ends();
 	atomic_store(&fm_sig_alloc_is_on, false);
 	fm_agent_python_unhook();
 	fm_agent_unbind_all();
@@ -218,12 +231,15 @@ static void follow_the_end(void)
 	if (is_ending) {
 		look_for_allocators();
 		was_on = atomic_load(&fm_sig_alloc_is_on);
+		tell_no_more_ends();
 	}
 	is_held = is_ending;
 	if (is_ending)
 		fm_agent_python_unhook(); // PYTHONMALLOCSTATS tells of Python's own allocators last of all
 	else
 		fm_agent_python_hook();
+	if (!is_ending && was_on)
+		atomic_store(&fm_sig.process->memory_hooks, hooks);
 	atomic_store(&fm_sig_alloc_is_on, !is_ending && was_on);
 	set_quick(!is_ending && was_on);
 	atomic_fetch_add(&fm_sig_mirror_epoch, 1); // nobody watches code objects meanwhile

@@ -78,6 +78,8 @@ void *fm_agent_next_symbol(const char *name)
 }
 
 static bool is_resolving, is_resolved;
+// What a call of realloc leads to in this program. Not always to ours: the program may have its own.
+static void *(*program_realloc)(void *, size_t);
 
 // One thread at most: it happens at the latest in our constructor. Nothing is changed unless all
 // that counts is there.
@@ -100,6 +102,7 @@ static bool resolve(void)
 		real.calloc = calloc_;
 		real.realloc = realloc_;
 		real.free = free_;
+		program_realloc = dlsym(RTLD_DEFAULT, "realloc");
 		is_resolved = true;
 	}
 	is_resolving = false;
@@ -275,10 +278,21 @@ FM_EXPORT void *realloc(void *p, size_t size)
 	return resize(p, size);
 }
 
+static void *fm_ours_realloc(void *p, size_t size);
+
+// Whether a block of the program's may be given to the real one.
+static bool is_realloc_known(void)
+{
+	return program_realloc == fm_ours_realloc || program_realloc == real.realloc || !program_realloc;
+}
+
+// A program that brings malloc, free and realloc mostly leaves this one to libc, whose own calls the program's realloc.
 FM_EXPORT void *reallocarray(void *p, size_t n, size_t size)
 {
 	size_t whole;
-	return __builtin_mul_overflow(n, size, &whole) ? fail() : resize(p, whole);
+	if (__builtin_mul_overflow(n, size, &whole))
+		return fail();
+	return FM_LIKELY(is_realloc_known()) ? resize(p, whole) : program_realloc(p, whole);
 }
 
 FM_EXPORT void *memalign(size_t align, size_t size);

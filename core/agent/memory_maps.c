@@ -19,6 +19,10 @@
 #include "sigsafe/memory/maps.h"
 #include "sigsafe/base/state.h"
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 // Linux 5.7
+#endif
+
 static void *(*_Atomic real_sbrk)(intptr_t);
 
 void fm_agent_maps_resolve(void)
@@ -75,7 +79,7 @@ FM_EXPORT int munmap(void *addr, size_t size)
 FM_EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
 {
 	void *wanted = NULL;
-	if (flags & MREMAP_FIXED) {
+	if (flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)) { // to the second it is a hint
 		va_list args;
 		va_start(args, flags);
 		wanted = va_arg(args, void *);

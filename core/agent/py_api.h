@@ -67,9 +67,11 @@ enum { PY_MEMBER_SSIZE = 19, PY_MEMBER_READONLY = 1 };
 
 FM_PY_WEAK const unsigned long Py_Version; // from 3.11 on
 FM_PY_WEAK struct py_object _Py_NoneStruct;
-FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type, PyUnicode_Type;
+FM_PY_WEAK struct py_object PyCFunction_Type, PyMethodDescr_Type, PyFunction_Type, PyMethod_Type, PyUnicode_Type,
+	PyType_Type;
 FM_PY_WEAK struct py_object *PyExc_RuntimeError, *PyExc_TypeError, *PyExc_OSError;
 
+FM_PY_WEAK int Py_AtExit(void (*fn)(void));
 FM_PY_WEAK void Py_IncRef(struct py_object *o);
 FM_PY_WEAK void Py_DecRef(struct py_object *o);
 FM_PY_WEAK struct py_object *PyBool_FromLong(long value);
@@ -84,6 +86,7 @@ FM_PY_WEAK void PyErr_Fetch(struct py_object **ret_type, struct py_object **ret_
 			    struct py_object **ret_traceback);
 FM_PY_WEAK void PyErr_Restore(struct py_object *type, struct py_object *value, struct py_object *traceback);
 FM_PY_WEAK struct py_object *PyObject_GetAttrString(struct py_object *o, const char *name);
+FM_PY_WEAK struct py_object *PyObject_GenericGetAttr(struct py_object *o, struct py_object *name);
 FM_PY_WEAK struct py_object *PyObject_CallMethod(struct py_object *o, const char *name, const char *format, ...);
 FM_PY_WEAK struct py_object *PyObject_Vectorcall(struct py_object *o, struct py_object *const *args, size_t n,
 						 struct py_object *names); // from 3.9 on

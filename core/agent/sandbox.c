@@ -5,13 +5,16 @@
 // A filter that was there when the program began (a container's) is none of that: whoever wrote it
 // knows that programs of all kinds run behind it.
 //
-// Seen is what goes through libc, as libseccomp does; not a bare instruction of the program's.
+// Seen is what goes through libc, as libseccomp does; not a bare instruction of the program's. What
+// stands in front of syscall() for that sees handlers that are set by number, too.
 #include "agent/agent.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,7 +24,9 @@
 #include "agent/trace.h"
 #include "base/compiler.h"
 #include "sigsafe/base/quiet.h"
+#include "sigsafe/base/raw.h"
 #include "sigsafe/base/state.h"
+#include "sigsafe/tick/handlers.h"
 #include "sigsafe/tick/restart.h"
 
 // The ticker reads before each tick whether it is wanted. Two of the longest periods that it has
@@ -72,7 +77,7 @@ OURS(prctl);
 
 #if defined(__x86_64__)
 // syscall() uses no stack: what forks or changes stacks must find the caller's frame where it was.
-// Few instructions for all but the first call and these two numbers. Where libc's is behind it the
+// Few instructions for all but the first call and these three numbers. Where libc's is behind it the
 // call is made here: its number is nowhere any more when a tick has ended it, and lies below the
 // stack pointer, in the red zone, for who makes it again (sigsafe/tick/restart.c).
 __attribute__((used)) static _Atomic(void *) real_syscall;
@@ -95,9 +100,40 @@ void fm_agent_syscall_resolve(void)
 			      memory_order_release);
 }
 
+// A handler that is set by number, as runtimes do that bring their own sigaction(). The signal is
+// one that we hold: as with libc's, the program has it to itself.
+static long set_handler_by_number(long number, long sig, const struct fm_sig_kernel_action *act,
+				  struct fm_sig_kernel_action *old, size_t mask_bytes)
+{
+	struct sigaction wanted = { 0 }, before;
+	(void)number;
+	if (mask_bytes != sizeof(act->mask)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (act) {
+		wanted.sa_handler = (void (*)(int))act->handler;
+		wanted.sa_flags = (int)act->flags;
+		memcpy(&wanted.sa_mask, &act->mask, sizeof(act->mask));
+	}
+	if (sigaction((int)sig, act ? &wanted : NULL, &before) != 0)
+		return -1;
+	if (old) {
+		*old = (struct fm_sig_kernel_action){
+			.handler = (uint64_t)before.sa_handler,
+			.flags = (uint32_t)before.sa_flags,
+			.restorer = (uint64_t)before.sa_restorer,
+		};
+		memcpy(&old->mask, &before.sa_mask, sizeof(old->mask));
+	}
+	return 0;
+}
+
 __attribute__((used)) static void *before_syscall(long number, long operation, long flags, long filter)
 {
 	(void)flags; // whatever they are, it is a filter
+	if (number == SYS_rt_sigaction && operation > 0 && operation < NSIG && fm_sig_is_held((int)operation))
+		return (void *)set_handler_by_number;
 	if (!atomic_load_explicit(&real_syscall, memory_order_relaxed))
 		fm_agent_syscall_resolve();
 	// libseccomp asks whether there are filters by giving none.
@@ -108,7 +144,7 @@ __attribute__((used)) static void *before_syscall(long number, long operation, l
 	return atomic_load_explicit(&real_syscall, memory_order_relaxed);
 }
 
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "as the comparisons below have them");
+_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317 && SYS_rt_sigaction == 13, "as the comparisons below have them");
 
 extern long fm_agent_syscall(long number, ...);
 __asm__(".pushsection .text\n"
@@ -126,6 +162,8 @@ __asm__(".pushsection .text\n"
 	"	cmpq $157, %rdi\n"
 	"	je 1f\n"
 	"	cmpq $317, %rdi\n"
+	"	je 1f\n"
+	"	cmpq $13, %rdi\n"
 	"	je 1f\n"
 	"	cmpb $0, is_libcs_syscall(%rip)\n"
 	"	jne 2f\n"

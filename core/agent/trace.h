@@ -252,6 +252,8 @@ void fm_trace_eval_stop(void);
 // trace_monitor.c: from 3.12 on, by sys.monitoring, where the hook is not for it.
 const char *fm_trace_monitor_start(void);
 void fm_trace_monitor_stop(void);
+// The interpreter has ended, and all of its objects with it.
+void fm_trace_monitor_forget(void);
 // trace_profile.c: C calls and lines up to 3.11, thread by thread. Arms the calling thread, also
 // where the program has set a function of its own meanwhile.
 void fm_trace_profile_arm(struct fm_trace_thread *t);

@@ -31,6 +31,8 @@ static bool is_type(struct py_object *o)
 struct type_head {
 	intptr_t n_items;
 	const char *name;
+	void *others[14];
+	void *get_attribute;
 };
 
 // A class that the program makes may be gone, and another one lie at its address: its name is a
@@ -65,11 +67,9 @@ static uintptr_t key_of(struct py_object *o)
 	return PyType_GetFlags(type) & HEAP_TYPE ? key_of_type(type) : (uintptr_t)o;
 }
 
-// Appends the text of an attribute that is a string; nothing when there is none. Attributes of
-// types and of objects of built-in types only: reading them runs no code of the program.
-static bool append_attribute(char *to, struct py_object *o, const char *attribute)
+// Appends a value that is a text, and lets go of it; NULL, and what is no text, is nothing.
+static bool append_value(char *to, struct py_object *value)
 {
-	struct py_object *value = o ? PyObject_GetAttrString(o, attribute) : NULL;
 	intptr_t len = 0;
 	const char *text = value ? PyUnicode_AsUTF8AndSize(value, &len) : NULL;
 	size_t have = strlen(to);
@@ -82,12 +82,34 @@ static bool append_attribute(char *to, struct py_object *o, const char *attribut
 	return is_done;
 }
 
+// Of an object that answers as all do. Of a proxy, or an alias of a class, it would be another object that answers, by
+// code of the program.
+static bool append_own_name(char *to, struct py_object *o)
+{
+	if (((const struct type_head *)py_body(py_type(o)))->get_attribute != (void *)PyObject_GenericGetAttr)
+		return false;
+	return append_value(to, PyObject_GetAttrString(o, "__name__"));
+}
+
+// What `type` itself says of a class: to ask the class would run its metaclass's code.
+static bool append_of_type(char *to, struct py_object *type, const char *attribute)
+{
+	struct py_object *all = PyObject_GetAttrString(&PyType_Type, "__dict__");
+	struct py_object *descriptor = all ? PyObject_CallMethod(all, "get", "s", attribute) : NULL;
+	struct py_object *value = descriptor ? PyObject_CallMethod(descriptor, "__get__", "O", type) : NULL;
+	if (all)
+		Py_DecRef(all);
+	if (descriptor)
+		Py_DecRef(descriptor);
+	return append_value(to, value);
+}
+
 static void append_type(char *to, struct py_object *type)
 {
 	char module[MAX_NAME] = "";
-	if (append_attribute(module, type, "__module__") && strcmp(module, "builtins") != 0)
+	if (append_of_type(module, type, "__module__") && strcmp(module, "builtins") != 0)
 		snprintf(to + strlen(to), MAX_NAME - strlen(to), "%s.", module);
-	append_attribute(to, type, "__qualname__");
+	append_of_type(to, type, "__qualname__");
 }
 
 static void append_text(char *to, const char *text)
@@ -125,7 +147,7 @@ static void name_of(struct py_object *o, char *ret)
 		append_type(ret, type);
 		if (!(PyType_GetFlags(type) & HEAP_TYPE)) {
 			append_text(ret, " ");
-			if (!append_attribute(ret, o, "__name__"))
+			if (!append_own_name(ret, o))
 				ret[strlen(ret) - 1] = 0;
 		}
 	}

@@ -250,6 +250,12 @@ const char *fm_trace_monitor_start(void)
 	return "sys.monitoring refused the events of a trace";
 }
 
+void fm_trace_monitor_forget(void)
+{
+	callback_type = disable = NULL;
+	tool = -1;
+}
+
 void fm_trace_monitor_stop(void)
 {
 	struct py_object *sys_monitoring = monitoring();

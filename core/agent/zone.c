@@ -154,6 +154,15 @@ static void free_bound(struct py_object *self)
 	release(self);
 }
 
+// An interpreter that has ended takes what it made with it. A program with Python inside may start another one, for
+// which all of it is made anew.
+static void forget_all(void)
+{
+	name_type = bound_type = names = zones = zone_factory = NULL;
+	memset(recent, 0, sizeof(recent));
+	fm_trace_monitor_forget();
+}
+
 int fm_zone_set_up(void)
 {
 	static struct py_member_def members[] = {
@@ -169,6 +178,8 @@ int fm_zone_set_up(void)
 	static struct py_type_spec name_spec = { "fathom._agent.Name", sizeof(struct name), 0, 0, name_slots };
 	if (names)
 		return 0; // a second interpreter
+	if (Py_AtExit)
+		Py_AtExit(forget_all);
 	is_none_immortal = &Py_Version && Py_Version >= 0x030c0000;
 	bool is_38 = !PyObject_Vectorcall;
 	if (is_38) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rest of a call. A blocking write to a pipe or a socket that a signal meets half way returns
-// what it wrote so far, and so do getrandom, reads of /dev/zero and its kin, and a recv that is to
-// wait for all; few programs look. The handler sends the thread here, outside of signal time, to do
-// the rest as if nothing had happened.
+// what it wrote so far, and so do getrandom, reads of /dev/zero and its kin, copies from file to
+// file, and a recv that is to wait for all; few programs look. The handler sends the thread here,
+// outside of signal time, to do the rest as if nothing had happened.
 #include "sigsafe/base/resume.h"
+
+#include <sys/socket.h>
 
 #include "sigsafe/base/sigsafe.h"
 
@@ -80,7 +82,49 @@ RESUME("fm_sig_resume_recvfrom", "45", "%rsi", "%rdx");
 RESUME("fm_sig_resume_getrandom", "318", "%rdi", "%rsi");
 RESUME_PIECES("fm_sig_resume_writev", "1");
 RESUME_PIECES("fm_sig_resume_sendmsg", "44");
-// The kernel moves the offset itself.
+RESUME_PIECES("fm_sig_resume_readv", "0");
+RESUME_PIECES("fm_sig_resume_recvmsg", "45");
+
+// These count messages, of 64 bytes each. When a signal ended it after some of them, the kernel has
+// kept that for the next recvmmsg, which fails by it before it does anything: EINTR, or a number
+// that no program is to see, ERESTARTSYS.
+#define RESUME_MESSAGES(name, nr)                                                 \
+	__asm__(BEGIN(name) "1:	movl $" nr ", %eax\n"                             \
+			    "	syscall\n"                                          \
+			    "	testq %rax, %rax\n"                                 \
+			    "	jg 3f\n"                                            \
+			    "	cmpq $-512, %rax\n"                                 \
+			    "	je 4f\n"                                            \
+			    "	cmpq $-4, %rax\n"                                   \
+			    "	jne 2f\n"                                           \
+			    "4:	testq %rcx, %rcx\n"                               \
+			    "	jnz 1b\n"                                           \
+			    "	jmp 2f\n"                                           \
+			    "3:	addq %rax, (%rsp)\n"                              \
+			    "	subl %eax, %edx\n"                                  \
+			    "	shlq $6, %rax\n"                                    \
+			    "	addq %rax, %rsi\n"                                  \
+			    "	testl %edx, %edx\n" MORE "2:	movq (%rsp), %rax\n" \
+			    "	addl %eax, %edx\n"                                  \
+			    "	movq %rax, %r11\n"                                  \
+			    "	shlq $6, %r11\n"                                    \
+			    "	subq %r11, %rsi\n" END(name))
+static_assert(sizeof(struct mmsghdr) == 64, "as the shifts above have it");
+RESUME_MESSAGES("fm_sig_resume_sendmmsg", "307");
+RESUME_MESSAGES("fm_sig_resume_recvmmsg", "299");
+
+// A connection is waited for again. One that is still under way when the time is up is EALREADY
+// to the second call, and would have been EINPROGRESS to the first.
+__asm__(BEGIN("fm_sig_resume_connect") "	movl $42, %eax\n"
+				       "	syscall\n"
+				       "	cmpq $-114, %rax\n"
+				       "	jne 2f\n"
+				       "	movq $-115, %rax\n"
+				       "2:\n" END("fm_sig_resume_connect"));
+
+// The kernel moves the offsets itself.
+__asm__(BEGIN("fm_sig_resume_copy_file_range") CALL("326") "	subq %rax, %r8\n" MORE "2:	movq (%rsp), %rax\n"
+							   "	addq %rax, %r8\n" END("fm_sig_resume_copy_file_range"));
 __asm__(BEGIN("fm_sig_resume_sendfile") CALL("40") "	subq %rax, %r10\n" MORE "2:	movq (%rsp), %rax\n"
 						   "	addq %rax, %r10\n" END("fm_sig_resume_sendfile"));
 __asm__(".pushsection fm_sigsafe, \"ax\", @progbits\n"

@@ -11,7 +11,8 @@
 struct fm_sig_resume {
 	uint64_t done;   // bytes so far
 	uint64_t pc, sp; // to go back to
-	// writev and sendmsg only, which go on by write and sendto, piece by piece:
+	// writev, sendmsg and their kin that read only, which go on by write, sendto, read and recvfrom,
+	// piece by piece:
 	uint64_t pieces, n_pieces;      // struct iovec, behind the one that was cut
 	uint64_t rsi, rdx, r10, r8, r9; // of the call that was made
 };
@@ -24,6 +25,12 @@ extern const char fm_sig_resume_getrandom[] __attribute__((visibility("hidden"))
 extern const char fm_sig_resume_writev[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_sendmsg[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_sendfile[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_readv[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_recvmsg[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_copy_file_range[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_sendmmsg[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_recvmmsg[] __attribute__((visibility("hidden")));
+extern const char fm_sig_resume_connect[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_end[] __attribute__((visibility("hidden")));
 
 static inline bool fm_sig_is_resuming(uint64_t pc)

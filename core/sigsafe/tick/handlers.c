@@ -125,8 +125,23 @@ static FM_SIGSAFE __attribute__((noinline)) void chain(int sig, siginfo_t *info,
 	fm_sig_mark_interrupted(uc);
 }
 
+#define ALIGNMENT_CHECK (1ull << 18) // of the flags register
+
+// A handler begins with the flags of what it interrupted, but for a few. A program that looks for
+// its own unaligned accesses has them fail, and ours would, too. Our return restores the flags.
+static FM_ALWAYS_INLINE void allow_unaligned(void)
+{
+#if defined(__x86_64__)
+	uint64_t flags = __builtin_ia32_readeflags_u64();
+	if (FM_UNLIKELY(flags & ALIGNMENT_CHECK))
+		__builtin_ia32_writeeflags_u64(flags & ~ALIGNMENT_CHECK);
+	__asm__ volatile("" ::: "memory"); // nothing is read before
+#endif
+}
+
 FM_SIGSAFE void fm_sig_on_tick(int sig, siginfo_t *info, void *context)
 {
+	allow_unaligned();
 	if (fm_sig_is_ours(info))
 		fm_sig_tick(context, /* may_interrupt= */ true);
 	else
@@ -155,6 +170,7 @@ static FM_SIGSAFE void jitter(void)
 
 FM_SIGSAFE void fm_sig_on_trap(int sig, siginfo_t *info, void *context)
 {
+	allow_unaligned();
 	if (fm_sig_is_ours(info)) {
 		fm_sig_tick(context, /* may_interrupt= */ false); // raised in user code only
 		jitter();
@@ -175,6 +191,7 @@ static FM_SIGSAFE bool is_overtaken(const ucontext_t *uc)
 
 FM_SIGSAFE void fm_sig_on_fault(int sig, siginfo_t *info, void *context)
 {
+	allow_unaligned();
 	// A signal that somebody sent is the program's, wherever it meets us.
 	bool is_raised = info->si_code > 0;
 	if (is_raised && (fm_sig_fault(context) || is_overtaken(context)))
@@ -201,6 +218,7 @@ static FM_SIGSAFE void let_ticks_in(const ucontext_t *uc)
 // is marked.
 FM_SIGSAFE void fm_sig_on_theirs(int sig, siginfo_t *info, void *context)
 {
+	allow_unaligned();
 	void *handler = atomic_load_explicit(&fm_sig_theirs[sig], memory_order_acquire);
 	if (atomic_load_explicit(&fm_sig_theirs_wait[sig], memory_order_relaxed))
 		let_ticks_in(context);

@@ -3,13 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 
+#include "base/repeatable.h"
 #include "sigsafe/tick/pending.h"
 #include "sigsafe/base/fault.h"
 #include "sigsafe/base/raw.h"
@@ -26,61 +29,6 @@ FM_SIGSAFE bool fm_sig_is_after_syscall(uint64_t pc)
 {
 	uint16_t op;
 	return fm_sig_read_u16(pc - 2, &op) && op == 0x050f;
-}
-
-// Calls that fail with EINTR only before they did anything, so that making them again is what an
-// undisturbed thread would have seen. Not among them: close (the descriptor is gone already) and
-// connect (goes on in the background).
-static FM_SIGSAFE bool is_repeatable(uint32_t nr)
-{
-	switch (nr) {
-	case SYS_read:
-	case SYS_write:
-	case SYS_poll:
-	case SYS_select:
-	case SYS_pause:
-	case SYS_nanosleep:
-	case SYS_accept:
-	case SYS_sendto:
-	case SYS_recvfrom:
-	case SYS_sendmsg:
-	case SYS_recvmsg:
-	case SYS_semop:
-	case SYS_msgsnd:
-	case SYS_msgrcv:
-	case SYS_flock:
-	case SYS_rt_sigtimedwait:
-	case SYS_rt_sigsuspend:
-	case SYS_futex:
-	case SYS_io_getevents:
-	case SYS_semtimedop:
-	case SYS_clock_nanosleep:
-	case SYS_epoll_wait:
-	case SYS_mq_timedsend:
-	case SYS_mq_timedreceive:
-	case SYS_pselect6:
-	case SYS_ppoll:
-	case SYS_epoll_pwait:
-	case SYS_accept4:
-	case SYS_readv:
-	case SYS_writev:
-	case SYS_sendmmsg:
-	case SYS_sendfile:
-	case SYS_splice:
-#ifdef SYS_io_pgetevents
-	case SYS_io_pgetevents:
-#endif
-	case SYS_recvmmsg:
-	case SYS_getrandom:
-	case SYS_wait4:
-	case SYS_waitid:
-	case SYS_openat:
-#ifdef SYS_epoll_pwait2
-	case SYS_epoll_pwait2:
-#endif
-		return true;
-	}
-	return false;
 }
 
 // How far before the call its number may be loaded: the last arguments come after it in some of
@@ -173,13 +121,55 @@ static FM_SIGSAFE bool is_endless(int fd)
 	return S_ISCHR(st.st_mode) && major(st.st_rdev) == MEMORY_DEVICES;
 }
 
+// -1 when it cannot be told.
+static FM_SIGSAFE int socket_option(int fd, int name)
+{
+	int value = 0;
+	uint32_t size = sizeof(value);
+	return fm_sig_syscall6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)&value, (long)&size, 0) == 0 ? value : -1;
+}
+
 // A packet is all that there is of it.
 static FM_SIGSAFE bool is_stream_socket(int fd)
 {
-	int type = 0;
-	uint32_t size = sizeof(type);
-	return fm_sig_syscall6(SYS_getsockopt, fd, SOL_SOCKET, SO_TYPE, (long)&type, (long)&size, 0) == 0 &&
-	       type == SOCK_STREAM;
+	return socket_option(fd, SO_TYPE) == SOCK_STREAM;
+}
+
+// TCP waits for the connection that is under way, and says how that one ended; a unix socket has
+// done nothing yet. Others may say EALREADY.
+static FM_SIGSAFE bool may_connect_again(int fd)
+{
+	int domain = socket_option(fd, SO_DOMAIN);
+	return domain == AF_UNIX ||
+	       ((domain == AF_INET || domain == AF_INET6) && socket_option(fd, SO_PROTOCOL) == IPPROTO_TCP);
+}
+
+// The call for the rest of a file finds its end, or a full disk, and says so without harm; only a
+// limit of size would be told of by a signal, one call too early.
+static FM_SIGSAFE bool is_unlimited_file(int fd)
+{
+	struct stat st;
+	struct rlimit limit;
+	return fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) == 0 && S_ISREG(st.st_mode) &&
+	       fm_sig_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+}
+
+// Messages that a blocking call has not got to. Part of a stream's message would be followed by the
+// next one.
+static FM_SIGSAFE bool has_more_messages(uint32_t nr, int fd, const greg_t *regs, uint64_t done)
+{
+	if ((uint32_t)regs[REG_RDX] <= done || regs[REG_R10] & MSG_DONTWAIT || !is_blocking_stream(fd))
+		return false;
+	if (nr == SYS_sendmmsg)
+		return !is_stream_socket(fd);
+	if (regs[REG_R10] & (MSG_WAITFORONE | MSG_ERRQUEUE))
+		return false;
+	if (!regs[REG_R8])
+		return true;
+	// Who waits for a time has waited. But the kernel keeps why it ended for the next call,
+	// which would fail by a number that no program knows (ERESTARTSYS): asking takes it away.
+	socket_option(fd, SO_ERROR);
+	return false;
 }
 
 // Where in a list of pieces a call was cut short: its rest goes into rsi and rdx, and the pieces
@@ -205,11 +195,24 @@ static FM_SIGSAFE bool find_piece(greg_t *regs, uint64_t pieces, uint64_t n_piec
 	return false;
 }
 
+// The same of a message: what goes on is sendto or recvfrom, with the flags that it had.
+static FM_SIGSAFE bool find_message_piece(greg_t *regs, struct fm_sig_resume *resume)
+{
+	uint64_t message = (uint64_t)regs[REG_RSI], pieces, n_pieces;
+	if (!fm_sig_read_u64(message + offsetof(struct msghdr, msg_iov), &pieces) ||
+	    !fm_sig_read_u64(message + offsetof(struct msghdr, msg_iovlen), &n_pieces) ||
+	    !find_piece(regs, pieces, n_pieces, resume))
+		return false;
+	regs[REG_R10] = (greg_t)resume->rdx; // its flags
+	regs[REG_R8] = regs[REG_R9] = 0;
+	return true;
+}
+
 // Sets the registers of the call that does the rest, and returns where it is made; NULL when there
 // is none, or none that is known.
 static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig_resume *resume)
 {
-	uint64_t done = resume->done, pieces, n_pieces;
+	uint64_t done = resume->done, control;
 	int fd = (int)regs[REG_RDI];
 	greg_t *at = &regs[REG_RSI], *len = &regs[REG_RDX];
 	const char *ret = NULL;
@@ -232,19 +235,41 @@ static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig
 			       : NULL;
 	case SYS_sendmsg:
 		if (*len & MSG_DONTWAIT || !is_blocking_stream(fd) || !is_stream_socket(fd) ||
-		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_iov), &pieces) ||
-		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_iovlen), &n_pieces) ||
-		    !find_piece(regs, pieces, n_pieces, resume))
+		    !find_message_piece(regs, resume))
 			return NULL;
-		regs[REG_R10] = (greg_t)resume->rdx; // its flags
-		regs[REG_R8] = regs[REG_R9] = 0;
 		return fm_sig_resume_sendmsg;
 	case SYS_sendfile:
-		if ((uint64_t)regs[REG_R10] <= done || !is_blocking_stream(fd))
+		if ((uint64_t)regs[REG_R10] <= done || !(is_blocking_stream(fd) || is_unlimited_file(fd)))
 			return NULL;
 		regs[REG_R10] -= (greg_t)done;
 		return fm_sig_resume_sendfile;
+	case SYS_copy_file_range:
+		if ((uint64_t)regs[REG_R8] <= done || !is_unlimited_file((int)*len))
+			return NULL;
+		regs[REG_R8] -= (greg_t)done;
+		return fm_sig_resume_copy_file_range;
+	case SYS_sendmmsg:
+	case SYS_recvmmsg:
+		if (!has_more_messages(nr, fd, regs, done))
+			return NULL;
+		*at += (greg_t)(done * sizeof(struct mmsghdr));
+		*len -= (greg_t)done;
+		return nr == SYS_sendmmsg ? fm_sig_resume_sendmmsg : fm_sig_resume_recvmmsg;
+	case SYS_recvmsg:
+		// What comes with the bytes would be lost to who has room for it.
+		if (!(*len & MSG_WAITALL) || *len & (MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE) ||
+		    !is_blocking_stream(fd) || !is_stream_socket(fd) ||
+		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_control), &control) || control ||
+		    !find_message_piece(regs, resume))
+			return NULL;
+		return fm_sig_resume_recvmsg;
+	case SYS_readv:
+	case SYS_preadv:
+	case SYS_preadv2:
+		return is_endless(fd) && find_piece(regs, (uint64_t)*at, (uint64_t)*len, resume) ? fm_sig_resume_readv
+												 : NULL;
 	case SYS_read:
+	case SYS_pread64:
 		ret = fm_sig_resume_read;
 		break;
 	case SYS_getrandom:
@@ -254,12 +279,18 @@ static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig
 		break;
 	}
 	bool is_known = ret && (uint64_t)*len > done &&
-			(nr == SYS_getrandom || (nr == SYS_read ? is_endless(fd) : is_blocking_stream(fd)));
+			(nr == SYS_getrandom || (ret == fm_sig_resume_read ? is_endless(fd) : is_blocking_stream(fd)));
 	if (!is_known)
 		return NULL;
 	*at += (greg_t)done;
 	*len -= (greg_t)done;
 	return ret;
+}
+
+// A connection that goes on in the background.
+static FM_SIGSAFE const char *find_connect(const greg_t *regs)
+{
+	return regs[REG_RAX] == -EINTR && may_connect_again((int)regs[REG_RDI]) ? fm_sig_resume_connect : NULL;
 }
 
 static FM_SIGSAFE bool resume_rest(struct fm_sig_thread *t, ucontext_t *uc, uint64_t pc)
@@ -278,7 +309,8 @@ static FM_SIGSAFE bool resume_rest(struct fm_sig_thread *t, ucontext_t *uc, uint
 		.r8 = (uint64_t)regs[REG_R8],
 		.r9 = (uint64_t)regs[REG_R9],
 	};
-	const char *where = find_rest(find_number(t, uc), regs, &rest);
+	uint32_t nr = find_number(t, uc);
+	const char *where = nr == SYS_connect ? find_connect(regs) : find_rest(nr, regs, &rest);
 	if (!where)
 		return false;
 	// Where the thread goes on must be none of what the handler still stands on, the kernel's
@@ -322,7 +354,7 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 	// The kernel is about to make the call again because our handler has SA_RESTART; the
 	// program's own may not have it.
 	if ((uint64_t)regs[REG_RCX] == pc + 2 && fm_sig_is_after_syscall(pc + 2)) {
-		if (is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) &&
+		if (fm_call_is_repeatable((uint32_t)regs[REG_RAX]) && fm_sig_is_theirs_pending(uc, &flags) &&
 		    !(flags & SA_RESTART)) {
 			regs[REG_RAX] = -EINTR;
 			regs[REG_RIP] = (greg_t)pc + 2;
@@ -338,7 +370,9 @@ FM_SIGSAFE bool fm_sig_restart_syscall(struct fm_sig_thread *t, ucontext_t *uc)
 	if (regs[REG_RAX] > 0)
 		return resume_rest(t, uc, pc);
 	uint32_t nr = find_number(t, uc);
-	if (!is_repeatable(nr))
+	if (nr == SYS_connect && !fm_sig_is_resuming(pc))
+		return resume_rest(t, uc, pc);
+	if (!fm_call_is_repeatable(nr))
 		return false;
 	regs[REG_RAX] = (greg_t)nr;
 	regs[REG_RIP] = (greg_t)(pc - 2);
