@@ -43,9 +43,18 @@ static int compare(const void *pa, const void *pb)
 	return (a->addr > b->addr) - (a->addr < b->addr);
 }
 
+// What comes from the cache is: thousands of chains, most of which nobody asks for.
+static bool is_sorted(const struct fm_chains *c)
+{
+	for (size_t i = 1; i < c->items.n; i++)
+		if (c->items.items[i].addr <= c->items.items[i - 1].addr)
+			return false;
+	return true;
+}
+
 void fm_chains_sort(struct fm_chains *c)
 {
-	if (!c->items.n)
+	if (is_sorted(c))
 		return;
 	qsort(c->items.items, c->items.n, sizeof(*c->items.items), compare);
 	size_t kept = 1;

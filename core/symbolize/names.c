@@ -59,9 +59,10 @@ bool fm_name_is_ours(struct fm_str filename)
 {
 	// All of python/fathom (tests/e2e/test_house.py compares). Others may call a folder fathom,
 	// too: whole names, and those that any package has only where packages of ours lie.
-	static const char *const files[] = { "_agent_module.py", "_follow.py", "_job.py",        "_jobs.py",
-					     "_lines.py",        "_magics.py", "_notebook.py",   "_private.py",
-					     "_session.py",      "_trace.py",  "_trace_main.py", "pytest_plugin.py" };
+	static const char *const files[] = { "_agent_module.py", "_follow.py",     "_job.py",         "_jobs.py",
+					     "_limits.py",       "_lines.py",      "_magics.py",      "_notebook.py",
+					     "_private.py",      "_query.py",      "_session.py",     "_tables.py",
+					     "_trace.py",        "_trace_main.py", "pytest_plugin.py" };
 	static const char *const common[] = { "__init__.py", "__main__.py" };
 	static const char *const homes[] = { "/python/fathom/", "-packages/fathom/" };
 	size_t at = after_folder(filename, "fathom");

@@ -144,7 +144,8 @@ const char *fm_native_remedy(const struct fm_native *n, struct fm_str path)
 	for (size_t i = 0; i < n->n_images; i++) {
 		const struct fm_image *info = &n->profile->images.items[i];
 		const struct fm_image_facts *facts = &n->images[i].chains.facts;
-		if (!n->images[i].is_resolved || info->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO) ||
+		if (!n->images[i].is_resolved ||
+		    info->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_NAMED | FM_IMAGE_IS_VDSO) ||
 		    !fm_str_eq(info->path, path))
 			continue;
 		if (info->flags & FM_IMAGE_IS_ELSEWHERE)
@@ -203,7 +204,7 @@ static void resolve(struct fm_native *n, uint32_t image_id)
 {
 	const struct fm_image *info = &n->profile->images.items[image_id];
 	struct image *image = &n->images[image_id];
-	if (info->flags & FM_IMAGE_HAS_NO_FILE) {
+	if (info->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_NAMED)) {
 		fm_chains_init(&image->chains);
 		image->is_resolved = true;
 		add_recorded(n, image_id, &image->chains);
