@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/analysis/filter.h"
+
 enum fm_err fm_analysis_read(struct fm_reader *reader, const struct fm_view_options *options,
 			     enum fm_analysis_parts parts, const struct fm_observer *observer, struct fm_analysis **ret,
 			     struct fm_diag *diag)
@@ -11,7 +13,7 @@ enum fm_err fm_analysis_read(struct fm_reader *reader, const struct fm_view_opti
 	struct fm_analysis *a = fm_alloc(sizeof(*a));
 	a->options = *options;
 	a->reader = reader;
-	a->path = fm_reader_path(reader);
+	a->path = options->called ? options->called : fm_reader_path(reader);
 	a->profile = fm_reader_profile(reader);
 	struct fm_observer observers[3];
 	size_t n = 0;
@@ -49,6 +51,27 @@ enum fm_err fm_analysis_add_stacks(struct fm_analysis *a, struct fm_diag *diag)
 	fm_view_build(&a->view, a->profile, &a->tally, a->symbolizer, &a->options);
 	fm_heap_build(&a->heap, &a->tally, a->profile, &a->view, a->symbolizer, &a->options);
 	return FM_OK;
+}
+
+void fm_analysis_add_heap_shares(const struct fm_analysis *a, const struct fm_heap_stack_rows *rows,
+				 const struct fm_filter *filter, double *shares)
+{
+	double whole[FM_N_HEAP_KINDS] = { 0 };
+	uint64_t bytes[FM_N_HEAP_KINDS];
+	for (int pass = 0; pass < 2; pass++)
+		for (size_t i = 0; i < rows->n; i++) {
+			const struct fm_heap_stack_row *row = &rows->items[i];
+			if (filter && !fm_filter_takes_thread(filter, row->thread_id))
+				continue;
+			fm_heap_stack_bytes(row, bytes);
+			double *share = &shares[fm_view_node(&a->view, row->stack_id)];
+			for (int k = 0; k < FM_N_HEAP_KINDS; k++) {
+				if (!pass)
+					whole[k] += (double)bytes[k];
+				else if (whole[k] > 0)
+					*share += (double)bytes[k] / whole[k];
+			}
+		}
 }
 
 const struct fm_summary *fm_analysis_summary(struct fm_analysis *a)

@@ -65,8 +65,14 @@ static inline const struct fm_function *fm_analysis_function(const struct fm_ana
 	return fm_symbolizer_function(a->symbolizer, function_id);
 }
 
-// True when threads were traced, beside being sampled.
+// Adds memory to what a tree is pruned by (fm_prune_shares): each kind of it is a whole of its own
+// beside time. rows: of the heap, or of a range of it. filter: NULL = all threads.
+struct fm_filter;
+void fm_analysis_add_heap_shares(const struct fm_analysis *a, const struct fm_heap_stack_rows *rows,
+				 const struct fm_filter *filter, double *shares);
+
+// True when threads were traced, beside being sampled, or when sums of calls were imported.
 static inline bool fm_analysis_has_calls(const struct fm_analysis *a)
 {
-	return fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
+	return a->profile->call_sums.n || fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
 }

@@ -53,11 +53,17 @@ struct fm_diff_tree_cell {
 	uint64_t ns[2];
 };
 
+struct fm_diff_tree_heap {
+	uint32_t node;
+	uint64_t bytes[2][FM_N_HEAP_KINDS]; // at the peak: each at its own
+};
+
 struct fm_diff_tree {
 	FM_VEC(struct fm_diff_tree_function) functions;
 	FM_VEC(struct fm_node) nodes; // function_id: of the functions here; parents first
 	FM_VEC(struct fm_diff_tree_cell) cells;
-	uint64_t n_left_out; // nodes
+	FM_VEC(struct fm_diff_tree_heap) heap; // one for each node with memory
+	uint64_t n_left_out;                   // nodes
 };
 
 void fm_diff_tree_build(struct fm_diff_tree *c, const struct fm_analysis *base, const struct fm_analysis *a,

@@ -10,7 +10,7 @@ struct builder {
 	struct fm_diff_tree *c;
 	struct fm_intern keys;  // what makes two functions the same; its ids are those of c->functions
 	struct fm_map children; // (parent, function) -> node
-	struct fm_map cell_index;
+	struct fm_map cell_index, heap_index;
 	uint32_t *function[2]; // by function id of the side: function here + 1
 };
 
@@ -19,6 +19,7 @@ void fm_diff_tree_deinit(struct fm_diff_tree *c)
 	fm_vec_deinit(&c->functions);
 	fm_vec_deinit(&c->nodes);
 	fm_vec_deinit(&c->cells);
+	fm_vec_deinit(&c->heap);
 }
 
 static uint32_t function_of(struct builder *b, const struct fm_analysis *a, int side, uint32_t function_id)
@@ -43,9 +44,29 @@ static uint32_t function_of(struct builder *b, const struct fm_analysis *a, int 
 	return id;
 }
 
+static void add_heap(struct builder *b, const struct fm_analysis *a, int side, const struct fm_pruned *tree,
+		     const uint32_t *here)
+{
+	for (size_t i = 0; i < a->heap.stacks.n; i++) {
+		const struct fm_heap_stack_row *row = &a->heap.stacks.items[i];
+		uint32_t node = here[tree->kept[fm_view_node(&a->view, row->stack_id)]];
+		uint64_t bytes[FM_N_HEAP_KINDS];
+		bool is_new;
+		uint64_t *at = fm_map_at(&b->heap_index, node, &is_new);
+		if (is_new) {
+			*at = b->c->heap.n;
+			fm_vec_push(&b->c->heap, (struct fm_diff_tree_heap){ .node = node });
+		}
+		fm_heap_stack_bytes(row, bytes);
+		for (int k = 0; k < FM_N_HEAP_KINDS; k++)
+			b->c->heap.items[*at].bytes[side][k] += bytes[k];
+	}
+}
+
 static void add_tree(struct builder *b, const struct fm_analysis *a, int side, size_t max_nodes)
 {
 	double *shares = fm_prune_shares(&a->tally, &a->view);
+	fm_analysis_add_heap_shares(a, &a->heap.stacks, NULL, shares);
 	struct fm_pruned tree;
 	fm_prune(&tree, &a->view, shares, max_nodes);
 	free(shares);
@@ -75,6 +96,7 @@ static void add_tree(struct builder *b, const struct fm_analysis *a, int side, s
 		}
 		b->c->cells.items[*at].ns[side] += cell->weight_ns;
 	}
+	add_heap(b, a, side, &tree, here);
 	free(here);
 	fm_pruned_deinit(&tree);
 }
@@ -97,4 +119,5 @@ void fm_diff_tree_build(struct fm_diff_tree *c, const struct fm_analysis *base, 
 	fm_intern_deinit(&b.keys);
 	fm_map_deinit(&b.children);
 	fm_map_deinit(&b.cell_index);
+	fm_map_deinit(&b.heap_index);
 }

@@ -78,10 +78,12 @@ struct gather {
 	FM_VEC(double) values, squares; // by row
 };
 
-static void gather_add(struct gather *g, const struct fm_run_row *like, double value, double plus_minus)
+static void gather_add(struct gather *g, struct fm_run_row *like, double value, double plus_minus)
 {
 	struct fm_runs *r = g->runs;
 	struct fm_buf key = { 0 };
+	if (r->renamed.len && fm_str_eq(like->file, r->renamed))
+		like->file = r->renamed_to;
 	make_key(&key, like, g->is_line);
 	bool is_new;
 	uint32_t id = fm_intern_id(&r->keys, (struct fm_str){ (char *)key.data, (uint32_t)key.len }, &is_new);
@@ -101,6 +103,8 @@ static void gather_add(struct gather *g, const struct fm_run_row *like, double v
 	struct fm_run_row *row = g->is_line ? &r->lines.items[at] : &r->functions.items[at];
 	row->line = like->line;
 	row->is_users |= like->is_users;
+	if (!fm_str_eq(row->path, like->path))
+		row->path = keep(r, like->path);
 	fm_vec_grow_to(&g->values, (size_t)at + 1);
 	fm_vec_grow_to(&g->squares, (size_t)at + 1);
 	g->values.items[at] += value;
@@ -169,6 +173,7 @@ static struct fm_run_row like_function(const struct fm_analysis *a, const struct
 				    .file = last_part(f->file.len ? f->file : f->path),
 				    .text = FM_STR_LIT(""),
 				    .line = f->line,
+				    .path = f->file,
 				    .is_users = fm_summary_is_users(t, function_id) };
 }
 
@@ -180,6 +185,7 @@ static struct fm_run_row like_line(const struct fm_analysis *a, const struct fm_
 				    .file = last_part(f->file),
 				    .text = source_of(sources, f, line),
 				    .line = line,
+				    .path = f->file,
 				    .is_users = fm_summary_is_users(t, function_id) };
 }
 
@@ -235,6 +241,9 @@ void fm_runs_add(struct fm_runs *r, const struct fm_analysis *a, const struct fm
 	figure_add(&r->wall_s, totals->wall_s, 0);
 	figure_add(&r->cpu_s, totals->cpu_s, 0);
 	figure_add(&r->max_rss_bytes, totals->max_rss_bytes, 0);
+	struct fm_run_totals one = *totals;
+	one.command = FM_STR_LIT("");
+	fm_vec_push(&r->each, one);
 	struct sources sources = { .profile = a->profile };
 	add_time(r, a, t, &sources);
 	add_memory(r, a, t, &sources);
@@ -269,6 +278,7 @@ void fm_runs_deinit(struct fm_runs *r)
 	fm_vec_deinit(&r->functions);
 	fm_vec_deinit(&r->lines);
 	fm_vec_deinit(&r->rows);
+	fm_vec_deinit(&r->each);
 	fm_intern_deinit(&r->keys);
 	fm_arena_deinit(&r->arena);
 	*r = (struct fm_runs){ 0 };

@@ -23,6 +23,7 @@ struct fm_run_row {
 	struct fm_str name, file; // file: its last part, so that runs of two checkouts compare
 	struct fm_str text;       // lines: the source, without indentation; "" when it is not known
 	uint32_t line;            // where it is in the latest run
+	struct fm_str path;       // of its file there, as the program has it
 	bool is_users;
 	struct fm_figure seconds;    // functions: on the stack. Lines: charged to them
 	struct fm_figure peak_bytes; // the most that was alive at one time of what it allocated
@@ -32,6 +33,8 @@ struct fm_run_totals {
 	double wall_s, cpu_s, max_rss_bytes;
 	struct fm_str command; // arguments joined by NUL; "" = not known
 	double block_bytes;    // what one sampled block stands for; 0 = every one was counted
+	double used_s;         // CPU time by the kernel's account, of children too; 0 = not known
+	double instructions;   // in user space, as the CPU counted them; 0 = not counted
 };
 
 struct fm_runs {
@@ -39,9 +42,13 @@ struct fm_runs {
 	unsigned n_with_memory; // of them
 	struct fm_str command;  // of the first; "" = not known
 	unsigned n_cut;         // of them, without their end: cut off, or still written
+	// A file of these runs that is the other side's file of another name (old.py, which became
+	// new.py), and that name; "" = none. Set before runs are added, and borrowed.
+	struct fm_str renamed, renamed_to;
 	struct fm_figure wall_s, cpu_s, max_rss_bytes;
-	double sample_sq; // sum over the runs of a sample's mean square, s^2
-	double block_sq;  // the same of a sampled block, bytes^2
+	FM_VEC(struct fm_run_totals) each; // of the runs, in order; without their commands
+	double sample_sq;                  // sum over the runs of a sample's mean square, s^2
+	double block_sq;                   // the same of a sampled block, bytes^2
 	FM_VEC(struct fm_run_row) functions, lines;
 	struct fm_intern keys; // functions and lines by name and place
 	FM_VEC(uint32_t) rows; // by key: the row's index; keys begin with 'f' or 'l'

@@ -46,7 +46,18 @@ struct fm_heap_function_row {
 struct fm_heap_stack_row { // for flame graphs: one row per distinct stack with any memory event
 	uint32_t stack_id, thread_id;
 	uint64_t alloc_bytes, at_peak_bytes, leaked_bytes, copy_bytes;
+	uint64_t n_allocs, live_bytes; // as in fm_heap_figures; of the whole run only
 };
+
+// Its sums, each kind of memory by its number.
+enum { FM_HEAP_ALLOC, FM_HEAP_AT_PEAK, FM_HEAP_LEAKED, FM_HEAP_COPIED, FM_N_HEAP_KINDS };
+static inline void fm_heap_stack_bytes(const struct fm_heap_stack_row *row, uint64_t ret[static FM_N_HEAP_KINDS])
+{
+	ret[FM_HEAP_ALLOC] = row->alloc_bytes;
+	ret[FM_HEAP_AT_PEAK] = row->at_peak_bytes;
+	ret[FM_HEAP_LEAKED] = row->leaked_bytes;
+	ret[FM_HEAP_COPIED] = row->copy_bytes;
+}
 
 struct fm_heap_stack_rows {
 	struct fm_heap_stack_row *items;
@@ -153,6 +164,12 @@ void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_pr
 // within it. fm_vec_deinit() ends it.
 void fm_heap_stacks_within(struct fm_heap_stack_rows *ret, const struct fm_heap_log *log, uint64_t from_ns,
 			   uint64_t to_ns);
+
+// How many blocks one that was drawn stands for.
+static inline uint64_t fm_block_n(const struct fm_block *b)
+{
+	return b->size ? (b->weight + b->size / 2) / b->size : 1;
+}
 
 // Half the 95 % interval.
 double fm_heap_plus_minus(double variance);

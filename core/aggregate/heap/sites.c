@@ -87,8 +87,10 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 		forget(&h->functions.items[i].self);
 		forget(&h->functions.items[i].total);
 	}
-	for (size_t i = 0; i < h->stacks.n; i++)
-		h->stacks.items[i].alloc_bytes = h->stacks.items[i].at_peak_bytes = 0;
+	for (size_t i = 0; i < h->stacks.n; i++) {
+		struct fm_heap_stack_row *row = &h->stacks.items[i];
+		row->alloc_bytes = row->at_peak_bytes = row->n_allocs = row->live_bytes = 0;
+	}
 	h->alloc_bytes = h->live_bytes = 0;
 	h->alloc_var = h->peak_var = 0;
 	uint64_t highest = 0, *at_peak = fm_alloc((in->profile->processes.n + 1) * sizeof(*at_peak)); // of each process
@@ -123,7 +125,9 @@ void fm_heap_sites(struct fm_heap *h, const struct fm_heap_input *in, const stru
 			    (struct fm_heap_stack_row){ .stack_id = s->stack_id,
 							.thread_id = thread < in->profile->threads.n ? thread : 0,
 							.alloc_bytes = s->alloc_bytes,
-							.at_peak_bytes = is_together ? s->at_peak_bytes : 0 });
+							.at_peak_bytes = is_together ? s->at_peak_bytes : 0,
+							.n_allocs = s->n_allocs,
+							.live_bytes = s->live_bytes });
 		h->alloc_bytes += s->alloc_bytes;
 		h->live_bytes += s->live_bytes;
 	}

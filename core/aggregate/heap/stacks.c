@@ -43,9 +43,25 @@ static void add_up(struct fm_heap_stack_rows *rows, const struct fm_heap_log *lo
 	fm_map_deinit(&index);
 }
 
+// What is told of the whole run alone.
+static void add_counts(struct fm_heap_stack_rows *rows, const struct fm_heap_log *log, uint32_t n_steps_settled)
+{
+	struct fm_map index = { 0 };
+	for (size_t i = 0; i < rows->n; i++)
+		*fm_map_at(&index, (uint64_t)rows->items[i].stack_id << 32 | rows->items[i].thread_id, NULL) = i;
+	for (size_t i = 0; i < log->blocks.n; i++) {
+		const struct fm_block *b = &log->blocks.items[i];
+		struct fm_heap_stack_row *row = row_of(rows, &index, b);
+		row->n_allocs += fm_block_n(b);
+		row->live_bytes += fm_block_lives_after(b, n_steps_settled) ? b->held : 0;
+	}
+	fm_map_deinit(&index);
+}
+
 void fm_heap_stacks(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_marks *marks)
 {
 	add_up(&h->stacks, in->log, marks->n_steps_at_peak, 0, UINT64_MAX);
+	add_counts(&h->stacks, in->log, marks->n_steps_settled);
 }
 
 // How many steps were done when most was held within the range; what is held when it begins counts,

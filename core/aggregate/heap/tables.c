@@ -39,7 +39,7 @@ static inline void gauge_step(struct fm_gauge *g, const struct change *c)
 static void count_birth(struct fm_heap_figures *f, const struct fm_block *b)
 {
 	f->alloc_bytes += b->weight;
-	f->n_allocs += b->size ? (b->weight + b->size / 2) / b->size : 1;
+	f->n_allocs += fm_block_n(b);
 	f->python_bytes += fm_alloc_is_python(b->domain) ? b->weight : 0;
 	f->alloc_var += fm_block_variance(b);
 }

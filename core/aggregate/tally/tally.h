@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "aggregate/tally/block_log.h"
+#include "aggregate/tally/weight.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "read/observe.h"
@@ -21,6 +22,17 @@ struct fm_cell {
 	uint64_t weight_ns; // their sum
 	double weight_sq;   // sum of squares in s^2, for intervals (docs/sampling-math.md)
 };
+
+static inline struct fm_weight fm_cell_weight(const struct fm_cell *cell)
+{
+	struct fm_weight w = { 0 };
+	w.ns[cell->class] = cell->weight_ns;
+	if (fm_class_is_cpu(cell->class)) {
+		w.n = cell->n;
+		w.cpu_sq = cell->weight_sq;
+	}
+	return w;
+}
 
 struct fm_thread_span {
 	uint64_t first_ns, last_ns;

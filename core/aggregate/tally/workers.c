@@ -85,7 +85,7 @@ static void mark_images(const struct fm_workers *w, uint32_t stack_id, uint8_t b
 
 static bool is_telling(const struct fm_image *image)
 {
-	return !(image->flags & (FM_IMAGE_IS_PYTHON | FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO)) &&
+	return !(image->flags & (FM_IMAGE_IS_PYTHON | FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_NAMED | FM_IMAGE_IS_VDSO)) &&
 	       !fm_name_is_go_between(image->path);
 }
 

@@ -263,6 +263,29 @@ struct fm_observer fm_trace_stats_observer(struct fm_trace_stats *s)
 	return (struct fm_observer){ .on_event = on_event, .ctx = s };
 }
 
+// ---- sums ----
+
+static void add_sum(struct fm_trace_stats *s, const struct fm_call_sum *sum)
+{
+	uint32_t callee = function_of(s, sum->callee);
+	if (sum->is_pair) {
+		uint32_t idx = edge_of(s, function_of(s, sum->caller), callee);
+		struct fm_trace_edge *edge = &s->edges.items[idx];
+		edge->n_calls += sum->n_calls;
+		edge->n_recursive += sum->n_recursive;
+		edge->own_ns += sum->own_ns;
+		edge->total_ns += sum->total_ns;
+		return;
+	}
+	struct fm_traced_function *f = &s->functions.items[callee];
+	f->n_calls += sum->n_calls;
+	f->n_recursive += sum->n_recursive;
+	f->own_ns += sum->own_ns;
+	f->total_ns += sum->total_ns;
+	s->n_calls += sum->n_calls;
+	s->summed_ns += sum->own_ns;
+}
+
 // When all sources are read. Code objects that are one function by their plain name are one by the
 // qualified one, which follows from it, file and line.
 static void name_functions(struct fm_trace_stats *s)
@@ -276,6 +299,10 @@ static void name_functions(struct fm_trace_stats *s)
 
 void fm_trace_stats_finish(struct fm_trace_stats *s)
 {
+	for (size_t i = 0; i < s->profile->call_sums.n; i++)
+		add_sum(s, &s->profile->call_sums.items[i]);
+	s->n_sums = s->profile->call_sums.n;
+	s->unit = fm_profile_meta(s->profile, "calls_unit", (struct fm_str){ "", 0 });
 	name_functions(s);
 	for (size_t i = 0; i < s->threads.n; i++) {
 		struct fm_traced_thread *t = &s->threads.items[i];
@@ -341,4 +368,26 @@ uint32_t *fm_trace_sorted(const struct fm_trace_stats *s, enum fm_trace_order or
 		ret[i] = keys[i].idx;
 	free(keys);
 	return ret;
+}
+
+static int compare_edges(const void *a, const void *b)
+{
+	const struct fm_trace_edge *x = *(const struct fm_trace_edge *const *)a,
+				   *y = *(const struct fm_trace_edge *const *)b;
+	return FM_ORDER(y->total_ns, x->total_ns);
+}
+
+const struct fm_trace_edge **fm_trace_edges_of(const struct fm_trace_stats *s, uint32_t function, bool is_callers,
+					       size_t *ret_n)
+{
+	FM_VEC(const struct fm_trace_edge *) found = { 0 };
+	for (size_t i = 0; i < s->edges.n; i++) {
+		const struct fm_trace_edge *e = &s->edges.items[i];
+		if (e->caller != FM_NO_ID && (is_callers ? e->callee : e->caller) == function)
+			fm_vec_push(&found, e);
+	}
+	if (found.n)
+		qsort(found.items, found.n, sizeof(*found.items), compare_edges);
+	*ret_n = found.n;
+	return found.items;
 }

@@ -75,6 +75,9 @@ struct fm_trace_stats {
 	FM_VEC(struct fm_traced_thread) threads; // by thread id
 	FM_VEC(struct fm_trace_mark) marks;
 	uint64_t n_events, n_calls, n_lost;
+	uint64_t n_sums;                // that came as sums: how long each call took is not known of these
+	uint64_t summed_ns;             // own time in these
+	struct fm_str unit;             // what all times count, where that is not nanoseconds: "Ir"; else ""
 	struct fm_qualnames *qualnames; // lends names
 	// While adding up:
 	FM_VEC(uint32_t) of_code, of_name; // function + 1
@@ -93,3 +96,8 @@ void fm_trace_stats_destroy(struct fm_trace_stats *s); // NULL is fine
 // caller frees it.
 enum fm_trace_order { FM_TRACE_BY_OWN, FM_TRACE_BY_TOTAL, FM_TRACE_BY_CALLS };
 uint32_t *fm_trace_sorted(const struct fm_trace_stats *s, enum fm_trace_order order);
+
+// Who called the function, or whom it called, largest total first; *ret_n of them. The caller frees
+// the list.
+const struct fm_trace_edge **fm_trace_edges_of(const struct fm_trace_stats *s, uint32_t function, bool is_callers,
+					       size_t *ret_n);

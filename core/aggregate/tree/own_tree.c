@@ -9,24 +9,35 @@
 #include "base/hash.h"
 
 enum { NOBODYS = FM_NO_ID };
-enum { OWN = 1, COMPREHENSION = 2 }; // of build.own
 
 struct build {
 	struct fm_own_tree *t;
 	const struct fm_symbolizer *symbolizer;
 	const struct fm_summary *summary;
-	struct fm_map children;   // (parent, kind, id) -> node
-	uint32_t *package_of;     // by function id; NOBODYS for those that stay with their caller
-	uint8_t *is_import, *own; // by function id
-	uint8_t *is_module;       // by function id: the top level of a module, or native
-	uint8_t *begins; // by function id: with nothing of the program's around it, it is Python's own start or end
+	struct fm_map children; // (parent, kind, id) -> node
+	uint32_t *package_of;   // by function id; NOBODYS for those that stay with their caller
+	uint8_t *roles;         // by function id: fm_own_role
 };
 
-static bool is_own(const struct build *b, uint32_t function_id, const struct fm_function *f)
+uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolizer *symbolizer, uint32_t function_id)
 {
-	if (f->kind == FM_FRAME_PYTHON)
-		return fm_summary_is_users(b->summary, function_id);
-	return fm_package_is_none(f);
+	const struct fm_function *f = fm_symbolizer_function(symbolizer, function_id);
+	bool is_python = f->kind == FM_FRAME_PYTHON, is_import = fm_package_is_import(f);
+	uint8_t roles = 0;
+	if (is_python ? fm_summary_is_users(summary, function_id) : fm_package_is_none(f))
+		roles |= FM_OWN_IS_USERS | (fm_package_is_comprehension(f) ? FM_OWN_IS_COMPREHENSION : 0);
+	if (is_import)
+		roles |= FM_OWN_IS_IMPORT;
+	if (!is_python || fm_str_eq(f->name, FM_STR_LIT("<module>")))
+		roles |= FM_OWN_IS_MODULE;
+	if (is_import || fm_package_is_interpreter(f) || fm_package_is_first(f))
+		roles |= FM_OWN_BEGINS;
+	return roles;
+}
+
+struct fm_str fm_own_package_name(const struct fm_function *f, uint8_t roles)
+{
+	return roles & (FM_OWN_IS_USERS | FM_OWN_IS_IMPORT) ? FM_STR_LIT("") : fm_package_name(f);
 }
 
 static uint32_t package_id(struct build *b, struct fm_str name)
@@ -42,20 +53,11 @@ static void sort_functions(struct build *b)
 {
 	uint32_t n = fm_symbolizer_n_functions(b->symbolizer);
 	b->package_of = fm_alloc((n + 1) * sizeof(*b->package_of));
-	b->is_import = fm_alloc(n + 1);
-	b->own = fm_alloc(n + 1);
-	b->is_module = fm_alloc(n + 1);
-	b->begins = fm_alloc(n + 1);
+	b->roles = fm_alloc(n + 1);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct fm_function *f = fm_symbolizer_function(b->symbolizer, i);
-		b->package_of[i] = NOBODYS;
-		b->own[i] = !is_own(b, i, f) ? 0 : fm_package_is_comprehension(f) ? COMPREHENSION : OWN;
-		b->is_import[i] = fm_package_is_import(f);
-		b->is_module[i] = f->kind != FM_FRAME_PYTHON || fm_str_eq(f->name, FM_STR_LIT("<module>"));
-		struct fm_str name = fm_package_name(f);
-		b->begins[i] = b->is_import[i] || fm_package_is_interpreter(f) || fm_package_is_first(f);
-		if (!b->own[i] && !b->is_import[i] && name.len)
-			b->package_of[i] = package_id(b, name);
+		b->roles[i] = fm_own_roles(b->summary, b->symbolizer, i);
+		struct fm_str name = fm_own_package_name(fm_symbolizer_function(b->symbolizer, i), b->roles[i]);
+		b->package_of[i] = name.len ? package_id(b, name) : NOBODYS;
 	}
 }
 
@@ -94,17 +96,18 @@ static bool is_importing(const struct build *b, uint32_t at)
 
 static uint32_t place(struct build *b, uint32_t parent, uint32_t function_id)
 {
-	if (b->own[function_id] == COMPREHENSION && parent && b->t->nodes.items[parent].kind == FM_OWN_FUNCTION)
+	uint8_t roles = b->roles[function_id];
+	if (roles & FM_OWN_IS_COMPREHENSION && parent && b->t->nodes.items[parent].kind == FM_OWN_FUNCTION)
 		return parent;
-	if (b->own[function_id]) {
+	if (roles & FM_OWN_IS_USERS) {
 		uint32_t again = among_callers(b, parent, FM_OWN_FUNCTION, function_id);
 		return again ? again : child(b, parent, FM_OWN_FUNCTION, function_id);
 	}
-	if (!parent && b->begins[function_id])
+	if (!parent && roles & FM_OWN_BEGINS)
 		return child(b, 0, FM_OWN_START, 0);
 	if (parent && b->t->nodes.items[parent].kind == FM_OWN_START)
 		return parent;
-	if (b->is_import[function_id])
+	if (roles & FM_OWN_IS_IMPORT)
 		return is_importing(b, parent) ? parent : child(b, parent, FM_OWN_IMPORTS, 0);
 	uint32_t package = b->package_of[function_id];
 	if (package == NOBODYS)
@@ -112,7 +115,7 @@ static uint32_t place(struct build *b, uint32_t parent, uint32_t function_id)
 	// Of an import, the package that was asked for. A library's loader or finder (pytest's, which
 	// rewrites asserts) is part of the import, and not what is imported.
 	if (is_importing(b, parent))
-		return b->t->nodes.items[parent].kind == FM_OWN_PACKAGE || !b->is_module[function_id]
+		return b->t->nodes.items[parent].kind == FM_OWN_PACKAGE || !(roles & FM_OWN_IS_MODULE)
 			       ? parent
 			       : child(b, parent, FM_OWN_PACKAGE, package);
 	uint32_t again = among_callers(b, parent, FM_OWN_PACKAGE, package);
@@ -182,10 +185,7 @@ void fm_own_tree_build(struct fm_own_tree *t, const struct fm_tally *tally, cons
 	add_packages(t);
 	free(node_of);
 	free(b.package_of);
-	free(b.is_import);
-	free(b.own);
-	free(b.is_module);
-	free(b.begins);
+	free(b.roles);
 	fm_map_deinit(&b.children);
 }
 

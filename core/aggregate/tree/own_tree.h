@@ -33,6 +33,19 @@ struct fm_own_tree {
 	struct fm_intern names;
 };
 
+// What decides where a function stands in the tree. The viewer's page folds by the same marks
+// (web/src/data/own_tree.ts), because it counts anew under every filter.
+enum fm_own_role {
+	FM_OWN_IS_USERS = 1,         // the user's Python, or native code outside of system and packages
+	FM_OWN_IS_COMPREHENSION = 2, // the same, and part of the function around it
+	FM_OWN_IS_IMPORT = 4,        // the machinery of the import statement
+	FM_OWN_IS_MODULE = 8,        // the top level of a module, or native: what an import of it runs
+	FM_OWN_BEGINS = 16,          // with nothing of the program's around it, it is Python's own start or end
+};
+uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolizer *symbolizer, uint32_t function_id);
+// The package that the function is folded into; "" for none.
+struct fm_str fm_own_package_name(const struct fm_function *f, uint8_t roles);
+
 void fm_own_tree_build(struct fm_own_tree *t, const struct fm_tally *tally, const struct fm_view *view,
 		       const struct fm_symbolizer *symbolizer, const struct fm_summary *summary);
 void fm_own_tree_deinit(struct fm_own_tree *t);

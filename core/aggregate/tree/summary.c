@@ -27,17 +27,6 @@ static double misplaced_s(const struct fm_profile *profile, const struct fm_weig
 	return fmin(disturbed_s + displaced_s, whole_s);
 }
 
-static struct fm_weight weight_of_cell(const struct fm_cell *cell)
-{
-	struct fm_weight w = { 0 };
-	w.ns[cell->class] = cell->weight_ns;
-	if (fm_class_is_cpu(cell->class)) {
-		w.n = cell->n;
-		w.cpu_sq = cell->weight_sq;
-	}
-	return w;
-}
-
 static bool is_empty(const struct fm_weight *w)
 {
 	return !w->n && !w->ns[FM_CLASS_WAIT] && !w->ns[FM_CLASS_GIL_WAIT];
@@ -67,7 +56,7 @@ static void add_cells(struct build *b, const struct fm_profile *profile, const s
 	fm_vec_grow_to(&t->processes, profile->processes.n);
 	for (size_t i = 0; i < tally->cells.n; i++) {
 		const struct fm_cell *cell = &tally->cells.items[i];
-		struct fm_weight w = weight_of_cell(cell);
+		struct fm_weight w = fm_cell_weight(cell);
 		fm_weight_add(&t->total, &w);
 		t->class_sq[cell->class] += cell->weight_sq;
 		struct fm_thread_row *thread = &t->threads.items[cell->thread_id];
@@ -136,7 +125,7 @@ static struct fm_weight sum_of_cells(const struct cells_by_node *c, const struct
 	struct fm_weight self = { 0 };
 	for (uint32_t k = c->first[node]; k < c->first[node + 1]; k++) {
 		__builtin_prefetch(&tally->cells.items[c->order[k + AHEAD - 1]]);
-		struct fm_weight w = weight_of_cell(&tally->cells.items[c->order[k]]);
+		struct fm_weight w = fm_cell_weight(&tally->cells.items[c->order[k]]);
 		fm_weight_add(&self, &w);
 	}
 	return self;

@@ -30,8 +30,10 @@ static bool *find_hosts(const struct fm_profile *profile)
 	bool *is_host = fm_alloc(profile->images.n + 1);
 	for (size_t i = 0; i < profile->images.n; i++) {
 		const struct fm_image *image = &profile->images.items[i];
-		is_host[i] = !is_interpreter(image) && !(image->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO)) &&
-			     !fm_name_is_go_between(image->path);
+		is_host[i] = image->flags & FM_IMAGE_IS_NAMED; // whoever wrote these names has chosen what to show
+		is_host[i] = is_host[i] ||
+			     (!is_interpreter(image) && !(image->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_VDSO)) &&
+			      !fm_name_is_go_between(image->path));
 	}
 	return is_host;
 }

@@ -54,10 +54,12 @@ struct fm_view_options {
 	bool idle;            // waiting samples too (py-spy -i)
 	bool detailed;        // lines of libraries too; without it their time goes to the user's line that called them
 	enum fm_metric metric;
+	const char *thread;     // of formats that hold one: its name or number; NULL = the busiest
 	bool unit_us;           // collapsed stacks count microseconds instead of samples
 	unsigned n_top;         // rows of a table in the text report; 0 = its default
 	unsigned width;         // of the text report; 0 = the terminal's, or 100
 	enum fm_text_form form; // of the text report
+	const char *called;     // the file as the user named it, when what is read was made of it; NULL = its own path
 	const char *first_line; // what the text report begins with; NULL = nothing before its own words
 	int color;              // -1 = when the output is a terminal that may be coloured, 0 = never, 1 = always
 	int utf8;               // -1 = as the locale says, 0 = ASCII, 1 = always
