@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "render/render.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "base/owner.h"
+#include "aggregate/analysis/focus.h"
+#include "base/utf8.h"
+#include "render/json/report_json.h"
 #include "render/shared/formats.h"
+#include "render/shared/destination.h"
 #include "render/text/text.h"
 
 #define STACKS FM_ANALYSIS_STACKS
@@ -19,6 +18,8 @@
 const struct fm_format fm_formats[] = {
 	{ "text", "the report that 'fathom report' prints", ".txt", fm_write_text, BOTH },
 	{ "json", "the report for machines, schema fathom.report/1", ".json", fm_write_json, BOTH },
+	{ "markdown", "the verdict and the lines worth changing in 8 KB: 'fathom report --markdown'", ".md",
+	  fm_write_markdown, STACKS },
 	{ "collapsed", "one line per stack with its count: flamegraph.pl, inferno, speedscope", ".txt",
 	  fm_write_collapsed, STACKS },
 	{ "speedscope", "speedscope.app: one timeline per thread, left heavy, sandwich", ".json", fm_write_speedscope,
@@ -28,17 +29,29 @@ const struct fm_format fm_formats[] = {
 	  STACKS },
 	{ "perfetto", "Perfetto's own format: ui.perfetto.dev, trace_processor", ".pftrace", fm_write_perfetto,
 	  STACKS },
+	{ "perf", "perf.data, with a file of names beside it: perf report, perf script, Hotspot", ".data",
+	  fm_write_perf_data, STACKS },
+	{ "pprof", "pprof: CPU, waiting and memory in one file, with labels: go tool pprof, speedscope", ".pb.gz",
+	  fm_write_pprof, STACKS },
+	{ "gecko", "the Firefox Profiler: threads, categories, zones as markers, memory", ".gecko.json", fm_write_gecko,
+	  STACKS },
+	{ "cpuprofile", "one thread's samples: VS Code, Chrome's developer tools, speedscope", ".cpuprofile",
+	  fm_write_cpuprofile, STACKS },
+	{ "otlp", "OpenTelemetry's profiles, as protobuf (v1development, opentelemetry-proto 1.9 to 1.11)", ".otlp",
+	  fm_write_otlp, STACKS },
 	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html, STACKS },
 	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
 	  fm_write_bundle, STACKS },
 	{ "calls", "the table of a trace's calls", ".txt", fm_write_calls, CALLS, true },
-	{ "pstats", "a trace's calls: pstats, snakeviz, gprof2dot, tuna", ".prof", fm_write_pstats, CALLS, true },
+	{ "pstats", "a trace's calls, else samples: pstats, snakeviz, gprof2dot, tuna", ".prof", fm_write_pstats,
+	  CALLS_OR_STACKS, true },
 	{ "callgrind", "a trace's calls: callgrind_annotate, KCachegrind", ".out", fm_write_callgrind, CALLS, true },
 	{ "csv", "a trace's calls, one row per function, times in nanoseconds", ".csv", fm_write_csv, CALLS, true },
 	{ "lines-csv", "a trace's lines (python -m fathom -l), one row each", ".csv", fm_write_lines_csv, CALLS, true },
 	{ "dot", "the call graph, for Graphviz", ".dot", fm_write_dot, CALLS_OR_STACKS, true },
 	{ "callgraph-svg", "the call graph as a picture, without Graphviz", ".svg", fm_write_callgraph_svg,
 	  CALLS_OR_STACKS, true },
+	{ "sqlite", "the tables of 'fathom query' in a SQLite database", ".sqlite", fm_write_sqlite, BOTH },
 	{ "raw", "the same as collapsed, under py-spy's name", ".txt", fm_write_collapsed, STACKS },
 	{ NULL, NULL, NULL, NULL },
 };
@@ -49,55 +62,6 @@ const struct fm_format *fm_format_find(const char *name)
 		if (!strcmp(f->name, name))
 			return f;
 	return NULL;
-}
-
-struct output {
-	FILE *file;
-	const char *path;      // as people know it
-	bool is_ours;          // to be closed
-	bool is_fresh_regular; // to be removed when writing fails
-};
-
-static enum fm_err open_output(const char *path, const char *profile_path, struct output *ret, struct fm_diag *diag)
-{
-	if (!path || !strcmp(path, "-")) {
-		*ret = (struct output){ stdout, "standard output", false, false };
-		return FM_OK;
-	}
-	struct stat in, out;
-	if (!stat(profile_path, &in) && !stat(path, &out) && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
-		return fm_diag_set(diag, FM_E_REFUSED, "%s is the profile itself; give another output file", path);
-	FILE *file = fm_fopen_private(path, false);
-	if (!file)
-		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", path, strerror(errno));
-	bool is_regular = !fstat(fileno(file), &out) && S_ISREG(out.st_mode);
-	*ret = (struct output){ file, path, true, is_regular };
-	return FM_OK;
-}
-
-static enum fm_err close_output(struct output *out, enum fm_err err, struct fm_diag *diag)
-{
-	errno = 0;
-	bool is_bad = fflush(out->file);
-	int cause = errno;
-	if (!is_bad && ferror(out->file)) {
-		// An earlier write failed and stdio forgot why. The file is broken anyhow: write
-		// again to hear the reason.
-		clearerr(out->file);
-		fputc('\n', out->file);
-		fflush(out->file);
-		cause = errno;
-		is_bad = true;
-	}
-	if (out->is_ours && fclose(out->file)) {
-		is_bad = true;
-		cause = cause ? cause : errno;
-	}
-	if (is_bad && !err)
-		err = fm_diag_set(diag, FM_E_IO, "cannot write %s: %s", out->path, strerror(cause ? cause : EIO));
-	if (err && out->is_fresh_regular)
-		unlink(out->path); // half a file would be taken for a whole one
-	return err;
 }
 
 enum fm_err fm_render_open(const char *profile_path, const struct fm_view_options *options,
@@ -112,14 +76,14 @@ enum fm_err fm_render_html(const char *base_path, const char *path, const char *
 			   const struct fm_view_options *options, struct fm_diag *diag)
 {
 	struct fm_analysis *a = NULL, *base = NULL;
-	struct output out = { 0 };
+	struct fm_destination out = { 0 };
 	enum fm_err err = fm_render_open(path, options, STACKS, &a, diag);
 	if (!err && base_path)
 		err = fm_render_open(base_path, options, STACKS, &base, diag);
 	if (!err)
-		err = open_output(out_path, path, &out, diag);
+		err = fm_destination_open(out_path, path, &out, diag);
 	if (!err)
-		err = close_output(&out, fm_html_write(out.file, base, a, diag), diag);
+		err = fm_destination_close(&out, fm_html_write(out.file, base, a, diag), diag);
 	fm_analysis_close(base);
 	fm_analysis_close(a);
 	return err;
@@ -142,25 +106,69 @@ enum fm_err fm_render_write(const char *format, const char *profile_path, const 
 		fm_analysis_close(a);
 		return fm_diag_set(diag, FM_E_REFUSED, "%s has no memory in it; capture with --memory", profile_path);
 	}
-	struct output out = { 0 };
-	err = open_output(out_path, profile_path, &out, diag);
+	struct fm_destination out = { 0 };
+	err = fm_destination_open(out_path, profile_path, &out, diag);
 	if (!err)
-		err = close_output(&out, f->write(out.file, a, diag), diag);
+		err = fm_destination_close(&out, f->write(out.file, a, diag), diag);
 	fm_analysis_close(a);
 	return err;
 }
 
-enum fm_err fm_render_function(const char *profile_path, const char *name, FILE *out,
-			       const struct fm_view_options *options, struct fm_diag *diag)
+static void describe(struct fm_buf *ret, const struct fm_analysis *a, const struct fm_focus_found *found)
+{
+	for (size_t i = 0; i < FM_MIN(found->n, (size_t)FM_FOCUS_MAX_FOUND); i++) {
+		struct fm_str name = fm_focus_name(a, &found->places[i]), file = fm_focus_file(a, &found->places[i]);
+		fm_buf_str(ret, "  ");
+		fm_utf8_clean(ret, name);
+		fm_buf_str(ret, name.len && file.len ? "  " : "");
+		fm_utf8_clean(ret, file);
+		if (fm_focus_line(a, &found->places[i]))
+			fm_buf_printf(ret, ":%u", fm_focus_line(a, &found->places[i]));
+		fm_buf_u8(ret, '\n');
+	}
+}
+
+static enum fm_err write_focus(FILE *out, struct fm_analysis *a, const struct fm_focus_place *place,
+			       enum fm_focus_form form)
+{
+	struct fm_focus f;
+	fm_focus_build(&f, a, place);
+	if (form == FM_FOCUS_JSON) {
+		fm_focus_json(out, a, &f);
+	} else {
+		struct fm_text t;
+		fm_text_init(&t, out, a);
+		(form == FM_FOCUS_MARKDOWN ? fm_text_focus_markdown : fm_text_focus)(&t, &f);
+		fm_text_deinit(&t);
+	}
+	fm_focus_deinit(&f);
+	return FM_OK;
+}
+
+enum fm_err fm_render_focus(const char *profile_path, const char *word, enum fm_focus_form form, const char *out_path,
+			    const struct fm_view_options *options, struct fm_buf *ret_found, struct fm_diag *diag)
 {
 	struct fm_analysis *a;
-	enum fm_err err = fm_render_open(profile_path, options, CALLS, &a, diag);
+	enum fm_err err = fm_render_open(profile_path, options, BOTH, &a, diag);
 	if (err)
 		return err;
-	if (!fm_calls_print_function(out, a->calls, name, options))
-		err = fm_diag_set(diag, FM_E_NOT_FOUND,
-				  "no traced function is called '%s'; 'fathom export -f calls %s' lists them", name,
-				  profile_path);
+	struct fm_focus_found found;
+	fm_focus_find(&found, a, fm_str_of(word));
+	struct fm_destination out = { 0 };
+	if (found.is_exact && found.n == 1) {
+		err = fm_destination_open(out_path, profile_path, &out, diag);
+		if (!err)
+			err = fm_destination_close(&out, write_focus(out.file, a, &found.places[0], form), diag);
+	} else if (found.is_exact) {
+		err = fm_diag_set(diag, FM_E_USAGE,
+				  "%zu functions or lines fit '%s'; name one by its place, FILE:LINE%s", found.n, word,
+				  found.n > FM_FOCUS_MAX_FOUND ? "; those with most time are" : "");
+	} else {
+		err = fm_diag_set(diag, FM_E_USAGE, "no function or line that was seen is called '%s'%s", word,
+				  found.n ? "; it may be one of these" : "");
+	}
+	if (err)
+		describe(ret_found, a, &found);
 	fm_analysis_close(a);
 	return err;
 }

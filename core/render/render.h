@@ -32,10 +32,13 @@ FM_MUST_CHECK enum fm_err fm_render_open(const char *profile_path, const struct 
 FM_MUST_CHECK enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
 					  const struct fm_view_options *options, struct fm_diag *diag);
 
-// All there is to say of one traced function, by its name, its name with the class, or its place.
-FM_MUST_CHECK enum fm_err fm_render_function(const char *profile_path, const char *name, FILE *out,
-					     const struct fm_view_options *options, struct fm_diag *diag);
+// All there is to say of one function or line: "App.work", "app.py:20". FM_E_USAGE: none or several
+// are called so, and ret_found has those that may be meant, a line each; the caller frees it.
+enum fm_focus_form { FM_FOCUS_TEXT, FM_FOCUS_JSON, FM_FOCUS_MARKDOWN };
+FM_MUST_CHECK enum fm_err fm_render_focus(const char *profile_path, const char *word, enum fm_focus_form form,
+					  const char *out_path, const struct fm_view_options *options,
+					  struct fm_buf *ret_found, struct fm_diag *diag);
 
-// The same for the viewer in one file, which may compare with a second capture (NULL = none).
+// fm_render_write for the viewer in one file, which may compare with a second capture (NULL = none).
 FM_MUST_CHECK enum fm_err fm_render_html(const char *base_path, const char *path, const char *out_path,
 					 const struct fm_view_options *options, struct fm_diag *diag);

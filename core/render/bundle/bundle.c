@@ -169,12 +169,14 @@ enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, const struct fm_bu
 		b.zones = NULL; // no trace after all
 	if (b.zones)
 		fm_bundle_name_trace(&b);
+	fm_bundle_name_sums(&b);
 	begin(&summary);
 	fm_string_table_init(&b.text, o->limits->text_bytes);
 	b.function_index = fm_alloc((fm_symbolizer_n_functions(a->symbolizer) + 1) * sizeof(*b.function_index));
 	fm_bundle_add_tree(&b);
 	fm_libraries_build(&b.libraries, &counted->tally, &counted->view, counted->symbolizer);
 	err = end(&summary, diag);
+	b.whole = fm_analysis_summary(a);
 	fm_bundle_add_people(&b);
 	fm_bundle_add_rows(&b);
 	fm_bundle_add_memory(&b);

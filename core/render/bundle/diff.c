@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bundle of a comparison: the same tables with what each figure was in the base capture.
 #include "aggregate/compare/diff.h"
+#include "aggregate/tree/own_tree.h"
 #include "render/bundle/bundle.h"
 #include "render/bundle/columns.h"
 #include "render/json/report_json.h"
@@ -36,9 +37,14 @@ static void add_functions(struct diff *d)
 	uint32_t *line = fm_columns_u32(&d->columns, "function.line", n);
 	uint8_t *kind = fm_columns_u8(&d->columns, "function.kind", n);
 	uint8_t *flags = fm_columns_u8(&d->columns, "function.flags", n);
+	uint32_t *package = fm_columns_u32(&d->columns, "function.package", n);
+	uint8_t *roles = fm_columns_u8(&d->columns, "function.roles", n);
 	for (uint32_t i = 0; i < n; i++) {
 		int side;
 		const struct fm_function *f = function_at(d, i, &side);
+		struct fm_analysis *a = d->side[side];
+		roles[i] = fm_own_roles(fm_analysis_summary(a), a->symbolizer, d->compare.functions.items[i].id[side]);
+		package[i] = fm_string_table_name(&d->text, fm_own_package_name(f, roles[i]));
 		name[i] = fm_string_table_name(&d->text, f->name);
 		full_name[i] = fm_string_table_name(&d->text, f->full_name);
 		file[i] = fm_string_table_name(&d->text, f->file);
@@ -76,6 +82,28 @@ static void add_tree(struct diff *d)
 		weight_s[i] = fm_seconds(c->cells.items[i].ns[1]);
 		base_s[i] = fm_seconds(c->cells.items[i].ns[0]);
 	}
+}
+
+// What each node had of memory in both; absent where neither has any.
+static void add_heap(struct diff *d)
+{
+	static const char *const names[2][FM_N_HEAP_KINDS] = {
+		{ "heap.base_alloc", "heap.base_peak", "heap.base_leak", "heap.base_copy" },
+		{ "heap.alloc", "heap.peak", "heap.leak", "heap.copy" },
+	};
+	size_t n = d->compare.heap.n;
+	if (!n)
+		return;
+	uint32_t *node = fm_columns_u32(&d->columns, "heap.node", n);
+	fm_columns_u32(&d->columns, "heap.thread", n);
+	for (size_t i = 0; i < n; i++)
+		node[i] = d->compare.heap.items[i].node;
+	for (int side = 0; side < 2; side++)
+		for (int k = 0; k < FM_N_HEAP_KINDS; k++) {
+			double *bytes = fm_columns_f64(&d->columns, names[side][k], n);
+			for (size_t i = 0; i < n; i++)
+				bytes[i] = (double)d->compare.heap.items[i].bytes[side][k];
+		}
 }
 
 enum { FUNCTIONS, LINES, MEMORY_FUNCTIONS, MEMORY_LINES, N_LISTS };
@@ -158,6 +186,7 @@ enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_
 	fm_string_table_init(&d.text, limits->text_bytes);
 	add_functions(&d);
 	add_tree(&d);
+	add_heap(&d);
 	add_changes(&d);
 	// One thread for the cells to be in.
 	fm_columns_u32(&d.columns, "thread.process", 1)[0] = FM_NO_ID;

@@ -14,24 +14,6 @@ static bool takes(const struct fm_bundle *b, const struct fm_heap_stack_row *row
 	return !f || fm_filter_takes_thread(f, row->thread_id);
 }
 
-void fm_bundle_add_heap_shares(const struct fm_bundle *b, double *shares)
-{
-	double whole[4] = { 0, 0, 0, 0 };
-	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < b->heap_stacks->n; i++) {
-			const struct fm_heap_stack_row *row = &b->heap_stacks->items[i];
-			const double bytes[4] = { (double)row->alloc_bytes, (double)row->at_peak_bytes,
-						  (double)row->leaked_bytes, (double)row->copy_bytes };
-			double *share = &shares[fm_view_node(&b->a->view, row->stack_id)];
-			for (int k = 0; k < 4 && takes(b, row); k++) {
-				if (!pass)
-					whole[k] += bytes[k];
-				else if (whole[k] > 0)
-					*share += bytes[k] / whole[k];
-			}
-		}
-}
-
 static int by_node(const void *a, const void *b)
 {
 	const struct fm_bundle_heap_row *x = a, *y = b;
@@ -140,15 +122,32 @@ void fm_bundle_add_memory(struct fm_bundle *b)
 		write_leaks(b);
 }
 
+// How long a byte lived, as a mean: what is held on average is what comes in a second times how long
+// it stays (Little). What was never freed lived to the end of the run.
+static double life_s(const struct fm_heap *h, const struct fm_heap_figures *f)
+{
+	double run_s = h->end_ns > h->begin_ns ? fm_seconds(h->end_ns - h->begin_ns) : 0;
+	return f->alloc_bytes ? FM_MIN((double)f->avg_bytes / (double)f->alloc_bytes, 1.0) * run_s : 0;
+}
+
 void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n)
 {
 	if (!b->a->heap.is_there)
 		return;
 	double *alloc = fm_columns_f64(&b->columns, "func_row.alloc_bytes", n);
 	double *peak = fm_columns_f64(&b->columns, "func_row.peak_bytes", n);
+	double *allocs = fm_columns_f64(&b->columns, "func_row.allocs", n);
+	double *live = fm_columns_f64(&b->columns, "func_row.live_bytes", n);
+	double *life = fm_columns_f64(&b->columns, "func_row.life_s", n);
 	for (size_t i = 0; i < n; i++) {
-		alloc[i] = rows[i] ? (double)rows[i]->self.alloc_bytes : 0;
-		peak[i] = rows[i] ? (double)rows[i]->self.peak_bytes : 0;
+		if (!rows[i])
+			continue;
+		const struct fm_heap_figures *f = &rows[i]->self;
+		alloc[i] = (double)f->alloc_bytes;
+		peak[i] = (double)f->peak_bytes;
+		allocs[i] = (double)f->n_allocs;
+		live[i] = (double)f->live_bytes;
+		life[i] = life_s(&b->a->heap, f);
 	}
 }
 
@@ -175,6 +174,9 @@ void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_ro
 	double *peak = fm_columns_f64(&b->columns, "line.peak_bytes", n);
 	double *average = fm_columns_f64(&b->columns, "line.avg_bytes", n);
 	double *copy = fm_columns_f64(&b->columns, "line.copy_bytes", n);
+	double *allocs = fm_columns_f64(&b->columns, "line.allocs", n);
+	double *live = fm_columns_f64(&b->columns, "line.live_bytes", n);
+	double *life = fm_columns_f64(&b->columns, "line.life_s", n);
 	float *python_share = fm_columns_f32(&b->columns, "line.python_share", n);
 	for (size_t i = 0; i < n; i++) {
 		if (!rows[i])
@@ -184,6 +186,9 @@ void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_ro
 		peak[i] = (double)f->peak_bytes;
 		average[i] = (double)f->avg_bytes;
 		copy[i] = (double)f->copy_bytes;
+		allocs[i] = (double)f->n_allocs;
+		live[i] = (double)f->live_bytes;
+		life[i] = life_s(&b->a->heap, f);
 		if (f->alloc_bytes)
 			python_share[i] =
 				(float)((double)FM_MIN(f->python_bytes, f->alloc_bytes) / (double)f->alloc_bytes);

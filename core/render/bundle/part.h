@@ -26,6 +26,7 @@ struct fm_bundle {
 	const struct fm_bundle_limits *limits;
 	uint64_t start_ns;
 	const struct fm_summary *summary;
+	const struct fm_summary *whole; // without the filter: whose code a function is must not depend on a range
 	struct fm_libraries libraries;
 	struct fm_pruned tree;
 	struct fm_string_table text;
@@ -63,15 +64,14 @@ void fm_bundle_add_blocks(struct fm_bundle *b);  // block: render/bundle/blocks.
 void fm_bundle_add_trace(struct fm_bundle *b);   // zone, what, duration, mark, counter: render/bundle/trace.c
 void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given
 
-// What memory adds to the tree: its shares to what is pruned by, and its sums over the nodes that
-// stay (their number is returned).
-void fm_bundle_add_heap_shares(const struct fm_bundle *b, double *shares);
+// What memory adds to the tree: its sums over the nodes that stay (their number is returned).
 size_t fm_bundle_sum_heap(struct fm_bundle *b);
 // Memory columns of func_row and line; rows[i] is NULL where there is no memory.
 void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n);
 void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_row *const *rows, size_t n);
 
 bool fm_bundle_may_have_trace(const struct fm_analysis *a);
+void fm_bundle_name_sums(struct fm_bundle *b);  // as the next one
 void fm_bundle_name_trace(struct fm_bundle *b); // may give names to functions that no sample saw: before anything else
 void fm_bundle_add_calls(struct fm_bundle *b, const uint32_t *function_ids, size_t n); // columns of func_row
 void fm_bundle_trace_deinit(struct fm_bundle *b);

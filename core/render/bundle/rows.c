@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "aggregate/tree/own_tree.h"
 #include "render/bundle/part.h"
 #include "render/json/report_json.h"
 
@@ -177,8 +178,12 @@ static void name_functions(struct fm_bundle *b)
 	uint32_t *line = fm_columns_u32(&b->columns, "function.line", n);
 	uint8_t *kind = fm_columns_u8(&b->columns, "function.kind", n);
 	uint8_t *flags = fm_columns_u8(&b->columns, "function.flags", n);
+	uint32_t *package = fm_columns_u32(&b->columns, "function.package", n);
+	uint8_t *roles = fm_columns_u8(&b->columns, "function.roles", n);
 	for (size_t i = 0; i < n; i++) {
 		const struct fm_function *f = fm_analysis_function(b->a, b->functions.items[i]);
+		roles[i] = fm_own_roles(b->whole, b->a->symbolizer, b->functions.items[i]);
+		package[i] = fm_string_table_name(&b->text, fm_own_package_name(f, roles[i]));
 		name[i] = fm_string_table_name(&b->text, f->name);
 		full_name[i] = fm_string_table_name(&b->text, f->full_name);
 		file[i] = fm_string_table_name(&b->text, f->file);

@@ -18,6 +18,31 @@ static uint32_t function_of(const struct fm_bundle *b, fm_zone_ref ref)
 	return id < b->a->profile->codes.n ? fm_symbolizer_code(b->a->symbolizer, id) : FM_NO_ID;
 }
 
+static struct fm_bundle_calls *calls_of(struct fm_bundle *b, uint32_t function_id)
+{
+	uint64_t *at = fm_map_at(&b->call_index, function_id, NULL);
+	if (!*at) {
+		fm_vec_push(&b->calls, (struct fm_bundle_calls){ .function_id = function_id, .min_ns = UINT64_MAX });
+		*at = b->calls.n;
+	}
+	return &b->calls.items[*at - 1];
+}
+
+void fm_bundle_name_sums(struct fm_bundle *b)
+{
+	const struct fm_profile *p = b->a->profile;
+	for (size_t i = 0; i < p->call_sums.n; i++) {
+		const struct fm_call_sum *sum = &p->call_sums.items[i];
+		uint32_t function_id = sum->is_pair ? FM_NO_ID : function_of(b, sum->callee);
+		if (function_id == FM_NO_ID)
+			continue;
+		struct fm_bundle_calls *calls = calls_of(b, function_id);
+		calls->n_calls += sum->n_calls;
+		calls->own_ns += sum->own_ns;
+		calls->total_ns += sum->total_ns;
+	}
+}
+
 void fm_bundle_name_trace(struct fm_bundle *b)
 {
 	const struct fm_zones *z = b->zones;
@@ -27,13 +52,7 @@ void fm_bundle_name_trace(struct fm_bundle *b)
 		uint32_t function_id = b->label_functions[i] = function_of(b, label->ref);
 		if (function_id == FM_NO_ID)
 			continue;
-		uint64_t *at = fm_map_at(&b->call_index, function_id, NULL);
-		if (!*at) {
-			fm_vec_push(&b->calls,
-				    (struct fm_bundle_calls){ .function_id = function_id, .min_ns = UINT64_MAX });
-			*at = b->calls.n;
-		}
-		struct fm_bundle_calls *calls = &b->calls.items[*at - 1]; // several codes may be one function
+		struct fm_bundle_calls *calls = calls_of(b, function_id); // several codes may be one function
 		calls->n_calls += label->n_calls;
 		calls->n_spans += label->spans.n;
 		calls->spans_ns += label->spans.sum_ns;

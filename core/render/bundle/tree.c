@@ -112,7 +112,7 @@ static void write_edges(struct fm_bundle *b, const struct sums *s)
 void fm_bundle_add_tree(struct fm_bundle *b)
 {
 	double *shares = fm_prune_shares(&b->a->tally, &b->a->view);
-	fm_bundle_add_heap_shares(b, shares);
+	fm_analysis_add_heap_shares(b->a, b->heap_stacks, b->options->filter, shares);
 	struct sums sums;
 	// Many threads in the same nodes make more cells than nodes: then fewer nodes have to do.
 	for (size_t max_nodes = b->limits->max_nodes;;) {

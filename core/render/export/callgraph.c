@@ -80,6 +80,7 @@ static void build_of_calls(struct fm_callgraph *g, const struct fm_trace_stats *
 		whole_ns += (double)s->functions.items[i].own_ns;
 	g->is_traced = true;
 	g->whole_s = whole_ns * 1e-9;
+	g->unit = s->unit;
 	whole_ns = whole_ns > 0 ? whole_ns : 1;
 	_cleanup_free_ uint32_t *box = no_boxes(s->functions.n);
 	_cleanup_free_ uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_TOTAL);

@@ -23,7 +23,8 @@ struct fm_callgraph {
 	FM_VEC(struct fm_callgraph_line) lines;
 	bool is_traced; // calls were counted; the whole is traced time, else CPU time
 	double whole_s;
-	size_t n_left_out; // functions
+	struct fm_str unit; // what whole_s counts in thousand millions, where it is no time; else ""
+	size_t n_left_out;  // functions
 	struct fm_arena strings;
 };
 

@@ -175,6 +175,15 @@ static void put_loop(struct drawing *d, const struct fm_callgraph_line *l)
 	put_numbers(d, l, x + LOOP_PX - 2, b->y, "start");
 }
 
+static void put_amount(const struct drawing *d, double share, int n_decimals)
+{
+	if (d->graph->unit.len)
+		fprintf(d->out, "%.0f ", share * d->graph->whole_s * 1e9);
+	else
+		fprintf(d->out, "%.*f s", n_decimals, share * d->graph->whole_s);
+	fm_xml_put(d->out, d->graph->unit);
+}
+
 static void put_line(struct drawing *d, size_t idx)
 {
 	const struct fm_callgraph_line *l = &d->graph->lines.items[idx];
@@ -185,7 +194,8 @@ static void put_line(struct drawing *d, size_t idx)
 	fm_xml_put(d->out, d->graph->boxes.items[l->from].name);
 	fputs(" calls ", d->out);
 	fm_xml_put(d->out, d->graph->boxes.items[l->to].name);
-	fprintf(d->out, ": %.2f%%, %.6f s", 100 * l->total, l->total * d->graph->whole_s);
+	fprintf(d->out, ": %.2f%%, ", 100 * l->total);
+	put_amount(d, l->total, 6);
 	if (d->graph->is_traced)
 		fprintf(d->out, ", %" PRIu64 " calls", l->n_calls);
 	fputs("</title>", d->out);
@@ -216,7 +226,11 @@ static void put_box(struct drawing *d, size_t idx)
 	fm_xml_put(d->out, b->name);
 	fputs("  ", d->out);
 	fm_xml_put(d->out, b->place);
-	fprintf(d->out, "\ntotal %.6f s, own %.6f s</title>", b->total * d->graph->whole_s, b->own * d->graph->whole_s);
+	fputs("\ntotal ", d->out);
+	put_amount(d, b->total, 6);
+	fputs(", own ", d->out);
+	put_amount(d, b->own, 6);
+	fputs("</title>", d->out);
 	fprintf(d->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\" fill=\"", left, top,
 		at->width, at->height);
 	put_color(d->out, b->total);
@@ -246,10 +260,10 @@ static void put_head(struct drawing *d, const char *path)
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text class=\"h\" x=\"%d\" y=\"22\">",
 		width, height, width, height, MARGIN);
 	fm_xml_put(d->out, fm_label_last_part(fm_str_of(path)));
-	fprintf(d->out,
-		"</text>\n<text class=\"i\" x=\"%d\" y=\"40\">%.3f s %s; share with (and without) what it calls%s",
-		MARGIN, g->whole_s, g->is_traced ? "in traced functions" : "of CPU time, sampled",
-		g->is_traced ? ", calls" : "");
+	fprintf(d->out, "</text>\n<text class=\"i\" x=\"%d\" y=\"40\">", MARGIN);
+	put_amount(d, 1, 3);
+	fprintf(d->out, " %s; share with (and without) what it calls%s",
+		g->is_traced ? "in traced functions" : "of CPU time, sampled", g->is_traced ? ", calls" : "");
 	if (g->n_left_out)
 		fprintf(d->out, "; %zu lighter functions left out", g->n_left_out);
 	fputs("</text>\n", d->out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Callgrind profile format 1.0: own times per function, and per pair of caller and callee the
-// calls with their inclusive time. Events are nanoseconds.
+// calls with their inclusive time. Events are nanoseconds, or what was imported.
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void put_line(FILE *out, struct fm_str text)
 static void put_function(FILE *out, const char *file_key, const char *function_key, const struct fm_traced_function *f)
 {
 	fputs(file_key, out);
-	put_line(out, f->kind == FM_TRACE_PYTHON ? f->file : FM_STR_LIT("~"));
+	put_line(out, f->file.len ? f->file : FM_STR_LIT("~"));
 	fputs(function_key, out);
 	put_line(out, f->name);
 }
@@ -36,7 +36,8 @@ enum fm_err fm_write_callgrind(FILE *out, struct fm_analysis *a, struct fm_diag 
 	uint64_t whole_ns = 0;
 	for (size_t i = 0; i < s->functions.n; i++)
 		whole_ns += s->functions.items[i].own_ns;
-	fputs("# callgrind format\nversion: 1\ncreator: fathom " FM_VERSION "\npositions: line\nevents: ns\n", out);
+	fputs("# callgrind format\nversion: 1\ncreator: fathom " FM_VERSION "\npositions: line\n", out);
+	fprintf(out, "events: %.*s\n", s->unit.len ? (int)s->unit.len : 2, s->unit.len ? s->unit.p : "ns");
 	fprintf(out, "summary: %" PRIu64 "\n", whole_ns);
 	FM_VEC(uint32_t) next = { 0 }; // edges of one caller, chained: by edge the next one + 1
 	FM_VEC(uint32_t) first = { 0 };

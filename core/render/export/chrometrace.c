@@ -11,6 +11,7 @@
 // Where a thread has calls as well, its samples get a row of their own: frames of two kinds cannot
 // nest in one.
 #define SAMPLES_TID_BIT (1u << 30)
+#define CPUS_PID (1u << 30) // the lanes of CPUs: a process that no system has
 
 struct chrome {
 	struct fm_json j;
@@ -111,6 +112,22 @@ static void memory(void *arg, uint32_t process_id, uint64_t ns, uint64_t residen
 	fm_json_end(&c->j);
 }
 
+static void on_cpu(void *arg, uint16_t cpu, uint32_t thread_id, uint64_t from_ns, uint64_t to_ns)
+{
+	struct chrome *c = arg;
+	static const struct fm_thread unknown;
+	const struct fm_profile *p = c->a->profile;
+	const struct fm_thread *thread = thread_id < p->threads.n ? &p->threads.items[thread_id] : &unknown;
+	write_head(c, "X", CPUS_PID, cpu, from_ns);
+	fm_json_real(&c->j, "dur", (double)(to_ns - from_ns) / 1e3);
+	fm_json_str(&c->j, "cat", FM_STR_LIT("cpu"));
+	fm_json_str(&c->j, "name", thread->name.len ? thread->name : FM_STR_LIT("thread"));
+	fm_json_object(&c->j, "args");
+	fm_json_u64(&c->j, "tid", thread->tid);
+	fm_json_end(&c->j);
+	fm_json_end(&c->j);
+}
+
 static bool is_over(void *arg)
 {
 	return ferror(((struct chrome *)arg)->j.out) != 0;
@@ -141,6 +158,14 @@ static void write_names(struct chrome *c)
 			   (struct fm_str){ (const char *)name.data, (uint32_t)name.len });
 		fm_buf_deinit(&name);
 	}
+	if (c->a->tally.cpus.n)
+		write_name(c, "process_name", CPUS_PID, NULL, FM_STR_LIT("CPUs"));
+	for (size_t i = 0; i < c->a->tally.cpus.n; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "CPU %zu", i);
+		if (c->a->tally.cpus.items[i].n)
+			write_name(c, "thread_name", CPUS_PID, &(uint64_t){ i }, fm_str_of(name));
+	}
 	for (uint32_t i = 0; i < p->threads.n; i++) {
 		uint32_t process = fm_label_process_of(c->a, i);
 		uint64_t tid = p->threads.items[i].tid;
@@ -161,7 +186,7 @@ static void write_names(struct chrome *c)
 
 enum fm_err fm_write_chrometrace(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
-	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over };
+	static const struct fm_slice_writer writer = { begin, end, mark, counter, memory, is_over, on_cpu };
 	struct chrome c = { .a = a, .origin_ns = fm_slices_origin_ns(a), .has_calls = fm_analysis_has_calls(a) };
 	fm_json_init(&c.j, out);
 	fm_json_array(&c.j, NULL);

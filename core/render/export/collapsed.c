@@ -5,7 +5,6 @@
 
 #include "aggregate/analysis/leaves.h"
 #include "aggregate/tree/view.h"
-#include "base/utf8.h"
 #include "render/shared/formats.h"
 #include "render/shared/label.h"
 
@@ -17,21 +16,9 @@ struct line {
 	size_t prefix_len; // processes and thread
 };
 
-static void append_frame(struct line *line, struct fm_str label)
-{
-	if (line->text.len)
-		fm_buf_u8(&line->text, ';');
-	size_t start = line->text.len;
-	fm_utf8_clean(&line->text, label);
-	// A semicolon inside a name would make two frames of it.
-	for (size_t i = start; i < line->text.len; i++)
-		if (line->text.data[i] == ';')
-			line->text.data[i] = ':';
-}
-
 static void append_label(struct line *line)
 {
-	append_frame(line, (struct fm_str){ (const char *)line->label.data, (uint32_t)line->label.len });
+	fm_label_collapsed(&line->text, (struct fm_str){ (const char *)line->label.data, (uint32_t)line->label.len });
 	line->label.len = 0;
 }
 

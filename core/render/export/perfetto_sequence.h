@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "render/export/proto.h"
 #include "render/export/slices.h"
 
 struct fm_perfetto_sequence {
@@ -38,12 +39,3 @@ void fm_perfetto_count(struct fm_perfetto *x, struct fm_perfetto_sequence *s, ui
 
 // Writes what is in x->packet.
 void fm_perfetto_put_packet(struct fm_perfetto *x);
-
-// The wire format of Protocol Buffers, as far as writing goes: a message is its fields one after
-// the other, each a number with a kind and then its value; a message inside another is a field of
-// bytes. Append to a buffer; what is inside is built first, in one of its own.
-void fm_proto_uint(struct fm_buf *b, uint32_t field, uint64_t value); // also enum, bool, and int32 that is not negative
-void fm_proto_double(struct fm_buf *b, uint32_t field, double value);
-// A string field. It has to be UTF-8: what is not, and control characters, are replaced.
-void fm_proto_text(struct fm_buf *b, uint32_t field, struct fm_str text);
-void fm_proto_message(struct fm_buf *b, uint32_t field, const struct fm_buf *inner);

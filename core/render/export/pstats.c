@@ -3,13 +3,17 @@
 // callers)}, marshalled. Callers are {(file, line, name): (calls, primitive calls, own, total)} of
 // this function when called by that one.
 //
-// A function of C is ("~", 0, "<built-in method NAME>") there, and a zone ("~", 0, "<zone NAME>").
+// Where nothing was traced the times are those of samples, and what it takes for calls is in how many
+// of them a function was. A function of C is ("~", 0, "<built-in method NAME>") there, and a zone ("~", 0, "<zone
+// NAME>").
 #include <stdlib.h>
 #include <string.h>
 
 #include "aggregate/trace/trace.h"
 #include "base/cleanup.h"
 #include "base/utf8.h"
+#include "base/log.h"
+#include "render/export/sampled_calls.h"
 #include "render/shared/formats.h"
 
 static void put_u32(FILE *out, uint32_t v)
@@ -79,6 +83,8 @@ static void put_function(FILE *out, const struct fm_traced_function *f)
 	put_int(out, 0);
 	if (f->kind == FM_TRACE_UNKNOWN)
 		put_text(out, "", f->name, "");
+	else if (f->kind == FM_TRACE_NATIVE && f->name.len && f->name.p[0] == '<') // was imported as it is
+		put_text(out, "", f->name, "");
 	else
 		put_text(out, f->kind == FM_TRACE_NATIVE ? "<built-in method " : "<zone ", f->name, ">");
 }
@@ -99,12 +105,8 @@ static void put_callers(FILE *out, const struct fm_trace_stats *s, const uint32_
 	}
 }
 
-enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
+static void write_traced(FILE *out, const struct fm_trace_stats *s)
 {
-	const struct fm_trace_stats *s = a->calls;
-	if (!s->n_events)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds no calls; 'python -m fathom SCRIPT' records them",
-				   a->path);
 	_cleanup_free_ uint32_t *next = fm_alloc((s->edges.n + 1) * sizeof(*next));
 	_cleanup_free_ uint32_t *first = fm_alloc((s->functions.n + 1) * sizeof(*first));
 	for (uint32_t i = 0; i < s->edges.n; i++) {
@@ -125,5 +127,71 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 		fputc('0', out);
 	}
 	fputc('0', out);
-	return FM_OK;
+}
+
+static void put_sampled_function(FILE *out, const struct fm_sampled_function *f)
+{
+	put_tuple(out, 3);
+	put_text(out, "", f->file, "");
+	put_int(out, f->line);
+	put_text(out, "", f->name, "");
+}
+
+static void put_sampled_sum(FILE *out, const struct fm_sampled_sum *sum)
+{
+	put_int(out, sum->n);
+	put_int(out, sum->n);
+	put_seconds(out, sum->own_ns);
+	put_seconds(out, sum->total_ns);
+}
+
+static void write_sampled(FILE *out, const struct fm_sampled_calls *c)
+{
+	_cleanup_free_ uint32_t *next = fm_alloc((c->edges.n + 1) * sizeof(*next)); // + 1, as in put_callers()
+	_cleanup_free_ uint32_t *first = fm_alloc((c->functions.n + 1) * sizeof(*first));
+	for (uint32_t i = 0; i < c->edges.n; i++) {
+		next[i] = first[c->edges.items[i].callee];
+		first[c->edges.items[i].callee] = i + 1;
+	}
+	fputc('{', out);
+	for (uint32_t i = 0; i < c->functions.n; i++) {
+		put_sampled_function(out, &c->functions.items[i]);
+		put_tuple(out, 5);
+		put_sampled_sum(out, &c->functions.items[i].sum);
+		fputc('{', out);
+		for (uint32_t at = first[i]; at; at = next[at - 1]) {
+			put_sampled_function(out, &c->functions.items[c->edges.items[at - 1].caller]);
+			put_tuple(out, 4);
+			put_sampled_sum(out, &c->edges.items[at - 1].sum);
+		}
+		fputc('0', out);
+	}
+	fputc('0', out);
+}
+
+enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
+{
+	const struct fm_trace_stats *calls = a->calls;
+	if (calls->unit.len)
+		return fm_diag_set(
+			diag, FM_E_UNSUPPORTED,
+			"%s counts %.*s, and pstats holds seconds; 'fathom export -f callgrind' has a place for it",
+			a->path, (int)calls->unit.len, calls->unit.p);
+	if (calls->n_events || calls->functions.n) {
+		write_traced(out, calls);
+		return FM_OK;
+	}
+	enum fm_err err = fm_analysis_add_stacks(a, diag);
+	if (err)
+		return err;
+	struct fm_sampled_calls c;
+	fm_sampled_calls_build(&c, a);
+	if (c.functions.n)
+		write_sampled(out, &c);
+	else // pstats refuses an empty table
+		err = fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds neither calls nor samples", a->path);
+	fm_sampled_calls_deinit(&c);
+	if (!err)
+		fm_say("%s has no trace: samples stand where pstats speaks of calls", a->path);
+	return err;
 }

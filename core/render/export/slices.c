@@ -7,9 +7,11 @@
 #include "render/shared/label.h"
 
 struct thread_rows {
-	struct fm_path path;         // of the row of samples
-	uint64_t sampled_ns;         // the end of the latest sample
-	struct fm_trace_stack calls; // of the row of calls
+	struct fm_path path;             // of the row of samples
+	uint64_t sampled_ns;             // the end of the latest sample
+	struct fm_trace_stack calls;     // of the row of calls
+	uint64_t cpu_from_ns, cpu_to_ns; // a stretch of samples on one CPU; equal = there is none
+	uint16_t cpu;
 };
 
 struct reading {
@@ -18,6 +20,7 @@ struct reading {
 	void *arg;
 	uint64_t origin_ns;
 	FM_VEC(struct thread_rows) threads;
+	FM_VEC(uint64_t) told_ns; // by CPU: the end of what the writer was told last
 };
 
 uint64_t fm_slices_origin_ns(const struct fm_analysis *a)
@@ -68,6 +71,31 @@ static void move_to(struct reading *r, uint32_t thread_id, uint64_t ns, uint32_t
 		r->writer->begin(r->arg, row, ns, (struct fm_slice){ FM_SLICE_FRAME, path->nodes.items[d] });
 }
 
+static void tell_cpu(struct reading *r, uint32_t thread_id)
+{
+	struct thread_rows *t = &r->threads.items[thread_id];
+	fm_vec_grow_to(&r->told_ns, (size_t)t->cpu + 1);
+	uint64_t from_ns = FM_MAX(t->cpu_from_ns, r->told_ns.items[t->cpu]);
+	if (from_ns < t->cpu_to_ns) {
+		r->writer->on_cpu(r->arg, t->cpu, thread_id, from_ns, t->cpu_to_ns);
+		r->told_ns.items[t->cpu] = t->cpu_to_ns;
+	}
+	t->cpu_from_ns = t->cpu_to_ns;
+}
+
+static void add_cpu(struct reading *r, const struct fm_sample *s, uint64_t start_ns, bool is_hole)
+{
+	struct thread_rows *t = &r->threads.items[s->thread_id];
+	if (!r->writer->on_cpu || !fm_class_is_cpu(s->class))
+		return;
+	if (is_hole || t->cpu != s->cpu || t->cpu_to_ns != start_ns) {
+		tell_cpu(r, s->thread_id);
+		t->cpu_from_ns = start_ns;
+	}
+	t->cpu = s->cpu;
+	t->cpu_to_ns = FM_MAX(s->time_ns, start_ns);
+}
+
 static void add_sample(struct reading *r, const struct fm_sample *s)
 {
 	struct thread_rows *t = &r->threads.items[s->thread_id];
@@ -80,6 +108,7 @@ static void add_sample(struct reading *r, const struct fm_sample *s)
 	if (!is_hole || start < t->sampled_ns)
 		start = t->sampled_ns;
 	move_to(r, s->thread_id, start, fm_analysis_node(r->a, s));
+	add_cpu(r, s, start, is_hole);
 	t->sampled_ns = FM_MAX(s->time_ns, start);
 }
 
@@ -151,17 +180,20 @@ enum fm_err fm_slices_read(const struct fm_analysis *a, const struct fm_slice_wr
 			   struct fm_diag *diag)
 {
 	struct reading r = { .a = a, .writer = writer, .arg = arg, .origin_ns = fm_slices_origin_ns(a) };
-	const struct fm_observer observer = { on_samples, on_event, is_done, &r };
+	const struct fm_observer observer = { writer->leaves_samples_out ? NULL : on_samples, on_event, is_done, &r };
 	fm_vec_grow_to(&r.threads, a->tally.threads.n);
 	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
 	for (uint32_t i = 0; i < r.threads.n; i++) {
 		struct thread_rows *t = &r.threads.items[i];
 		move_to(&r, i, FM_MAX(t->sampled_ns, r.origin_ns), 0);
+		if (writer->on_cpu)
+			tell_cpu(&r, i);
 		for (; t->calls.n_open; t->calls.n_open--)
 			writer->end(arg, (struct fm_slice_row){ i, false }, t->calls.last_ns);
 		fm_path_deinit(&t->path);
 	}
 	fm_vec_deinit(&r.threads);
+	fm_vec_deinit(&r.told_ns);
 	for (size_t i = 0; i < a->profile->memory_levels.n && !writer->is_over(arg); i++) {
 		const struct fm_memory_level *level = &a->profile->memory_levels.items[i];
 		if (level->process_id < a->profile->processes.n)

@@ -38,6 +38,9 @@ struct fm_slice_writer {
 	// How much memory of the machine a process held.
 	void (*memory)(void *arg, uint32_t process_id, uint64_t ns, uint64_t resident_bytes);
 	bool (*is_over)(void *arg); // nothing more can be written
+	// Which thread a CPU ran, as its samples tell; those of one CPU do not overlap. NULL = not asked for.
+	void (*on_cpu)(void *arg, uint16_t cpu, uint32_t thread_id, uint64_t from_ns, uint64_t to_ns);
+	bool leaves_samples_out; // only rows of calls are wanted
 };
 
 // No time that a writer is told is before this one.

@@ -9,10 +9,11 @@
 
 #include "aggregate/analysis/leaves.h"
 #include "aggregate/tree/view.h"
+#include "base/cleanup.h"
 #include "base/json.h"
 #include "render/shared/formats.h"
 #include "render/shared/label.h"
-#include "render/export/spool.h"
+#include "render/export/runs.h"
 
 #define MAX_RUNS 1000000u // at 30 frames and 5 digits each: 150 MB
 
@@ -134,52 +135,6 @@ static void write_distinct(struct writer *w, const struct fm_leaf *leaves, size_
 	fm_json_end(&w->j);
 }
 
-struct filling {
-	const struct fm_analysis *a;
-	struct fm_spool *spool;
-	enum fm_err err;
-	struct fm_diag *diag;
-};
-
-static bool is_full(void *ctx)
-{
-	const struct filling *f = ctx;
-	return f->err || f->spool->n_runs > MAX_RUNS;
-}
-
-static void add_samples(void *ctx, const struct fm_sample *samples, uint32_t n)
-{
-	struct filling *f = ctx;
-	for (const struct fm_sample *s = samples; s < samples + n && !is_full(f); s++)
-		if (fm_analysis_knows(f->a, s) && fm_view_shows_class(&f->a->options, s->class))
-			f->err = fm_spool_add(f->spool, s->thread_id,
-					      (struct fm_run){ fm_analysis_node(f->a, s), s->weight_ns }, f->diag);
-}
-
-// The samples once more, now that every frame has its node. FM_E_END: too many runs.
-static enum fm_err fill_spool(struct fm_spool *spool, const struct fm_analysis *a, struct fm_diag *diag)
-{
-	struct filling f = { a, spool, FM_OK, diag };
-	const struct fm_observer observer = { .on_samples = add_samples, .is_done = is_full, .ctx = &f };
-	enum fm_err err = fm_reader_replay(a->reader, &observer, diag);
-	if (err)
-		return err;
-	return spool->n_runs > MAX_RUNS ? FM_E_END : f.err;
-}
-
-struct busy {
-	uint32_t thread_id;
-	uint64_t weight_ns;
-};
-
-static int compare_busy(const void *pa, const void *pb)
-{
-	const struct busy *a = pa, *b = pb;
-	if (a->weight_ns != b->weight_ns)
-		return (b->weight_ns > a->weight_ns) - (b->weight_ns < a->weight_ns);
-	return (a->thread_id > b->thread_id) - (a->thread_id < b->thread_id);
-}
-
 // The viewer refuses a file without a profile.
 static void write_empty(struct writer *w)
 {
@@ -193,18 +148,13 @@ static void write_empty(struct writer *w)
 
 static enum fm_err write_timelines(struct writer *w, struct fm_spool *spool, struct fm_diag *diag)
 {
-	FM_VEC(struct busy) order = { 0 }; // the busiest thread is what the viewer opens first
-	for (uint32_t i = 0; i < spool->threads.n; i++)
-		if (spool->threads.items[i].n_runs)
-			fm_vec_push(&order, (struct busy){ i, spool->threads.items[i].weight_ns });
-	if (order.n)
-		qsort(order.items, order.n, sizeof(*order.items), compare_busy);
+	size_t n;
+	_cleanup_free_ struct fm_busy *order = fm_runs_busiest(w->a, &n); // it opens the first one
 	enum fm_err err = FM_OK;
-	for (size_t i = 0; i < order.n && !err; i++)
-		err = write_timeline(w, spool, order.items[i].thread_id, diag);
-	if (!order.n)
+	for (size_t i = 0; i < n && !err; i++)
+		err = write_timeline(w, spool, order[i].thread_id, diag);
+	if (!n)
 		write_empty(w);
-	fm_vec_deinit(&order);
 	return err;
 }
 
@@ -228,7 +178,8 @@ enum fm_err fm_write_speedscope(FILE *out, struct fm_analysis *a, struct fm_diag
 {
 	struct fm_spool spool = { 0 };
 	// Bytes have no length in time: each distinct stack once.
-	enum fm_err err = a->options.metric == FM_METRIC_TIME ? fill_spool(&spool, a, diag) : FM_E_END;
+	const struct fm_runs_wanted wanted = { .thread_id = FM_NO_ID, .max_runs = MAX_RUNS };
+	enum fm_err err = a->options.metric == FM_METRIC_TIME ? fm_runs_fill(&spool, a, &wanted, diag) : FM_E_END;
 	bool is_in_order = err != FM_E_END;
 	if (err && is_in_order) {
 		fm_spool_deinit(&spool);

@@ -24,8 +24,10 @@ enum fm_err fm_spool_add(struct fm_spool *s, uint32_t thread_id, struct fm_run r
 	fm_vec_grow_to(&s->threads, (size_t)thread_id + 1);
 	struct fm_spool_thread *t = &s->threads.items[thread_id];
 	t->weight_ns += run.weight_ns;
-	if (t->n_in_block && t->block[t->n_in_block - 1].node == run.node) {
-		t->block[t->n_in_block - 1].weight_ns += run.weight_ns;
+	struct fm_run *last = t->n_in_block ? &t->block[t->n_in_block - 1] : NULL;
+	if (last && !s->keeps_each && last->node == run.node && last->class == run.class) {
+		last->weight_ns += run.weight_ns;
+		last->end_ns = run.end_ns;
 		return FM_OK;
 	}
 	if (!t->block)

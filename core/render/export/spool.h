@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sorts a stream of samples by thread without holding it in memory: blocks of one thread each go to
-// an unnamed temporary file. Consecutive samples of a thread in the same node become one record.
+// an unnamed temporary file. Consecutive samples of a thread in the same node and class become one
+// record, unless each is to be one.
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -11,10 +13,11 @@
 
 struct fm_run {
 	uint32_t node;
-	uint64_t weight_ns;
+	uint8_t class;
+	uint64_t weight_ns, end_ns; // end_ns: of its last sample
 };
 
-#define FM_SPOOL_BLOCK 256 // 256 x 16 bytes: one page of memory per thread
+#define FM_SPOOL_BLOCK 256 // 256 x 24 bytes of memory per thread
 
 struct fm_spool_thread {
 	struct fm_run *block; // being filled
@@ -24,6 +27,7 @@ struct fm_spool_thread {
 };
 
 struct fm_spool {
+	bool keeps_each;
 	FILE *file; // made when the first block is full
 	uint64_t size;
 	FM_VEC(struct fm_spool_thread) threads;

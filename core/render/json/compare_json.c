@@ -37,6 +37,17 @@ static void write_rows(struct fm_json *j, const char *key, const struct fm_diff_
 	fm_json_end(j);
 }
 
+void fm_compare_rows_json(struct fm_json *j, const struct fm_diff *d)
+{
+	write_rows(j, "functions", d->functions.items, d->functions.n, false, "seconds");
+	fm_json_newline(j);
+	write_rows(j, "lines", d->lines.items, d->lines.n, true, "seconds");
+	fm_json_newline(j);
+	write_rows(j, "memory_functions", d->memory_functions.items, d->memory_functions.n, false, "peak_bytes");
+	fm_json_newline(j);
+	write_rows(j, "memory_lines", d->memory_lines.items, d->memory_lines.n, true, "peak_bytes");
+}
+
 void fm_compare_diff_json(FILE *out, const struct fm_diff *d, const struct fm_runs *base, const struct fm_runs *new)
 {
 	struct fm_json j;
@@ -54,13 +65,7 @@ void fm_compare_diff_json(FILE *out, const struct fm_diff *d, const struct fm_ru
 	fm_json_newline(&j);
 	write_change(&j, "max_rss_bytes", &d->max_rss_bytes);
 	fm_json_newline(&j);
-	write_rows(&j, "functions", d->functions.items, d->functions.n, false, "seconds");
-	fm_json_newline(&j);
-	write_rows(&j, "lines", d->lines.items, d->lines.n, true, "seconds");
-	fm_json_newline(&j);
-	write_rows(&j, "memory_functions", d->memory_functions.items, d->memory_functions.n, false, "peak_bytes");
-	fm_json_newline(&j);
-	write_rows(&j, "memory_lines", d->memory_lines.items, d->memory_lines.n, true, "peak_bytes");
+	fm_compare_rows_json(&j, d);
 	fm_json_end(&j);
 	fm_json_newline(&j);
 }

@@ -46,7 +46,7 @@ static void write_coverage(void *ctx, struct fm_str what, struct fm_str why)
 	fm_json_end(j);
 }
 
-static void write_classes(struct fm_json *j, const struct fm_weight *w)
+void fm_json_classes(struct fm_json *j, const struct fm_weight *w)
 {
 	fm_json_real(j, "python_s", fm_seconds(w->ns[FM_CLASS_PYTHON]));
 	fm_json_real(j, "native_s", fm_seconds(w->ns[FM_CLASS_NATIVE]));
@@ -135,7 +135,7 @@ static void write_head(struct fm_json *j, const struct fm_analysis *a, const str
 	fm_json_end(j);
 	fm_json_newline(j);
 	fm_json_object(j, "time");
-	write_classes(j, &t->total);
+	fm_json_classes(j, &t->total);
 	fm_json_end(j);
 	fm_json_object(j, "workers");
 	fm_json_real(j, "worker_s", fm_seconds(fm_weight_cpu_ns(&t->workers)));
@@ -182,7 +182,7 @@ static void write_threads(struct fm_json *j, const struct fm_analysis *a, const 
 		fm_json_str(j, "name", thread ? thread->name : FM_STR_LIT(""));
 		fm_json_real(j, "cpu_s", fm_facts_thread_cpu_s(a, row->thread_id, &row->weight));
 		fm_json_real(j, "wall_s", fm_facts_thread_wall_s(a, row->thread_id));
-		write_classes(j, &row->weight);
+		fm_json_classes(j, &row->weight);
 		fm_json_real(j, "no_cpu_s", fm_facts_thread_no_cpu_s(a, row->thread_id));
 		fm_json_real(j, "unseen_s", fm_facts_thread_unseen_s(a, row->thread_id));
 		fm_json_u64(j, "samples", row->n);
@@ -192,12 +192,11 @@ static void write_threads(struct fm_json *j, const struct fm_analysis *a, const 
 	fm_json_end(j);
 }
 
-// Where threads ran, as perf's --sample-cpu tells. Who is only observed is not asked.
+// Where threads ran, as perf's --sample-cpu tells.
 static void write_cpus(struct fm_json *j, const struct fm_analysis *a)
 {
-	bool is_known = !fm_str_eq(fm_profile_meta(a->profile, "engine", FM_STR_LIT("")), FM_STR_LIT("attach"));
 	fm_json_array(j, "cpus");
-	for (size_t i = 0; is_known && i < a->tally.cpus.n; i++) {
+	for (size_t i = 0; i < a->tally.cpus.n; i++) {
 		const struct fm_cpu_sum *sum = &a->tally.cpus.items[i];
 		if (!sum->n)
 			continue;
@@ -228,7 +227,7 @@ static void write_function(struct fm_json *j, const struct fm_analysis *a, const
 	fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->total)));
 	fm_json_real(j, "self_plus_minus_s", fm_summary_plus_minus_s(t, &row->self));
 	fm_json_real(j, "total_plus_minus_s", fm_summary_plus_minus_s(t, &row->total));
-	write_classes(j, &row->charged);
+	fm_json_classes(j, &row->charged);
 	fm_json_function_memory(j, heap_row);
 	fm_json_end(j);
 }
@@ -259,7 +258,7 @@ static void write_line(struct fm_json *j, const struct fm_analysis *a, const str
 	fm_json_str(j, "file", f->file);
 	fm_json_u64(j, "line", row->line);
 	fm_json_str(j, "function", f->name);
-	write_classes(j, &row->weight);
+	fm_json_classes(j, &row->weight);
 	fm_json_real(j, "total_s", fm_seconds(fm_weight_cpu_ns(&row->weight)));
 	fm_json_real(j, "worker_s", fm_seconds(row->worker_ns));
 	fm_json_u64(j, "worker_threads", row->n_workers);

@@ -35,6 +35,67 @@ static void write_callers(struct fm_json *j, const struct fm_trace_stats *s, con
 	fm_json_end(j);
 }
 
+// null: of these calls only sums are known.
+static void write_durations(struct fm_json *j, const struct fm_traced_function *f)
+{
+	const struct {
+		const char *key;
+		uint64_t ns;
+	} figures[] = {
+		{ "mean_s", fm_durations_mean_ns(&f->spans) },
+		{ "min_s", f->spans.min_ns },
+		{ "max_s", f->spans.max_ns },
+		{ "p50_s", fm_durations_percentile_ns(&f->spans, 0.5) },
+		{ "p90_s", fm_durations_percentile_ns(&f->spans, 0.9) },
+		{ "p99_s", fm_durations_percentile_ns(&f->spans, 0.99) },
+	};
+	for (size_t i = 0; i < FM_ARRAY_LEN(figures); i++)
+		if (f->spans.n || !f->n_calls)
+			write_seconds(j, figures[i].key, figures[i].ns);
+		else
+			fm_json_null(j, figures[i].key);
+}
+
+static void write_function(struct fm_json *j, const struct fm_traced_function *f)
+{
+	write_name(j, f);
+	fm_json_str(j, "kind", fm_str_of(fm_trace_kind_names[f->kind]));
+	fm_json_u64(j, "calls", f->n_calls);
+	fm_json_u64(j, "recursive_calls", f->n_recursive);
+	write_seconds(j, "total_s", f->total_ns);
+	write_seconds(j, "own_s", f->own_ns);
+	write_durations(j, f);
+}
+
+static void write_edges(struct fm_json *j, const char *key, const struct fm_trace_stats *s, uint32_t function,
+			bool is_callers, size_t n_most)
+{
+	size_t n;
+	const struct fm_trace_edge **edges = fm_trace_edges_of(s, function, is_callers, &n);
+	fm_json_array(j, key);
+	for (size_t i = 0; i < FM_MIN(n, n_most); i++) {
+		const struct fm_trace_edge *e = edges[i];
+		fm_json_newline(j);
+		fm_json_object(j, NULL);
+		write_name(j, &s->functions.items[is_callers ? e->caller : e->callee]);
+		fm_json_u64(j, "calls", e->n_calls);
+		write_seconds(j, "total_s", e->total_ns);
+		write_seconds(j, "own_s", e->own_ns);
+		fm_json_end(j);
+	}
+	fm_json_end(j);
+	free(edges);
+}
+
+void fm_json_call(struct fm_json *j, const char *key, const struct fm_trace_stats *s, uint32_t function, size_t n_most)
+{
+	fm_json_object(j, key);
+	write_function(j, &s->functions.items[function]);
+	write_edges(j, "callers", s, function, true, n_most);
+	write_edges(j, "callees", s, function, false, n_most);
+	fm_json_end(j);
+}
+
 static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
 {
 	uint32_t *order = fm_trace_sorted(s, FM_TRACE_BY_OWN);
@@ -46,21 +107,9 @@ static void write_functions(struct fm_json *j, const struct fm_trace_stats *s)
 	}
 	fm_json_array(j, "functions");
 	for (size_t i = 0; i < s->functions.n; i++) {
-		const struct fm_traced_function *f = &s->functions.items[order[i]];
 		fm_json_newline(j);
 		fm_json_object(j, NULL);
-		write_name(j, f);
-		fm_json_str(j, "kind", fm_str_of(fm_trace_kind_names[f->kind]));
-		fm_json_u64(j, "calls", f->n_calls);
-		fm_json_u64(j, "recursive_calls", f->n_recursive);
-		write_seconds(j, "total_s", f->total_ns);
-		write_seconds(j, "own_s", f->own_ns);
-		write_seconds(j, "mean_s", fm_durations_mean_ns(&f->spans));
-		write_seconds(j, "min_s", f->spans.min_ns);
-		write_seconds(j, "max_s", f->spans.max_ns);
-		write_seconds(j, "p50_s", fm_durations_percentile_ns(&f->spans, 0.5));
-		write_seconds(j, "p90_s", fm_durations_percentile_ns(&f->spans, 0.9));
-		write_seconds(j, "p99_s", fm_durations_percentile_ns(&f->spans, 0.99));
+		write_function(j, &s->functions.items[order[i]]);
 		write_callers(j, s, next, first[order[i]]);
 		fm_json_end(j);
 	}
@@ -131,6 +180,8 @@ void fm_json_calls(struct fm_json *j, const struct fm_trace_stats *s)
 	fm_json_object(j, "calls");
 	fm_json_u64(j, "calls", s->n_calls);
 	fm_json_u64(j, "lost_events", s->n_lost);
+	if (s->unit.len)
+		fm_json_str(j, "unit", s->unit);
 	write_threads(j, s);
 	write_functions(j, s);
 	write_lines(j, s);

@@ -13,6 +13,15 @@ void fm_report_json(struct fm_json *j, const struct fm_analysis *a, const struct
 
 // "calls": what a trace says.
 void fm_json_calls(struct fm_json *j, const struct fm_trace_stats *s);
+// One function of it, with at most so many callers and callees.
+void fm_json_call(struct fm_json *j, const char *key, const struct fm_trace_stats *s, uint32_t function, size_t n_most);
+
+// Seconds by class: "python_s", "native_s", ...
+void fm_json_classes(struct fm_json *j, const struct fm_weight *w);
+
+// The document of `fathom report --focus --json`, schema fathom.focus/1.
+struct fm_focus;
+void fm_focus_json(FILE *out, struct fm_analysis *a, const struct fm_focus *f);
 
 // "memory" and "leaks".
 void fm_json_memory(struct fm_json *j, const struct fm_analysis *a);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "render/shared/facts.h"
 #include "render/shared/label.h"
 #include "render/shared/style.h"
@@ -63,8 +64,15 @@ void fm_compare_add(struct fm_runs *runs, struct fm_analysis *a)
 	struct fm_facts f;
 	fm_facts_gather(&f, a);
 	uint64_t block = a->heap.is_exact ? 0 : fm_facts_meta_u64(a->profile, "alloc_mean_bytes");
-	struct fm_run_totals totals = { f.wall_s, f.cpu_s, (double)f.max_rss_bytes, fm_facts_own_command(a->profile),
-					(double)block };
+	uint64_t used_ns =
+		fm_facts_meta_u64(a->profile, "target_user_ns") + fm_facts_meta_u64(a->profile, "target_system_ns");
+	struct fm_run_totals totals = { .wall_s = f.wall_s,
+					.cpu_s = f.cpu_s,
+					.max_rss_bytes = (double)f.max_rss_bytes,
+					.command = fm_facts_own_command(a->profile),
+					.block_bytes = (double)block,
+					.used_s = fm_seconds(used_ns),
+					.instructions = (double)fm_facts_meta_u64(a->profile, "instructions") };
 	fm_runs_add(runs, a, fm_analysis_summary(a), &totals);
 }
 
@@ -195,12 +203,39 @@ static void put_commands(const struct fm_style *s, const struct fm_runs *base, c
 	fm_buf_deinit(&b);
 }
 
+static void put_closing(const struct fm_style *s, const struct fm_diff *d, const char *more)
+{
+	struct fm_buf b = { 0 };
+	fm_buf_printf(
+		&b,
+		"* is a change that chance does not explain (95%%, with %zu functions and %zu lines compared); %s is "
+		"the 95%% interval of the change.%s",
+		d->functions.n, d->lines.n, sign(s), more);
+	fputc('\n', s->out);
+	fm_style_wrap(s, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 0);
+	fm_buf_deinit(&b);
+}
+
+void fm_compare_rows_text(FILE *out, const struct fm_diff *d, const char *more, const struct fm_view_options *options)
+{
+	struct fm_style s;
+	init_style(&s, out, options);
+	size_t top = options->n_top ? options->n_top : DEFAULT_TOP;
+	put_rows(&s, "Functions that changed most (CPU seconds, with everything they call):", d->functions.items,
+		 d->functions.n, false, top, 1);
+	put_rows(&s, "Lines that changed most (CPU seconds):", d->lines.items, d->lines.n, true, top, 1);
+	put_rows(&s, "Functions whose memory changed most (MB, each at its own peak):", d->memory_functions.items,
+		 d->memory_functions.n, false, top, 1e-6);
+	put_rows(&s, "Lines whose memory changed most (MB, each at its own peak):", d->memory_lines.items,
+		 d->memory_lines.n, true, top, 1e-6);
+	put_closing(&s, d, more);
+}
+
 void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_runs *base, const struct fm_runs *new,
 			  const struct fm_view_options *options)
 {
 	struct fm_style s;
 	init_style(&s, out, options);
-	size_t top = options->n_top ? options->n_top : DEFAULT_TOP;
 	const struct total totals[] = { { "wall time, s", "s", 1, NULL, &d->wall_s },
 					{ "CPU time, s", "s", 1, NULL, &d->cpu_s },
 					{ "RAM, MB", "MB", 1e-6, NULL, &d->max_rss_bytes } };
@@ -216,28 +251,41 @@ void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_ru
 			put_mark(&s, totals[i].change);
 		fprintf(out, "%s\n", totals[i].name);
 	}
-	put_rows(&s, "Functions that changed most (CPU seconds, with everything they call):", d->functions.items,
-		 d->functions.n, false, top, 1);
-	put_rows(&s, "Lines that changed most (CPU seconds):", d->lines.items, d->lines.n, true, top, 1);
-	put_rows(&s, "Functions whose memory changed most (MB, each at its own peak):", d->memory_functions.items,
-		 d->memory_functions.n, false, top, 1e-6);
-	put_rows(&s, "Lines whose memory changed most (MB, each at its own peak):", d->memory_lines.items,
-		 d->memory_lines.n, true, top, 1e-6);
-	struct fm_buf b = { 0 };
-	fm_buf_printf(
-		&b,
-		"* is a change that chance does not explain (95%%, with %zu functions and %zu lines compared); %s is "
-		"the 95%% interval of the change.",
-		d->functions.n, d->lines.n, sign(&s));
+	char more[256];
 	if (d->is_sampling_only)
-		fm_buf_printf(
-			&b,
-			" It covers the sampling only, because there %s: how much runs differ by themselves is not "
-			"known. 'fathom run --repeat 5' on both sides tells.",
-			base->n < 2 && new->n < 2 ? "is one run on each side" : "is only one run on one side");
+		snprintf(more, sizeof(more),
+			 " It covers the sampling only, because there %s: how much runs differ by themselves is not "
+			 "known. 'fathom run --repeat 5' on both sides tells.",
+			 base->n < 2 && new->n < 2 ? "is one run on each side" : "is only one run on one side");
 	else
-		fm_buf_printf(&b, " BASE is %u runs, NEW %u.", base->n, new->n);
-	fputc('\n', out);
-	fm_style_wrap(&s, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 0);
-	fm_buf_deinit(&b);
+		snprintf(more, sizeof(more), " BASE is %u runs, NEW %u.", base->n, new->n);
+	fm_compare_rows_text(out, d, more, options);
+}
+
+const struct fm_diff_row *fm_compare_worst(const struct fm_diff *d)
+{
+	for (size_t i = 0; i < d->lines.n; i++)
+		if (d->lines.items[i].change.delta > 0 && d->lines.items[i].change.is_significant)
+			return &d->lines.items[i];
+	for (size_t i = 0; i < d->functions.n; i++)
+		if (d->functions.items[i].change.delta > 0 && d->functions.items[i].change.is_significant)
+			return &d->functions.items[i];
+	return NULL;
+}
+
+void fm_compare_name_row(struct fm_buf *b, const struct fm_diff_row *row)
+{
+	fm_utf8_clean(b, row->row->name);
+	fm_buf_str(b, " (");
+	fm_utf8_clean(b, row->row->file);
+	fm_buf_printf(b, ":%u), %+.3f s", row->row->line, row->change.delta);
+}
+
+void fm_compare_name_worst(struct fm_buf *b, const struct fm_diff *d)
+{
+	const struct fm_diff_row *worst = fm_compare_worst(d);
+	if (!worst)
+		return;
+	fm_buf_str(b, "; most in ");
+	fm_compare_name_row(b, worst);
 }

@@ -7,10 +7,11 @@
 #include <string.h>
 
 // CPU time of the whole tree of processes that none of its threads accounts for, and that is worth
-// a word.
-#define MIN_UNSEEN_S 0.1
-#define MIN_UNSEEN_SHARE 0.1
+// a word: a third of a short program is as much as a third of a long one.
+#define MIN_UNSEEN_S 0.02 // less is the start of an interpreter
+#define MIN_UNSEEN_SHARE 0.02
 #define MIN_UNSEEN_END_S 0.01
+#define MIN_UNSEEN_END_SHARE 0.1
 // CPU time of native threads that is charged to no line, and is worth a word.
 #define MIN_UNTIED_S 0.05
 #define MIN_UNTIED_SHARE 0.02
@@ -187,61 +188,62 @@ void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 	sum_threads(f, a);
 }
 
-// A block of a running process ends between two samples, and on a crowded machine long after the
-// last.
-static void tell_unseen_end(const struct fm_facts *f, void (*each)(void *ctx, struct fm_str what, struct fm_str why),
-			    void *ctx)
+// What threads use at their ends: a thread's CPU time is known as of its last sample, a process's
+// from when the agent is loaded.
+static double at_ends_s(const struct fm_profile *p, const struct fm_facts *f)
 {
-	char what[96];
-	double unseen_s = f->cpu_s - f->sampled_s;
-	if (unseen_s < MIN_UNSEEN_END_S || unseen_s < MIN_UNSEEN_SHARE * f->cpu_s)
-		return;
-	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, f->cpu_s);
-	each(ctx, fm_str_of(what),
-	     FM_STR_LIT("used after the last sample: the block was short, or other programs had the CPUs"));
+	double after_last_s = f->rate_hz ? MOST_AFTER_LAST / (double)f->rate_hz : 0;
+	return PROCESS_START_S * (double)p->processes.n + after_last_s * (double)p->threads.n;
 }
 
 // The kernel counts with a process what its children used, once it has waited for them.
+bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, const struct fm_facts *f)
+{
+	const struct fm_profile *p = a->profile;
+	double used_s = fm_seconds(fm_facts_meta_u64(p, "target_user_ns") + fm_facts_meta_u64(p, "target_system_ns"));
+	double unseen_s = used_s - f->cpu_s;
+	*ret = (struct fm_facts_unseen){ unseen_s, used_s, "", "" };
+	if (used_s == 0) {
+		*ret = (struct fm_facts_unseen){
+			f->cpu_s - f->sampled_s, f->cpu_s, "after the last sample",
+			"used after the last sample: the block was short, or other programs had the CPUs"
+		};
+		return ret->s >= MIN_UNSEEN_END_S && ret->s >= MIN_UNSEEN_END_SHARE * ret->of_s;
+	}
+	if (unseen_s < MIN_UNSEEN_S || unseen_s < MIN_UNSEEN_SHARE * used_s)
+		return false;
+	if (unseen_s < at_ends_s(p, f)) {
+		ret->where = "before first samples and after last ones";
+		ret->why = "used by threads and processes before their first sample and after their last; a higher "
+			   "--rate sees more of it";
+	} else if (fm_facts_meta_u64(p, "n_no_descriptor") || fm_facts_meta_u64(p, "n_unkept_descriptors")) {
+		ret->where = "in threads not polled for want of file descriptors";
+		ret->why = "Fathom had too few file descriptors to poll all threads often; raise 'ulimit -n'. What "
+			   "processes used that were not followed is in it, too";
+	} else if (fm_facts_meta_u64(p, "n_sandboxed")) {
+		ret->where = "after a seccomp filter or in processes not followed";
+		ret->why = "used after a seccomp filter was installed, or by processes that were not followed";
+	} else if (unseen_s < at_ends_s(p, f) + fm_seconds(fm_facts_meta_u64(p, "waiting_gap_ns"))) {
+		ret->where = "at threads' ends or in processes not followed";
+		ret->why = "used by threads before their first sample and after their last, as Fathom got no CPU in "
+			   "time, or by child processes that were not followed";
+	} else {
+		ret->where = "in processes not followed";
+		ret->why = "used by child processes that were not followed (--no-children; without LD_PRELOAD and "
+			   "FATHOM_RING in their environment; statically linked; set-user-id)";
+	}
+	return true;
+}
+
 static void tell_unseen_cpu(const struct fm_analysis *a, const struct fm_facts *f,
 			    void (*each)(void *ctx, struct fm_str what, struct fm_str why), void *ctx)
 {
 	char what[96];
-	double used_s = fm_seconds(fm_facts_meta_u64(a->profile, "target_user_ns") +
-				   fm_facts_meta_u64(a->profile, "target_system_ns"));
-	double unseen_s = used_s - f->cpu_s;
-	if (used_s == 0) {
-		tell_unseen_end(f, each, ctx);
+	struct fm_facts_unseen unseen;
+	if (!fm_facts_unseen(&unseen, a, f))
 		return;
-	}
-	if (unseen_s < MIN_UNSEEN_S || unseen_s < MIN_UNSEEN_SHARE * used_s)
-		return;
-	// A thread's CPU time is known as of its last sample, a process's from when the agent is
-	// loaded.
-	double short_s = PROCESS_START_S * (double)a->profile->processes.n;
-	short_s += f->rate_hz ? MOST_AFTER_LAST / (double)f->rate_hz * (double)a->profile->threads.n : 0;
-	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen_s, used_s);
-	bool has_few_descriptors = fm_facts_meta_u64(a->profile, "n_no_descriptor") ||
-				   fm_facts_meta_u64(a->profile, "n_unkept_descriptors");
-	if (has_few_descriptors && unseen_s >= short_s) {
-		each(ctx, fm_str_of(what),
-		     FM_STR_LIT("Fathom had too few file descriptors to poll all threads often; raise 'ulimit -n'. "
-				"What "
-				"processes used that were not followed is in it, too"));
-		return;
-	}
-	if (fm_facts_meta_u64(a->profile, "n_sandboxed") && unseen_s >= short_s) {
-		each(ctx, fm_str_of(what),
-		     FM_STR_LIT("used after a seccomp filter was installed, or by processes that were not followed"));
-		return;
-	}
-	each(ctx, fm_str_of(what),
-	     unseen_s < short_s
-		     ? FM_STR_LIT(
-			       "used by short threads and processes before their first sample and after their last; a "
-			       "higher --rate sees more of it")
-		     : FM_STR_LIT(
-			       "used by child processes that were not followed (--no-children; without LD_PRELOAD and "
-			       "FATHOM_RING in their environment; statically linked; set-user-id)"));
+	snprintf(what, sizeof(what), "%.3f of %.3f s of CPU time", unseen.s, unseen.of_s);
+	each(ctx, fm_str_of(what), fm_str_of(unseen.why));
 }
 
 // Spinning between two calls, and threads of which two lines may be meant.

@@ -47,6 +47,14 @@ double fm_facts_thread_cpu_s(const struct fm_analysis *a, uint32_t thread_id, co
 double fm_facts_thread_no_cpu_s(const struct fm_analysis *a, uint32_t thread_id);
 double fm_facts_thread_unseen_s(const struct fm_analysis *a, uint32_t thread_id);
 
+// CPU time that the program used and no sample stands for. False: too little to speak of.
+struct fm_facts_unseen {
+	double s, of_s;
+	const char *where; // in few words, for the screen
+	const char *why;   // and how to see it
+};
+bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, const struct fm_facts *f);
+
 // A meta fact that is a number; 0 when it is not there.
 uint64_t fm_facts_meta_u64(const struct fm_profile *p, const char *key);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 struct fm_str fm_label_last_part(struct fm_str path)
 {
 	if (!path.p || !path.len)
@@ -28,7 +30,7 @@ struct fm_str fm_label_function(const struct fm_function *f)
 {
 	// A cell's file is called "NOTEBOOK.ipynb [cell 17]".
 	const char *bracket = f->file.len ? memrchr(f->file.p, '[', f->file.len) : NULL;
-	const char *end = f->file.p + f->file.len - 1;
+	const char *end = bracket ? f->file.p + f->file.len - 1 : NULL;
 	if (bracket && *end == ']' && end - bracket > 6 && !memcmp(bracket, "[cell ", 6) &&
 	    fm_str_eq(f->name, FM_STR_LIT("<module>")))
 		return (struct fm_str){ bracket + 1, (uint32_t)(end - bracket - 1) };
@@ -68,6 +70,18 @@ void fm_label_thread(struct fm_buf *b, const struct fm_analysis *a, uint32_t thr
 		fm_buf_str(b, ": ");
 		fm_buf_bytes(b, t->name.p, t->name.len);
 	}
+}
+
+void fm_label_collapsed(struct fm_buf *line, struct fm_str label)
+{
+	if (line->len)
+		fm_buf_u8(line, ';');
+	size_t start = line->len;
+	fm_utf8_clean(line, label);
+	// A semicolon inside a name would make two frames of it.
+	for (size_t i = start; i < line->len; i++)
+		if (line->data[i] == ';')
+			line->data[i] = ':';
 }
 
 static bool is_plain_word(struct fm_str s)

@@ -10,6 +10,9 @@
 // "symbol (inlined) (file.h:12)", "[no unwind information]". Raw bytes: the output escapes what it
 // must.
 void fm_label_frame(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node);
+// One more frame of a stack on one line, whose frames are separated by ';': fit for a line, and one
+// frame whatever is in it.
+void fm_label_collapsed(struct fm_buf *line, struct fm_str label);
 // The name part alone: "symbol", "symbol (inlined)".
 void fm_label_name(struct fm_buf *b, const struct fm_analysis *a, const struct fm_node *node);
 // The function as people call it: "cell 17" for the body of a notebook's cell.

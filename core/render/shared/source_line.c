@@ -31,3 +31,17 @@ struct fm_str fm_source_line_find(const struct fm_profile *p, struct fm_str file
 	struct fm_source_walk source = fm_source_open(p, filename);
 	return fm_source_line(&source, line);
 }
+
+struct fm_str fm_source_line_text(const struct fm_profile *p, struct fm_str filename, uint32_t line)
+{
+	struct fm_str text = fm_source_line_find(p, filename, line);
+	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
+		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	return text;
+}
+
+bool fm_source_line_imports(const struct fm_profile *p, struct fm_str filename, uint32_t line)
+{
+	struct fm_str text = fm_source_line_text(p, filename, line);
+	return fm_str_starts_with(text, "import ") || fm_str_starts_with(text, "from ");
+}

@@ -15,3 +15,7 @@ struct fm_str fm_source_line(struct fm_source_walk *s, uint32_t line);
 
 // One line of one file.
 struct fm_str fm_source_line_find(const struct fm_profile *p, struct fm_str filename, uint32_t line);
+// The same without the blanks before it.
+struct fm_str fm_source_line_text(const struct fm_profile *p, struct fm_str filename, uint32_t line);
+// Whether the line imports something.
+bool fm_source_line_imports(const struct fm_profile *p, struct fm_str filename, uint32_t line);

@@ -40,6 +40,7 @@ struct rules {
 	double run_s;                   // the wall time in which the main thread had a CPU or wanted none
 	double busy;                    // how much of that the CPU time is; 1 at most
 	const struct fm_line_row *line; // that takes much of the CPU time; NULL = none does
+	double *own;                    // by function: its lines' share of the CPU time, but for those that import
 };
 
 struct place {
@@ -100,10 +101,7 @@ static void no_cpu(struct rules *r)
 
 static struct fm_str text_of(const struct rules *r, struct place at)
 {
-	struct fm_str text = fm_source_line_find(r->a->profile, at.file, at.line);
-	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
-		text = (struct fm_str){ text.p + 1, text.len - 1 };
-	return text;
+	return fm_source_line_text(r->a->profile, at.file, at.line);
 }
 
 static struct place place_of_line(const struct rules *r, const struct fm_line_row *row)
@@ -113,8 +111,8 @@ static struct place place_of_line(const struct rules *r, const struct fm_line_ro
 
 static bool is_import(const struct rules *r, const struct fm_line_row *row)
 {
-	struct fm_str text = text_of(r, place_of_line(r, row));
-	return fm_str_starts_with(text, "import ") || fm_str_starts_with(text, "from ");
+	struct place at = place_of_line(r, row);
+	return fm_source_line_imports(r->a->profile, at.file, at.line);
 }
 
 // Of the lines that import, or of all others: the imports have a sentence of their own.
@@ -127,6 +125,21 @@ static const struct fm_line_row *top_line(const struct rules *r, bool imports)
 			return row;
 	}
 	return NULL;
+}
+
+// What imports take has a sentence of its own.
+static void find_own(struct rules *r)
+{
+	r->own = fm_alloc((fm_symbolizer_n_functions(r->a->symbolizer) + 1) * sizeof(*r->own));
+	for (size_t i = 0; i < r->t->functions.n; i++)
+		r->own[r->t->functions.items[i].function_id] +=
+			share_of(r, fm_weight_cpu_ns(&r->t->functions.items[i].paid));
+	for (size_t i = 0; i < r->t->lines.n; i++) {
+		const struct fm_line_row *row = &r->t->lines.items[i];
+		double share = share_of(r, fm_weight_cpu_ns(&row->weight));
+		if (share >= MIN_PART && is_import(r, row))
+			r->own[row->function_id] -= share;
+	}
 }
 
 static bool put_kind(struct fm_buf *b, const struct fm_weight *w)
@@ -193,7 +206,7 @@ static void hot_line(struct rules *r)
 {
 	const struct fm_line_row *row = top_line(r, false);
 	double share = row ? share_of(r, fm_weight_cpu_ns(&row->weight)) : 0;
-	if (share < MUCH_LINE)
+	if (share < MUCH_LINE || !row->line) // 0: what was imported knows functions only
 		return;
 	r->line = row;
 	struct place at = place_of_line(r, row);
@@ -209,28 +222,39 @@ static void hot_line(struct rules *r)
 	say(r, "line", share * r->busy, at, &b);
 }
 
-// A function whose time no single line has.
-static void hot_function(struct rules *r)
+// The user's function whose own lines have most; NULL = there is none. Of one file, if it is given.
+static const struct fm_function_row *top_function(const struct rules *r, const uint32_t *file_id)
 {
 	const struct fm_function_row *best = NULL;
 	for (size_t i = 0; i < r->t->functions.n; i++) {
 		const struct fm_function_row *row = &r->t->functions.items[i];
-		if (fm_summary_is_users(r->t, row->function_id) &&
-		    (!best || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&best->paid)))
+		const struct fm_function *f = fm_analysis_function(r->a, row->function_id);
+		if (!fm_summary_is_users(r->t, row->function_id) ||
+		    (file_id && (f->file_id != *file_id || fm_package_is_comprehension(f))))
+			continue;
+		if (!best || r->own[row->function_id] > r->own[best->function_id])
 			best = row;
 	}
+	return best;
+}
+
+// A function whose time no single line has.
+static void hot_function(struct rules *r)
+{
+	const struct fm_function_row *best = top_function(r, NULL);
 	const struct fm_line_row *line = top_line(r, false);
-	double share = best ? share_of(r, fm_weight_cpu_ns(&best->paid)) : 0;
+	double share = best ? r->own[best->function_id] : 0;
 	if (share < MUCH_FUNCTION || !line || r->line)
-		return;
-	for (size_t i = 0; i < r->t->lines.n; i++)
-		if (r->t->lines.items[i].function_id == best->function_id && is_import(r, &r->t->lines.items[i]))
-			share -= share_of(r, fm_weight_cpu_ns(&r->t->lines.items[i].weight));
-	if (share < MUCH_FUNCTION)
 		return;
 	const struct fm_function *f = fm_analysis_function(r->a, best->function_id);
 	struct fm_str file = fm_label_file(r->a, best->function_id);
 	struct fm_buf b = { 0 };
+	if (!line->line) {
+		fm_buf_printf(&b, "%.*s (%.*s) takes %.0f%% of the CPU time.", (int)f->name.len, f->name.p,
+			      (int)file.len, file.p, 100 * share);
+		say(r, "function", share * r->busy, (struct place){ f->file, f->line }, &b);
+		return;
+	}
 	fm_buf_printf(&b, "%.*s (%.*s:%u) takes %.0f%% of the CPU time, spread over its lines: the hottest has %.0f%%.",
 		      (int)f->name.len, f->name.p, (int)file.len, file.p, f->line, 100 * share,
 		      100 * share_of(r, fm_weight_cpu_ns(&line->weight)));
@@ -242,7 +266,6 @@ static void hot_file(struct rules *r)
 {
 	uint32_t n_functions = fm_symbolizer_n_functions(r->a->symbolizer), best_id = 0, n = 0;
 	double *by_file = fm_alloc((n_functions + 1) * sizeof(*by_file)), share = 0; // by the file's first function
-	const struct fm_function_row *top = NULL;
 	struct fm_map index = { 0 };
 	for (size_t i = 0; i < r->t->functions.n; i++) {
 		const struct fm_function_row *row = &r->t->functions.items[i];
@@ -253,22 +276,18 @@ static void hot_file(struct rules *r)
 		uint64_t *slot = fm_map_at(&index, file_id, &is_new);
 		if (is_new)
 			*slot = row->function_id;
-		by_file[*slot] += share_of(r, fm_weight_cpu_ns(&row->paid));
+		by_file[*slot] += r->own[row->function_id];
 		if (by_file[*slot] > share)
 			share = by_file[*slot], best_id = file_id;
 	}
-	for (size_t i = 0; i < r->t->functions.n; i++) {
-		const struct fm_function_row *row = &r->t->functions.items[i];
-		if (!fm_summary_is_users(r->t, row->function_id) ||
-		    fm_analysis_function(r->a, row->function_id)->file_id != best_id)
-			continue;
-		n += share_of(r, fm_weight_cpu_ns(&row->paid)) >= MIN_PART;
-		if (!fm_package_is_comprehension(fm_analysis_function(r->a, row->function_id)) &&
-		    (!top || fm_weight_cpu_ns(&row->paid) > fm_weight_cpu_ns(&top->paid)))
-			top = row;
-	}
 	fm_map_deinit(&index);
 	free(by_file);
+	for (size_t i = 0; i < r->t->functions.n; i++) {
+		uint32_t id = r->t->functions.items[i].function_id;
+		n += fm_summary_is_users(r->t, id) && fm_analysis_function(r->a, id)->file_id == best_id &&
+		     r->own[id] >= MIN_PART;
+	}
+	const struct fm_function_row *top = top_function(r, &best_id);
 	// Where all of the program is in one file, that is no news.
 	if (share < MUCH_FUNCTION || share > MUCH_OF_ALL || n < 2 || !top || r->line || has_said(r->v, "function"))
 		return;
@@ -277,7 +296,7 @@ static void hot_file(struct rules *r)
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b, "%.*s takes %.0f%% of the CPU time, spread over %u functions: %.*s has most, %.0f%%.",
 		      (int)file.len, file.p, 100 * share, n, (int)f->name.len, f->name.p,
-		      100 * share_of(r, fm_weight_cpu_ns(&top->paid)));
+		      100 * r->own[top->function_id]);
 	say(r, "file", share * r->busy, (struct place){ f->file, f->line }, &b);
 }
 
@@ -313,13 +332,27 @@ static void imports(struct rules *r)
 	say(r, "imports", share * r->busy, at, &b);
 }
 
-// What the program's code sets off. The interpreter collects once more when it ends, with no Python
-// on the stack, and nothing of what is said here spares that.
+// The interpreter collects once more when it ends, with no Python on the stack. Thresholds do not
+// spare that, but frozen objects are not looked at.
+static void last_collection(struct rules *r, double share)
+{
+	struct fm_buf b = { 0 };
+	if (share < MUCH_GC)
+		return;
+	fm_buf_printf(&b,
+		      "%.0f%% of the CPU time is the interpreter's last garbage collection, at its end: gc.freeze() as "
+		      "the program's last statement spares it.",
+		      100 * share);
+	say(r, "gc-end", share * r->busy, nowhere, &b);
+}
+
+// What the program's code sets off.
 static void collector(struct rules *r)
 {
 	double share = 0;
 	for (size_t i = 0; i < r->t->lines.n; i++)
 		share += share_of(r, r->t->lines.items[i].weight.ns[FM_CLASS_GC]);
+	last_collection(r, share_of(r, r->t->total.ns[FM_CLASS_GC]) - share);
 	struct fm_buf b = { 0 };
 	if (share < MUCH_GC)
 		return;
@@ -535,6 +568,7 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 	r.busy = r.run_s > 0 ? FM_MIN(r.cpu_s / r.run_s, 1.0) : 1;
 	no_cpu(&r);
 	if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES) {
+		find_own(&r);
 		hot_line(&r);
 		hot_function(&r);
 		hot_file(&r);
@@ -542,6 +576,7 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 		collector(&r);
 		system_calls(&r);
 		gil(&r);
+		free(r.own);
 	}
 	if (f->n_waits && r.run_s >= MIN_WALL_S) {
 		struct waits waits = { 0 };

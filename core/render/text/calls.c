@@ -17,12 +17,26 @@
 #define TIME_COLUMNS 11 // a time and the blank before it
 #define LINE_COLUMNS 36
 #define BAR_CELLS 40
-#define MAX_EDGES 10
+#define MAX_EDGES 6
+#define MAX_OCTAVES 16
 
-static void put_time(FILE *out, uint64_t ns)
+// As wide as a time is.
+static void put_count(FILE *out, uint64_t n)
+{
+	static const char *const scales[] = { " ", "k", "M", "G", "T", "P" };
+	double v = (double)n;
+	size_t i = 0;
+	for (; v >= 999.5 && i + 1 < FM_ARRAY_LEN(scales); i++)
+		v /= 1e3;
+	fprintf(out, "%8.*f %s", v >= 100 || !i ? 0 : v >= 10 ? 1 : 2, v, scales[i]);
+}
+
+static void put_time(FILE *out, struct fm_str unit, uint64_t ns)
 {
 	double s = (double)ns * 1e-9;
-	if (s >= 100)
+	if (unit.len) // no time at all
+		put_count(out, ns);
+	else if (s >= 100)
 		fprintf(out, "%8.1f s", s);
 	else if (s >= 1)
 		fprintf(out, "%8.3f s", s);
@@ -76,6 +90,7 @@ static const struct time_column {
 	{ "median", 0 }, { "90 %", 142 }, { "99 %", 120 }, { "longest", 0 },
 };
 #define N_TIMES FM_ARRAY_LEN(time_columns)
+#define N_KNOWN_OF_SUMS 2
 
 static void times_of(const struct fm_traced_function *f, uint64_t ret[static N_TIMES])
 {
@@ -102,7 +117,18 @@ static void put_heading(const struct fm_style *s)
 	fputs("  function\n", s->out);
 }
 
-static void put_row(const struct fm_style *s, const struct fm_traced_function *f, bool has_full_names)
+// What only sums are known of has no length of a single call.
+static void put_times_entry(FILE *out, struct fm_str unit, const struct fm_traced_function *f, size_t column,
+			    uint64_t ns)
+{
+	if (column >= N_KNOWN_OF_SUMS && !f->spans.n && f->n_calls)
+		fprintf(out, "%*s", TIME_COLUMNS - 1, "-");
+	else
+		put_time(out, unit, ns);
+}
+
+static void put_row(const struct fm_style *s, struct fm_str unit, const struct fm_traced_function *f,
+		    bool has_full_names)
 {
 	unsigned at = CALLS_COLUMNS + 2;
 	uint64_t times[N_TIMES];
@@ -112,7 +138,7 @@ static void put_row(const struct fm_style *s, const struct fm_traced_function *f
 		if (s->width < time_columns[i].least_width)
 			continue;
 		fputc(' ', s->out);
-		put_time(s->out, times[i]);
+		put_times_entry(s->out, unit, f, i, times[i]);
 		at += TIME_COLUMNS;
 	}
 	fputs("  ", s->out);
@@ -155,9 +181,9 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 		const struct fm_trace_line *line = &stats->lines.items[keys[i].idx];
 		const struct fm_traced_function *f = &stats->functions.items[line->function];
 		fprintf(s->out, "%12" PRIu64 " ", line->n_hits);
-		put_time(s->out, line->total_ns);
+		put_time(s->out, stats->unit, line->total_ns);
 		fputc(' ', s->out);
-		put_time(s->out, line->own_ns);
+		put_time(s->out, stats->unit, line->own_ns);
 		fputs("  ", s->out);
 		struct fm_buf text = { 0 };
 		struct fm_str source = source_line(stats->profile, f->file, line->line);
@@ -171,10 +197,10 @@ static void print_lines(const struct fm_style *s, const struct fm_trace_stats *s
 	}
 }
 
-static void print_calls(const struct fm_style *s, const struct fm_trace_stats *stats,
-			const struct fm_view_options *options)
+// What was traced, and what came as sums; a capture of several runs may have both.
+static void print_extent(const struct fm_style *s, const struct fm_trace_stats *stats)
 {
-	char count[32], count2[32];
+	char count[32];
 	uint64_t region_ns = 0, outside_ns = 0;
 	size_t n_threads = 0;
 	for (size_t i = 0; i < stats->threads.n; i++) {
@@ -182,12 +208,27 @@ static void print_calls(const struct fm_style *s, const struct fm_trace_stats *s
 		outside_ns += stats->threads.items[i].outside_ns;
 		n_threads += stats->threads.items[i].n_events > 0;
 	}
-	fprintf(s->out, "%s calls of %s functions on %zu thread%s, ", fm_style_count(stats->n_calls, count),
-		fm_style_count(stats->functions.n, count2), n_threads, n_threads == 1 ? "" : "s");
-	fprintf(s->out, "%.3f s traced", (double)region_ns * 1e-9);
+	if (n_threads || !stats->n_sums) {
+		fprintf(s->out, " on %zu thread%s, ", n_threads, n_threads == 1 ? "" : "s");
+		fprintf(s->out, "%.3f s traced", (double)region_ns * 1e-9);
+	}
 	if (outside_ns > region_ns / 1000)
 		fprintf(s->out, ", %.3f s of it outside of traced functions", (double)outside_ns * 1e-9);
-	fputs(".\n", s->out);
+	if (stats->n_sums && stats->unit.len)
+		fprintf(s->out, ", %s %.*s in them", fm_style_count(stats->summed_ns, count), (int)stats->unit.len,
+			stats->unit.p);
+	else if (stats->n_sums)
+		fprintf(s->out, ", %.3f s in them", (double)stats->summed_ns * 1e-9);
+	fputs(stats->n_sums ? "; how long each one took is not known.\n" : ".\n", s->out);
+}
+
+static void print_calls(const struct fm_style *s, const struct fm_trace_stats *stats,
+			const struct fm_view_options *options)
+{
+	char count[32], count2[32];
+	fprintf(s->out, "%s calls of %s functions", fm_style_count(stats->n_calls, count),
+		fm_style_count(stats->functions.n, count2));
+	print_extent(s, stats);
 	if (stats->n_lost)
 		fprintf(s->out, "%s events were lost; counts and times are too low by these.\n",
 			fm_style_count(stats->n_lost, count));
@@ -197,7 +238,7 @@ static void print_calls(const struct fm_style *s, const struct fm_trace_stats *s
 	uint32_t *order = fm_trace_sorted(stats, FM_TRACE_BY_OWN);
 	size_t n_rows = FM_MIN(stats->functions.n, options->n_top ? options->n_top : (size_t)DEFAULT_ROWS);
 	for (size_t i = 0; i < n_rows; i++)
-		put_row(s, &stats->functions.items[order[i]], options->full_filenames);
+		put_row(s, stats->unit, &stats->functions.items[order[i]], options->full_filenames);
 	if (n_rows < stats->functions.n)
 		fprintf(s->out, "  ... and %s more\n", fm_style_count(stats->functions.n - n_rows, count));
 	free(order);
@@ -214,21 +255,6 @@ void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct 
 
 // ---- one function ----
 
-// "f" names every function of that name, "C.f" that of the class, "a.py:12" the one that begins
-// there.
-static bool is_named(const struct fm_traced_function *f, struct fm_str name)
-{
-	if (fm_str_eq(f->name, name) || fm_str_eq(f->plain_name, name))
-		return true;
-	struct fm_buf place = { 0 };
-	fm_buf_bytes(&place, f->file.p, f->file.len);
-	fm_buf_printf(&place, ":%u", f->line);
-	bool is_suffix = place.len >= name.len && !memcmp(place.data + place.len - name.len, name.p, name.len) &&
-			 (place.len == name.len || place.data[place.len - name.len - 1] == '/');
-	fm_buf_deinit(&place);
-	return is_suffix && f->kind == FM_TRACE_PYTHON;
-}
-
 // One row an octave: fine enough to see two humps, short enough to read.
 static void print_histogram(const struct fm_style *s, const struct fm_traced_function *f)
 {
@@ -243,9 +269,14 @@ static void print_histogram(const struct fm_style *s, const struct fm_traced_fun
 			last = FM_MAX(last, octave);
 		}
 	}
+	bool has_shorter = last >= first + MAX_OCTAVES; // than the first row's: it counts them, too
+	for (; last >= first + MAX_OCTAVES; first++) {
+		octaves[first + 1] += octaves[first];
+		most = FM_MAX(most, octaves[first + 1]);
+	}
 	for (unsigned i = first; i <= last && i < 64; i++) {
 		fputs("  ", s->out);
-		put_time(s->out, i ? 4ull << i : 0);
+		put_time(s->out, FM_STR_LIT(""), i && !(has_shorter && i == first) ? 4ull << i : 0);
 		fputs("  ", s->out);
 		unsigned cells = (unsigned)((double)octaves[i] / (double)most * BAR_CELLS + 0.999);
 		for (unsigned k = 0; k < BAR_CELLS; k++)
@@ -254,43 +285,29 @@ static void print_histogram(const struct fm_style *s, const struct fm_traced_fun
 	}
 }
 
-static int by_total(const void *a, const void *b)
-{
-	const struct fm_trace_edge *x = *(const struct fm_trace_edge *const *)a,
-				   *y = *(const struct fm_trace_edge *const *)b;
-	return x->total_ns != y->total_ns ? (x->total_ns < y->total_ns ? 1 : -1) : 0;
-}
-
 static void print_edges(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t function,
 			bool is_callers, bool has_full_names)
 {
-	FM_VEC(const struct fm_trace_edge *) found = { 0 };
-	for (size_t i = 0; i < stats->edges.n; i++) {
-		const struct fm_trace_edge *e = &stats->edges.items[i];
-		if (e->caller != FM_NO_ID && (is_callers ? e->callee : e->caller) == function)
-			fm_vec_push(&found, e);
-	}
-	if (found.n) {
-		qsort(found.items, found.n, sizeof(*found.items), by_total);
+	size_t n;
+	const struct fm_trace_edge **edges = fm_trace_edges_of(stats, function, is_callers, &n);
+	if (n)
 		fprintf(s->out, "\n%s\n       calls      total        own\n", is_callers ? "Called by" : "Calls");
-	}
-	for (size_t i = 0; i < found.n && i < MAX_EDGES; i++) {
-		const struct fm_trace_edge *e = found.items[i];
+	for (size_t i = 0; i < n && i < MAX_EDGES; i++) {
+		const struct fm_trace_edge *e = edges[i];
 		fprintf(s->out, "%12" PRIu64 " ", e->n_calls);
-		put_time(s->out, e->total_ns);
+		put_time(s->out, stats->unit, e->total_ns);
 		fputc(' ', s->out);
-		put_time(s->out, e->own_ns);
+		put_time(s->out, stats->unit, e->own_ns);
 		fputs("  ", s->out);
 		put_name(s, &stats->functions.items[is_callers ? e->caller : e->callee], 36, has_full_names);
 		fputc('\n', s->out);
 	}
-	if (found.n > MAX_EDGES)
-		fprintf(s->out, "  ... and %zu more\n", found.n - MAX_EDGES);
-	fm_vec_deinit(&found);
+	if (n > MAX_EDGES)
+		fprintf(s->out, "  ... and %zu more\n", n - MAX_EDGES);
+	free(edges);
 }
 
-static void print_function(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t idx,
-			   bool has_full_names)
+void fm_calls_print_one(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t idx, bool has_full_names)
 {
 	const struct fm_traced_function *f = &stats->functions.items[idx];
 	uint64_t times[N_TIMES];
@@ -301,29 +318,15 @@ static void print_function(const struct fm_style *s, const struct fm_trace_stats
 		fprintf(s->out, ", %" PRIu64 " of them inside another\n", f->n_recursive);
 	for (size_t i = 0; i < N_TIMES; i++) {
 		fprintf(s->out, "  %-10s ", time_columns[i].title);
-		put_time(s->out, times[i]);
+		put_times_entry(s->out, stats->unit, f, i, times[i]);
 		fputc('\n', s->out);
 	}
-	fputs("\nHow long each took, from\n", s->out);
-	print_histogram(s, f);
+	if (f->spans.n) {
+		fputs("\nHow long each took, from\n", s->out);
+		print_histogram(s, f);
+	}
 	print_edges(s, stats, idx, true, has_full_names);
 	print_edges(s, stats, idx, false, has_full_names);
-}
-
-bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, const char *name,
-			     const struct fm_view_options *options)
-{
-	struct fm_style style;
-	fm_style_init(&style, out, options);
-	unsigned n_found = 0;
-	for (uint32_t i = 0; i < stats->functions.n; i++) {
-		if (!is_named(&stats->functions.items[i], fm_str_of(name)))
-			continue;
-		if (n_found++)
-			fputc('\n', out);
-		print_function(&style, stats, i, options->full_filenames);
-	}
-	return n_found > 0;
 }
 
 enum fm_err fm_write_calls(FILE *out, struct fm_analysis *a, struct fm_diag *diag)

@@ -7,6 +7,7 @@
 #include "aggregate/tally/weight.h"
 #include "aggregate/tree/attribution.h"
 #include "render/shared/label.h"
+#include "render/shared/source_line.h"
 #include "render/text/text.h"
 
 #define DEFAULT_TOP 10
@@ -289,12 +290,29 @@ static bool drop_callers(const struct fm_text *t, struct rows *rows, size_t n_mo
 	return kept < n;
 }
 
+// A module's top level that does little but import: the row of imports has it.
+static bool only_imports(const struct fm_text *t, const struct row *row)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < t->summary->lines.n; i++) {
+		const struct fm_line_row *line = &t->summary->lines.items[i];
+		struct fm_str file = fm_analysis_function(t->a, line->function_id)->file;
+		if (fm_text_percent(t, &line->weight) < MIN_PERCENT)
+			break; // most time first
+		if (line->function_id == row->function_id && fm_source_line_imports(t->a->profile, file, line->line))
+			ns += fm_weight_cpu_ns(&line->weight);
+	}
+	return (double)ns >= PASSED_ON * (double)fm_weight_cpu_ns(row->weight);
+}
+
 void fm_text_top_functions(struct fm_text *t, size_t n_most)
 {
 	struct rows all = { 0 }, rows = { 0 };
+	bool has_imports = fm_text_percent(t, &t->own_tree.imports) >= MIN_PACKAGE_PERCENT && !t->is_short;
 	select_by_time(t, t->a->options.n_top ? t->a->options.n_top : MAX_CANDIDATES, &all);
 	for (size_t i = 0; i < all.v.n; i++)
-		if (!fm_package_is_comprehension(fm_analysis_function(t->a, all.v.items[i].function_id)))
+		if (!fm_package_is_comprehension(fm_analysis_function(t->a, all.v.items[i].function_id)) &&
+		    !(has_imports && !t->a->options.detailed && only_imports(t, &all.v.items[i])))
 			fm_vec_push(&rows.v, all.v.items[i]);
 	fm_vec_deinit(&all.v);
 	// Where all code is listed, libraries have rows of their own functions already.
@@ -303,7 +321,7 @@ void fm_text_top_functions(struct fm_text *t, size_t n_most)
 		if (fm_text_percent(t, &p->total) >= MIN_PACKAGE_PERCENT && !t->is_short)
 			fm_vec_push(&rows.v, (struct row){ FM_NO_ID, &p->total, NULL, false, 0, p->name });
 	}
-	if (fm_text_percent(t, &t->own_tree.imports) >= MIN_PACKAGE_PERCENT && !t->is_short)
+	if (has_imports)
 		fm_vec_push(&rows.v,
 			    (struct row){ FM_NO_ID, &t->own_tree.imports, NULL, false, 0, FM_STR_LIT("(imports)") });
 	if (rows.v.n) {

@@ -20,7 +20,7 @@
 #define MAX_PLACE_CELLS 30
 // What was not seen is told here when it moves a figure by more than this.
 #define MUCH_UNSEEN 0.05
-#define MIN_UNSEEN_S 0.02 // less is the start of the interpreter
+#define MIN_UNSAMPLED_S 0.02 // less is the start of the interpreter
 
 static void put_line(const struct fm_text *t, const struct fm_line_row *row, struct fm_str place, unsigned place_cells)
 {
@@ -34,9 +34,7 @@ static void put_line(const struct fm_text *t, const struct fm_line_row *row, str
 	fm_style_fit_end(s, place, place_cells);
 	fm_style_repeat(s, " ", place_cells - FM_MIN(place_cells, fm_style_cells(place)));
 	struct fm_str file = fm_analysis_function(t->a, row->function_id)->file;
-	struct fm_str text = fm_source_line_find(t->a->profile, file, row->line);
-	while (text.len && (text.p[0] == ' ' || text.p[0] == '\t'))
-		text = (struct fm_str){ text.p + 1, text.len - 1 };
+	struct fm_str text = fm_source_line_text(t->a->profile, file, row->line);
 	fputs("  ", s->out);
 	unsigned used = 1 + 6 + 1 + (s->has_utf8 ? 5 : 6) + 1 + place_cells + 2;
 	// The line that happens to set the collector off says nothing of why.
@@ -67,6 +65,8 @@ static void print_lines(const struct fm_text *t)
 			continue;
 		if (percent < MIN_LINE_PERCENT || (t->is_short && percent < 2 * fm_text_plus_minus(t, &row->weight)))
 			break; // most time first
+		if (percent < fm_text_plus_minus(t, &row->weight))
+			continue; // it may be nothing
 		struct fm_str file = fm_label_last_part(fm_analysis_function(t->a, row->function_id)->file);
 		fm_buf_bytes(&places[n], file.p, file.len);
 		fm_buf_printf(&places[n], ":%u", row->line);
@@ -163,18 +163,21 @@ static double told_share(struct fm_str what)
 	return 0;
 }
 
-static void print_not_seen(const struct fm_text *t)
+void fm_text_much_not_seen(const struct fm_text *t)
 {
 	const struct fm_facts *f = &t->facts;
 	const struct fm_profile *p = t->a->profile;
 	struct gap g = { 0 };
-	double used_s = fm_seconds(fm_facts_meta_u64(p, "target_user_ns") + fm_facts_meta_u64(p, "target_system_ns"));
+	struct fm_facts_unseen unseen;
 	if (p->damage[0])
 		see_gap(&g, 1, "part of the profile (%s)", p->damage);
-	double unseen_s = used_s - t->cpu_s;
-	if (unseen_s > MIN_UNSEEN_S)
-		see_gap(&g, unseen_s / used_s,
-			"%.2f of %.2f s of CPU time, in threads too short or processes not followed", unseen_s, used_s);
+	if (fm_facts_unseen(&unseen, t->a, f))
+		see_gap(&g, unseen.s / unseen.of_s, "%.2f of %.2f s of CPU time, %s", unseen.s, unseen.of_s,
+			unseen.where);
+	else if (f->cpu_s - f->sampled_s > MIN_UNSAMPLED_S)
+		see_gap(&g, (f->cpu_s - f->sampled_s) / f->cpu_s,
+			"%.2f of %.2f s of CPU time, before the first sample or while Fathom had no CPU",
+			f->cpu_s - f->sampled_s, f->cpu_s);
 	see_gap(&g, (double)f->n_dropped / (double)FM_MAX(f->n_samples + f->n_dropped, (uint64_t)1),
 		"%" PRIu64 " samples, which were dropped: a lower --rate keeps them all", f->n_dropped);
 	double failed = (double)t->summary->n_failed_unwinds / (double)FM_MAX(f->n_samples, (uint64_t)1);
@@ -213,7 +216,7 @@ void fm_text_screen(struct fm_text *t)
 	if (fm_facts_meta_u64(t->a->profile, "trace_events"))
 		fputs("Every call was traced: 'fathom report' lists them by function.\n", t->style.out);
 	print_method(t);
-	print_not_seen(t);
+	fm_text_much_not_seen(t);
 	fputc('\n', t->style.out);
 	fm_text_nexts(t, nexts, FM_ARRAY_LEN(nexts));
 }

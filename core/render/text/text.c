@@ -164,6 +164,11 @@ bool fm_text_is_attached(const struct fm_text *t)
 	return fm_str_eq(fm_profile_meta(t->a->profile, "mode", FM_STR_LIT("")), FM_STR_LIT("attached"));
 }
 
+static bool is_imported(const struct fm_text *t)
+{
+	return fm_str_eq(fm_profile_meta(t->a->profile, "mode", FM_STR_LIT("")), FM_STR_LIT("imported"));
+}
+
 // One or two sentences when there is little to go by, instead of tables that look surer than they
 // are.
 void fm_text_too_little(const struct fm_text *t)
@@ -171,7 +176,13 @@ void fm_text_too_little(const struct fm_text *t)
 	const struct fm_facts *f = &t->facts;
 	struct fm_buf b = { 0 };
 	char count[32];
-	if (f->cpu_s < SHORT_CPU_S && t->a->profile->is_truncated)
+	if (is_imported(t) && f->n_samples - f->n_waits && f->n_samples - f->n_waits < FEW_SAMPLES)
+		fm_buf_printf(
+			&b, "Only %s samples of %.3f seconds of CPU time are in the file: the shares below are rough.",
+			fm_style_count(f->n_samples - f->n_waits, count), f->cpu_s);
+	else if (is_imported(t))
+		return;
+	else if (f->cpu_s < SHORT_CPU_S && t->a->profile->is_truncated)
 		fm_buf_printf(&b,
 			      "The profile was cut off after %.0f ms of CPU time, which is too little to tell where it "
 			      "went: the disk was full, or Fathom was killed.",
@@ -331,7 +342,8 @@ static void print_method(const struct fm_text *t)
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
 	if (f->n_waits)
-		fm_buf_printf(&line, ", and %s samples of waiting threads", fm_style_count(f->n_waits, count));
+		fm_buf_printf(&line, ", and %s sample%s of waiting threads", fm_style_count(f->n_waits, count),
+			      f->n_waits == 1 ? "" : "s");
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
 	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary->n_failed_unwinds, count));
 	if (t->summary->functions.n && t->cpu_s > 0)
@@ -364,15 +376,20 @@ static void print_next(const struct fm_text *t)
 	fm_text_nexts(t, nexts, FM_ARRAY_LEN(nexts));
 }
 
-void fm_text_nexts(const struct fm_text *t, const struct fm_text_next *nexts, size_t n)
+struct fm_str fm_text_path(const struct fm_text *t)
 {
 	static const char file[] = "/profile.fathom";
-	const struct fm_style *s = &t->style;
-	struct fm_buf path = { 0 };
 	struct fm_str name = fm_str_of(t->a->path);
 	if (name.len > sizeof(file) && !memcmp(name.p + name.len - (sizeof(file) - 1), file, sizeof(file) - 1))
-		name.len -= sizeof(file) - 1; // the folder of a run stands for it, and is shorter
-	fm_label_word(&path, name);
+		name.len -= sizeof(file) - 1;
+	return name;
+}
+
+void fm_text_nexts(const struct fm_text *t, const struct fm_text_next *nexts, size_t n)
+{
+	const struct fm_style *s = &t->style;
+	struct fm_buf path = { 0 };
+	fm_label_word(&path, fm_text_path(t));
 	struct fm_str word = { (const char *)path.data, (uint32_t)path.len };
 	for (size_t i = 0; i < n; i++) {
 		const struct fm_text_next *next = &nexts[i];
@@ -400,9 +417,10 @@ void fm_text_nexts(const struct fm_text *t, const struct fm_text_next *nexts, si
 void fm_text_no_samples(const struct fm_text *t)
 {
 	struct fm_buf b = { 0 };
-	fm_buf_str(&b,
-		   "No samples, so there is nothing to add up: the program used too little CPU time for this rate, or "
-		   "could not be sampled (see below). A higher --rate sees shorter programs.");
+	fm_buf_str(&b, is_imported(t) ? "No samples of time are in the file, so there is nothing to add up."
+				      : "No samples, so there is nothing to add up: the program used too little CPU "
+					"time for this rate, or "
+					"could not be sampled (see below). A higher --rate sees shorter programs.");
 	fputc('\n', t->style.out);
 	wrap(t, &b, 0);
 }
@@ -439,7 +457,7 @@ static void print_calls(const struct fm_text *t)
 {
 	if (!fm_analysis_has_calls(t->a))
 		return;
-	fm_text_heading(t, "(every one was traced)", "Calls:");
+	fm_text_heading(t, t->a->profile->call_sums.n ? "(sums of all)" : "(every one was traced)", "Calls:");
 	fm_calls_print(t->style.out, t->a->calls, &t->a->options);
 }
 
@@ -494,33 +512,42 @@ static void write_whole(struct fm_text *t)
 	fm_text_libraries(t);
 }
 
+void fm_text_init(struct fm_text *t, FILE *out, struct fm_analysis *a)
+{
+	*t = (struct fm_text){ .a = a, .heap = &a->heap };
+	fm_style_init(&t->style, out, &a->options);
+	t->table_width = t->style.width;
+	t->style.width = t->rule = FM_MIN(t->style.width, (unsigned)FM_TEXT_MAX_WIDTH);
+	t->summary = fm_analysis_summary(a);
+	fm_own_tree_build(&t->own_tree, &a->tally, &a->view, a->symbolizer, t->summary);
+	fm_facts_gather(&t->facts, a);
+	fm_verdict_find(&t->verdict, a, &t->facts, t->summary, &t->own_tree);
+	t->cpu_s = fm_seconds(fm_weight_cpu_ns(&t->summary->total));
+	t->is_short = t->facts.cpu_s < SHORT_CPU_S && a->options.form == FM_TEXT_SCREEN && !a->options.detailed;
+	t->is_all_code = a->options.detailed || !has_user_code(t);
+}
+
+void fm_text_deinit(struct fm_text *t)
+{
+	fm_verdict_deinit(&t->verdict);
+	fm_own_tree_deinit(&t->own_tree);
+}
+
 enum fm_err fm_write_text(FILE *out, struct fm_analysis *a, struct fm_diag *diag)
 {
 	(void)diag;
-	struct fm_text t = { .a = a, .heap = &a->heap };
-	enum fm_text_form form = a->options.form;
-	fm_style_init(&t.style, out, &a->options);
-	t.table_width = t.style.width;
-	t.style.width = t.rule = FM_MIN(t.style.width, (unsigned)FM_TEXT_MAX_WIDTH);
-	t.summary = fm_analysis_summary(a);
-	fm_own_tree_build(&t.own_tree, &a->tally, &a->view, a->symbolizer, t.summary);
-	fm_facts_gather(&t.facts, a);
-	fm_verdict_find(&t.verdict, a, &t.facts, t.summary, &t.own_tree);
-	t.cpu_s = fm_seconds(fm_weight_cpu_ns(&t.summary->total));
-	t.is_short = t.facts.cpu_s < SHORT_CPU_S && form == FM_TEXT_SCREEN && !a->options.detailed;
-	t.is_all_code = a->options.detailed || !has_user_code(&t);
-
+	struct fm_text t;
+	fm_text_init(&t, out, a);
 	if (a->options.first_line) {
 		fm_style_fit(&t.style, fm_str_of(a->options.first_line), UINT16_MAX, false);
 		fputc('\n', out);
 	}
-	if (form == FM_TEXT_TREE)
+	if (a->options.form == FM_TEXT_TREE)
 		fm_text_call_tree(&t);
-	else if (form == FM_TEXT_SCREEN)
+	else if (a->options.form == FM_TEXT_SCREEN)
 		fm_text_screen(&t);
 	else
 		write_whole(&t);
-	fm_verdict_deinit(&t.verdict);
-	fm_own_tree_deinit(&t.own_tree);
+	fm_text_deinit(&t);
 	return FM_OK;
 }

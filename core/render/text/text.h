@@ -23,6 +23,9 @@ struct fm_text {
 	bool is_all_code; // libraries and native code are listed beside the user's own
 };
 
+void fm_text_init(struct fm_text *t, FILE *out, struct fm_analysis *a);
+void fm_text_deinit(struct fm_text *t);
+
 void fm_text_screen(struct fm_text *t);                       // render/text/screen.c
 void fm_text_call_tree(const struct fm_text *t);              // render/text/call_tree.c
 void fm_text_top_functions(struct fm_text *t, size_t n_most); // render/text/functions.c; the screen's list
@@ -34,14 +37,15 @@ void fm_text_own_time(const struct fm_text *t); // render/text/functions.c
 void fm_text_waiting(const struct fm_text *t);  // render/text/functions.c
 void fm_text_memory(const struct fm_text *t);   // render/text/memory.c
 void fm_text_memory_on_screen(const struct fm_text *t,
-			      bool has_heading); // the same, below the screen's list if there is one
-void fm_text_cells(const struct fm_text *t);     // when it was a notebook
-void fm_text_tree(const struct fm_text *t);      // render/text/tree.c
-void fm_text_lines(const struct fm_text *t);     // render/text/lines.c
-void fm_text_threads(const struct fm_text *t);   // render/text/parts.c
-void fm_text_processes(const struct fm_text *t); // render/text/parts.c
-void fm_text_not_seen(const struct fm_text *t);  // render/text/parts.c
-void fm_text_libraries(const struct fm_text *t); // render/text/parts.c
+			      bool has_heading);     // the same, below the screen's list if there is one
+void fm_text_cells(const struct fm_text *t);         // when it was a notebook
+void fm_text_tree(const struct fm_text *t);          // render/text/tree.c
+void fm_text_lines(const struct fm_text *t);         // render/text/lines.c
+void fm_text_threads(const struct fm_text *t);       // render/text/parts.c
+void fm_text_processes(const struct fm_text *t);     // render/text/parts.c
+void fm_text_not_seen(const struct fm_text *t);      // render/text/parts.c
+void fm_text_much_not_seen(const struct fm_text *t); // render/text/screen.c; in one sentence, if it moves a figure
+void fm_text_libraries(const struct fm_text *t);     // render/text/parts.c
 
 // The sentences that both the screen and the whole report begin with; each prints nothing when
 // there is nothing to say.
@@ -50,6 +54,9 @@ void fm_text_logs(const struct fm_text *t);
 void fm_text_too_little(const struct fm_text *t);
 void fm_text_no_samples(const struct fm_text *t);
 void fm_text_verdict(const struct fm_text *t);
+
+// The capture's path, as commands take it: the folder of a run stands for it, and is shorter.
+struct fm_str fm_text_path(const struct fm_text *t);
 
 // Commands to go on with.
 struct fm_text_next {
@@ -97,10 +104,16 @@ static inline const char *fm_text_sign(const struct fm_text *t)
 
 // The table of calls of a trace.
 void fm_calls_print(FILE *out, const struct fm_trace_stats *stats, const struct fm_view_options *options);
-// All there is to say of the functions of one name (also "Class.name" and "file.py:line"). False:
-// there is none.
-bool fm_calls_print_function(FILE *out, const struct fm_trace_stats *stats, const char *name,
-			     const struct fm_view_options *options);
+// One traced function: its calls, how long they took, who called it and what it called.
+void fm_calls_print_one(const struct fm_style *s, const struct fm_trace_stats *stats, uint32_t function,
+			bool has_full_names);
+
+// One function or line on one screen.
+struct fm_focus;
+void fm_text_focus(const struct fm_text *t, const struct fm_focus *f);
+void fm_text_focus_markdown(const struct fm_text *t, const struct fm_focus *f);
+// "work (app.py:21)"; line 0: where the function begins. FM_NO_ID: no one.
+void fm_text_focus_name(struct fm_buf *b, const struct fm_text *t, uint32_t function_id, uint32_t line);
 
 // Every number of the report in plain words: what `fathom report --explain` prints. docs/report.md
 // says the same, and tests/e2e/test_explain.py compares the two.

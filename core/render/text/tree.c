@@ -13,6 +13,7 @@
 #define MIN_PERCENT_DETAILED 0.1
 #define MIN_FUNCTIONS 8 // a flat profile shows that many even so, if they have
 #define MIN_PERCENT_FLAT 0.5
+#define MIN_PERCENT_REST 0.05 // of what has no row of its own
 #define MAX_FUNCTIONS 40
 #define LEADER_CELLS 4
 #define MUCH_OUTSIDE 15.0 // percent that makes a reader ask
@@ -23,6 +24,8 @@ struct node {
 	uint32_t function_id;                           // FM_NO_ID for folders and files
 	uint32_t depth, n_functions;
 	uint64_t ns;
+	uint32_t n_small; // of a file: functions that have no row of their own
+	uint64_t small_ns;
 };
 
 struct tree {
@@ -109,6 +112,16 @@ static uint32_t place_of(struct tree *tree, uint32_t function_id)
 	return add_parts(tree, node, file, '/');
 }
 
+static void add_share(struct tree *tree, uint32_t node, uint64_t ns)
+{
+	for (uint32_t i = node;; i = tree->nodes.items[i].parent) {
+		tree->nodes.items[i].ns += ns;
+		tree->nodes.items[i].n_functions++;
+		if (!i)
+			break;
+	}
+}
+
 static void add_function(struct tree *tree, const struct fm_function_row *row)
 {
 	const struct fm_function *f = fm_analysis_function(tree->t->a, row->function_id);
@@ -116,12 +129,41 @@ static void add_function(struct tree *tree, const struct fm_function_row *row)
 	uint32_t node = child_of(tree, place_of(tree, row->function_id), f->name, row->function_id);
 	unsigned end = 3 * tree->nodes.items[node].depth + fm_style_cells(f->name);
 	tree->leaf_end = FM_MAX(tree->leaf_end, end);
-	for (uint32_t i = node;; i = tree->nodes.items[i].parent) {
-		tree->nodes.items[i].ns += ns;
-		tree->nodes.items[i].n_functions++;
-		if (!i)
-			break;
+	add_share(tree, node, ns);
+}
+
+// Files, and modules of libraries: all of their functions' shares.
+struct file {
+	uint64_t ns;
+	bool is_shown; // it has a row
+};
+
+struct files {
+	struct fm_map index;
+	FM_VEC(struct file) v;
+};
+
+static struct file *file_of(struct files *files, const struct fm_text *t, uint32_t function_id)
+{
+	const struct fm_function *f = fm_analysis_function(t->a, function_id);
+	bool is_users = fm_summary_is_users(t->summary, function_id), is_new;
+	uint64_t key = is_users ? fm_hash_u64(f->file_id) : fm_hash_bytes(f->module.p, f->module.len);
+	uint64_t *slot = fm_map_at(&files->index, key ^ is_users, &is_new);
+	if (is_new) {
+		*slot = files->v.n;
+		fm_vec_push(&files->v, (struct file){ 0 });
 	}
+	return &files->v.items[*slot];
+}
+
+// A function too small for a row counts for its file: what stands beside a file is all of it.
+static void add_small(struct tree *tree, const struct fm_function_row *row)
+{
+	uint64_t ns = fm_weight_cpu_ns(fm_text_share(tree->t, row));
+	uint32_t node = place_of(tree, row->function_id);
+	tree->nodes.items[node].n_small++;
+	tree->nodes.items[node].small_ns += ns;
+	add_share(tree, node, ns);
 }
 
 static double percent(const struct tree *tree, uint64_t ns)
@@ -161,13 +203,29 @@ static void print_leaf(const struct tree *tree, const struct node *node)
 	fputc('\n', s->out);
 }
 
+static void put_branch(const struct tree *tree, const struct fm_buf *prefix, bool is_last)
+{
+	const struct fm_style *s = &tree->t->style;
+	fwrite(prefix->data, 1, prefix->len, s->out);
+	fputs(s->has_utf8 ? is_last ? "└─ " : "├─ " : is_last ? "`- " : "|- ", s->out);
+}
+
+static void print_small(const struct tree *tree, const struct node *file, const struct fm_buf *prefix)
+{
+	char text[32];
+	snprintf(text, sizeof(text), "%u smaller", file->n_small);
+	put_branch(tree, prefix, true);
+	fputs(text, tree->t->style.out);
+	put_share(tree, 3 * (file->depth + 1) + (unsigned)strlen(text), file->small_ns);
+	fputc('\n', tree->t->style.out);
+}
+
 static void print_node(const struct tree *tree, uint32_t id, struct fm_buf *prefix, bool is_last)
 {
 	const struct fm_style *s = &tree->t->style;
 	const struct node *node = &tree->nodes.items[id];
 	size_t len = prefix->len;
-	fwrite(prefix->data, 1, prefix->len, s->out);
-	fputs(s->has_utf8 ? is_last ? "└─ " : "├─ " : is_last ? "`- " : "|- ", s->out);
+	put_branch(tree, prefix, is_last);
 	if (node->function_id != FM_NO_ID) {
 		print_leaf(tree, node);
 		return;
@@ -180,7 +238,7 @@ static void print_node(const struct tree *tree, uint32_t id, struct fm_buf *pref
 	fm_buf_str(prefix, is_last ? "   " : s->has_utf8 ? "│  " : "|  ");
 	print_children(tree, id, prefix);
 	// Files are set apart by a line that only carries the folders' bars.
-	if (tree->nodes.items[node->first_child].function_id != FM_NO_ID) {
+	if (node->n_small || tree->nodes.items[node->first_child].function_id != FM_NO_ID) {
 		size_t end = prefix->len;
 		while (end && prefix->data[end - 1] == ' ')
 			end--;
@@ -199,8 +257,12 @@ static void print_children(const struct tree *tree, uint32_t parent, struct fm_b
 		fm_vec_push(&children, i);
 	if (children.n)
 		qsort_r(children.items, children.n, sizeof(*children.items), compare_children, tree->nodes.items);
+	const struct node *node = &tree->nodes.items[parent];
+	bool has_small = node->n_small && node->first_child && percent(tree, node->small_ns) >= MIN_PERCENT_REST;
 	for (size_t i = 0; i < children.n; i++)
-		print_node(tree, children.items[i], prefix, i + 1 == children.n);
+		print_node(tree, children.items[i], prefix, i + 1 == children.n && !has_small);
+	if (has_small)
+		print_small(tree, node, prefix);
 	fm_vec_deinit(&children);
 }
 
@@ -214,7 +276,7 @@ static int compare_share(const void *pa, const void *pb, void *ctx)
 
 static void print_rest(const struct tree *tree, const char *what, uint64_t ns)
 {
-	if (percent(tree, ns) < 0.05)
+	if (percent(tree, ns) < MIN_PERCENT_REST)
 		return;
 	unsigned at = (unsigned)strlen(what);
 	fputs(what, tree->t->style.out);
@@ -226,6 +288,7 @@ void fm_text_tree(const struct fm_text *t)
 {
 	struct tree tree = { .t = t, .common = FM_STR_LIT(""), .max_depth = t->style.width / 6 - 1 };
 	FM_VEC(const struct fm_function_row *) rows = { 0 };
+	struct files files = { 0 };
 	uint64_t all_ns = 0, rest_ns = 0;
 	unsigned n_rest = 0;
 	for (size_t i = 0; i < t->summary->functions.n; i++) {
@@ -240,22 +303,34 @@ void fm_text_tree(const struct fm_text *t)
 	size_t n_shown = 0;
 	for (size_t i = 0; i < rows.n; i++) {
 		const struct fm_weight *share = fm_text_share(t, rows.items[i]);
+		struct file *file = file_of(&files, t, rows.items[i]->function_id);
 		all_ns += fm_weight_cpu_ns(share);
-		if (i >= MAX_FUNCTIONS ||
-		    fm_text_percent(t, share) < (i < MIN_FUNCTIONS ? FM_MIN(least, MIN_PERCENT_FLAT) : least)) {
-			rest_ns += fm_weight_cpu_ns(share);
-			n_rest++;
-			continue;
+		file->ns += fm_weight_cpu_ns(share);
+		if (i < MAX_FUNCTIONS &&
+		    fm_text_percent(t, share) >= (i < MIN_FUNCTIONS ? FM_MIN(least, MIN_PERCENT_FLAT) : least)) {
+			file->is_shown = true;
+			n_shown++;
 		}
-		n_shown++;
-		if (fm_summary_is_users(t->summary, rows.items[i]->function_id))
-			find_common(&tree, fm_analysis_function(t->a, rows.items[i]->function_id)->file);
 	}
 	if (!n_shown)
 		goto out;
+	for (size_t i = 0; i < rows.n; i++) {
+		struct file *file = file_of(&files, t, rows.items[i]->function_id);
+		file->is_shown |= percent(&tree, file->ns) >= MIN_PERCENT;
+		if (file->is_shown && fm_summary_is_users(t->summary, rows.items[i]->function_id))
+			find_common(&tree, fm_analysis_function(t->a, rows.items[i]->function_id)->file);
+	}
 	fm_vec_push(&tree.nodes, (struct node){ .function_id = FM_NO_ID });
-	for (size_t i = 0; i < n_shown; i++)
-		add_function(&tree, rows.items[i]);
+	for (size_t i = 0; i < rows.n; i++) {
+		if (i < n_shown) {
+			add_function(&tree, rows.items[i]);
+		} else if (file_of(&files, t, rows.items[i]->function_id)->is_shown) {
+			add_small(&tree, rows.items[i]);
+		} else {
+			rest_ns += fm_weight_cpu_ns(fm_text_share(t, rows.items[i]));
+			n_rest++;
+		}
+	}
 	// Room for dots, share and memory behind the names.
 	tree.leaf_end = FM_MIN(FM_MAX(tree.leaf_end, 30u), t->style.width - LEADER_CELLS - 5 - 10);
 
@@ -266,7 +341,7 @@ void fm_text_tree(const struct fm_text *t)
 	print_children(&tree, 0, &prefix);
 	fm_buf_deinit(&prefix);
 	char text[64];
-	snprintf(text, sizeof(text), "%u smaller function%s", n_rest, n_rest == 1 ? "" : "s");
+	snprintf(text, sizeof(text), "%u smaller function%s of other files", n_rest, n_rest == 1 ? "" : "s");
 	print_rest(&tree, text, rest_ns);
 	uint64_t whole_ns = fm_weight_cpu_ns(&t->summary->total),
 		 outside_ns = whole_ns > all_ns ? whole_ns - all_ns : 0;
@@ -277,6 +352,8 @@ void fm_text_tree(const struct fm_text *t)
 		fm_style_paint(&t->style, FM_PAINT_NONE);
 	}
 out:
+	fm_map_deinit(&files.index);
+	fm_vec_deinit(&files.v);
 	fm_vec_deinit(&tree.nodes);
 	fm_vec_deinit(&rows);
 }
