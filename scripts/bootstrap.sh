@@ -66,6 +66,7 @@ missing_packages() {
 	has_header zstd.h || echo libzstd-dev
 	has_header zlib.h || echo zlib1g-dev
 	has_header microhttpd.h || echo libmicrohttpd-dev
+	has_header sqlite3.h || echo libsqlite3-dev
 	has_header libiberty/demangle.h || echo libiberty-dev
 	case $1 in
 	test)
@@ -81,6 +82,7 @@ missing_packages() {
 	wheel) # builds the libraries, too
 		has make || echo make
 		has m4 || echo m4
+		has tclsh || echo tcl # SQLite makes its one file of sources with it
 		has dpkg-source || echo dpkg-dev
 		;;
 	fuzz)
@@ -262,6 +264,19 @@ prepare_viewer_tools() {
 	fi
 }
 
+# Go brings the source of its pprof, and no program any more.
+prepare_pprof() {
+	if [ -x .tools/pprof ] || [ -e .tools/unavailable-pprof ] || ! has go; then
+		return 0
+	fi
+	say "building Go's pprof into .tools"
+	mkdir -p .tools
+	if ! GOTOOLCHAIN=local go build -o .tools/pprof cmd/pprof </dev/null >"$log" 2>&1; then
+		say "go could not build it; the tests that need it are skipped"
+		touch .tools/unavailable-pprof
+	fi
+}
+
 # Pythons newer than the distribution's. Asked for once: what cannot be had today is not asked for on every run.
 prepare_pythons() {
 	if [ -e .tools/pythons/.asked ]; then
@@ -300,6 +315,7 @@ test)
 	prepare_node
 	aside prepare_viewer_tools
 	aside prepare_pythons
+	aside prepare_pprof
 	prepare_venv test
 	prepare_packages "$PYTHON_PROGRAMS" .venv/.programs "libraries that test programs use" # numpy, Flask, IPython, ...
 	prepare_packages "$PYTHON_VIEWERS" .venv/.viewers "tools that exports are opened in"

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Dict, Iterator, Set, Tuple
 
-EVERYTHING_BUT_THE_TARGET_SIDE = "wire pyabi image format collect read symbolize aggregate render serve base"
+EVERYTHING_BUT_THE_TARGET_SIDE = "wire pyabi image format import collect read symbolize aggregate render serve base"
 
 # room: the rooms whose headers it may include, beside its own.
 ROOMS: Dict[str, Set[str]] = {
@@ -21,6 +21,7 @@ ROOMS: Dict[str, Set[str]] = {
         "agent": "sigsafe wire pyabi base",  # of image only PLAIN
         "format": "base",
         "collect": "wire format pyabi image base",
+        "import": "format image base",
         "read": "format base",
         "symbolize": "image pyabi read base",
         "aggregate": "read symbolize base",
@@ -67,6 +68,7 @@ SUB_ROOMS: Dict[str, Dict[str, Set[str]]] = {
             "json": "shared",
             "bundle": "shared json",
             "export": "shared bundle",
+            "query": "shared json",
         },
         "cli": {
             "project": "",
@@ -74,14 +76,15 @@ SUB_ROOMS: Dict[str, Dict[str, Set[str]]] = {
             "options": "project captures",
             "run": "project captures options",
             "live": "options",
-            "commands": "project captures options run live",
+            "mcp": "",
+            "commands": "project captures options run live mcp",
         },
     }.items()
 }
 
 # Headers that sigsafe (and agent) may include although not the whole room: plain structs, constants, pure functions.
 PLAIN = re.compile(
-    r"wire/.*|pyabi/(row|pyabi|objects|exports|greenlet|opcodes)\.h|image/(\w*rows?|dwarf_regs|x86_code)\.h|base/(compiler|err|atomic|clock|random|utf8_encode)\.h"
+    r"wire/.*|pyabi/(row|pyabi|objects|exports|greenlet|opcodes)\.h|image/(\w*rows?|dwarf_regs|x86_code)\.h|base/(compiler|err|atomic|clock|random|repeatable|utf8_encode)\.h"
 )
 
 # The vocabulary of a profile (classes, frame kinds, reasons): bare enums that every room but base may speak.
@@ -89,12 +92,13 @@ VOCABULARY = {"format/model.h"}
 
 # Headers from outside libc, and the rooms that may know of them. Python.h is in no room: offsets come from pyabi.
 FOREIGN: Dict[str, Set[str]] = {
-    r"zstd.*\.h": {"format", "read", "render"},
+    r"zstd.*\.h": {"format", "import", "read", "render"},
     r"(elfutils/.*|libelf\.h|gelf\.h)": {"image"},
     r"dwarf\.h": {"image", "sigsafe"},  # of elfutils, but only the standard's numbers
     r"(libiberty/.*|demangle\.h)": {"symbolize"},
-    r"zlib\.h": {"render"},
+    r"zlib\.h": {"import", "render"},
     r"microhttpd\.h": {"serve"},
+    r"sqlite3\.h": {"render"},
     r"Python\.h": set(),
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Iterator, List, Tuple
 
 ROOT = Path(__file__).resolve().parent.parent
-C_ROOMS = ["agent", "base", "cli", "collect", "format", "image", "read", "render", "serve", "symbolize"]
+C_ROOMS = ["agent", "base", "cli", "collect", "format", "image", "import", "read", "render", "serve", "symbolize"]
 # A comment, a character, or a string with what stands right behind it: C joins strings that stand side by side.
 C_TOKEN = re.compile(r"//[^\n]*|/\*.*?\*/|'(?:\\.|[^'\\])'|((?:\"(?:\\.|[^\"\\\n])*\"\s*|PRI[udx]64\s*)+)", re.S)
 C_STRING = re.compile(r'"((?:\\.|[^"\\\n])*)"|(PRI[udx]64)')

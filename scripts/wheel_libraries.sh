@@ -128,6 +128,19 @@ build_libmicrohttpd() {
 		cp libmicrohttpd.pc "$prefix/lib/pkgconfig/" && note libmicrohttpd libmicrohttpd.so.12
 }
 
+# Linked into the program: in the public domain, so nothing is gained by a file of its own, and by far most of it is left out. What is
+# left out here is refused to queries anyhow, or never called (core/render/query/guard.c).
+build_sqlite3() {
+	local left_out=() part
+	for part in LOAD_EXTENSION DEPRECATED SHARED_CACHE WAL TRACE UTF16 TCL_VARIABLE COMPILEOPTION_DIAGS GET_TABLE INCRBLOB DESERIALIZE; do
+		left_out+=("-DSQLITE_OMIT_$part")
+	done
+	mkdir -p amalgamation && cd amalgamation && ../configure -q --prefix="$prefix" --disable-tcl --disable-readline && make -s sqlite3.c sqlite3.h &&
+		"$CC" $CFLAGS "${left_out[@]}" -DSQLITE_THREADSAFE=2 -DSQLITE_TEMP_STORE=3 -DSQLITE_ENABLE_MATH_FUNCTIONS -ffunction-sections \
+			-c sqlite3.c -o sqlite3.o && rm -f "$prefix/lib/libsqlite3.a" && "$AR" rcs "$prefix/lib/libsqlite3.a" sqlite3.o &&
+		cp sqlite3.h "$prefix/include/" && cp sqlite3.pc "$prefix/lib/pkgconfig/" && note sqlite3 libsqlite3.a
+}
+
 # Linked into the program, which demangles names by it and uses nothing else of it: so these files, and no configuration.
 build_libiberty() {
 	local part
@@ -161,8 +174,14 @@ build_elfutils() {
 }
 
 make_tools
-[ -e "$folder/done.sources" ] || { get_sources zlib libzstd libmicrohttpd libiberty elfutils && touch "$folder/done.sources"; }
-for library in zlib libzstd libmicrohttpd libiberty elfutils; do
+libraries=(zlib libzstd libmicrohttpd sqlite3 libiberty elfutils)
+wanted=()
+for library in "${libraries[@]}"; do
+	[ -e "$folder/done.source.$library" ] || wanted+=("$library")
+done
+[ ${#wanted[@]} = 0 ] || get_sources "${wanted[@]}"
+for library in "${libraries[@]}"; do
+	touch "$folder/done.source.$library"
 	[ -e "$folder/done.$library" ] && continue
 	say "building $library for $target"
 	(cd "$(tree_of $library)" && build_$library) </dev/null >"$folder/log.$library" 2>&1 ||

@@ -13,6 +13,9 @@
 #include "render/render.h"
 #include "render/shared/compare.h"
 
+#define SUFFIX ".fathom"
+#define MAX_NAMED 3 // in a message
+
 static void push_copy(struct fm_captures *c, const char *path)
 {
 	fm_vec_push(&c->paths, fm_strdup_n(path, strlen(path)));
@@ -26,6 +29,47 @@ static bool push_if_there(struct fm_captures *c, const char *path)
 	return true;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// A folder of captures that are not runs of one program, as tests leave it: a single one is meant, of
+// several one has to be named.
+static enum fm_err find_others(struct fm_captures *c, const char *path, int len, struct fm_diag *diag)
+{
+	struct fm_captures found = { 0 };
+	struct fm_buf names = { 0 };
+	DIR *dir = opendir(path);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		size_t n = strlen(entry->d_name);
+		if (n > strlen(SUFFIX) && !strcmp(entry->d_name + n - strlen(SUFFIX), SUFFIX))
+			push_copy(&found, entry->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	if (found.paths.n)
+		qsort(found.paths.items, found.paths.n, sizeof(*found.paths.items), compare_names);
+	for (size_t i = 0; i < FM_MIN(found.paths.n, (size_t)MAX_NAMED); i++)
+		fm_buf_printf(&names, "%s%.*s/%s", i ? ", " : "", len, path, found.paths.items[i]);
+	if (found.paths.n > MAX_NAMED)
+		fm_buf_printf(&names, " and %zu more", found.paths.n - MAX_NAMED);
+	enum fm_err err = FM_OK;
+	if (found.paths.n == 1)
+		fm_vec_push(&c->paths, fm_strdup_n((const char *)names.data, names.len));
+	else if (found.paths.n)
+		err = fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds %zu captures; name one of them: %.*s", path,
+				  found.paths.n, (int)names.len, (const char *)names.data);
+	else
+		err = fm_diag_set(diag, FM_E_NOT_FOUND,
+				  "%s is a folder without a profile.fathom; name a capture or the "
+				  "results folder of one run",
+				  path);
+	fm_buf_deinit(&names);
+	fm_captures_deinit(&found);
+	return err;
+}
+
 enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_diag *diag)
 {
 	*c = (struct fm_captures){ 0 };
@@ -37,8 +81,11 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 	if (stat(path, &st) != 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode)) {
-		push_copy(c, path);
-		return FM_OK;
+		char *capture;
+		enum fm_err err = fm_foreign_capture(path, &capture, diag);
+		if (!err)
+			fm_vec_push(&c->paths, capture);
+		return err;
 	}
 	char file[4200];
 	int len = (int)strlen(path);
@@ -50,12 +97,7 @@ enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_
 	do
 		snprintf(file, sizeof(file), "%.*s/profile_%zu.fathom", len, path, c->paths.n + 1);
 	while (push_if_there(c, file));
-	if (!c->paths.n)
-		return fm_diag_set(diag, FM_E_NOT_FOUND,
-				   "%s is a folder without a profile.fathom; name a capture or the "
-				   "results folder of one run",
-				   path);
-	return FM_OK;
+	return c->paths.n ? FM_OK : find_others(c, path, len, diag);
 }
 
 enum fm_err fm_captures_find_one(const char *path, char **ret, struct fm_diag *diag)
@@ -66,11 +108,6 @@ enum fm_err fm_captures_find_one(const char *path, char **ret, struct fm_diag *d
 		err = fm_join_runs(&c, ret, diag);
 	fm_captures_deinit(&c);
 	return err;
-}
-
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 enum fm_err fm_captures_dated(struct fm_captures *c, const char *output_dir, const char *name, struct fm_diag *diag)
@@ -117,7 +154,6 @@ void fm_captures_deinit(struct fm_captures *c)
 enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures, const struct fm_view_options *options,
 			 struct fm_diag *diag)
 {
-	*ret = (struct fm_runs){ 0 };
 	for (size_t i = 0; i < captures->paths.n; i++) {
 		struct fm_analysis *a;
 		enum fm_err err = fm_render_open(captures->paths.items[i], options, FM_ANALYSIS_STACKS, &a, diag);
@@ -134,7 +170,7 @@ enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures
 enum fm_err fm_report_runs(FILE *out, const struct fm_captures *captures, const struct fm_view_options *options,
 			   struct fm_diag *diag)
 {
-	struct fm_runs runs;
+	struct fm_runs runs = { 0 };
 	enum fm_err err = fm_load_runs(&runs, captures, options, diag);
 	if (err)
 		return err;

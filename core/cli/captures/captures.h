@@ -14,8 +14,9 @@ struct fm_captures {
 	FM_VEC(char *) paths;
 };
 
-// A file is itself. A folder gives its profile.fathom, or its profile_1.fathom, profile_2.fathom,
-// ...
+// A file is itself, one of another tool's a capture made of it (below). A folder gives its profile.fathom, or its
+// profile_1.fathom, profile_2.fathom,
+// ..., or its only capture, whatever that is called.
 FM_MUST_CHECK enum fm_err fm_captures_find(struct fm_captures *c, const char *path, struct fm_diag *diag);
 // The same where one is shown: several are added up into one. *ret is the caller's to
 // free.
@@ -25,6 +26,16 @@ FM_MUST_CHECK enum fm_err fm_captures_find_one(const char *path, char **ret, str
 FM_MUST_CHECK enum fm_err fm_captures_dated(struct fm_captures *c, const char *output_dir, const char *name,
 					    struct fm_diag *diag);
 void fm_captures_deinit(struct fm_captures *c);
+
+// A file that another tool wrote becomes a capture that goes when this process ends; any other file
+// stays itself. *ret is the caller's to free. Where the file is damaged, what came before is shown,
+// which a line says.
+FM_MUST_CHECK enum fm_err fm_foreign_capture(const char *path, char **ret, struct fm_diag *diag);
+// A new empty file of ours that goes when this process ends; NULL = none can be made. Lent.
+const char *fm_passing_file(void);
+// What to call a capture in what is shown: NULL = by its own path, or as the user named it when that
+// path is a file that goes.
+const char *fm_capture_called(const char *capture, const char *named);
 
 // fathom report --history NAME: the dated runs of a script with their totals.
 
@@ -41,7 +52,7 @@ FM_MUST_CHECK enum fm_err fm_join_runs(const struct fm_captures *captures, char 
 
 // Captures read and added up, for what compares runs: --repeat, diff, check.
 
-// Reads every capture once. One line in diag on failure.
+// Reads every capture once, and adds it to *ret, which is empty (zeroed) before. One line in diag on failure.
 FM_MUST_CHECK enum fm_err fm_load_runs(struct fm_runs *ret, const struct fm_captures *captures,
 				       const struct fm_view_options *options, struct fm_diag *diag);
 // Prints the means over repeated captures.

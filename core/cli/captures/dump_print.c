@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/utf8.h"
 #include "collect/process/proc.h"
+#include "render/shared/facts.h"
 #include "render/shared/label.h"
 #include "render/shared/style.h"
 
@@ -23,15 +24,26 @@ static bool is_stopped(uint32_t pid, uint32_t tid)
 	return state == 'T' || state == 't';
 }
 
-static const char *state_of(const struct fm_cell *cell, uint32_t pid, uint32_t tid)
+static const char *state_of(const struct fm_dump *d, uint32_t thread_id, const struct fm_cell *cell)
 {
+	const struct fm_thread *t = &d->analysis->profile->threads.items[thread_id];
+	const struct fm_process *p = &d->analysis->profile->processes.items[t->process_id];
 	if (!cell)
-		return "not read"; // it runs and may not be held, or began a moment ago
-	if (cell->class == FM_CLASS_WAIT && is_stopped(pid, tid))
+		return "not read";                             // it runs and may not be held, or began a moment ago
+	if (d->is_of_core && thread_id == 0 && p->exit_signal) // the first thread of a core
+		return "ended the process";
+	if (!d->is_of_core && cell->class == FM_CLASS_WAIT && is_stopped(p->info.pid, t->tid))
 		return "stopped";
 	return cell->class == FM_CLASS_WAIT       ? "waiting"
 	       : cell->class == FM_CLASS_GIL_WAIT ? "waiting for the GIL"
 						  : "running";
+}
+
+static bool has_gil(const struct fm_analysis *a, uint32_t tid)
+{
+	char key[32];
+	snprintf(key, sizeof(key), "has_gil_%u", tid);
+	return fm_facts_meta_u64(a->profile, key) == 1;
 }
 
 static const struct fm_cell *cell_of(const struct fm_analysis *a, uint32_t thread_id)
@@ -91,8 +103,9 @@ static void print_str(FILE *out, struct fm_str s)
 		fputs("...", out);
 }
 
-static void print_process(FILE *out, const struct fm_process_info *info)
+static void print_process(FILE *out, const struct fm_process *process)
 {
+	const struct fm_process_info *info = &process->info;
 	struct fm_buf b = { 0 };
 	fm_label_worker(&b, info);
 	fprintf(out, "Process %u: ", info->pid);
@@ -100,11 +113,15 @@ static void print_process(FILE *out, const struct fm_process_info *info)
 	if (info->python_version.len) {
 		fputs("\nPython ", out);
 		print_str(out, info->python_version);
-		fputs(" (", out);
-		print_str(out, info->exe);
-		fputs(")", out);
+		if (info->exe.len) {
+			fputs(" (", out);
+			print_str(out, info->exe);
+			fputs(")", out);
+		}
 	}
 	fprintf(out, "\n");
+	if (process->exit_signal)
+		fprintf(out, "Ended by signal %d: %s\n", process->exit_signal, strsignal(process->exit_signal));
 	fm_buf_deinit(&b);
 }
 
@@ -150,11 +167,10 @@ static void print_thread(const struct fm_style *s, const struct fm_dump *d, uint
 	const struct fm_analysis *a = d->analysis;
 	const struct fm_thread *t = &a->profile->threads.items[id];
 	const struct fm_cell *cell = cell_of(a, id);
-	uint32_t pid = a->profile->processes.items[t->process_id].info.pid;
 	struct nodes nodes = { 0 };
 	fprintf(s->out, "\nThread %u (", t->tid);
 	print_str(s->out, t->name);
-	fprintf(s->out, "): %s\n", state_of(cell, pid, t->tid));
+	fprintf(s->out, "): %s%s\n", state_of(d, id, cell), has_gil(a, t->tid) ? ", has the GIL" : "");
 	list_nodes(a, cell, &nodes);
 	for (size_t i = 0; i < nodes.n; i++) {
 		const struct shown *shown = &nodes.items[d->is_outermost_first ? nodes.n - 1 - i : i];
@@ -174,7 +190,7 @@ void fm_dump_print_text(const struct fm_dump *d, FILE *out)
 	for (uint32_t process = 0; process < a->profile->processes.n; process++) {
 		if (process)
 			fprintf(out, "\n\n");
-		print_process(out, &a->profile->processes.items[process].info);
+		print_process(out, &a->profile->processes.items[process]);
 		for (uint32_t id = 0; id < a->profile->threads.n; id++)
 			if (a->profile->threads.items[id].process_id == process)
 				print_thread(&style, d, id);
@@ -233,7 +249,8 @@ static void write_thread(struct fm_json *j, const struct fm_dump *d, uint32_t id
 	fm_json_u64(j, "pid", pid);
 	fm_json_u64(j, "tid", t->tid);
 	fm_json_str(j, "name", t->name);
-	fm_json_str(j, "state", fm_str_of(state_of(cell, pid, t->tid)));
+	fm_json_str(j, "state", fm_str_of(state_of(d, id, cell)));
+	fm_json_bool(j, "has_gil", has_gil(a, t->tid));
 	fm_json_array(j, "frames"); // innermost first
 	list_nodes(a, cell, &nodes);
 	for (size_t i = 0; i < nodes.n; i++)
@@ -268,6 +285,8 @@ void fm_dump_print_json(const struct fm_dump *d)
 	fm_json_str(&j, "schema", FM_STR_LIT("fathom.dump/1"));
 	fm_json_u64(&j, "pid", first->pid);
 	fm_json_str(&j, "python", first->python_version);
+	if (d->is_of_core)
+		fm_json_i64(&j, "signal", a->profile->processes.items[0].exit_signal);
 	fm_json_array(&j, "processes");
 	for (uint32_t id = 0; id < a->profile->processes.n; id++)
 		write_process(&j, &a->profile->processes.items[id].info);

@@ -14,6 +14,7 @@ struct fm_dump {
 	const struct fm_locals *locals; // NULL = they were not asked for
 	const struct fm_redact *redact; // what is masked in them
 	bool is_outermost_first;
+	bool is_of_core; // nobody runs: the kernel is not asked
 };
 
 void fm_dump_print_text(const struct fm_dump *d, FILE *out);

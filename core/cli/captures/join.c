@@ -178,6 +178,24 @@ static void add_places(struct join *j)
 	}
 }
 
+static fm_zone_ref sum_ref(const struct join *j, fm_zone_ref ref)
+{
+	uint32_t id = fm_zone_ref_id(ref);
+	if (fm_zone_ref_is_name(ref))
+		return fm_zone_ref_of(FM_ZONE_BEGIN, at(j->names, j->p->trace_names.n, id));
+	return fm_zone_ref_of(FM_ZONE_ENTER, at(j->codes, j->p->codes.n, id));
+}
+
+static void add_call_sums(struct join *j)
+{
+	for (size_t i = 0; i < j->p->call_sums.n; i++) {
+		struct fm_call_sum sum = j->p->call_sums.items[i];
+		sum.caller = sum_ref(j, sum.caller);
+		sum.callee = sum_ref(j, sum.callee);
+		fm_writer_call_sum(j->w, &sum);
+	}
+}
+
 static void add_texts(struct join *j)
 {
 	const struct fm_profile *p = j->p;
@@ -305,6 +323,7 @@ static void map_ids(struct join *j)
 	j->encoders = fm_alloc((p->threads.n + 1) * sizeof(*j->encoders));
 	add_processes(j);
 	add_places(j);
+	add_call_sums(j);
 	add_texts(j);
 	add_memory(j);
 }
@@ -370,7 +389,7 @@ static void tell_spread(struct fm_writer *w, const struct fm_runs *runs)
 static enum fm_err write_runs(const struct fm_captures *captures, const char *path, struct fm_diag *diag)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	struct fm_runs runs;
+	struct fm_runs runs = { 0 };
 	struct join j = { 0 };
 	struct metas metas = { 0 };
 	enum fm_err err = fm_load_runs(&runs, captures, &view, diag);
@@ -403,25 +422,6 @@ static bool is_fresh(const char *path, const struct fm_captures *captures)
 	return true;
 }
 
-static char passing[64]; // a file that goes with this process
-
-static void remove_passing(void)
-{
-	unlink(passing);
-}
-
-// False when nobody may write there.
-static bool make_passing(void)
-{
-	snprintf(passing, sizeof(passing), "/tmp/fathom-runs-XXXXXX");
-	int fd = mkstemp(passing);
-	if (fd < 0)
-		return false;
-	close(fd);
-	atexit(remove_passing);
-	return true;
-}
-
 enum fm_err fm_join_runs(const struct fm_captures *captures, char **ret, struct fm_diag *diag)
 {
 	const char *first = captures->paths.items[0], *slash = strrchr(first, '/');
@@ -444,7 +444,8 @@ enum fm_err fm_join_runs(const struct fm_captures *captures, char **ret, struct 
 	unlink(fresh);
 	if (err != FM_E_IO && err != FM_E_REFUSED && err != FM_E_NOT_FOUND)
 		return err;
-	if (!make_passing())
+	const char *passing = fm_passing_file();
+	if (!passing)
 		return err;
 	err = write_runs(captures, passing, diag);
 	if (!err)

@@ -44,7 +44,7 @@ static void write_chains(struct fm_writer *w, uint32_t image_id, const struct fm
 static void name_image(struct fm_writer *w, uint32_t image_id, const uint64_t *addrs, size_t n, uint64_t deadline_ns)
 {
 	struct fm_written_image image;
-	if (fm_writer_get_image(w, image_id, &image) || (image.flags & FM_IMAGE_HAS_NO_FILE))
+	if (fm_writer_get_image(w, image_id, &image) || (image.flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_NAMED)))
 		return;
 	char kept[32];
 	snprintf(kept, sizeof(kept), "/proc/self/fd/%d", image.fd); // for the child that reads it, too

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fathom check: a gate for CI on what changed between two captures, or two sets of repeated ones.
 #include "base/log.h"
-#include "base/utf8.h"
 #include "cli/options/options.h"
 #include "cli/commands/commands.h"
-#include "render/shared/label.h"
+#include "render/shared/compare.h"
 
 // A slowdown beyond the limit counts when it is one: with several runs its interval must not reach
 // down to no change.
@@ -20,25 +19,6 @@ static void describe(struct fm_buf *b, const char *what, const struct fm_change 
 	if (c->plus_minus > 0)
 		fm_buf_printf(b, " +-%.1f", 100 * c->plus_minus / c->base.mean);
 	fm_buf_printf(b, " (limit %g%%)", max_pct);
-}
-
-// The line that grew most, or the function: one place to begin.
-static void name_worst(struct fm_buf *b, const struct fm_diff *d)
-{
-	const struct fm_diff_row *worst = NULL;
-	for (size_t i = 0; i < d->lines.n && !worst; i++)
-		if (d->lines.items[i].change.delta > 0 && d->lines.items[i].change.is_significant)
-			worst = &d->lines.items[i];
-	for (size_t i = 0; i < d->functions.n && !worst; i++)
-		if (d->functions.items[i].change.delta > 0 && d->functions.items[i].change.is_significant)
-			worst = &d->functions.items[i];
-	if (!worst)
-		return;
-	fm_buf_str(b, "; most in ");
-	fm_utf8_clean(b, worst->row->name);
-	fm_buf_str(b, " (");
-	fm_utf8_clean(b, worst->row->file);
-	fm_buf_printf(b, ":%u), +%.3f s", worst->row->line, worst->change.delta);
 }
 
 static void print_passed(const char *what, const struct fm_change *c, double max_pct)
@@ -102,7 +82,7 @@ int fm_cmd_check(int argc, char **argv)
 	struct fm_buf b = { 0 };
 	if (is_beyond(time, max_slowdown, s.diff.is_sampling_only)) {
 		describe(&b, what, time, max_slowdown);
-		name_worst(&b, &s.diff);
+		fm_compare_name_worst(&b, &s.diff);
 	}
 	if (max_growth >= 0 && is_beyond(&s.diff.max_rss_bytes, max_growth, s.diff.is_sampling_only))
 		describe(&b, "RAM", &s.diff.max_rss_bytes, max_growth);

@@ -10,19 +10,26 @@
 #include "cli/options/options.h"
 
 int fm_cmd_check(int argc, char **argv);
+int fm_cmd_compare(int argc, char **argv);
 int fm_cmd_diff(int argc, char **argv);
 int fm_cmd_collect_for(int argc, char **argv);
 int fm_cmd_doctor(int argc, char **argv);
 int fm_cmd_dump(int argc, char **argv);
 int fm_cmd_export(int argc, char **argv);
+int fm_cmd_import(int argc, char **argv);
 int fm_cmd_live(int argc, char **argv);
+int fm_cmd_mcp(int argc, char **argv);
 int fm_cmd_top(int argc, char **argv);
 int fm_cmd_place(int argc, char **argv);
+int fm_cmd_query(int argc, char **argv);
 int fm_cmd_record(int argc, char **argv);
 int fm_cmd_report(int argc, char **argv);
 int fm_cmd_run(int argc, char **argv);
 int fm_cmd_serve_live(int argc, char **argv);
 int fm_cmd_view(int argc, char **argv);
+
+// Whether main.c's table has the command.
+bool fm_command_is_there(const char *name);
 
 // The two sides of a comparison, as diff and check are given them on the command line.
 struct fm_sides {
@@ -36,6 +43,10 @@ struct fm_sides {
 // is the exit code.
 bool fm_sides_load(struct fm_sides *ret, const struct fm_usage *usage, int argc, char **argv,
 		   const struct fm_view_options *view, const char *const *output_dir, int *ret_exit);
+// Reads both, each a capture or a folder of some, and compares them. *s is zeroed, and fm_sides_deinit is due
+// also on failure.
+FM_MUST_CHECK enum fm_err fm_sides_read(struct fm_sides *s, const char *base, const char *new,
+					const struct fm_view_options *view, struct fm_diag *diag);
 // "BASE" or "NEW" when one of its captures lacks its end; else NULL.
 const char *fm_sides_cut(const struct fm_sides *s);
 void fm_sides_deinit(struct fm_sides *s);

@@ -18,6 +18,18 @@ static enum fm_err load_side(struct fm_runs *ret, const char *path, const struct
 	return err;
 }
 
+enum fm_err fm_sides_read(struct fm_sides *s, const char *base, const char *new, const struct fm_view_options *view,
+			  struct fm_diag *diag)
+{
+	enum fm_err err = load_side(&s->base, base, view, diag);
+	if (!err)
+		err = load_side(&s->new, new, view, diag);
+	if (!err)
+		fm_diff_build(&s->diff, &s->base, &s->new,
+			      view->detailed || !fm_runs_has_users(&s->base) || !fm_runs_has_users(&s->new));
+	return err;
+}
+
 static enum fm_err load(struct fm_sides *s, const struct fm_operands *ops, const char *output_dir,
 			const struct fm_view_options *view, struct fm_diag *diag)
 {
@@ -38,12 +50,7 @@ static enum fm_err load(struct fm_sides *s, const struct fm_operands *ops, const
 		}
 	}
 	if (!err)
-		err = load_side(&s->base, base, view, diag);
-	if (!err)
-		err = load_side(&s->new, new, view, diag);
-	if (!err)
-		fm_diff_build(&s->diff, &s->base, &s->new,
-			      view->detailed || !fm_runs_has_users(&s->base) || !fm_runs_has_users(&s->new));
+		err = fm_sides_read(s, base, new, view, diag);
 	fm_captures_deinit(&dated);
 	return err;
 }

@@ -10,13 +10,14 @@
 int fm_cmd_diff(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
-	bool is_json = false;
+	bool is_json = false, is_markdown = false;
 	char usual_dir[4096];
 	const char *output_dir = fm_output_dir_usual(usual_dir, sizeof(usual_dir));
 	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
 		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
+		{ "markdown", 0, FM_OPT_FLAG, &is_markdown, NULL, "what changed most, in at most 8 KB of Markdown" },
 		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR",
 		  "the folder to search for NAME (default: the project's .fathom)" },
@@ -42,12 +43,19 @@ int fm_cmd_diff(int argc, char **argv)
 	int exit_code;
 	if (!fm_sides_load(&s, &usage, argc, argv, &view, &output_dir, &exit_code))
 		return exit_code;
+	if (is_json && is_markdown) {
+		fm_say("give one of --json and --markdown");
+		fm_sides_deinit(&s);
+		return FM_EXIT_USAGE;
+	}
 	const char *cut = fm_sides_cut(&s);
 	if (cut)
 		fm_say("%s was cut off before its end, or still runs: what it lacks is shown as a change", cut);
 	fm_text_flags_apply(&flags, &view);
 	if (is_json)
 		fm_compare_diff_json(stdout, &s.diff, &s.base, &s.new);
+	else if (is_markdown)
+		fm_compare_diff_markdown(stdout, &s.diff, &s.base, &s.new);
 	else
 		fm_compare_diff_text(stdout, &s.diff, &s.base, &s.new, &view);
 	fm_sides_deinit(&s);

@@ -8,12 +8,14 @@
 
 #include "aggregate/analysis/analysis.h"
 #include "base/log.h"
+#include "base/owner.h"
 #include "cli/captures/name_frames.h"
 #include "cli/commands/commands.h"
 #include "cli/captures/dump_print.h"
 #include "cli/options/options.h"
 #include "cli/project/project.h"
 #include "collect/capture/attach.h"
+#include "collect/capture/post_mortem.h"
 #include "collect/process/proc.h"
 #include "collect/remote/remote.h"
 #include "render/render.h"
@@ -42,6 +44,7 @@ static void add_if_python(void *ctx, uint32_t pid)
 static struct {
 	struct fm_view_options view;
 	struct fm_option_texts pid_texts;
+	const char *core_path;
 	bool is_json, native, nonblocking, children, is_all, is_reversed, has_locals;
 } o = { .native = true };
 
@@ -50,6 +53,7 @@ static const struct fm_option options[] = {
 	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "the processes that it has started, too" },
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.children, NULL, NULL },
 	{ "all", 0, FM_OPT_FLAG, &o.is_all, NULL, "every Python of this user instead" },
+	{ "core", 0, FM_OPT_TEXT, &o.core_path, "FILE", "a process that is over, by its core file" },
 	{ "locals", 'l', FM_OPT_FLAG, &o.has_locals, NULL,
 	  "the local variables of your own functions, too; what is named like a secret is masked" },
 	{ "reverse", 0, FM_OPT_FLAG, &o.is_reversed, NULL, "the outermost frame first, as in a traceback" },
@@ -65,7 +69,7 @@ static const struct fm_option options[] = {
 };
 static const struct fm_usage usage = {
 	.command = "dump",
-	.operands = "(-p PID | --all)",
+	.operands = "(-p PID | --all | --core FILE)",
 	.about = "Print the stacks of all threads of running processes, Python and native, as they are now. "
 		 "Threads "
 		 "that wait are read in place; a running one is stopped while it is read, for less than a "
@@ -75,8 +79,84 @@ static const struct fm_usage usage = {
 		    "  fathom dump -p 1234 --children          # a server and its workers\n"
 		    "  fathom dump -p 1234 --locals\n"
 		    "  fathom dump --all\n"
+		    "  fathom dump --core core.1234 --locals   # where a program crashed\n"
 		    "  fathom dump -p 1234 --json | jq '.threads[] | .frames[0]'\n",
 };
+
+// ---- reading ----
+
+// A profile of one look is written to path.
+static enum fm_err read_processes(const char *path, const struct fm_pids *pids, struct fm_locals *locals,
+				  size_t *ret_n_unread, struct fm_diag *ret_why, struct fm_diag *diag)
+{
+	struct fm_attach_options attach = {
+		.pids = pids->v,
+		.n_pids = pids->n,
+		.children = o.children,
+		.output_path = path,
+		.native = o.native,
+		.may_stop = !o.nonblocking,
+		.skips_refused = o.is_all,
+		.locals = locals,
+		.at_end = fm_name_frames_elsewhere,
+	};
+	return fm_attach_once(&attach, ret_n_unread, ret_why, diag);
+}
+
+static enum fm_err read_core(const char *path, struct fm_locals *locals, struct fm_diag *diag)
+{
+	struct fm_post_mortem_options core = {
+		.core_path = o.core_path, .output_path = path, .native = o.native, .locals = locals
+	};
+	return fm_post_mortem(&core, diag);
+}
+
+// Which processes, where no core file is named. An exit code; -1: go on.
+static int find_processes(struct fm_pids *pids)
+{
+	struct fm_diag diag;
+	if (fm_pids_parse(&o.pid_texts, pids, &diag)) {
+		fm_say("%s", diag.text);
+		return FM_EXIT_USAGE;
+	}
+	int n_ways = !!o.core_path + o.is_all + (pids->n > 0);
+	if (n_ways != 1) {
+		fm_say(n_ways ? "one of --pid, --all and --core, not both" : "name the process: fathom dump -p PID");
+		return FM_EXIT_USAGE;
+	}
+	if (o.core_path && (o.children || o.nonblocking)) {
+		fm_say("a core file is of one process that is over: --children and --nonblocking are for running ones");
+		return FM_EXIT_USAGE;
+	}
+	if (o.is_all)
+		fm_process_all(add_if_python, pids);
+	if (!pids->n && !o.core_path) {
+		fm_say("no process of this user runs a Python that can be read");
+		return FM_EXIT_FAILED;
+	}
+	return -1;
+}
+
+// ---- printing ----
+
+static void print_lacks(const struct fm_profile *profile)
+{
+	fflush(stdout);
+	for (size_t i = 0; i < profile->coverages.n; i++) {
+		const struct fm_coverage *c = &profile->coverages.items[i];
+		fm_say("not read: %.*s: %.*s", (int)c->what.len, c->what.p, (int)c->why.len, c->why.p);
+	}
+}
+
+static void print(const struct fm_dump *shown)
+{
+	if (o.is_json)
+		fm_dump_print_json(shown);
+	else
+		fm_dump_print_text(shown, stdout);
+	if (o.core_path)
+		print_lacks(shown->analysis->profile);
+}
 
 int fm_cmd_dump(int argc, char **argv)
 {
@@ -84,65 +164,39 @@ int fm_cmd_dump(int argc, char **argv)
 	o.view.full_filenames = true;
 	struct fm_operands ops;
 	int exit_code;
+	static struct fm_pids pids;
+	struct fm_diag diag, why = { "" };
+	char path[4096];
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
-	static struct fm_pids pids;
-	struct fm_diag diag, why;
-	if (fm_pids_parse(&o.pid_texts, &pids, &diag)) {
-		fm_say("%s", diag.text);
-		return FM_EXIT_USAGE;
-	}
-	if (o.is_all ? pids.n > 0 : pids.n == 0) {
-		fm_say(o.is_all ? "either --pid or --all, not both" : "name the process: fathom dump -p PID");
-		return FM_EXIT_USAGE;
-	}
-	if (o.is_all)
-		fm_process_all(add_if_python, &pids);
-	if (!pids.n) {
-		fm_say("no process of this user runs a Python that can be read");
-		return FM_EXIT_FAILED;
-	}
-	char path[4096];
+	if ((exit_code = find_processes(&pids)) >= 0)
+		return exit_code;
 	if (fm_temporary_make(path, sizeof(path), &diag)) {
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;
 	}
-	struct fm_locals locals;
+	struct fm_locals locals, *wanted = o.has_locals ? &locals : NULL;
 	struct fm_redact *redact = NULL;
-	fm_locals_init(&locals);
-	if (o.has_locals && fm_redact_create(NULL, &redact, &diag)) {
-		fm_say("%s", diag.text);
-		return FM_EXIT_FAILED;
-	}
-	struct fm_attach_options attach = {
-		.pids = pids.v,
-		.n_pids = pids.n,
-		.children = o.children,
-		.output_path = path,
-		.native = o.native,
-		.may_stop = !o.nonblocking,
-		.skips_refused = o.is_all,
-		.locals = o.has_locals ? &locals : NULL,
-		.at_end = fm_name_frames_elsewhere,
-	};
 	struct fm_analysis *a = NULL;
 	size_t n_unread = 0;
-	enum fm_err err = fm_attach_once(&attach, &n_unread, &why, &diag);
+	fm_locals_init(&locals);
+	enum fm_err err = wanted ? fm_redact_create(NULL, &redact, &diag) : FM_OK;
+	if (!err)
+		err = o.core_path ? read_core(path, wanted, &diag)
+				  : read_processes(path, &pids, wanted, &n_unread, &why, &diag);
 	if (!err)
 		err = fm_render_open(path, &o.view, FM_ANALYSIS_STACKS, &a, &diag);
 	unlink(path);
 	if (err) {
 		fm_say("%s", diag.text);
+		fm_locals_deinit(&locals);
 		return FM_EXIT_FAILED;
 	}
 	bool is_there = a->profile->processes.n;
-	struct fm_dump shown = { a, o.has_locals ? &locals : NULL, redact, o.is_reversed };
-	if (!is_there)
-		fm_say("process %u ended before it could be read", pids.v[0]);
-	else if (o.is_json)
-		fm_dump_print_json(&shown);
+	if (is_there)
+		print(&(struct fm_dump){ a, wanted, redact, o.is_reversed, o.core_path });
 	else
-		fm_dump_print_text(&shown, stdout);
+		fm_say("process %u ended before it could be read", pids.v[0]);
 	if (n_unread && !o.nonblocking) {
 		fflush(stdout);
 		fm_say("%zu thread%s not read: %s", n_unread, n_unread == 1 ? " was" : "s were",

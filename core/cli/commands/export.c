@@ -31,6 +31,35 @@ static bool has_stacks(const char *format)
 	       !strcmp(format, "flamegraph");
 }
 
+// Whether the format has what these options are about; else a line says that it has not.
+static bool goes_with(const char *format, const struct fm_view_options *view, const char *metric)
+{
+	if (view->metric != FM_METRIC_TIME && !has_stacks(format)) {
+		fm_say("--metric %s is for collapsed, speedscope and flamegraph; %s has its own columns", metric,
+		       format);
+		return false;
+	}
+	if (view->thread && strcmp(format, "cpuprofile")) {
+		fm_say("--thread is for cpuprofile; %s holds all threads", format);
+		return false;
+	}
+	return true;
+}
+
+static int export_one(const char *named, const char *format, const char *out, struct fm_view_options *view)
+{
+	struct fm_diag diag;
+	_cleanup_free_ char *profile = NULL;
+	enum fm_err err = fm_captures_find_one(named, &profile, &diag);
+	if (!err) {
+		view->called = fm_capture_called(profile, named);
+		err = fm_render_write(format, profile, out, view, &diag);
+	}
+	if (err)
+		fm_say("%s", diag.text);
+	return err ? FM_EXIT_FAILED : FM_EXIT_OK;
+}
+
 int fm_cmd_export(int argc, char **argv)
 {
 	struct fm_view_options view = FM_VIEW_OPTIONS_DEFAULT;
@@ -44,6 +73,8 @@ int fm_cmd_export(int argc, char **argv)
 		  "what stacks are weighted by: CPU time; or bytes allocated, live at the peak, leaked, copied" },
 		{ "unit", 0, FM_OPT_CHOICE, &unit, "samples|us", "what collapsed stacks count" },
 		{ "threads", 't', FM_OPT_FLAG, &view.threads, NULL, "the thread is the first frame of every stack" },
+		{ "thread", 0, FM_OPT_TEXT, &view.thread, "NAME|TID",
+		  "of a cpuprofile, which holds one thread: this one (default: the busiest)" },
 		{ "processes", 0, FM_OPT_FLAG, &view.processes, NULL,
 		  "the process and its parents are the first frames" },
 		{ "native-all", 0, FM_OPT_FLAG, &view.native_all, NULL,
@@ -71,6 +102,9 @@ int fm_cmd_export(int argc, char **argv)
 			    "  fathom export -f flamegraph --threads -o flame.svg profile.fathom\n"
 			    "  fathom export -f flamegraph --metric peak -o memory.svg profile.fathom\n"
 			    "  fathom export -f callgraph-svg -o calls.svg profile.fathom\n"
+			    "  fathom export -f pprof -o profile.pb.gz profile.fathom         # go tool pprof\n"
+			    "  fathom export -f gecko -o profile.json profile.fathom          # profiler.firefox.com\n"
+			    "  fathom export -f cpuprofile --thread MainThread -o main.cpuprofile profile.fathom\n"
 			    "  fathom export -f perfetto -o profile.pftrace profile.fathom    # ui.perfetto.dev\n"
 			    "  fathom export -f collapsed --unit us profile.fathom | sort -k2 -n\n",
 		.min_operands = 0,
@@ -94,17 +128,8 @@ int fm_cmd_export(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	view.metric = metric_of(metric);
-	if (view.metric != FM_METRIC_TIME && !has_stacks(format)) {
-		fm_say("--metric %s is for collapsed, speedscope and flamegraph; %s has its own columns", metric,
-		       format);
+	if (!goes_with(format, &view, metric))
 		return FM_EXIT_USAGE;
-	}
 	view.unit_us = !strcmp(unit, "us");
-	struct fm_diag diag;
-	_cleanup_free_ char *profile = NULL;
-	if (fm_captures_find_one(ops.v[0], &profile, &diag) || fm_render_write(format, profile, out, &view, &diag)) {
-		fm_say("%s", diag.text);
-		return FM_EXIT_FAILED;
-	}
-	return FM_EXIT_OK;
+	return export_one(ops.v[0], format, out, &view);
 }

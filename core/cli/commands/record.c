@@ -138,8 +138,8 @@ static const struct fm_option options[] = {
 	  "again, or "
 	  "with commas, for several" },
 	{ "inject", 0, FM_OPT_FLAG, &o.is_injected, NULL,
-	  "with --pid: load the agent into the program (Python 3.14 and later), for all that a program gives that "
-	  "is started here; --memory and --trace with --pid do so, too" },
+	  "with --pid: load the agent into the program, for all that a program gives that is started "
+	  "here; --memory and --trace with --pid do so, too" },
 	{ "max-size", 0, FM_OPT_TEXT, &o.max_size, "SIZE",
 	  "with --pid: keep the latest SIZE (such as 100M) of a long capture, in FILE and FILE's .older" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL,

@@ -31,13 +31,18 @@ static enum fm_err add_runs(const struct fm_captures *captures, const char *out,
 static struct {
 	struct fm_view_options view;
 	struct fm_text_flags flags;
-	bool is_json, is_explain, is_summary, is_full, is_tree;
-	const char *out, *history, *function, *output_dir;
+	bool is_json, is_markdown, is_explain, is_summary, is_full, is_tree;
+	const char *out, *history, *focus, *output_dir;
 } o = { .flags = FM_TEXT_FLAGS_DEFAULT };
 
 static const struct fm_option options[] = {
 	{ "json", 0, FM_OPT_FLAG, &o.is_json, NULL,
 	  "the same as JSON, schema fathom.report/1, with every function and line" },
+	{ "markdown", 0, FM_OPT_FLAG, &o.is_markdown, NULL,
+	  "in at most 8 KB: the verdict, the lines worth changing with their source, the next command" },
+	{ "focus", 0, FM_OPT_TEXT, &o.focus, "FUNC|FILE:LINE",
+	  "one function or line: callers, callees, lines, memory, waiting, threads; of a trace its calls, too" },
+	{ "function", 0, FM_OPT_TEXT, &o.focus, "NAME", NULL }, // what --focus was called when it knew traces only
 	{ "summary", 0, FM_OPT_FLAG, &o.is_summary, NULL, "the first screen alone, as 'fathom run' prints it" },
 	{ "tree", 0, FM_OPT_FLAG, &o.is_tree, NULL,
 	  "the call tree of your code; each package that it calls is one line, and so are imports" },
@@ -47,8 +52,6 @@ static const struct fm_option options[] = {
 	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR",
 	  "the folder that --history searches (default: the project's .fathom)" },
 	{ "output", 'o', FM_OPT_TEXT, &o.out, "FILE", "write there instead of to standard output" },
-	{ "function", 0, FM_OPT_TEXT, &o.function, "NAME",
-	  "of a trace: one function's calls, how long they took, callers and callees" },
 	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL,
 	  "libraries and files below 1%, too; without it the time of libraries goes to the line of your code "
 	  "that "
@@ -73,10 +76,46 @@ static const struct fm_usage usage = {
 		    "  fathom report --explain\n"
 		    "  fathom report --history script.py\n"
 		    "  fathom report --top 30 --detailed profile.fathom\n"
-		    "  fathom report --function parse trace.fathom\n"
+		    "  fathom report --markdown profile.fathom\n"
+		    "  fathom report --focus Parser.parse profile.fathom\n"
+		    "  fathom report --focus parser.py:120 --json profile.fathom\n"
 		    "  fathom report --json profile.fathom | jq '.functions[0]'\n",
 	.max_operands = 1,
 };
+
+static bool is_sensible(const struct fm_operands *ops)
+{
+	if (o.is_json + o.is_markdown + o.is_summary + o.is_full + o.is_tree > 1) {
+		fm_say("give one of --json, --markdown, --summary, --full and --tree");
+		return false;
+	}
+	if (o.focus && (o.is_summary || o.is_tree || o.is_full || o.is_explain)) {
+		fm_say("--focus is a report of its own; beside it --json or --markdown may stand");
+		return false;
+	}
+	if (!ops->n && !o.is_explain && !o.history) {
+		fm_say("name the profile to report; 'fathom report --help' has examples");
+		return false;
+	}
+	return true;
+}
+
+static enum fm_err focus(const char *profile, struct fm_diag *diag, struct fm_buf *ret_found)
+{
+	enum fm_focus_form form = o.is_json ? FM_FOCUS_JSON : o.is_markdown ? FM_FOCUS_MARKDOWN : FM_FOCUS_TEXT;
+	return fm_render_focus(profile, o.focus, form, o.out, &o.view, ret_found, diag);
+}
+
+static enum fm_err report(const struct fm_captures *captures, const char *profile, struct fm_diag *diag)
+{
+	enum fm_err err = fm_render_write(o.is_json       ? "json"
+					  : o.is_markdown ? "markdown"
+							  : "text",
+					  profile, o.out, &o.view, diag);
+	if (!err && captures->paths.n > 1 && !o.is_json && !o.is_markdown && !o.is_tree)
+		err = add_runs(captures, o.out, &o.view, diag);
+	return err;
+}
 
 int fm_cmd_report(int argc, char **argv)
 {
@@ -85,11 +124,9 @@ int fm_cmd_report(int argc, char **argv)
 	int exit_code;
 	if (!fm_options_parse(&usage, argc, argv, &ops, &exit_code))
 		return exit_code;
-	fm_text_flags_apply(&o.flags, &o.view);
-	if (o.is_json + o.is_summary + o.is_full + o.is_tree > 1) {
-		fm_say("give one of --json, --summary, --full and --tree");
+	if (!is_sensible(&ops))
 		return FM_EXIT_USAGE;
-	}
+	fm_text_flags_apply(&o.flags, &o.view);
 	o.view.form = o.is_tree ? FM_TEXT_TREE : o.is_summary ? FM_TEXT_SCREEN : FM_TEXT_WHOLE;
 	struct fm_diag diag;
 	char usual_dir[4096];
@@ -101,35 +138,28 @@ int fm_cmd_report(int argc, char **argv)
 		fm_say("%s", diag.text);
 		return FM_EXIT_FAILED;
 	}
-	if (!ops.n && !o.is_explain) {
-		fm_say("name the profile to report; 'fathom report --help' has examples");
-		return FM_EXIT_USAGE;
-	}
 	if (!ops.n) {
 		fm_explain_write(stdout, &o.view);
 		return FM_EXIT_OK;
 	}
-	if (o.function) {
-		if (!fm_render_function(ops.v[0], o.function, stdout, &o.view, &diag))
-			return FM_EXIT_OK;
-		fm_say("%s", diag.text);
-		return FM_EXIT_FAILED;
-	}
 	struct fm_captures captures;
+	_cleanup_(fm_buf_deinit) struct fm_buf found = { 0 };
 	_cleanup_free_ char *profile = NULL;
 	enum fm_err err = fm_captures_find(&captures, ops.v[0], &diag);
 	if (!err)
 		err = fm_join_runs(&captures, &profile, &diag);
 	if (!err)
-		err = fm_render_write(o.is_json ? "json" : "text", profile, o.out, &o.view, &diag);
-	if (!err && captures.paths.n > 1 && !o.is_json && !o.is_tree)
-		err = add_runs(&captures, o.out, &o.view, &diag);
+		o.view.called = fm_capture_called(profile, ops.v[0]);
+	if (!err)
+		err = o.focus ? focus(profile, &diag, &found) : report(&captures, profile, &diag);
 	if (err)
 		fm_say("%s", diag.text);
-	else if (o.is_explain && !o.is_json && !o.out) {
+	if (found.len)
+		fwrite(found.data, 1, found.len, stderr);
+	if (!err && o.is_explain && !o.is_json && !o.is_markdown && !o.out) {
 		putchar('\n');
 		fm_explain_write(stdout, &o.view);
 	}
 	fm_captures_deinit(&captures);
-	return err ? FM_EXIT_FAILED : FM_EXIT_OK;
+	return err == FM_E_USAGE && o.focus ? FM_EXIT_USAGE : err ? FM_EXIT_FAILED : FM_EXIT_OK;
 }

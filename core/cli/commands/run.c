@@ -110,7 +110,7 @@ static struct {
 	struct fm_view_options view;
 	struct fm_watchdog watchdog;
 	const char *module, *python, *output_dir, *log_level, *name, *tell, *copied;
-	bool is_quiet, no_plots, is_open, is_traced, is_full;
+	bool is_quiet, no_plots, is_open, is_traced, is_full, is_markdown;
 	uint64_t n_runs;
 } o = { .flags = FM_CAPTURE_FLAGS_DEFAULT, .log_level = "WARNING", .n_runs = 1 };
 
@@ -151,6 +151,8 @@ static const struct fm_option options[] = {
 	{ "open", 0, FM_OPT_FLAG, &o.is_open, NULL, "open report.html of the results in the browser at the end" },
 	{ "full", 0, FM_OPT_FLAG, &o.is_full, NULL,
 	  "print the whole report, as it is in profile_results.txt, instead of a screen of it" },
+	{ "markdown", 0, FM_OPT_FLAG, &o.is_markdown, NULL,
+	  "print the report as 'fathom report --markdown' does, in at most 8 KB" },
 	{ "quiet", 'q', FM_OPT_FLAG, &o.is_quiet, NULL, "print no report" },
 	{ 0 },
 };
@@ -297,7 +299,8 @@ int fm_cmd_run(int argc, char **argv)
 		hint_at_misplaced(options, &r.target, o.module ? o.module : ops.v[0], ops.v + !o.module,
 				  ops.n - !o.module, exit_code);
 	o.view.form = o.is_full ? FM_TEXT_WHOLE : FM_TEXT_SCREEN;
-	fm_results_tell(r.dir, (const char *)command.data, &o.view, o.is_quiet, o.is_open);
+	const char *printed = o.is_quiet ? NULL : o.is_markdown ? "markdown" : "text";
+	fm_results_tell(r.dir, (const char *)command.data, &o.view, printed, o.is_open);
 out:
 	fm_startup_deinit(&r.startup);
 	fm_target_deinit(&r.target);

@@ -58,6 +58,8 @@ int fm_cmd_view(int argc, char **argv)
 	enum fm_err err = fm_captures_find_one(ops.v[ops.n - 1], &path, &diag);
 	if (!err && ops.n == 2)
 		err = fm_captures_find_one(ops.v[0], &base_path, &diag);
+	if (!err && ops.n == 1)
+		serve.view.called = fm_capture_called(path, ops.v[0]);
 	serve.path = path;
 	serve.base_path = base_path;
 	if (!err)

@@ -84,15 +84,3 @@ enum fm_err fm_temporary_folder(char *ret, size_t cap, struct fm_diag *diag)
 	ret[0] = 0;
 	return fm_diag_set(diag, FM_E_IO, "cannot make a temporary folder: %m; set TMPDIR to one with room");
 }
-
-enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag)
-{
-	const char *dir = getenv("TMPDIR");
-	snprintf(ret, cap, "%s/fathom-XXXXXX", dir && *dir ? dir : "/tmp");
-	int fd = mkostemp(ret, O_CLOEXEC);
-	if (fd < 0)
-		return fm_diag_set(diag, FM_E_IO, "cannot make a temporary file: %s; set TMPDIR to a folder with room",
-				   strerror(errno));
-	close(fd);
-	return FM_OK;
-}

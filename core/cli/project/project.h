@@ -40,9 +40,8 @@ const char *fm_output_dir_usual(char *ret, size_t cap);
 FM_MUST_CHECK enum fm_err fm_output_name_expand(const char *name, uint32_t pid, char *ret, size_t cap,
 						struct fm_diag *diag);
 
-// A file of our own that is gone at the end.
+// A folder of our own that is gone at the end.
 
-// Makes an empty one in TMPDIR, which only its owner may read; ret is its path.
-FM_MUST_CHECK enum fm_err fm_temporary_make(char *ret, size_t cap, struct fm_diag *diag);
-// The same, a folder.
+// Makes an empty folder in TMPDIR, which only its owner may read; ret is its path. A file:
+// base/owner.h.
 FM_MUST_CHECK enum fm_err fm_temporary_folder(char *ret, size_t cap, struct fm_diag *diag);

@@ -7,14 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/project/project.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/proc.h"
@@ -26,6 +24,14 @@
 #define LEAVE_NS 2000000000u
 #define STOP_NS 1000000000u
 #define NAP_NS 2000000l
+#define MAX_CALLS 16u
+#define SIGNAL_AGAIN_NS 200000000l
+
+// What the script says when a handler raised meanwhile; and at the end of its answer, when the signal
+// comes again.
+#define SIGNAL_AGAIN " +"
+#define SIGNAL_FIRST "a signal came just then; try again"
+#define SIGNAL_LATER "a signal came just after; try again"
 
 static volatile sig_atomic_t is_interrupted;
 
@@ -50,61 +56,80 @@ static void write_path(FILE *f, const char *path)
 
 static void path_of(const struct fm_injected *in, const char *name, char *ret, size_t cap)
 {
-	snprintf(ret, cap, "%s/%s", in->dir, name);
+	snprintf(ret, cap, "%s/%s", in->reach.dir, name);
 }
 
 // A script that calls a method of the agent's and leaves an answer: "done", or what went wrong. It
-// calls no Python function, which would be in the trace, and leaves no name in the program.
-static bool write_script(const struct fm_injected *in, const char *path, const char *method, const char *argument)
+// calls no Python function, which would be in the trace, and leaves no name in the program. A child
+// that was forked meanwhile has the request, too, and does nothing.
+//
+// A signal's handler may run while the script does. What it raises is the program's to get: the
+// signal is raised again, by a thread and later, so that the script has ended.
+static bool write_script(const struct fm_injected *in, const char *method, const char *argument)
 {
 	char answer[512];
-	path_of(in, "answer", answer, sizeof(answer));
-	FILE *f = fopen(path, "we");
+	path_of(in, in->answer, answer, sizeof(answer));
+	FILE *f = fm_reach_write(&in->reach, method);
 	if (!f)
 		return false;
-	fputs("import _imp, os, sys\nanswer = ", f);
-	write_path(f, answer);
-	fputs("\n"
-	      "try:\n"
-	      "    spec = type(sys.implementation)(name='fathom._agent', origin=",
-	      f);
-	write_path(f, in->agent);
+	fprintf(f,
+		"import _imp, _signal, _thread, os, sys, time\n"
+		"word, signum, n, codes, begun, early = '', 0, 0, {}, 0, globals().get('e')\n"
+		"while n < 3 and os.getpid() == %u:\n"
+		"    n += 1\n"
+		"    try:\n"
+		"        if early and not signum:\n" // what was raised before this script
+		"            raise early\n"
+		"        if not word:\n"
+		"            spec = type(sys.implementation)(name='fathom._agent', origin=",
+		fm_process_own_pid(in->pid));
+	write_path(f, in->reach.agent);
 	fputs(")\n"
-	      "    agent = _imp.create_dynamic(spec)\n"
-	      "    _imp.exec_dynamic(agent)\n",
+	      "            agent = _imp.create_dynamic(spec)\n"
+	      "            _imp.exec_dynamic(agent)\n",
 	      f);
-	fprintf(f, "    agent.%s(", method);
+	fprintf(f, "            begun = 1\n            agent.%s(", method);
 	if (argument)
 		write_path(f, argument);
 	fputs(")\n", f);
 	if (argument && in->is_traced)
-		fputs("    agent.trace_start(0)\n", f);
-	fputs("    word = 'done'\n"
-	      "except Exception as error:\n"
-	      "    word = str(error)\n"
-	      "try:\n"
-	      "    fd = os.open(answer + '.part', os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)\n"
-	      "    os.write(fd, word.encode('utf-8', 'replace'))\n"
-	      "    os.close(fd)\n"
-	      "    os.replace(answer + '.part', answer)\n"
-	      "except OSError:\n"
-	      "    pass\n", // nobody waits for it any more
+		fputs("            agent.trace_start(0)\n", f);
+	fputs("            word = 'done'\n"
+	      "        answer = ",
+	      f);
+	write_path(f, answer);
+	fputs("\n"
+	      "        fd = os.open(answer + '.part', os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)\n"
+	      "        os.write(fd, (word + (signum and '" SIGNAL_AGAIN "' or '')).encode('utf-8', 'replace'))\n"
+	      "        os.close(fd)\n"
+	      "        os.replace(answer + '.part', answer)\n"
+	      "        break\n"
+	      "    except BaseException as error:\n"
+	      "        if isinstance(error, KeyboardInterrupt):\n"
+	      "            signum = _signal.SIGINT\n"
+	      "        for i in _signal.valid_signals():\n"
+	      "            handler = _signal.getsignal(i)\n"
+	      "            code = getattr(getattr(handler, '__func__', handler), '__code__', 0)\n"
+	      "            codes[code or getattr(getattr(handler, '__call__', 0), '__code__', 0)] = i\n"
+	      "        early = 0\n"
+	      "        trace = error.__traceback__.tb_next\n"
+	      "        while trace:\n"
+	      "            if trace.tb_frame.f_code in codes:\n"
+	      "                signum = codes[trace.tb_frame.f_code]\n" // one handler may serve several
+	      "                for value in trace.tb_frame.f_locals.values():\n"
+	      "                    value = value[0] if isinstance(value, tuple) and value else value\n"
+	      "                    if isinstance(value, int) and value in _signal.valid_signals():\n"
+	      "                        signum = int(value)\n"
+	      "            trace = trace.tb_next\n"
+	      "        if isinstance(error, OSError) and word and not signum:\n"
+	      "            break\n" // nobody waits for it any more
+	      "        if signum:\n"
+	      "            word = word or (begun and '" SIGNAL_LATER "' or '" SIGNAL_FIRST "')\n"
+	      "        word = word or str(error)\n"
+	      "if signum:\n"
+	      "    _thread.start_new_thread(lambda: (time.sleep(.05), _signal.raise_signal(signum)), ())\n",
 	      f);
 	return fclose(f) == 0;
-}
-
-// True when there is one, which is taken away.
-static bool take_answer(const struct fm_injected *in, char *ret, size_t cap)
-{
-	char path[512];
-	path_of(in, "answer", path, sizeof(path));
-	_cleanup_fclose_ FILE *f = fopen(path, "re");
-	if (!f)
-		return false;
-	size_t n = fread(ret, 1, cap - 1, f);
-	ret[n] = 0;
-	unlink(path);
-	return true;
 }
 
 // Lets the program call a method of the agent's, and waits for that. Not FM_OK: it did not, by then,
@@ -114,10 +139,12 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 {
 	char script[512], answer[200];
 	path_of(in, method, script, sizeof(script));
-	if (!write_script(in, script, method, argument))
+	snprintf(in->answer, sizeof(in->answer), "answer%u",
+		 in->n_calls++ % MAX_CALLS); // one that is late is not the next one's
+	if (!write_script(in, method, argument))
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %m", script);
 	uint64_t since_ns = fm_now_ns(), asked_ns = 0;
-	bool has_said = false, has_answer = false, is_withdrawn = false;
+	bool has_said = false, has_answer = false, is_withdrawn = false, has_begun = false;
 	for (uint64_t now_ns = since_ns; !has_answer && !is_withdrawn; now_ns = fm_now_ns()) {
 		if (!asked_ns || now_ns - asked_ns > TURN_NS) {
 			(void)fm_remote_exec_ask(in->exec, script); // another turn comes
@@ -128,18 +155,35 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 			has_said = true;
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
-		has_answer = take_answer(in, answer, sizeof(answer));
+		has_answer = fm_reach_take(&in->reach, in->answer, answer, sizeof(answer));
 		bool is_late = now_ns - since_ns > most_ns || (argument && is_interrupted);
 		// Who has begun with it is waited for.
-		is_withdrawn = fm_process_is_over(-1, in->pid) || (is_late && fm_remote_exec_withdraw(in->exec)) ||
+		has_begun = is_late && !fm_remote_exec_withdraw(in->exec);
+		is_withdrawn = fm_process_is_over(-1, in->pid) || (is_late && !has_begun) ||
 			       now_ns - since_ns > most_ns + JOIN_NS;
 	}
-	unlink(script);
-	fm_remote_exec_done(in->exec);
-	in->has_answered |= has_answer;
+	fm_reach_remove(&in->reach, method);
+	fm_remote_exec_done(in->exec, has_answer);
+	size_t len = has_answer ? strlen(answer) : 0, again_len = strlen(SIGNAL_AGAIN);
+	if (len > again_len && strcmp(answer + len - again_len, SIGNAL_AGAIN) == 0) {
+		answer[len - again_len] = 0;
+		nanosleep(&(struct timespec){ .tv_nsec = SIGNAL_AGAIN_NS }, NULL); // and should not meet us again
+	}
+	// Another's capture is not ours to end, nor one that has not begun.
+	in->has_answered |=
+		has_answer && !strstr(answer, "is being profiled already") && strcmp(answer, SIGNAL_FIRST) != 0;
 	if (!has_answer)
-		return fm_diag_set(diag, FM_E_NOT_FOUND, "process %u ran no Python code for %.0f s", in->pid,
-				   (double)(fm_now_ns() - since_ns) * 1e-9);
+		return fm_diag_set(
+			diag, FM_E_NOT_FOUND,
+			fm_remote_exec_is_stuck(in->exec)
+				? "process %u could not be held for %.0f s: a thread is in a system call that "
+				  "cannot be interrupted"
+			: fm_remote_exec_is_cramped(in->exec)
+				? "process %u had no room for Python code of ours for %.0f s: a thread has a small "
+				  "stack or is close to its recursion limit"
+			: has_begun ? "process %u did not answer for %.0f s after it was asked to load the agent"
+				    : "process %u ran no Python code for %.0f s",
+			in->pid, (double)(fm_now_ns() - since_ns) * 1e-9);
 	if (strcmp(answer, "done") != 0)
 		return fm_diag_set(diag, FM_E_REFUSED, "process %u: %s", in->pid, answer);
 	return FM_OK;
@@ -154,7 +198,14 @@ static void join(const char *ring_path, void *arg)
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
 	sigaction(SIGHUP, &act, NULL);
-	in->has_failed = call(in, "start", ring_path, JOIN_NS, &in->failure) != FM_OK;
+	char path[64];
+	in->has_failed = !fm_reach_ring(&in->reach, ring_path, path, sizeof(path));
+	if (in->has_failed)
+		(void)fm_diag_set(&in->failure, FM_E_REFUSED,
+				  "no process of the user of process %u could be started, to hold shared memory open",
+				  in->pid);
+	else
+		in->has_failed = call(in, "start", path, JOIN_NS, &in->failure) != FM_OK;
 	if (!in->has_failed)
 		fm_say("the agent is in process %u; Ctrl-C takes its hooks out", in->pid);
 }
@@ -184,15 +235,6 @@ static void read_command(struct fm_injected *in)
 	in->argv[n] = NULL;
 }
 
-static bool is_same_root(uint32_t pid)
-{
-	char path[64];
-	struct stat theirs, ours;
-	snprintf(path, sizeof(path), "/proc/%u/root", pid);
-	return stat(path, &theirs) == 0 && stat("/", &ours) == 0 && theirs.st_dev == ours.st_dev &&
-	       theirs.st_ino == ours.st_ino;
-}
-
 enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_traced, struct fm_capture_options *capture,
 			      struct fm_diag *diag)
 {
@@ -201,19 +243,14 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 				    .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
 	if (!fm_process_state(pid, 0))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no process %u", pid);
-	if (!fm_process_is_same_user(pid) || !is_same_root(pid) || fm_process_own_pid(pid) != pid)
-		return fm_diag_set(
-			diag, FM_E_REFUSED,
-			"process %u belongs to another user or container, into which the agent is not "
-			"loaded; run fathom there, or observe it from outside without --memory, --trace and --inject",
-			pid);
-	enum fm_err err = fm_agent_path_find(in->agent, sizeof(in->agent), diag);
+	char agent[4096];
+	enum fm_err err = fm_agent_path_find(agent, sizeof(agent), diag);
 	if (!err)
-		err = fm_remote_exec_open(pid, &in->exec, diag);
+		err = fm_reach_open(&in->reach, pid, agent, diag);
 	if (err)
 		return err;
-	if ((err = fm_temporary_folder(in->dir, sizeof(in->dir), diag))) {
-		fm_remote_exec_close(in->exec);
+	if ((err = fm_remote_exec_open(pid, &in->exec, diag))) {
+		fm_reach_close(&in->reach);
 		return err;
 	}
 	read_command(in);
@@ -230,11 +267,19 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 	struct fm_diag unheard;
 	if (in->has_failed)
 		*diag = in->failure;
+	if (in->has_failed && in->has_answered) // it may have begun all the same
+		(void)call(in, "stop", NULL, STOP_NS, &unheard);
 	if (in->has_answered && !fm_process_is_over(-1, in->pid) && call(in, "leave", NULL, LEAVE_NS, &unheard))
 		fm_say("process %u ran no Python code that could take the agent's hooks out; they stay, and do nothing",
 		       in->pid);
 	fm_remote_exec_close(in->exec);
-	if (in->dir[0])
-		rmdir(in->dir);
+	for (uint32_t i = 0; i < in->n_calls && i < MAX_CALLS; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "answer%u", i);
+		fm_reach_remove(&in->reach, name);
+		snprintf(name, sizeof(name), "answer%u.part", i);
+		fm_reach_remove(&in->reach, name);
+	}
+	fm_reach_close(&in->reach);
 	return in->has_failed ? FM_E_REFUSED : FM_OK;
 }

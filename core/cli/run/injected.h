@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cli/run/reach.h"
 #include "collect/remote/exec.h"
 
 struct fm_capture_options;
@@ -17,8 +18,9 @@ struct fm_injected {
 	uint32_t pid;
 	uint64_t duration_ns; // 0 = until the program ends or Ctrl-C
 	uint64_t stopping_ns; // when it was asked to stop; 0 = it was not
-	char dir[400];        // "" = none; CPython takes paths of up to 511 bytes
-	char agent[4096];
+	struct fm_reach reach;
+	uint32_t n_calls;   // scripts so far
+	char answer[32];    // the file in which the last one leaves its answer
 	char command[4096]; // the program's, as the kernel has it
 	char *argv[64];
 	struct fm_diag failure; // why the agent did not get in

@@ -15,11 +15,13 @@
 
 #define FILE_WIDTH 130 // room for every column of the line tables and 65 for the source
 
-static enum fm_err print_summary(const struct fm_captures *captures, const char *profile, struct fm_view_options view,
-				 struct fm_diag *diag)
+static enum fm_err print_summary(const struct fm_captures *captures, const char *profile, const char *format,
+				 struct fm_view_options view, struct fm_diag *diag)
 {
-	enum fm_err err = fm_render_write("text", profile, NULL, &view, diag);
-	if (!err && captures->paths.n > 1)
+	if (strcmp(format, "text") != 0)
+		putchar('\n'); // the program's last line may have no end
+	enum fm_err err = fm_render_write(format, profile, NULL, &view, diag);
+	if (!err && captures->paths.n > 1 && !strcmp(format, "text"))
 		err = fm_report_runs(stdout, captures, &view, diag);
 	return err;
 }
@@ -54,7 +56,7 @@ static void leave_page(const char *profile, const char *dir, const struct fm_vie
 		fm_say("%s", diag.text);
 }
 
-void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet,
+void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, const char *printed,
 		     bool is_open)
 {
 	struct fm_captures captures;
@@ -65,14 +67,15 @@ void fm_results_tell(const char *dir, const char *command, const struct fm_view_
 	enum fm_err err = fm_captures_find(&captures, dir, &diag);
 	if (!err)
 		err = fm_join_runs(&captures, &profile, &diag);
-	if (!err && !is_quiet)
-		err = print_summary(&captures, profile, *view, &diag);
+	if (!err && printed)
+		err = print_summary(&captures, profile, printed, *view, &diag);
 	if (err)
 		fm_say("%s", diag.text);
 	else if (write_file(&captures, profile, path, command, *view, &diag))
 		fm_say("%s", diag.text);
-	else if (!is_quiet)
-		printf("All of it is in "), fm_utf8_print(stdout, fm_str_of(path)), putchar('\n');
+	else if (printed)
+		printf("%sAll of it is in ", strcmp(printed, "markdown") ? "" : "\n"),
+			fm_utf8_print(stdout, fm_str_of(path)), putchar('\n');
 	if (!err)
 		leave_page(profile, dir, view, is_open);
 	fm_captures_deinit(&captures);

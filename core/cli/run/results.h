@@ -12,8 +12,8 @@
 #include "collect/capture/capture.h"
 
 // command: what the user typed, the first line of profile_results.txt. view: the user's wishes
-// (detailed, no_inlines).
-void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, bool is_quiet,
+// (detailed, no_inlines). printed: the format of what is printed, "text" or "markdown"; NULL = nothing.
+void fm_results_tell(const char *dir, const char *command, const struct fm_view_options *view, const char *printed,
 		     bool is_open);
 
 // The folder that keeps one run: <output dir>/<stem>/<UTC date and time>/.
