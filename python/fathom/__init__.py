@@ -2,31 +2,37 @@
 """Fathom: a profiler for Python programs and all the native code below them.
 
 This package carries the `fathom` program and its agent, and knows where they are. From code: run_job() profiles a script or a function,
-job() a block of this process; Profiler traces every call, zone, mark and counter say more to a profile. In IPython and Jupyter, %load_ext fathom brings
+job() a block of this process; open() reads a capture as tables; Profiler traces every call, zone, mark and counter say more to a profile. In IPython and Jupyter, %load_ext fathom brings
 %fathom and %%fathom.
 
 PYTEST_DONT_REWRITE: nothing here is a test, and under `python -m fathom -m pytest` it is imported before pytest could rewrite it.
 """
 
+import io
 import os
 import shutil
 from typing import TYPE_CHECKING, Any, List, Optional
 
 if TYPE_CHECKING:
     from fathom._jobs import Job, JobError, Report, job, run_job
+    from fathom._query import Capture, QueryError, Table, open
     from fathom._trace import Profiler, counter, mark, zone
 
 __all__ = [
+    "Capture",
     "Job",
     "JobError",
     "Profiler",
+    "QueryError",
     "Report",
+    "Table",
     "__version__",
     "agent_path",
     "counter",
     "include_path",
     "job",
     "mark",
+    "open",
     "program_path",
     "run_job",
     "zone",
@@ -44,6 +50,10 @@ def __getattr__(name: str) -> Any:
         from fathom import _jobs
 
         return getattr(_jobs, name)
+    if name in ("Capture", "QueryError", "Table", "open"):
+        from fathom import _query
+
+        return getattr(_query, name)
     if name in ("Profiler", "counter", "mark", "zone"):
         from fathom import _trace
 
@@ -125,5 +135,5 @@ def _installed_program() -> Optional[str]:
     path = shutil.which("fathom")
     if path is None:
         return None
-    with open(path, "rb") as file:
+    with io.open(path, "rb") as file:  # open() is what this module gives to others
         return path if file.read(4) == b"\x7fELF" else None

@@ -48,7 +48,9 @@ def program(args: Optional[List[str]] = None) -> int:
 
 
 # What the program itself answers to; anything else is something to trace.
-_COMMANDS = "run record report view export import top dump live diff check doctor collect-for help --version".split()
+_COMMANDS = (
+    "run record report view export import top dump live diff check compare doctor collect-for help --version".split()
+)
 
 
 def main(args: Optional[List[str]] = None) -> int:

@@ -9,7 +9,7 @@
     def test(tracy_profile): ...        # the whole test function
 
 A fixture leaves `.profiles/<test>.fathom` and `.prof` (pstats, snakeviz, gprof2dot); `--fathom` leaves one such pair for all tests,
-each of them a zone, and `--fathom-each` one for each. Under `python -m fathom` the calls go into that profile instead. pytest loads this file in every run, so it imports the rest when it is asked to profile.
+each of them a zone, and `--fathom-each` one for each. The marks limit_memory, limit_leaks and limit_time hold a test to a limit (_limits.py). Under `python -m fathom` the calls go into that profile instead. pytest loads this file in every run, so it imports the rest when it is asked to profile.
 """
 
 import functools
@@ -30,6 +30,12 @@ _N_SLOWEST = 20
 _LONGEST_NAME = 150  # characters; file systems stop at 255 with what we append
 # Whose frames are no part of a test: pytest, and what carries it.
 _MACHINERY = ("_pytest", "pytest", "pluggy", "xdist", "execnet")
+_MARKS = {
+    "limit_memory": '(limit): the most that the test may hold of what it allocates itself, such as "24 MB"',
+    "limit_leaks": '(limit, warmups=0): the most that one line of the test may leave behind, such as "1 MB"',
+    "limit_time": '(limit, runs=1, clock="wall"): "200 ms", or "+10%" above the baseline that is kept',
+}
+_MEMRAY = "memray"  # the plugin's name, whose marks two of these are
 
 
 def safe_name(text: str) -> str:
@@ -49,6 +55,16 @@ def _machinery() -> List[str]:
 
     found = (importlib.util.find_spec(name) for name in _MACHINERY)
     return [os.path.join(os.path.dirname(spec.origin), "*") for spec in found if spec and spec.origin]
+
+
+def _make_folder(folder: str) -> None:
+    """RuntimeError: others decide where its files go."""
+    from fathom._private import distrust, make_folders
+
+    make_folders(folder)
+    why = distrust(folder)
+    if why:
+        raise RuntimeError("%s %s" % (os.path.relpath(folder), why))
 
 
 class _Capture:
@@ -81,14 +97,9 @@ class _Capture:
     def _open(self) -> None:
         from fathom import Profiler, _session
         from fathom._agent_module import load_agent
-        from fathom._private import distrust, make_folders
 
         if _session.current() is None and not load_agent().is_active():
-            folder = os.path.dirname(self.path)
-            make_folders(folder)
-            why = distrust(folder)
-            if why:
-                raise RuntimeError("%s %s" % (os.path.relpath(folder), why))
+            _make_folder(os.path.dirname(self.path))
             for suffix in (".fathom", ".prof"):  # what is there afterwards is of this run
                 if os.path.exists(self.path + suffix):
                     os.unlink(self.path + suffix)
@@ -205,6 +216,8 @@ class _Plugin:
         self.wanted: Dict[str, bool] = {}  # tests that use tracy_profile
         self.results: Dict[str, _Result] = {}
         self.problems: Dict[str, str] = {}
+        self.config = config
+        self.limits: Dict[str, List[Any]] = {}  # what came of them, by test
         worker = config.workerinput["workerid"] if self.is_worker else ""
         self.shared: Optional[_SharedCapture] = None
         if self.is_for_all and not self.is_for_each:
@@ -228,6 +241,28 @@ class _Plugin:
             for nodeid in ids:
                 is_alone = len(ids) == 1
                 self.names[nodeid] = name if is_alone else "%s-%s" % (safe_name(nodeid), _digest(nodeid))
+        self._take_limits(items)
+
+    def _take_limits(self, items: List[Any]) -> None:
+        """Two plugins that measure memory would measure each other: the marks that pytest-memray has are its own where it is there."""
+        marked = [item for item in items if any(item.get_closest_marker(name) for name in _MARKS)]
+        if not marked:
+            return
+        from fathom import _limits
+
+        left = _limits.MEMORY_MARKS if self.config.pluginmanager.hasplugin(_MEMRAY) else ()
+        renews = self.config.getoption("fathom_new_baseline")
+        judge = _limits.Judge(self.folder, renews, self._is_profiled, self._limit_path)
+        judge.take(marked, [name for name in _MARKS if name not in left], left)
+        self.config.pluginmanager.register(judge, "fathom-limits")
+
+    def _is_profiled(self, item: Any) -> bool:
+        fixtures = getattr(item, "fixturenames", ())
+        return self.is_for_all or "profiled" in fixtures or "tracy_profile" in fixtures
+
+    def _limit_path(self, item: Any) -> str:
+        _make_folder(self.folder)
+        return os.path.join(self.folder, "%s.limit.fathom" % (self.names.get(item.nodeid) or safe_name(item.name)))
 
     # Innermost of the wrappers, so that other plugins' work is outside.
     @pytest.hookimpl(hookwrapper=True, trylast=True)
@@ -272,6 +307,8 @@ class _Plugin:
         """Where the table is made: under xdist this is another process than the test's."""
         if getattr(report, "fathom_result", None):
             self.results[report.nodeid] = _Result(*report.fathom_result)
+        if getattr(report, "fathom_limits", None):
+            self.limits[report.nodeid] = report.fathom_limits
         if getattr(report, "fathom_problem", None):
             self.problems[report.nodeid] = report.fathom_problem
 
@@ -285,6 +322,11 @@ class _Plugin:
         for problem in sorted(set(self.problems.values())):
             n = list(self.problems.values()).count(problem)
             terminalreporter.write_line("fathom: %d test%s not profiled: %s" % (n, "s"[n == 1 :], problem))
+        if self.limits:
+            from fathom import _limits
+
+            for line in _limits.closing_lines(self.folder, self.limits):
+                terminalreporter.write_line(line)
         if self.results:
             last = self._read_last_run()
             for line in table(self.results, last):
@@ -356,8 +398,17 @@ def pytest_addoption(parser: Any) -> None:
         help="the same with files for each test: %s/<test>.fathom and .prof" % FOLDER,
     )
 
+    group.addoption(
+        "--fathom-new-baseline",
+        action="store_true",
+        dest="fathom_new_baseline",
+        help="what tests with limit_time take now becomes their baseline",
+    )
+
 
 def pytest_configure(config: Any) -> None:
+    for name, meaning in _MARKS.items():
+        config.addinivalue_line("markers", name + meaning)
     config.pluginmanager.register(_Plugin(config), "fathom-tests")
 
 
