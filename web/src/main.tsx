@@ -29,11 +29,13 @@ import { LiveView } from "./views/live";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
+import { TreeView } from "./views/tree";
 import { ZonesView } from "./views/zones";
 import "./style.css";
 
 const VIEWS = {
 	summary: SummaryView,
+	tree: TreeView,
 	flame: FlameView,
 	timeline: TimelineView,
 	source: SourceView,
@@ -95,9 +97,12 @@ class Fence extends Component<{ children: ComponentChildren; name: string }, { e
 	}
 }
 
-// The comparison is a capture of its own; these views are about it.
+// The comparison is a capture of its own; these views are about it. It knows neither threads nor times: under a filter on these, tree and
+// functions are of the new capture alone.
 function isAboutDiff(state: State): boolean {
-	return state.view === "diff" || (state.view === "flame" && state.colour === "change");
+	const isLimited = state.thread >= 0 || state.steps.some((s) => s.kind !== "function" && s.kind !== "module");
+	const isBoth = (state.view === "tree" || state.view === "functions") && state.both && !isLimited;
+	return state.view === "diff" || isBoth || (state.view === "flame" && state.colour === "change");
 }
 
 // What the flame graph's tree depends on: under another tree the number of the chosen frame means another one.
@@ -203,7 +208,7 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 	const app: App = {
 		capture,
 		first,
-		hasDiff: diff !== null,
+		diff,
 		live,
 		isExact: hasExact,
 		state,
@@ -262,6 +267,9 @@ function Loader({ source, store }: { source: Source; store: Store }) {
 				setDiff(await source.loadDiff(first).catch(() => null));
 			if (!/[#&]view=/.test(location.hash) && (first.head.can_diff || document.getElementById("diff")))
 				store.amend({ ...store.state, view: "diff" }); // who compares wants to see what changed
+			// Those of the link come first; a file brings its own when the link has none.
+			if (store.state.kept.length === 0 && source.kept().length > 0)
+				store.amend({ ...store.state, kept: source.kept() });
 			setCapture(first);
 			if (!first.head.live) {
 				void source.hold();

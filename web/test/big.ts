@@ -27,6 +27,8 @@ export function big(nNodes: number, nSamples: number, nFunctions = 4000): Bundle
 		line: ["u32", (_, i) => i + 1],
 		kind: ["u8", (_, i) => (i % 3 ? 1 : 0)],
 		flags: ["u8", (_, i) => (i % 5 ? 0 : 1)],
+		roles: ["u8", (_, i) => (i % 3 && i % 5 ? 1 : 0)],
+		package: ["u32", (_, i) => (i % 3 && i % 5 ? 0 : modules[i % 37])],
 	});
 	const weights = Float64Array.from({ length: nNodes }, () => 0.00001 + random() ** 8 * 0.002);
 	w.table("node", parent, {

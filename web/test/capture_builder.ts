@@ -10,6 +10,18 @@ export interface Fn {
 	line?: number;
 	kind: number;
 	flags?: number;
+	roles?: number; // guessed where none are said
+	package?: string;
+}
+
+export function rolesOf(f: Fn): number {
+	const isMine = f.kind === 1 && !((f.flags ?? 0) & 1);
+	return (isMine ? 1 : 0) | (f.name === "<module>" || f.kind !== 1 ? 8 : 0);
+}
+
+function packageOf(f: Fn): string {
+	if (rolesOf(f) & 1 || (f.flags ?? 0) & 2 || f.kind > 1) return "";
+	return f.module.split(".")[0];
 }
 
 export interface Cell {
@@ -132,6 +144,8 @@ export class CaptureBuilder {
 			line: ["u32", (f) => f.line ?? 0],
 			kind: ["u8", (f) => f.kind],
 			flags: ["u8", (f) => f.flags ?? 0],
+			roles: ["u8", (f) => f.roles ?? rolesOf(f)],
+			package: ["u32", (f) => s(f.package ?? packageOf(f))],
 		});
 		w.table("node", this.parent, {
 			parent: ["u32", (parent) => parent],

@@ -73,7 +73,7 @@ test("the address holds the whole state", () => {
 		colour: "class",
 	};
 	assert.deepEqual(readHash(writeHash(state)), state);
-	assert.equal(writeHash(DEFAULTS), "#view=summary");
+	assert.equal(writeHash(DEFAULTS), "#view=tree");
 	assert.deepEqual(readHash("#view=nonsense&fn=1e9&zoom=5~1&hidden=x&up=2"), DEFAULTS);
 });
 

@@ -46,6 +46,8 @@ export function adopt(part: Capture, whole: Capture): Capture {
 		line: extended(w.line, numbers(p.line)),
 		kind: extended(w.kind, numbers(p.kind)),
 		flags: extended(w.flags, numbers(p.flags)),
+		roles: extended(w.roles, numbers(p.roles)),
+		package: extended(w.package, texts(p.package)),
 	};
 	const fn = part.nodes.fn.map((f) => to[f] ?? 0);
 	const files = new Map<string, number>();

@@ -14,6 +14,11 @@ export const KIND_THREAD = 3;
 export const FLAG_LIBRARY = 1;
 export const FLAG_PLUMBING = 2;
 export const FLAG_UNKNOWN = 4;
+export const ROLE_USERS = 1;
+export const ROLE_COMPREHENSION = 2;
+export const ROLE_IMPORT = 4;
+export const ROLE_MODULE = 8;
+export const ROLE_BEGINS = 16;
 
 export interface Functions {
 	n: number;
@@ -25,7 +30,13 @@ export interface Functions {
 	line: Uint32Array;
 	kind: Uint8Array;
 	flags: Uint8Array;
+	roles: Uint8Array; // ROLE_...: whose code it is, as the program judged it
+	package: Uint32Array; // that it is folded into; 0: none
 }
+
+// The user's own Python code.
+export const isMine = (f: Functions, fn: number): boolean =>
+	f.kind[fn] === KIND_PYTHON && (f.roles[fn] & ROLE_USERS) !== 0;
 
 export interface Nodes {
 	n: number;
@@ -51,6 +62,7 @@ export interface Heap {
 	peak: Float64Array;
 	leak: Float64Array;
 	copy: Float64Array;
+	base?: Record<"alloc" | "peak" | "leak" | "copy", Float64Array>; // of the other capture
 }
 
 // What was allocated when: for the memory of a range.
@@ -297,6 +309,8 @@ export function readCapture(bundle: Bundle): Capture {
 		line: r.u32("function.line", nf),
 		kind: r.u8("function.kind", nf),
 		flags: r.u8("function.flags", nf),
+		roles: r.u8("function.roles", nf),
+		package: r.u32("function.package", nf),
 	};
 	const tid = r.u32("thread.tid");
 	const nt = tid.length;
@@ -331,6 +345,14 @@ export function readCapture(bundle: Bundle): Capture {
 				peak: r.f64("heap.peak", nh),
 				leak: r.f64("heap.leak", nh),
 				copy: r.f64("heap.copy", nh),
+				...(r.has("heap.base_alloc") && {
+					base: {
+						alloc: r.f64("heap.base_alloc", nh),
+						peak: r.f64("heap.base_peak", nh),
+						leak: r.f64("heap.base_leak", nh),
+						copy: r.f64("heap.base_copy", nh),
+					},
+				}),
 			}
 		: null;
 	const samples = readSamples(r, nt, nodes.n);

@@ -20,6 +20,8 @@ export interface ChangeRow {
 	after: number;
 	plusMinus: number; // of the change; 0: not known
 	isSignificant: boolean;
+	isGone: boolean; // the new capture does not have it
+	isNew: boolean; // the other one did not
 }
 
 const lastPart = (path: string) => path.slice(path.lastIndexOf("/") + 1);
@@ -52,18 +54,47 @@ export function changesOf(c: Capture, list: List): ChangeRow[] {
 			after: t.get("new", i),
 			plusMinus: t.get("plus_minus", i),
 			isSignificant: t.get("significant", i) !== 0,
+			isGone: (t.get("sides", i) & 2) === 0,
+			isNew: (t.get("sides", i) & 1) === 0,
 		});
 	}
 	return rows;
 }
 
+// By function: what each had before, with all that it calls.
+export function baseTotals(c: Capture, metric: Metric, steps: readonly Step[]): Float64Array {
+	const total = totalsOf(c.nodes.parent, selfWeights(c, metric, steps, true));
+	const counts = outermost(c);
+	const base = new Float64Array(c.functions.n);
+	for (let i = 1; i < c.nodes.n; i++) if (counts[i]) base[c.nodes.fn[i]] += total[i];
+	return base;
+}
+
+export interface LineChange {
+	time: ChangeRow | null;
+	memory: ChangeRow | null;
+}
+
+// The lines of a file that were compared, by their number in the new capture.
+export function lineChanges(c: Capture, file: string): Map<number, LineChange> {
+	const lines = new Map<number, LineChange>();
+	for (const [list, key] of [
+		["lines", "time"],
+		["memory_lines", "memory"],
+	] as const)
+		for (const row of changesOf(c, list)) {
+			if (row.file !== lastPart(file) || row.isGone) continue;
+			const known = lines.get(row.line) ?? { time: null, memory: null };
+			known[key] ??= row;
+			lines.set(row.line, known);
+		}
+	return lines;
+}
+
 // Of kinds of time other than all CPU time, counted here; how sure they are is not known.
 export function countedChanges(c: Capture, metric: Metric, steps: readonly Step[]): ChangeRow[] {
 	const sums = functionSums(c, metric, steps);
-	const baseTotal = totalsOf(c.nodes.parent, selfWeights(c, metric, steps, true));
-	const counts = outermost(c);
-	const base = new Float64Array(c.functions.n);
-	for (let i = 1; i < c.nodes.n; i++) if (counts[i]) base[c.nodes.fn[i]] += baseTotal[i];
+	const base = baseTotals(c, metric, steps);
 	const rows: ChangeRow[] = [];
 	for (let fn = 0; fn < c.functions.n; fn++) {
 		if (!(sums.total[fn] > 0 || base[fn] > 0) || c.functions.kind[fn] === KIND_THREAD) continue;
@@ -78,6 +109,8 @@ export function countedChanges(c: Capture, metric: Metric, steps: readonly Step[
 			after: sums.total[fn],
 			plusMinus: 0,
 			isSignificant: false,
+			isGone: !(sums.total[fn] > 0),
+			isNew: !(base[fn] > 0),
 		});
 	}
 	return rows;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers per function under a filter, and who calls whom. Without a filter the program's own tables are used: they are
 // what `fathom report` prints, pruned nothing.
-import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, type Capture } from "./capture";
+import { FLAG_PLUMBING, isMine, KIND_PYTHON, type Capture } from "./capture";
 import type { Step } from "./filter";
 import type { Metric } from "./metrics";
 import { selfWeights, totalsOf } from "./weights";
@@ -43,16 +43,19 @@ export function outermost(capture: Capture): Uint8Array {
 	return flags;
 }
 
-// The nearest node at or above each that is the user's own Python code, 0 for none: who pays for what native code and libraries do.
+// The node that pays for what ends in each: the nearest at or above it that is the user's own Python code; where there is none, the
+// nearest Python code; 0 for neither. The program charges lines by the same rule.
 export function ownersOf(capture: Capture): Uint32Array {
 	const { nodes, functions } = capture;
-	const owner = new Uint32Array(nodes.n);
+	const user = new Uint32Array(nodes.n);
+	const python = new Uint32Array(nodes.n);
 	for (let i = 1; i < nodes.n; i++) {
 		const f = nodes.fn[i];
-		const isOwn = functions.kind[f] === KIND_PYTHON && !(functions.flags[f] & FLAG_LIBRARY) && nodes.line[i] > 0;
-		owner[i] = isOwn ? i : owner[nodes.parent[i]];
+		const isPython = functions.kind[f] === KIND_PYTHON && nodes.line[i] > 0;
+		python[i] = isPython ? i : python[nodes.parent[i]];
+		user[i] = isPython && isMine(functions, f) ? i : user[nodes.parent[i]];
 	}
-	return owner;
+	return user.map((u, i) => u || python[i]);
 }
 
 // Memory as the table of functions has it: of native code what it asked for itself, of Python what its lines pay for.

@@ -23,6 +23,9 @@ export interface LineRow {
 	peak: number;
 	average: number;
 	copy: number;
+	allocs: number; // how many blocks
+	kept: number; // bytes that are held at the end
+	life: number; // seconds that a byte lived, as a mean
 	timeline: Float32Array | null;
 }
 
@@ -63,6 +66,9 @@ function exactLines(capture: Capture): LineRow[] {
 			peak: t.get("peak_bytes", i),
 			average: t.get("avg_bytes", i),
 			copy: t.get("copy_bytes", i),
+			allocs: t.get("allocs", i),
+			kept: t.get("live_bytes", i),
+			life: t.get("life_s", i),
 			timeline: timelineOf(capture, i),
 		});
 	return rows;
@@ -96,6 +102,7 @@ export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 		if (!isWhole) row.python = row.native = row.system = row.gc = row.wait = row.gilWait = row.plusMinus = 0;
 		if (hasMemoryOf(capture, steps)) {
 			row.alloc = row.peak = row.copy = row.average = row.pythonShare = 0;
+			row.allocs = row.kept = row.life = 0; // of the whole run only
 			row.timeline = null;
 		}
 		found.set(key(row.file, row.line, row.fn), row);
@@ -145,6 +152,9 @@ function emptyRow(file: number, line: number, fn: number): LineRow {
 		peak: 0,
 		average: 0,
 		copy: 0,
+		allocs: 0,
+		kept: 0,
+		life: 0,
 		timeline: null,
 	};
 }

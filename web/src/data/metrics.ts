@@ -46,7 +46,9 @@ export function metricsOf(capture: Capture): Metric[] {
 	const some = (column: Float64Array) => column.some((v) => v > 0);
 	const waits = seen[CLASS_GIL_WAIT] || seen[CLASS_WAIT];
 	const found = METRICS.filter((m) => {
-		if (m.column) return capture.heap !== null && some(capture.heap[m.column]);
+		const { heap } = capture;
+		if (m.column)
+			return heap !== null && (some(heap[m.column]) || (heap.base !== undefined && some(heap.base[m.column])));
 		if (m.id === "cpu") return true;
 		if (m.id === "both") return Boolean(waits);
 		return m.classes.some((c) => seen[c]);

@@ -43,6 +43,10 @@ export function mergeByLine(rows: readonly LineRow[], file: number): Map<number,
 			known.alloc + r.alloc > 0
 				? (known.pythonShare * known.alloc + r.pythonShare * r.alloc) / (known.alloc + r.alloc)
 				: 0;
+		known.life =
+			known.alloc + r.alloc > 0 ? (known.life * known.alloc + r.life * r.alloc) / (known.alloc + r.alloc) : 0;
+		known.allocs += r.allocs;
+		known.kept += r.kept;
 		known.alloc += r.alloc;
 		known.peak = Math.max(known.peak, r.peak);
 		known.average += r.average;

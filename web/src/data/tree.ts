@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call tree as a view wants it: frames of one function merged whatever their line, and libraries, plumbing or
 // recursion folded away. Folding never loses time: a frame that is hidden gives what ends in it to its caller.
-import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, type Capture } from "./capture";
+import { FLAG_LIBRARY, FLAG_PLUMBING, isMine, type Capture } from "./capture";
 import { totalsOf } from "./weights";
 
 export interface TreeOptions {
@@ -97,9 +97,9 @@ export function buildTree(
 	const hidden = new Uint8Array(functions.n);
 	const folded = new Uint8Array(functions.n);
 	for (let f = 0; f < functions.n; f++) {
-		const isLibrary = (functions.flags[f] & FLAG_LIBRARY) !== 0;
+		const isLibrary = (functions.flags[f] & FLAG_LIBRARY) !== 0 && !isMine(functions, f);
 		if (!options.showPlumbing && functions.flags[f] & FLAG_PLUMBING) hidden[f] = 1;
-		if (options.onlyMine && (isLibrary || functions.kind[f] !== KIND_PYTHON) && functions.kind[f] < 2) hidden[f] = 1;
+		if (options.onlyMine && !isMine(functions, f) && functions.kind[f] < 2) hidden[f] = 1;
 		if (options.foldLibraries && isLibrary) folded[f] = 1;
 	}
 	for (const f of options.hidden) if (f < functions.n) hidden[f] = 1;

@@ -35,12 +35,18 @@ export function eachTime(
 }
 
 // How many bytes end in each node.
-export function heapWeights(capture: Capture, column: HeapColumn, steps: readonly Step[]): Float64Array {
+export function heapWeights(
+	capture: Capture,
+	column: HeapColumn,
+	steps: readonly Step[],
+	ofBase = false,
+): Float64Array {
 	const self = new Float64Array(capture.nodes.n);
 	const heap = heapOf(capture, steps);
 	if (!heap) return self;
 	const { n, node, thread } = heap;
-	const values = heap[column];
+	const values = ofBase ? heap.base?.[column] : heap[column];
+	if (!values) return self;
 	const threads = threadMask(capture, steps);
 	const nodes = nodeMask(capture, steps);
 	for (let i = 0; i < n; i++)
@@ -50,7 +56,7 @@ export function heapWeights(capture: Capture, column: HeapColumn, steps: readonl
 
 export function selfWeights(capture: Capture, metric: Metric, steps: readonly Step[], useBase = false): Float64Array {
 	const self = new Float64Array(capture.nodes.n);
-	if (metric.column) return useBase ? self : heapWeights(capture, metric.column, steps);
+	if (metric.column) return heapWeights(capture, metric.column, steps, useBase);
 	const wanted = new Uint8Array(256);
 	for (const c of metric.classes) wanted[c] = 1;
 	eachTime(capture, steps, useBase, (node, cls, seconds) => {
@@ -61,7 +67,7 @@ export function selfWeights(capture: Capture, metric: Metric, steps: readonly St
 
 // All of a metric that the filter leaves, in every thread: what each percentage of the page is of.
 export function wholeOf(capture: Capture, metric: Metric, steps: readonly Step[], ofBase = false): number {
-	if (metric.column) return heapWeights(capture, metric.column, steps).reduce((a, b) => a + b, 0);
+	if (metric.column) return heapWeights(capture, metric.column, steps, ofBase).reduce((a, b) => a + b, 0);
 	let sum = 0;
 	eachTime(capture, steps, ofBase, (_node, cls, seconds) => {
 		if (metric.classes.includes(cls)) sum += seconds;

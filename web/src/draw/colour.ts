@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Colours for light and dark, the same distance apart for every eye: they differ in lightness as well as in hue, and the
 // hues are those that the common colour blindnesses keep apart (blue, orange, teal, pink).
-import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD, type Capture } from "../data/capture";
+import { FLAG_PLUMBING, isMine, KIND_ERROR, KIND_THREAD, type Capture } from "../data/capture";
 import { N_CLASSES } from "../data/classes";
 import type { Tree } from "../data/tree";
 
@@ -67,7 +67,7 @@ function moduleColour(capture: Capture, fn: number, theme: Theme, rank: Map<numb
 	if (kind[fn] === KIND_ERROR) return oklch(theme === "light" ? 0.72 : 0.45, 0.14, 25);
 	if (kind[fn] === KIND_THREAD || flags[fn] & FLAG_PLUMBING) return oklch(theme === "light" ? 0.88 : 0.36, 0.008, 250);
 	const place = rank.get(module[fn]) ?? hash(module[fn]);
-	const isOwn = kind[fn] === KIND_PYTHON && !(flags[fn] & FLAG_LIBRARY);
+	const isOwn = isMine(capture.functions, fn);
 	return oklch(lightness, isOwn ? 0.1 : 0.05, HUES[place % HUES.length]);
 }
 

@@ -45,7 +45,6 @@ export function paint(
 ): { labels: Label[]; spans: number } {
 	const { width, height, rowHeight, background, outline } = g;
 	const { layout, pixels, matches, selected, hovered, isUp } = picture;
-	buffer.fill(background);
 	const labels: Label[] = [];
 	let spans = 0;
 	const colourOf = (node: number, span: number) => {
@@ -55,12 +54,26 @@ export function paint(
 	};
 	const firstRow = Math.max(0, Math.floor(view.scroll / rowHeight));
 	const lastRow = Math.min(layout.rows, Math.ceil((view.scroll + height) / rowHeight));
+	// Each line of pixels is written once: on a large screen that is what a frame costs.
+	const topOf = (row: number) => (isUp ? height - (row + 1) * rowHeight + view.scroll : row * rowHeight - view.scroll);
+	const clear = (from: number, to: number) => {
+		const [y0, y1] = [Math.max(0, Math.min(height, from)), Math.max(0, Math.min(height, to))];
+		if (y1 > y0) buffer.fill(background, y0 * width, y1 * width);
+	};
+	if (lastRow <= firstRow) clear(0, height);
+	else {
+		const [first, last] = [topOf(isUp ? lastRow - 1 : firstRow), topOf(isUp ? firstRow : lastRow - 1)];
+		clear(0, first);
+		clear(last + rowHeight, height);
+	}
 	for (let row = firstRow; row < lastRow; row++) {
-		const top = isUp ? height - (row + 1) * rowHeight + view.scroll : row * rowHeight - view.scroll;
+		const top = topOf(row);
+		clear(top + rowHeight - 1, top + rowHeight);
 		const y0 = Math.max(0, top);
 		const y1 = Math.min(height, top + rowHeight - 1); // one line of background between rows
 		if (y1 <= y0) continue;
 		const line = buffer.subarray(y0 * width, (y0 + 1) * width);
+		line.fill(background);
 		spans += fillRow(line, layout, row, view.from, view.to, background, colourOf, (span, left, right) => {
 			if (right - left >= minLabel && labels.length < MAX_LABELS)
 				labels.push({ x: left, y: top, width: right - left, span });

@@ -77,22 +77,7 @@ export function paintTimeline(
 		activityIn(scene.activity, scene.samples, scene.nodes, lane.index, from, to, width, columns);
 		const barBottom = Math.round((lane.top + lane.zoneTop - scroll) * ratio) - 2;
 		const full = Math.round((lane.zoneTop - 5) * ratio);
-		for (let y = Math.max(0, barBottom - full); y < Math.min(height, barBottom); y++)
-			buffer.fill(colours.laneBackground, y * width, (y + 1) * width);
-		for (let x = 0; x < width; x++) {
-			let y = barBottom;
-			for (let c = 0; c < N_CLASSES; c++) {
-				const seconds = columns[x * N_CLASSES + c];
-				if (!(seconds > 0)) continue;
-				// Time that is there at all gets a pixel: a short burst must not vanish.
-				const size = Math.max(1, Math.min(y - (barBottom - full), Math.round((seconds / column) * full)));
-				const colour = colours.classes[c];
-				for (let i = 0; i < size && y > barBottom - full; i++) {
-					y--;
-					if (y >= 0 && y < height) buffer[y * width + x] = colour;
-				}
-			}
-		}
+		paintBars(buffer, width, height, barBottom, full, columns, column, colours);
 		if (scene.zones && scene.zones.first[lane.index] >= 0)
 			for (let d = 0; d < scene.zones.depth[lane.index]; d++) {
 				const y0 = Math.round((lane.top + lane.zoneTop + d * ZONE_PX - scroll) * ratio);
@@ -107,6 +92,45 @@ export function paintTimeline(
 			}
 	}
 	return labels;
+}
+
+// What a thread did, one bar of its kinds of time for each column. By scanlines: columns would touch another line of memory with every
+// pixel, which on a large screen is most of a frame.
+function paintBars(
+	buffer: Uint32Array,
+	width: number,
+	height: number,
+	bottom: number,
+	full: number,
+	columns: Float32Array,
+	column: number,
+	colours: TimelineColours,
+): void {
+	const ends = new Int32Array(width * N_CLASSES); // the highest scanline of each part, from the bottom up
+	const kinds = new Uint8Array(width * N_CLASSES);
+	const parts = new Uint8Array(width);
+	for (let x = 0; x < width; x++) {
+		let y = bottom;
+		for (let c = 0; c < N_CLASSES && y > bottom - full; c++) {
+			const seconds = columns[x * N_CLASSES + c];
+			if (!(seconds > 0)) continue;
+			// Time that is there at all gets a pixel: a short burst must not vanish.
+			y -= Math.max(1, Math.min(y - (bottom - full), Math.round((seconds / column) * full)));
+			ends[x * N_CLASSES + parts[x]] = y;
+			kinds[x * N_CLASSES + parts[x]++] = c;
+		}
+	}
+	const at = new Uint8Array(width);
+	for (let y = bottom - 1; y >= Math.max(0, bottom - full); y--) {
+		const line = y < height ? buffer.subarray(y * width, (y + 1) * width) : null;
+		line?.fill(colours.laneBackground);
+		for (let x = 0; x < width; x++) {
+			const part = at[x];
+			if (part >= parts[x]) continue;
+			if (line) line[x] = colours.classes[kinds[x * N_CLASSES + part]];
+			if (ends[x * N_CLASSES + part] === y) at[x]++;
+		}
+	}
 }
 
 // One row of one thread: the coarse picture, and closer ones where they are known.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the bundle comes from: the page itself, or the server that gave the page.
+import { readBookmarks, writeBookmarks, type Bookmark } from "./bookmarks";
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
 import { readCapture, readZones, type Capture, type Zones } from "../data/capture";
 import type { LiveNow } from "../data/live";
@@ -35,11 +36,31 @@ export class Source {
 	readonly isServed: boolean;
 	private readonly element: HTMLElement | null;
 	private readonly token: string;
+	private readonly asItCame: string; // the page itself, when it is a file
 
 	constructor() {
 		this.token = takeToken();
 		this.element = document.getElementById("bundle");
 		this.isServed = this.element === null;
+		this.asItCame = this.element ? `<!doctype html>\n${document.documentElement.outerHTML}` : "";
+	}
+
+	// Bookmarks that the file was saved with.
+	kept(): Bookmark[] {
+		try {
+			return readBookmarks(decodeURIComponent(document.getElementById("kept")?.textContent ?? ""));
+		} catch {
+			return []; // what somebody wrote there by hand
+		}
+	}
+
+	// The page with these bookmarks inside. They are data: the policy names the one script that runs, and this is none.
+	pageWith(list: readonly Bookmark[]): string {
+		const text = encodeURIComponent(writeBookmarks(list));
+		const element = `<script id="kept" type="text/plain">${text}</script>\n`;
+		return this.asItCame
+			.replace(/<script id="kept" type="text\/plain">[^<]*<\/script>\n?/, "")
+			.replace('<script id="bundle"', (bundle) => element + bundle);
 	}
 
 	private ask(path: string, init: RequestInit = {}): Promise<Response> {

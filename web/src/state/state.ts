@@ -4,7 +4,18 @@ import { LISTS, type List } from "../data/changes";
 import { readSteps, writeSteps, type Step } from "../data/filter";
 import { readBookmarks, writeBookmarks, type Bookmark } from "./bookmarks";
 
-export const VIEWS = ["summary", "flame", "timeline", "source", "functions", "zones", "graph", "diff", "live"] as const;
+export const VIEWS = [
+	"tree",
+	"summary",
+	"flame",
+	"timeline",
+	"source",
+	"functions",
+	"zones",
+	"graph",
+	"diff",
+	"live",
+] as const;
 export type ViewName = (typeof VIEWS)[number];
 export const MODES = ["left", "time", "sandwich"] as const;
 export type Mode = (typeof MODES)[number];
@@ -44,13 +55,19 @@ export interface State {
 	root: number; // of the sunburst: a node of its tree
 	what: number; // the zone that is looked at, or -1
 	pick: [number, number] | null; // of its lengths, seconds
+	other: number; // the zone that it is compared with, or -1
 	zsort: string;
 	calls: boolean; // calls stand beside zones
+	invert: boolean; // of the tree: who calls it
+	open: string; // of the tree: rows that somebody opened or closed
+	row: string; // of the tree: the chosen one
+	tsort: string; // "": as there are one or two captures
+	both: boolean; // of two captures, both beside each other
 	kept: Bookmark[];
 }
 
 export const DEFAULTS: State = {
-	view: "summary",
+	view: "tree",
 	metric: "cpu",
 	steps: [],
 	thread: -1,
@@ -71,7 +88,7 @@ export const DEFAULTS: State = {
 	frame: -1,
 	file: -1,
 	line: 0,
-	sort: "-self",
+	sort: "",
 	order: "",
 	rows: "functions",
 	noise: false,
@@ -81,8 +98,14 @@ export const DEFAULTS: State = {
 	root: 0,
 	what: -1,
 	pick: null,
+	other: -1,
 	zsort: "-sum",
 	calls: false,
+	invert: false,
+	open: "",
+	row: "",
+	tsort: "",
+	both: true,
 	kept: [],
 };
 
@@ -143,8 +166,14 @@ const CODECS: { [K in keyof State]: Codec<State[K]> } = {
 	root: whole,
 	what: whole,
 	pick: span,
+	other: whole,
 	zsort: text,
 	calls: flag,
+	invert: flag,
+	open: { write: (v) => v, read: (t) => (/^[-*a-z0-9.]{0,3000}$/.test(t) ? t : undefined) },
+	row: { write: (v) => v, read: (t) => (/^[*a-z0-9]{0,12}$/.test(t) ? t : undefined) },
+	tsort: text,
+	both: flag,
 	kept: { write: writeBookmarks, read: readBookmarks },
 };
 

@@ -13,7 +13,7 @@ import type { State } from "../state/state";
 export interface App {
 	capture: Capture; // the one that the view is about
 	first: Capture; // the one that was opened, which is not the comparison
-	hasDiff: boolean;
+	diff: Capture | null; // the comparison with another one
 	live: LiveFeed | null; // of a program that runs and lets itself be watched
 	isExact: boolean; // counted by the server for the filter's range and threads
 	state: State;

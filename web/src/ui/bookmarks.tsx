@@ -42,7 +42,19 @@ export function bookmarkMenu(app: App): MenuItem[] {
 		items.push({ label: `Change or remove “${b.name}”…`, isMinor: true, run: () => app.keep(i) });
 	});
 	if (state.kept.length > 0) items.push({ label: "Copy a link with all of them", run: () => void copyLink(app) });
+	if (state.kept.length > 0 && !app.source.isServed)
+		items.push({ label: "Save this page with all of them", run: () => savePage(app) });
 	return items;
+}
+
+function savePage(app: App): void {
+	const url = URL.createObjectURL(new Blob([app.source.pageWith(app.state.kept)], { type: "text/html" }));
+	const link = document.createElement("a");
+	link.href = url;
+	link.download = decodeURIComponent(location.pathname.split("/").pop() || "report.html");
+	link.click();
+	setTimeout(() => URL.revokeObjectURL(url), 10_000);
+	app.say("Saved a copy of this page, with its bookmarks");
 }
 
 async function copyLink(app: App): Promise<void> {
@@ -100,7 +112,10 @@ export function BookmarkDialog({ app, index, close }: Props) {
 					Note
 					<textarea maxLength={NOTE_LENGTH} rows={4} value={note} onInput={(e) => setNote(e.currentTarget.value)} />
 				</label>
-				<p class="faint">View, range, filters and what is chosen. It is part of the address: a copied link has it.</p>
+				<p class="faint">
+					View, range, filters and what is chosen. It is part of the address: a copied link has it, and so has a saved
+					page.
+				</p>
 				{isFull && <p class="faint">There is room for {MOST_BOOKMARKS}; remove one first.</p>}
 				<div class="actions">
 					<button type="submit" disabled={isFull}>

@@ -8,6 +8,7 @@ const KEYS: [string, string][] = [
 	["a  d  or  ←  →", "move left, right"],
 	["↑  ↓", "scroll"],
 	["Enter, then  ↑ ↓ ← →", "in the flame graph: choose a frame and walk to callers, callees and neighbours; Esc ends"],
+	["Tab to the tree, then  ↑ ↓ ← →", "walk it; right opens, left closes, Enter goes to the hottest line"],
 	["0", "show all"],
 	["r", "collapse recursion"],
 	["n  p", "next, previous thread"],
@@ -20,8 +21,8 @@ const KEYS: [string, string][] = [
 		"move the begin or the end of the range; Shift for large steps, Esc for the whole run",
 	],
 	[
-		"g then s f t o n z c d l",
-		"go to Summary, Flame graph, Timeline, sOurce, fuNctions, Zones, Call graph, Diff, Live",
+		"g then s e f t o n z c d l",
+		"go to Summary, call trEe, Flame graph, Timeline, sOurce, fuNctions, Zones, Call graph, Diff, Live",
 	],
 	["Space", "in Live: hold the picture, follow again"],
 	["Esc", "close"],

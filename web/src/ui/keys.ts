@@ -7,6 +7,7 @@ import { availableViews, hasSearch } from "./view_list";
 
 const GO: Record<string, ViewName> = {
 	s: "summary",
+	e: "tree",
 	f: "flame",
 	t: "timeline",
 	o: "source",

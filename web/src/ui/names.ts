@@ -9,6 +9,14 @@ export function functionName(capture: Capture, fn: number): string {
 	return fn >= 0 && fn < capture.functions.n ? capture.strings.get(capture.functions.name[fn]) || "(no name)" : "?";
 }
 
+// As functionName, but the body of a module by the module's name: every module has a <module>.
+export function bodyName(capture: Capture, fn: number): string {
+	const name = functionName(capture, fn);
+	if (name !== "<module>") return name;
+	const cell = /\[(cell \d+)\]$/.exec(capture.strings.get(capture.functions.file[fn]));
+	return cell?.[1] ?? (capture.strings.get(capture.functions.module[fn]) || name);
+}
+
 export function moduleName(capture: Capture, fn: number): string {
 	const { module, library } = capture.functions;
 	return capture.strings.get(module[fn]) || shortPath(capture.strings.get(library[fn]));

@@ -10,7 +10,7 @@ import { bookmarkMenu, nameOfRange } from "./bookmarks";
 import { StateLink } from "./state_link";
 import { stepName, threadName } from "./names";
 import { Overview } from "./overview";
-import { availableViews, hasOverview, hasSearch, VIEW_NAMES } from "./view_list";
+import { availableViews, canCompare, hasOverview, hasSearch, VIEW_NAMES } from "./view_list";
 
 // Of functions; other views say themselves what they found.
 function useHits(): number | null {
@@ -40,7 +40,8 @@ function Search() {
 				ref={box}
 				class="search"
 				type="search"
-				placeholder="Search  (Ctrl-F)"
+				placeholder="Search"
+				title="Ctrl-F or /"
 				aria-label="Search functions by name, file or module; a regular expression"
 				value={state.search}
 				onInput={(e) => set({ search: e.currentTarget.value }, true)}
@@ -231,6 +232,12 @@ export function Shell({
 					<span class="whole" title={`Percentages are shares of this: all ${metric.label} that the filter leaves`}>
 						100% = {amount(app.whole, metric.unit)}
 					</span>
+				)}
+				{canCompare(app) && (
+					<label class="toggle" title="Before and after, beside each other">
+						<input type="checkbox" checked={state.both} onChange={(e) => set({ both: e.currentTarget.checked })} />{" "}
+						Compare
+					</label>
 				)}
 				{isAboutTotals && hasSearch(app) && <Search />}
 				<BookmarkButton />

@@ -4,6 +4,7 @@ import type { ViewName } from "../state/state";
 import type { App } from "./app_context";
 
 export const VIEW_NAMES: Record<ViewName, string> = {
+	tree: "Call tree",
 	summary: "Summary",
 	flame: "Flame graph",
 	timeline: "Timeline",
@@ -18,6 +19,7 @@ export const VIEW_NAMES: Record<ViewName, string> = {
 export function availableViews(app: App): ViewName[] {
 	const { first: capture } = app;
 	const has: Record<ViewName, boolean> = {
+		tree: true,
 		summary: true,
 		flame: true,
 		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
@@ -25,7 +27,7 @@ export function availableViews(app: App): ViewName[] {
 		functions: true,
 		zones: capture.zones !== null,
 		graph: true,
-		diff: app.hasDiff,
+		diff: app.diff !== null,
 		live: app.live !== null,
 	};
 	return (Object.keys(has) as ViewName[]).filter((v) => has[v]);
@@ -37,8 +39,13 @@ export function hasOverview({ state, first, capture, live }: App): boolean {
 	return hasData && !capture.isDiff && !(state.view === "live" && live !== null);
 }
 
+// Where two captures can stand beside each other, and one of them alone.
+export function canCompare({ state, diff }: App): boolean {
+	return diff !== null && ["tree", "functions", "source"].includes(state.view);
+}
+
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
 	if (state.view === "graph") return state.drawing !== "sunburst";
-	return ["flame", "functions", "zones", "source", "diff"].includes(state.view);
+	return ["tree", "flame", "functions", "zones", "source", "diff"].includes(state.view);
 }

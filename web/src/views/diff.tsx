@@ -10,10 +10,9 @@ import type { Report } from "../data/report";
 import { matcherOf } from "../data/search";
 import { wholeOf } from "../data/weights";
 import { useApp, type App } from "../ui/app_context";
+import { Change, percentChange, signed, type Unit } from "../ui/change";
 import { functionMenu } from "../ui/function_menu";
 import { Table, type Column } from "../ui/table";
-
-type Unit = "s" | "bytes";
 
 const LIST_NAMES: Record<List, string> = {
 	functions: "Functions",
@@ -23,32 +22,6 @@ const LIST_NAMES: Record<List, string> = {
 };
 const isMemory = (list: List) => list === "memory" || list === "memory_lines";
 const isLines = (list: List) => list === "lines" || list === "memory_lines";
-
-function signed(v: number, unit: Unit): string {
-	return v === 0 ? amount(0, unit) : `${v > 0 ? "+" : "−"}${amount(Math.abs(v), unit)}`;
-}
-
-function percent(before: number, after: number): string {
-	if (!(before > 0)) return after > 0 ? "new" : "";
-	if (after >= 10 * before) return `${(after / before).toFixed(0)}×`;
-	return `${after >= before ? "+" : "−"}${Math.abs((100 * (after - before)) / before).toFixed(1)}%`;
-}
-
-const HALF = 36; // percent of the cell for bars to either side; what is left is the number's
-
-function Change({ row, most, unit }: { row: ChangeRow; most: number; unit: Unit }) {
-	const delta = row.after - row.before;
-	const width = most > 0 ? (HALF * Math.abs(delta)) / most : 0;
-	return (
-		<span class="change">
-			<i
-				class={delta > 0 ? "slower" : "faster"}
-				style={{ width: `${width}%`, marginLeft: `${delta > 0 ? HALF : HALF - width}%` }}
-			/>
-			<span>{signed(delta, unit)}</span>
-		</span>
-	);
-}
 
 // Wall time, CPU time and memory of both, and what is chosen at the top where that is none of these.
 function Totals({ app }: { app: App }) {
@@ -82,7 +55,7 @@ function Totals({ app }: { app: App }) {
 							<td class="number">{amount(before, unit)}</td>
 							<td class="number">{amount(after, unit)}</td>
 							<td class="number strong">{signed(after - before, unit)}</td>
-							<td class="number">{percent(before, after)}</td>
+							<td class="number">{percentChange(before, after)}</td>
 						</tr>
 					))}
 			</tbody>
@@ -111,7 +84,7 @@ function columnsOf(list: List, unit: Unit, most: number, hasMarks: boolean): Col
 			title: "Change",
 			isNumber: true,
 			value: (r) => r.after - r.before,
-			cell: (r) => <Change row={r} most={most} unit={unit} />,
+			cell: (r) => <Change delta={r.after - r.before} most={most} unit={unit} />,
 		},
 		{
 			id: "size",
@@ -119,7 +92,7 @@ function columnsOf(list: List, unit: Unit, most: number, hasMarks: boolean): Col
 			hint: "sort by the size of the change, whichever way",
 			isNumber: true,
 			value: (r) => Math.abs(r.after - r.before),
-			cell: (r) => percent(r.before, r.after),
+			cell: (r) => percentChange(r.before, r.after),
 		},
 	];
 	if (!hasMarks) return columns;

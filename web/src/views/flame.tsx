@@ -68,7 +68,7 @@ function Controls({ app, matches }: { app: App; matches: FlameData["matches"] })
 				<select value={state.colour} onChange={(e) => set({ colour: e.currentTarget.value as Colour })}>
 					<option value="module">by module</option>
 					<option value="class">by kind of time</option>
-					{app.hasDiff && <option value="change">by change</option>}
+					{app.diff && <option value="change">by change</option>}
 				</select>
 			</label>
 			<Toggle

@@ -62,7 +62,7 @@ export function useFlame(app: App): FlameData {
 	const self = useSelf(app);
 	const key = JSON.stringify(optionsOf(app));
 	const tree = useMemo(() => {
-		const base = capture.isDiff && !app.metric.column ? selfWeights(capture, app.metric, steps, true) : null;
+		const base = capture.isDiff ? selfWeights(capture, app.metric, steps, true) : null;
 		return buildTree(capture, self, optionsOf(app), base);
 	}, [self, key]);
 	const thread = busiestThread(capture, state.thread);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of functions, whole or narrow. Unfiltered numbers are the program's own; under a filter they are counted here.
 import { useMemo } from "preact/hooks";
-import { FLAG_PLUMBING, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
+import { FLAG_PLUMBING, isMine, KIND_ERROR, KIND_PYTHON, KIND_THREAD } from "../data/capture";
+import { baseTotals, changesOf } from "../data/changes";
 import { amount, bytes, count, seconds, share } from "../data/format";
 import { chargedByFunction, functionSums } from "../data/functions";
 import { heapWeights } from "../data/weights";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { useApp, type App } from "../ui/app_context";
 import { ClassBar, Meter } from "../ui/bars";
+import { Change, percentChange } from "../ui/change";
 import { functionMenu } from "../ui/function_menu";
 import { functionName, functionPlace, moduleName } from "../ui/names";
 import { Table, type Column } from "../ui/table";
@@ -20,12 +22,19 @@ export interface FunctionRow {
 	classes: number[] | null;
 	alloc: number;
 	peak: number;
+	allocs: number;
+	kept: number;
+	life: number;
 	calls: number;
 	tracedOwn: number;
 	tracedTotal: number;
 	mean: number;
 	min: number;
 	max: number;
+	before: number; // of two captures: the total in the other
+	change: number;
+	changePlusMinus: number;
+	isSignificant: boolean;
 }
 
 export interface FunctionTable {
@@ -33,6 +42,7 @@ export interface FunctionTable {
 	hasPlusMinus: boolean;
 	hasMemory: boolean;
 	hasCalls: boolean;
+	hasBase: boolean;
 }
 
 export function useFunctionRows(app: App): FunctionTable {
@@ -51,13 +61,17 @@ export function useFunctionRows(app: App): FunctionTable {
 			isLimited ? chargedByFunction(capture, heapWeights(capture, column, steps)) : null,
 		);
 		const isWhole = steps.length === 0 && !capture.isPart; // calls were counted for the whole run only
+		const base = capture.isDiff ? baseTotals(capture, metric, steps) : null;
+		// How sure a change is, is known of CPU time, and of what memory a function held at its own peak, which is another figure.
+		const isJudged = base !== null && metric.id === "cpu" && steps.length === 0;
+		const judged = new Map(isJudged ? changesOf(capture, "functions").map((r) => [r.fn, r]) : []);
 		const rows: FunctionRow[] = [];
 		for (let fn = 0; fn < capture.functions.n; fn++) {
 			const r = at[fn];
 			const self = isExact && r >= 0 ? t.get("self_s", r) : sums.self[fn];
 			const total = isExact && r >= 0 ? t.get("total_s", r) : sums.total[fn];
 			const calls = r >= 0 && isWhole ? t.get("calls", r) : 0;
-			if (!(total > 0) && !(calls > 0)) continue;
+			if (!(total > 0) && !(calls > 0) && !(base && base[fn] > 0)) continue;
 			if (capture.functions.kind[fn] === KIND_THREAD) continue;
 			rows.push({
 				fn,
@@ -70,12 +84,19 @@ export function useFunctionRows(app: App): FunctionTable {
 						: null,
 				alloc: alloc ? alloc[fn] : r >= 0 ? t.get("alloc_bytes", r) : 0,
 				peak: peak ? peak[fn] : r >= 0 ? t.get("peak_bytes", r) : 0,
+				allocs: r >= 0 && isWhole ? t.get("allocs", r) : 0,
+				kept: r >= 0 && isWhole ? t.get("live_bytes", r) : 0,
+				life: r >= 0 && isWhole ? t.get("life_s", r) : 0,
 				calls,
 				tracedOwn: calls > 0 ? t.get("traced_own_s", r) : 0,
 				tracedTotal: calls > 0 ? t.get("traced_total_s", r) : 0,
 				mean: calls > 0 ? t.get("mean_s", r) : 0,
 				min: calls > 0 ? t.get("min_s", r) : 0,
 				max: calls > 0 ? t.get("max_s", r) : 0,
+				before: base?.[fn] ?? 0,
+				change: total - (base?.[fn] ?? 0),
+				changePlusMinus: judged.get(fn)?.plusMinus ?? 0,
+				isSignificant: judged.get(fn)?.isSignificant ?? false,
 			});
 		}
 		return {
@@ -83,6 +104,7 @@ export function useFunctionRows(app: App): FunctionTable {
 			hasPlusMinus: isExact,
 			hasMemory: rows.some((r) => r.alloc > 0 || r.peak > 0),
 			hasCalls: rows.some((r) => r.calls > 0),
+			hasBase: base !== null,
 		};
 	}, [capture, metric.id, JSON.stringify(steps)]);
 }
@@ -130,7 +152,19 @@ function shareColumn(
 
 // A figure that is left empty where it is nothing.
 function figure(
-	id: "plusMinus" | "calls" | "tracedOwn" | "tracedTotal" | "mean" | "min" | "max" | "alloc" | "peak",
+	id:
+		| "plusMinus"
+		| "calls"
+		| "tracedOwn"
+		| "tracedTotal"
+		| "mean"
+		| "min"
+		| "max"
+		| "alloc"
+		| "peak"
+		| "allocs"
+		| "kept"
+		| "life",
 	title: string,
 	hint: string,
 	write: (value: number) => string,
@@ -163,7 +197,13 @@ const CALL_COLUMNS: Columns = [
 
 const MEMORY_COLUMNS: Columns = [
 	figure("alloc", "Allocated", "in all, freed or not", bytes),
+	{ ...figure("allocs", "Blocks", "how many were allocated", count), isMinor: true },
+	{
+		...figure("life", "Lived", "how long a byte was held, as a mean; to the end if it was not freed", seconds),
+		isMinor: true,
+	},
 	figure("peak", "Peak", "the most that its blocks held at one time", bytes),
+	{ ...figure("kept", "Kept", "held at the end of the run", bytes), isMinor: true },
 ];
 
 function columnsOf(app: App, table: FunctionTable, isNarrow: boolean, isBeside: boolean): Columns {
@@ -174,12 +214,58 @@ function columnsOf(app: App, table: FunctionTable, isNarrow: boolean, isBeside: 
 		shareColumn(app, "total", "Total", "with all that it calls; each function once per stack", isNarrow),
 	];
 	if (isNarrow) return columns;
+	if (table.hasBase) return comparedColumns(app, table, columns);
 	if (table.hasPlusMinus) columns.push(...sureColumns(isBeside));
 	if (table.hasCalls) columns.push(...CALL_COLUMNS);
 	if (table.hasMemory) columns.push(...MEMORY_COLUMNS);
 	if (!isBeside && !table.hasCalls)
 		columns.push({ id: "module", title: "Module", isMinor: true, value: (r) => moduleName(capture, r.fn) });
 	return columns;
+}
+
+// Before, after, and what changed.
+function comparedColumns(app: App, table: FunctionTable, [name, self, total]: Columns): Columns {
+	const { unit } = app.metric;
+	const most = table.rows.reduce((top, r) => Math.max(top, Math.abs(r.change)), 0);
+	return [
+		name,
+		{
+			id: "before",
+			title: "Before",
+			hint: "with all that it calls, in the other capture",
+			isNumber: true,
+			value: (r) => r.before,
+			cell: (r) => amount(r.before, unit),
+		},
+		{ ...total, title: "After" },
+		{
+			id: "change",
+			title: "Change",
+			hint: "sorted by its size, whichever way",
+			isNumber: true,
+			value: (r) => Math.abs(r.change),
+			cell: (r) => <Change delta={r.change} most={most} unit={unit} />,
+		},
+		{
+			id: "percent",
+			title: "",
+			isNumber: true,
+			isMinor: true,
+			value: (r) => Math.abs(r.change),
+			cell: (r) => percentChange(r.before, r.total),
+		},
+		{
+			id: "changePlusMinus",
+			title: "±",
+			hint: "half the 95% interval of the change, where it was judged; bold: more than noise",
+			isNumber: true,
+			value: (r) => r.changePlusMinus,
+			cell: (r) =>
+				r.changePlusMinus > 0 &&
+				(r.isSignificant ? <b>± {amount(r.changePlusMinus, unit)}</b> : `± ${amount(r.changePlusMinus, unit)}`),
+		},
+		{ ...self, title: "Self" },
+	];
 }
 
 interface Props {
@@ -196,12 +282,12 @@ export function FunctionList({ isNarrow = false, isBeside = false }: Props) {
 		return matcher ? matchingFunctions(capture, matcher) : null;
 	}, [capture, state.search]);
 	const rows = useMemo(() => {
-		const { flags, kind } = capture.functions;
+		const { flags } = capture.functions;
 		return table.rows.filter(
 			(r) =>
 				(!hits || hits[r.fn]) &&
 				(state.plumbing || !(flags[r.fn] & FLAG_PLUMBING) || hits) &&
-				(!state.mine || (kind[r.fn] === KIND_PYTHON && !(flags[r.fn] & 1))),
+				(!state.mine || isMine(capture.functions, r.fn)),
 		);
 	}, [table, hits, state.plumbing, state.mine]);
 	if (rows.length === 0)
@@ -211,7 +297,7 @@ export function FunctionList({ isNarrow = false, isBeside = false }: Props) {
 			label="Functions"
 			columns={columnsOf(app, table, isNarrow, isBeside)}
 			rows={rows}
-			sort={state.sort}
+			sort={state.sort || (table.hasBase && !isNarrow ? "-change" : "-self")}
 			onSort={(sort) => set({ sort })}
 			keyOf={(r) => r.fn}
 			selected={state.fn}

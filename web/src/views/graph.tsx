@@ -2,7 +2,7 @@
 // The call graph as a drawing, pruned to what matters, and the same calls as a sunburst.
 import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { FLAG_PLUMBING, KIND_THREAD } from "../data/capture";
+import { FLAG_PLUMBING, isMine, KIND_THREAD } from "../data/capture";
 import { amount, share } from "../data/format";
 import { edgesOf, functionSums, type FunctionSums } from "../data/functions";
 import { matcherOf, matchingFunctions } from "../data/search";
@@ -37,7 +37,7 @@ function useGraph(app: App) {
 				sums.total[f] >= least &&
 				!(flags[f] & FLAG_PLUMBING) &&
 				kind[f] !== KIND_THREAD &&
-				(!state.mine || (kind[f] === 1 && !(flags[f] & 1)))
+				(!state.mine || isMine(capture.functions, f))
 			)
 				chosen.push(f);
 		chosen.sort((a, b) => sums.total[b] - sums.total[a]);

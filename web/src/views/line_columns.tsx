@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of figures that tables of lines have: each knows its title, what it shows, and whether a line has any of it.
 import type { ComponentChildren } from "preact";
-import { bytes, seconds, share } from "../data/format";
+import type { LineChange } from "../data/changes";
+import { amount, bytes, count, seconds, share } from "../data/format";
 import { classesOf, cpuOf, type LineRow } from "../data/lines";
 import { ClassBar, Sparkline } from "../ui/bars";
+import { signed, type Unit } from "../ui/change";
 
 export interface LineColumn {
 	title: ComponentChildren;
@@ -12,6 +14,7 @@ export interface LineColumn {
 	isStrong?: boolean;
 	isFaint?: boolean;
 	isMinor?: boolean; // gives its room to the text where there is little
+	isLeast?: boolean; // only where there is much
 	has: (row: LineRow) => boolean;
 	cell: (row: LineRow) => ComponentChildren;
 	tip?: (row: LineRow) => string;
@@ -45,7 +48,13 @@ export const LINE_COLUMNS = {
 	alloc: figure("Allocated", (r) => r.alloc, bytes, {
 		tip: (r) => (r.alloc > 0 && r.pythonShare > 0 ? `${share(r.pythonShare, 1)} of it by Python` : ""),
 	}),
+	allocs: figure("Blocks", (r) => r.allocs, count, { hint: "how many were allocated", isLeast: true }),
 	peak: figure("Peak", (r) => r.peak, bytes),
+	kept: figure("Kept", (r) => r.kept, bytes, { hint: "held at the end of the run", isLeast: true }),
+	life: figure("Lived", (r) => r.life, seconds, {
+		hint: "how long a byte was held, as a mean; what is never freed lives to the end",
+		isLeast: true,
+	}),
 	timeline: {
 		title: "Over time",
 		kind: "",
@@ -55,6 +64,47 @@ export const LINE_COLUMNS = {
 	} as LineColumn,
 	copy: figure("Copied", (r) => r.copy, bytes, { isMinor: true }),
 };
+
+// Before, and what changed since: bold where chance does not explain it.
+export function changeColumns(lines: Map<number, LineChange>, key: "time" | "memory", unit: Unit): LineColumn[] {
+	const of = (r: LineRow) => lines.get(r.line)?.[key] ?? null;
+	const has = (r: LineRow) => of(r) !== null;
+	const what = key === "time" ? "CPU time" : "peak";
+	const tip = (r: LineRow) => {
+		const c = of(r);
+		if (!c) return "";
+		const sure = c.isSignificant ? "more than noise" : "within noise";
+		return `${what} ${amount(c.before, unit)} before, ${amount(c.after, unit)} after, ± ${amount(c.plusMinus, unit)}: ${sure}`;
+	};
+	return [
+		{
+			title: "Before",
+			hint: `${what} of the line in the other capture`,
+			kind: "number",
+			has,
+			tip,
+			cell: (r) => (of(r)?.isNew ? <small>not there</small> : has(r) ? amount(of(r)?.before ?? 0, unit) : ""),
+		},
+		{
+			title: "Change",
+			hint: `of its ${what}, with ± of the change; bold: more than noise`,
+			kind: "number",
+			has,
+			tip,
+			cell: (r) => {
+				const c = of(r);
+				if (!c) return "";
+				const text = signed(c.after - c.before, unit);
+				return (
+					<>
+						{c.isSignificant ? <b class={c.after > c.before ? "more-than" : "less-than"}>{text}</b> : text}{" "}
+						<small>± {amount(c.plusMinus, unit)}</small>
+					</>
+				);
+			},
+		},
+	];
+}
 
 export const cpuHint = (whole: number) => `share of all CPU time, ${seconds(whole)}`;
 
@@ -68,14 +118,15 @@ export function usedColumns(columns: readonly LineColumn[], rows: readonly LineR
 	return columns.filter((c) => rows.some(c.has));
 }
 
+const roomOf = (c: LineColumn) => (c.isMinor ? "minor" : c.isLeast ? "least" : "");
 const classOf = (c: LineColumn) =>
-	[c.kind, c.isStrong ? "strong" : "", c.isFaint ? "faint" : "", c.isMinor ? "minor" : ""].filter(Boolean).join(" ");
+	[c.kind, c.isStrong ? "strong" : "", c.isFaint ? "faint" : "", roomOf(c)].filter(Boolean).join(" ");
 
 export function LineHeads({ columns }: { columns: readonly LineColumn[] }) {
 	return (
 		<>
 			{columns.map((c) => (
-				<th scope="col" class={c.isMinor ? `${c.kind} minor` : c.kind} title={c.hint}>
+				<th scope="col" class={[c.kind, roomOf(c)].join(" ").trim()} title={c.hint}>
 					{c.title}
 				</th>
 			))}
@@ -87,7 +138,7 @@ export function LineCells({ columns, row }: { columns: readonly LineColumn[]; ro
 	return (
 		<>
 			{columns.map((c) => (
-				<td class={row ? classOf(c) : c.isMinor ? "minor" : ""} title={(row && c.tip?.(row)) || undefined}>
+				<td class={row ? classOf(c) : roomOf(c)} title={(row && c.tip?.(row)) || undefined}>
 					{row && c.cell(row)}
 				</td>
 			))}

@@ -4,12 +4,21 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { count, shortPath } from "../data/format";
 import { highlightLine } from "../data/highlight";
+import { lineChanges } from "../data/changes";
 import { cpuOf, type LineRow } from "../data/lines";
 import { matcherOf } from "../data/search";
 import { mergeByLine } from "../data/source_lines";
 import { css, heat } from "../draw/colour";
 import { useApp } from "../ui/app_context";
-import { cpuShare, LINE_COLUMNS, LineCells, LineHeads, usedColumns, type LineColumn } from "./line_columns";
+import {
+	changeColumns,
+	cpuShare,
+	LINE_COLUMNS,
+	LineCells,
+	LineHeads,
+	usedColumns,
+	type LineColumn,
+} from "./line_columns";
 
 const ROW_PX = 20;
 const OVERSCAN = 12;
@@ -122,18 +131,32 @@ function Padding({ lines }: { lines: number }) {
 	);
 }
 
-function useFigures(byLine: Map<number, LineRow>) {
+// Of two captures, what the lines of this file took before. Lines are the same where their text is; what a filter leaves is not compared.
+function useCompared(name: string): LineColumn[] {
+	const { diff, state, steps, metric } = useApp();
+	return useMemo(() => {
+		if (!diff || !state.both || steps.length > 0 || state.thread >= 0) return [];
+		const lines = lineChanges(diff, name);
+		return metric.unit === "s" ? changeColumns(lines, "time", "s") : changeColumns(lines, "memory", "bytes");
+	}, [diff, name, state.both, steps.length, state.thread, metric.unit]);
+}
+
+function useFigures(byLine: Map<number, LineRow>, name: string) {
 	const { cpu } = useApp();
+	const compared = useCompared(name);
 	return useMemo(() => {
 		const all = [...byLine.values()];
 		const most = (f: (r: LineRow) => number) => all.reduce((top, r) => Math.max(top, f(r)), 0);
-		const { python, native, system, wait, kinds, alloc, peak, timeline, copy } = LINE_COLUMNS;
-		const order = [cpuShare(cpu), python, native, system, wait, kinds, alloc, peak, timeline, copy];
+		const { python, native, system, wait, kinds, alloc, allocs, life, peak, kept, timeline, copy } = LINE_COLUMNS;
+		const order =
+			compared.length > 0
+				? [cpuShare(cpu), ...compared, wait, alloc, peak, timeline]
+				: [cpuShare(cpu), python, native, system, wait, kinds, alloc, allocs, life, peak, kept, timeline, copy];
 		const [hottest, largest] = [most(cpuOf), most((r) => r.alloc)];
 		const hotOf = (r: LineRow) => (hottest > 0 ? cpuOf(r) / hottest : largest > 0 ? r.alloc / largest : 0);
 		const heaviest = all.find((r) => hotOf(r) === 1)?.line ?? 0;
 		return { columns: usedColumns(order, all), hotOf, heaviest };
-	}, [byLine, cpu]);
+	}, [byLine, cpu, compared]);
 }
 
 export function Code({ text, rows, file, line }: { text: string; rows: LineRow[]; file: number; line: number }) {
@@ -143,7 +166,7 @@ export function Code({ text, rows, file, line }: { text: string; rows: LineRow[]
 	const isPython = /\.pyw?$|\.ipynb$/.test(name) || !/\.(c|cc|cpp|cxx|h|hpp|rs|cu|pyx)$/.test(name);
 	const open = useMarks(lines, isPython);
 	const byLine = useMemo(() => mergeByLine(rows, file), [rows, file]);
-	const { columns, hotOf, heaviest } = useFigures(byLine);
+	const { columns, hotOf, heaviest } = useFigures(byLine, name);
 	const found = useFound(lines, line);
 	const { box, first, last, onScroll } = useScroll(line || heaviest, line > 0, `${file}:${line}:${text.length}`);
 	const shown = lines.slice(first, last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where time and memory went, on one page.
 import { useMemo } from "preact/hooks";
-import { FLAG_LIBRARY, FLAG_PLUMBING, KIND_PYTHON, NONE } from "../data/capture";
+import { FLAG_PLUMBING, isMine, NONE } from "../data/capture";
 import { cpuByThread, livedIn } from "../data/clock";
 import { rangeOf } from "../data/filter";
 import { bytes, seconds, share, shortPath } from "../data/format";
@@ -19,8 +19,8 @@ function TopFunctions({ app, isOwn }: { app: App; isOwn: boolean }) {
 	const { capture } = app;
 	const table = useFunctionRows(app);
 	const rows = useMemo(() => {
-		const { kind, flags } = capture.functions;
-		const own = (fn: number) => kind[fn] === KIND_PYTHON && !(flags[fn] & FLAG_LIBRARY);
+		const { flags } = capture.functions;
+		const own = (fn: number) => isMine(capture.functions, fn);
 		return table.rows
 			.filter((r) => (isOwn ? r.total > 0 && own(r.fn) : r.self > 0 && !(flags[r.fn] & FLAG_PLUMBING)))
 			.sort((a, b) => (isOwn ? b.total - a.total : b.self - a.self))

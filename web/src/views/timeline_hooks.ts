@@ -176,6 +176,7 @@ export function useDrawing(
 	const { capture, theme, steps } = app;
 	const { from, to } = span;
 	const colours = useMemo(() => coloursOf(theme), [theme]);
+	const kept = useRef<ImageData | null>(null);
 	useLayoutEffect(() => {
 		const element = canvas.current;
 		const context = element?.getContext("2d", { alpha: false });
@@ -189,7 +190,10 @@ export function useDrawing(
 			element.width = width;
 			element.height = tall;
 		}
-		const image = context.createImageData(width, tall);
+		// Kept: a large screen has 33 MB of it, which would be cleared and thrown away with every frame.
+		if (kept.current?.width !== width || kept.current.height !== tall)
+			kept.current = context.createImageData(width, tall);
+		const image = kept.current;
 		const pixels = new Uint32Array(image.data.buffer);
 		const labels = paintTimeline(pixels, width, tall, ratio, scene, from, to, scroll, colours);
 		context.putImageData(image, 0, 0);

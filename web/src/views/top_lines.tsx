@@ -45,8 +45,8 @@ export function TopLines({ app }: { app: App }) {
 			</Meter>
 		),
 	};
-	const { plusMinus, kinds, wait, alloc, peak, timeline, copy } = LINE_COLUMNS;
-	const columns = usedColumns([cpu, plusMinus, kinds, wait, alloc, peak, timeline, copy], shown);
+	const { plusMinus, kinds, wait, alloc, allocs, life, peak, kept, timeline, copy } = LINE_COLUMNS;
+	const columns = usedColumns([cpu, plusMinus, kinds, wait, alloc, allocs, life, peak, kept, timeline, copy], shown);
 	return (
 		<section class="card wide">
 			<div class="card-head">

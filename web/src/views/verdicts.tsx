@@ -10,6 +10,7 @@ import { StateLink } from "../ui/state_link";
 const PROOFS: Record<string, Partial<State>> = {
 	imports: { view: "flame", search: "importlib|_find_and_load" },
 	gc: { view: "flame", metric: "gc" },
+	"gc-end": { view: "flame", metric: "gc" },
 	system: { view: "flame", metric: "system" },
 	gil: { view: "timeline" },
 	lock: { view: "flame", metric: "wait" },

@@ -8,6 +8,7 @@ import { matcherOf } from "../data/search";
 import { isPartial } from "../data/zone_mask";
 import { byThread, KIND_ZONE, overTime, zoneStats, type ZoneStats } from "../data/zone_stats";
 import { useApp, type App } from "../ui/app_context";
+import { percentChange } from "../ui/change";
 import { Meter } from "../ui/bars";
 import { functionPlace, threadName, whatName, whatPlace } from "../ui/names";
 import { Table, type Column } from "../ui/table";
@@ -147,6 +148,83 @@ function Figures({ stats: s }: { stats: ZoneStats }) {
 	);
 }
 
+const COMPARED: [string, (s: ZoneStats) => number, (v: number) => string][] = [
+	["Count", (s) => s.n, count],
+	["Sum", (s) => s.sum, seconds],
+	["Mean", (s) => s.mean, seconds],
+	["P50", (s) => s.p50, seconds],
+	["P99", (s) => s.p99, seconds],
+	["P99.9", (s) => s.p999, seconds],
+	["Slowest", (s) => s.max, seconds],
+	["CV", (s) => s.cv, (v) => v.toFixed(2)],
+];
+
+// Two zones beside each other: what the other one has more or less of, and how long it takes.
+function Compared({ app, stats, other }: { app: App; stats: ZoneStats; other: ZoneStats }) {
+	const { first: capture, filter } = app;
+	const isOf = useMemo(
+		() => Uint8Array.from({ length: capture.whats.n }, (_, w) => Number(w === other.what)),
+		[capture, other.what],
+	);
+	const h = useMemo(() => histogramOf(capture, isOf, filter), [capture, isOf, JSON.stringify(filter)]);
+	return (
+		<section>
+			<table class="table slim" aria-label="Two zones">
+				<thead>
+					<tr>
+						<th scope="col">{""}</th>
+						<th scope="col" class="number">
+							{whatName(capture, stats.what)}
+						</th>
+						<th scope="col" class="number">
+							{whatName(capture, other.what)}
+						</th>
+						<th scope="col">{""}</th>
+					</tr>
+				</thead>
+				<tbody>
+					{COMPARED.map(([name, of, write]) => (
+						<tr>
+							<td>{name}</td>
+							<td class="number">{write(of(stats))}</td>
+							<td class="number">{write(of(other))}</td>
+							<td class="number faint">{percentChange(of(stats), of(other))}</td>
+						</tr>
+					))}
+				</tbody>
+			</table>
+			{h && (
+				<>
+					<h3>How long one of {whatName(capture, other.what)} takes</h3>
+					<HistogramBars h={h} word="zones" pick={null} onPick={() => undefined} />
+				</>
+			)}
+		</section>
+	);
+}
+
+function OtherZone({ app, all, stats }: { app: App; all: ZoneStats[]; stats: ZoneStats }) {
+	const { first: capture, state, set } = app;
+	const others = all
+		.filter((r) => r.what !== stats.what)
+		.sort((a, b) => b.sum - a.sum)
+		.slice(0, 500);
+	if (others.length === 0) return null;
+	return (
+		<select
+			aria-label="Compare with"
+			title="Another zone beside this one"
+			value={state.other}
+			onChange={(e) => set({ other: Number(e.currentTarget.value) })}
+		>
+			<option value={-1}>Compare with…</option>
+			{others.map((r) => (
+				<option value={r.what}>{whatName(capture, r.what)}</option>
+			))}
+		</select>
+	);
+}
+
 function Lengths({ app, stats, h }: { app: App; stats: ZoneStats; h: Histogram }) {
 	const { first: capture, state, set } = app;
 	const { pick } = state;
@@ -180,7 +258,8 @@ function Lengths({ app, stats, h }: { app: App; stats: ZoneStats; h: Histogram }
 	);
 }
 
-function Chosen({ app, stats }: { app: App; stats: ZoneStats }) {
+function Chosen({ app, stats, all }: { app: App; stats: ZoneStats; all: ZoneStats[] }) {
+	const other = all.find((r) => r.what === app.state.other && r.what !== stats.what);
 	const { first: capture, filter, set } = app;
 	const { what } = stats;
 	const fn = capture.whats.fn[what];
@@ -198,8 +277,10 @@ function Chosen({ app, stats }: { app: App; stats: ZoneStats }) {
 			<Figures stats={stats} />
 			<div class="actions">
 				{fn < capture.functions.n && <button onClick={() => set({ view: "functions", fn })}>In Functions</button>}
-				<button onClick={() => set({ what: -1, pick: null })}>Close</button>
+				<OtherZone app={app} all={all} stats={stats} />
+				<button onClick={() => set({ what: -1, pick: null, other: -1 })}>Close</button>
 			</div>
+			{other && <Compared app={app} stats={stats} other={other} />}
 			{h && <Lengths app={app} stats={stats} h={h} />}
 			<ByThread app={app} list={list} />
 			<OverTime app={app} list={list} />
@@ -259,7 +340,7 @@ export function ZonesView() {
 					/>
 				)}
 			</div>
-			{chosen && <Chosen app={app} stats={chosen} />}
+			{chosen && <Chosen app={app} stats={chosen} all={rows} />}
 		</section>
 	);
 }
