@@ -72,6 +72,7 @@ MODES = [
     Mode("log", "record", ("--memory-log=64M",), 40),
     Mode("trace", "module", (), 40, True),
     Mode("lines", "module", ("-l",), 80, True),
+    Mode("calls", "module", ("--calls", "c"), 80, True),
     Mode("run", "run", (), 15),
     Mode("run-trace", "run", ("--trace",), 40, True),
 ]

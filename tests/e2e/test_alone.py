@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import pytest
 from capture import BUILD
-from guest import FATHOM, LONG, clean_env, default_signals, engines, pick_python, report
+from guest import FATHOM, LONG, clean_env, cpu_s, default_signals, engines, pick_python, report
 
 PYTHON = pick_python(11) or pick_python()
 pytestmark = pytest.mark.skipif(PYTHON is None, reason="no Python to run")
@@ -98,8 +98,7 @@ class Capture:
         return result
 
     def cpu_s(self) -> float:
-        # As clock_getcpuclockid(3) has it. What /proc says of a thread that runs alone on its CPU may be seconds old.
-        return time.clock_gettime(~self.pid << 3 | 2)
+        return cpu_s(self.pid)
 
     def work(self, cpu_s: float) -> None:
         end = self.cpu_s() + cpu_s

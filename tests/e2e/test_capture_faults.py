@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional
 
 import pytest
 from capture import ROOT
-from guest import FATHOM, clean_env, default_signals, pick_python, report, run, under, wait_for
+from guest import FATHOM, clean_env, cpu_s, default_signals, pick_python, report, run, under, wait_for
 from sandbox import forbid
 
 PYTHON = pick_python(11) or pick_python()
@@ -410,7 +410,8 @@ def test_stopped(tmp_path: Path) -> None:
     """The program works on meanwhile, unseen. How much that was is told, and the rest is in samples."""
     guest = Guest(tmp_path)
     guest.process.send_signal(signal.SIGSTOP)
-    time.sleep(2)
+    enough_s = cpu_s(guest.pid) + 1
+    wait_for(lambda: cpu_s(guest.pid) > enough_s, 60)
     guest.process.send_signal(signal.SIGCONT)
     done = guest.end()
     assert (done.returncode, done.stderr) == (0, "")

@@ -68,6 +68,20 @@ def test_results_folders_are_captures(captures: Path) -> None:
     fails(["diff", "whole.fathom"], 1, "whole.fathom is one capture", "compare", cwd=captures)
 
 
+def test_a_folder_of_captures_of_tests(captures: Path) -> None:
+    """As `snakeviz .profiles/` is typed: one is shown, of several one has to be named."""
+    folder = captures / ".profiles"
+    folder.mkdir()
+    for i, name in enumerate(("b", "a", "d", "c", "e")):
+        (folder / (name + ".fathom")).write_bytes((captures / "whole.fathom").read_bytes())
+        (folder / (name + ".prof")).touch()
+        if not i:
+            whole = run([FATHOM, "export", "-f", "collapsed", "whole.fathom"], cwd=captures).stdout
+            assert run([FATHOM, "export", "-f", "collapsed", ".profiles/"], cwd=captures).stdout == whole
+    told = ".profiles/a.fathom, .profiles/b.fathom, .profiles/c.fathom and 2 more"
+    fails(["report", ".profiles"], 1, ".profiles holds 5 captures; name one of them: " + told, cwd=captures)
+
+
 def test_a_gate_does_not_pass_what_was_cut_off(captures: Path) -> None:
     assert run([FATHOM, "check", "whole.fathom", "one"], cwd=captures).returncode == 0
     fails(["check", "whole.fathom", "cut.fathom"], 1, "NEW was cut off", "record it again", cwd=captures)

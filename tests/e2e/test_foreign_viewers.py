@@ -140,7 +140,6 @@ def test_callgrind_annotate(traced: Traced) -> None:
     assert re.search(r"([\d,]+) \([ .\d]+%\) +\S+program\.py:leaf", own)
 
 
-@long
 def test_snakeviz(traced: Traced) -> None:
     need("snakeviz")
     folder = traced.folder / ".profiles"

@@ -55,15 +55,23 @@ def hostile(tmp_path_factory: Any) -> Path:
     return path
 
 
+HOSTILE_PLACE = "(1) one:7"
+
+
+def test_names_that_several_have(hostile):
+    fathom("report", "--focus", "\x1b[31mred\x1b]0;title\a\x1b[2J", hostile, code=2)
+    json.loads(check_fit(fathom("report", "--focus", HOSTILE_PLACE, "--json", hostile)))
+
+
 @pytest.mark.parametrize("options", [
     [], ["--detailed", "--top", "100"], ["--native-all", "--width", "1000"], ["--no-inlines"],
-    ["--function", "(1) one"], ["--function", "\x1b[31mred\x1b]0;title\a\x1b[2J"],
+    ["--markdown"], ["--focus", HOSTILE_PLACE], ["--focus", HOSTILE_PLACE, "--markdown"],
 ])  # fmt: skip
 def test_reports(hostile, options):
     text = check_fit(fathom("report", *options, hostile))
-    assert "(1) one" in text or "?[31mred" in text
+    assert "(1) one" in text or "?[31mred" in text or "?\\[31mred" in text
     ascii_only = fathom("report", *options, hostile, env=clean_env({"LC_ALL": "C"}))
-    assert ascii_only.decode("ascii")
+    assert ascii_only.decode("utf-8" if "--markdown" in options else "ascii")
 
 
 def test_colours_are_our_own(hostile):
@@ -82,9 +90,10 @@ def test_comparisons(hostile):
 VIEWS = ["--threads", "--processes", "--idle"]
 
 
-@pytest.mark.parametrize("name", ["json", "speedscope", "chrometrace"])
+@pytest.mark.parametrize("name", ["json", "speedscope", "chrometrace", "gecko", "cpuprofile"])
 def test_formats_of_json(hostile, name):
-    text = check_fit(fathom("export", "-f", name, *VIEWS, hostile))
+    options = ["--thread", "100"] if name == "cpuprofile" else []  # the first one, whose function is called so
+    text = check_fit(fathom("export", "-f", name, *VIEWS, *options, hostile))
     assert any("\x1b[31mred" in part for part in strings_of(json.loads(text)))  # nothing is lost
 
 
@@ -148,6 +157,24 @@ def test_pstats(hostile, tmp_path):
     for name in names:
         check_fit(name.encode())
     check_fit(fathom("export", "-f", "calls", hostile))
+
+
+def test_pstats_of_samples(tmp_path):
+    """The hostile capture is a trace; this one has nothing but samples, and the same kind of names."""
+    subprocess.run([BUILD / "tests" / "known_profile", tmp_path / "k.fathom", "--hostile"], check=True)
+    rows = marshal.loads(fathom("export", "-f", "pstats", tmp_path / "k.fathom"))
+    for name in strings_of(list(rows)):
+        check_fit(name.encode())
+    assert any("alert(1)" in name for _, _, name in rows)
+
+
+def test_pprof_and_otlp(hostile):
+    """Strings are clean: terminals of others print them as they are."""
+    packed = fathom("export", "-f", "pprof", hostile)
+    for raw in (gzip.decompress(packed), fathom("export", "-f", "otlp", hostile)):
+        assert b"?[31mred?]0;title??[2J" in raw and b"=HYPERLINK" in raw and b"long" in raw
+        assert b"\x1b[" not in raw and b"\x1b]" not in raw
+        assert "\u202e" not in raw.decode("utf-8", "replace") and b"\xc2\x9b" not in raw
 
 
 def test_what_the_viewer_is_fed(hostile, tmp_path):

@@ -26,6 +26,7 @@ def names_of(stack: List[str]) -> List[str]:
     return [label.rpartition(" (")[0] or label for label in stack]
 
 
+@pytest.mark.statistical  # 0.1 s, in which samples must meet a callback
 def test_hosts_and_guesses(profile: Any, python: Python, library: str, tmp_path: Path) -> None:
     capture: Capture = profile("host.py", [library], [], python)
     stacks = [names_of(stack) for stack, _ in capture.collapsed()]

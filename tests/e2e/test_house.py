@@ -151,6 +151,22 @@ def test_agent_needs_libc_only(agent: Path) -> None:
     assert "NOW" in dynamic, "a lazily bound symbol would be resolved inside a handler"
 
 
+# Functions that came after glibc 2.17, which the wheel is for; base/kernel.h has those by number that are needed.
+YOUNGER = (
+    "arc4random close_range copy_file_range execveat explicit_bzero getcpu getdents64 getentropy getrandom gettid "
+    "memfd_create mlock2 pidfd_getfd pidfd_open pidfd_send_signal preadv2 pthread_clockjoin_np pthread_cond_clockwait "
+    "pthread_mutex_clocklock pwritev2 reallocarray renameat2 statx strlcat strlcpy tgkill timespec_getres"
+).split()
+
+
+def test_nothing_younger_than_the_oldest_libc(build: Path) -> None:
+    """`make wheel` is no part of `make test`, and what it is built for is not this machine's."""
+    for name in ("fathom", "_agent.abi3.so"):
+        lines = run(["nm", "-D", "--undefined-only", str(build / name)]).stdout.splitlines()
+        wanted = {line.split()[-1].split("@")[0] for line in lines}
+        assert len(wanted) > 50 and not wanted & set(YOUNGER), name
+
+
 def test_agent_shows_only_what_its_map_lists(root: Path, agent: Path) -> None:
     listed = (root / "core" / "agent" / "agent.map").read_text().split("global:")[1].split("local:")[0]
     symbols = run(["nm", "-D", "--defined-only", str(agent)]).stdout.splitlines()

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import BUILD, ROOT
+from runs import write_notebook
 from tracing import install_plugin
 
 BERT = "models/experimental/bert_large_performant/unit_tests/test_bert_large_split_and_transform_qkv_heads.py"
@@ -241,6 +243,14 @@ def test_the_cpu_is_the_one_that_it_ran_on(project: Path) -> None:
     shell(project, "fathom record -o p.fathom -- python app.py")
     cpus = {row["cpu"]: row["cpu_s"] for row in json.loads(shell(project, "fathom report --json p.fathom"))["cpus"]}
     assert cpus[max(os.sched_getaffinity(0))] >= 0.25, cpus
+    # On a timeline each CPU has a lane, with the thread that it ran.
+    events = json.loads(shell(project, "fathom export -f chrometrace p.fathom"))
+    lanes = {e["tid"]: e["args"]["name"] for e in events if e.get("name") == "thread_name" and e["pid"] == 1 << 30}
+    assert lanes == {cpu: "CPU %d" % cpu for cpu in cpus}
+    for cpu, cpu_s in cpus.items():
+        stretches = sorted((e["ts"], e["ts"] + e["dur"]) for e in events if e["ph"] == "X" and e["tid"] == cpu)
+        assert all(end <= begin + 1e-3 for (_, end), (begin, _) in zip(stretches, stretches[1:])), stretches
+        assert sum(end - begin for begin, end in stretches) * 1e-6 == pytest.approx(cpu_s, rel=0.15, abs=0.02)
 
 
 @pytest.mark.parametrize("options", [
@@ -306,3 +316,84 @@ def test_pytest_that_makes_errors_of_warnings(project: Path) -> None:
     (project / "test_it.py").write_text(TEST_PROFILED)
     for options in ("", "-p "):
         assert "2 passed" in shell(project, "python -m fathom %s-m pytest -q test_it.py" % options)
+
+
+def test_perf_record_of_a_running_process(project: Path) -> None:
+    """perf's words with -p, until Ctrl-C."""
+    pinned = "import os\nos.sched_setaffinity(0, {max(os.sched_getaffinity(0))})\nprint('ready', flush=True)\nflow(60)"
+    (project / "example_dataflow.py").write_text(DATAFLOW.replace("flow(0.3)", pinned))
+    shell(
+        project,
+        "python example_dataflow.py >out & PID=$!\n"
+        "trap 'kill $PID' EXIT\n"
+        "until grep -q ready out; do sleep 0.05; done\n"
+        "timeout --preserve-status -s INT 1.5 fathom record -F 999 --sample-cpu --call-graph dwarf --aio -p $PID",
+    )
+    report = json.loads(shell(project, "fathom report --json profile.fathom"))
+    assert report["rate_hz"] == 999 and report["engine"] == "attach"
+    seconds = {f["name"]: f["total_s"] for f in report["functions"]}
+    assert seconds["flow"] >= 0.8 * report["cpu_s"] > 0, seconds
+    (row,) = report["cpus"]
+    assert row["cpu"] == max(os.sched_getaffinity(0)) and row["samples"] == report["samples"] - report["wait_samples"]
+
+
+NOTEBOOK_OPTIONS = ["", "--cpu", "--memory", "--precision=5", "--detailed", "--log-level INFO", "--no-plots"]
+
+
+@pytest.mark.parametrize("options", NOTEBOOK_OPTIONS)
+def test_profile_a_notebook_by_its_name(project: Path, options: str) -> None:
+    """`fixit profile my_new_method.ipynb`: by its bare name while that is unique, by a longer one, by its whole path."""
+    (project / "pyproject.toml").write_text("")
+    for folder in ("my_work", "other_work", "docs"):
+        (project / folder).mkdir()
+    cells = ["import logging, time", DATAFLOW, "logging.getLogger('x').info('told')\nlogging.warning('look')"]
+    path = write_notebook(project / "my_work" / "my_new_method.ipynb", cells)
+    ways = (
+        [("my_new_method.ipynb", ""), ("my_new_method.ipynb", "docs")] if not options else [("my_new_method.ipynb", "")]
+    )
+    outs = [shell(project / where, "fathom run %s %s" % (options, name)) for name, where in ways]
+    if not options:
+        write_notebook(project / "other_work" / "my_new_method.ipynb", ["raise SystemExit(3)"])
+        said = shell(project, "fathom run my_new_method.ipynb 2>&1 || echo status $?")
+        assert "2 files are named my_new_method.ipynb" in said and "status 1" in said
+        outs += [
+            shell(project, "fathom run my_work/my_new_method.ipynb"),
+            shell(project / "docs", "fathom run %s" % path),
+        ]
+    for out in outs:
+        assert re.search(r"^Finished in [0-9.]+ seconds using [0-9.]+ MB of RAM\.$", out, re.M), out
+        assert "Check logs " in out and "1 warning" in out, out
+        assert re.search(r"^ \d\. flow  .*\(my_new_method\.ipynb \[cell 2\]:3\)$", out, re.M), out
+    folders = sorted((project / ".fathom" / "my_new_method").iterdir())
+    assert len(folders) == len(outs)
+    for folder in folders:
+        assert {"my_new_method.ipynb", "logs.log", "profile_results.txt", "profile.fathom"} <= {
+            p.name for p in folder.iterdir()
+        }
+    lines = (folders[0] / "profile_results.txt").read_text().splitlines()
+    assert lines[0] == " ".join(("fathom run %s my_new_method.ipynb" % options).split())
+    assert ("told" in (folders[0] / "logs.log").read_text()) == ("INFO" in options)
+
+
+def test_help_of_run_has_every_option(project: Path) -> None:
+    text = shell(project, "fathom run --help")
+    for option in ("--cpu", "--memory", "--precision", "--detailed", "--log-level", "--no-plots"):
+        assert re.search(r"^ .*%s\b" % option, text, re.M), option
+
+
+def test_what_is_traced_can_be_watched_at_the_usual_port(project: Path) -> None:
+    """Tracy's client listens at 8086, and its window connects to that."""
+    with socket.socket() as taken:
+        if taken.connect_ex(("127.0.0.1", 8086)) == 0:
+            pytest.skip("port 8086 is in use")
+    (project / "test_script.py").write_text(
+        INSTRUMENTED + "import time\nwhile True: function_under_test(); time.sleep(0.001)\n"
+    )
+    text = shell(
+        project,
+        "python -m fathom --listen 8086 test_script.py 2>err & PID=$!\n"
+        "trap 'kill $PID' EXIT\n"
+        "until grep -q 'fathom live' err; do kill -0 $PID; sleep 0.05; done\n"
+        "until fathom live --once | tee seen | grep -q function_under_test; do kill -0 $PID; done; cat seen",
+    )
+    assert re.search(r"^running, [0-9.]+ s, process \d+, Python 3", text, re.M), text

@@ -142,6 +142,18 @@ def test_one_large_block(remember: Remember) -> None:
     check_sums(report)
 
 
+def test_a_block_that_the_interpreter_gives_back_was_used(remember: Remember) -> None:
+    """At the interpreter's end blocks go without a word. What lies in their place then, while the end takes its time, says nothing of them."""
+    script = (
+        "import sys, time\n"
+        "class Late:\n"
+        "    def __del__(self, sleep=time.sleep): sleep(0.5)\n"
+        "sys.late = Late()\n"  # goes last of all
+        "used = bytearray(b'x') * (48 << 20)\n"  # line 5
+    )
+    assert large(lines_of(remember(script))[5], 48)
+
+
 def test_what_a_library_reserves_is_no_peak(remember: Remember) -> None:
     """As OpenBLAS does when it is loaded: room that is writable and stays empty. The peak is what the program uses, near RSS."""
     script = (

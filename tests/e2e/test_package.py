@@ -242,10 +242,10 @@ def test_doctor_knows_another_projects_module(build: Path, stranger: Dict[str, s
 
 # What a system's own tool is called, and the end of the line that it gets.
 REMEDIES = {
-    "apt-get": "sudo apt-get install pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libmicrohttpd-dev libiberty-dev",
-    "dnf": "sudo dnf install pkgconf-pkg-config elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel libmicrohttpd-devel binutils-devel",
-    "zypper": "sudo zypper install pkg-config libelf-devel libdw-devel libzstd-devel zlib-devel libmicrohttpd-devel binutils-devel",
-    "pacman": "sudo pacman -S --needed pkgconf libelf zstd zlib libmicrohttpd binutils",
+    "apt-get": "sudo apt-get install pkg-config libelf-dev libdw-dev libzstd-dev zlib1g-dev libmicrohttpd-dev libsqlite3-dev libiberty-dev",
+    "dnf": "sudo dnf install pkgconf-pkg-config elfutils-libelf-devel elfutils-devel libzstd-devel zlib-devel libmicrohttpd-devel sqlite-devel binutils-devel",
+    "zypper": "sudo zypper install pkg-config libelf-devel libdw-devel libzstd-devel zlib-devel libmicrohttpd-devel sqlite3-devel binutils-devel",
+    "pacman": "sudo pacman -S --needed pkgconf libelf zstd zlib libmicrohttpd sqlite binutils",
 }
 
 
@@ -268,7 +268,7 @@ def test_build_without_libraries_names_the_line_to_run(root: Path, tool: str, tm
     }
     result = run(["meson", "setup", str(tmp_path / "b"), str(root)], env=environment)
     (line,) = [line for line in result.stdout.splitlines() if "ERROR" in line]
-    assert result.returncode != 0 and "needs libzstd" in line and "libmicrohttpd, libelf, libdw" in line, line
+    assert result.returncode != 0 and "needs libzstd" in line and "libmicrohttpd, sqlite3, libelf, libdw" in line, line
     assert line.endswith(REMEDIES[tool]), line
 
 

@@ -64,7 +64,7 @@ def tools(tmp_path_factory):
         name: compile_c(
             folder / name, "-Wall", "-Wextra", "-Icore", "tests/tools/%s.c" % name, "core/base/err.c", *pyabi
         )
-        for name in ("print_row", "print_lines")
+        for name in ("print_row", "print_lines", "print_pending")
     }
 
 
@@ -96,19 +96,19 @@ def include_folder(python):
     return folder if os.path.exists(os.path.join(folder, "internal", "pycore_pystate.h")) else None
 
 
-def header_program(python, tmp_path, *defines):
+def header_program(python, tmp_path, *defines, source="header_offsets"):
     include = include_folder(python)
     if not include:
         pytest.skip("no internal headers")
     # The parent folder too: Debian's pyconfig.h includes <ARCH/pythonX.Y/pyconfig.h>.
     return compile_c(
-        tmp_path / "header_offsets",
+        tmp_path / source,
         "-w",
         *defines,
         "-I" + include,
         "-I" + os.path.join(include, "internal"),
         "-I" + os.path.dirname(include),
-        "tests/tools/header_offsets.c",
+        "tests/tools/%s.c" % source,
         "-Wl,--unresolved-symbols=ignore-all",
     )
 
@@ -157,6 +157,46 @@ def test_headers_have_the_table_the_interpreter_has(python, tmp_path):
     for slot in (3, 6):
         has[8 * slot : 8 * slot + 8] = table[8 * slot : 8 * slot + 8]
     assert has == table
+
+
+@each_python
+@pytest.mark.parametrize("build", ["as it is", "Py_DEBUG"])
+def test_ring_of_pending_calls_equals_headers(tools, python, build, tmp_path):
+    """Into which a request is written from outside, up to 3.13 (collect/remote/pending.c)."""
+    done = subprocess.run([tools["print_pending"], str(python.minor)], stdout=subprocess.PIPE)
+    if python.minor > 13:
+        assert done.returncode == E_UNSUPPORTED
+        return
+    if python.kind == "freethreaded":
+        pytest.skip("refused: no such layout is known")
+    defines = ["-DPy_DEBUG"] if build == "Py_DEBUG" and python.kind != "debug" else []
+    program = header_program(python, tmp_path, *defines, source="header_pending")
+    told = subprocess.run([program], stdout=subprocess.PIPE, check=True).stdout
+    ours, theirs = parse_fields(done.stdout.decode()), parse_fields(told.decode())
+    if "audit_hooks" not in theirs:
+        ours.pop("audit_hooks"), ours.pop("runtime_audit_hooks")
+    assert ours == theirs
+
+
+# Written to files by the interpreter itself: the code of two functions of its own.
+COPY_CODE = """
+import ctypes, sys
+for name, path in zip(("_PyEval_AddPendingCall", "Py_AddPendingCall"), sys.argv[1:]):
+    function = getattr(ctypes.pythonapi, name)
+    open(path, "wb").write(ctypes.string_at(ctypes.cast(function, ctypes.c_void_p).value, 400))
+"""
+
+
+@each_python
+def test_ring_of_pending_calls_is_known_to_the_code(tools, python, tmp_path):
+    if python.minor > 13 or python.kind == "freethreaded":
+        pytest.skip("not asked")
+    files = [str(tmp_path / "callee"), str(tmp_path / "caller")]
+    subprocess.run([python.path, "-c", COPY_CODE, *files], check=True)
+    for minor in range(8, 14):
+        known = subprocess.run([tools["print_pending"], str(minor), *files]).returncode == 0
+        # 3.9 and 3.10 have it at one place.
+        assert known == (minor == python.minor or {minor, python.minor} == {9, 10}), minor
 
 
 def told_position(tools, row, fact, offset):

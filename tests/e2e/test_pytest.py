@@ -13,7 +13,7 @@ from typing import Any, Dict, List
 
 import pytest
 from capture import BUILD, ROOT
-from tracing import install_plugin
+from tracing import RUNS_COROUTINES, install_plugin
 
 TESTS = """
 import os, pytest
@@ -270,14 +270,7 @@ def test_doc():
 def test_other_kinds_of_tests(project: Path) -> None:
     """A doctest, which is no function; and coroutines, run by a plugin."""
     (project / "test_x.py").write_text(ASYNC)
-    (project / "conftest.py").write_text(
-        "import asyncio, inspect, pytest\n"
-        "@pytest.hookimpl(tryfirst=True)\n"
-        "def pytest_pyfunc_call(pyfuncitem):\n"
-        "    if inspect.iscoroutinefunction(pyfuncitem.obj):\n"
-        "        asyncio.run(pyfuncitem.obj())\n"
-        "        return True\n"
-    )
+    (project / "conftest.py").write_text(RUNS_COROUTINES)
     out = run(project, "-m", "pytest", "-q", "--fathom-each", "--doctest-modules", "test_x.py")
     assert "3 passed" in out
     assert calls_of(project / ".profiles" / "test_async.fathom")["step"] == 6

@@ -197,7 +197,8 @@ def test_chrometrace_nests_and_adds_up(fathom, known):
     assert all(not x for x in open_frames.values())
     assert total[(100, 100), "known_kernel"] == pytest.approx(3e6, abs=2e3)
     assert total[(100, 101), "known_kernel"] == pytest.approx(1e6, abs=2e3)
-    assert {e["args"]["name"] for e in events if e.get("name") == "thread_name"} == {"MainThread", "worker"}
+    names = {e["args"]["name"] for e in events if e.get("name") == "thread_name"}
+    assert names == {"MainThread", "worker", *("CPU %d" % e["tid"] for e in events if e["ph"] == "X")}
 
 
 def test_flamegraph_is_wellformed_and_asks_nobody(fathom, known):

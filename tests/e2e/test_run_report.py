@@ -151,21 +151,21 @@ def test_waiting_has_a_list_of_its_own(run, fathom):
     assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[4-8]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
 
 
-def test_waiting_of_libraries_is_told_from_ones_own(run):
-    """A timer of the standard library waits all the time; the user's code never does."""
+@pytest.mark.parametrize("nap, whose", [("", "none"), ("time.sleep(0.04)", "next to none")])
+def test_waiting_of_libraries_is_told_from_ones_own(run, nap, whose):
+    """Threads of the standard library wait all the time; the user's code never does (start() of a Thread would), or for next to no time."""
     r = run(
-        """
-        import threading, time
-        timer = threading.Timer(1000, print)
-        timer.daemon = True
-        timer.start()
+        f"""
+        import _thread, threading, time
+        for _ in range(12): _thread.start_new_thread(threading.Event().wait, ())
         end = time.process_time() + 0.5
         while time.process_time() < end: pass
+        {nap}
         """,
         "--full",
     )
     (row,) = re.findall(r"^  . waiting +([0-9.]+) s(.*)$", r.text, re.M)
-    assert float(row[0]) >= 0.45 and row[1] == ", none of it in your code", r.text
+    assert float(row[0]) >= 12 * 0.45 and row[1] == f", {whose} of it in your code", r.text
     assert "Functions by Waiting" not in r.text
 
 
@@ -234,6 +234,27 @@ def test_generated_code_of_libraries_is_not_the_users(run):
     block = r.text[r.text.index("Functions by Total Runtime") :].split("\n\n")[0]
     assert "(app.py:1)" in block or "(app.py:2)" in block
     assert "(<string>:1)" in block  # what the user's own code executes
+
+
+@pytest.mark.statistical
+def test_a_file_is_all_of_its_functions(run, tmp_path):
+    """Fifty functions of one percent and less have no row each, but their files have what the tables of lines have."""
+    parts = "".join(f"def part{i}():\n    t = 0\n    for k in range(30_000): t += k\n" for i in range(50))
+    (tmp_path / "small.py").write_text(parts + "ALL = [%s]\n" % ", ".join(f"part{i}" for i in range(50)))
+    (tmp_path / "mixed.py").write_text(
+        parts + "ALL = [%s]\n" % ", ".join(f"part{i}" for i in range(50))
+        + "def big():\n    t = 0\n    for k in range(2_000_000): t += k\n"
+    )  # fmt: skip
+    r = run(
+        "import small, mixed\nfor _ in range(8):\n    mixed.big()\n    for f in small.ALL + mixed.ALL: f()\n", "--cpu"
+    )
+    text = r.report("--full")
+    tree = dict(re.findall(r"─ (small|mixed)\.py \(\d+ func, ([0-9.]+)% total\)", text))
+    table = dict(re.findall(r"/(small|mixed)\.py:\s+% of time = +([0-9.]+)%", text))
+    assert set(tree) == set(table) == {"small", "mixed"}, text
+    for name, share in table.items():
+        assert float(tree[name]) == pytest.approx(float(share), abs=0.06), text
+    assert re.search(r"─ big\.+[0-9.]+%\n(.*─ part\d+\.+[0-9.]+%\n)*.*─ \d+ smaller\.+[0-9.]+%$", text, re.M), text
 
 
 def test_user_code_that_nobody_wrote_is_no_error(run, fathom, some_python):

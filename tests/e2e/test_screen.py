@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first screen of `fathom run`, and `report --tree`: what they hold, and that they fit."""
 
+import json
 import re
 import subprocess
 import textwrap
@@ -82,7 +83,9 @@ def test_the_rest_is_asked_for(run):
 @pytest.mark.parametrize("options", [["--tree", "--json"], ["--summary", "--full"], ["--summary", "--tree"]])
 def test_one_form_at_a_time(fathom, options):
     done = subprocess.run([fathom, "report", *options, "x.fathom"], stderr=subprocess.PIPE, text=True)
-    assert done.returncode == 2 and done.stderr == "fathom: give one of --json, --summary, --full and --tree\n"
+    assert (
+        done.returncode == 2 and done.stderr == "fathom: give one of --json, --markdown, --summary, --full and --tree\n"
+    )
 
 
 # ---- the call tree ----
@@ -229,6 +232,62 @@ def test_a_cost_that_nobody_measures_is_said(run, option, what):
     """Exact mode took 40 % of the CPU time of a solver of Sudokus, beside the 1.6 % of its samples."""
     text = " ".join(run("t = 0\nfor i in range(3_000_000): t += i & 7\n", option).text.split())
     assert re.sub(r"[0-9.]+%", "N%", re.search(r"or better; (.*?\.)(?: |$)(?=[A-Z]|fathom)", text)[1]) == what, text
+
+
+def test_how_long_threads_were_held(fathom, some_python, tmp_path):
+    """Of a program that we came to, what Fathom took is no CPU time of the program's."""
+    out = tmp_path / "p.fathom"
+    code = "import time\nprint('ready', flush=True)\nend = time.monotonic() + 60\nwhile time.monotonic() < end: sum(range(100))"
+    with subprocess.Popen([some_python.path, "-c", code], stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout.readline() == "ready\n"
+        subprocess.run([fathom, "record", "-p", str(program.pid), "-d", "0.7", "-o", out], check=True)
+        program.kill()
+    text = subprocess.run([fathom, "report", "--summary", out], stdout=subprocess.PIPE, text=True, check=True).stdout
+    report = json.loads(subprocess.run([fathom, "report", "--json", out], stdout=subprocess.PIPE, check=True).stdout)
+    held = re.search(r"or better; threads were held for ([0-9.]+)% of the wall time\.", " ".join(text.split()))
+    assert held and "of the CPU time." not in text[text.index(" samples") :], text
+    assert 0 < float(held[1]) == pytest.approx(100 * report["overhead_s"] / report["wall_s"], abs=0.051), text
+
+
+# Children, waited for, each of which burns what is asked of it.
+FAMILY = """
+    import subprocess, sys, time
+    burn = "import time\\nend = time.process_time() + %s\\nwhile time.process_time() < end: pass"
+    exec(burn % {own})
+    for seconds in {children}:
+        subprocess.run([sys.executable, "-S", "-c", burn % seconds], check=True)
+"""
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("own, child, is_told", [(0.15, 0.06, True), (0.5, 0.3, True), (1.5, 0.0, False)])
+def test_what_was_not_followed_is_told_by_its_share(run, own, child, is_told):
+    """A third of a short program is as much as a third of a long one. The report has it with the way to see it."""
+    done = run(FAMILY.format(own=own, children=[child]), "--no-children")
+    pattern = r"Not seen: ([0-9.]+) of ([0-9.]+) s of CPU time, (?:at threads' ends or )?in processes not followed(?:\.|, and more)"
+    told = re.search(pattern, " ".join(done.text.split()))
+    assert bool(told) == is_told, done.text
+    report = json.loads(done.report("--json"))
+    rows = [c for c in report["coverage"] if " s of CPU time" in c["what"] and "not followed" in c["why"]]
+    assert len(rows) == is_told, report["coverage"]
+    if told:
+        unseen_s, used_s = float(told[1]), float(told[2])
+        assert child <= unseen_s <= used_s - own, done.text
+        assert float(rows[0]["what"].split()[0]) == pytest.approx(unseen_s, abs=0.006)
+
+
+def test_a_line_that_may_be_nothing_is_no_top_line(run):
+    """At 40 samples a second single samples are more than a percent, give or take two."""
+    lines = "".join(f"    for k in range(9_000): t += {i}\n" for i in range(60))
+    done = run(
+        "def f(t):\n" + lines + "    for k in range(500_000): t += k\nfor _ in range(20): f(0)\n",
+        "--cpu",
+        "--rate",
+        "40",
+    )
+    rows = re.findall(r"^ +([0-9.]+)% ±([0-9.]+) +app\.py:\d+ ", done.text, re.M)
+    assert rows and all(float(share) >= float(pm) for share, pm in rows), done.text
+    assert json.loads(done.report("--json"))["samples"] >= 20
 
 
 @pytest.mark.statistical

@@ -132,7 +132,7 @@ def test_both_readers_agree_on_a_trace(python: Python, tmp_path: Path) -> None:
 @pythons(FEW[-1:])
 def test_report_of_one_function(python: Python, tmp_path: Path) -> None:
     trace(python, tmp_path / "t.fathom", [], [str(TRUTH), "recursion"])
-    command = [str(BUILD / "fathom"), "report", str(tmp_path / "t.fathom"), "--function"]
+    command = [str(BUILD / "fathom"), "report", str(tmp_path / "t.fathom"), "--focus"]
     text = subprocess.run([*command, "fib"], stdout=subprocess.PIPE, check=True, text=True).stdout
     assert "21891, 21890 of them inside another" in text
     rows = [line.split() for line in text.partition("from\n")[2].partition("\n\n")[0].splitlines()]
@@ -144,4 +144,7 @@ def test_report_of_one_function(python: Python, tmp_path: Path) -> None:
     ).stdout
     assert by_place == text
     missing = subprocess.run([*command, "nobody"], stderr=subprocess.PIPE, text=True)
-    assert missing.returncode == 1 and "no traced function is called 'nobody'" in missing.stderr
+    assert missing.returncode == 2 and "no function or line that was seen is called 'nobody'" in missing.stderr
+    found = json.loads(subprocess.run([*command, "fib", "--json"], stdout=subprocess.PIPE, check=True).stdout)
+    assert (found["calls"]["calls"], found["calls"]["recursive_calls"]) == (21891, 21890)
+    assert [edge["name"] for edge in found["calls"]["callees"]] == ["fib"]

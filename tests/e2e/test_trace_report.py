@@ -77,7 +77,7 @@ def test_every_number_lies_between_the_two_measurements(traced: Any) -> None:
 
 def test_the_histogram_has_each_call_where_it_belongs(traced: Any) -> None:
     profile, truth, _ = traced
-    command = [BUILD / "fathom", "report", "--function", "stretch", profile]
+    command = [BUILD / "fathom", "report", "--focus", "stretch", profile]
     text = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     rows: List[Any] = []
     for line in text.partition("from\n")[2].partition("\n\n")[0].splitlines():

@@ -299,6 +299,40 @@ def test_what_the_interpreter_collects_at_its_end(tell):
     assert not told.of("gc"), told.verdict
 
 
+@pytest.mark.parametrize("last", ["", "gc.freeze()"])
+def test_the_last_collection_is_told_and_can_be_spared(tell, last):
+    told = tell(f"""
+        import gc
+        gc.set_threshold(100_000_000)
+        class Cycle:
+            def __init__(self): self.me = self
+        keep = [Cycle() for _ in range(600_000)]
+        {last}
+    """)
+    said = told.of("gc-end")
+    assert bool(said) == (not last), (told.verdict, told.report["time"])
+    if said:
+        share = 100 * told.report["time"]["gc_s"] / told.report["cpu_s"]
+        percent = int(re.match(r"(\d+)% of the CPU time is the interpreter's last garbage collection, at its end: gc", said["text"])[1])  # fmt: skip
+        assert percent == pytest.approx(share, abs=2) and not told.of("gc"), (said, told.report["time"])
+
+
+def test_a_file_that_imports_much_is_not_the_files_own_work(tell, tmp_path):
+    """sympy's benchmarks: 'solve.py takes 66%, spread over 3 functions: <module> has most', which was its import of sympy."""
+    package = tmp_path / "site-packages" / "heavy"
+    package.mkdir(parents=True)
+    burn = textwrap.dedent(BURN)
+    (package / "__init__.py").write_text(burn + "burn(0.5)\n")
+    parts = "".join(f"def part{i}():\n    t = 0\n    for k in range(1_000_000): t += k\n" for i in range(2))
+    (tmp_path / "mine.py").write_text("import heavy\n" + parts)
+    told = tell(
+        "import sys\nsys.path.insert(0, 'site-packages')\nimport mine\n" + burn
+        + "burn(0.1); mine.part0()\nburn(0.1); mine.part1()\n"
+    )  # fmt: skip
+    assert told.of("imports") and not told.of("file") and not told.of("function"), told.verdict
+    assert "(imports)" in told.text and "(mine.py:1)" not in told.text, "the row of imports has it"
+
+
 SILENT = {
     # Eight lines of as much time each, in eight functions.
     "even": "\n".join(

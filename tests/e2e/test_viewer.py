@@ -14,6 +14,7 @@ from typing import Callable, Iterator, List, Tuple
 import pytest
 
 IS_LONG = bool(os.environ.get("FATHOM_TEST_LONG"))
+PICTURES = Path(__file__).parents[1] / "web" / "check_pictures.mjs"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,10 @@ def test_the_page_is_one_file_under_a_strict_policy(root, page):
     assert not re.search(r"<(script|link|img|iframe)[^>]*\s(src|href)=\"(?!data:,)", text), "the page loads something"
     assert text.count("<!--fathom-bundle-->") == 1
     sources = "".join(p.read_text() for p in (root / "web" / "src").rglob("*.ts*"))
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", sources)
+    # A page that saves itself reads its own markup; none is ever made of text.
+    assert not re.search(
+        r"innerHTML|outerHTML\s*\+?=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function", sources
+    )
 
 
 @pytest.mark.parametrize("kind", ["shop"] + (["threads"] if IS_LONG else []))
@@ -102,10 +106,23 @@ def test_the_run_above_every_view(root, node, made):
     check(root, node, "workbench", made("shop"))
 
 
+def test_every_view_looks_as_approved_and_can_be_read(root, node, made):
+    """Four widths, both themes (fewer unless FATHOM_TEST_LONG); every text stands out by 4.5 to 1."""
+    quick = [] if IS_LONG else ["--quick"]
+    print(run([node, PICTURES, root / "tests" / "web" / "approved", made("shop"), made("diff"), *quick]))
+
+
 def check_figures(root: Path, node: str, *args) -> int:
     """How many figures of the page were compared with what the program says."""
     said = run([node, root / "tests" / "web" / "check_figures.mjs", *args])
     return int(re.search(r"(\d+) figures compared", said).group(1))
+
+
+def tree_of(fathom: Path, profile: Path) -> Path:
+    """The call tree as the terminal has it."""
+    out = profile.with_suffix(".tree")
+    out.write_text(run([fathom, "report", "--tree", "--width", "400", profile], env={**os.environ, "LC_ALL": "C"}))
+    return out
 
 
 @pytest.mark.parametrize("seed", [7] + ([11, 12, 13] if IS_LONG else []))
@@ -116,14 +133,14 @@ def test_every_figure_of_random_captures(root, node, page, fathom, build, tmp_pa
     run([build / "tests" / "gen_profile", profile, "20000", *options])
     report.write_bytes(subprocess.run([fathom, "report", "--json", profile], stdout=subprocess.PIPE, check=True).stdout)
     run([fathom, "view", "--html", out, profile])
-    assert check_figures(root, node, out, report) > 500
+    assert check_figures(root, node, out, report, tree_of(fathom, profile)) > 500
 
 
 def test_every_figure_of_a_real_capture(root, node, page, fathom, capture, tmp_path):
     profile, report = capture
     out = tmp_path / "real.html"
     run([fathom, "view", "--html", out, profile])
-    assert check_figures(root, node, out, report) > 300
+    assert check_figures(root, node, out, report, tree_of(fathom, profile)) > 300
 
 
 def test_hostile_data_runs_nothing_and_hangs_nothing(root, node, made):
@@ -303,7 +320,8 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
     said = subprocess.run([fathom, "diff", "--json", profile, slower], stdout=subprocess.PIPE, check=True).stdout
     changes = tmp_path / "diff.json"
     changes.write_bytes(said)
-    assert check_figures(root, node, "--diff", out, changes) > 20
+    trees = [tree_of(fathom, p) for p in (profile, slower)]
+    assert check_figures(root, node, "--diff", out, changes, *trees) > 50
     with Served(fathom, profile, slower) as url:
         check(root, node, "diff", url)
     assert json.loads(report.read_text())["cpu_s"] > 0

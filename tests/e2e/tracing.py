@@ -91,6 +91,17 @@ def install_plugin(folder: Path) -> Path:
     return folder
 
 
+# A conftest.py that runs coroutines, as plugins for them do.
+RUNS_COROUTINES = """
+import asyncio, inspect, pytest
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    if inspect.iscoroutinefunction(pyfuncitem.obj):
+        asyncio.run(pyfuncitem.obj())
+        return True
+"""
+
+
 def stats_of(path: Path) -> Dict[Any, Any]:
     stats: Dict[Any, Any] = pstats.Stats(str(path)).stats  # type: ignore[attr-defined]
     return stats

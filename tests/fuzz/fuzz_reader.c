@@ -137,13 +137,30 @@ static void make_bundle(const char *path, unsigned which)
 #endif
 
 #ifdef FM_FUZZ_FORMATS
+// One function or line, of names that the seeds have and of one that none has.
+static enum fm_err write_focus(const char *path, unsigned which, struct fm_diag *diag)
+{
+	static const char *const words[] = { "f", "C.f", "m.py:1", "f.py:3", "c.c:3", "nobody" };
+	enum fm_err err = FM_OK;
+	for (size_t i = 0; i < FM_ARRAY_LEN(words); i++) {
+		struct fm_buf found = { 0 };
+		enum fm_err this_err = fm_render_focus(path, words[i], which % (FM_FOCUS_MARKDOWN + 1), "/dev/null",
+						       &FM_VIEW_OPTIONS_DEFAULT, &found, diag);
+		err = this_err ? this_err : err;
+		fm_buf_deinit(&found);
+	}
+	return err;
+}
+
 static void write_one(const char *path, unsigned which)
 {
 	struct fm_diag diag;
 	unsigned n = 0;
 	while (fm_formats[n].name)
 		n++;
-	if (fm_render_write(fm_formats[which % n].name, path, "/dev/null", &FM_VIEW_OPTIONS_DEFAULT, &diag))
+	which %= n + FM_FOCUS_MARKDOWN + 1;
+	if (which < n ? fm_render_write(fm_formats[which].name, path, "/dev/null", &FM_VIEW_OPTIONS_DEFAULT, &diag)
+		      : write_focus(path, which - n, &diag))
 		MUST(diag.text[0] && !strchr(diag.text, '\n'));
 }
 #endif

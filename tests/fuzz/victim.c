@@ -1,5 +1,6 @@
-// A small library with some of everything that readers of ELF and DWARF look at: inlined calls, nested scopes, a call through the PLT, a realigned
-// stack, a computed jump. Built in several ways (meson.build), then damaged by damaged_elf.h. Nobody runs it.
+// A small library with some of everything that readers of ELF and DWARF look at: inlined calls, nested scopes, a call
+// through the PLT, a realigned stack, a computed jump. Built in several ways (meson.build), then damaged by
+// damaged_elf.h. Nobody runs it.
 extern int outside(int);
 extern void take(void *);
 

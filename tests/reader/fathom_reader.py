@@ -77,6 +77,7 @@ class Profile:
         self.alloc_types: List[Tuple[int, int, bytes]] = []
         self.alloc_touches: List[Tuple[int, int, int]] = []
         self.trace_names: List[Tuple[int, bytes, bytes, int]] = []
+        self.call_sums: List[Tuple[int, ...]] = []
         self.n_undefined = self.n_holes = self.n_written = self.n_memory_written = 0
         self.file = ChunkFile(path)
         for kind, raw in self.file.chunks():
@@ -181,6 +182,7 @@ class Profile:
             22: self.take_sites,
             24: self.take_alloc_touched,
             33: self.take_trace,
+            34: self.take_call_sum,
         }
         while b.left():
             kind = b.varint()
@@ -403,6 +405,21 @@ class Profile:
             time = (time + delta) & M64
             self.events.append(("zone", thread, op, ref, time, value))
 
+    def known_ref(self, ref: int) -> int:
+        table, index = (self.trace_names, ref >> 1) if ref & 1 else (self.codes, (ref >> 1) - 1)
+        if index < len(table):
+            return ref
+        self.n_undefined += 1
+        return 0
+
+    def take_call_sum(self, b: Bytes) -> None:
+        caller, callee, calls, recursive, own, total = [b.varint() for _ in range(6)]
+        if recursive > calls:
+            raise Corrupt("recursive calls")
+        if caller:
+            caller = self.known_ref(caller - 1) + 1
+        self.call_sums.append((caller, self.known_ref(callee), calls, recursive, own, total))
+
     def trace_event(self, b: Bytes) -> Tuple[int, int, int, float]:
         first = b.varint()
         op, delta, ref, value = first & 7, first >> 3, 0, 0.0
@@ -477,6 +494,8 @@ def dump(p: Profile) -> Iterator[str]:
         yield "mapping process=%d image=%d start=%d end=%d bias=%d" % m
     for i, (name, qualname, filename, line, kind, table) in enumerate(p.codes):
         yield "code %d line=%d kind=%d" % (i, line, kind) + fields(name, qualname, filename, table)
+    for s in p.call_sums:
+        yield "callsum caller=%d callee=%d calls=%d recursive=%d own=%d total=%d" % s
     for i, (kind, name, file, line) in enumerate(p.trace_names):
         yield "tracename %d kind=%d line=%d" % (i, kind, line) + fields(name, file)
     for i, frame in enumerate(p.frames):

@@ -1,4 +1,5 @@
-// Opens memory_calls.so so that the loader binds it past whatever is preloaded, and has it allocate a known number of bytes.
+// Opens memory_calls.so so that the loader binds it past whatever is preloaded, and has it allocate a known number of
+// bytes.
 //   deepbind LIBRARY now|lazy
 #include <dlfcn.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-// A tool that evaluates frames itself, as compilers of Python functions do (PEP 523): its hook is put in front of what is there and calls it,
-// is taken away only where it is on top, and is put back when it is wanted again. Loaded by ctypes, from 3.9 on.
+// A tool that evaluates frames itself, as compilers of Python functions do (PEP 523): its hook is put in front of what
+// is there and calls it, is taken away only where it is on top, and is put back when it is wanted again. Loaded by
+// ctypes, from 3.9 on.
 #include <stddef.h>
 
 typedef void *(*eval_fn)(void *tstate, void *frame, int is_throw);

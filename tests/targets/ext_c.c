@@ -1,5 +1,5 @@
-// C between Python frames (chain.py): each function is one link of a known call chain. No Python.h: what is called is exported by
-// every Python.
+// C between Python frames (chain.py): each function is one link of a known call chain. No Python.h: what is called is
+// exported by every Python.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// Enters a process in the table that it shares with the collector, as an agent would, but with another process's number. Arguments: seconds,
-// the number.
+// Enters a process in the table that it shares with the collector, as an agent would, but with another process's
+// number. Arguments: seconds, the number.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

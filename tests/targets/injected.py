@@ -1,4 +1,5 @@
-"""Something to load the agent into: a thread that splits its CPU time 1 : 2 and one that keeps and drops blocks, for SECONDS. Says "ready" first."""
+"""Something to load the agent into: a thread that splits its CPU time 1 : 2 and one that keeps and drops blocks, for SECONDS, or
+until standard input ends. Says "ready" first."""
 
 import signal
 import sys
@@ -7,6 +8,7 @@ import time
 
 SECONDS = float(sys.argv[1])
 kept = []
+over = []  # not empty: standard input has ended
 
 
 def spin(s: float) -> None:
@@ -29,7 +31,7 @@ def keep() -> None:
 
 def work() -> None:
     end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
+    while (time.monotonic() < end and not over) or len(kept) < 20:  # also where it gets little CPU
         one()
         two()
         if len(kept) < 20:
@@ -45,6 +47,8 @@ def count(*_: object) -> None:
 
 
 signal.signal(signal.SIGUSR1, count)
+if not sys.stdin.isatty():
+    threading.Thread(target=lambda: over.append(sys.stdin.read()), daemon=True).start()
 thread = threading.Thread(target=work)
 thread.start()
 print("ready", flush=True)

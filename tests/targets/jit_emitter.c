@@ -1,7 +1,8 @@
-// A JIT compiler of one function, for tests: machine code made by hand in fresh memory, told of in one of the ways that real compilers
-// use. The code calls back into what called it, so stacks go through it.
+// A JIT compiler of one function, for tests: machine code made by hand in fresh memory, told of in one of the ways that
+// real compilers use. The code calls back into what called it, so stacks go through it.
 //
-// jit_enter(how, name, callback, arg) makes code named `name`, and calls it; the code calls callback(arg) and adds to the result.
+// jit_enter(how, name, callback, arg) makes code named `name`, and calls it; the code calls callback(arg) and adds to
+// the result.
 #define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>
@@ -28,7 +29,8 @@ enum how {
 typedef uint64_t (*jit_fn)(uint64_t (*callback)(void *), void *arg);
 
 // No frame pointer, and rbx and 48 bytes more on the stack: nothing but unwind information gets through.
-//   0: push %rbx            1: mov %rdi, %rax (3 bytes)   4: mov %rsi, %rdi       7: sub $48, %rsp     11: xor %ebx, %ebx
+//   0: push %rbx            1: mov %rdi, %rax (3 bytes)   4: mov %rsi, %rdi       7: sub $48, %rsp     11: xor %ebx,
+//   %ebx
 //  13: call *%rax          15: mov $SPIN, %ecx           20: inc %rbx            23: dec %ecx          25: jne 20
 //  27: add %rbx, %rax      30: add $48, %rsp             34: pop %rbx            35: ret
 static const uint8_t code[] = { 0x53, 0x48, 0x89, 0xf8, 0x48, 0x89, 0xf7, 0x48, 0x83, 0xec, 0x30, 0x31,
@@ -41,7 +43,8 @@ static size_t put_eh_frame(uint8_t *to, uint64_t addr, uint64_t code_addr)
 {
 	static const uint8_t cie[] = { 20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
 				       1,  0x78, 16, 1, 0x1c, 0x0c, 7, 8, 0x90, 1,   0,   0 };
-	// advance 1: cfa + 16, rbx at -16; advance 10: cfa + 64; advance 23: cfa + 16; advance 1: cfa + 8, rbx as it was
+	// advance 1: cfa + 16, rbx at -16; advance 10: cfa + 64; advance 23: cfa + 16; advance 1: cfa + 8, rbx as it
+	// was
 	static const uint8_t rules[] = { 0x41,      0x0e, 16, 0x83, 2,    0x4a, 0x0e, 64,
 					 0x40 + 23, 0x0e, 16, 0x41, 0x0e, 8,    0xc3, 0 };
 	uint8_t *p = to;
@@ -278,8 +281,8 @@ EXPORT jit_fn jit_make(int how, const char *name)
 	return (jit_fn)at;
 }
 
-// A compiled object (ET_REL without relocations in its code) as a JIT compiler has it: its sections in fresh memory, their addresses in the section
-// headers of the copy that debuggers see.
+// A compiled object (ET_REL without relocations in its code) as a JIT compiler has it: its sections in fresh memory,
+// their addresses in the section headers of the copy that debuggers see.
 EXPORT jit_fn jit_load(const char *path, const char *symbol)
 {
 	FILE *f = fopen(path, "rb");

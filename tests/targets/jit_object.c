@@ -1,4 +1,5 @@
-// An object that jit_emitter.c takes into memory as a JIT compiler would: debug information with calls inlined two deep, no relocations in its code.
+// An object that jit_emitter.c takes into memory as a JIT compiler would: debug information with calls inlined two
+// deep, no relocations in its code.
 #include <stdint.h>
 
 #define INLINED static inline __attribute__((always_inline))

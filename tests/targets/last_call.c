@@ -1,4 +1,5 @@
-// A call that is the last instruction of its function: the address it would return to is the first of the next one. Compilers do so before what never returns.
+// A call that is the last instruction of its function: the address it would return to is the first of the next one.
+// Compilers do so before what never returns.
 //   last_call SECONDS       sleeps so long below such a call, and ends
 #include <stdio.h>
 #include <stdlib.h>

@@ -20,7 +20,9 @@ const unsigned long Py_Version = PY_HEXVERSION; // from 3.11 on
 #endif
 #ifdef PY_OLDER // by which 3.8 to 3.10 are told apart
 void PY_OLDER(void);
-void PY_OLDER(void) {}
+void PY_OLDER(void)
+{
+}
 #endif
 
 static volatile sig_atomic_t is_told; // to end

@@ -1,5 +1,5 @@
-// Every function by which native code gets memory or copies it, called a known number of times with a known size. The noinline
-// functions and the volatile pointers keep the compiler from leaving calls out.
+// Every function by which native code gets memory or copies it, called a known number of times with a known size. The
+// noinline functions and the volatile pointers keep the compiler from leaving calls out.
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>

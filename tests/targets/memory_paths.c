@@ -1,4 +1,5 @@
-// One place in native code that asks for memory, reached by two ways: what each asks for is told apart by its stack alone.
+// One place in native code that asks for memory, reached by two ways: what each asks for is told apart by its stack
+// alone.
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default"), noinline))

@@ -1,5 +1,5 @@
-// A child writes over all that it shares with the collector, while its parent computes. Arguments: seconds, a seed, and whether the child
-// keeps away from what says that the capture is over.
+// A child writes over all that it shares with the collector, while its parent computes. Arguments: seconds, a seed, and
+// whether the child keeps away from what says that the capture is over.
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -75,7 +75,8 @@ static void scribble(double seconds, uint64_t random, bool spares_end)
 			random ^= random << 17;
 			struct mapping *m = &mappings[random % n_mappings];
 			uint64_t at = (random >> 16) % (m->end - m->start - 8) & ~7ull;
-			// Most of it near the beginning, where the tables are, and of small numbers, which look like good ones.
+			// Most of it near the beginning, where the tables are, and of small numbers, which look like
+			// good ones.
 			if (random & 64)
 				at %= 32768;
 			if (!m->is_writable || (spares_end && at + m->offset < 8))

@@ -1,5 +1,6 @@
-// Small programs in one, each named by its first argument, that use signals, stacks and descriptors in ways that a profiler in
-// the same process could spoil. Each prints what it saw; a test compares that with a run without the profiler.
+// Small programs in one, each named by its first argument, that use signals, stacks and descriptors in ways that a
+// profiler in the same process could spoil. Each prints what it saw; a test compares that with a run without the
+// profiler.
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,7 @@
-// A program that does all at once what a signal could disturb, and counts every time it was: threads that fork, open and close
-// libraries, throw, allocate; and threads that work for some microseconds and then wait in the kernel, where a signal that comes
-// too late would end the wait. Usage: storm SECONDS PLUGIN. One line per kind of thread; ends with 1 when any was disturbed.
+// A program that does all at once what a signal could disturb, and counts every time it was: threads that fork, open
+// and close libraries, throw, allocate; and threads that work for some microseconds and then wait in the kernel, where
+// a signal that comes too late would end the wait. Usage: storm SECONDS PLUGIN. One line per kind of thread; ends with
+// 1 when any was disturbed.
 #include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
@@ -77,7 +78,8 @@ static uint64_t wait_of(void)
 	return 1000000 + next_random() % 1000000;
 }
 
-// Judges a wait: failed is the call's own word, expected the errno of a plain end by time (0: the call returns success).
+// Judges a wait: failed is the call's own word, expected the errno of a plain end by time (0: the call returns
+// success).
 static void judge(struct kind *k, int failed, int expected, uint64_t began, uint64_t wanted)
 {
 	int err = failed ? errno : 0;
@@ -96,8 +98,8 @@ static void do_poll(struct kind *k)
 	judge(k, ret < 0, 0, t, 2000000);
 }
 
-// Nothing blocked but SIGCHLD. A child that ends wakes some thread of the process even where the signal is ignored, and calls like
-// epoll_pwait then fail with EINTR, with or without a profiler.
+// Nothing blocked but SIGCHLD. A child that ends wakes some thread of the process even where the signal is ignored, and
+// calls like epoll_pwait then fail with EINTR, with or without a profiler.
 static sigset_t only_child(void)
 {
 	sigset_t set;
@@ -289,7 +291,8 @@ static void do_recv(struct kind *k)
 	char byte;
 	uint64_t t = now_ns();
 	ssize_t ret = recv(pair[0], &byte, 1, 0);
-	// The kernel counts this time in ticks of its own (4 ms at 250 Hz), and may be one short: seen without a profiler, too.
+	// The kernel counts this time in ticks of its own (4 ms at 250 Hz), and may be one short: seen without a
+	// profiler, too.
 	judge(k, ret < 0, EAGAIN, t, 4000000);
 }
 

@@ -1,5 +1,5 @@
-// Calls that end in a sleep, for a library that is compiled in several ways: with frame pointers, without, with and without unwind
-// tables, with a frame whose size is known at run time only, by pointer, and inside a signal handler.
+// Calls that end in a sleep, for a library that is compiled in several ways: with frame pointers, without, with and
+// without unwind tables, with a frame whose size is known at run time only, by pointer, and inside a signal handler.
 #include <alloca.h>
 #include <signal.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// Zones of C code: as many as it is told, in a nesting that is known. Built by tests/e2e/test_zones.py as C and, in zones.cpp, as C++.
+// Zones of C code: as many as it is told, in a nesting that is known. Built by tests/e2e/test_zones.py as C and, in
+// zones.cpp, as C++.
 #include <fathom.h>
 #include <poll.h>
 #include <pthread.h>

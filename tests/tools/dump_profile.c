@@ -78,6 +78,12 @@ static void print_where(const struct fm_profile *p)
 		print_field(c->line_table);
 		putchar('\n');
 	}
+	for (size_t i = 0; i < p->call_sums.n; i++) {
+		const struct fm_call_sum *s = &p->call_sums.items[i];
+		printf("callsum caller=%" PRIu64 " callee=%" PRIu64 " calls=%" PRIu64 " recursive=%" PRIu64
+		       " own=%" PRIu64 " total=%" PRIu64 "\n",
+		       s->is_pair ? s->caller + 1 : 0, s->callee, s->n_calls, s->n_recursive, s->own_ns, s->total_ns);
+	}
 	for (size_t i = 0; i < p->trace_names.n; i++) {
 		printf("tracename %zu kind=%u line=%u", i, p->trace_names.items[i].kind, p->trace_names.items[i].line);
 		print_field(p->trace_names.items[i].name);

@@ -293,7 +293,8 @@ int main(int argc, char **argv)
 	uint64_t took_ns = FM_MAX(fm_now_ns() - start_ns, 1u);
 	uint64_t cpu_ns = FM_MAX(fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns, 1u);
 	for (uint32_t i = 0; i < o.n_threads; i++)
-		fm_writer_thread_end(w, threads[i].id, &(struct fm_thread_totals){ threads[i].time_ns + 1, threads[i].time_ns / 2, i });
+		fm_writer_thread_end(w, threads[i].id,
+				     &(struct fm_thread_totals){ threads[i].time_ns + 1, threads[i].time_ns / 2, i });
 	fm_writer_process_end(w, 0, threads[0].time_ns + 2, -1, 9);
 	fm_writer_flush(w);
 	uint64_t bytes = fm_writer_bytes(w);

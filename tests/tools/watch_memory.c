@@ -186,7 +186,8 @@ static void close_slots(bool is_end)
 		is_seen[i] = true; // gone for a whole round: its threads' slots are closed
 		if (!is_gone)
 			continue;
-		printf("process pid=%u hooks=%u\n", p->pid, p->memory_hooks);
+		uint32_t hooks = p->memory_hooks & ~(uint32_t)FM_WIRE_HOOKS_ENDED; // which there were, while it ran
+		printf("process pid=%u hooks=%u\n", p->pid, hooks);
 		is_seen[i] = false;
 		atomic_store(&p->state, FM_WIRE_FREE);
 	}

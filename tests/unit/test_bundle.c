@@ -275,6 +275,40 @@ TEST(a_capture_compared_with_itself_has_not_changed)
 	fm_diff_tree_deinit(&c);
 }
 
+// n blocks of 100 bytes by one function, none freed.
+static struct fm_analysis *open_blocks(uint32_t n)
+{
+	const char *path = scratch_file();
+	struct fm_writer *w;
+	struct fm_diag diag;
+	struct fm_analysis *a;
+	CHECK_EQ(fm_writer_open(path, &w, &diag), FM_OK);
+	uint32_t process = fm_writer_process(w, &(struct fm_process_info){ .pid = 1 });
+	uint32_t thread = fm_writer_thread(w, process, 1, 0);
+	uint32_t stack = fm_writer_stack(w, FM_ROOT_STACK, fm_writer_frame(w, FM_FRAME_NATIVE, FM_NO_ID, 7));
+	for (uint32_t i = 0; i < n; i++)
+		fm_writer_alloc(w, &(struct fm_alloc){ thread, stack, i + 1, i + 1, 100, 100, FM_ALLOC_MALLOC });
+	CHECK_EQ(fm_writer_close(w, &diag), FM_OK);
+	CHECK_EQ(open_analysis(path, &FM_VIEW_OPTIONS_DEFAULT, FM_ANALYSIS_STACKS, &a, &diag), FM_OK);
+	return a;
+}
+
+TEST(memory_of_two_captures_is_in_one_tree)
+{
+	struct fm_analysis *base = open_blocks(2), *new = open_blocks(5);
+	struct fm_diff_tree c;
+	fm_diff_tree_build(&c, base, new, 1000);
+	CHECK_EQ(c.heap.n, 1);
+	CHECK(c.heap.items[0].node > 0 && c.heap.items[0].node < c.nodes.n);
+	CHECK_EQ(c.heap.items[0].bytes[0][FM_HEAP_ALLOC], 200);
+	CHECK_EQ(c.heap.items[0].bytes[1][FM_HEAP_ALLOC], 500);
+	CHECK_EQ(c.heap.items[0].bytes[1][FM_HEAP_AT_PEAK], 500);
+	CHECK_EQ(c.heap.items[0].bytes[1][FM_HEAP_COPIED], 0);
+	fm_diff_tree_deinit(&c);
+	fm_analysis_close(base);
+	fm_analysis_close(new);
+}
+
 TEST(blocks_of_any_time_end_in_one_slot)
 {
 	const char *path = scratch_file();

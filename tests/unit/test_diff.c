@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "aggregate/tree/student.h"
+#include "draws.h"
 #include "known_analysis.h"
 
 static bool is_near(double a, double b, double tolerance)
@@ -18,7 +19,9 @@ static void fill(struct fm_runs *r, unsigned n)
 	struct fm_analysis *a = open_known(&FM_VIEW_OPTIONS_DEFAULT);
 	struct fm_summary t;
 	fm_summary_build(&t, a->profile, &a->tally, &a->view, a->symbolizer, &a->options);
-	struct fm_run_totals totals = { 11.847, 10, 150e6, FM_STR_LIT(""), 131072 };
+	struct fm_run_totals totals = {
+		.wall_s = 11.847, .cpu_s = 10, .max_rss_bytes = 150e6, .command = FM_STR_LIT(""), .block_bytes = 131072
+	};
 	*r = (struct fm_runs){ 0 };
 	for (unsigned i = 0; i < n; i++)
 		fm_runs_add(r, a, &t, &totals);
@@ -101,14 +104,13 @@ TEST(a_function_that_is_new_is_significant_unless_it_is_a_sample_or_two)
 	for (size_t i = 0; i < FM_ARRAY_LEN(cases); i++) {
 		// One sample of the known profile is 1 ms; this function has some in the new runs
 		// alone.
-		struct fm_run_row fresh = { FM_STR_LIT("fresh"),
-					    FM_STR_LIT("app.py"),
-					    FM_STR_LIT(""),
-					    1,
-					    true,
-					    { cases[i].seconds, cases[i].seconds * cases[i].seconds,
-					      cases[i].seconds * 0.005 },
-					    { 0 } };
+		struct fm_run_row fresh = { .name = FM_STR_LIT("fresh"),
+					    .file = FM_STR_LIT("app.py"),
+					    .text = FM_STR_LIT(""),
+					    .line = 1,
+					    .is_users = true,
+					    .seconds = { cases[i].seconds, cases[i].seconds * cases[i].seconds,
+							 cases[i].seconds * 0.005 } };
 		fm_vec_push(&new.functions, fresh);
 		struct fm_diff d;
 		fm_diff_build(&d, &base, &new, true);
@@ -123,19 +125,6 @@ TEST(a_function_that_is_new_is_significant_unless_it_is_a_sample_or_two)
 	}
 	fm_runs_deinit(&base);
 	fm_runs_deinit(&new);
-}
-
-static uint64_t rng_state = 7;
-
-static double uniform(void)
-{
-	rng_state = rng_state * 6364136223846793005u + 1442695040888963407u;
-	return ((double)(rng_state >> 11) + 0.5) / 9007199254740992.0;
-}
-
-static double normal(void)
-{
-	return sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform());
 }
 
 static void scatter(struct fm_runs *r, double shift)

@@ -64,14 +64,13 @@ TEST(what_an_owner_told_goes_with_it)
 }
 
 // A CIE and an FDE for 36 bytes at 0x7f0000001000; the table lies at 0x7f0000002000.
-static const uint8_t table[] = { 20,   0,    0,    0,    0,    0,    0,    0,    1,    'z',  'R',  0,    1,
-				 0x78, 16,   1,    0x1c, 0x0c, 7,    8,    0x90, 1,    0,    0, // CIE: pc-relative, 8
-												// bytes
-				 36,   0,    0,    0,    28,   0,    0,    0,    0xe0, 0xef, 0xff, 0xff, 0xff,
-				 0xff, 0xff, 0xff, 36,   0,    0,    0,    0,    0,    0,    0,    0, // FDE
-				 0x41, 0x0e, 16,   0x83, 2,    0x4a, 0x0e, 64,   0x57, 0x0e, 16,   0x41, 0x0e,
-				 8,    0xc3, // push rbx; sub 48; add 48; pop
-				 0,    0,    0,    0 };
+static const uint8_t table[] = {
+	20, 0, 0, 0, 0, 0, 0, 0, 1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1c, 0x0c, 7, 8, 0x90, 1, 0, 0, // CIE: pc-relative, 8
+												  // bytes
+	36, 0, 0, 0, 28, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 36, 0, 0, 0, 0, 0, 0, 0, 0, // FDE
+	0x41, 0x0e, 16, 0x83, 2, 0x4a, 0x0e, 64, 0x57, 0x0e, 16, 0x41, 0x0e, 8, 0xc3, // push rbx; sub 48; add 48; pop
+	0, 0, 0, 0
+};
 
 static void check_row(const struct fm_jit_rows *r, size_t i, uint32_t addr, unsigned kind, int cfa_off, int rbx_off)
 {

@@ -33,7 +33,7 @@ static struct capture begin(void)
 	atexit(remove_path);
 	CHECK_EQ(fm_writer_open(path, &c.w, &diag), FM_OK);
 	uint32_t process = fm_writer_process(c.w, &(struct fm_process_info){ .pid = (uint32_t)getpid() });
-	c.t = fm_touched_create((uint32_t)getpid(), process, c.w);
+	c.t = fm_touched_create((uint32_t)getpid(), process, NULL, 0, c.w);
 	c.now_ns = fm_now_ns();
 	return c;
 }
@@ -115,6 +115,18 @@ TEST(a_block_that_is_filled_later_counts_in_full)
 	look(&c);
 	struct fm_reader *r = finish(&c);
 	CHECK_EQ(last_told(r, 1), 16 * MIB);
+	fm_reader_close(r);
+}
+
+TEST(a_block_that_is_filled_after_the_last_look_counts_in_full)
+{
+	struct capture c = begin();
+	char *p = born(&c, 1, 16 * MIB, 0);
+	look(&c);
+	look(&c);
+	memset(p, 1, 16 * MIB);
+	struct fm_reader *r = finish(&c);
+	CHECK(last_told(r, 1) == 16 * MIB || last_told(r, 1) == UINT64_MAX);
 	fm_reader_close(r);
 }
 

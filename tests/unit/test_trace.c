@@ -264,6 +264,57 @@ TEST(short_ones_are_taken_back)
 	fm_zone_encoder_deinit(&e);
 }
 
+static fm_zone_ref of_code(uint32_t id)
+{
+	return fm_zone_ref_of(FM_ZONE_ENTER, id);
+}
+
+TEST(sums_of_calls_count_without_a_trace)
+{
+	struct fm_writer *w = open_writer();
+	uint32_t f = code(w, "f", 1), g = code(w, "g", 2),
+		 len = fm_writer_trace_name(w, FM_NAME_FUNCTION, FM_STR_LIT("len"));
+	fm_zone_ref native = fm_zone_ref_of(FM_ZONE_BEGIN, len);
+	const struct fm_call_sum sums[] = {
+		{ .callee = of_code(f), .n_calls = 2, .own_ns = 100, .total_ns = 1ull << 40 },
+		{ .callee = of_code(g), .n_calls = 9, .n_recursive = 3, .own_ns = 40, .total_ns = 70 },
+		{ .callee = of_code(g), .n_calls = 1, .own_ns = 2, .total_ns = 2 },
+		{ .callee = native, .n_calls = 5, .own_ns = 30, .total_ns = 30 },
+		{ .is_pair = true,
+		  .caller = of_code(f),
+		  .callee = of_code(g),
+		  .n_calls = 6,
+		  .own_ns = 41,
+		  .total_ns = 69 },
+		{ .is_pair = true,
+		  .caller = of_code(g),
+		  .callee = native,
+		  .n_calls = 5,
+		  .n_recursive = 1,
+		  .total_ns = 30 },
+		{ .is_pair = true, .caller = of_code(77), .callee = of_code(g), .n_calls = 1 }, // who is 77?
+	};
+	for (size_t i = 0; i < FM_ARRAY_LEN(sums); i++)
+		fm_writer_call_sum(w, &sums[i]);
+	const struct fm_trace_stats *s = close_and_read(w);
+	CHECK_EQ(s->n_calls, 17);
+	CHECK_EQ(s->n_sums, FM_ARRAY_LEN(sums));
+	CHECK_EQ(s->summed_ns, 172);
+	CHECK_EQ(s->profile->n_undefined_refs, 0); // the writer gives out nothing that it does not know
+	CHECK_EQ(function(s, "f")->total_ns, 1ull << 40);
+	CHECK_EQ(function(s, "g")->n_calls, 10);
+	CHECK_EQ(function(s, "g")->n_recursive, 3);
+	CHECK_EQ(function(s, "g")->own_ns, 42);
+	CHECK_EQ(function(s, "g")->spans.n, 0);
+	CHECK_EQ(function(s, "len")->kind, FM_TRACE_NATIVE);
+	CHECK_EQ(s->edges.n, 3);
+	CHECK_EQ(s->edges.items[0].n_calls, 6);
+	CHECK_EQ(s->edges.items[0].own_ns, 41);
+	CHECK_EQ(s->edges.items[0].total_ns, 69);
+	CHECK_EQ(s->edges.items[1].n_recursive, 1);
+	CHECK_EQ(s->functions.items[s->edges.items[2].caller].kind, FM_TRACE_UNKNOWN);
+}
+
 TEST(percentiles_are_near)
 {
 	struct fm_writer *w = open_writer();

@@ -186,6 +186,35 @@ TEST(a_mapping_gives_the_bias)
 	fm_unwind_file_close(file);
 }
 
+TEST(where_the_dynamic_linker_begins_a_stack_ends)
+{
+	struct fm_unwind_file *file;
+	struct fm_unwind_rule rule;
+	Elf64_Ehdr head, in_memory;
+	int fd = open("/lib64/ld-linux-x86-64.so.2", O_RDONLY | O_CLOEXEC);
+	CHECK(fd >= 0 && pread(fd, &head, sizeof(head), 0) == sizeof(head));
+	CHECK(fm_unwind_file_open(fd, &file) == FM_OK);
+	fm_unwind_file_rule(file, head.e_entry + 3, &rule);
+	CHECK_EQ(rule.kind, FM_RULE_END);
+	// Its first segment begins with the file.
+	CHECK(fm_unwind_file_read(file, 0, &in_memory, sizeof(in_memory)));
+	CHECK(!memcmp(&head, &in_memory, sizeof(head)));
+	CHECK(!fm_unwind_file_read(file, 1ull << 40, &in_memory, 1));
+	fm_unwind_file_close(file);
+}
+
+TEST(the_vdso_has_rules)
+{
+	struct fm_unwind_file *file;
+	struct fm_unwind_rule rule;
+	uint64_t at;
+	CHECK(fm_unwind_file_open_vdso(&file) == FM_OK);
+	CHECK(fm_unwind_file_symbol(file, "__vdso_clock_gettime", &at, NULL) == FM_OK);
+	fm_unwind_file_rule(file, at, &rule);
+	CHECK(rule.kind == FM_RULE_REG && rule.cfa_reg == RSP && rule.cfa_off == 8);
+	fm_unwind_file_close(file);
+}
+
 // What its tables say of `f` is not taken; what its code shows is.
 static bool is_refused(struct fm_unwind_file *file)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares every figure and percentage that the page shows with what the program says of the same capture.
-//   node check_figures.mjs PAGE REPORT.json            all views against `fathom report --json`
-//   node check_figures.mjs --diff PAGE DIFF.json       the comparison against `fathom diff --json`
+//   node check_figures.mjs PAGE REPORT.json [TREE]     all views against `fathom report --json`, and the tree against `report --tree`
+//   node check_figures.mjs --diff PAGE DIFF.json [BASE_TREE NEW_TREE]
+//                                                      the comparison against `fathom diff --json`, its tree against those of both
 // A figure may differ by half a unit of its last digit, no more. Prints how many were compared.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -10,7 +11,7 @@ import { check, withPage } from "./browser.mjs";
 
 const args = process.argv.slice(2);
 const isDiff = args[0] === "--diff";
-const [target, facts] = isDiff ? args.slice(1) : args;
+const [target, facts, treeText, newTreeText] = isDiff ? args.slice(1) : args;
 const url = /^https?:/.test(target ?? "") ? target : pathToFileURL(resolve(target ?? "")).href;
 const said = JSON.parse(readFileSync(facts, "utf8"));
 const UNITS = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, h: 3600, B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, "%": 0.01, "×": 1, "": 1 };
@@ -48,6 +49,9 @@ function sameOrEmpty(text, real, what) {
 		same(text, real, what);
 }
 
+// Two frames: what was asked for has been drawn.
+const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+
 async function open(page, hash) {
 	if (!url.startsWith("http"))
 		await page.goto("about:blank");
@@ -56,7 +60,7 @@ async function open(page, hash) {
 	if (url.startsWith("http"))
 		await page.evaluate((h) => { location.hash = h; }, hash);
 	await page.waitForSelector(".view, [role=alert]", { timeout: 60000 });
-	await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+	await settle(page);
 }
 
 // The rows of a table: for each cell its text without what is small, and the small.
@@ -146,13 +150,19 @@ function sameLine(row, rows, what, whole) {
 		sameOrEmpty(row.CPU.text, cpu / whole, `${what}, share of CPU`);
 	const columns = {
 		Python: (l) => l.python_s, Native: (l) => l.native_s, System: (l) => l.system_s, Waiting: waitOf,
-		Allocated: (l) => l.alloc_bytes, Copied: (l) => l.copy_bytes,
+		Allocated: (l) => l.alloc_bytes, Copied: (l) => l.copy_bytes, Blocks: (l) => l.allocs, Kept: (l) => l.live_bytes,
 	};
 	for (const [name, f] of Object.entries(columns))
 		if (row[name])
 			sameOrEmpty(row[name].text, sum(rows, f), `${what}, ${name}`);
 	if (row.Peak)
 		sameOrEmpty(row.Peak.text, Math.max(...rows.map((l) => l.peak_bytes)), `${what}, Peak`);
+	// What is held on average is what comes in a second times how long it stays.
+	if (row.Lived?.text && rows.length === 1 && rows[0].avg_bytes > 1000) {
+		const [shown, real] = [read(row.Lived.text), (rows[0].avg_bytes / rows[0].alloc_bytes) * said.wall_s];
+		compared++;
+		check(Math.abs(shown.value - real) <= shown.half + 0.03 * real, `${what}: a byte lived ${row.Lived.text}, by its average ${real}`);
+	}
 	if (row["±"] && rows.length === 1)
 		sameOrEmpty(row["±"].text, rows[0].plus_minus_s, `${what}, ±`);
 }
@@ -173,8 +183,11 @@ async function checkTopLines(page, whole) {
 }
 
 // By name and place; where several functions look the same, one of them has to fit.
+// Two of one name and file, as generator expressions are, differ in their lines.
 function functionsLike(name, place) {
-	return said.functions.filter((f) => f.name === name && (place === "" || place.startsWith(shortPath(f.file)) || shortPath(f.file).startsWith(place)));
+	const line = /:(\d+)$/.exec(place);
+	const isThere = (f) => !line || f.kind !== "python" || f.line === Number(line[1]);
+	return said.functions.filter((f) => f.name === name && isThere(f) && (place === "" || place.startsWith(shortPath(f.file)) || shortPath(f.file).startsWith(place)));
 }
 const someFits = (candidates, tests) => candidates.some((f) => tests.every(([text, real]) => (text ?? "") === "" ? !(real(f) > 0) : fits(text, real(f))));
 
@@ -200,6 +213,83 @@ async function checkTopFunctions(page, whole) {
 	}
 }
 
+// Functions by their place, for the page calls the bodies of modules by the module; packages and imports by their name.
+const placeKey = (place) => place.split("/").at(-1);
+
+// The rows of `fathom report --tree`: the way to each, CPU seconds, share, waiting; what a row did itself is of the row around it.
+function rowsOfTree(text) {
+	const rows = [];
+	const way = [];
+	const hasWaiting = /^ +CPU time +waiting /m.test(text);
+	const shape = new RegExp(`^ *([\\d.]+)% +([\\d.]+) s ${hasWaiting ? "(.{12})" : "()"}((?:[| ]  )*(?:\\|- |\`- ))(.+)$`);
+	for (const line of text.split("\n")) {
+		const match = shape.exec(line);
+		if (!match)
+			continue;
+		const [, share, cpu, , branch, name] = match;
+		const wait = match[3]?.replace("s", "").trim();
+		const depth = branch.length / 3;
+		const isOwn = name === "(its own lines)" || name === "(itself)";
+		way.length = depth - 1;
+		const place = / \((\S+?)\)$/.exec(name);
+		way.push(name.startsWith("(imports)") ? "(imports)" : name.startsWith("(Python") ? name : place ? placeKey(place[1]) : name);
+		rows.push({ path: (isOwn ? way.slice(0, -1) : way).join(" > "), isOwn, share, cpu, wait: wait ?? "" });
+	}
+	return rows;
+}
+
+// By the way to each: the rows that the page shows when all are open.
+async function rowsOfPageTree(page) {
+	await open(page, "view=tree");
+	await page.click("button:text-is('Open all')");
+	await settle(page);
+	const rows = await page.locator("table[aria-label='Call tree'] tbody tr:not(.rest)").evaluateAll((list) => {
+		const heads = [...document.querySelectorAll("table[aria-label='Call tree'] thead th")].map((th) => th.textContent.replace(/[▾▴]/, "").trim());
+		return list.map((tr) => {
+			const cell = (name) => tr.children[heads.indexOf(name)];
+			return {
+				depth: Number(tr.getAttribute("aria-level")), name: tr.querySelector("th b").textContent, place: tr.querySelector("th .place, th small")?.textContent ?? "",
+				total: (cell("Total") ?? cell("After")).querySelector(".meter > span").childNodes[0].textContent,
+				share: (cell("Total") ?? cell("After")).querySelector("small").textContent, before: cell("Before")?.textContent ?? "", change: cell("Change")?.textContent ?? "",
+				own: cell("Own").textContent, wait: cell("Waiting")?.textContent ?? "",
+			};
+		});
+	});
+	const way = [];
+	const known = new Map();
+	for (const row of rows) {
+		way.length = row.depth - 1;
+		way.push(/:\d+$|\.\w+$/.test(row.place) ? placeKey(row.place) : row.name);
+		const path = way.join(" > ");
+		known.set(path, [...(known.get(path) ?? []), row]);
+	}
+	return known;
+}
+
+// Both round: they agree when they may be the same number.
+const agree = (a, b) => Math.abs(a.value - b.value) <= (a.half + b.half) * 1.001;
+
+async function checkTree(page) {
+	const known = await rowsOfPageTree(page);
+	const said = rowsOfTree(readFileSync(treeText, "utf8"));
+	check(said.length > 0, "the terminal's tree has no rows");
+	for (const { path, isOwn, share, cpu, wait } of said) {
+		const found = known.get(path) ?? [];
+		compared += isOwn ? 1 : 2 + Number(wait !== "");
+		const isSame = (row) => isOwn
+			? agree(read(row.own), read(`${cpu} s`))
+			: agree(read(row.total), read(`${cpu} s`)) && agree(read(row.share), read(`${share}%`)) && (wait === "" || agree(read(row.wait), read(`${wait.trim()} s`)));
+		check(found.some(isSame), `${path}: the terminal's tree says ${share}% ${cpu} s ${wait}, the page ${found.map((r) => `${r.share} ${r.total} own ${r.own} ${r.wait}`).join("; ") || "nothing"}`);
+	}
+	// Upside down the first rows are all of it, each once.
+	await open(page, "view=tree&invert=1&open=*");
+	const ends = await page.locator("table[aria-label='Call tree'] tbody tr[aria-level='1'] td:first-child").evaluateAll((list) => list.map((td) => td.querySelector(".meter > span").childNodes[0].textContent));
+	const all = read((await page.textContent(".whole")).replace("100% =", ""));
+	const summed = ends.map(read).reduce((a, b) => ({ value: a.value + b.value, half: a.half + b.half }));
+	compared++;
+	check(agree(summed, all), `upside down the rows sum up to ${summed.value}, the whole is ${all.value}`);
+}
+
 async function showAll(page) {
 	while (await page.locator("button.more").count())
 		await page.click("button.more");
@@ -221,7 +311,7 @@ async function checkFunctions(page, whole) {
 			sameFunction(what, functionsLike(name, place), [
 				[row.Self.text, (f) => f.self_s], [row.Self.small, (f) => f.self_s / whole], [row.Total.text, (f) => f.total_s], [row.Total.small, (f) => f.total_s / whole],
 				...(row["±"] ? [[row["±"].text, (f) => f.self_plus_minus_s]] : []),
-				...(row.Allocated ? [[row.Allocated.text, (f) => f.alloc_bytes], [row.Peak.text, (f) => f.peak_bytes]] : []),
+				...(row.Allocated ? [[row.Allocated.text, (f) => f.alloc_bytes], [row.Peak.text, (f) => f.peak_bytes], [row.Kept.text, (f) => f.live_bytes]] : []),
 			]);
 		if (calls.length && row.Calls?.text)
 			sameFunction(`calls of ${name} ${place}`, calls, [
@@ -249,12 +339,24 @@ async function checkZones(page) {
 				[row.P50.text, (f) => f.p50_s], [row.P99.text, (f) => f.p99_s], ...(candidates.every((f) => f.kind === "zone") ? [[row.Count.text, (f) => f.calls]] : []),
 			]);
 	}
+	if (!(rows?.length > 1))
+		return;
+	// Two of them beside each other say what the table says of each.
+	await page.click("table[aria-label=Zones] tbody tr >> nth=0");
+	await page.selectOption("select[aria-label='Compare with']", { index: 1 });
+	await settle(page);
+	const [names, ...figures] = await page.locator("table[aria-label='Two zones'] tr").evaluateAll((list) => list.map((tr) => [...tr.children].map((td) => td.textContent)));
+	for (const column of [1, 2])
+		for (const figure of figures.filter((f) => ["Count", "Sum", "Mean", "P50", "P99", "Slowest"].includes(f[0]))) {
+			compared++;
+			check(rows.some((r) => r.Zone.text === names[column] && r[figure[0]].text === figure[column]), `two zones: ${figure[0]} of ${names[column]} is ${figure[column]}`);
+		}
 }
 
 async function checkSource(page, whole) {
 	if (!await page.locator("nav[aria-label=Views] a:has-text('Source')").count())
 		return;
-	await page.setViewportSize({ width: 1400, height: 3000 });
+	await page.setViewportSize({ width: 1600, height: 3000 });
 	await open(page, "view=source");
 	const files = page.locator("nav.files button");
 	for (let i = 0; i < Math.min(SOURCE_FILES, await files.count()); i++) {
@@ -339,7 +441,12 @@ async function checkThread(page) {
 		same(tiles.get("CPU time"), sampledOf(thread), `CPU time of ${name}`);
 		sameOrEmpty(tiles.get("Waiting"), waitOf(thread), `waiting of ${name}`);
 		await checkTiles(page); // the run's own stay what they are
-		same((await page.textContent(".whole")).replace("100% =", ""), sampledOf(thread), `100% of ${name}`);
+		// A thread that only waited has no whole that shares could be of.
+		const whole = await page.locator(".whole").allTextContents();
+		if (whole.length)
+			same(whole[0].replace("100% =", ""), sampledOf(thread), `100% of ${name}`);
+		else
+			check(sampledOf(thread) === 0, `${name} has CPU time and no 100%`);
 	}
 }
 
@@ -357,6 +464,8 @@ async function checkReport(page) {
 	await checkWholes(page);
 	await checkFrames(page, whole);
 	await checkThread(page);
+	if (treeText)
+		await checkTree(page);
 }
 
 function sameChange(row, change, what) {
@@ -370,6 +479,63 @@ function sameChange(row, change, what) {
 		same(size, change.change / change.base, `${what}, size`);
 	if (row["More than noise"])
 		check((row["More than noise"].text === "yes") === change.significant, `${what}: more than noise is ${row["More than noise"].text}`);
+}
+
+// Before and after in the tree are what the terminal's trees of both captures say.
+async function checkComparedTree(page) {
+	const known = await rowsOfPageTree(page);
+	for (const [text, column] of [[treeText, "before"], [newTreeText, "total"]])
+		for (const { path, isOwn, cpu } of rowsOfTree(readFileSync(text, "utf8"))) {
+			if (isOwn)
+				continue;
+			compared++;
+			const found = known.get(path) ?? [];
+			check(found.some((row) => agree(read(row[column]), read(`${cpu} s`))), `${path}, ${column}: the terminal's tree says ${cpu} s, the page ${found.map((r) => r[column]).join("; ") || "nothing"}`);
+		}
+	for (const [path, rows] of known)
+		for (const row of rows) {
+			const [before, after, change] = [row.before, row.total, row.change].map(read);
+			compared++;
+			check(Math.abs(after.value - before.value - change.value) <= (before.half + after.half + change.half) * 1.001, `${path}: ${row.before} and ${row.total} make ${row.change}`);
+		}
+}
+
+// What was compared stands beside functions and lines as in the lists of changes.
+async function checkCompared(page) {
+	await open(page, "view=functions&plumbing=1");
+	await showAll(page);
+	let judged = 0;
+	for (const row of await rowsOf(page, "Functions") ?? []) {
+		const { text: name, small: place } = row.Function;
+		const found = said.functions.filter((f) => f.name === name && placeKey(place).startsWith(f.file));
+		if (found.length !== 1 || !row["±"].text)
+			continue;
+		judged++;
+		const { seconds } = found[0];
+		same(row.Before.text, seconds.base, `function ${name}, before`);
+		same(row.After.text, seconds.new, `function ${name}, after`);
+		same(row.Change.text, seconds.change, `function ${name}, change`);
+		same(row["±"].text.replace("±", ""), seconds.change_plus_minus, `function ${name}, ±`);
+	}
+	check(judged > 0, "no function says what it was before");
+	await page.setViewportSize({ width: 1600, height: 3000 });
+	await open(page, "view=source");
+	const rows = await rowsOf(page, await page.getAttribute(".code table", "aria-label")) ?? [];
+	const file = placeKey((await page.getAttribute(".code table", "aria-label")).replace("Lines of ", ""));
+	let lines = 0;
+	for (const row of rows.filter((r) => r.Change?.text)) {
+		const found = said.lines.filter((l) => l.file === file && l.line === Number(row.Line.text));
+		check(found.length > 0, `line ${row.Line.text} of ${file} is not in fathom diff`);
+		if (!found.length)
+			continue;
+		lines++;
+		if (row.Before.small !== "not there") // its text is new
+			same(row.Before.text, found[0].seconds.base, `line ${row.Line.text}, before`);
+		same(row.Change.text, found[0].seconds.change, `line ${row.Line.text}, change`);
+		same(row.Change.small.replace("±", ""), found[0].seconds.change_plus_minus, `line ${row.Line.text}, ±`);
+	}
+	check(lines > 0, "no line says what it was before");
+	await page.setViewportSize({ width: 1280, height: 800 });
 }
 
 async function checkComparison(page) {
@@ -407,6 +573,11 @@ await withPage(async (page, problems) => {
 	page.on("console", (m) => m.type() === "error" && problems.push(`console: ${m.text()}`));
 	page.setDefaultTimeout(30000);
 	await (isDiff ? checkComparison(page) : checkReport(page));
+	if (isDiff) {
+		await checkCompared(page);
+		if (newTreeText)
+			await checkComparedTree(page);
+	}
 	check(problems.length === 0, problems.join("; "));
 });
 console.log(`${target}: ${compared} figures compared`);

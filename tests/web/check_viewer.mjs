@@ -13,8 +13,8 @@
 //   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
-import { readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { copyFileSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { check, withPage } from "./browser.mjs";
 
@@ -37,14 +37,14 @@ function number(text) {
 const same = (shown, real, what) => check(Math.abs(number(shown) - real) <= Math.abs(real) * 0.006 + 1e-12, `${what}: the page says ${shown}, the report ${real}`);
 
 // A file is loaded anew; a served page stays and follows the link, for its server ends when the page is gone.
-async function open(page, hash = "") {
+async function open(page, hash = "view=summary") {
 	const isServed = url.startsWith("http");
 	if (!isServed)
 		await page.goto("about:blank");
 	if (!isServed || !page.url().startsWith("http"))
-		await page.goto(isServed ? url : url + (hash ? `#${hash}` : ""));
+		await page.goto(isServed ? url : `${url}#${hash}`);
 	if (isServed)
-		await page.evaluate((h) => { location.hash = h; }, hash || "view=summary");
+		await page.evaluate((h) => { location.hash = h; }, hash);
 	await page.waitForSelector(".view, [role=alert]");
 }
 
@@ -107,7 +107,7 @@ async function checkSummary(page, report) {
 	same(await tile("Wall time"), report.wall_s, "wall time");
 	// As the text report counts: looks at threads that waited are no samples of a running one, and are told beside them.
 	same(await tile("Samples"), report.samples - report.wait_samples, "samples");
-	const looks = /and ([\d,]+) looks at threads that waited/.exec(await page.textContent('.tiles div:has(dt:text-is("Samples"))'));
+	const looks = /and ([\d,]+) look(?:s at threads| at a thread) that waited/.exec(await page.textContent('.tiles div:has(dt:text-is("Samples"))'));
 	same(looks?.[1] ?? "0", report.wait_samples, "looks at threads that waited");
 	// Sums over all threads stand apart from what one did with the clock; of a single thread they are the same.
 	const all = page.locator('section[aria-label="CPU time of all threads"] .legend li');
@@ -412,7 +412,7 @@ async function checkDiff(page) {
 }
 
 async function checkHostile(page) {
-	for (const view of ["summary", "flame", "flame&mode=time", "flame&mode=sandwich&fn=0", "timeline", "source", "functions&fn=1", "graph", "graph&drawing=sunburst", "diff"]) {
+	for (const view of ["tree", "tree&open=**", "tree&invert=1&open=*", "summary", "flame", "flame&mode=time", "flame&mode=sandwich&fn=0", "timeline", "source", "functions&fn=1", "graph", "graph&drawing=sunburst", "diff"]) {
 		await open(page, `view=${view}&plumbing=1`);
 		await settle(page);
 		check(await page.evaluate(() => window.pwned === undefined), `${view}: data was run`);
@@ -582,6 +582,37 @@ async function checkHands(page) {
 	check(/is hidden/.test(await page.textContent("[aria-live=polite]")), "Hide says nothing");
 	check(await page.locator(".chip:has-text('hidden')").count() === 1, "Hide leaves no chip");
 
+	// The tree is what the page opens on. It is walked by arrows, what is open and chosen is in the address, and a search leaves what it found.
+	await open(page, "");
+	const chosen = () => page.locator("tr[aria-selected=true] th b").textContent();
+	const rows = page.locator("table[aria-label='Call tree'] tbody tr");
+	const nRows = await rows.count();
+	await page.focus("table[aria-label='Call tree'] tbody tr >> nth=0");
+	await page.keyboard.press("ArrowLeft");
+	await settle(page);
+	check(await rows.count() < nRows && await rows.first().getAttribute("aria-expanded") === "false", "left does not close a row of the tree");
+	await page.keyboard.press("ArrowRight");
+	await settle(page);
+	await page.keyboard.press("ArrowRight");
+	await settle(page);
+	check(await rows.count() === nRows && await rows.nth(1).locator("b").textContent() === await chosen(), "right does not open a row and go into it");
+	await page.waitForTimeout(400);
+	const tree = await hash();
+	const walked = await chosen();
+	await page.keyboard.press("End");
+	await open(page, tree.slice(1));
+	check(await chosen() === walked, "a link does not lead to the row of the tree");
+	await page.click("button:text-is('Who calls it')");
+	await settle(page);
+	check((await hash()).includes("invert=1") && await rows.first().getAttribute("aria-expanded") === "false", "the tree does not turn upside down");
+	await page.goBack();
+	await page.fill(".search", walked);
+	await settle(page);
+	check((await rows.locator("b").allTextContents()).includes(walked) && await rows.count() <= nRows, "a search in the tree does not find a row");
+	await page.fill(".search", "no-such-function");
+	await settle(page);
+	check(await page.locator(".nothing").count() === 1, "a search in the tree without a match says nothing");
+
 	// Search where there is something to find, and a word when there is nothing.
 	await open(page, "view=functions&search=no-such-function");
 	check(await page.locator(".no-hit").count() === 1 && await page.locator(".nothing").count() === 1, "a search without a match says nothing");
@@ -714,6 +745,16 @@ async function checkWorkbench(page) {
 	check(await page.locator(".view.functions").count() === 1 && await rangeOf() !== null, "a bookmark does not lead to its place");
 	await page.click("button[aria-label^=Bookmarks]");
 	check((await page.textContent(".menu")).includes("see <b>here</b> & there"), "the list has no notes");
+	// A saved page has them without the link.
+	const [saved] = await Promise.all([page.waitForEvent("download"), page.click("[role=menuitem]:has-text('Save this page')")]);
+	const copy = join(dirname(await saved.path()), "saved.html");
+	copyFileSync(await saved.path(), copy);
+	await page.goto("about:blank");
+	await page.goto(`${pathToFileURL(copy).href}#view=summary`);
+	await page.waitForSelector(".view, [role=alert]");
+	check(await page.locator(".flag").allTextContents().then((t) => t.join()) === "slow part", "a saved page does not have its bookmarks");
+	await page.click("button[aria-label^=Bookmarks]");
+	check((await page.textContent(".menu")).includes("see <b>here</b> & there"), "a saved page has lost a note");
 	await page.click("[role=menuitem]:has-text('Change or remove')");
 	await page.click("dialog.bookmark button:text-is('Remove')");
 	check(!(await hash()).includes("kept="), "a bookmark cannot be removed");

@@ -9,11 +9,19 @@
  * chaos: case sendfile sendfile
  * chaos: case bare bare
  * chaos: case readv readv
+ * chaos: case connect connect
+ * chaos: case recvmsg recvmsg
+ * chaos: case zeros zeros
+ * chaos: case copies copies
+ * chaos: case sendmmsg sendmmsg
+ * chaos: case recvmmsg recvmmsg
+ * chaos: case uring uring
  * chaos: case alarm alarm
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -27,6 +35,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -183,6 +192,182 @@ static long read_pieces(void)
 	return n_ended;
 }
 
+// To those who have no room for more: after a while, and with what it would have been without us.
+static long connect_to(struct sockaddr *name, socklen_t bound, socklen_t len, int expected)
+{
+	long n_ended = 0;
+	int listener = socket(name->sa_family, SOCK_STREAM, 0), full[8];
+	bind(listener, name, bound);
+	getsockname(listener, name, &len);
+	listen(listener, 0);
+	for (int i = 0; i < 8; i++) {
+		full[i] = socket(name->sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		connect(full[i], name, len);
+	}
+	for (long i = 0; i < n_rounds * 2; i++) {
+		struct timeval timeout = { .tv_usec = 1000 };
+		int fd = socket(name->sa_family, SOCK_STREAM, 0);
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+		work(100);
+		n_ended += connect(fd, name, len) != -1 || errno != expected;
+		close(fd);
+	}
+	for (int i = 0; i < 8; i++)
+		close(full[i]);
+	close(listener);
+	return n_ended;
+}
+
+static long connect_all(void)
+{
+	struct sockaddr_in inet = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_un local = { .sun_family = AF_UNIX }; // the kernel gives it a name
+	return connect_to((struct sockaddr *)&inet, sizeof(inet), sizeof(inet), EINPROGRESS) +
+	       connect_to((struct sockaddr *)&local, sizeof(sa_family_t), sizeof(local), EAGAIN);
+}
+
+static long receive_messages_whole(void)
+{
+	pthread_t feeder;
+	long n_wrong = 0;
+	fill();
+	socketpair(AF_UNIX, SOCK_STREAM, 0, ends);
+	pthread_create(&feeder, NULL, feed, NULL);
+	for (long i = 0; i < n_rounds; i++) {
+		struct iovec pieces[] = {
+			{ copy, 100000 }, { copy, 0 }, { copy + 100000, 3 }, { copy + 100003, MIB - 100003 }
+		};
+		struct msghdr message = { .msg_iov = pieces, .msg_iovlen = 4 };
+		if (recvmsg(ends[0], &message, MSG_WAITALL) != MIB) {
+			printf("a part of it\n");
+			exit(1);
+		}
+		n_wrong += memcmp(copy, block, MIB) != 0;
+	}
+	pthread_join(feeder, NULL);
+	return n_wrong;
+}
+
+static long read_zeros(void)
+{
+	int fd = open("/dev/zero", O_RDONLY);
+	long n_short = 0;
+	for (long i = 0; i < n_rounds / 2 + 1; i++) {
+		struct iovec pieces[] = { { block, 3 * MIB }, { block, 0 }, { block + 3 * MIB, 5 * MIB } };
+		memset(block, 1, sizeof(block));
+		long n = i % 3 == 0   ? readv(fd, pieces, 3)
+			 : i % 3 == 1 ? preadv(fd, pieces, 3, 1000)
+				      : pread(fd, block, sizeof(block), 1000);
+		n_short += n != (long)sizeof(block);
+		for (size_t at = 0; at < sizeof(block); at++)
+			n_short += block[at] != 0;
+	}
+	close(fd);
+	return n_short;
+}
+
+// From file to file, all that there is, and more than there is.
+static long copy_files(void)
+{
+	const long size = 8 * MIB;
+	long n_wrong = 0;
+	static unsigned char back[8 * MIB];
+	for (long i = 0; i < size; i++)
+		block[i] = byte_at(i);
+	char names[2][32] = { "cut_short_XXXXXX", "cut_short_XXXXXX" };
+	int from = mkstemp(names[0]), to = mkstemp(names[1]);
+	unlink(names[0]);
+	unlink(names[1]);
+	n_wrong += write(from, block, (size_t)size) != size;
+	for (long i = 0; i < n_rounds / 4 + 1; i++) {
+		off_t at = 0, to_at = 0;
+		long asked = i % 4 < 2 ? size : size + MIB;
+		n_wrong += ftruncate(to, 0) != 0 || lseek(to, 0, SEEK_SET) != 0;
+		long n = i % 2 ? copy_file_range(from, &at, to, &to_at, (size_t)asked, 0)
+			       : sendfile(to, from, &at, (size_t)asked);
+		n_wrong += n != size || at != size;
+		n_wrong += pread(to, back, (size_t)size, 0) != size || memcmp(back, block, (size_t)size) != 0;
+	}
+	close(from);
+	close(to);
+	return n_wrong;
+}
+
+#define N_MESSAGES 64
+
+static void *take_messages(void *arg)
+{
+	long *n_wrong = arg;
+	int number;
+	for (long i = 0; i < n_rounds * N_MESSAGES; i++) {
+		*n_wrong += recv(ends[0], &number, sizeof(number), 0) != sizeof(number) || number != i;
+		work(5);
+	}
+	return NULL;
+}
+
+static void *give_messages(void *arg)
+{
+	for (int i = 0; i < n_rounds * N_MESSAGES; i++) {
+		if (send(ends[1], &i, sizeof(i), 0) != sizeof(i))
+			return NULL;
+		work(5);
+	}
+	return arg;
+}
+
+static long pass_messages(int is_sender)
+{
+	pthread_t other;
+	long n_wrong = 0;
+	static int numbers[N_MESSAGES];
+	static struct iovec pieces[N_MESSAGES];
+	static struct mmsghdr messages[N_MESSAGES];
+	socketpair(AF_UNIX, SOCK_DGRAM, 0, ends);
+	pthread_create(&other, NULL, is_sender ? take_messages : give_messages, &n_wrong);
+	for (long i = 0; i < n_rounds; i++) {
+		for (int k = 0; k < N_MESSAGES; k++) {
+			numbers[k] = is_sender ? (int)i * N_MESSAGES + k : -1;
+			pieces[k] = (struct iovec){ &numbers[k], sizeof(numbers[k]) };
+			messages[k] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &pieces[k], .msg_iovlen = 1 } };
+		}
+		work(10);
+		int n = is_sender ? sendmmsg(ends[1], messages, N_MESSAGES, 0)
+				  : recvmmsg(ends[0], messages, N_MESSAGES, 0, NULL);
+		if (n != N_MESSAGES) {
+			printf("%d of them\n", n);
+			exit(1);
+		}
+		for (int k = 0; k < N_MESSAGES; k++)
+			n_wrong += numbers[k] != i * N_MESSAGES + k || messages[k].msg_len != sizeof(int);
+	}
+	pthread_join(other, NULL);
+	return n_wrong;
+}
+
+// Nothing is asked of the ring, so that each wait ends with its time.
+static long wait_for_ring(void)
+{
+#if defined(SYS_io_uring_setup) && defined(SYS_io_uring_enter)
+	long n_ended = 0;
+	uint64_t parameters[15] = { 0 }; // struct io_uring_params
+	int fd = (int)syscall(SYS_io_uring_setup, 8, parameters);
+	if (fd < 0)
+		exit(77);
+	for (long i = 0; i < n_rounds * 4; i++) {
+		struct timespec timeout = { .tv_nsec = 1000000 };
+		uint64_t arg[3] = { 0, 0, (uintptr_t)&timeout }; // struct io_uring_getevents_arg
+		work(100);
+		long n = syscall(SYS_io_uring_enter, fd, 0, 1, 1 | 8 /* GETEVENTS, EXT_ARG */, arg, sizeof(arg));
+		n_ended += n != -1 || errno != ETIME;
+	}
+	close(fd);
+	return n_ended;
+#else
+	exit(77);
+#endif
+}
+
 static void on_alarm(int sig)
 {
 	(void)sig;
@@ -220,9 +405,9 @@ static long end_by_alarm(void)
 		long n = write(ends[1], block, sizeof(block));
 		n_wrong += n <= 0 || n >= (long)sizeof(block);
 		setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+		close(ends[1]); // on a crowded machine the alarm comes before the reader has had enough
 		pthread_join(reader, NULL);
 		close(ends[0]);
-		close(ends[1]);
 	}
 	return n_wrong;
 }
@@ -239,6 +424,13 @@ int main(int argc, char **argv)
 		 : !strcmp(what, "sendfile") ? send_pieces(what, 0)
 		 : !strcmp(what, "bare")     ? call_by_number()
 		 : !strcmp(what, "readv")    ? read_pieces()
+		 : !strcmp(what, "connect")  ? connect_all()
+		 : !strcmp(what, "recvmsg")  ? receive_messages_whole()
+		 : !strcmp(what, "zeros")    ? read_zeros()
+		 : !strcmp(what, "copies")   ? copy_files()
+		 : !strcmp(what, "sendmmsg") ? pass_messages(1)
+		 : !strcmp(what, "recvmmsg") ? pass_messages(0)
+		 : !strcmp(what, "uring")    ? wait_for_ring()
 					     : end_by_alarm();
 	printf("%s: %ld\n", what, n);
 	return 0;

@@ -1,4 +1,5 @@
-/* Threads that Python did not make call into it: ctypes takes the GIL for them with a thread state that lives for one call. */
+/* Threads that Python did not make call into it: ctypes takes the GIL for them with a thread state that lives for one
+ * call. */
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -1,4 +1,5 @@
-/* Programs that catch their own faults and go on, as collectors, virtual machines and databases do. Each fault is counted.
+/* Programs that catch their own faults and go on, as collectors, virtual machines and databases do. Each fault is
+ * counted.
  *
  * chaos: limited
  * chaos: case jump jump

@@ -1,5 +1,6 @@
-/* A library with a thread-local variable and a constructor that allocates, as many extension modules have. Copies of it are loaded by the hundred.
- * While the constructor runs, the thread's table of thread-locals is behind: whoever looks one up now makes it grow, on the heap. */
+/* A library with a thread-local variable and a constructor that allocates, as many extension modules have. Copies of it
+ * are loaded by the hundred. While the constructor runs, the thread's table of thread-locals is behind: whoever looks
+ * one up now makes it grow, on the heap. */
 #include <stdlib.h>
 
 static __thread long counter = 1;

@@ -1,4 +1,5 @@
-/* Mappings that vanish, shrink or lose their permission while registers that a profiler may take for frames point into them.
+/* Mappings that vanish, shrink or lose their permission while registers that a profiler may take for frames point into
+ * them.
  *
  * chaos: case munmap munmap
  * chaos: case mremap mremap

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A counter of what a program and its children do, and of nothing else. A clock of the kernel stands in
+// for instructions: machines without a counter of these have it, and both are opened and inherited alike.
+#include "cli/run/instructions.h"
+
+#include <linux/perf_event.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "test.h"
+
+static const struct fm_counted task_clock = { PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK };
+
+static void burn_ns(uint64_t ns)
+{
+	for (uint64_t end = fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID) + ns; fm_clock_ns(CLOCK_PROCESS_CPUTIME_ID) < end;)
+		continue;
+}
+
+// In a child; without a command it is one that only forks.
+static void run_child(const char *command)
+{
+	pid_t pid = fork();
+	if (pid == 0 && command)
+		execl("/bin/sh", "sh", "-c", command, NULL);
+	if (pid == 0) {
+		burn_ns(20000000);
+		_exit(0);
+	}
+	waitpid(pid, NULL, 0);
+}
+
+TEST(a_program_and_its_children_count_and_this_process_does_not)
+{
+	int fd;
+	struct fm_diag diag;
+	if (fm_instructions_open(&task_clock, &fd, &diag)) {
+		CHECK(diag.text[0]); // not permitted here, which it says
+		return;
+	}
+	burn_ns(20000000);
+	run_child(NULL);
+	CHECK_EQ(fm_instructions_read(fd), 0);
+	static const char loop[] = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+	run_child(loop);
+	uint64_t once = fm_instructions_read(fd);
+	CHECK(once > 1000000);
+	char twice[200];
+	snprintf(twice, sizeof(twice), "sh -c '%s'; %s", loop, loop); // a child of it, too
+	run_child(twice);
+	CHECK(fm_instructions_read(fd) > 2 * once);
+	close(fd);
+	CHECK_EQ(fm_instructions_read(-1), 0);
+}
+
+TEST(what_no_machine_counts_is_refused_with_a_reason)
+{
+	int fd = -2;
+	struct fm_diag diag = { "" };
+	const struct fm_counted nonsense = { PERF_TYPE_SOFTWARE, 1u << 20 };
+	CHECK_EQ(fm_instructions_open(&nonsense, &fd, &diag), FM_E_UNSUPPORTED);
+	CHECK(diag.text[0] && fd == -2);
+}
+
+TEST_MAIN()
