@@ -87,9 +87,12 @@ static enum verdict judge(const struct fm_registry *g, uint32_t pid)
 	// they are of, and not the next of its number.
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	bool has_maps = fm_process_maps(pid, find_memory, &search);
-	if (search.is_found && !fm_process_is_over(pidfd, pid))
-		return OURS;
-	return has_maps ? NOT_OURS : NOBODYS;
+	if (search.is_found)
+		return fm_process_is_over(pidfd, pid) ? NOBODYS : OURS;
+	// A process that ends while its maps are read has half of them: only one that still has some
+	// afterwards has told that ours are not among them.
+	struct search again = { .registry = g };
+	return has_maps && fm_process_maps(pid, find_memory, &again) && !again.is_found ? NOT_OURS : NOBODYS;
 }
 
 static enum verdict verdict_of(struct fm_registry *g, struct entry *e, uint32_t pid)
