@@ -280,8 +280,11 @@ static bool is_nobody_there(const struct fm_trace_thread *t)
 		return true;
 	if (!fm_sig_quiet_poll(fm_sig_self, now_ns) && !fm_sig_is_quiet())
 		return false;
-	return atomic_load(&fm_sig_quiet.state) == FM_SIG_GONE ||
-	       now_ns - atomic_load(&fm_sig_quiet.since_ns) > LONGEST_LOSS_NS;
+	uint32_t state = atomic_load(&fm_sig_quiet.state);
+	// Since when it is quiet stands only once it is; and that may be since after our look at the clock.
+	return state == FM_SIG_GONE ||
+	       (state == FM_SIG_QUIET &&
+		(int64_t)(now_ns - atomic_load(&fm_sig_quiet.since_ns)) > (int64_t)LONGEST_LOSS_NS);
 }
 
 // Nothing is recorded any more. Threads may be writing an event just now: their rings' first pages

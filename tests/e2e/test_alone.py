@@ -218,6 +218,42 @@ def test_collector_stopped_for_a_while(engine: str, mode: str, start: Callable[.
     assert len(weights) > 100 and max(weights) < 300e6
 
 
+# Few calls, so that the ring has room for all of them and the trace itself is who finds that nobody is there.
+SLOW_CALLS = """
+import os, sys, time
+def slow():
+    end = time.thread_time() + 20e-6
+    while time.thread_time() < end: pass
+def late(): pass
+open(sys.argv[1] + "/begun", "w").close()
+while not os.path.exists(sys.argv[1] + "/stop"):
+    for _ in range(100): slow()
+for _ in range(100): late()
+"""
+
+
+def test_a_trace_goes_on_after_its_collector_was_stopped(tmp_path: Path) -> None:
+    assert PYTHON
+    (tmp_path / "slow.py").write_text(SLOW_CALLS)
+    profile = tmp_path / "p.fathom"
+    program = [PYTHON.path, str(tmp_path / "slow.py"), str(tmp_path)]
+    fathom = subprocess.Popen(
+        [str(FATHOM), "record", "-o", str(profile), "--trace", "--", *program],
+        env=clean_env(),
+        preexec_fn=default_signals,
+    )
+    Capture.wait((tmp_path / "begun").exists)
+    (pid,) = Path(f"/proc/{fathom.pid}/task/{fathom.pid}/children").read_text().split()
+    fathom.send_signal(signal.SIGSTOP)
+    end = cpu_s(int(pid)) + 1
+    Capture.wait(lambda: cpu_s(int(pid)) >= end)
+    fathom.send_signal(signal.SIGCONT)
+    (tmp_path / "stop").touch()
+    assert fathom.wait() == 0
+    functions = {row["name"]: row["calls"] for row in report(profile)["calls"]["functions"]}
+    assert functions["late"] == 100 and functions["slow"] > 1000
+
+
 @cases([(ENGINES[-1], "trace"), ("ticker", "log"), ("ticker", "exact")])
 def test_disk_full(engine: str, mode: str, start: Callable[..., Capture]) -> None:
     def limit_files() -> None:
