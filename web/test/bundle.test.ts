@@ -51,11 +51,15 @@ test("damaged bytes give a sentence or a capture whose indices all hold", () => 
 	}
 });
 
-test("long and odd names are cut and cleaned for the screen, texts are not", () => {
+test("long and odd names are cut and cleaned for the screen, texts are cleaned and whole", () => {
 	const c = readCapture(decodeBundle(copy(hostile().bytes())));
 	const names = Array.from(c.functions.name, (s) => c.strings.get(s));
 	assert.ok(names.every((n) => n.length <= 2001));
-	assert.ok(names.every((n) => !/[\u0000-\u001f\u202e]/.test(n)));
+	const unfit = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
+	assert.ok(names.every((n) => !unfit.test(n)));
 	assert.ok(names.includes("<script>window.pwned=1</script>"));
+	const lines = c.strings.lines(c.files.get("source", 0)).split("\n");
+	assert.equal(lines[2], '\ty = "\ufffd\ufffd\ufffd\ufffd[2J\ufffd"');
+	assert.ok(lines.every((line) => !unfit.test(line.replaceAll("\t", ""))));
 	assert.ok(c.strings.text(c.files.get("source", 0)).length > 100_000);
 });

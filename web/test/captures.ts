@@ -94,6 +94,7 @@ export function hostile(): BundleWriter {
 		"__proto__",
 		"constructor",
 		"\u202eevil\u0000name\n",
+		"\u061cmarks\u200e\u200f and C1 \u009b31m",
 		"${window.pwned=1}",
 		"x".repeat(1 << 20),
 	];
@@ -108,7 +109,7 @@ export function hostile(): BundleWriter {
 	);
 	b.sources.set(
 		`/tmp/${evil[1].slice(0, 200)}.py`,
-		`# </textarea><script>window.pwned=1</script>\n${'"""'.repeat(3)}\nx = '${"y".repeat(200000)}'\n`,
+		`# </textarea><script>window.pwned=1</script>\n${'"""'.repeat(3)}\n\ty = "\u202e\u200f\u061c\u001b[2J\u009b"\nx = '${"y".repeat(200000)}'\n`,
 	);
 	b.threads.push({ process: 0, tid: 1, name: evil[0], cpu: 0, wall: 1, start: 0, end: 1 });
 	b.threads.push({ process: 0, tid: 2, name: "<b>" + "t".repeat(5000), cpu: 0, wall: 1, start: 0, end: 1 });

@@ -68,7 +68,7 @@ export function sourceLine(capture: Capture, file: number, line: number): string
 		const names = capture.files.column("name");
 		const row = names ? Array.prototype.indexOf.call(names, file) : -1;
 		const text = row >= 0 ? capture.files.get("source", row) : 0;
-		files.set(file, (lines = text ? capture.strings.text(text).split("\n") : []));
+		files.set(file, (lines = text ? capture.strings.lines(text).split("\n") : []));
 	}
 	return (lines[line - 1] ?? "").trim().slice(0, SHOWN_CHARS);
 }

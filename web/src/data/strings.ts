@@ -4,6 +4,19 @@
 // Longer ones are cut for the screen; no name that helps is longer, and a megabyte of text in one cell stops a browser.
 const SHOWN_CHARS = 2000;
 
+// What no name should do to a screen: control characters, and marks that turn the order of letters around (core/base/utf8.c
+// has the same).
+const UNFIT = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+
+function fitName(text: string): string {
+	return text.replace(UNFIT, "\ufffd");
+}
+
+// Of a text of several lines, whose ends and tabs stay.
+export function fitLines(text: string): string {
+	return text.replace(UNFIT, (c) => (c === "\n" || c === "\t" || c === "\r" ? c : "\ufffd"));
+}
+
 export class Strings {
 	readonly n: number;
 	private readonly cache: (string | undefined)[] = [];
@@ -35,17 +48,20 @@ export class Strings {
 		if (text === undefined && i >= this.n) return this.added[i - this.n] ?? "";
 		if (text === undefined) {
 			const bytes = this.slice(i);
-			text = this.decoder
-				.decode(bytes.subarray(0, SHOWN_CHARS * 2))
-				.replace(/[\u0000-\u001f\u007f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+			text = fitName(this.decoder.decode(bytes.subarray(0, SHOWN_CHARS * 2)));
 			if (text.length > SHOWN_CHARS || bytes.length > SHOWN_CHARS * 2) text = text.slice(0, SHOWN_CHARS) + "…";
 			this.cache[i] = text;
 		}
 		return text;
 	}
 
-	// The whole text as it is: source files.
+	// The whole text as it is: what the server is asked for by.
 	text(i: number): string {
 		return this.decoder.decode(this.slice(i));
+	}
+
+	// The whole text for the screen: source files.
+	lines(i: number): string {
+		return fitLines(this.text(i));
 	}
 }

@@ -4,6 +4,7 @@ import { readBookmarks, writeBookmarks, type Bookmark } from "./bookmarks";
 import { BundleError, decodeBundle, fromBase64, gunzip } from "../data/bundle";
 import { readCapture, readZones, type Capture, type Zones } from "../data/capture";
 import type { LiveNow } from "../data/live";
+import { fitLines } from "../data/strings";
 
 const HOLD_TRIES = 6;
 const HOLD_MS = 10_000; // between two tries: together the minute that a server waits
@@ -114,7 +115,7 @@ export class Source {
 	async sourceText(name: string): Promise<string | null> {
 		if (!this.isServed) return null;
 		const answer = await this.ask(`source?file=${encodeURIComponent(name)}`).catch(() => null);
-		return answer?.ok ? answer.text() : null;
+		return answer?.ok ? fitLines(await answer.text()) : null;
 	}
 
 	// Calls back for each `update` the server announces, and for each `now` that it tells. True: the program has ended.

@@ -16,7 +16,7 @@ function useText(file: number): string | null | undefined {
 	const names = capture.files.column("name");
 	const row = names ? Array.prototype.indexOf.call(names, file) : -1;
 	const text = row >= 0 ? capture.files.get("source", row) : 0;
-	const inside = useMemo(() => (text ? capture.strings.text(text) : null), [capture, text]);
+	const inside = useMemo(() => (text ? capture.strings.lines(text) : null), [capture, text]);
 	useEffect(() => {
 		if (inside !== null || row < 0) return undefined;
 		let isCurrent = true;
