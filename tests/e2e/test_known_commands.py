@@ -238,6 +238,7 @@ def test_py_spys_letters_mean_what_they_meant(project: Path) -> None:
     assert "clock_gettime" not in stacks, "-g: only what is in the interpreter itself"
 
 
+@pytest.mark.statistical
 def test_the_cpu_is_the_one_that_it_ran_on(project: Path) -> None:
     (project / "app.py").write_text("import os\nos.sched_setaffinity(0, {max(os.sched_getaffinity(0))})\n" + DATAFLOW)
     shell(project, "fathom record -o p.fathom -- python app.py")

@@ -280,7 +280,9 @@ def test_a_line_that_may_be_nothing_is_no_top_line(run):
     """At 40 samples a second single samples are more than a percent, give or take two."""
     lines = "".join(f"    for k in range(9_000): t += {i}\n" for i in range(60))
     done = run(
-        "def f(t):\n" + lines + "    for k in range(500_000): t += k\nfor _ in range(20): f(0)\n",
+        "import time\ndef f(t):\n"
+        + lines
+        + "    for k in range(500_000): t += k\nwhile time.process_time() < 1: f(0)\n",
         "--cpu",
         "--rate",
         "40",
