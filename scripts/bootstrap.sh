@@ -16,6 +16,7 @@ MESON_MIN=1.0.0 # what meson.build asks for; older distributions get a newer one
 PYTHON_TOOLS="scripts/python-tools.txt"
 PYTHON_PROGRAMS="scripts/python-programs.txt"
 PYTHON_VIEWERS="scripts/python-viewers.txt"
+PYTHON_WHEEL="scripts/python-wheel.txt"
 NODE_MIN=18 # what web/package.json asks for
 
 PATH="$PATH:$PWD/.venv/bin" # npm may be there
@@ -244,7 +245,7 @@ prepare_packages() {
 	say "installing $3 into .venv"
 	# Most of these files are never imported: those that are get compiled when they are.
 	if ! .venv/bin/python -m pip install -q --no-compile -r "$1" </dev/null >"$log" 2>&1; then
-		say "pip could not install $1; the tests that need them are skipped"
+		say "pip could not install $1; what needs them is left out"
 	fi
 	cp "$1" "$2" # not asked for again on every run
 }
@@ -292,6 +293,7 @@ case ${1:-} in
 demo | wheel | wheel-here)
 	install_packages "$1"
 	prepare_venv "$1"
+	[ "$1" = demo ] || prepare_packages "$PYTHON_WHEEL" .venv/.wheel "who judges a wheel"
 	prepare_node
 	;;
 lint)

@@ -6,7 +6,7 @@ Usage: check_wheel.py [--max-mb N] WHEEL
 
 Looked at, in every ELF file of it: the youngest glibc symbol that it cannot do without (objdump -T) against the version in the wheel's name; that
 the agent needs nothing but glibc, and takes every function of Python weakly, so that one file serves all of them; that the program finds each
-library in the wheel. Where auditwheel is installed, its verdict is printed, too.
+library in the wheel. auditwheel has to agree with the name; `make wheel` brings it, and where it is not there, this says so.
 """
 
 import argparse
@@ -83,6 +83,19 @@ def check(tree: Path, floor: Version) -> List[str]:
     return wrong
 
 
+def ask_auditwheel(wheel: Path, floor: Version) -> List[str]:
+    beside = Path(sys.executable).parent / "auditwheel"  # in the environment that runs this
+    auditwheel = str(beside) if beside.exists() else shutil.which("auditwheel")
+    if not auditwheel:
+        print("auditwheel is not installed: its verdict is missing")
+        return []
+    told = re.search(r'platform\s+tag:\s+"manylinux_(\d+)_(\d+)_', run(auditwheel, "show", wheel))
+    print("auditwheel: " + ("glibc %s.%s" % told.groups() if told else "no manylinux system"))
+    if not told or tuple(map(int, told.groups())) > floor:
+        return ["auditwheel finds that it asks for more than its name says; see 'auditwheel show'"]
+    return []
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--max-mb", type=float)
@@ -102,8 +115,7 @@ def main() -> int:
     print("%s: %.2f MB, glibc %s" % (wheel.name, size_mb, text_of(floor)))
     if options.max_mb and size_mb > options.max_mb:
         wrong.append("it is %.2f MB, and at most %g are wanted" % (size_mb, options.max_mb))
-    if shutil.which("auditwheel"):
-        print(run("auditwheel", "show", wheel).strip())
+    wrong += ask_auditwheel(wheel, floor)
     for line in wrong:
         print("check_wheel: " + line, file=sys.stderr)
     return 1 if wrong else 0

@@ -2,6 +2,7 @@
 """The checks that guard the house must themselves catch what they are there for."""
 
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -279,6 +280,24 @@ def test_page_is_made_with_a_node_that_can(root: Path, tmp_path: Path) -> None:
     result = run(command, env=environment)
     assert (result.returncode, result.stdout) == (0, "")
     assert "fm_page_len = 5;" in out.read_text()
+
+
+def test_doctor_says_that_the_page_is_missing(build: Path, tmp_path: Path) -> None:
+    """The program of this build, linked anew with the page that a machine without Node makes."""
+    commands = run(["ninja", "-C", str(build), "-t", "commands", "fathom"]).stdout.splitlines()
+    link = shlex.split(next(line for line in reversed(commands) if " -o fathom " in line))
+    (tmp_path / "page.c").write_text(
+        "#include <stddef.h>\nconst unsigned char fm_page[1];\nconst size_t fm_page_len = 0;\n"
+    )
+    assert run(["cc", "-c", "-o", str(tmp_path / "page.o"), str(tmp_path / "page.c")]).returncode == 0
+    program = tmp_path / "fathom"
+    link[link.index("fathom")] = str(program)
+    link.insert(1, str(tmp_path / "page.o"))  # before the archive that has the other
+    done = run(link, cwd=build)
+    assert done.returncode == 0, done.stdout
+    for command, is_there in ((build / "fathom", True), (program, False)):
+        (line,) = [line for line in run([str(command), "doctor"]).stdout.splitlines() if "viewer's page" in line]
+        assert ("in this build" in line) == is_there and ("Node 18" in line) != is_there, line
 
 
 def test_no_links_in_the_repository(root: Path) -> None:
