@@ -79,7 +79,7 @@ OURS(prctl);
 // syscall() uses no stack: what forks or changes stacks must find the caller's frame where it was.
 // Few instructions for all but the first call and these three numbers. Where libc's is behind it the
 // call is made here: its number is nowhere any more when a tick has ended it, and lies below the
-// stack pointer, in the red zone, for who makes it again (sigsafe/tick/restart.c).
+// stack pointer, in the red zone, for who makes it again (sigsafe/tick/x86_restart.c).
 __attribute__((used)) static _Atomic(void *) real_syscall;
 __attribute__((used)) static _Atomic bool is_libcs_syscall;
 extern const char fm_agent_syscall_made[] __attribute__((visibility("hidden")));

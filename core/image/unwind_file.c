@@ -221,7 +221,7 @@ static int32_t saved_at(Dwarf_Frame *frame, int reg)
 	return off <= INT32_MIN || off >= INT32_MAX || off == 0 ? FM_RULE_LOST : (int32_t)off;
 }
 
-// Hand-written code (also some of ours: sigsafe/base/resume.c) keeps the return address at a place
+// Hand-written code (also some of ours: sigsafe/base/x86_resume.c) keeps the return address at a place
 // of the stack.
 static bool is_at_sp(Dwarf_Frame *frame, int32_t *ret)
 {

@@ -5,7 +5,7 @@
 //
 // A thread is signalled only when the kernel says it is running; one that waits is left alone, so
 // poll, sleep and their kin are not cut short (what slips through between look and signal is put
-// back by sigsafe/tick/restart.c).
+// back by sigsafe/tick/x86_restart.c).
 #pragma once
 
 #include <stdint.h>

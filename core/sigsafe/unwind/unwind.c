@@ -3,7 +3,7 @@
 // and then remembered in the thread's row cache, so a step costs a hash, a compare and two loads. A
 // pc that is new there is mostly in a stretch of code with a row that is known: between prologue
 // and epilogue a function has one. Rows know rbp and rbx; when an outer frame turns out to need
-// another register, the stack is walked again by the full rules (sigsafe/unwind/full.c).
+// another register, the stack is walked again by the full rules (sigsafe/unwind/x86_full.c).
 #include "sigsafe/unwind/unwind.h"
 
 #include <stddef.h>
