@@ -2,6 +2,7 @@
 """The first screen of `fathom run`, and `report --tree`: what they hold, and that they fit."""
 
 import json
+import platform
 import re
 import subprocess
 import textwrap
@@ -274,6 +275,49 @@ def test_what_was_not_followed_is_told_by_its_share(run, own, child, is_told):
         unseen_s, used_s = float(told[1]), float(told[2])
         assert child <= unseen_s <= used_s - own, done.text
         assert float(rows[0]["what"].split()[0]) == pytest.approx(unseen_s, abs=0.006)
+
+
+# Without a libc: it uses 0.4 s of CPU time and ends.
+STATIC = """
+static long call(long number, long a, long b) {
+	long result;
+	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b) : "rcx", "r11", "memory");
+	return result;
+}
+void _start(void) {
+	struct { long s, ns; } now = { 0, 0 };
+	for (volatile long i = 0; now.s == 0 && now.ns < WANTED; i++)
+		if (i % 10000 == 0) call(228, 2, (long)&now); /* clock_gettime, of the process */
+	call(60, 0, 0);
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of system calls are x86-64's")
+def test_what_the_program_used_itself_is_not_its_childrens(run, tmp_path):
+    """A Python that becomes a program which cannot be followed: the kernel knows that no child used the rest."""
+    (tmp_path / "static.c").write_text(STATIC)
+    build = [
+        "gcc",
+        "-O1",
+        "-static",
+        "-nostdlib",
+        "-DWANTED=600000000",
+        "-o",
+        tmp_path / "static",
+        tmp_path / "static.c",
+    ]
+    subprocess.run(build, check=True)
+    code = (
+        f"import os, time\nwhile time.process_time() < 0.2: pass\nos.execv({str(tmp_path / 'static')!r}, ['static'])\n"
+    )
+    done = run(code, "--cpu")
+    told = " ".join(done.text.split())
+    assert re.search(
+        r"Not seen: 0\.[34]\d? of 0\.6\d? s of CPU time, in the program itself, outside its samples", told
+    ), told
+    (row,) = [c for c in json.loads(done.report("--json"))["coverage"] if " s of CPU time" in c["what"]]
+    assert "statically linked" in row["why"] and "child" not in row["why"]
 
 
 def test_a_line_that_may_be_nothing_is_no_top_line(run):

@@ -149,6 +149,17 @@ static void nap(struct capture *c)
 	ppoll(&end, 1, &(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
+// Of one that has ended and was not waited for: the last moment at which the kernel tells its children's
+// share apart.
+static void note_children(struct capture *c)
+{
+	siginfo_t info = { 0 };
+	uint32_t pid = (uint32_t)c->launch.pid;
+	if (waitid(P_PID, pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+		c->children_ns = fm_process_ticks_ns(fm_process_stat(pid, FM_STAT_CHILDREN_USER_TICKS) +
+						     fm_process_stat(pid, FM_STAT_CHILDREN_SYSTEM_TICKS));
+}
+
 // Until the target has ended. The terminal sends Ctrl-C to both of us: the target decides what it
 // means.
 static void follow(struct capture *c)
@@ -162,6 +173,7 @@ static void follow(struct capture *c)
 			kill(c->launch.pid, caught_signal);
 			caught_signal = 0;
 		}
+		note_children(c);
 		// Reaping comes before draining: what the target wrote last is then in the rings.
 		pid_t reaped = wait4(c->launch.pid, &c->status, WNOHANG, &c->usage);
 		if (reaped == c->launch.pid)

@@ -122,6 +122,7 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 	} else {
 		fm_meta_uint(w, "target_user_ns", timeval_ns(&c->usage.ru_utime));
 		fm_meta_uint(w, "target_system_ns", timeval_ns(&c->usage.ru_stime));
+		fm_meta_uint(w, "children_ns", c->children_ns);
 	}
 	fm_meta_uint(w, "n_dropped", totals->n_dropped + atomic_load(&c->shared.counts->n_no_slot));
 	fm_meta_uint(w, "n_taken", totals->n_taken);

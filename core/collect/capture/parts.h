@@ -41,7 +41,8 @@ struct capture {
 	uint64_t start_ns, end_ns; // of the target
 	uint64_t start_cycles;
 	uint64_t random;     // when to look next
-	struct rusage usage; // the target's
+	struct rusage usage;  // the target's, and its children's that it has waited for
+	uint64_t children_ns; // what of it is the children's CPU time, in whole ticks
 	int status;
 	int target_fd;             // of the process that we started; -1: the kernel gives none
 	int beside_fd;             // of the process that joins by itself

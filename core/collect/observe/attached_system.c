@@ -7,7 +7,6 @@
 // the program's own code, just before (sigsafe/tick/tick.c does the same for a program that was
 // started under us).
 #include <string.h>
-#include <unistd.h>
 
 #include "collect/observe/waiting_parts.h"
 #include "collect/process/proc.h"
@@ -24,7 +23,7 @@
 
 static uint64_t read_account_ns(uint32_t pid)
 {
-	return fm_process_stat(pid, FM_STAT_SYSTEM_TICKS) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+	return fm_process_ticks_ns(fm_process_stat(pid, FM_STAT_SYSTEM_TICKS));
 }
 
 void fm_wait_system_begin(struct wait_process *p)

@@ -50,6 +50,11 @@ uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field)
 	return strtoull(fm_stat_field(text, field), NULL, 10);
 }
 
+uint64_t fm_process_ticks_ns(uint64_t ticks)
+{
+	return ticks * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+}
+
 uint32_t fm_process_parent(uint32_t pid)
 {
 	return (uint32_t)fm_process_stat(pid, FM_STAT_PARENT);

@@ -17,11 +17,15 @@ char fm_process_state(uint32_t pid, uint32_t tid);
 enum fm_process_stat {
 	FM_STAT_PARENT = 4,
 	FM_STAT_SYSTEM_TICKS = 15,
+	FM_STAT_CHILDREN_USER_TICKS = 16, // of children that it has waited for, and theirs
+	FM_STAT_CHILDREN_SYSTEM_TICKS = 17,
 	FM_STAT_STACK_START = 28,
 	FM_STAT_CPU = 39,         // that it runs on, or ran on last
 	FM_STAT_EXIT_STATUS = 52, // as waitpid() has it, of one that has ended
 };
 uint64_t fm_process_stat(uint32_t pid, enum fm_process_stat field);
+// Ticks of such a number as nanoseconds.
+uint64_t fm_process_ticks_ns(uint64_t ticks);
 // The text of such a file from a field on, the third or later: the second is a name, which may hold
 // anything, also brackets. "" when there is none.
 const char *fm_stat_field(const char *text, unsigned field);

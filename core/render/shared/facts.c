@@ -196,6 +196,16 @@ static double at_ends_s(const struct fm_profile *p, const struct fm_facts *f)
 	return PROCESS_START_S * (double)p->processes.n + after_last_s * (double)p->threads.n;
 }
 
+// The kernel tells it in whole ticks of 10 ms, user and system apart.
+#define CHILDREN_TICKS_S 0.02
+
+// False: the program's children together used less.
+static bool may_be_childrens(const struct fm_profile *p, double unseen_s)
+{
+	return !fm_profile_meta(p, "children_ns", FM_STR_LIT("")).len ||
+	       fm_seconds(fm_facts_meta_u64(p, "children_ns")) + CHILDREN_TICKS_S > unseen_s;
+}
+
 // The kernel counts with a process what its children used, once it has waited for them.
 bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, const struct fm_facts *f)
 {
@@ -223,6 +233,11 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 	} else if (fm_facts_meta_u64(p, "n_sandboxed")) {
 		ret->where = "after a seccomp filter or in processes not followed";
 		ret->why = "used after a seccomp filter was installed, or by processes that were not followed";
+	} else if (!may_be_childrens(p, unseen_s)) {
+		ret->where = "in the program itself, outside its samples";
+		ret->why = "used by the program itself before its first samples and after its last, as Fathom got no CPU "
+			   "in time, or since it became (exec) a program that cannot be followed: statically linked, or "
+			   "set-user-id";
 	} else if (unseen_s < at_ends_s(p, f) + fm_seconds(fm_facts_meta_u64(p, "waiting_gap_ns"))) {
 		ret->where = "at threads' ends or in processes not followed";
 		ret->why = "used by threads before their first sample and after their last, as Fathom got no CPU in "
