@@ -277,6 +277,19 @@ def test_what_was_not_followed_is_told_by_its_share(run, own, child, is_told):
         assert float(rows[0]["what"].split()[0]) == pytest.approx(unseen_s, abs=0.006)
 
 
+def test_code_that_doctest_made_has_its_whole_name(run):
+    done = run("""
+        import doctest
+        def spin(n):
+            \"\"\"
+            >>> spin(4_000_000)
+            \"\"\"
+            for i in range(n): i * i
+        doctest.testmod()
+    """, "--cpu")  # fmt: skip
+    assert re.search(r"^ \d\. <doctest __main__\.spin\[0\]> ", done.text, re.M), done.text
+
+
 # Without a libc: it uses 0.4 s of CPU time and ends.
 STATIC = """
 static long call(long number, long a, long b) {

@@ -28,9 +28,11 @@ static struct fm_str base_of(struct fm_str path)
 }
 
 // "numpy" of "numpy.libs/libopenblas.so", "_json.cpython-311.so" and "_pytest.python": a package's
-// own helpers are its own.
+// own helpers are its own. "<doctest shop.price[0]>" is no path, and stays whole.
 static struct fm_str first_part(struct fm_str s)
 {
+	if (s.len && s.p[0] == '<')
+		return s;
 	while (s.len > 1 && s.p[0] == '_')
 		s = (struct fm_str){ s.p + 1, s.len - 1 };
 	uint32_t n = 0;

@@ -196,7 +196,7 @@ void fm_text_too_little(const struct fm_text *t)
 	else if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
 			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
-			      "'fathom run --repeat 20' averages over many runs, --rate 10k samples more often, and "
+			      "'fathom run --repeat 20' averages over many runs, --rate 2k samples more often, and "
 			      "'python -m fathom' records every call.",
 			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
 	else if (f->n_samples - f->n_waits < FEW_SAMPLES)
