@@ -3,6 +3,7 @@
 
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
+import sandbox
 from capture import TARGETS, Capture, Python, find_pythons, standard_error_s
 
 ALL = list(range(8, 16))
@@ -415,6 +417,83 @@ def test_a_program_that_forbids_it(python: Python, fathom: Path, tmp_path: Path)
     process.kill()
     process.wait()
     assert run.returncode == 1 and "does not let others run code in it" in run.stderr
+
+
+def shut_in(python: Python, *arguments: str, **more: Any) -> "subprocess.Popen[str]":
+    """targets/shut_in.py: a filter of its own, which ends it for opening a file."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers of system calls are x86-64's")
+    command = [python.path, str(TARGETS / "shut_in.py"), *arguments]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **more)
+    assert process.stdout
+    if process.stdout.readline() != "ready\n":
+        process.communicate()
+        pytest.skip("filters are not permitted here")
+    return process
+
+
+@pytest.mark.pythons(*ALL)
+@pytest.mark.parametrize("way", ["--inject", "--memory", "--trace"])
+def test_a_program_behind_a_filter_of_its_own_is_left_alone(
+    python: Python, fathom: Path, tmp_path: Path, way: str
+) -> None:
+    """The script opens files, which its filter ends it for."""
+    process = shut_in(python, "now", "ctypes")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), way]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, env=env)
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
+    assert run.returncode == 1 and run.stderr.count("\n") == 1 and not list(tmp_path.glob("*/*"))
+    assert "(seccomp)" in run.stderr and "observed from outside" in run.stderr
+
+
+@pytest.mark.pythons(9, 13, 14)
+@pytest.mark.parametrize("how", ["ctypes", "library"])
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_filter_that_is_put_up_while_the_agent_is_in(python: Python, fathom: Path, tmp_path: Path, how: str) -> None:
+    """From then on nothing is asked of the program: by ctypes behind the agent's back, by a library's call before its eyes."""
+    if how == "library":
+        source, how = tmp_path / "shut_in.c", str(tmp_path / "shut_in.so")
+        source.write_text("int prctl(int, ...);\nint shut_in(void *filter) { return prctl(22, 2L, filter, 0L, 0L); }\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", how, str(source)], check=True)
+    process = shut_in(python, "later", how)
+    out = tmp_path / "p.fathom"
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(out), "--memory", "--duration", "20"]
+    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert recorder.stderr and "the agent is in process" in recorder.stderr.readline()
+    assert process.stdin and process.stdout
+    process.stdin.write("now\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "up\n"
+    _, err = recorder.communicate(timeout=60)  # it ends by itself
+    assert recorder.returncode == 0 and "put up a filter" in err and "left alone" in err, err
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
+    result = json.loads(subprocess.run([str(fathom), "report", "--json", str(out)], stdout=subprocess.PIPE).stdout)
+    assert "1 process after installing a seccomp filter" in [c["what"] for c in result["coverage"]]
+
+
+@pytest.mark.pythons(9, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_filter_that_we_are_behind_too_is_no_reason(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """A container's."""
+    shut = sandbox.forbid("kcmp")
+    command = [python.path, str(TARGETS / "injected.py"), "60"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=shut)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    record = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    outside = subprocess.run([*record, "--duration", "0.2"], stderr=subprocess.PIPE, text=True, timeout=60)
+    inside = subprocess.run(
+        [*record, "--duration", "0.2"], stderr=subprocess.PIPE, text=True, timeout=60, preexec_fn=shut
+    )
+    assert process.communicate(timeout=60) == ("kept 20 signals 0\n", "") and process.returncode == 0
+    assert outside.returncode == 1 and "(seccomp)" in outside.stderr
+    assert inside.returncode == 0, inside.stderr
 
 
 def test_what_does_not_go_together(fathom: Path, tmp_path: Path) -> None:

@@ -132,12 +132,28 @@ static bool write_script(const struct fm_injected *in, const char *method, const
 	return fclose(f) == 0;
 }
 
+static bool is_sandboxed(struct fm_injected *in)
+{
+	in->filter.is_sandboxed |= in->exec && fm_remote_exec_is_sandboxed(in->exec);
+	return fm_sandbox_watch_look(&in->filter, in->pid);
+}
+
+static enum fm_err refuse_sandboxed(const struct fm_injected *in, struct fm_diag *diag)
+{
+	return fm_diag_set(diag, FM_E_REFUSED,
+			   "process %u is behind a filter of system calls (seccomp) that could end it for one of the "
+			   "agent's; without --memory, --trace and --inject it is observed from outside",
+			   in->pid);
+}
+
 // Lets the program call a method of the agent's, and waits for that. Not FM_OK: it did not, by then,
 // and will not.
 static enum fm_err call(struct fm_injected *in, const char *method, const char *argument, uint64_t most_ns,
 			struct fm_diag *diag)
 {
 	char script[512], answer[200];
+	if (is_sandboxed(in))
+		return refuse_sandboxed(in, diag);
 	path_of(in, method, script, sizeof(script));
 	snprintf(in->answer, sizeof(in->answer), "answer%u",
 		 in->n_calls++ % MAX_CALLS); // one that is late is not the next one's
@@ -157,6 +173,8 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 		has_answer = fm_reach_take(&in->reach, in->answer, answer, sizeof(answer));
 		bool is_late = now_ns - since_ns > most_ns || (argument && is_interrupted);
+		// Its system calls are no longer what the program wants.
+		is_late |= is_sandboxed(in);
 		// Who has begun with it is waited for.
 		has_begun = is_late && !fm_remote_exec_withdraw(in->exec);
 		is_withdrawn = fm_process_is_over(-1, in->pid) || (is_late && !has_begun) ||
@@ -172,6 +190,8 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 	// Another's capture is not ours to end, nor one that has not begun.
 	in->has_answered |=
 		has_answer && !strstr(answer, "is being profiled already") && strcmp(answer, SIGNAL_FIRST) != 0;
+	if (!has_answer && !has_begun && is_sandboxed(in))
+		return refuse_sandboxed(in, diag);
 	if (!has_answer)
 		return fm_diag_set(
 			diag, FM_E_NOT_FOUND,
@@ -243,6 +263,8 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 				    .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
 	if (!fm_process_state(pid, 0))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no process %u", pid);
+	if (is_sandboxed(in)) // before anything is made that it could see
+		return refuse_sandboxed(in, diag);
 	char agent[4096];
 	enum fm_err err = fm_agent_path_find(agent, sizeof(agent), diag);
 	if (!err)
@@ -270,7 +292,10 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 	if (in->has_failed && in->has_answered) // it may have begun all the same
 		(void)call(in, "stop", NULL, STOP_NS, &unheard);
 	if (in->has_answered && !fm_process_is_over(-1, in->pid) && call(in, "leave", NULL, LEAVE_NS, &unheard))
-		fm_say("process %u ran no Python code that could take the agent's hooks out; they stay, and do nothing",
+		fm_say(is_sandboxed(in) ? "process %u has put up a filter of system calls (seccomp) and is left alone; "
+					  "the agent's hooks stay in it, and do nothing"
+					: "process %u ran no Python code that could take the agent's hooks out; they "
+					  "stay, and do nothing",
 		       in->pid);
 	fm_remote_exec_close(in->exec);
 	for (uint32_t i = 0; i < in->n_calls && i < MAX_CALLS; i++) {

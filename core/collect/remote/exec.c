@@ -14,6 +14,7 @@
 #include "collect/process/machine.h"
 #include "collect/process/memory.h"
 #include "collect/process/proc.h"
+#include "collect/process/sandbox.h"
 #include "collect/remote/parts.h"
 #include "collect/remote/pending.h"
 #include "collect/remote/remote.h"
@@ -49,6 +50,7 @@ struct fm_remote_exec {
 	struct fm_remote_stacks stacks;
 	bool is_withdrawing; // a request left behind would be worse than a write that ends short
 	bool is_cramped;     // a thread had no room for a script when we last looked
+	bool is_sandboxed;   // it has put up a filter of system calls
 	struct fm_urgent urgent;
 };
 
@@ -335,8 +337,10 @@ static bool push(struct fm_remote_exec *e, const char *path)
 	if (e->is_pushed)
 		e->is_pushed = !fm_remote_pending_take_back(e->remote, &e->pending);
 	fm_remote_memory_begin(e->remote->memory, e->pid);
+	e->is_sandboxed = fm_process_is_sandboxed(e->pid);
 	e->is_cramped = !have_stacks(e) || !fm_remote_has_depth(e->remote, &e->pending);
-	bool is_asked = !e->is_pushed && !e->is_cramped && fm_remote_pending_push(e->remote, &e->pending, path);
+	bool is_asked = !e->is_pushed && !e->is_sandboxed && !e->is_cramped &&
+			fm_remote_pending_push(e->remote, &e->pending, path);
 	e->is_pushed |= is_asked;
 	if (is_asked && wakes)
 		fm_remote_pending_wake_main_thread(e->remote, &e->pending);
@@ -370,6 +374,11 @@ bool fm_remote_exec_is_cramped(const struct fm_remote_exec *e)
 	return e->is_cramped;
 }
 
+bool fm_remote_exec_is_sandboxed(const struct fm_remote_exec *e)
+{
+	return e->is_sandboxed;
+}
+
 bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 {
 	if (e->is_older)
@@ -379,7 +388,9 @@ bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 	if (len > e->at.script_path_size || !state || !hold_all(e))
 		return false;
 	fm_remote_memory_begin(e->remote->memory, e->pid);
-	bool is_asked = take_back(e) && !is_ending(e) && fm_remote_has_state(e->remote, state);
+	e->is_sandboxed = fm_process_is_sandboxed(e->pid);
+	bool is_asked =
+		take_back(e) && !e->is_sandboxed && !is_ending(e) && fm_remote_has_state(e->remote, state);
 	e->is_cramped = is_asked && !state_has_stack(e, state);
 	is_asked = is_asked && !e->is_cramped && write_script(e, state, path, len);
 	if (is_asked)

@@ -24,6 +24,9 @@ bool fm_remote_exec_is_stuck(const struct fm_remote_exec *e);
 // It could be held, but a thread had no room for the script: a small stack, or a depth close to its
 // recursion limit.
 bool fm_remote_exec_is_cramped(const struct fm_remote_exec *e);
+// It has put up a filter of system calls meanwhile, which the script's could end it by: it is asked
+// no more.
+bool fm_remote_exec_is_sandboxed(const struct fm_remote_exec *e);
 // No more is asked of it. has_answered: it is through with the script. If it is not, and the request
 // could not be taken back, what it may still read stays there.
 void fm_remote_exec_done(struct fm_remote_exec *e, bool has_answered);
