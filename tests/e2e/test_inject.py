@@ -109,7 +109,7 @@ def test_in_and_out_again_and_again(python: Python, fathom: Path, tmp_path: Path
     assert out.startswith("kept 20 signals ") and 1 <= int(out.split()[-1]) <= n
 
 
-def last_pages(pid: int) -> Dict[str, bytes]:
+def last_pages(pid: int, size: int = 400) -> Dict[str, bytes]:
     """What is behind the data of the C library and of Python's: where a request is left before 3.14."""
     pages = {}
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -117,9 +117,13 @@ def last_pages(pid: int) -> Dict[str, bytes]:
         if "w" in parts[1] and len(parts) > 5 and re.search(r"/lib(c|m|python)[.0-9]", parts[5]):
             end = int(parts[0].split("-")[1], 16)
             with open(f"/proc/{pid}/mem", "rb") as memory:
-                memory.seek(end - 400)
-                pages[line] = memory.read(400)
+                memory.seek(end - size)
+                pages[line] = memory.read(size)
     return pages
+
+
+def has_request(pid: int) -> bool:
+    return any(b"['exec']" in page for page in last_pages(pid, 4096).values())
 
 
 @pytest.mark.pythons(*ALL)
@@ -188,8 +192,6 @@ def test_a_signal_that_comes_meanwhile(
 ) -> None:
     """What its handler raises is the program's to catch, not the script's that loads the agent."""
     monkeypatch.setenv("FATHOM_AUDIT_HOOKS", "1")  # it has one, which forbids nothing
-    if python.minor >= 14 and when[1] == "/start":
-        pytest.skip("opened by the interpreter, which answers for that")
     process = program(python, 0, "injected_signal.py", name, *when)
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.1")
     assert run.returncode == 0 or "a signal came just" in run.stderr
@@ -209,6 +211,20 @@ def test_a_program_at_its_recursion_limit_gets_no_script(
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
     said = ("had no room for Python code of ours", "ran no Python code")  # the second, when it was ending
     assert run.returncode == 0 or any(words in run.stderr for words in said), run.stderr
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "well\n", "")
+
+
+@pytest.mark.pythons(9, 12, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_program_without_file_descriptors_gets_no_script(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """From 3.14 on the interpreter would complain on the program's standard error."""
+    process = program(python, 2, "cramped.py", "files")
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
+    said = ("had no file descriptors left", "ran no Python code")  # the second, when it was ending
+    assert run.returncode == 1 and any(words in run.stderr for words in said), run.stderr
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "well\n", "")
 
@@ -239,6 +255,32 @@ def test_a_capture_after_one_whose_fathom_was_killed(
     assert run.returncode == 0, run.stderr
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "kept 20 signals 0\n", "")
+
+
+@pytest.mark.pythons(8, 12, 13, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_capture_after_one_that_was_killed_while_it_waited(python: Python, fathom: Path, tmp_path: Path) -> None:
+    """Its request is still in the program, which sleeps: the next one puts its own there, and leaves none."""
+    text = (
+        "import time; print('ready', flush=True); time.sleep(4); until = time.monotonic() + 4\n"
+        "while time.monotonic() < until: sum(range(100))\n"
+        "print('well')"
+    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([python.path, "-c", text], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+    assert killed.stderr and "waiting for process" in killed.stderr.readline()
+    killed.kill()
+    killed.communicate()
+    assert has_request(process.pid) == (python.minor < 14)
+    run = inject(fathom, process.pid, tmp_path / "q.fathom", "--inject", "--duration", "0.2")
+    assert run.returncode == 0, run.stderr
+    assert not has_request(process.pid)
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
 
 
 @pytest.mark.pythons(8, 12, 14)

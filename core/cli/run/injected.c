@@ -132,6 +132,24 @@ static bool write_script(const struct fm_injected *in, const char *method, const
 	return fclose(f) == 0;
 }
 
+// What is asked for where that is not the script itself: lines that the interpreter has read and
+// compiled in no time. False: they cannot be written.
+#define FIRST "first"
+
+static bool write_first(const struct fm_injected *in, char script[static 512])
+{
+	char lines[4096];
+	uint32_t len = fm_remote_exec_lines(in->exec, script, lines, sizeof(lines));
+	if (!len)
+		return true;
+	path_of(in, FIRST, script, 512);
+	FILE *f = fm_reach_write(&in->reach, FIRST);
+	if (!f)
+		return false;
+	fputs(lines, f);
+	return fclose(f) == 0;
+}
+
 static bool is_sandboxed(struct fm_injected *in)
 {
 	in->filter.is_sandboxed |= in->exec && fm_remote_exec_is_sandboxed(in->exec);
@@ -157,7 +175,7 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 	path_of(in, method, script, sizeof(script));
 	snprintf(in->answer, sizeof(in->answer), "answer%u",
 		 in->n_calls++ % MAX_CALLS); // one that is late is not the next one's
-	if (!write_script(in, method, argument))
+	if (!write_script(in, method, argument) || !write_first(in, script))
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %m", script);
 	uint64_t since_ns = fm_now_ns(), asked_ns = 0;
 	bool has_said = false, has_answer = false, is_withdrawn = false, has_begun = false;
@@ -181,6 +199,7 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 			       now_ns - since_ns > most_ns + JOIN_NS;
 	}
 	fm_reach_remove(&in->reach, method);
+	fm_reach_remove(&in->reach, FIRST);
 	fm_remote_exec_done(in->exec, has_answer);
 	size_t len = has_answer ? strlen(answer) : 0, again_len = strlen(SIGNAL_AGAIN);
 	if (len > again_len && strcmp(answer + len - again_len, SIGNAL_AGAIN) == 0) {
@@ -198,6 +217,9 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 			fm_remote_exec_is_stuck(in->exec)
 				? "process %u could not be held for %.0f s: a thread is in a system call that "
 				  "cannot be interrupted"
+			: fm_remote_exec_is_without_files(in->exec)
+				? "process %u had no file descriptors left to load the agent with for %.0f s; raise "
+				  "its 'ulimit -n'"
 			: fm_remote_exec_is_cramped(in->exec)
 				? "process %u had no room for Python code of ours for %.0f s: a thread has a small "
 				  "stack or is close to its recursion limit"
