@@ -58,6 +58,10 @@ def test_memory_and_time_of_a_running_program(python: Python, fathom: Path, tmp_
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--memory", "--duration", "1.5")
     assert run.returncode == 0, run.stderr
     assert f"the agent is in process {process.pid}" in run.stderr
+    assert f"hooks are out of process {process.pid}; its library stays mapped there" in run.stderr
+    report = subprocess.run([str(fathom), "report", str(tmp_path / "p.fathom")], stdout=subprocess.PIPE, text=True)
+    way = "by a pending call" if python.minor < 14 else "by its interpreter's own offer"
+    assert f"The agent was loaded into the running program {way}" in " ".join(report.stdout.split())
     assert what_it_shows(process.pid) == before
     capture = Capture(tmp_path / "p.fathom", run)
     one, two = capture.seconds("one"), capture.seconds("two")
@@ -402,6 +406,99 @@ def test_what_is_not_reached_is_refused_in_one_line(others_python: str, fathom: 
     denied = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
     process.communicate(timeout=60)
     assert denied.returncode == 1 and "belongs to another user" in denied.stderr
+
+
+def test_what_has_no_python_is_one_line(fathom: Path, tmp_path: Path) -> None:
+    """Dynamically linked, and statically where a static C library is there."""
+    source = tmp_path / "waits.c"
+    source.write_text('#include <unistd.h>\nint main(void) { write(1, "ready\\n", 6); pause(); return 0; }\n')
+    for options in [[], ["-static"]]:
+        built = subprocess.run(
+            ["gcc", *options, "-o", str(tmp_path / "waits"), str(source)], stderr=subprocess.PIPE, text=True
+        )
+        if built.returncode and options and "cannot find -lc" in built.stderr:
+            pytest.skip("no static C library here")
+        assert built.returncode == 0, built.stderr
+        with subprocess.Popen([str(tmp_path / "waits")], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            before = what_it_shows(process.pid)
+            run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
+            after = what_it_shows(process.pid)
+            process.kill()
+        assert (run.returncode, run.stderr.count("\n"), after) == (1, 1, before)
+        assert "no Python that Fathom knows" in run.stderr and not (tmp_path / "p.fathom").exists()
+
+
+CHILDREN = """
+import os, sys, time
+def in_the_child(s):
+    end = time.thread_time() + s
+    while time.thread_time() < end: sum(range(100))
+def in_the_parent():
+    sum(range(100))
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]): in_the_parent()
+pid = os.fork()
+if pid == 0:
+    in_the_child(0.4)
+    os._exit(7)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+time.sleep(1)
+print("child", pid, os.waitpid(pid, 0)[1] >> 8, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.pythons(8, 12, 14)
+@pytest.mark.parametrize("way", [["--inject"], []], ids=["inside", "outside"])
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_child_that_is_forked_later(python: Python, fathom: Path, tmp_path: Path, way: List[str]) -> None:
+    """Is followed; and how it ended is known where its parent does not ask for that at once."""
+    pipe, cue = subprocess.PIPE, tmp_path / "cue"
+    process = subprocess.Popen([python.path, "-c", CHILDREN, str(cue)], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), *way]
+    recorder = subprocess.Popen(command, stderr=pipe, text=True)
+    if way:
+        assert recorder.stderr and "the agent is in process" in recorder.stderr.readline()
+    else:
+        time.sleep(0.5)
+    cue.write_text("")
+    word, child, status = process.stdout.readline().split()
+    assert (word, status) == ("child", "7")
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, err
+    process.communicate(timeout=60)
+    capture = Capture(tmp_path / "p.fathom", subprocess.CompletedProcess([], 0, "", err))
+    assert 0.2 < capture.seconds("in_the_child") < 0.6
+    (found,) = [p for p in capture.report["processes"] if p["pid"] == int(child)]
+    assert found["parent"] == process.pid and found["exit"]["code"] == 7, found
+
+
+@pytest.mark.pythons(9, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_it_lets_itself_be_watched(python: Python, fathom: Path, tmp_path: Path, program: Any) -> None:
+    """--listen beside --inject: what fathom live shows is the program."""
+    process = program(python, 60)
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    recorder = subprocess.Popen([*command, "--listen", "0"], stderr=subprocess.PIPE, text=True)
+    said = ""
+    while recorder.stderr and "the agent is in process" not in said:
+        line = recorder.stderr.readline()
+        assert line, said
+        said += line
+    port = re.search(r":(\d+)", said)
+    assert port, said
+    time.sleep(2)
+    live = [str(fathom), "live", "--once", "--json", port[1]]
+    shown = json.loads(subprocess.run(live, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, err
+    assert {"one", "two"} <= {f["name"] for f in shown["functions"]}, shown
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "kept 20 signals 0\n", "")
 
 
 @pytest.mark.pythons(14)

@@ -13,9 +13,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
+#include "cli/captures/name_frames.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/proc.h"
+#include "format/writer.h"
 
 // A thread that runs Python code takes the script within milliseconds. Others are asked by turns;
 // who watches a server that waits for a request has to wait, too.
@@ -267,6 +270,15 @@ static bool poll_end(uint32_t pid, uint64_t elapsed_ns, void *arg)
 	return call(in, "stop", NULL, STOP_NS, &unheard) != FM_OK;
 }
 
+static void tell_way(struct fm_writer *w, void *arg)
+{
+	const struct fm_injected *in = arg;
+	fm_name_frames(w, NULL);
+	fm_writer_meta(w, "injected",
+		       fm_remote_exec_is_by_pending_call(in->exec) ? FM_STR_LIT("pending call")
+								   : FM_STR_LIT("remote_exec"));
+}
+
 static void read_command(struct fm_injected *in)
 {
 	size_t len = fm_process_read_proc(in->pid, "cmdline", in->command, sizeof(in->command)), n = 0;
@@ -302,7 +314,8 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 	capture->beside_pid = pid;
 	capture->on_ready = join;
 	capture->on_poll = poll_end;
-	capture->on_ready_arg = capture->on_poll_arg = in;
+	capture->at_end = tell_way;
+	capture->on_ready_arg = capture->on_poll_arg = capture->at_end_arg = in;
 	return FM_OK;
 }
 
@@ -313,7 +326,11 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 		*diag = in->failure;
 	if (in->has_failed && in->has_answered) // it may have begun all the same
 		(void)call(in, "stop", NULL, STOP_NS, &unheard);
-	if (in->has_answered && !fm_process_is_over(-1, in->pid) && call(in, "leave", NULL, LEAVE_NS, &unheard))
+	bool is_left = in->has_answered && !fm_process_is_over(-1, in->pid);
+	if (is_left && call(in, "leave", NULL, LEAVE_NS, &unheard) == FM_OK)
+		fm_say("the agent's hooks are out of process %u; its library stays mapped there, and does nothing",
+		       in->pid);
+	else if (is_left && !fm_process_is_over(-1, in->pid))
 		fm_say(is_sandboxed(in) ? "process %u has put up a filter of system calls (seccomp) and is left alone; "
 					  "the agent's hooks stay in it, and do nothing"
 					: "process %u ran no Python code that could take the agent's hooks out; they "

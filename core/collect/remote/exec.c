@@ -426,6 +426,11 @@ bool fm_remote_exec_is_sandboxed(const struct fm_remote_exec *e)
 	return e->is_sandboxed;
 }
 
+bool fm_remote_exec_is_by_pending_call(const struct fm_remote_exec *e)
+{
+	return e->is_older;
+}
+
 uint32_t fm_remote_exec_lines(const struct fm_remote_exec *e, const char *path, char *to, uint32_t cap)
 {
 	return e->is_older ? 0 : fm_remote_pending_lines(path, to, cap);

@@ -15,6 +15,8 @@ struct fm_remote_exec;
 FM_MUST_CHECK enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struct fm_diag *diag);
 void fm_remote_exec_close(struct fm_remote_exec *e); // NULL is fine
 
+// Before 3.14; later the interpreter offers it itself.
+bool fm_remote_exec_is_by_pending_call(const struct fm_remote_exec *e);
 // What the file has to hold that is left to a thread, in order to run the script at this path: a few
 // lines (3.14 and later). Their length; 0 = nothing, the script itself is left.
 uint32_t fm_remote_exec_lines(const struct fm_remote_exec *e, const char *path, char *to, uint32_t cap);
