@@ -104,6 +104,35 @@ def test_a_pid_namespace_of_its_own(python: Python, fathom: Path, tmp_path: Path
     assert 0.6 < report["cpu_s"] < 1.5
 
 
+def test_from_outside_into_a_pid_namespace(python: Python, fathom: Path, tmp_path: Path) -> None:
+    """Dump and record by the number that it has here; in there it is process 1."""
+    options = ["--pid", "--fork", "--kill-child"]
+    may_unshare(*options)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, sys, threading, time\n"
+        "def inner():\n"
+        "    while not over: sum(range(1000))\n"
+        "over = []\n"
+        "t = threading.Thread(target=inner)\n"
+        "t.start(); print('ready', os.getpid(), flush=True)\n"
+        "sys.stdin.read(); over.append(1); t.join()\n"
+    )
+    pipe, out = subprocess.PIPE, tmp_path / "p.fathom"
+    command = ["unshare", *options, python.path, str(program)]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as outer:
+        assert outer.stdout and outer.stdout.readline() == "ready 1\n"
+        pid = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()[0]
+        shown = dump(fathom, "-p", pid)
+        subprocess.run([str(fathom), "record", "-p", pid, "-o", str(out), "-d", "1.5"], check=True)
+        outer.communicate("", timeout=60)
+    assert outer.returncode == 0
+    assert any(f["name"] == "inner" for t in shown["threads"] for f in t["frames"]), shown
+    report = Capture(out, None).report  # type: ignore[arg-type]
+    assert [p["pid"] for p in report["processes"]] == [int(pid)]
+    assert "inner" in {f["name"] for f in report["functions"]} and report["cpu_s"] > 0.1
+
+
 POOL = """
 import multiprocessing, sys, time
 def nap(_): time.sleep(60)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
 
 import pytest
+import sandbox
 from capture import TARGETS, Capture, Python, find_pythons, standard_error_s
 
 ALL = list(range(8, 16))
@@ -56,6 +58,10 @@ def test_memory_and_time_of_a_running_program(python: Python, fathom: Path, tmp_
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--memory", "--duration", "1.5")
     assert run.returncode == 0, run.stderr
     assert f"the agent is in process {process.pid}" in run.stderr
+    assert f"hooks are out of process {process.pid}; its library stays mapped there" in run.stderr
+    report = subprocess.run([str(fathom), "report", str(tmp_path / "p.fathom")], stdout=subprocess.PIPE, text=True)
+    way = "by a pending call" if python.minor < 14 else "by its interpreter's own offer"
+    assert f"The agent was loaded into the running program {way}" in " ".join(report.stdout.split())
     assert what_it_shows(process.pid) == before
     capture = Capture(tmp_path / "p.fathom", run)
     one, two = capture.seconds("one"), capture.seconds("two")
@@ -107,7 +113,7 @@ def test_in_and_out_again_and_again(python: Python, fathom: Path, tmp_path: Path
     assert out.startswith("kept 20 signals ") and 1 <= int(out.split()[-1]) <= n
 
 
-def last_pages(pid: int) -> Dict[str, bytes]:
+def last_pages(pid: int, size: int = 400) -> Dict[str, bytes]:
     """What is behind the data of the C library and of Python's: where a request is left before 3.14."""
     pages = {}
     for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
@@ -115,9 +121,13 @@ def last_pages(pid: int) -> Dict[str, bytes]:
         if "w" in parts[1] and len(parts) > 5 and re.search(r"/lib(c|m|python)[.0-9]", parts[5]):
             end = int(parts[0].split("-")[1], 16)
             with open(f"/proc/{pid}/mem", "rb") as memory:
-                memory.seek(end - 400)
-                pages[line] = memory.read(400)
+                memory.seek(end - size)
+                pages[line] = memory.read(size)
     return pages
+
+
+def has_request(pid: int) -> bool:
+    return any(b"['exec']" in page for page in last_pages(pid, 4096).values())
 
 
 @pytest.mark.pythons(*ALL)
@@ -186,8 +196,6 @@ def test_a_signal_that_comes_meanwhile(
 ) -> None:
     """What its handler raises is the program's to catch, not the script's that loads the agent."""
     monkeypatch.setenv("FATHOM_AUDIT_HOOKS", "1")  # it has one, which forbids nothing
-    if python.minor >= 14 and when[1] == "/start":
-        pytest.skip("opened by the interpreter, which answers for that")
     process = program(python, 0, "injected_signal.py", name, *when)
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.1")
     assert run.returncode == 0 or "a signal came just" in run.stderr
@@ -207,6 +215,20 @@ def test_a_program_at_its_recursion_limit_gets_no_script(
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
     said = ("had no room for Python code of ours", "ran no Python code")  # the second, when it was ending
     assert run.returncode == 0 or any(words in run.stderr for words in said), run.stderr
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "well\n", "")
+
+
+@pytest.mark.pythons(9, 12, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_program_without_file_descriptors_gets_no_script(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """From 3.14 on the interpreter would complain on the program's standard error."""
+    process = program(python, 2, "cramped.py", "files")
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
+    said = ("had no file descriptors left", "ran no Python code")  # the second, when it was ending
+    assert run.returncode == 1 and any(words in run.stderr for words in said), run.stderr
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "well\n", "")
 
@@ -237,6 +259,32 @@ def test_a_capture_after_one_whose_fathom_was_killed(
     assert run.returncode == 0, run.stderr
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "kept 20 signals 0\n", "")
+
+
+@pytest.mark.pythons(8, 12, 13, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_capture_after_one_that_was_killed_while_it_waited(python: Python, fathom: Path, tmp_path: Path) -> None:
+    """Its request is still in the program, which sleeps: the next one puts its own there, and leaves none."""
+    text = (
+        "import time; print('ready', flush=True); time.sleep(4); until = time.monotonic() + 4\n"
+        "while time.monotonic() < until: sum(range(100))\n"
+        "print('well')"
+    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([python.path, "-c", text], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+    assert killed.stderr and "waiting for process" in killed.stderr.readline()
+    killed.kill()
+    killed.communicate()
+    assert has_request(process.pid) == (python.minor < 14)
+    run = inject(fathom, process.pid, tmp_path / "q.fathom", "--inject", "--duration", "0.2")
+    assert run.returncode == 0, run.stderr
+    assert not has_request(process.pid)
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
 
 
 @pytest.mark.pythons(8, 12, 14)
@@ -360,6 +408,99 @@ def test_what_is_not_reached_is_refused_in_one_line(others_python: str, fathom: 
     assert denied.returncode == 1 and "belongs to another user" in denied.stderr
 
 
+def test_what_has_no_python_is_one_line(fathom: Path, tmp_path: Path) -> None:
+    """Dynamically linked, and statically where a static C library is there."""
+    source = tmp_path / "waits.c"
+    source.write_text('#include <unistd.h>\nint main(void) { write(1, "ready\\n", 6); pause(); return 0; }\n')
+    for options in [[], ["-static"]]:
+        built = subprocess.run(
+            ["gcc", *options, "-o", str(tmp_path / "waits"), str(source)], stderr=subprocess.PIPE, text=True
+        )
+        if built.returncode and options and "cannot find -lc" in built.stderr:
+            pytest.skip("no static C library here")
+        assert built.returncode == 0, built.stderr
+        with subprocess.Popen([str(tmp_path / "waits")], stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout and process.stdout.readline() == "ready\n"
+            before = what_it_shows(process.pid)
+            run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.2")
+            after = what_it_shows(process.pid)
+            process.kill()
+        assert (run.returncode, run.stderr.count("\n"), after) == (1, 1, before)
+        assert "no Python that Fathom knows" in run.stderr and not (tmp_path / "p.fathom").exists()
+
+
+CHILDREN = """
+import os, sys, time
+def in_the_child(s):
+    end = time.thread_time() + s
+    while time.thread_time() < end: sum(range(100))
+def in_the_parent():
+    sum(range(100))
+print("ready", flush=True)
+while not os.path.exists(sys.argv[1]): in_the_parent()
+pid = os.fork()
+if pid == 0:
+    in_the_child(0.4)
+    os._exit(7)
+os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+time.sleep(1)
+print("child", pid, os.waitpid(pid, 0)[1] >> 8, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.pythons(8, 12, 14)
+@pytest.mark.parametrize("way", [["--inject"], []], ids=["inside", "outside"])
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_child_that_is_forked_later(python: Python, fathom: Path, tmp_path: Path, way: List[str]) -> None:
+    """Is followed; and how it ended is known where its parent does not ask for that at once."""
+    pipe, cue = subprocess.PIPE, tmp_path / "cue"
+    process = subprocess.Popen([python.path, "-c", CHILDREN, str(cue)], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), *way]
+    recorder = subprocess.Popen(command, stderr=pipe, text=True)
+    if way:
+        assert recorder.stderr and "the agent is in process" in recorder.stderr.readline()
+    else:
+        time.sleep(0.5)
+    cue.write_text("")
+    word, child, status = process.stdout.readline().split()
+    assert (word, status) == ("child", "7")
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, err
+    process.communicate(timeout=60)
+    capture = Capture(tmp_path / "p.fathom", subprocess.CompletedProcess([], 0, "", err))
+    assert 0.2 < capture.seconds("in_the_child") < 0.6
+    (found,) = [p for p in capture.report["processes"] if p["pid"] == int(child)]
+    assert found["parent"] == process.pid and found["exit"]["code"] == 7, found
+
+
+@pytest.mark.pythons(9, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_it_lets_itself_be_watched(python: Python, fathom: Path, tmp_path: Path, program: Any) -> None:
+    """--listen beside --inject: what fathom live shows is the program."""
+    process = program(python, 60)
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    recorder = subprocess.Popen([*command, "--listen", "0"], stderr=subprocess.PIPE, text=True)
+    said = ""
+    while recorder.stderr and "the agent is in process" not in said:
+        line = recorder.stderr.readline()
+        assert line, said
+        said += line
+    port = re.search(r":(\d+)", said)
+    assert port, said
+    time.sleep(2)
+    live = [str(fathom), "live", "--once", "--json", port[1]]
+    shown = json.loads(subprocess.run(live, stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    recorder.send_signal(signal.SIGINT)
+    _, err = recorder.communicate(timeout=60)
+    assert recorder.returncode == 0, err
+    assert {"one", "two"} <= {f["name"] for f in shown["functions"]}, shown
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "kept 20 signals 0\n", "")
+
+
 @pytest.mark.pythons(14)
 def test_a_program_that_only_sleeps_is_left_alone(python: Python, fathom: Path, tmp_path: Path) -> None:
     """No Python code, no safe moment: Ctrl-C ends the wait, and nothing of ours is left behind."""
@@ -415,6 +556,83 @@ def test_a_program_that_forbids_it(python: Python, fathom: Path, tmp_path: Path)
     process.kill()
     process.wait()
     assert run.returncode == 1 and "does not let others run code in it" in run.stderr
+
+
+def shut_in(python: Python, *arguments: str, **more: Any) -> "subprocess.Popen[str]":
+    """targets/shut_in.py: a filter of its own, which ends it for opening a file."""
+    if platform.machine() != "x86_64":
+        pytest.skip("the numbers of system calls are x86-64's")
+    command = [python.path, str(TARGETS / "shut_in.py"), *arguments]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **more)
+    assert process.stdout
+    if process.stdout.readline() != "ready\n":
+        process.communicate()
+        pytest.skip("filters are not permitted here")
+    return process
+
+
+@pytest.mark.pythons(*ALL)
+@pytest.mark.parametrize("way", ["--inject", "--memory", "--trace"])
+def test_a_program_behind_a_filter_of_its_own_is_left_alone(
+    python: Python, fathom: Path, tmp_path: Path, way: str
+) -> None:
+    """The script opens files, which its filter ends it for."""
+    process = shut_in(python, "now", "ctypes")
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), way]
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    run = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, env=env)
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
+    assert run.returncode == 1 and run.stderr.count("\n") == 1 and not list(tmp_path.glob("*/*"))
+    assert "(seccomp)" in run.stderr and "observed from outside" in run.stderr
+
+
+@pytest.mark.pythons(9, 13, 14)
+@pytest.mark.parametrize("how", ["ctypes", "library"])
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_filter_that_is_put_up_while_the_agent_is_in(python: Python, fathom: Path, tmp_path: Path, how: str) -> None:
+    """From then on nothing is asked of the program: by ctypes behind the agent's back, by a library's call before its eyes."""
+    if how == "library":
+        source, how = tmp_path / "shut_in.c", str(tmp_path / "shut_in.so")
+        source.write_text("int prctl(int, ...);\nint shut_in(void *filter) { return prctl(22, 2L, filter, 0L, 0L); }\n")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", how, str(source)], check=True)
+    process = shut_in(python, "later", how)
+    out = tmp_path / "p.fathom"
+    command = [str(fathom), "record", "-p", str(process.pid), "-o", str(out), "--memory", "--duration", "20"]
+    recorder = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert recorder.stderr and "the agent is in process" in recorder.stderr.readline()
+    assert process.stdin and process.stdout
+    process.stdin.write("now\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "up\n"
+    _, err = recorder.communicate(timeout=60)  # it ends by itself
+    assert recorder.returncode == 0 and "put up a filter" in err and "left alone" in err, err
+    assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
+    result = json.loads(subprocess.run([str(fathom), "report", "--json", str(out)], stdout=subprocess.PIPE).stdout)
+    assert "1 process after installing a seccomp filter" in [c["what"] for c in result["coverage"]]
+
+
+@pytest.mark.pythons(9, 14)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_filter_that_we_are_behind_too_is_no_reason(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """A container's."""
+    shut = sandbox.forbid("kcmp")
+    command = [python.path, str(TARGETS / "injected.py"), "60"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, preexec_fn=shut)
+    assert process.stdout and process.stdout.readline() == "ready\n"
+    record = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
+    outside = subprocess.run([*record, "--duration", "0.2"], stderr=subprocess.PIPE, text=True, timeout=60)
+    inside = subprocess.run(
+        [*record, "--duration", "0.2"], stderr=subprocess.PIPE, text=True, timeout=60, preexec_fn=shut
+    )
+    assert process.communicate(timeout=60) == ("kept 20 signals 0\n", "") and process.returncode == 0
+    assert outside.returncode == 1 and "(seccomp)" in outside.stderr
+    assert inside.returncode == 0, inside.stderr
 
 
 def test_what_does_not_go_together(fathom: Path, tmp_path: Path) -> None:

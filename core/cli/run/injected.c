@@ -13,9 +13,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/str.h"
+#include "cli/captures/name_frames.h"
 #include "collect/capture/agent_path.h"
 #include "collect/capture/capture.h"
 #include "collect/process/proc.h"
+#include "format/writer.h"
 
 // A thread that runs Python code takes the script within milliseconds. Others are asked by turns;
 // who watches a server that waits for a request has to wait, too.
@@ -132,16 +135,50 @@ static bool write_script(const struct fm_injected *in, const char *method, const
 	return fclose(f) == 0;
 }
 
+// What is asked for where that is not the script itself: lines that the interpreter has read and
+// compiled in no time. False: they cannot be written.
+#define FIRST "first"
+
+static bool write_first(const struct fm_injected *in, char script[static 512])
+{
+	char lines[4096];
+	uint32_t len = fm_remote_exec_lines(in->exec, script, lines, sizeof(lines));
+	if (!len)
+		return true;
+	path_of(in, FIRST, script, 512);
+	FILE *f = fm_reach_write(&in->reach, FIRST);
+	if (!f)
+		return false;
+	fputs(lines, f);
+	return fclose(f) == 0;
+}
+
+static bool is_sandboxed(struct fm_injected *in)
+{
+	in->filter.is_sandboxed |= in->exec && fm_remote_exec_is_sandboxed(in->exec);
+	return fm_sandbox_watch_look(&in->filter, in->pid);
+}
+
+static enum fm_err refuse_sandboxed(const struct fm_injected *in, struct fm_diag *diag)
+{
+	return fm_diag_set(diag, FM_E_REFUSED,
+			   "process %u is behind a filter of system calls (seccomp) that could end it for one of the "
+			   "agent's; without --memory, --trace and --inject it is observed from outside",
+			   in->pid);
+}
+
 // Lets the program call a method of the agent's, and waits for that. Not FM_OK: it did not, by then,
 // and will not.
 static enum fm_err call(struct fm_injected *in, const char *method, const char *argument, uint64_t most_ns,
 			struct fm_diag *diag)
 {
 	char script[512], answer[200];
+	if (is_sandboxed(in))
+		return refuse_sandboxed(in, diag);
 	path_of(in, method, script, sizeof(script));
 	snprintf(in->answer, sizeof(in->answer), "answer%u",
 		 in->n_calls++ % MAX_CALLS); // one that is late is not the next one's
-	if (!write_script(in, method, argument))
+	if (!write_script(in, method, argument) || !write_first(in, script))
 		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %m", script);
 	uint64_t since_ns = fm_now_ns(), asked_ns = 0;
 	bool has_said = false, has_answer = false, is_withdrawn = false, has_begun = false;
@@ -157,12 +194,15 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
 		has_answer = fm_reach_take(&in->reach, in->answer, answer, sizeof(answer));
 		bool is_late = now_ns - since_ns > most_ns || (argument && is_interrupted);
+		// Its system calls are no longer what the program wants.
+		is_late |= is_sandboxed(in);
 		// Who has begun with it is waited for.
 		has_begun = is_late && !fm_remote_exec_withdraw(in->exec);
 		is_withdrawn = fm_process_is_over(-1, in->pid) || (is_late && !has_begun) ||
 			       now_ns - since_ns > most_ns + JOIN_NS;
 	}
 	fm_reach_remove(&in->reach, method);
+	fm_reach_remove(&in->reach, FIRST);
 	fm_remote_exec_done(in->exec, has_answer);
 	size_t len = has_answer ? strlen(answer) : 0, again_len = strlen(SIGNAL_AGAIN);
 	if (len > again_len && strcmp(answer + len - again_len, SIGNAL_AGAIN) == 0) {
@@ -172,12 +212,17 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 	// Another's capture is not ours to end, nor one that has not begun.
 	in->has_answered |=
 		has_answer && !strstr(answer, "is being profiled already") && strcmp(answer, SIGNAL_FIRST) != 0;
+	if (!has_answer && !has_begun && is_sandboxed(in))
+		return refuse_sandboxed(in, diag);
 	if (!has_answer)
 		return fm_diag_set(
 			diag, FM_E_NOT_FOUND,
 			fm_remote_exec_is_stuck(in->exec)
 				? "process %u could not be held for %.0f s: a thread is in a system call that "
 				  "cannot be interrupted"
+			: fm_remote_exec_is_without_files(in->exec)
+				? "process %u had no file descriptors left to load the agent with for %.0f s; raise "
+				  "its 'ulimit -n'"
 			: fm_remote_exec_is_cramped(in->exec)
 				? "process %u had no room for Python code of ours for %.0f s: a thread has a small "
 				  "stack or is close to its recursion limit"
@@ -225,6 +270,15 @@ static bool poll_end(uint32_t pid, uint64_t elapsed_ns, void *arg)
 	return call(in, "stop", NULL, STOP_NS, &unheard) != FM_OK;
 }
 
+static void tell_way(struct fm_writer *w, void *arg)
+{
+	const struct fm_injected *in = arg;
+	fm_name_frames(w, NULL);
+	fm_writer_meta(w, "injected",
+		       fm_remote_exec_is_by_pending_call(in->exec) ? FM_STR_LIT("pending call")
+								   : FM_STR_LIT("remote_exec"));
+}
+
 static void read_command(struct fm_injected *in)
 {
 	size_t len = fm_process_read_proc(in->pid, "cmdline", in->command, sizeof(in->command)), n = 0;
@@ -243,6 +297,8 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 				    .duration_ns = (uint64_t)(capture->duration_s * 1e9) };
 	if (!fm_process_state(pid, 0))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "there is no process %u", pid);
+	if (is_sandboxed(in)) // before anything is made that it could see
+		return refuse_sandboxed(in, diag);
 	char agent[4096];
 	enum fm_err err = fm_agent_path_find(agent, sizeof(agent), diag);
 	if (!err)
@@ -258,7 +314,8 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 	capture->beside_pid = pid;
 	capture->on_ready = join;
 	capture->on_poll = poll_end;
-	capture->on_ready_arg = capture->on_poll_arg = in;
+	capture->at_end = tell_way;
+	capture->on_ready_arg = capture->on_poll_arg = capture->at_end_arg = in;
 	return FM_OK;
 }
 
@@ -269,8 +326,15 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 		*diag = in->failure;
 	if (in->has_failed && in->has_answered) // it may have begun all the same
 		(void)call(in, "stop", NULL, STOP_NS, &unheard);
-	if (in->has_answered && !fm_process_is_over(-1, in->pid) && call(in, "leave", NULL, LEAVE_NS, &unheard))
-		fm_say("process %u ran no Python code that could take the agent's hooks out; they stay, and do nothing",
+	bool is_left = in->has_answered && !fm_process_is_over(-1, in->pid);
+	if (is_left && call(in, "leave", NULL, LEAVE_NS, &unheard) == FM_OK)
+		fm_say("the agent's hooks are out of process %u; its library stays mapped there, and does nothing",
+		       in->pid);
+	else if (is_left && !fm_process_is_over(-1, in->pid))
+		fm_say(is_sandboxed(in) ? "process %u has put up a filter of system calls (seccomp) and is left alone; "
+					  "the agent's hooks stay in it, and do nothing"
+					: "process %u ran no Python code that could take the agent's hooks out; they "
+					  "stay, and do nothing",
 		       in->pid);
 	fm_remote_exec_close(in->exec);
 	for (uint32_t i = 0; i < in->n_calls && i < MAX_CALLS; i++) {

@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "cli/run/reach.h"
+#include "collect/process/sandbox.h"
 #include "collect/remote/exec.h"
 
 struct fm_capture_options;
@@ -24,6 +25,7 @@ struct fm_injected {
 	char command[4096]; // the program's, as the kernel has it
 	char *argv[64];
 	struct fm_diag failure; // why the agent did not get in
+	struct fm_sandbox_watch filter;
 	bool is_traced, has_failed, has_answered;
 };
 

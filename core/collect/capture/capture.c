@@ -122,6 +122,28 @@ static bool is_beside_over(const struct capture *c)
 	return atomic_load(&c->shared.counts->is_over) || fm_process_is_over(c->beside_fd, c->options->beside_pid);
 }
 
+static bool has_left(const struct capture *c, uint32_t pid)
+{
+	struct fm_registered now;
+	for (uint32_t i = 0; i < FM_WIRE_N_PROCESSES; i++)
+		if (fm_registry_read(c->registry, i, &now) && now.pid == pid)
+			return now.said.engine == FM_ENGINE_NONE;
+	return false;
+}
+
+// The agent was not there from the beginning, and does not see every way to put up a filter of
+// system calls (agent/sandbox.c): ctypes asks libc itself. What came between is too late to be
+// helped, and nothing more is to be asked of the process.
+static bool is_beside_sandboxed(struct capture *c)
+{
+	uint32_t pid = c->options->beside_pid;
+	if (!fm_sandbox_watch_look(&c->beside_filter, pid))
+		return false;
+	if (!has_left(c, pid))
+		atomic_fetch_add(&c->shared.counts->n_sandboxed, 1);
+	return true;
+}
+
 static void follow_beside(struct capture *c)
 {
 	uint64_t flush_ns = c->start_ns + FLUSH_NS;
@@ -130,7 +152,8 @@ static void follow_beside(struct capture *c)
 		nanosleep(&nap, NULL);
 		is_over = is_beside_over(c); // before draining: what it wrote last is then in the rings
 		const struct fm_capture_options *o = c->options;
-		if (o->on_poll && o->on_poll(o->beside_pid, fm_now_ns() - c->start_ns, o->on_poll_arg))
+		if ((!is_over && is_beside_sandboxed(c)) ||
+		    (o->on_poll && o->on_poll(o->beside_pid, fm_now_ns() - c->start_ns, o->on_poll_arg)))
 			atomic_store(&c->shared.counts->is_over, 1);
 		c->is_left = atomic_load(&c->shared.counts->is_over) != 0;
 		c->end_ns = drain(c, &flush_ns);

@@ -309,7 +309,7 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 		fm_meta_uint(c->writer, "n_sandboxed", n_sandboxed);
 		fm_capture_lacks(c,
 				 "a filter may end a program for a system call that it does not list, and samples make "
-				 "some; Fathom left before",
+				 "some; Fathom left it alone from then on",
 				 "%u process%s after installing a seccomp filter", n_sandboxed, plural(n_sandboxed));
 	}
 	if (totals->n_processes_alive && !c->options->beside_pid) // beside us, it goes on as it should

@@ -13,6 +13,7 @@
 #include "collect/ingest/recorder.h"
 #include "collect/observe/ticker.h"
 #include "collect/observe/waiting.h"
+#include "collect/process/sandbox.h"
 #include "collect/shared/shared.h"
 
 // Starts the target with the agent preloaded, otherwise exactly as a shell would.
@@ -46,6 +47,7 @@ struct capture {
 	int status;
 	int target_fd;             // of the process that we started; -1: the kernel gives none
 	int beside_fd;             // of the process that joins by itself
+	struct fm_sandbox_watch beside_filter;
 	uint64_t beside_rss_bytes; // what it held before
 	bool did_say_write_error;
 	bool has_given_up; // nothing more can be written

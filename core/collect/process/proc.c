@@ -14,16 +14,26 @@
 #define STAT_BYTES 1024
 #define STATUS_BYTES 16384 // a user may be in hundreds of groups
 
-size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap)
+static size_t read_file(const char *path, char *to, size_t cap)
 {
-	char path[96];
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
 	size_t len = 0;
 	for (ssize_t n; fd >= 0 && len < cap - 1 && (n = read(fd, to + len, cap - 1 - len)) > 0;)
 		len += (size_t)n;
 	to[len] = 0;
 	return len;
+}
+
+size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	return read_file(path, to, cap);
+}
+
+size_t fm_process_read_own_status(char *to, size_t cap)
+{
+	return read_file("/proc/self/status", to, cap);
 }
 
 const char *fm_stat_field(const char *text, unsigned field)

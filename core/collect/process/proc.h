@@ -10,6 +10,8 @@
 // The file of that name below /proc/PID, ended by a 0 and cut at cap. Returns the bytes; 0 when it
 // cannot be read.
 size_t fm_process_read_proc(uint32_t pid, const char *name, char *to, size_t cap);
+// Our own, also where /proc is that of an outer container, which calls us by another number.
+size_t fm_process_read_own_status(char *to, size_t cap);
 
 // The state of a thread, or of the process (tid 0): a letter of proc(5), R S D T t Z X. 0 = it is gone.
 char fm_process_state(uint32_t pid, uint32_t tid);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 #include "collect/process/machine.h"
 #include "collect/process/memory.h"
 #include "collect/process/proc.h"
+#include "collect/process/sandbox.h"
 #include "collect/remote/parts.h"
 #include "collect/remote/pending.h"
 #include "collect/remote/remote.h"
@@ -30,6 +33,11 @@
 #define STOP_NAP_NS 20000l
 #define STUCK_ROUNDS 20
 #define STUCK_NAP_NS 1000000l
+#define REFUSED_ROUNDS 50
+#define REFUSED_NAP_NS 10000000l
+// What a script opens at one time: itself, the library, the shared memory, a folder in /proc, its
+// answer; and some for other threads.
+#define MIN_DESCRIPTORS 16u
 
 struct fm_remote_exec {
 	uint32_t pid;
@@ -49,7 +57,10 @@ struct fm_remote_exec {
 	struct fm_remote_stacks stacks;
 	bool is_withdrawing; // a request left behind would be worse than a write that ends short
 	bool is_cramped;     // a thread had no room for a script when we last looked
+	bool is_sandboxed;   // it has put up a filter of system calls
+	bool is_without_files;
 	struct fm_urgent urgent;
+	int lock_fd; // /proc/PID, locked by the first of several of us that are at the same process
 };
 
 // ---- holding all threads ----
@@ -175,6 +186,27 @@ static bool have_stacks(struct fm_remote_exec *e)
 	return fm_remote_each_state(e->remote, state_has_stack, e);
 }
 
+static void note_descriptor(void *ctx, uint32_t fd)
+{
+	uint32_t *n_left = ctx;
+	*n_left -= *n_left > 0;
+	(void)fd;
+}
+
+// A script that cannot be opened is the program's to read of, from 3.14 on: the interpreter complains
+// on its standard error.
+static bool has_descriptors(const struct fm_remote_exec *e)
+{
+	struct rlimit limit;
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%u/fd", e->pid);
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || prlimit((pid_t)e->pid, RLIMIT_NOFILE, NULL, &limit) != 0)
+		return true; // not known
+	uint32_t n_left = (uint32_t)FM_MIN(limit.rlim_cur, (rlim_t)UINT32_MAX);
+	return !fm_process_threads(fd, note_descriptor, &n_left) || n_left >= MIN_DESCRIPTORS;
+}
+
 // ---- whom to ask ----
 
 static void note_running(struct fm_remote_exec *e, uint64_t interp)
@@ -208,16 +240,21 @@ static uint64_t choose(struct fm_remote_exec *e)
 
 // ---- as a whole ----
 
+// Another Fathom has it for some milliseconds at a time, a debugger for longer.
 static bool is_refused(uint32_t pid)
 {
 	struct fm_remote_regs regs;
 	struct fm_remote_call call;
 	struct fm_urgent urgent;
-	bool is_refused;
-	fm_urgent_begin(&urgent);
-	if (fm_remote_stop(pid, pid, &regs, &call, &is_refused))
-		fm_remote_go(pid);
-	fm_urgent_end(&urgent);
+	bool is_refused = true;
+	for (int i = 0; i < REFUSED_ROUNDS && is_refused; i++) {
+		if (i)
+			nanosleep(&(struct timespec){ .tv_nsec = REFUSED_NAP_NS }, NULL);
+		fm_urgent_begin(&urgent);
+		if (fm_remote_stop(pid, pid, &regs, &call, &is_refused))
+			fm_remote_go(pid);
+		fm_urgent_end(&urgent);
+	}
 	return is_refused;
 }
 
@@ -225,10 +262,14 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 {
 	struct fm_remote_exec *e = fm_alloc(sizeof(*e));
 	uint8_t head[FM_PY_DEBUG_OFFSETS_BYTES];
+	char path[32];
 	uint64_t pc;
 	uint32_t hexversion = 0, enabled = 0;
 	enum fm_err err = FM_OK;
 	e->pid = pid;
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	e->lock_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool is_sole = e->lock_fd >= 0 && flock(e->lock_fd, LOCK_EX | LOCK_NB) == 0;
 	e->files = fm_remote_files_create();
 	e->remote = fm_remote_create(pid, e->files, NULL, 0);
 	bool has_python = fm_remote_find_python(e->remote, &pc, &hexversion);
@@ -238,7 +279,7 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 	else if (!fm_remote_read(r->memory, r->python.runtime, head, sizeof(head)) ||
 		 fm_pyabi_remote_exec(head, sizeof(head), &e->at)) {
 		e->is_older = true;
-		err = fm_remote_pending_find(r, hexversion, &e->pending, diag);
+		err = fm_remote_pending_find(r, hexversion, is_sole, &e->pending, diag);
 	} else if (!fm_remote_u32(r->memory, fm_remote_main_interpreter(r) + e->at.interp_enabled, &enabled) ||
 		   !enabled)
 		err = fm_diag_set(diag, FM_E_REFUSED,
@@ -272,6 +313,8 @@ void fm_remote_exec_close(struct fm_remote_exec *e)
 	fm_vec_deinit(&e->stopping);
 	fm_vec_deinit(&e->held_sp);
 	fm_remote_stacks_deinit(&e->stacks);
+	if (e->lock_fd >= 0)
+		close(e->lock_fd);
 	free(e);
 }
 
@@ -335,8 +378,11 @@ static bool push(struct fm_remote_exec *e, const char *path)
 	if (e->is_pushed)
 		e->is_pushed = !fm_remote_pending_take_back(e->remote, &e->pending);
 	fm_remote_memory_begin(e->remote->memory, e->pid);
+	e->is_sandboxed = fm_process_is_sandboxed(e->pid);
+	e->is_without_files = !has_descriptors(e);
 	e->is_cramped = !have_stacks(e) || !fm_remote_has_depth(e->remote, &e->pending);
-	bool is_asked = !e->is_pushed && !e->is_cramped && fm_remote_pending_push(e->remote, &e->pending, path);
+	bool is_asked = !e->is_pushed && !e->is_sandboxed && !e->is_cramped && !e->is_without_files &&
+			fm_remote_pending_push(e->remote, &e->pending, path);
 	e->is_pushed |= is_asked;
 	if (is_asked && wakes)
 		fm_remote_pending_wake_main_thread(e->remote, &e->pending);
@@ -370,6 +416,26 @@ bool fm_remote_exec_is_cramped(const struct fm_remote_exec *e)
 	return e->is_cramped;
 }
 
+bool fm_remote_exec_is_without_files(const struct fm_remote_exec *e)
+{
+	return e->is_without_files;
+}
+
+bool fm_remote_exec_is_sandboxed(const struct fm_remote_exec *e)
+{
+	return e->is_sandboxed;
+}
+
+bool fm_remote_exec_is_by_pending_call(const struct fm_remote_exec *e)
+{
+	return e->is_older;
+}
+
+uint32_t fm_remote_exec_lines(const struct fm_remote_exec *e, const char *path, char *to, uint32_t cap)
+{
+	return e->is_older ? 0 : fm_remote_pending_lines(path, to, cap);
+}
+
 bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 {
 	if (e->is_older)
@@ -379,7 +445,10 @@ bool fm_remote_exec_ask(struct fm_remote_exec *e, const char *path)
 	if (len > e->at.script_path_size || !state || !hold_all(e))
 		return false;
 	fm_remote_memory_begin(e->remote->memory, e->pid);
-	bool is_asked = take_back(e) && !is_ending(e) && fm_remote_has_state(e->remote, state);
+	e->is_sandboxed = fm_process_is_sandboxed(e->pid);
+	e->is_without_files = !has_descriptors(e);
+	bool is_asked = take_back(e) && !e->is_sandboxed && !e->is_without_files && !is_ending(e) &&
+			fm_remote_has_state(e->remote, state);
 	e->is_cramped = is_asked && !state_has_stack(e, state);
 	is_asked = is_asked && !e->is_cramped && write_script(e, state, path, len);
 	if (is_asked)

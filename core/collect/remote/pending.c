@@ -65,24 +65,40 @@ static void note_mapping(void *ctx, const struct fm_process_map *map)
 	}
 }
 
-// True: nobody has written there since the library was loaded. Behind the data of a page that has
-// no zeroed part stands what is in the file.
-static bool is_untouched(struct fm_remote *r, const char *path, const struct last_page *page, uint64_t addr,
-			 uint32_t len, uint8_t *ret_bytes)
+// What stands at the beginning of each line that goes there.
+#define LINE_START                                                                              \
+	"try:(__builtins__ if __builtins__.__class__=={}.__class__ else __builtins__.__dict__)" \
+	"['exec'](r\"\"\"\n"
+
+// Of a line that a Fathom has left behind which was killed; 0 = there is none.
+static uint32_t length_left_over(const uint8_t *bytes, uint32_t len)
 {
-	uint8_t expected[FM_REMOTE_PAGE_BYTES] = { 0 };
+	const uint8_t *end = memchr(bytes, 0, len);
+	uint32_t n = end ? (uint32_t)(end - bytes) : 0;
+	return n > strlen(LINE_START) && memcmp(bytes, LINE_START, strlen(LINE_START)) == 0 ? n : 0;
+}
+
+// True: nobody but us has written there since the library was loaded. Behind the data of a page that
+// has no zeroed part stands what is in the file. ret_was: what is there without us.
+static bool is_untouched(struct fm_remote *r, const char *path, const struct last_page *page, uint64_t addr,
+			 uint32_t len, uint8_t *ret_was, uint32_t *ret_left_over)
+{
+	static const uint8_t zeros[FM_REMOTE_PAGE_BYTES];
+	uint8_t expected[FM_REMOTE_PAGE_BYTES] = { 0 }, bytes[FM_REMOTE_PAGE_BYTES];
 	if (page->inode) {
 		_cleanup_close_ int fd = fm_process_open(r->pid, path);
 		if (fd < 0 || pread(fd, expected, len, (off_t)(page->off + (addr - page->start))) < 0)
 			return false;
 	}
-	if (!fm_remote_read(r->memory, addr, ret_bytes, len))
+	if (!fm_remote_read(r->memory, addr, bytes, len))
 		return false;
-	static const uint8_t zeros[FM_REMOTE_PAGE_BYTES];
-	return memcmp(ret_bytes, expected, len) == 0 || memcmp(ret_bytes, zeros, len) == 0;
+	uint32_t n = *ret_left_over = length_left_over(bytes, len);
+	bool is_of_file = memcmp(bytes + n, expected + n, len - n) == 0;
+	memcpy(ret_was, is_of_file ? expected : zeros, len);
+	return is_of_file || memcmp(bytes + n, zeros, len - n) == 0;
 }
 
-static void find_room(struct fm_remote *r, struct fm_remote_pending *p)
+static void find_room(struct fm_remote *r, bool is_sole, struct fm_remote_pending *p)
 {
 	const struct fm_remote_image *at, *image;
 	for (size_t i = 0; (at = fm_remote_images_at(r->images, i)); i++)
@@ -99,10 +115,12 @@ static void find_room(struct fm_remote *r, struct fm_remote_pending *p)
 		if (page.end < start + MIN_ROOM_BYTES || page.end - start <= p->room_bytes)
 			continue;
 		fm_process_maps(r->pid, note_mapping, &page);
-		uint32_t len = (uint32_t)(page.end - start);
+		uint32_t len = (uint32_t)(page.end - start), n_left_over;
 		uint8_t was[FM_REMOTE_PAGE_BYTES];
-		if (page.is_writable && is_untouched(r, image->path, &page, start, len, was)) {
+		if (page.is_writable && is_untouched(r, image->path, &page, start, len, was, &n_left_over) &&
+		    (is_sole || !n_left_over)) {
 			memcpy(p->room_was, was, len);
+			p->is_left_over = p->is_written = n_left_over > 0;
 			p->room = start;
 			p->room_bytes = len;
 		}
@@ -128,7 +146,7 @@ static bool read_code(struct fm_remote *r, const char *name, uint8_t *to, uint64
 	return addr && *ret_len && fm_remote_read(r->memory, addr, to, *ret_len);
 }
 
-enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, struct fm_remote_pending *p,
+enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, bool is_sole, struct fm_remote_pending *p,
 				   struct fm_diag *diag)
 {
 	unsigned minor = hexversion >> 16 & 0xff;
@@ -167,7 +185,7 @@ enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, str
 			"then break the program: it is not loaded; set FATHOM_AUDIT_HOOKS=1 if they forbid "
 			"nothing; without --memory, --trace and --inject the process is observed from outside",
 			r->pid);
-	find_room(r, p);
+	find_room(r, is_sole, p);
 	if (!p->room)
 		return fm_diag_set(diag, FM_E_UNSUPPORTED,
 				   "process %u has no C library that Fathom knows: the agent is not loaded into it; "
@@ -178,10 +196,7 @@ enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, str
 
 // ---- writing ----
 
-// A line that runs the script. It is run in the program's own main module, of which it uses no name
-// but the one that every module has, and where it leaves none. What is raised in it ends there; what
-// a signal's handler raised is handed to the script, which knows what to do about it.
-static uint32_t write_line(const char *path, char *to, uint32_t cap)
+uint32_t fm_remote_pending_lines(const char *path, char *to, uint32_t cap)
 {
 	char quoted[MAX_LINE_BYTES];
 	size_t n = 0;
@@ -190,8 +205,6 @@ static uint32_t write_line(const char *path, char *to, uint32_t cap)
 				      isalnum((unsigned char)*path) || strchr("/._-", *path) ? "%c" : "\\x%02x",
 				      (unsigned char)*path);
 	int len = snprintf(to, cap,
-			   "try:(__builtins__ if __builtins__.__class__=={}.__class__ else __builtins__.__dict__)"
-			   "['exec'](r\"\"\"\n"
 			   "e=0\n"
 			   "for i in 1,2,3:\n"
 			   " try:\n"
@@ -199,11 +212,24 @@ static uint32_t write_line(const char *path, char *to, uint32_t cap)
 			   "  exec(s,{'e':e})\n"
 			   "  break\n"
 			   " except BaseException as x:e=x\n"
-			   "e=0\n"
-			   "\"\"\",{})\n"
-			   "except:0\n",
+			   "e=0\n",
 			   quoted);
 	return *path || len < 0 || (uint32_t)len >= cap ? 0 : (uint32_t)len + 1;
+}
+
+// Of the program's own main module, in which it is run, the line uses no name but the one that every
+// module has, and it leaves none there. What is raised in it ends there.
+static uint32_t write_line(const char *path, char *to, uint32_t cap)
+{
+	char lines[MAX_LINE_BYTES];
+	if (!fm_remote_pending_lines(path, lines, sizeof(lines)))
+		return 0;
+	int len = snprintf(to, cap,
+			   LINE_START "%s"
+			   "\"\"\",{})\n"
+			   "except:0\n",
+			   lines);
+	return len < 0 || (uint32_t)len >= cap ? 0 : (uint32_t)len + 1;
 }
 
 // 3.13 tells the thread that has the GIL; who takes it later sees how many calls wait. A holder
@@ -244,6 +270,13 @@ bool fm_remote_pending_push(struct fm_remote *r, struct fm_remote_pending *p, co
 	    fm_remote_has_audit_hooks(r, p) || (!p->is_written && !is_as_it_was(r, p, len)))
 		return false;
 	p->is_written = true;
+	// The call that a killed one has left waiting would run the new line a second time.
+	if (p->is_left_over && fm_remote_ring_take_out(r, p, &ring)) {
+		fm_remote_memory_begin(r->memory, r->pid);
+		if (!fm_remote_ring_read(r, p, &ring))
+			return false;
+	}
+	p->is_left_over = false;
 	return fm_process_write(r->pid, p->room, line, len) && fm_remote_ring_add(r, p, &ring) &&
 	       signal_it(r, p, &ring);
 }

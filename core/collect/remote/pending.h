@@ -26,11 +26,18 @@ struct fm_remote_pending {
 	uint32_t room_bytes;
 	uint8_t room_was[4096]; // what is there when nothing of ours is
 	bool is_written;        // something of ours is in the room
+	bool is_left_over;      // it was found there: of a Fathom that was killed
 };
 
-// Finds all of it, and looks whether it is what it should be. FM_E_UNSUPPORTED: diag says why not.
-FM_MUST_CHECK enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, struct fm_remote_pending *p,
-						 struct fm_diag *diag);
+// Finds all of it, and looks whether it is what it should be. is_sole: a line that lies in the room
+// is of a Fathom that was killed. FM_E_UNSUPPORTED: diag says why not.
+FM_MUST_CHECK enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, bool is_sole,
+						 struct fm_remote_pending *p, struct fm_diag *diag);
+
+// A few lines of Python that run the script of this path, written to be compiled in no time: what a
+// signal's handler raises before they have begun nobody of ours can catch. What it raises later is
+// handed to the script as e. Their length with a 0 at the end; 0 = they do not fit.
+uint32_t fm_remote_pending_lines(const char *path, char *to, uint32_t cap);
 
 // Leaves a call that runs the script of this path. False: not now, or never (the path is too long,
 // the interpreter ends, it has audit hooks by now).

@@ -312,6 +312,7 @@ static void put_cost(const struct fm_text *t, struct fm_buf *line)
 {
 	const struct fm_facts *f = &t->facts;
 	if (fm_text_is_attached(t)) {
+		fm_buf_str(line, " Fathom looked at the program from outside.");
 		fm_buf_printf(line, " Threads that ran were held for %.3f s in all while their stacks were read",
 			      f->overhead_s);
 		if (f->wall_s > 0)
@@ -323,6 +324,17 @@ static void put_cost(const struct fm_text *t, struct fm_buf *line)
 	if (f->cpu_s > 0)
 		fm_buf_printf(line, ", %.1f%% of its CPU time", 100 * f->overhead_s / f->cpu_s);
 	fm_buf_str(line, ", which is in the figures above, spread like the samples.");
+}
+
+// How the agent came into a program that ran already.
+static void put_way(const struct fm_text *t, struct fm_buf *line)
+{
+	struct fm_str way = fm_profile_meta(t->a->profile, "injected", FM_STR_LIT(""));
+	if (fm_str_eq(way, FM_STR_LIT("pending call")))
+		fm_buf_str(line, " The agent was loaded into the running program by a pending call of its interpreter.");
+	else if (way.len)
+		fm_buf_str(line, " The agent was loaded into the running program by its interpreter's own offer (PEP "
+				 "768).");
 }
 
 static void print_method(const struct fm_text *t)
@@ -352,6 +364,7 @@ static void print_method(const struct fm_text *t)
 			" %s is the 95%% interval in points of percent: the true share is within it 19 times out of "
 			"20.",
 			fm_text_sign(t));
+	put_way(t, &line);
 	if (f->overhead_s > 0) {
 		put_cost(t, &line);
 		bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
