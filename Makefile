@@ -110,7 +110,7 @@ tsan: all ## unit tests, the server and the collector under the thread sanitizer
 	FATHOM_BUILD=build-tsan $(VENV_PYTHON) -m pytest -q $(SERVER_E2E) $(PYTEST_ARGS) || failed=1; \
 	$(VENV_PYTHON) -m pytest -q tests/e2e/test_storm.py -k tsan $(PYTEST_ARGS) || failed=1; test -z "$$failed"
 
-fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi toml") for FUZZ_SECONDS (30) each
+fuzz: ## run every fuzz target (or FUZZ_TARGETS="cfi import:pprof") for FUZZ_SECONDS (30) each
 	@scripts/bootstrap.sh fuzz
 	@test -f build-fuzz/build.ninja || CC=clang $(MESON) setup build-fuzz $(FUZZ_FLAGS) >/dev/null
 	@$(call ninja,build-fuzz)

@@ -3,11 +3,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-uint64_t fm_hash_bytes(const void *p, size_t len)
+#include "base/kernel.h"
+
+// Of this process: keys come from files, and whoever knew where each one goes could choose them so
+// that all go to one place. A fuzzer wants the same again.
+static uint64_t secret;
+
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+__attribute__((constructor)) static void make_secret(void)
+{
+	if (fm_getrandom(&secret, sizeof(secret), GRND_NONBLOCK) != sizeof(secret))
+		secret = (uintptr_t)&secret; // at least where this lies is not known
+}
+#endif
+
+static uint64_t hash_from(uint64_t h, const void *p, size_t len)
 {
 	const uint8_t *b = p;
-	uint64_t h = 0x9e3779b97f4a7c15u ^ len;
 	for (; len >= 8; b += 8, len -= 8) {
 		uint64_t word;
 		memcpy(&word, b, 8);
@@ -19,6 +33,11 @@ uint64_t fm_hash_bytes(const void *p, size_t len)
 	return fm_hash_u64(h ^ rest);
 }
 
+uint64_t fm_hash_bytes(const void *p, size_t len)
+{
+	return hash_from(0x9e3779b97f4a7c15u ^ len, p, len);
+}
+
 void fm_map_deinit(struct fm_map *map)
 {
 	free(map->entries);
@@ -28,7 +47,7 @@ void fm_map_deinit(struct fm_map *map)
 static struct fm_map_entry *map_slot(const struct fm_map *map, uint64_t key)
 {
 	size_t mask = map->cap - 1;
-	size_t i = fm_hash_u64(key) & mask;
+	size_t i = fm_hash_u64(key ^ secret) & mask;
 	while (map->entries[i].used && map->entries[i].key != key)
 		i = (i + 1) & mask;
 	return &map->entries[i];
@@ -78,7 +97,7 @@ void fm_intern_deinit(struct fm_intern *in)
 static uint32_t *intern_slot(const struct fm_intern *in, struct fm_str s)
 {
 	size_t mask = in->cap - 1;
-	size_t i = fm_hash_bytes(s.p, s.len) & mask;
+	size_t i = hash_from(secret ^ s.len, s.p, s.len) & mask;
 	while (in->table[i] && !fm_str_eq(in->strings.items[in->table[i] - 1], s))
 		i = (i + 1) & mask;
 	return &in->table[i];

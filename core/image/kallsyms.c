@@ -46,12 +46,15 @@ size_t fm_kallsyms_name(const struct fm_map *wanted, fm_kallsyms_fn each, void *
 		qsort(addrs.items, addrs.n, sizeof(*addrs.items), by_addr);
 	_cleanup_fclose_ FILE *f = fopen("/proc/kallsyms", "re");
 	while (addrs.n && next_symbol(f, &s)) {
-		// The addresses for which it is the nearest symbol below so far: the file is in no
+		// The nearest below each address, of those above the address before it: the file is in no
 		// order that could be relied on.
-		size_t low = fm_bisect(addrs.n, i, addrs.items[i] < s.addr);
-		for (size_t i = low; i < addrs.n && best[i].addr < s.addr; i++)
-			best[i] = s;
+		size_t at = fm_bisect(addrs.n, i, addrs.items[i] < s.addr);
+		if (at < addrs.n && best[at].addr < s.addr)
+			best[at] = s;
 	}
+	for (size_t i = 1; i < addrs.n; i++)
+		if (!best[i].addr)
+			best[i] = best[i - 1];
 	size_t n_unnamed = 0;
 	for (size_t i = 0; i < addrs.n; i++) {
 		if (best[i].addr)

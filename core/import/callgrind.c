@@ -23,7 +23,7 @@
 static uint32_t text_id(struct fm_callgrind *c, struct fm_str s)
 {
 	bool is_new;
-	return fm_intern_id(&c->texts, s, &is_new);
+	return fm_intern_id(&c->texts, fm_import_name(c->in, s), &is_new);
 }
 
 bool fm_callgrind_number(struct fm_str *s, uint64_t *ret)
@@ -111,7 +111,7 @@ static void add_own(struct fm_callgrind *c, uint64_t cost)
 	f->own += cost;
 }
 
-static void add_call(struct fm_callgrind *c, uint64_t cost)
+static bool add_call(struct fm_callgrind *c, uint64_t cost)
 {
 	uint32_t callee = function_of(c, c->called_object, c->called_file, c->called_function);
 	struct fm_callgrind_function *f = &c->functions.items[c->function], *called = &c->functions.items[callee];
@@ -132,6 +132,7 @@ static void add_call(struct fm_callgrind *c, uint64_t cost)
 	c->has_calls_line = false;
 	c->called_object = c->object;
 	c->called_file = c->file;
+	return c->pairs.items[*idx].inclusive <= MAX_COST && f->of_others <= MAX_COST && called->n_calls <= MAX_COST;
 }
 
 static bool take_sub_position(struct fm_str *s, uint64_t *position)
@@ -172,8 +173,7 @@ static enum fm_err take_cost(struct fm_callgrind *c, struct fm_str s)
 	if (cost > MAX_COST / c->scale || c->n_calls > MAX_COST)
 		return fm_import_bad_line(c->in, "a cost is too large");
 	if (c->has_calls_line) {
-		add_call(c, cost * c->scale);
-		return FM_OK;
+		return add_call(c, cost * c->scale) ? FM_OK : fm_import_bad_line(c->in, "the costs are too large");
 	}
 	c->whole += cost * c->scale;
 	if (c->whole > MAX_COST)

@@ -51,7 +51,7 @@ static uint32_t frame_of(struct fm_callgrind *c, const struct fm_callgrind_funct
 
 static void put_lines(struct fm_callgrind *c)
 {
-	for (size_t i = 0; i < c->lines.n; i++) {
+	for (size_t i = 0; i < c->lines.n && !fm_input_error(c->in->input); i++) {
 		const struct fm_callgrind_line *l = &c->lines.items[i];
 		uint32_t frame = frame_of(c, &c->functions.items[l->function], l->line);
 		fm_summed_own(c->in, c->thread_id, fm_writer_stack(c->in->w, FM_ROOT_STACK, frame),

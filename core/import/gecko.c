@@ -130,7 +130,7 @@ static void read_libs(struct gecko *g)
 				else
 					fm_json_in_skip(&g->j);
 			}
-		lib.path = lib.path.len ? lib.path : name;
+		lib.path = fm_import_name(g->in, lib.path.len ? lib.path : name);
 		fm_vec_push(&g->libs, lib);
 	}
 }

@@ -60,40 +60,43 @@ static int64_t caller_of(const struct gecko *g, int64_t i)
 	return offset <= 0 ? -1 : offset <= i ? i - offset : i;
 }
 
-static bool make_stack(struct gecko *g, struct gecko_tables *t, struct gecko_ids *frames, int64_t i)
+// frames: those that were made already. Of many threads each may use few of many that they share.
+static bool make_stack(struct gecko *g, struct gecko_tables *t, struct fm_map *frames, size_t n_frames, int64_t i)
 {
 	int64_t caller = caller_of(g, i), frame = gecko_index(g, STACK_FRAME, i);
 	if (caller >= i)
 		fm_json_in_fail(&g->j, "a stack is its own caller, or comes before it");
-	else if (frame < 0 || (uint64_t)frame >= frames->n)
+	else if (frame < 0 || (uint64_t)frame >= n_frames)
 		fm_json_in_fail(&g->j, "a stack has a frame that the file does not define");
+	else if (fm_input_error(g->in->input))
+		fm_json_in_fail(&g->j, fm_input_error(g->in->input));
 	if (g->j.error)
 		return false;
-	if (frames->items[frame] == FM_NO_ID)
-		frames->items[frame] = make_frame(g, frame);
+	bool is_new;
+	uint64_t *known = fm_map_at(frames, (uint64_t)frame, &is_new);
+	if (is_new)
+		*known = make_frame(g, frame);
+	uint32_t frame_id = (uint32_t)*known;
 	uint32_t class = class_of(g, gecko_index(g, FRAME_CATEGORY, frame));
 	if (class == GECKO_NO_CLASS)
 		class = class_of(g, gecko_index(g, STACK_CATEGORY, i));
-	fm_vec_push(&t->leaves, frames->items[frame]);
+	fm_vec_push(&t->leaves, frame_id);
 	fm_vec_push(&t->classes, class);
-	fm_vec_push(&t->stacks, fm_writer_stack(g->in->w, caller < 0 ? FM_ROOT_STACK : t->stacks.items[caller],
-						frames->items[frame]));
+	fm_vec_push(&t->stacks,
+		    fm_writer_stack(g->in->w, caller < 0 ? FM_ROOT_STACK : t->stacks.items[caller], frame_id));
 	return true;
 }
 
 const struct gecko_tables *gecko_stacks(struct gecko *g)
 {
 	struct gecko_tables *t = g->thread.of[STACK_FRAME].n ? &g->thread : &g->shared;
-	struct gecko_ids frames = { 0 };
+	struct fm_map frames = { 0 };
 	size_t n_stacks = gecko_column(g, STACK_FRAME)->n,
 	       n_frames = FM_MAX(gecko_column(g, FRAME_FUNC)->n, gecko_column(g, FRAME_LOCATION)->n);
 	if (t->stacks.n == n_stacks)
 		return t;
-	fm_vec_reserve(&frames, n_frames);
-	for (frames.n = 0; frames.n < n_frames; frames.n++)
-		frames.items[frames.n] = FM_NO_ID;
-	for (size_t i = 0; i < n_stacks && make_stack(g, t, &frames, (int64_t)i); i++)
+	for (size_t i = 0; i < n_stacks && make_stack(g, t, &frames, n_frames, (int64_t)i); i++)
 		continue;
-	fm_vec_deinit(&frames);
+	fm_map_deinit(&frames);
 	return g->j.error ? NULL : t;
 }

@@ -6,6 +6,10 @@
 #include "import/gecko.h"
 
 #define MAX_SCHEMA 32 // columns of a raw table
+// Nulls that rows leave out at their ends take memory, and no bytes of the file: so many for each
+// value that is there, and some.
+#define PADS_PER_VALUE 8u
+#define PADS_FLOOR ((size_t)1 << 20)
 
 static const struct {
 	const char *table, *column;
@@ -63,7 +67,7 @@ static void read_column(struct fm_json_in *j, struct gecko_values *v)
 struct raw {
 	struct gecko_values columns[MAX_SCHEMA];
 	int8_t to[MAX_SCHEMA]; // enum gecko_column + 1; 0 = nowhere
-	size_t n_rows;
+	size_t n_rows, n_values, n_pads;
 };
 
 static void read_schema(struct fm_json_in *j, struct fm_str table, struct raw *raw)
@@ -79,9 +83,15 @@ static void read_schema(struct fm_json_in *j, struct fm_str table, struct raw *r
 	}
 }
 
-static void pad(struct gecko_values *v, size_t n)
+static void pad(struct fm_json_in *j, struct raw *raw, struct gecko_values *v)
 {
-	while (v->n < n)
+	size_t n = raw->n_rows - v->n;
+	raw->n_pads += n;
+	if (raw->n_pads > PADS_FLOOR + raw->n_values * PADS_PER_VALUE) {
+		fm_json_in_fail(j, "a table has hardly any values in its rows");
+		return;
+	}
+	for (; n; n--)
 		fm_vec_push(v, NAN);
 }
 
@@ -97,18 +107,19 @@ static void read_rows(struct fm_json_in *j, struct raw *raw)
 			double value = read_value(j);
 			if (i >= MAX_SCHEMA || isnan(value))
 				continue;
-			pad(&raw->columns[i], raw->n_rows);
+			raw->n_values++;
+			pad(j, raw, &raw->columns[i]);
 			fm_vec_push(&raw->columns[i], value);
 		}
 	}
 }
 
-static void take_rows(struct raw *raw, struct gecko_tables *t)
+static void take_rows(struct fm_json_in *j, struct raw *raw, struct gecko_tables *t)
 {
 	for (uint32_t i = 0; i < MAX_SCHEMA; i++) {
 		struct gecko_values *to = raw->to[i] ? &t->of[raw->to[i] - 1] : NULL;
 		if (to && raw->n_rows) {
-			pad(&raw->columns[i], raw->n_rows);
+			pad(j, raw, &raw->columns[i]);
 			fm_vec_deinit(to);
 			*to = raw->columns[i];
 		} else {
@@ -166,7 +177,7 @@ bool gecko_read_table(struct gecko *g, struct gecko_tables *t, struct fm_str key
 		else
 			fm_json_in_skip(&g->j);
 	}
-	take_rows(&raw, t);
+	take_rows(&g->j, &raw, t);
 	return true;
 }
 

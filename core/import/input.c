@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,11 @@
 // A few bytes unpack to as many as their writer likes. No profile shrinks to less than this.
 #define MAX_RATIO 2000u
 #define RATIO_FLOOR_BYTES ((uint64_t)256 << 20)
+// What a few bytes of a file say may take a hundred times as much to be kept; no profile is made of
+// those alone.
+#define MEMORY_RATIO 16u
+#define MEMORY_FLOOR_BYTES ((uint64_t)512 << 20)
+#define BYTES_PER_LOOK ((uint64_t)1 << 20)
 
 enum packing { PLAIN, GZIP, ZSTD };
 
@@ -36,6 +42,7 @@ struct fm_input {
 	uint8_t *window; // [pos, len) is what lies ahead
 	size_t pos, len, cap;
 	uint64_t offset; // of pos
+	uint64_t look_at; // the offset where memory is looked at next
 	uint64_t line_number;
 	bool is_end;
 	const char *error;
@@ -109,6 +116,28 @@ bool fm_input_is_bomb(uint64_t unpacked, uint64_t packed)
 	return unpacked > RATIO_FLOOR_BYTES && unpacked / MAX_RATIO > packed;
 }
 
+// Of this process, and in no file.
+static uint64_t memory_bytes(void)
+{
+	char text[128] = "";
+	unsigned long long size, resident = 0, shared = 0;
+	_cleanup_close_ int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	if (n <= 0 || sscanf(text, "%llu %llu %llu", &size, &resident, &shared) != 3)
+		return 0;
+	return (resident - FM_MIN(resident, shared)) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void fm_input_check_memory(struct fm_input *s)
+{
+	s->look_at = s->offset + BYTES_PER_LOOK;
+	if (s->error || memory_bytes() <= MEMORY_FLOOR_BYTES + s->file_size * MEMORY_RATIO)
+		return;
+	s->error = "what it holds takes more memory than any profile of its size";
+	s->is_end = true;
+	s->pos = s->len = 0; // what lies in the window stays for who has it
+}
+
 static void fill_once(struct fm_input *s)
 {
 	if (s->packing == PLAIN) {
@@ -125,6 +154,8 @@ static void fill_once(struct fm_input *s)
 			s->error = "it unpacks to more than any profile holds";
 	}
 	s->is_end = s->is_end || s->error;
+	if (!s->is_end && s->offset >= s->look_at)
+		fm_input_check_memory(s);
 }
 
 // Makes `want` bytes lie ahead, if the file has them. The window grows where a record needs it.
@@ -227,6 +258,7 @@ void fm_input_rewind(struct fm_input *s)
 	s->is_end = s->error;
 	s->packed_pos = s->packed_len = s->pos = s->len = 0;
 	s->n_read = s->offset = s->line_number = 0;
+	s->look_at = BYTES_PER_LOOK;
 	begin_unpacking(s);
 }
 
@@ -250,6 +282,7 @@ enum fm_err fm_input_open(const char *path, struct fm_input **ret, struct fm_dia
 	if (s->packing != PLAIN)
 		s->packed = fm_alloc(READ_BYTES);
 	s->cap = 2 * READ_BYTES;
+	s->look_at = BYTES_PER_LOOK;
 	s->window = fm_alloc(s->cap);
 	begin_unpacking(s);
 	*ret = s;

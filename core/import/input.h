@@ -43,6 +43,9 @@ bool fm_input_is_packed(const struct fm_input *s);
 uint64_t fm_input_file_size(const struct fm_input *s); // bytes on disk
 // Of what a format packs inside of its file: whether so many bytes from so few are no profile's.
 bool fm_input_is_bomb(uint64_t unpacked, uint64_t packed);
+// Ends the input early once this process has more memory than a file of that size can be worth. It
+// looks by itself as bytes are read: asked where few of them make much.
+void fm_input_check_memory(struct fm_input *s);
 int fm_input_fd(const struct fm_input *s); // lent; for a format that has to be read in any order
 // Why it ended early, as the end of a sentence; NULL = it did not.
 const char *fm_input_error(const struct fm_input *s);

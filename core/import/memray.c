@@ -8,9 +8,11 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -131,7 +133,8 @@ static bool take_row(struct memray *m, struct fm_str row, bool is_live)
 	for (int i = 0; i < N_FIELDS; i++)
 		if (!take_field(&row, &m->fields[i]))
 			return false;
-	if (row.len || !number_of(&m->fields[1], &n) || !number_of(&m->fields[2], &bytes) || bytes > MAX_BYTES)
+	if (row.len || !number_of(&m->fields[1], &n) || !number_of(&m->fields[2], &bytes) || bytes > MAX_BYTES ||
+	    n > MAX_BYTES)
 		return false;
 	uint8_t domain = domain_of(str_of(&m->fields[0]));
 	uint32_t stack_id = stack_of(m, str_of(&m->fields[5]));
@@ -143,7 +146,8 @@ static bool take_row(struct memray *m, struct fm_str row, bool is_live)
 	struct place *place = &m->places.items[*idx];
 	*(is_live ? &place->live_bytes : &place->peak_bytes) += bytes;
 	*(is_live ? &place->n_live : &place->n_peak) += n;
-	return place->live_bytes <= MAX_BYTES && place->peak_bytes <= MAX_BYTES;
+	return place->live_bytes <= MAX_BYTES && place->peak_bytes <= MAX_BYTES && place->n_live <= MAX_BYTES &&
+	       place->n_peak <= MAX_BYTES;
 }
 
 static enum fm_err take_rows(struct memray *m, bool is_live)
@@ -218,6 +222,7 @@ bool fm_memray_recognise(const uint8_t *head, size_t n)
 static void run_child(const char *folder, const char *const argv[])
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), log = -1;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); // nobody waits for it then
 	if (chdir(folder) == 0)
 		log = open("log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (null >= 0 && log >= 0 && dup2(null, 0) == 0 && dup2(log, 1) == 1 && dup2(log, 2) == 2)

@@ -43,9 +43,15 @@ struct frame {
 	bool is_native;
 };
 
+// A stack without the native frames at its inner end, which a sample may say that it has as well.
+struct outer {
+	uint32_t stack_id, frame_id; // frame_id: the innermost
+	size_t depth;
+};
+
 struct thread {
 	uint32_t thread_id, process_id;
-	FM_VEC(struct frame) frames; // of the last sample
+	struct outer outer; // of the last sample
 };
 
 struct mojo {
@@ -62,6 +68,7 @@ struct mojo {
 	FM_VEC(struct thread) threads;
 
 	bool has_sample, is_gc, is_idle;
+	bool is_repeat;  // its frames are inside of what the thread's last sample had
 	uint32_t thread; // of the sample
 	FM_VEC(struct frame) frames;
 	int64_t time_us, memory_bytes;
@@ -147,7 +154,10 @@ static uint8_t class_of(const struct mojo *m)
 		return FM_CLASS_WAIT;
 	if (m->is_gc)
 		return FM_CLASS_GC;
-	return m->frames.n ? fm_import_class_of(m->in, m->frames.items[m->frames.n - 1].id) : FM_CLASS_NATIVE;
+	if (m->frames.n)
+		return fm_import_class_of(m->in, m->frames.items[m->frames.n - 1].id);
+	const struct outer *outer = &m->threads.items[m->thread].outer;
+	return m->is_repeat && outer->depth ? fm_import_class_of(m->in, outer->frame_id) : FM_CLASS_NATIVE;
 }
 
 static void put_memory(struct mojo *m, uint32_t process_id, uint32_t stack_id)
@@ -167,16 +177,22 @@ static void end_sample(struct mojo *m)
 	if (!m->has_sample)
 		return;
 	struct thread *t = &m->threads.items[m->thread];
-	uint32_t stack_id = FM_ROOT_STACK;
-	for (size_t i = 0; i < m->frames.n; i++)
-		stack_id = fm_writer_stack(m->in->w, stack_id, m->frames.items[i].id);
+	uint8_t class = class_of(m);
+	if (!m->is_repeat)
+		t->outer = (struct outer){ .stack_id = FM_ROOT_STACK };
+	uint32_t stack_id = t->outer.stack_id;
+	size_t depth = t->outer.depth;
+	for (size_t i = 0; i < m->frames.n; i++) {
+		const struct frame *frame = &m->frames.items[i];
+		stack_id = fm_writer_stack(m->in->w, stack_id, frame->id);
+		depth++;
+		if (!frame->is_native)
+			t->outer = (struct outer){ stack_id, frame->id, depth };
+	}
 	if (m->time_us > 0)
-		fm_import_sample(m->in, t->thread_id, stack_id, class_of(m), 1, (uint64_t)m->time_us * 1000);
+		fm_import_sample(m->in, t->thread_id, stack_id, class, 1, (uint64_t)m->time_us * 1000);
 	if (m->memory_bytes)
 		put_memory(m, t->process_id, stack_id);
-	t->frames.n = 0;
-	for (size_t i = 0; i < m->frames.n; i++)
-		fm_vec_push(&t->frames, m->frames.items[i]);
 	m->has_sample = false;
 }
 
@@ -213,16 +229,17 @@ static void begin_sample(struct mojo *m)
 			m->in, process, is_number ? tid : m->thread + 1, is_number ? FM_STR_LIT("") : name);
 	}
 	m->has_sample = true;
-	m->is_gc = m->is_idle = false;
+	m->is_gc = m->is_idle = m->is_repeat = false;
 	m->time_us = m->memory_bytes = m->n_of_task = 0;
 	m->frames.n = 0;
 }
 
 static void push_frame(struct mojo *m, struct frame frame)
 {
+	size_t repeated = m->is_repeat ? m->threads.items[m->thread].outer.depth : 0;
 	if (m->n_of_task > 0)
 		m->n_of_task--;
-	else if (m->frames.n < MAX_DEPTH)
+	else if (m->frames.n + repeated < MAX_DEPTH)
 		fm_vec_push(&m->frames, frame);
 	else
 		m->error = "a stack is deeper than 100,000";
@@ -262,22 +279,12 @@ static void refer_to_frame(struct mojo *m)
 }
 
 // The outer frames are those of the thread's last sample, but for native ones at its inner end: those
-// that are here now have taken their place.
+// that are here have taken their place. They are not gone through again: this is one byte.
 static void repeat_stack(struct mojo *m)
 {
-	const struct thread *t = &m->threads.items[m->thread];
-	size_t n = t->frames.n, n_new = m->frames.n;
-	while (n && t->frames.items[n - 1].is_native)
-		n--;
-	if (n + n_new > MAX_DEPTH) {
+	if (m->threads.items[m->thread].outer.depth + m->frames.n > MAX_DEPTH)
 		m->error = "a stack is deeper than 100,000";
-		return;
-	}
-	if (!n)
-		return;
-	fm_vec_grow_to(&m->frames, n + n_new);
-	memmove(m->frames.items + n, m->frames.items, n_new * sizeof(*m->frames.items));
-	memcpy(m->frames.items, t->frames.items, n * sizeof(*m->frames.items));
+	m->is_repeat = true;
 }
 
 // ---- events ----
@@ -426,8 +433,6 @@ enum fm_err fm_mojo_import(struct fm_import *in)
 	fm_map_deinit(&m.strings);
 	fm_map_deinit(&m.frame_ids);
 	fm_vec_deinit(&m.known);
-	for (size_t i = 0; i < m.threads.n; i++)
-		fm_vec_deinit(&m.threads.items[i].frames);
 	fm_vec_deinit(&m.threads);
 	fm_vec_deinit(&m.frames);
 	return m.error ? fm_import_bad_byte(in, "%s", m.error) : fm_import_end(in);

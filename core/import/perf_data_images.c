@@ -67,7 +67,9 @@ static struct fm_unwind_file *open_file(const char *path)
 {
 	struct stat st;
 	struct fm_unwind_file *file;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	// Opening alone is an act where a device or a fifo lies there.
+	int fd =
+		stat(path, &st) || !S_ISREG(st.st_mode) ? -1 : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return NULL;
 	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {

@@ -17,6 +17,9 @@ enum { PROFILE_SAMPLE = 2, SAMPLE_LOCATION = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL =
 #define MAX_TOLD_LABELS 16u
 #define MANY_MESSAGES 16u // of which other data does not make as many by chance
 #define NONE UINT32_MAX
+#define MAX_PERIOD_NS ((uint64_t)1 << 60)
+// A location of more frames is put on a stack once, and found there again: a sample names it in two bytes.
+#define MANY_FRAMES 4u
 
 enum role { COUNT, CPU, WALL, DELAY, ALLOC_BYTES, N_ALLOCS, LIVE_BYTES, N_LIVE, N_ROLES };
 
@@ -28,6 +31,7 @@ struct samples {
 	FM_VEC(uint64_t) locations;
 	FM_VEC(int64_t) values;
 	FM_VEC(uint64_t) told_labels;
+	struct fm_map long_stacks; // stack << 32 | first of many frames -> the stack with all of them
 	bool has_negative;
 };
 
@@ -135,6 +139,13 @@ static enum role role_of(const struct pprof *p, const struct pprof_type *type)
 						      : N_ROLES;
 }
 
+// What a sample stands for, in nanoseconds; 0 = the file does not say.
+static uint64_t period_of(const struct pprof *p)
+{
+	uint64_t ns = ns_of_unit(pprof_str(p, p->period_type.unit));
+	return ns && p->period <= MAX_PERIOD_NS / ns ? p->period * ns : 0;
+}
+
 static void tell_unused(struct samples *s, const struct pprof_type *type)
 {
 	struct fm_str name = pprof_str(&s->p, type->type), unit = pprof_str(&s->p, type->unit);
@@ -160,7 +171,7 @@ static void find_columns(struct samples *s)
 	bool has_time = s->column[CPU] != NONE || s->column[WALL] != NONE || s->column[DELAY] != NONE;
 	if (s->column[COUNT] == NONE || has_time)
 		return;
-	uint64_t period_ns = ns_of_unit(pprof_str(&s->p, s->p.period_type.unit)) * s->p.period;
+	uint64_t period_ns = period_of(&s->p);
 	s->ns_per_count = period_ns ? period_ns : FM_IMPORT_SAMPLE_NS;
 	if (!period_ns)
 		fm_import_missing(s->p.in, "how much time a sample stands for",
@@ -184,7 +195,7 @@ static void write_facts(struct samples *s)
 	fm_import_started(s->p.in, s->p.time_ns);
 	if (s->p.duration_ns <= INT64_MAX)
 		s->p.in->wall_ns = s->p.duration_ns;
-	uint64_t period_ns = ns_of_unit(pprof_str(&s->p, s->p.period_type.unit)) * s->p.period;
+	uint64_t period_ns = period_of(&s->p);
 	if (period_ns && period_ns <= 1000000000)
 		fm_import_number(s->p.in, "rate_hz", 1000000000 / period_ns);
 	for (size_t i = 0; i < s->p.comments.n; i++)
@@ -272,7 +283,8 @@ static void add_time(struct samples *s, uint32_t thread_id, uint32_t stack_id, u
 	if (cpu)
 		fm_import_sample(s->p.in, thread_id, stack_id, class, count, cpu);
 	if (waited || delay)
-		fm_import_sample(s->p.in, thread_id, stack_id, FM_CLASS_WAIT, cpu ? 1 : count, waited + delay);
+		fm_import_sample(s->p.in, thread_id, stack_id, FM_CLASS_WAIT, cpu ? 1 : count,
+				 waited > UINT64_MAX - delay ? UINT64_MAX : waited + delay);
 }
 
 static void add_memory(struct samples *s, uint32_t process_id, uint32_t stack_id, bool is_python)
@@ -290,6 +302,22 @@ static void add_memory(struct samples *s, uint32_t process_id, uint32_t stack_id
 		fm_import_add_site(s->p.in, &site);
 }
 
+// The frames of one location, outermost first.
+static uint32_t push_frames(struct samples *s, uint32_t stack_id, const uint32_t *frames, uint32_t n)
+{
+	bool is_new = true;
+	uint64_t key = (uint64_t)stack_id << 32 | (uint32_t)(frames - s->p.frames.items), *known = NULL;
+	if (n > MANY_FRAMES)
+		known = fm_map_at(&s->long_stacks, key, &is_new);
+	if (!is_new)
+		return (uint32_t)*known;
+	for (uint32_t i = 0; i < n; i++)
+		stack_id = fm_writer_stack(s->p.in->w, stack_id, frames[i]);
+	if (known)
+		*known = stack_id;
+	return stack_id;
+}
+
 // NULL, or what is wrong with the sample.
 static const char *add_sample(struct samples *s, const struct thread_label *label)
 {
@@ -303,10 +331,8 @@ static const char *add_sample(struct samples *s, const struct thread_label *labe
 		n_frames += n;
 		if (n_frames > MAX_FRAMES)
 			return "a stack is deeper than any program's";
-		for (uint32_t k = 0; k < n; k++) {
-			frame_id = frames[k];
-			stack_id = fm_writer_stack(in->w, stack_id, frame_id);
-		}
+		stack_id = push_frames(s, stack_id, frames, n);
+		frame_id = frames[n - 1];
 	}
 	if (s->values.n != s->p.types.n)
 		return "a sample has not as many values as the file has types";
@@ -368,5 +394,6 @@ enum fm_err fm_pprof_import(struct fm_import *in)
 	fm_vec_deinit(&s.locations);
 	fm_vec_deinit(&s.values);
 	fm_vec_deinit(&s.told_labels);
+	fm_map_deinit(&s.long_stacks);
 	return err;
 }

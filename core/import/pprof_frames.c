@@ -56,7 +56,7 @@ static void look_at_file(struct pprof_mapping *m, const char *path, struct fm_st
 static void look_at(struct pprof *p, struct pprof_mapping *m)
 {
 	uint8_t bytes[FM_IMPORT_MAX_BUILD_ID];
-	struct fm_str path = pprof_str(p, m->filename);
+	struct fm_str path = fm_import_name(p->in, pprof_str(p, m->filename));
 	struct fm_str build_id = { (const char *)bytes, fm_import_hex(pprof_str(p, m->build_id), bytes) };
 	m->is_looked_at = true;
 	if (path.len && path.p[0] == '/' && build_id.len)

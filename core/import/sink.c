@@ -11,6 +11,7 @@
 
 // Beyond it are no times: 146 years.
 #define MAX_TIME_NS ((uint64_t)1 << 62)
+#define NAME_BYTES_PER_LOOK ((uint64_t)16 << 20)
 #define LINES_DIRECT 4 // docs/format.md, codes: the value of a frame is its line
 
 static enum fm_err bad(struct fm_import *in, const char *where, uint64_t at, const char *fmt, va_list args)
@@ -44,6 +45,27 @@ enum fm_err fm_import_end(struct fm_import *in)
 	return fm_input_error(in->input) ? fm_import_bad_byte(in, "%s", "it ends early") : FM_OK;
 }
 
+struct fm_str fm_import_name(struct fm_import *in, struct fm_str name)
+{
+	if (name.len <= FM_IMPORT_MAX_NAME)
+		return name;
+	fm_import_missing(in, "the ends of some names", "they are longer than 4,096 bytes");
+	name.len = FM_IMPORT_MAX_NAME;
+	while (name.len && ((uint8_t)name.p[name.len] & 0xc0) == 0x80) // not inside of a character
+		name.len--;
+	return name;
+}
+
+// What is new is kept: from time to time somebody has to look how much that is.
+static void count_name(struct fm_import *in, uint64_t n)
+{
+	in->name_bytes += n;
+	if (in->name_bytes < NAME_BYTES_PER_LOOK)
+		return;
+	in->name_bytes = 0;
+	fm_input_check_memory(in->input);
+}
+
 // The same again says nothing new, and would be written again.
 static bool is_said(struct fm_import *in, char what, uint32_t id, struct fm_str text)
 {
@@ -53,6 +75,7 @@ static bool is_said(struct fm_import *in, char what, uint32_t id, struct fm_str 
 	fm_buf_u32(&key, id);
 	fm_buf_bytes(&key, text.p, text.len);
 	fm_intern_id(&in->said, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
+	count_name(in, is_new ? key.len : 0);
 	fm_buf_deinit(&key);
 	return !is_new;
 }
@@ -110,6 +133,7 @@ uint32_t fm_import_process(struct fm_import *in, uint32_t pid)
 
 void fm_import_process_command(struct fm_import *in, uint32_t process_id, struct fm_str command)
 {
+	command = fm_import_name(in, command);
 	if (process_id >= in->pids.n || is_said(in, 'p', process_id, command))
 		return;
 	struct fm_process_info info = process_info(in->pids.items[process_id], command);
@@ -126,6 +150,7 @@ uint32_t fm_import_thread(struct fm_import *in, uint32_t process_id, uint32_t ti
 		in->threads.items[*id] =
 			(struct fm_import_thread){ .process_id = process_id, .now_ns = FM_IMPORT_START_NS };
 	}
+	name = fm_import_name(in, name);
 	if (name.len && *id < in->threads.n && !is_said(in, 't', (uint32_t)*id, name))
 		fm_writer_thread_name(in->w, (uint32_t)*id, name);
 	return (uint32_t)*id;
@@ -166,6 +191,8 @@ uint32_t fm_import_hex(struct fm_str hex, uint8_t ret[static FM_IMPORT_MAX_BUILD
 uint32_t fm_import_python_frame(struct fm_import *in, struct fm_str function, struct fm_str file, uint32_t first_line,
 				uint32_t line)
 {
+	function = fm_import_name(in, function);
+	file = fm_import_name(in, file);
 	uint32_t code = fm_writer_code(
 		in->w, &(struct fm_code_info){ function, function, file, first_line, LINES_DIRECT, { "", 0 } });
 	return fm_writer_frame(in->w, FM_FRAME_PYTHON, code, line);
@@ -186,23 +213,30 @@ static uint32_t image_of(struct fm_import *in, struct fm_str library)
 uint32_t fm_import_native_frames(struct fm_import *in, struct fm_str library, const struct fm_symbol_link *links,
 				 uint32_t n)
 {
+	struct fm_symbol_link cut[FM_SYMBOL_MAX_LINKS];
 	struct fm_buf key = { 0 };
 	bool is_new;
+	library = fm_import_name(in, library);
+	n = FM_MIN(n, (uint32_t)FM_SYMBOL_MAX_LINKS);
 	fm_buf_bytes(&key, library.p, library.len);
 	for (uint32_t i = 0; i < n; i++) {
+		cut[i] = links[i];
+		cut[i].name = fm_import_name(in, links[i].name);
+		cut[i].file = fm_import_name(in, links[i].file);
 		fm_buf_u8(&key, 0);
-		fm_buf_bytes(&key, links[i].name.p, links[i].name.len);
+		fm_buf_bytes(&key, cut[i].name.p, cut[i].name.len);
 		fm_buf_u8(&key, 0);
-		fm_buf_bytes(&key, links[i].file.p, links[i].file.len);
+		fm_buf_bytes(&key, cut[i].file.p, cut[i].file.len);
 		fm_buf_u32(&key, links[i].first_line);
 		fm_buf_u32(&key, links[i].line);
 		fm_buf_u8(&key, links[i].is_inlined);
 	}
 	uint32_t id = fm_intern_id(&in->names, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
+	count_name(in, is_new ? key.len : 0);
 	fm_buf_deinit(&key);
 	if (is_new) {
 		uint32_t image = image_of(in, library);
-		fm_writer_symbol(in->w, image, id + 1, links, n);
+		fm_writer_symbol(in->w, image, id + 1, cut, n);
 		fm_vec_push(&in->named_frames, fm_writer_frame(in->w, FM_FRAME_NATIVE, image, id + 1));
 	}
 	return in->named_frames.items[id];
@@ -233,6 +267,11 @@ void fm_import_sample_at(struct fm_import *in, const struct fm_sample *sample)
 	if (sample->thread_id >= in->threads.n)
 		return;
 	struct fm_import_thread *t = &in->threads.items[sample->thread_id];
+	if (sample->weight_ns > MAX_TIME_NS - in->total_ns || sample->time_ns > MAX_TIME_NS) {
+		fm_import_missing(in, "some samples", "their times add up to more than 146 years");
+		return;
+	}
+	in->total_ns += sample->weight_ns;
 	if (!t->first_ns)
 		t->first_ns = sample->time_ns > sample->weight_ns ? sample->time_ns - sample->weight_ns : 1;
 	t->now_ns = FM_MAX(t->now_ns, sample->time_ns);
@@ -257,7 +296,8 @@ void fm_import_sample(struct fm_import *in, uint32_t thread_id, uint32_t stack_i
 	if (thread_id >= in->threads.n || !count)
 		return;
 	uint64_t n = affordable(in, count), each = weight_ns / n, left = weight_ns % n;
-	if (weight_ns > MAX_TIME_NS - FM_MIN(MAX_TIME_NS, in->threads.items[thread_id].now_ns)) {
+	uint64_t left_ns = MAX_TIME_NS - FM_MAX(FM_MIN(MAX_TIME_NS, in->threads.items[thread_id].now_ns), in->total_ns);
+	if (weight_ns > left_ns) {
 		fm_import_missing(in, "some samples", "their times add up to more than 146 years");
 		return;
 	}
@@ -290,6 +330,12 @@ uint8_t fm_import_class_of(const struct fm_import *in, uint32_t frame_id)
 	return is_system ? FM_CLASS_SYSTEM : FM_CLASS_NATIVE;
 }
 
+// More than 8 EiB is as much as that.
+static void add(uint64_t *sum, uint64_t n)
+{
+	*sum = n < (uint64_t)INT64_MAX - *sum ? *sum + n : (uint64_t)INT64_MAX;
+}
+
 void fm_import_add_site(struct fm_import *in, const struct fm_import_site *site)
 {
 	bool is_new;
@@ -311,11 +357,11 @@ void fm_import_add_site(struct fm_import *in, const struct fm_import_site *site)
 	}
 	struct fm_site *sum = &in->site_items.items[*id];
 	uint64_t peak = site->peak_bytes ? site->peak_bytes : site->live_bytes;
-	sum->alloc_bytes += FM_MAX(site->alloc_bytes, site->live_bytes);
-	sum->n_allocs += FM_MAX(site->n_allocs, site->n_live);
-	sum->n_frees += FM_MAX(site->n_allocs, site->n_live) - site->n_live;
-	sum->live_bytes += site->live_bytes;
-	sum->peak_bytes += peak;
-	sum->at_peak_bytes += peak;
+	add(&sum->alloc_bytes, FM_MAX(site->alloc_bytes, site->live_bytes));
+	add(&sum->n_allocs, FM_MAX(site->n_allocs, site->n_live));
+	add(&sum->n_frees, FM_MAX(site->n_allocs, site->n_live) - site->n_live);
+	add(&sum->live_bytes, site->live_bytes);
+	add(&sum->peak_bytes, peak);
+	add(&sum->at_peak_bytes, peak);
 	in->n_events++;
 }

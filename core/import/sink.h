@@ -28,6 +28,9 @@
 #define FM_IMPORT_MAX_SAMPLES ((uint64_t)16 << 20)
 #endif
 
+// Names longer than this are cut: a file that has one once may refer to it often.
+#define FM_IMPORT_MAX_NAME 4096u
+
 struct fm_import_thread {
 	uint32_t process_id;
 	uint64_t now_ns;           // where its next sample ends that has no time of its own
@@ -52,6 +55,8 @@ struct fm_import {
 	FM_VEC(struct fm_site) site_items;
 	uint64_t n_events;  // samples, sites, calls: whether anything came of the file
 	uint64_t n_samples; // written
+	uint64_t total_ns;  // of all samples
+	uint64_t name_bytes; // of names since memory was looked at
 	uint64_t wall_ns;   // of the run, where the source says it; 0 = from the first sample to the last
 	bool has_merged_samples;
 };
@@ -83,6 +88,9 @@ void fm_import_process_command(struct fm_import *in, uint32_t process_id, struct
 uint32_t fm_import_thread(struct fm_import *in, uint32_t process_id, uint32_t tid, struct fm_str name);
 
 // ---- Frames and stacks ----
+
+// A name as it may be kept. All functions below do so with theirs.
+struct fm_str fm_import_name(struct fm_import *in, struct fm_str name);
 
 // A Python function by its names; line is the line that ran, first_line the one of its def; 0 = not
 // known.

@@ -18,7 +18,7 @@ struct fm_summed fm_summed_native(struct fm_import *in, struct fm_str name, stru
 				  struct fm_str file, uint32_t line)
 {
 	uint32_t frame = fm_import_native_frame(in, library, symbol, file, line);
-	uint32_t id = fm_writer_trace_place(in->w, FM_NAME_FUNCTION, name, file, 0);
+	uint32_t id = fm_writer_trace_place(in->w, FM_NAME_FUNCTION, fm_import_name(in, name), fm_import_name(in, file), 0);
 	return (struct fm_summed){ fm_zone_ref_of(FM_ZONE_BEGIN, id), fm_writer_stack(in->w, FM_ROOT_STACK, frame),
 				   fm_import_class_of(in, frame) };
 }

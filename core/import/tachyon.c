@@ -167,7 +167,7 @@ static enum fm_err read_tables(struct tachyon *t)
 		fm_vec_push(&t->strings, fm_cursor_str(&c));
 	struct fm_cursor f =
 		fm_cursor_over(t->tables.data + (t->frames_at - t->tables_at), n - (t->frames_at - t->tables_at));
-	for (uint32_t i = 0; i < t->n_frames && !c.err && !f.err; i++) {
+	for (uint32_t i = 0; i < t->n_frames && !c.err && !f.err && !fm_input_error(in->input); i++) {
 		uint64_t file = fm_cursor_varint(&f), name = fm_cursor_varint(&f);
 		int64_t line = fm_cursor_svarint(&f);
 		for (int k = 0; k < 3; k++) // the line's end, columns

@@ -51,6 +51,33 @@ def options_of(text: str) -> Set[str]:
     return {row.split()[-1] for row in rows} | {"--help"}
 
 
+def names_listed_by(command: str) -> Set[str]:
+    return {line.split()[0] for line in call(command, "--list").stdout.splitlines()}
+
+
+def test_the_table_of_formats_is_what_the_program_lists() -> None:
+    """A name, "`collapsed`, `raw`" or "`chrometrace`, read as `chrome`"; what is read of it; what is written; who opened it; in which test."""
+    text = (ROOT / "docs" / "formats.md").read_text()
+    table = text[text.index("| format | read | written |") :].partition("\n\n")[0].splitlines()[2:]
+    read, written = names_listed_by("import"), names_listed_by("export")
+    said_read, said_written = set(), set()
+    for row in table:
+        names, of_read, of_written, consumer, tests = (cell.strip() for cell in row.strip()[1:-1].split("|"))
+        outside, _, inside = names.partition(", read as ")
+        out_names, in_names = re.findall("`(.+?)`", outside), re.findall("`(.+?)`", inside or outside)
+        if of_read:
+            said_read |= set(in_names) & read if len(in_names) > 1 else set(in_names)
+        if of_written:
+            said_written |= set(out_names)
+        assert of_read or of_written, row
+        assert consumer or set(out_names) <= {"text", "calls", "markdown"}, f"nobody opened it: {row}"
+        for name in re.findall(r"`(test_\w+\.py)`", tests):
+            assert (ROOT / "tests" / "e2e" / name).exists(), name
+        assert "`test_" in tests, row
+    assert said_read == read
+    assert said_written == written
+
+
 @pytest.mark.parametrize("name", sorted(commands()))
 def test_every_option_is_in_the_docs(name: str) -> None:
     text = "\n".join(page.read_text() for page in FOR_USERS)

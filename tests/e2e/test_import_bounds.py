@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Foreign files made to cost more than they are long: each is read in a second or refused by a line, where its like took minutes or gigabytes."""
 
+import ctypes
+import gzip
 import json
 import os
 import resource
@@ -173,3 +175,189 @@ def test_what_was_there_stays_where_nothing_came(tmp_path: Path) -> None:
     good = tmp_path / "good.txt"
     good.write_text("a;b 3\n")
     assert run([FATHOM, "import", "-o", kept, good]).returncode == 0 and kept.read_bytes()[:4] != b"of y"
+
+
+# ---- what a few bytes refer to often ----
+
+NAMES = [b"", b"samples", b"count", b"work", b"app.py"]
+
+
+def pprof_of(*parts: bytes, names: List[bytes] = NAMES) -> bytes:
+    sample_type = foreign.message(1, foreign.number(1, 1) + foreign.number(2, 2))
+    function = foreign.message(5, foreign.number(1, 1) + foreign.number(2, 3) + foreign.number(4, 4))
+    return b"".join([sample_type, function, *parts, *(foreign.message(6, name) for name in names)])
+
+
+def pprof_sample(location: int, more: bytes = b"") -> bytes:
+    return foreign.message(2, foreign.packed(1, [location]) + foreign.packed(2, [1]) + more)
+
+
+def pprof_location(number: int, line: int = 7, times: int = 1) -> bytes:
+    return foreign.message(
+        4, foreign.number(1, number) + foreign.message(4, foreign.number(1, 1) + foreign.number(2, line)) * times
+    )
+
+
+def wait_status(path: Path, content: bytes, *options: str, max_bytes: int = MAX_BYTES) -> str:
+    """How the import of these bytes ended, within the limits of all tests here."""
+    path.write_bytes(content)
+    done = imported(path, *options, max_bytes=max_bytes)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stderr
+
+
+def samples_of(path: Path) -> int:
+    done = run([FATHOM, "report", "--json", path.with_suffix(".fathom")])
+    assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["samples"])
+
+
+def test_a_location_of_many_frames_is_gone_through_once(tmp_path: Path) -> None:
+    path = tmp_path / "deep.pb"
+    assert wait_status(path, pprof_of(pprof_location(1, times=90_000), pprof_sample(1) * 5000)) == ""
+    assert samples_of(path) == 5000
+
+
+def test_a_long_name_is_not_kept_as_often_as_it_is_referred_to(tmp_path: Path) -> None:
+    """A thread of that name for each sample, and a function of it for each line: 5 GB, were each to have its own."""
+    names = [b"", b"samples", b"count", "\u00e9".encode() * 500_000, b"app.c", b"thread_id", b"thread_name"]
+    path = tmp_path / "names.pb"
+    parts = [pprof_location(i, line=i) for i in range(1, 5000)]
+    for i in range(1, 5000):
+        labels = foreign.message(3, foreign.number(1, 5) + foreign.number(3, i))
+        parts.append(pprof_sample(i, labels + foreign.message(3, foreign.number(1, 6) + foreign.number(2, 3))))
+    assert wait_status(path, pprof_of(*parts, names=names), max_bytes=MAX_BYTES // 2) == ""
+    report = run([FATHOM, "report", "--json", path.with_suffix(".fathom")]).stdout
+    said = {item["what"]: item["why"] for item in json.loads(report)["coverage"]}
+    assert said["the ends of some names"] == "they are longer than 4,096 bytes"
+    assert json.loads(report)["threads"][0]["name"] == "\u00e9" * 2048  # whole characters
+
+
+def unhashed(value: int) -> int:
+    """The number that core/base/hash.h makes this one of: whoever writes a file may choose its keys by it."""
+    inverse, mask = pow(0xD6E8FEB86659FD93, -1, 1 << 64), (1 << 64) - 1
+    for _ in range(2):
+        value = (value ^ value >> 32) * inverse & mask
+    return value ^ value >> 32
+
+
+def test_keys_that_would_all_lie_in_one_place(tmp_path: Path) -> None:
+    path = tmp_path / "flood.pb"
+    ids = [unhashed(i << 32) for i in range(1, 200_000)]
+    assert wait_status(path, pprof_of(*(pprof_location(i) for i in ids), pprof_sample(ids[0]))) == ""
+    assert samples_of(path) == 1
+
+
+def test_memory_is_in_proportion_to_the_file(tmp_path: Path) -> None:
+    """Sixty million empty strings are 120 MB, pack to 117 kB, and would be kept in 1.5 GB."""
+    path = tmp_path / "strings.pb"
+    said = wait_status(path, gzip.compress(pprof_of() + b"2\0" * 60_000_000, 1))
+    assert "what it holds takes more memory than any profile of its size" in said
+
+
+def mojo_number(value: int) -> bytes:
+    out = bytearray([value & 0x3F])
+    value >>= 6
+    while value:
+        out[-1] |= 0x80
+        out.append(value & 0x7F)
+        value >>= 7
+    return bytes(out)
+
+
+def mojo_of_repeats(depth: int, n: int) -> bytes:
+    begin = bytes([2]) + mojo_number(1) + mojo_number(0) + b"1\0"
+    texts = bytes([11]) + mojo_number(5) + b"f.py\0" + bytes([11]) + mojo_number(6) + b"g\0"
+    frame = bytes([3]) + b"".join(map(mojo_number, (1, 5, 6, 1, 0, 0, 0)))
+    time = bytes([9]) + mojo_number(1000)
+    first = begin + texts + frame + (bytes([5]) + mojo_number(1)) * depth + time
+    return b"MOJ" + mojo_number(3) + first + (begin + bytes([13]) + time) * n
+
+
+def test_a_stack_that_is_repeated_is_not_gone_through_again(tmp_path: Path) -> None:
+    path = tmp_path / "repeat.mojo"
+    assert wait_status(path, mojo_of_repeats(50_000, 50_000)) == ""
+    assert samples_of(path) == 50_001
+    path.write_bytes(mojo_of_repeats(2, 3))
+    assert run([FATHOM, "export", "-f", "collapsed", path]).stdout == "g (f.py:1);g (f.py:1) 4\n"
+
+
+def gecko_of(thread: str, more: str = "") -> bytes:
+    meta = '"meta":{"interval":1,"stackwalk":1,"preprocessedProfileVersion":57}'
+    return f'{{{meta}{more},"threads":[{thread}]}}'.encode()
+
+
+def test_rows_of_nothing_take_no_memory(tmp_path: Path) -> None:
+    """The last row has 32 columns: those before it would have as many nulls."""
+    rows = "[]," * 20_000_000 + json.dumps([1] * 32)
+    thread = '{"samples":{"data":[' + rows + '],"schema":{"stack":0}}}'
+    said = wait_status(tmp_path / "rows.json", gzip.compress(gecko_of(thread), 1))
+    assert "a table has hardly any values in its rows" in said
+
+
+def test_threads_take_of_shared_frames_what_they_use(tmp_path: Path) -> None:
+    frames = ",".join(["0"] * 2_000_000)
+    shared = f',"shared":{{"stringArray":["a"],"funcTable":{{"name":[0]}},"frameTable":{{"func":[{frames}]}}}}'
+    thread = '{"stackTable":{"frame":[0],"prefix":[null]},"samples":{"stack":[0],"time":[1]}}'
+    path = tmp_path / "threads.json"
+    assert wait_status(path, gecko_of(",".join([thread] * 50_000), shared)) == ""
+    assert samples_of(path) == 50_000
+
+
+@pytest.mark.parametrize("what", ["inclusive", "calls"])
+def test_costs_that_no_run_has(what: str, tmp_path: Path) -> None:
+    """Each is possible, their sum is not, and would begin at 0 again."""
+    call = f"calls={1 << 59 if what == 'calls' else 1} 1\n1 {1 << 59 if what == 'inclusive' else 1}\n"
+    path = tmp_path / "callgrind.out"
+    said = wait_status(path, ("events: ns\nfl=a.py\nfn=f\n1 1\ncfn=g\n" + call * 40).encode())
+    assert "line 11: the costs are too large" in said
+
+
+def test_times_that_no_run_has(tmp_path: Path) -> None:
+    """Four samples of 2^62 ns would make none."""
+    path = tmp_path / "threads.txt"
+    path.write_text("".join(f"thread ({i}): T;work {(1 << 62) // 1000 - 10**7}\n" for i in range(1, 5)))
+    done = imported(path, "--unit", "us")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(run([FATHOM, "report", "--json", path.with_suffix(".fathom")]).stdout)
+    assert report["samples"] == 1 and report["cpu_s"] == pytest.approx((1 << 62) / 1e9, rel=1e-3)
+    assert "their times add up to more than 146 years" in [item["why"] for item in report["coverage"]]
+
+
+def test_bytes_that_no_machine_has(tmp_path: Path) -> None:
+    """Three of 2^63 - 1 are not as many as one."""
+    types = foreign.message(1, foreign.number(1, 1) + foreign.number(2, 2))
+    function = foreign.message(5, foreign.number(1, 1) + foreign.number(2, 3) + foreign.number(4, 4))
+    sample = foreign.message(2, foreign.packed(1, [1]) + foreign.packed(2, [(1 << 63) - 1]))
+    strings = b"".join(foreign.message(6, s) for s in (b"", b"alloc_space", b"bytes", b"work", b"app.py"))
+    path = tmp_path / "bytes.pb"
+    assert wait_status(path, types + function + pprof_location(1) + sample * 3 + strings) == ""
+    done = run([FATHOM, "query", "--csv", path.with_suffix(".fathom"), "SELECT alloc_bytes FROM allocations"])
+    assert done.stdout.splitlines()[1:] == [str((1 << 63) - 1)], done.stderr
+
+
+IN_OPEN = 0x20
+
+
+def test_what_a_path_of_the_file_leads_to_is_looked_at_before_it_is_opened(tmp_path: Path) -> None:
+    """To open a fifo or a device is to do something: a tape winds, a watchdog begins to wait."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    fifo, file = tmp_path / "fifo", tmp_path / "file"
+    os.mkfifo(fifo)
+    file.write_bytes(b"no ELF")
+    watch = libc.inotify_init1(os.O_NONBLOCK)
+    names = {libc.inotify_add_watch(watch, bytes(path), IN_OPEN): path for path in (fifo, file)}
+    perf = PerfData(Event(1))
+    for i, path in enumerate(names.values()):
+        perf.map(1, 0x10000 * (i + 1), 0x1000, bytes(path))
+        perf.sample(1, 1, 1000 + i, 1_000_000, [USER_MARK, 0x10000 * (i + 1)])
+    data = tmp_path / "perf.data"
+    data.write_bytes(perf.file())
+    assert imported(data).returncode == 0
+    opened, events = set(), os.read(watch, 65536)
+    os.close(watch)
+    while events:
+        number, _, _, length = struct.unpack_from("<iIII", events)
+        opened.add(names[number])
+        events = events[16 + length :]
+    assert opened == {file}

@@ -299,6 +299,39 @@ def test_cancelled_calls_end_and_are_not_answered(client: Client, tmp_path: Path
     assert client.ask("ping", number="then")["result"] == {}, "none of the four has answered"
 
 
+def test_what_a_cancelled_program_has_begun_ends_with_it(
+    client: Client, tmp_path: Path, some_python: Python
+) -> None:
+    """Its child does not hear what the program is asked, and has its own output."""
+    (tmp_path / "parent.py").write_text(
+        "import subprocess, time\nchild = subprocess.Popen(['sleep', '3600'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
+        "open('child.pid', 'w').write(str(child.pid))\ntime.sleep(3600)\n"
+    )
+    client.start(1, "run", target="parent.py", python=some_python.path)
+    pid = pid_of(tmp_path / "child.pid")
+    client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    wait_until(lambda: not client.children())
+    wait_until(lambda: is_gone(pid))
+
+
+def test_queries_are_answered_as_markdown_and_only_read(client: Client, known: str, tmp_path: Path) -> None:
+    before = (tmp_path / known).read_bytes()
+    sql = "SELECT name, kind FROM functions ORDER BY self_s DESC, name"
+    answer = client.text("query", capture=known, sql=sql, limit=1)  # which has the notes of standard error, too
+    printed = subprocess.run(
+        [FATHOM, "query", "--markdown", "-n", "1", known, sql], cwd=tmp_path, stdout=subprocess.PIPE, check=True
+    ).stdout.decode()
+    assert answer.startswith(printed) and printed.startswith("| name | kind |\n|---|---|\n| ")
+    assert "the first 1 of " in answer, "it says that there are more"
+    assert "no such table: function; did you mean functions?" in client.text("query", capture=known, sql="SELECT * FROM function")
+    for hostile in ("DELETE FROM functions", "ATTACH 'x.db' AS x", "SELECT load_extension('x')", "--tables", "PRAGMA data_version"):
+        answer = client.text("query", capture=known, sql=hostile)
+        assert "[exit code 2]" in answer, answer
+    wide = client.text("query", capture=known, sql="SELECT replace(hex(zeroblob(500000)), '0', 'x') FROM functions")
+    assert len(wide) < 17_000 and "bytes were cut out here" in wide
+    assert (tmp_path / known).read_bytes() == before and sorted(os.listdir(tmp_path)) == [known]
+
+
 def test_a_time_limit_ends_the_program_and_leaves_a_report(client: Client, sleeper: Dict[str, Any]) -> None:
     text = client.text("run", **sleeper, arguments=["x.pid"], time_limit_s=0.5)
     assert "Ended by signal 15" in text and "profile_results.txt" in text

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every importer, into a capture that must be readable. The first line of an input is the name of a
 // format and what follows its file; without such a line the format is recognised, as users' files
-// are.
+// are. FUZZ_FORMAT=NAME searches in that format alone: inputs of others are passed over.
 //
 // Both files are descriptors of memory that are made once.
 #include "fuzz.h"
@@ -14,6 +14,11 @@
 #include "read/reader.h"
 
 #define MAX_NAME 32
+
+#ifdef FM_LIBFUZZER
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
+#endif
 
 struct scratch {
 	int fd;
@@ -53,6 +58,38 @@ static void read_back(const char *path)
 	fm_reader_close(reader);
 }
 
+// The only format that is searched in; NULL = all of them.
+static const struct fm_importer *wanted(void)
+{
+	const char *name = getenv("FUZZ_FORMAT");
+	const struct fm_importer *found = name ? fm_importer_find(name) : NULL;
+	FUZZ_CHECK(!name || found);
+	return found;
+}
+
+#ifdef FM_LIBFUZZER
+// The first line stays a format's name: one that was varied would only be recognised, or not.
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+	size_t head = 0;
+	(void)seed;
+	if (!named(data, size, &head)) {
+		const struct fm_importer *format = wanted();
+		head = format ? strlen(format->name) + 1 : 0;
+		if (head >= max_size)
+			return size;
+		size = size < max_size - head ? size : max_size - head;
+		memmove(data + head, data, size);
+		size += head;
+		if (format)
+			memcpy(data, format->name, head - 1);
+		if (format)
+			data[head - 1] = '\n';
+	}
+	return head + LLVMFuzzerMutate(data + head, size - head, max_size - head);
+}
+#endif
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct scratch in, out;
@@ -66,9 +103,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fm_diag diag = { "" };
 	if (!options.importer)
 		skip = 0;
+	if (wanted() && options.importer != wanted())
+		return 0;
 	FUZZ_CHECK(!ftruncate(in.fd, 0) && !ftruncate(out.fd, 0));
 	FUZZ_CHECK(pwrite(in.fd, data + skip, size - skip, 0) == (ssize_t)(size - skip));
-	for (const struct fm_importer *i = fm_importers; i->name; i++)
+	for (const struct fm_importer *i = fm_importers; i->name && !wanted(); i++)
 		i->recognise(data + skip, size - skip);
 	enum fm_err err = fm_import_file(in.path, out.path, &options, &diag);
 	FUZZ_CHECK(!err || diag.text[0]); // whatever is wrong is said

@@ -87,20 +87,34 @@ static void keep(struct fm_mcp_call *call, const char *bytes, size_t n)
 	}
 }
 
+// Whether it has ended. What it began ends with one that was asked to: as long as nobody has waited
+// for it, its number is nobody else's.
+static bool wait_for(const struct fm_mcp_call *call, int options, int *ret_status)
+{
+	siginfo_t info = { .si_pid = 0 };
+	while (waitid(P_PID, (id_t)call->pid, &info, WEXITED | WNOWAIT | options) != 0)
+		if (errno != EINTR)
+			return false;
+	if (!info.si_pid)
+		return false;
+	if (call->is_asked)
+		kill(-call->pid, SIGKILL);
+	return waitpid(call->pid, ret_status, 0) == call->pid;
+}
+
 bool fm_mcp_call_read(struct fm_mcp_call *call, int *ret_status)
 {
 	char bytes[16384];
 	ssize_t n = 0;
 	// One that has ended may have left others behind that keep its output open.
-	bool has_ended = waitpid(call->pid, ret_status, WNOHANG) == call->pid;
+	bool has_ended = wait_for(call, WNOHANG, ret_status);
 	for (int i = 0; i < 64 && (n = read(call->from, bytes, sizeof(bytes))) > 0; i++)
 		keep(call, bytes, (size_t)n);
 	if (has_ended)
 		return false;
 	if (n != 0)
 		return true;
-	while (waitpid(call->pid, ret_status, 0) < 0 && errno == EINTR)
-		continue;
+	wait_for(call, 0, ret_status);
 	return false;
 }
 

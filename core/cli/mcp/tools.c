@@ -71,9 +71,10 @@ static const struct fm_mcp_tool tools[] = {
 	  } },
 	{ "query",
 	  "query",
-	  NULL,
+	  "--markdown",
 	  false,
-	  "An SQL query over the tables of a capture.",
+	  "One SELECT, in SQLite's dialect, over the tables of a capture: functions, lines, stacks, samples, threads, "
+	  "allocations, waits and more. PRAGMA table_list names them, PRAGMA table_info(lines) the columns of one.",
 	  {
 		  { "limit", WHOLE, false, "--limit=", "rows at most (50)" },
 		  { "capture", TEXT, true, NULL, CAPTURE_MEANING },
