@@ -171,6 +171,34 @@ def test_what_a_library_reserves_is_no_peak(remember: Remember) -> None:
     check_sums(report)
 
 
+def test_a_library_that_is_imported_is_what_it_uses(has_hooks: None, fathom: Path, tmp_path: Path) -> None:
+    """OpenBLAS itself: what `import numpy` holds is no more than the kernel gave the process for it. The rest of its 32 MiB for each thread is told apart."""
+    if subprocess.run([sys.executable, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("numpy is not installed in the Python that runs the tests")
+    program, profile = tmp_path / "program.py", tmp_path / "p.fathom"
+    program.write_text(
+        "import time\n"
+        "def given():\n    lines = open('/proc/self/status').read().splitlines()\n"
+        "    return next(int(line.split()[1]) << 10 for line in lines if line.startswith('RssAnon'))\n"
+        "before = given()\n"
+        "import numpy\n"  # line 6
+        "print(given() - before, given())\n"
+        "time.sleep(0.5)\n"
+    )
+    command = [fathom, "record", "--memory", "-o", profile, "--", sys.executable, program]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, universal_newlines=True)
+    rise, whole = map(int, done.stdout.split())
+    report = Capture(profile, done).report
+    memory, line = report["memory"], lines_of(report)[6]
+    if line["alloc_bytes"] < 32 * MIB + rise:
+        pytest.skip("this numpy reserves nothing")
+    # Sampled blocks have their interval (twice of it is one run in ten thousand), and an arena of Python's, 1 MiB, had its pages before the import that fills it.
+    assert line["peak_bytes"] <= rise + 2 * line["peak_plus_minus_bytes"] + MIB
+    assert memory["peak_bytes"] <= whole + 2 * memory["peak_plus_minus_bytes"]
+    assert line["untouched_bytes"] >= 30 * MIB and memory["untouched_bytes"] >= line["untouched_bytes"]
+    check_sums(report)
+
+
 def test_two_peaks(remember: Remember) -> None:
     script = (
         "import time\n"

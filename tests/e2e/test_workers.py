@@ -11,6 +11,7 @@ from typing import Any, Dict, Tuple
 import pytest
 from capture import BUILD, CLASS_GIL_WAIT, CLASS_WAIT, TARGETS, Capture, Python, standard_error_s
 from guest import LONG
+from runs import fathom_run, write_notebook
 from test_truth import PERIOD_S, Comparison, line_row
 
 pytestmark = pytest.mark.statistical
@@ -82,6 +83,38 @@ def test_all_outputs_agree(profile: Any, libraries: Tuple[str, str], tmp_path: P
     assert marked * 1e-6 == pytest.approx(capture.report["workers"]["worker_s"], rel=0.01) and marked
     whole = sum(n for _, n in stacks) * 1e-6
     assert whole == pytest.approx(sum(t["cpu_s"] for t in capture.report["threads"]), rel=0.05)
+
+
+CELLS = [
+    "import ctypes\npool = ctypes.CDLL({library!r})\n"
+    "pool.pool_run.argtypes = (ctypes.c_double, ctypes.c_bool)\npool.pool_start(3)",
+    "for _ in range(3):\n    pool.pool_run(0.15, False)",
+]
+BLAS_CELLS = [
+    "import numpy, time\nA = numpy.random.rand(900, 900)\nA @ A",
+    "end = time.process_time() + 0.8\nwhile time.process_time() < end:\n    A @ A",
+]
+
+
+def test_cells_of_a_notebook_have_the_time_of_their_workers(libraries: Tuple[str, str], tmp_path: Path) -> None:
+    """The table of cells says what the process used meanwhile; a cell's functions and lines are as much."""
+    has_numpy = not subprocess.run([sys.executable, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode
+    cells = [cell.format(library=libraries[0]) for cell in CELLS] + (BLAS_CELLS if has_numpy else [])
+    results = fathom_run(tmp_path, [write_notebook(tmp_path / "n.ipynb", cells)], ["--cpu"], python=HERE.path)
+    assert results.done.returncode == 0, results.done.stderr
+    table = {cell["cell"]: cell["cpu_s"] for cell in results.report["cells"]}
+    samples = [s for s in results.capture.samples if s.kind not in (CLASS_WAIT, CLASS_GIL_WAIT)]
+    for number in (2, 4) if has_numpy else (2,):
+        name = f"n.ipynb [cell {number}]"
+        body = sum(f["total_s"] for f in results.report["functions"] if f["file"] == name and f["name"] == "<module>")
+        lines = [line for line in results.report["lines"] if line["file"] == name]
+        # A thread's first and last sample may be off by a period; of BLAS, threads spin for the next product a while when the cell is over, and no call waits for them.
+        allowed_s = 2 * 4 * PERIOD_S + 3 * standard_error_s(table[number], samples)
+        allowed_s += 0.05 * table[number] if number == 4 else 0
+        assert body == pytest.approx(table[number], abs=allowed_s), (number, lines)
+        assert sum(line["total_s"] for line in lines) == pytest.approx(body, abs=1e-3)
+        if number == 2:
+            assert table[number] >= 3 * 3 * 0.15 and lines[0]["worker_threads"] == 3
 
 
 def test_matrix_product(profile: Any, tmp_path: Path, record_property: Any) -> None:

@@ -104,6 +104,7 @@ void fm_tally_add(struct fm_tally *t, const struct fm_sample *s, uint32_t n)
 		double weight_s = (double)s[i].weight_ns * 1e-9;
 		weight_ns += s[i].weight_ns;
 		cell->weight_sq += weight_s * weight_s;
+		t->heavy_sq += fm_weight_is_gap(s[i].weight_ns, s->class) ? weight_s * weight_s : 0;
 		first_ns = FM_MIN(first_ns, s[i].time_ns);
 		last_ns = FM_MAX(last_ns, s[i].time_ns);
 	}

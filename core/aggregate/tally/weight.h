@@ -18,6 +18,14 @@ static inline int fm_class_is_cpu(unsigned class)
 	return class != FM_CLASS_GIL_WAIT && class != FM_CLASS_WAIT;
 }
 
+// A sample that stands for ten periods of 1 ms and more shows one moment of a gap in which nobody
+// looked. A system call that lasted as long held it back, and used all of that time.
+#define FM_GAP_NS 10000000u
+static inline int fm_weight_is_gap(uint64_t weight_ns, unsigned class)
+{
+	return weight_ns > FM_GAP_NS && fm_class_is_cpu(class) && class != FM_CLASS_SYSTEM;
+}
+
 static inline uint64_t fm_weight_cpu_ns(const struct fm_weight *w)
 {
 	return w->ns[FM_CLASS_PYTHON] + w->ns[FM_CLASS_NATIVE] + w->ns[FM_CLASS_SYSTEM] + w->ns[FM_CLASS_GC];

@@ -10,8 +10,11 @@
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part)
 {
 	double looked_share = t->total.n ? (double)part->n / (double)t->total.n : 0;
-	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, looked_share,
-			       fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->misplaced_s);
+	double half_s =
+		fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, looked_share,
+				fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->misplaced_s);
+	// A part that none of a few gaps fell to has small squares for that very reason.
+	return fmax(half_s, fm_interval(looked_share * (1 - looked_share) * t->heavy_sq));
 }
 
 // What ticks cost the program beside their handlers, and samples that are shown at a call but stand
@@ -291,6 +294,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	*t = (struct fm_summary){ 0 };
 	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
+	t->heavy_sq = tally->heavy_sq;
 	t->misplaced_s = misplaced_s(profile, &t->total);
 	struct fm_attribution *payers = fm_attribution_find(profile, tally, view, symbolizer);
 	mark_users(&b, payers);

@@ -42,6 +42,7 @@ struct fm_summary {
 	struct fm_weight total;
 	FM_VEC(bool) is_users;           // by function id: Python code that is the user's own (fm_summary_is_users)
 	double class_sq[FM_N_CLASSES];   // squared weights per class, s^2
+	double heavy_sq;                 // of samples for a gap, s^2
 	double misplaced_s;              // CPU time whose place is not certain: fm_plus_minus_s()
 	uint64_t n_failed_unwinds;       // samples whose stack holds an error frame
 	struct fm_weight outside_python; // no Python frame in the stack, and no line that it works for

@@ -167,7 +167,7 @@ static const struct fm_usage usage = {
 		    "  fathom run job.py                # anywhere in the project, if there is only one\n"
 		    "  fathom run -m pytest tests\n"
 		    "  fathom run --no-plots --log-level INFO analysis.ipynb\n"
-		    "  fathom run --rate 10k --python python3.12 script.py\n"
+		    "  fathom run --rate 2k --python python3.12 script.py\n"
 		    "  fathom run --repeat 5 script.py\n"
 		    "  fathom run --cpu script.py\n"
 		    "  fathom run --precision 3 script.py\n"
