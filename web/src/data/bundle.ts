@@ -18,6 +18,7 @@ export interface Limits {
 	zones_merged?: number; // of these, those that have no row of their own here
 	zone_pixels?: number; // the width that the rows are made for; 0 when each zone has its own
 	zones_left_out?: number; // too deep, or too many for the program's memory
+	counter_values_left_out?: number;
 }
 
 export interface Head {
