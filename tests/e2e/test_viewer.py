@@ -106,6 +106,10 @@ def test_the_run_above_every_view(root, node, made):
     check(root, node, "workbench", made("shop"))
 
 
+def test_what_stands_out_leads_to_its_proof(root, node, made):
+    check(root, node, "verdicts", made("verdicts"))
+
+
 def test_every_view_looks_as_approved_and_can_be_read(root, node, made):
     """Four widths, both themes (fewer unless FATHOM_TEST_LONG); every text stands out by 4.5 to 1."""
     quick = [] if IS_LONG else ["--quick"]

@@ -52,7 +52,9 @@ function sameOrEmpty(text, real, what) {
 // Two frames: what was asked for has been drawn.
 const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
-async function open(page, hash) {
+// Figures are of CPU time unless a place says else, whatever stands out.
+async function open(page, place) {
+	const hash = place.includes("metric=") ? place : `${place}&metric=cpu`;
 	if (!url.startsWith("http"))
 		await page.goto("about:blank");
 	if (!url.startsWith("http") || !page.url().startsWith("http"))

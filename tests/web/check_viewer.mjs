@@ -10,6 +10,7 @@
 //   node check_viewer.mjs trace PAGE                             a trace of tests/tools/gen_trace.c, larger than the page holds
 //   node check_viewer.mjs hands PAGE                             keys, Back, links, search, what is told; of a capture with two threads or more
 //   node check_viewer.mjs workbench PAGE                         the run above every view, ranges, bookmarks
+//   node check_viewer.mjs verdicts PAGE                          what stands out, and the way to what proves it
 //   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
@@ -664,6 +665,47 @@ async function checkHands(page) {
 	check(await page.locator('dl[aria-label="What the filter leaves"]').count() === 1, "what a thread did is not told apart from the run");
 }
 
+// A page with three sentences of each rule (web/test/captures.ts): each leads to where it is seen, with what it is about as the metric.
+const PROOFS = {
+	line: ["tree", "cpu", "td:has-text('work')"], function: ["functions", "cpu", "table[aria-label=Functions] td:has-text('work')"],
+	file: ["functions", "cpu", "table[aria-label=Functions] td:has-text('work')"], imports: ["tree", "cpu", "td:has-text('(imports)')"],
+	gc: ["flame", "gc", "canvas"], "gc-end": ["flame", "gc", "canvas"], system: ["flame", "system", "canvas"],
+	gil: ["timeline", "gil", "canvas"], lock: ["flame", "wait", "canvas"], waiting: ["flame", "wait", "canvas"],
+	leak: ["flame", "leak", "canvas"], "no-cpu": ["timeline", "cpu", "canvas"],
+};
+async function checkVerdicts(page) {
+	const metric = () => page.locator("select[aria-label=Metric]").inputValue();
+	const hash = () => page.evaluate(() => location.hash);
+	await open(page, "view=tree");
+	check(await metric() === "wait", `where a queue stands out the tree opens by ${await metric()}`);
+	check(!(await hash()).includes("metric"), "what nobody chose is in the address");
+	const root = () => page.locator("table[aria-label='Call tree'] tbody tr >> nth=0").textContent();
+	check((await root()).startsWith("1.90 s82.6%"), `the tree is not by waiting: ${await root()}`);
+	await page.selectOption("select[aria-label=Metric]", "cpu");
+	await tab(page, "Flame graph");
+	check(await metric() === "cpu", "what was chosen does not stay");
+	await open(page, "view=summary");
+	const lines = page.locator("[aria-label='Order of the lines'] button[aria-pressed=true]");
+	check(await lines.textContent() === "Waiting", "lines are not by waiting");
+	const sentences = await page.locator(".verdicts li").allTextContents();
+	check(sentences.length === 3 * Object.keys(PROOFS).length, `${sentences.length} sentences`);
+	for (let i = 0; i < sentences.length; i++) {
+		const [rule, kind] = sentences[i].split(" ");
+		const [view, counted, proof] = PROOFS[rule];
+		await page.locator(".verdicts li").nth(i).locator("a").click();
+		const isHere = kind.startsWith("here");
+		await page.waitForSelector(isHere ? ".line-panel" : ".view").catch(() => undefined);
+		await settle(page);
+		const place = await hash();
+		check(place.startsWith(`#view=${isHere ? "source" : view}&`) || place === `#view=${view}`, `${sentences[i]} leads to ${place}`);
+		check(await metric() === counted, `${sentences[i]} counts ${await metric()}`);
+		check(await page.locator(".nothing, [role=alert], .no-hit").count() === 0, `${sentences[i]} leads to nothing: ${place}`);
+		check(await page.locator(isHere ? ".line-panel" : proof).count() > 0, `${sentences[i]} does not show it: ${place}`);
+		await page.goBack();
+		await page.waitForSelector(".tiles");
+	}
+}
+
 // The run above every view: a range that all views follow while it is dragged, and places with a name.
 async function checkWorkbench(page) {
 	const hash = () => page.evaluate(() => location.hash);
@@ -781,6 +823,7 @@ async function checkSecondTab(page) {
 const modes = {
 	hands: checkHands,
 	tabs: checkSecondTab,
+	verdicts: checkVerdicts,
 	workbench: checkWorkbench,
 	memory: async (page) => {
 		const report = JSON.parse(readFileSync(facts, "utf8"));

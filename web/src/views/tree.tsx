@@ -73,7 +73,7 @@ function useFigures(app: App, tree: OwnTree): Figures {
 // Beside each row, over the run. Of the capture that was opened, whose samples have times; rows are known by their keys in both.
 function useOverTime(app: App): ((row: OwnRow, isInverted: boolean) => Float32Array | null) | null {
 	const { first, filter } = app;
-	const metric = metricById(first, app.state.metric);
+	const metric = metricById(first, app.metric.id);
 	const made = useMemo(() => {
 		const tree = ownTree(first);
 		const values = overTime(first, tree, metric, filter);
