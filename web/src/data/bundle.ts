@@ -21,6 +21,14 @@ export interface Limits {
 	counter_values_left_out?: number;
 }
 
+// What all samples of a capture are, for intervals of parts.
+export interface Sampled {
+	whole_s: number;
+	n: number;
+	sq: number; // sum of squared weights, s²
+	misplaced_s: number; // time whose place is not certain
+}
+
 export interface Head {
 	schema: string;
 	report: Report;
@@ -31,6 +39,8 @@ export interface Head {
 	diff?: boolean; // a comparison: cells have a base
 	can_diff?: boolean; // the server has one to give
 	base?: Report;
+	sampled?: Sampled; // of a comparison: the new capture's, and the other's
+	base_sampled?: Sampled;
 }
 
 export interface Bundle {
