@@ -1,13 +1,17 @@
 // From `fathom view` to the first picture in a browser that is already open, and what moving about costs then.
-//   node bench/first_picture.mjs FATHOM PROFILE.fathom flame|timeline [ROUNDS]
-// Needs Chromium and tests/web's packages (scripts/bootstrap.sh test). Prints one line of JSON for each round.
+//   node bench/first_picture.mjs FATHOM PROFILE.fathom flame|timeline [ROUNDS] [--viewport WIDTHxHEIGHT]
+// Needs Chromium and tests/web's packages (scripts/bootstrap.sh test). Prints one line of JSON for each round: cpu_ms is of the page's
+// main thread for each picture, drag_all_ms of the whole browser.
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { withPage } from "../tests/web/browser.mjs";
+import { browserCpu, drag, mainThread, takeViewport } from "./measure.mjs";
 
-const [fathom, profile, view, rounds = "3"] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const viewport = takeViewport(args);
+const [fathom, profile, view, rounds = "3"] = args;
 if (!fathom || !profile || !view) {
-	console.error("usage: node bench/first_picture.mjs FATHOM PROFILE.fathom flame|timeline [ROUNDS]");
+	console.error("usage: node bench/first_picture.mjs FATHOM PROFILE.fathom flame|timeline [ROUNDS] [--viewport WIDTHxHEIGHT]");
 	process.exit(2);
 }
 const FRAMES = 120;
@@ -46,10 +50,8 @@ const move = (page, frames) => page.evaluate(async (n) => {
 }, frames);
 
 await withPage(async (page, problems) => {
-	await page.setViewportSize({ width: 1280, height: 720 });
-	const session = await page.context().newCDPSession(page);
-	await session.send("Performance.enable", { timeDomain: "threadTicks" });
-	const cpu = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value;
+	await page.setViewportSize(viewport);
+	const cpu = await mainThread(page);
 	for (let round = 0; round < Number(rounds); round++) {
 		await page.goto("about:blank");
 		const blank = await cpu();
@@ -60,7 +62,13 @@ await withPage(async (page, problems) => {
 		const before = await cpu();
 		const figures = await move(page, FRAMES);
 		const moving = await cpu() - before;
-		console.log(JSON.stringify({ first_s: (first - began) / 1000, page_cpu_s: before - blank, ...figures, cpu_ms: (1000 * moving) / FRAMES }));
+		const [own, all] = [await cpu(), browserCpu(server.pid)];
+		const drag_fps = await drag(page, FRAMES);
+		const perFrame = (seconds) => (1000 * seconds) / FRAMES;
+		console.log(JSON.stringify({
+			first_s: (first - began) / 1000, page_cpu_s: before - blank, ...figures, cpu_ms: perFrame(moving),
+			drag_fps, drag_cpu_ms: perFrame(await cpu() - own), drag_all_ms: perFrame(browserCpu(server.pid) - all),
+		}));
 		await page.goto("about:blank");
 		server.kill("SIGINT");
 		await new Promise((done) => server.once("exit", done));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How long the viewer takes to show something, and how large it is. Usage: bench/viewer.py [--build DIR] [--rounds N]
+"""How long the viewer takes to show something, and how large it is. Usage: bench/viewer.py [--build DIR] [--rounds N] [--viewport WxH]
 
 A capture of ten million samples of a million distinct stacks, and a trace of ten million zones, are generated and served. The clock
 runs from the start of `fathom view` to the last byte of the bundle, and to the first picture in a browser that is open (with Chromium
@@ -82,13 +82,14 @@ def tell(rounds: List[Dict[str, float]]) -> None:
     print(f"  bundle of {rounds[0]['bytes'] / 1e6:.1f} MB, packed")
 
 
-def in_browser(fathom: Path, profile: Path, view: str, rounds: int) -> None:
+def in_browser(fathom: Path, profile: Path, view: str, rounds: int, viewport: str) -> None:
     node = shutil.which("node")
     if not node:
         print("  in a browser: not measured, there is no Node")
         return
     script = ROOT / "bench" / "first_picture.mjs"
-    done = subprocess.run([node, script, fathom, profile, view, str(rounds)], stdout=subprocess.PIPE, text=True)
+    command = [node, script, fathom, profile, view, str(rounds), "--viewport", viewport]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         print("  in a browser: not measured", done.stdout.strip())
         return
@@ -102,6 +103,11 @@ def in_browser(fathom: Path, profile: Path, view: str, rounds: int) -> None:
         f"  zooming and moving: {best['fps']:.0f} frames a second at best, {statistics.median(x['fps'] for x in lines):.0f} in the"
         f" median; {best['drawMs']:.1f} ms to draw one ({best['worstMs']:.1f} at worst), {best['cpu_ms']:.1f} ms of the page's CPU"
     )
+    least = min(lines, key=lambda line: line["drag_all_ms"])
+    print(
+        f"  dragging {view} at {viewport}: {max(x['drag_fps'] for x in lines):.0f} frames a second at best; {least['drag_cpu_ms']:.1f} ms"
+        f" of the page's CPU for each, {least['drag_all_ms']:.1f} ms of the browser's"
+    )
 
 
 def main() -> None:
@@ -109,6 +115,7 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=ROOT / "build")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", choices=["samples", "zones", "file", "speedscope"], help="one part of it")
+    parser.add_argument("--viewport", default="1280x720", help="of the browser's window; 3840x2160 is a large screen")
     options = parser.parse_args()
     fathom, tools = options.build / "fathom", options.build / "tests"
 
@@ -127,7 +134,8 @@ def main() -> None:
             print(f"10 M samples, 1 M stacks, {big.stat().st_size / 1e6:.0f} MB")
             questions = {"again": "/api/bundle", "range": "/api/bundle?from_s=100&to_s=200"}
             tell([served(fathom, big, questions) for _ in range(options.rounds)])
-            in_browser(fathom, big, "flame", options.rounds)
+            for view in ("flame", "timeline"):
+                in_browser(fathom, big, view, options.rounds, options.viewport)
             big.unlink()
         if wants("zones"):
             trace = make("gen_trace", "trace", "10000000", "--threads", "4")
@@ -138,7 +146,7 @@ def main() -> None:
                 "1 ms": "/api/zones?from_s=1&to_s=1.001&pixels=2048",
             }
             tell([served(fathom, trace, questions) for _ in range(options.rounds)])
-            in_browser(fathom, trace, "timeline", options.rounds)
+            in_browser(fathom, trace, "timeline", options.rounds, options.viewport)
             trace.unlink()
         ten_minutes = make("gen_profile", "ten", "600000") if wants("file") or wants("speedscope") else None
         if ten_minutes and wants("file"):
@@ -149,7 +157,10 @@ def main() -> None:
             print(f"600,000 samples: one file of {page.stat().st_size / 1e6:.2f} MB in {took:.2f} s")
         if ten_minutes and wants("speedscope"):
             print("the same capture in speedscope and in Fathom's page", flush=True)
-            subprocess.run(["node", ROOT / "bench" / "viewers.mjs", fathom, ten_minutes, str(options.rounds)])
+            script = ROOT / "bench" / "viewers.mjs"
+            subprocess.run(
+                ["node", script, fathom, ten_minutes, str(options.rounds), "--viewport", options.viewport], check=False
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 // The same capture in speedscope and in Fathom's page, one after the other, several times over: CPU seconds of the page's main
 // thread until the left-heavy flame graph is drawn, and milliseconds of it for a frame while panning. CPU, because the clock
 // also measures what else the machine does.
-//   node bench/viewers.mjs FATHOM PROFILE.fathom [ROUNDS]
+//   node bench/viewers.mjs FATHOM PROFILE.fathom [ROUNDS] [--viewport WIDTHxHEIGHT]
 // Needs Chromium and tests/web's packages (scripts/bootstrap.sh test).
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync, statSync } from "node:fs";
@@ -10,10 +10,13 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { serve, withPage } from "../tests/web/browser.mjs";
+import { mainThread, takeViewport } from "./measure.mjs";
 
-const [fathom, profile, rounds = "3"] = process.argv.slice(2);
+const args = process.argv.slice(2);
+const viewport = takeViewport(args);
+const [fathom, profile, rounds = "3"] = args;
 if (!fathom || !profile) {
-	console.error("usage: node bench/viewers.mjs FATHOM PROFILE.fathom [ROUNDS]");
+	console.error("usage: node bench/viewers.mjs FATHOM PROFILE.fathom [ROUNDS] [--viewport WIDTHxHEIGHT]");
 	process.exit(2);
 }
 const FRAMES = 90;
@@ -42,10 +45,8 @@ const pan = (page) => page.evaluate(async (frames) => {
 async function measure(name, open) {
 	let figures;
 	await withPage(async (page) => {
-		await page.setViewportSize({ width: 1280, height: 720 });
-		const session = await page.context().newCDPSession(page);
-		await session.send("Performance.enable", { timeDomain: "threadTicks" });
-		const cpu = async () => (await session.send("Performance.getMetrics")).metrics.find((m) => m.name === "TaskDuration").value;
+		await page.setViewportSize(viewport);
+		const cpu = await mainThread(page);
 		const start = await cpu();
 		await open(page);
 		await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));

@@ -236,4 +236,71 @@ TEST(sums_are_of_all_zones_also_of_those_left_out)
 	fm_zone_encoder_deinit(&e);
 }
 
+// Values of n counters in turns, rounds times: each value is its counter's number.
+static void count(struct fm_zones *z, struct fm_profile *p, uint32_t n, uint32_t rounds)
+{
+	struct fm_zone_encoder e = { 0 };
+	struct fm_buf body = { 0 };
+	struct fm_zone_batch batch;
+	fm_vec_grow_to(&p->trace_names, n);
+	for (uint32_t r = 0; r < rounds; r++) {
+		for (uint32_t i = 0; i < n; i++)
+			fm_zone_encode(&e, FM_ZONE_COUNTER, i, 1000 + r * n + i, i);
+		body.len = 0;
+		CHECK(fm_zone_encoder_take(&e, 0, &body));
+		struct fm_cursor c = fm_cursor_over(body.data, body.len);
+		CHECK_EQ(fm_zones_get(&c, &batch), FM_OK);
+		fm_zones_add(z, p, &batch);
+	}
+	fm_zones_finish(z);
+	fm_vec_deinit(&p->trace_names);
+	fm_buf_deinit(&body);
+	fm_zone_encoder_deinit(&e);
+}
+
+TEST(no_counter_is_left_out_however_many_there_are)
+{
+	struct fm_zones z = { 0 };
+	struct fm_profile p = { 0 };
+	count(&z, &p, 1000, 3);
+	CHECK_EQ(z.counters.n, 1000);
+	for (uint32_t i = 0; i < z.counters.n; i++) {
+		const struct fm_zone_counter *c = &z.counters.items[i];
+		CHECK_EQ(c->n_seen, 3);
+		CHECK_EQ(c->points.n, 3);
+		CHECK(c->points.items[2].value == i && c->points.items[2].time_ns == 3000 + i);
+	}
+	fm_zones_deinit(&z);
+}
+
+TEST(values_of_many_counters_are_thinned_evenly_to_what_memory_has)
+{
+	struct fm_zones z = { 0 };
+	struct fm_profile p = { 0 };
+	count(&z, &p, 500, 5000); // 2.5 million
+	size_t n = 0;
+	for (uint32_t i = 0; i < z.counters.n; i++) {
+		const struct fm_zone_counter *c = &z.counters.items[i];
+		n += c->points.n;
+		CHECK_EQ(c->n_seen, 5000);
+		CHECK_EQ(c->points.n, (5000 + c->stride - 1) / c->stride);
+		CHECK(c->points.n > 500);
+		for (size_t k = 0; k < c->points.n; k++)
+			CHECK_EQ(c->points.items[k].time_ns, 1000 + k * c->stride * 500 + i);
+	}
+	CHECK_EQ(n, z.n_points);
+	CHECK(n <= 64 * 8192);
+	fm_zones_deinit(&z);
+}
+
+TEST(more_counters_than_values_fit_keep_one_each)
+{
+	struct fm_zones z = { 0 };
+	struct fm_profile p = { 0 };
+	count(&z, &p, 600000, 2);
+	CHECK_EQ(z.counters.n, 600000);
+	CHECK(z.n_points >= 600000 && z.n_points <= 1200000);
+	fm_zones_deinit(&z);
+}
+
 TEST_MAIN()

@@ -52,7 +52,9 @@ function sameOrEmpty(text, real, what) {
 // Two frames: what was asked for has been drawn.
 const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
-async function open(page, hash) {
+// Figures are of CPU time unless a place says else, whatever stands out.
+async function open(page, place) {
+	const hash = place.includes("metric=") ? place : `${place}&metric=cpu`;
 	if (!url.startsWith("http"))
 		await page.goto("about:blank");
 	if (!url.startsWith("http") || !page.url().startsWith("http"))
@@ -251,7 +253,7 @@ async function rowsOfPageTree(page) {
 				depth: Number(tr.getAttribute("aria-level")), name: tr.querySelector("th b").textContent, place: tr.querySelector("th .place, th small")?.textContent ?? "",
 				total: (cell("Total") ?? cell("After")).querySelector(".meter > span").childNodes[0].textContent,
 				share: (cell("Total") ?? cell("After")).querySelector("small").textContent, before: cell("Before")?.textContent ?? "", change: cell("Change")?.textContent ?? "",
-				own: cell("Own").textContent, wait: cell("Waiting")?.textContent ?? "",
+				plusMinus: cell("±")?.textContent.replace("±", "") ?? "", own: cell("Own").textContent, wait: cell("Waiting")?.textContent ?? "",
 			};
 		});
 	});
@@ -492,12 +494,23 @@ async function checkComparedTree(page) {
 			const found = known.get(path) ?? [];
 			check(found.some((row) => agree(read(row[column]), read(`${cpu} s`))), `${path}, ${column}: the terminal's tree says ${cpu} s, the page ${found.map((r) => r[column]).join("; ") || "nothing"}`);
 		}
+	let sure = 0;
 	for (const [path, rows] of known)
 		for (const row of rows) {
+			// A row that has all of a function's time is as sure as the function. Its time is rounded, so all of it is known to a per cent.
+			const found = said.functions.filter((f) => f.name === row.name && placeKey(row.place).startsWith(f.file));
+			const isWhole = ({ seconds: s }) => [[row.before, s.base], [row.total, s.new]].every(([text, real]) => Math.abs(read(text).value - real) <= read(text).half * 1.001);
+			if (found.length === 1 && isWhole(found[0])) {
+				const [shown, real] = [read(row.plusMinus), found[0].seconds.change_plus_minus];
+				sure++;
+				compared++;
+				check(Math.abs(shown.value - real) <= shown.half + 0.01 * real, `${path}: ± ${row.plusMinus}, and fathom diff says ${real}`);
+			}
 			const [before, after, change] = [row.before, row.total, row.change].map(read);
 			compared++;
 			check(Math.abs(after.value - before.value - change.value) <= (before.half + after.half + change.half) * 1.001, `${path}: ${row.before} and ${row.total} make ${row.change}`);
 		}
+	check(sure > 0, "no row of the tree has all of a function's time");
 }
 
 // What was compared stands beside functions and lines as in the lists of changes.

@@ -4,26 +4,28 @@
 //   node check_pictures.mjs APPROVED PAGE DIFF_PAGE [--quick] [--shots DIR] [--approve]
 // PAGE and DIFF_PAGE are captures made by arithmetic, so that they are the same everywhere. Approved pictures are small: they tell that
 // something is missing, moved or of another colour, and not a letter's shape. Other fonts make another page: then only the rest is
-// checked. --approve writes them anew; look at the large ones (--shots) first.
+// checked, and the last line but one says so. --approve writes them anew; look at the large ones (--shots) first.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { check, withPage } from "./browser.mjs";
 
 const args = process.argv.slice(2);
-const isQuick = args.includes("--quick"); // one theme at the ends of the range, both in the middle
+const isQuick = args.includes("--quick"); // both themes at one width, one by turns at the others
 const isApproving = args.includes("--approve");
 const at = args.indexOf("--shots");
 const shots = at >= 0 ? args.splice(at, 2)[1] : null;
 const [approved, ...pages] = args.filter((a) => a !== "--approve" && a !== "--quick");
 const [single, compared] = pages.map((p) => pathToFileURL(resolve(p)).href);
 
-const SIZES = [[800, 600], [1280, 800], [1920, 1080], [3840, 2160]];
+const MIDDLE = [1280, 800];
+const OTHERS = [[800, 600], [1920, 1080], [3840, 2160]];
+const THEMES = ["light", "dark"];
 const WIDTH = 96; // of approved pictures
 const FAR = 10; // of 255: as much is another colour
 const MOST_FAR = 0.002; // of the picture: so much may be of another colour
 const EVERYWHERE = [["tree", "view=tree"], ["summary", "view=summary"], ["flame", "view=flame"], ["source", "view=source&line=11"]];
-const AT_ONE_SIZE = [
+const SOMEWHERE = [
 	["tree-up", "view=tree&invert=1"], ["timeline", "view=timeline"], ["functions", "view=functions&fn=1"], ["zones", "view=zones&calls=1&what=0"], ["graph", "view=graph"],
 	["sandwich", "view=flame&mode=sandwich&fn=1"], ["order", "view=flame&mode=time"], ["filtered", "view=summary&steps=r1~3"], ["search", "view=functions&search=no-such-function"],
 ];
@@ -122,10 +124,20 @@ const fontsOf = (page) => page.evaluate(() => {
 	return [widthIn(`13px ${getComputedStyle(document.body).fontFamily}`), widthIn('13px ui-monospace, "DejaVu Sans Mono", Menlo, monospace')].join(" ");
 });
 
-function themesAt(width) {
-	if (!isQuick || width === 1280)
-		return ["light", "dark"];
-	return width === 800 ? ["light"] : width === 3840 ? ["dark"] : [];
+// Where each view is looked at: in both themes at the middle width. The most used ones at every other, too, and of the rest each at one
+// of these, so that every width and theme has its share of both pages.
+function looksAt(views, isEverywhere) {
+	const looks = [];
+	views.forEach(([name, hash], i) => {
+		for (const theme of THEMES)
+			looks.push({ name, hash, size: MIDDLE, theme });
+		OTHERS.forEach((size, k) => {
+			const themes = isEverywhere && !isQuick ? THEMES : isEverywhere ? [THEMES[(i + k) % 2]] : i % 3 === k ? [THEMES[i % 2]] : [];
+			looks.push(...themes.map((theme) => ({ name, hash, size, theme })));
+		});
+	});
+	const key = (l) => `${l.size[0]} ${l.theme}`;
+	return looks.sort((x, y) => (key(x) < key(y) ? -1 : Number(key(x) > key(y)))); // as few changes as can be
 }
 
 let [pictures, texts, worst] = [0, 0, 0];
@@ -167,26 +179,23 @@ await withPage(async (page, problems) => {
 	page.setDefaultTimeout(60000);
 	mkdirSync(approved, { recursive: true });
 	let hasFonts = true;
-	for (const [url, views, sizes] of [[single, EVERYWHERE, SIZES], [single, AT_ONE_SIZE, [SIZES[1]]], [compared, OF_TWO, [SIZES[1]]]]) {
+	for (const [url, looks] of [[single, [...looksAt(EVERYWHERE, true), ...looksAt(SOMEWHERE, false)]], [compared, looksAt(OF_TWO, false)]]) {
 		await page.goto(`${url}#view=summary`);
 		await page.waitForSelector(".view");
 		if (isApproving)
 			writeFileSync(fontFile, `${await fontsOf(page)}\n`);
 		hasFonts &&= existsSync(fontFile) && readFileSync(fontFile, "utf8").trim() === await fontsOf(page);
-		for (const [width, height] of sizes)
-			for (const theme of themesAt(width)) {
-				await page.setViewportSize({ width, height });
-				await page.emulateMedia({ colorScheme: theme });
-				for (const [name, hash] of views) {
-					await page.evaluate((h) => { location.hash = h; }, hash);
-					await settle(page);
-					await page.waitForTimeout(120); // what is drawn after a resize
-					await look(page, `${name}-${width}-${theme}`, hasFonts);
-				}
-			}
+		for (const { name, hash, size: [width, height], theme } of looks) {
+			await page.setViewportSize({ width, height });
+			await page.emulateMedia({ colorScheme: theme });
+			await page.evaluate((h) => { location.hash = h; }, hash);
+			await settle(page);
+			await page.waitForTimeout(120); // what is drawn after a resize
+			await look(page, `${name}-${width}-${theme}`, hasFonts);
+		}
 	}
 	check(problems.length === 0, problems.join("; "));
 	if (!hasFonts && !isApproving)
-		console.log("skipped the approved pictures: this machine has other fonts");
+		console.log("skipped: the pictures are of other fonts than this machine has, and were not compared");
 });
 console.log(`${pictures} pictures, ${texts} texts; at most ${(100 * worst).toFixed(2)}% of a picture differs`);

@@ -26,6 +26,7 @@ import { FlameView } from "./views/flame";
 import { FunctionsView } from "./views/functions";
 import { GraphView } from "./views/graph";
 import { LiveView } from "./views/live";
+import { metricOf } from "./views/proofs";
 import { SourceView } from "./views/source";
 import { SummaryView } from "./views/summary";
 import { TimelineView } from "./views/timeline";
@@ -118,10 +119,10 @@ function showsSamples(state: State): boolean {
 
 // Where samples had to be merged to fit, a range counted from them is only near, and so is the memory of a range. The server counts
 // it from the capture itself; until it has answered, and in a file, the near one is shown.
-function useExact(source: Source, first: Capture, state: State): Capture | null {
+function useExact(source: Source, first: Capture, state: State, metric: string): Capture | null {
 	const [answer, setAnswer] = useState<{ question: string; first: Capture; capture: Capture } | null>(null);
 	const range = rangeOf(state.steps);
-	const isNear = (first.head.limits?.samples_left_out ?? 0) > 0 || metricById(first, state.metric).column !== null;
+	const isNear = (first.head.limits?.samples_left_out ?? 0) > 0 || metricById(first, metric).column !== null;
 	const isNeeded = source.isServed && range !== null && isNear;
 	const mask = threadMask(first, stepsOf(first, state));
 	const threads = mask ? Array.from(mask.keys()).filter((t) => mask[t]) : null;
@@ -189,11 +190,14 @@ function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) 
 		setState(store.state); // the address may have changed since the first drawing
 		return store.subscribe(setState);
 	}, []);
-	const exact = useExact(source, first, state);
+	// Two captures are compared by CPU time, and what stands out of one that grows may change at any time.
+	const isSettled = diff === null && !isLive;
+	const wanted = state.metric || (isSettled ? metricOf(first) : CPU.id);
+	const exact = useExact(source, first, state, wanted);
 	const hasExact = exact !== null && chosen === first && !showsSamples(state);
 	const capture = hasExact ? exact : chosen;
 	const metrics = useMemo(() => metricsOf(capture), [capture]);
-	const metric = useMemo(() => metricById(capture, state.metric), [capture, state.metric]);
+	const metric = useMemo(() => metricById(capture, wanted), [capture, wanted]);
 	const steps = useMemo<Step[]>(() => {
 		// What was counted for this range and these threads must not be cut again.
 		if (hasExact) return state.steps.filter((s) => s.kind === "function" || s.kind === "module");

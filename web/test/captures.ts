@@ -1,4 +1,5 @@
 // Captures made by arithmetic, so that every number on the page is known: a program of 50 threads, two to compare, a hostile one.
+import { RULES } from "../src/views/proofs";
 import type { BundleWriter } from "./bundle_writer";
 import { CaptureBuilder } from "./capture_builder";
 import { dice } from "./dice";
@@ -125,4 +126,35 @@ export function hostile(): BundleWriter {
 		report: { command: evil.slice(0, 4), coverage: [{ what: evil[0], why: evil[1] }], python: evil[0] },
 		title: evil[0],
 	});
+}
+
+// Something of each kind that a verdict may be about, and a sentence of each rule: without a line, with one of a file that is here, and
+// with one of a file that is not. A queue stands out most.
+export function verdicts(): BundleWriter {
+	const b = new CaptureBuilder();
+	const file = "/home/ann/queue.py";
+	const top = b.function({ name: "<module>", file, module: "__main__", line: 1, kind: PY });
+	const work = b.function({ name: "work", file, module: "__main__", line: 3, kind: PY });
+	const bring = b.function({ name: "_find_and_load", module: "importlib._bootstrap", kind: PY, flags: 1, roles: 4 });
+	const heavy = b.function({
+		name: "<module>",
+		file: "/usr/lib/heavy.py",
+		module: "heavy",
+		kind: PY,
+		flags: 1,
+		roles: 8,
+	});
+	b.threads.push({ process: 0, tid: 1, name: "MainThread", cpu: 0, wall: 2, noCpu: 0.5, start: 0, end: 2 });
+	b.threads.push({ process: 0, tid: 2, name: "worker", cpu: 0, wall: 2, start: 0, end: 2 });
+	for (let cls = 0; cls < 6; cls++) b.sample(0.2 * (cls + 1), 0, b.stack([[top, 8], [work, 3 + (cls % 3)]]), cls, 0.2); // prettier-ignore
+	b.sample(1.5, 0, b.stack([[top, 2], [bring, 0], [heavy, 1]]), 0, 0.3); // prettier-ignore
+	b.sample(2, 1, b.stack([[work, 5]]), 5, 1.9);
+	b.memory(b.stack([[top, 8], [work, 4]]), 9e6, 8e6, 7e6, 0); // prettier-ignore
+	const said = (rule: string) => [
+		{ rule, text: `${rule} alone.`, file: "", line: 0 },
+		{ rule, text: `${rule} here.`, file, line: rule === "function" ? 3 : 5 },
+		{ rule, text: `${rule} gone.`, file: "/gone/away.py", line: 3 },
+	];
+	const rules = ["lock", ...Object.keys(RULES).filter((rule) => rule !== "lock")];
+	return b.finish({ report: { verdict: rules.flatMap(said) } });
 }

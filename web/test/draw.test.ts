@@ -143,6 +143,12 @@ test("highlighting changes no character and knows strings over lines", () => {
 	}
 	assert.equal(mark, "");
 	assert.equal(highlightLine("int a; /* x", "", false).open, "*/");
+	const words = (line: string, isPython: boolean) =>
+		highlightLine(line, "", isPython)
+			.tokens.filter((t) => t.kind === "word")
+			.map((t) => t.text);
+	assert.deepEqual(words("if int(x) or re.match(use, auto): return None", true), ["if", "or", "return", "None"]);
+	assert.deepEqual(words("return (int)x->auto_ == None;", false), ["return", "int"]);
 });
 
 test("numbers read well", () => {

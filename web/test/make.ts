@@ -1,7 +1,7 @@
 // node make.js KIND TEMPLATE OUT: writes a page with a made-up capture inside; with `-` as template the bare bundle.
 import { readFileSync, writeFileSync } from "node:fs";
 import { big, zones } from "./big";
-import { comparison, hostile, manyThreads } from "./captures";
+import { comparison, hostile, manyThreads, verdicts } from "./captures";
 import { shop } from "./shop";
 
 const KINDS = {
@@ -10,6 +10,7 @@ const KINDS = {
 	threads: manyThreads,
 	diff: comparison,
 	hostile,
+	verdicts,
 	trace: () => zones(2_000_000),
 	big: () => big(1_000_000, 1_000_000),
 	medium: () => big(200_000, 600_000),

@@ -104,7 +104,7 @@ test("packages, imports, recursion and comprehensions are one node each", () => 
 const rowsOf = (change: Partial<Parameters<typeof shownRows>[2]> = {}): Shown[] =>
 	shownRows(
 		tree,
-		{ self, total, baseSelf: null, baseTotal: null, wait: null, waitSelf: null, muchWait: 0 },
+		{ self, total, baseSelf: null, baseTotal: null, wait: null, waitSelf: null, sure: null, muchWait: 0 },
 		{
 			isInverted: false,
 			whole: total[0],

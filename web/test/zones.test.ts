@@ -7,6 +7,7 @@ import { zoneRows } from "../src/data/zone_rows";
 import { joined, levelFor, tilesFor, ZoneTiles, type ZoneLayer } from "../src/data/zone_tiles";
 import { paintTimeline, ZONE_PX, type Scene } from "../src/draw/timeline_painter";
 import { whatPlace } from "../src/ui/names";
+import { curvesOf, lanesOf } from "../src/views/timeline_scene";
 import { shop } from "./shop";
 
 const capture = readCapture(decodeBundle(shop().bytes().buffer as ArrayBuffer));
@@ -172,4 +173,41 @@ test("a histogram is of all calls, also of those that are drawn together", () =>
 	);
 	assert.ok(h.median > 1.0e-6 && h.median < 1.2e-6 && h.p95 === h.median);
 	assert.ok(h.edges[0] === 1024e-9 && h.edges[h.edges.length - 1] >= 1179647e-9);
+});
+
+test("every counter has a curve, and many of them leave the threads in sight", () => {
+	const w = shop();
+	const n = 300;
+	const name = Uint32Array.from({ length: 2 * n }, (_, i) => w.string(`queue ${i >> 1}`));
+	w.u32("counter.name", name);
+	w.f64(
+		"counter.time_s",
+		Float64Array.from(name, (_, i) => i % 2),
+	);
+	w.f64(
+		"counter.value",
+		Float64Array.from(name, (_, i) => 1 + (i >> 1)),
+	);
+	const many = readCapture(decodeBundle(w.bytes().buffer as ArrayBuffer));
+	const counters = curvesOf(many).filter((c) => c.unit === "");
+	assert.deepEqual(
+		counters.map((c) => [c.name, c.top]),
+		Array.from({ length: n }, (_, i) => [`queue ${i}`, i + 1]),
+	);
+	const kinds = (curves: ReturnType<typeof curvesOf>) => {
+		const { lanes, height } = lanesOf(many, curves, null, 600);
+		let top = 0;
+		for (const lane of lanes) {
+			assert.ok(lane.top >= top, "one below the other");
+			top = lane.top + lane.height;
+		}
+		assert.ok(top <= height);
+		return lanes.map((l) => (l.kind === "curve" ? `${l.kind} ${curves[l.index].unit}` : l.kind));
+	};
+	const few = kinds(curvesOf(many).slice(0, 3));
+	assert.equal(few[2], "curve ", "a few stand above");
+	const all = kinds(curvesOf(many));
+	assert.ok(all.indexOf("curve ") > all.lastIndexOf("thread"));
+	assert.equal(all[0], "curve bytes", "memory stays above");
+	assert.equal(all.filter((k) => k === "curve ").length, n);
 });

@@ -51,6 +51,8 @@ struct fm_diff_tree_cell {
 	uint32_t node;
 	uint8_t class;
 	uint64_t ns[2];
+	uint64_t n[2]; // samples, and the sum of their squared weights: of CPU classes, for intervals
+	double sq[2];
 };
 
 struct fm_diff_tree_heap {

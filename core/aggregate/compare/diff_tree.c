@@ -94,7 +94,11 @@ static void add_tree(struct builder *b, const struct fm_analysis *a, int side, s
 			*at = b->c->cells.n;
 			fm_vec_push(&b->c->cells, (struct fm_diff_tree_cell){ .node = node, .class = cell->class });
 		}
-		b->c->cells.items[*at].ns[side] += cell->weight_ns;
+		struct fm_diff_tree_cell *to = &b->c->cells.items[*at];
+		struct fm_weight weight = fm_cell_weight(cell);
+		to->ns[side] += cell->weight_ns;
+		to->n[side] += weight.n;
+		to->sq[side] += weight.cpu_sq;
 	}
 	add_heap(b, a, side, &tree, here);
 	free(here);

@@ -9,8 +9,8 @@
 #define MAX_DEPTH 4096 // a recursion deeper than this is a colour, not a picture
 #define MAX_TIME_NS (((uint64_t)1 << 48) - 1)
 #define MAX_MARKS 10000
-#define MAX_POINTS 8192 // of one counter
-#define MAX_COUNTERS 64
+#define MAX_POINTS 8192                          // of one counter
+#define MAX_ALL_POINTS ((size_t)64 * MAX_POINTS) // 8 MiB
 
 struct fm_zone_open {
 	uint32_t label;
@@ -125,25 +125,44 @@ static void add_mark(struct fm_zones *z, const struct fm_trace_step *step, uint3
 		z->n_marks_left_out++;
 }
 
+static void halve(struct fm_zones *z, struct fm_zone_counter *c)
+{
+	size_t kept = (c->points.n + 1) / 2;
+	for (size_t k = 0; k < kept; k++)
+		c->points.items[k] = c->points.items[2 * k];
+	z->n_points -= c->points.n - kept;
+	c->points.n = kept;
+	c->stride *= 2;
+}
+
+// Too many counters for as many points of each: those that have most give. Each keeps one, so that
+// there are never fewer than counters.
+static void thin_points(struct fm_zones *z)
+{
+	for (size_t most = MAX_POINTS / 2; most && z->n_points > MAX_ALL_POINTS / 4 * 3; most /= 2)
+		for (size_t i = 0; i < z->counters.n; i++)
+			while (z->counters.items[i].points.n > most)
+				halve(z, &z->counters.items[i]);
+	z->max_points = FM_MAX(MAX_ALL_POINTS, 2 * z->n_points);
+}
+
 static void add_point(struct fm_zones *z, const struct fm_trace_step *step)
 {
-	size_t i = 0;
-	while (i < z->counters.n && z->counters.items[i].name != step->id)
-		i++;
-	if (i == MAX_COUNTERS)
-		return;
-	if (i == z->counters.n)
+	bool is_new;
+	uint64_t *at = fm_map_at(&z->of_counter, step->id, &is_new);
+	if (is_new) {
+		*at = z->counters.n;
 		fm_vec_push(&z->counters, (struct fm_zone_counter){ .name = step->id, .stride = 1 });
-	struct fm_zone_counter *c = &z->counters.items[i];
+	}
+	struct fm_zone_counter *c = &z->counters.items[*at];
 	if (c->n_seen++ % c->stride)
 		return;
-	if (c->points.n == MAX_POINTS) {
-		for (size_t k = 0; 2 * k < c->points.n; k++)
-			c->points.items[k] = c->points.items[2 * k];
-		c->points.n /= 2;
-		c->stride *= 2;
-	}
 	fm_vec_push(&c->points, (struct fm_zone_point){ step->ns, step->value });
+	z->n_points++;
+	if (c->points.n > MAX_POINTS)
+		halve(z, c);
+	if (z->n_points > FM_MAX(z->max_points, MAX_ALL_POINTS))
+		thin_points(z);
 }
 
 static struct fm_zone_thread *thread_of(struct fm_zones *z, const struct fm_zone_batch *batch)
@@ -213,6 +232,7 @@ void fm_zones_finish(struct fm_zones *z)
 			sum_blocks(&z->threads.items[i].rows.items[d]);
 	fm_vec_deinit(&z->of_code);
 	fm_vec_deinit(&z->of_name);
+	fm_map_deinit(&z->of_counter);
 }
 
 void fm_zones_deinit(struct fm_zones *z)
@@ -237,5 +257,6 @@ void fm_zones_deinit(struct fm_zones *z)
 	fm_vec_deinit(&z->counters);
 	fm_vec_deinit(&z->of_code);
 	fm_vec_deinit(&z->of_name);
+	fm_map_deinit(&z->of_counter);
 	*z = (struct fm_zones){ 0 };
 }

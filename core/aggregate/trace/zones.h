@@ -6,6 +6,7 @@
 
 #include "aggregate/trace/durations.h"
 #include "aggregate/trace/walk.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "read/reader.h"
 
@@ -77,7 +78,9 @@ struct fm_zones {
 	uint64_t grain_ns;         // shorter ones were left out
 	uint64_t n_left_out, left_out_ns;
 	uint64_t n_marks_left_out;
+	size_t n_points, max_points;       // of all counters; more are thinned out, in those that have most first
 	FM_VEC(uint32_t) of_code, of_name; // label + 1, while reading
+	struct fm_map of_counter;          // name -> its place in counters, while reading
 };
 
 // A zeroed struct is an empty trace. Batches of one thread come in order.

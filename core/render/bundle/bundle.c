@@ -77,6 +77,7 @@ static void add_head(struct fm_json *j, void *ctx)
 		fm_json_u64(j, "zones_left_out", b->zones->n_left_out + b->spans.n_deeper);
 		fm_json_real(j, "zones_left_out_s", fm_seconds(b->zones->left_out_ns + b->spans.deeper_ns));
 		fm_json_u64(j, "marks_left_out", b->zones->n_marks_left_out);
+		fm_json_u64(j, "counter_values_left_out", b->n_values_left_out);
 	}
 	if (b->block_grain_s > 0) {
 		fm_json_real(j, "block_grain_s", b->block_grain_s);

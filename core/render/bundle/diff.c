@@ -76,11 +76,19 @@ static void add_tree(struct diff *d)
 	uint8_t *class = fm_columns_u8(&d->columns, "cell.class", c->cells.n);
 	double *weight_s = fm_columns_f64(&d->columns, "cell.weight_s", c->cells.n);
 	double *base_s = fm_columns_f64(&d->columns, "cell.base_s", c->cells.n);
+	uint32_t *n = fm_columns_u32(&d->columns, "cell.n", c->cells.n);
+	uint32_t *base_n = fm_columns_u32(&d->columns, "cell.base_n", c->cells.n);
+	double *sq = fm_columns_f64(&d->columns, "cell.sq", c->cells.n);
+	double *base_sq = fm_columns_f64(&d->columns, "cell.base_sq", c->cells.n);
 	for (size_t i = 0; i < c->cells.n; i++) {
 		at[i] = c->cells.items[i].node;
 		class[i] = c->cells.items[i].class;
 		weight_s[i] = fm_seconds(c->cells.items[i].ns[1]);
 		base_s[i] = fm_seconds(c->cells.items[i].ns[0]);
+		n[i] = (uint32_t)FM_MIN(c->cells.items[i].n[1], UINT32_MAX);
+		base_n[i] = (uint32_t)FM_MIN(c->cells.items[i].n[0], UINT32_MAX);
+		sq[i] = c->cells.items[i].sq[1];
+		base_sq[i] = c->cells.items[i].sq[0];
 	}
 }
 
@@ -152,6 +160,18 @@ static void add_changes(struct diff *d)
 		}
 }
 
+// The whole that an interval of a part needs (fm_plus_minus_s).
+static void add_sampled(struct fm_json *j, const char *key, struct fm_analysis *a)
+{
+	const struct fm_summary *t = fm_analysis_summary(a);
+	fm_json_object(j, key);
+	fm_json_real(j, "whole_s", fm_seconds(fm_weight_cpu_ns(&t->total)));
+	fm_json_u64(j, "n", t->total.n);
+	fm_json_real(j, "sq", t->total.cpu_sq);
+	fm_json_real(j, "misplaced_s", t->misplaced_s);
+	fm_json_end(j);
+}
+
 static void add_report(struct fm_json *j, const char *key, struct fm_analysis *a)
 {
 	struct fm_libraries l;
@@ -170,6 +190,8 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_object(j, "limits");
 	fm_json_u64(j, "nodes_left_out", d->compare.n_left_out);
 	fm_json_end(j);
+	add_sampled(j, "sampled", d->side[1]);
+	add_sampled(j, "base_sampled", d->side[0]);
 	add_report(j, "report", d->side[1]);
 	add_report(j, "base", d->side[0]);
 }

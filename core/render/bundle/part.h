@@ -48,8 +48,9 @@ struct fm_bundle {
 	FM_VEC(struct fm_bundle_calls) calls; // of the trace
 	struct fm_map call_index;             // function id -> calls + 1
 	size_t n_functions_left_out, n_lines_left_out;
-	double block_grain_s; // of the times of blocks; 0 = there are none
-	double block_step_s;  // how closely they are known, as a mean over bytes
+	uint64_t n_values_left_out; // of counters
+	double block_grain_s;       // of the times of blocks; 0 = there are none
+	double block_step_s;        // how closely they are known, as a mean over bytes
 };
 
 uint32_t fm_bundle_function(struct fm_bundle *b, uint32_t function_id);

@@ -222,6 +222,7 @@ static void write_counters(struct fm_bundle *b)
 	for (size_t i = 0; i < b->zones->counters.n; i++) {
 		const struct fm_zone_counter *c = &b->zones->counters.items[i];
 		uint32_t text = text_of_name(b, c->name);
+		b->n_values_left_out += c->n_seen - c->points.n;
 		for (size_t k = 0; k < c->points.n; k++, at++) {
 			name[at] = text;
 			time_s[at] = since_start(b, c->points.items[k].time_ns);

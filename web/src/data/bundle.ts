@@ -18,6 +18,15 @@ export interface Limits {
 	zones_merged?: number; // of these, those that have no row of their own here
 	zone_pixels?: number; // the width that the rows are made for; 0 when each zone has its own
 	zones_left_out?: number; // too deep, or too many for the program's memory
+	counter_values_left_out?: number;
+}
+
+// What all samples of a capture are, for intervals of parts.
+export interface Sampled {
+	whole_s: number;
+	n: number;
+	sq: number; // sum of squared weights, s²
+	misplaced_s: number; // time whose place is not certain
 }
 
 export interface Head {
@@ -30,6 +39,8 @@ export interface Head {
 	diff?: boolean; // a comparison: cells have a base
 	can_diff?: boolean; // the server has one to give
 	base?: Report;
+	sampled?: Sampled; // of a comparison: the new capture's, and the other's
+	base_sampled?: Sampled;
 }
 
 export interface Bundle {

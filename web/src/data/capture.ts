@@ -52,7 +52,11 @@ export interface Cells {
 	class: Uint8Array;
 	weight: Float64Array;
 	base: Float64Array | null;
+	looks: Looks | null; // of a comparison
 }
+
+// Samples and the sums of their squared weights, in both captures; of CPU time.
+export type Looks = Record<"n" | "baseN" | "sq" | "baseSq", ArrayLike<number>>;
 
 export interface Heap {
 	n: number;
@@ -334,6 +338,14 @@ export function readCapture(bundle: Bundle): Capture {
 		class: r.u8("cell.class", nc),
 		weight: r.f64("cell.weight_s", nc),
 		base: r.has("cell.base_s") ? r.f64("cell.base_s", nc) : null,
+		looks: r.has("cell.base_sq")
+			? {
+					n: r.u32("cell.n", nc),
+					baseN: r.u32("cell.base_n", nc),
+					sq: r.f64("cell.sq", nc),
+					baseSq: r.f64("cell.base_sq", nc),
+				}
+			: null,
 	};
 	const nh = r.u32("heap.node").length;
 	const heap: Heap | null = r.has("heap.node")

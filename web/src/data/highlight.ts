@@ -7,11 +7,13 @@ export interface Token {
 	text: string;
 }
 
-const WORDS = new Set(
-	(
-		"and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match None nonlocal not or pass raise return True False try while with yield self " +
-		"int char void float double struct static const auto if else for while return switch unsigned long short enum template typename namespace public private fn let mut impl pub use"
-	).split(" "),
+const wordsOf = (text: string) => new Set(text.split(" "));
+const PYTHON_WORDS = wordsOf(
+	"and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match None nonlocal not or pass raise return True False try while with yield self",
+);
+const C_WORDS = wordsOf(
+	"break case class const continue default delete do else enum extern false fn for goto if impl in inline let loop match mod mut namespace new nullptr operator private pub public return self sizeof static struct switch template this throw true try typedef typename union unsafe use using virtual where while " +
+		"auto bool char double float int long short signed unsigned void volatile",
 );
 const LONGEST_LINE = 2000; // of a generated file; the rest of such a line is plain
 
@@ -21,6 +23,7 @@ export function highlightLine(line: string, open: string, isPython: boolean): { 
 	const push = (kind: Kind, text: string) => {
 		if (text) tokens.push({ kind, text });
 	};
+	const words = isPython ? PYTHON_WORDS : C_WORDS;
 	const end = Math.min(line.length, LONGEST_LINE);
 	let i = 0;
 	let mark = open;
@@ -51,7 +54,8 @@ export function highlightLine(line: string, open: string, isPython: boolean): { 
 			push("string", m[0]);
 			i += m[0].length;
 		} else if ((m = /^[A-Za-z_]\w*/.exec(rest))) {
-			push(WORDS.has(m[0]) ? "word" : /^\s*\(/.test(rest.slice(m[0].length, m[0].length + 4)) ? "name" : "text", m[0]);
+			const isWord = words.has(m[0]) && line[i - 1] !== "."; // re.match is a name
+			push(isWord ? "word" : /^\s*\(/.test(rest.slice(m[0].length, m[0].length + 4)) ? "name" : "text", m[0]);
 			i += m[0].length;
 		} else if ((m = /^\d[\w.]*/.exec(rest))) {
 			push("number", m[0]);

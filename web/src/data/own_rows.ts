@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rows of the user's tree are in sight: what is large is open, until somebody opens or closes a row.
+import type { Sampled } from "./bundle";
+import type { Looks } from "./capture";
+import { changePlusMinus } from "./intervals";
 import {
 	OWN_IMPORTS,
 	OWN_START,
@@ -23,7 +26,15 @@ export interface Figures {
 	baseTotal: Float64Array | null;
 	wait: Float64Array | null; // beside CPU time, where there is much of it
 	waitSelf: Float64Array | null;
+	sure: Sure | null; // of two captures, where it is known how sure a change is
 	muchWait: number; // seconds: a row that waited as long is listed, however little else it did
+}
+
+export interface Sure {
+	self: Record<keyof Looks, Float64Array>; // by node
+	total: Record<keyof Looks, Float64Array>;
+	now: Sampled;
+	base: Sampled;
 }
 
 export interface Shown {
@@ -31,6 +42,7 @@ export interface Shown {
 	self: number;
 	total: number;
 	baseTotal: number;
+	plusMinus: number; // of the change; 0: not known
 	wait: number;
 	parent: number; // index among the shown, -1 for the first level
 	hasChildren: boolean;
@@ -54,6 +66,13 @@ interface Options {
 	sort: (a: Shown, b: Shown) => number;
 }
 
+function sureOf(sure: Sure, nodes: number[], isSelf: boolean, after: number, before: number): number {
+	const looks = isSelf ? sure.self : sure.total;
+	const sum = (key: keyof Looks) => sumOver(nodes, looks[key]);
+	const part = { before, after, n: sum("n"), baseN: sum("baseN"), sq: sum("sq"), baseSq: sum("baseSq") };
+	return changePlusMinus(part, sure.now, sure.base);
+}
+
 export function shownRows(tree: OwnTree, f: Figures, o: Options): Shown[] {
 	const list: Shown[] = [];
 	const below = o.matches ? matchesBelow(tree, o.matches) : null;
@@ -68,7 +87,9 @@ export function shownRows(tree: OwnTree, f: Figures, o: Options): Shown[] {
 		const baseTotal = base ? sumOver(isUp ? row.from : row.at, base) : 0;
 		const waits = isUp ? f.waitSelf : f.wait;
 		const wait = waits ? sumOver(isUp ? row.from : row.at, waits) : 0;
-		return { row, self, total, baseTotal, wait, parent: -1, hasChildren: false, isOpen: false, rest: 0, isRest: false };
+		const plusMinus = f.sure ? sureOf(f.sure, isUp ? row.from : row.at, isUp, total, baseTotal) : 0;
+		const open = { parent: -1, hasChildren: false, isOpen: false, rest: 0, isRest: false };
+		return { row, self, total, baseTotal, plusMinus, wait, ...open };
 	};
 	const isLarge = (s: Shown, share: number) =>
 		Math.max(s.total, s.baseTotal) >= share * o.whole || (f.wait !== null && s.wait >= f.muchWait);
@@ -106,6 +127,7 @@ export function shownRows(tree: OwnTree, f: Figures, o: Options): Shown[] {
 				self: sum((s) => s.self),
 				total: sum((s) => s.total),
 				baseTotal: sum((s) => s.baseTotal),
+				plusMinus: 0,
 				wait: sum((s) => s.wait),
 				parent,
 				rest,

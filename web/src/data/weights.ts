@@ -14,12 +14,12 @@ export function eachTime(
 	useBase: boolean,
 	visit: (node: number, cls: number, seconds: number, thread: number) => void,
 ): void {
-	const threads = threadMask(capture, steps);
-	const nodes = nodeMask(capture, steps);
 	const range = rangeOf(steps);
 	const { cells, samples } = capture;
 	if (range && samples && !useBase) {
 		const [from, to] = range;
+		const threads = threadMask(capture, steps);
+		const nodes = nodeMask(capture, steps);
 		for (let i = 0; i < samples.n; i++) {
 			if ((threads && !threads[samples.thread[i]]) || (nodes && !nodes[samples.node[i]])) continue;
 			const weight = samples.weight[i];
@@ -29,9 +29,15 @@ export function eachTime(
 		return;
 	}
 	const weights = useBase && cells.base ? cells.base : cells.weight;
-	for (let i = 0; i < cells.n; i++)
-		if ((!threads || threads[cells.thread[i]]) && (!nodes || nodes[cells.node[i]]))
-			visit(cells.node[i], cells.class[i], weights[i], cells.thread[i]);
+	eachCell(capture, steps, (i) => visit(cells.node[i], cells.class[i], weights[i], cells.thread[i]));
+}
+
+// Calls visit(cell) for those of the filter's threads and functions.
+export function eachCell(capture: Capture, steps: readonly Step[], visit: (cell: number) => void): void {
+	const threads = threadMask(capture, steps);
+	const nodes = nodeMask(capture, steps);
+	const { n, thread, node } = capture.cells;
+	for (let i = 0; i < n; i++) if ((!threads || threads[thread[i]]) && (!nodes || nodes[node[i]])) visit(i);
 }
 
 // How many bytes end in each node.

@@ -25,7 +25,7 @@ export const DRAWINGS = ["graph", "sunburst"] as const;
 
 export interface State {
 	view: ViewName;
-	metric: string;
+	metric: string; // "": as what stands out suggests
 	steps: Step[];
 	thread: number; // shown alone, or -1 for all
 	mode: Mode;
@@ -68,7 +68,7 @@ export interface State {
 
 export const DEFAULTS: State = {
 	view: "tree",
-	metric: "cpu",
+	metric: "",
 	steps: [],
 	thread: -1,
 	mode: "left",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
+import type { ComponentChildren, RefObject } from "preact";
 import { useRef, useState } from "preact/hooks";
 import type { Capture } from "../data/capture";
 import { rangeOf } from "../data/filter";
@@ -13,24 +14,42 @@ import { threadMenu } from "../ui/thread_menu";
 import { TimelineCanvas } from "./timeline_canvas";
 import { useContents, useDrawing, useSize, useSpan, useTimelineKeys, type Size } from "./timeline_hooks";
 
-// One sentence on calls that the picture does not have one by one; "" when it has all.
+// What the picture does not have one by one, in sentences; "" when it has all.
 function leftOut(capture: Capture, isServed: boolean): string {
 	const { zones_merged: merged = 0, zones_left_out: missing = 0, zones = 0 } = capture.head.limits ?? {};
+	const { counter_values_left_out: values = 0 } = capture.head.limits ?? {};
 	const parts = [];
 	if (merged > 0 && !isServed)
 		parts.push(
 			`${count(merged)} of ${count(zones)} calls are drawn together in this file; fathom view of the profile shows each.`,
 		);
 	if (missing > 0) parts.push(`${count(missing)} more calls are too deep or too short to be shown.`);
+	if (values > 0)
+		parts.push(
+			`Of counters with many values one in 2, 4 or more is shown: ${count(capture.counters.n)} of ${count(capture.counters.n + values)}.`,
+		);
 	return parts.join(" ");
 }
 
-function Controls({ app }: { app: App }) {
+// To the counters, where these come after the threads.
+function CountersButton({ lanes, scroller }: { lanes: Lane[]; scroller: RefObject<HTMLDivElement> }) {
+	const last = lanes.map((l) => l.kind).lastIndexOf("thread");
+	const below = lanes.slice(last + 1);
+	if (last < 0 || below.length === 0) return null;
+	return (
+		<button onClick={() => scroller.current?.scrollTo(0, below[0].top)}>
+			{count(below.length)} {below.length === 1 ? "counter" : "counters"} below
+		</button>
+	);
+}
+
+function Controls({ app, children }: { app: App; children: ComponentChildren }) {
 	const { capture, state, set } = app;
 	const range = rangeOf(state.steps);
 	return (
 		<div class="controls">
 			<ClassLegend />
+			{children}
 			<span class="space" />
 			<span class="faint">{leftOut(capture, app.source.isServed)}</span>
 			{!state.time && !range && (
@@ -88,7 +107,9 @@ export function TimelineView() {
 	useTimelineKeys(app, span, scroller);
 	return (
 		<section class="view timeline" aria-label="Timeline">
-			<Controls app={app} />
+			<Controls app={app}>
+				<CountersButton lanes={contents.scene.lanes} scroller={scroller} />
+			</Controls>
 			<div class="lanes">
 				<div class="axis">
 					<div class="gutter" />

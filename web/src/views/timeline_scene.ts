@@ -13,7 +13,7 @@ const CURVE_PX = 52;
 const MOST_CURVE_PX = 120;
 const MOST_ACTIVITY_PX = 72;
 const GAP_PX = 4;
-const MAX_COUNTERS = 12;
+const MOST_ABOVE = 0.5; // of the room: so much may curves take above the threads
 
 export function curvesOf(capture: Capture): Curve[] {
 	const curves: Curve[] = [];
@@ -34,7 +34,7 @@ export function curvesOf(capture: Capture): Curve[] {
 		for (let i = 0; i < counters.n; i++) {
 			const known = rows.get(names[i]);
 			if (known) known.push(i);
-			else if (rows.size < MAX_COUNTERS) rows.set(names[i], [i]);
+			else rows.set(names[i], [i]);
 		}
 		for (const [name, at] of rows) {
 			const time = Float64Array.from(at, (i) => counters.get("time_s", i));
@@ -66,10 +66,14 @@ export function lanesOf(
 		: heightOf(rest - threads.n * activity, curves.length, CURVE_PX + GAP_PX, MOST_CURVE_PX) - GAP_PX;
 	const lanes: Lane[] = [];
 	let top = 0;
-	curves.forEach((_, index) => {
+	const putCurve = (_: Curve, index: number) => {
 		lanes.push({ kind: "curve", top, height: curve, index, zoneTop: 0 });
 		top += curve + GAP_PX;
-	});
+	};
+	// Many counters would leave no thread in sight: they come last.
+	const isMany = threads.n > 0 && curves.length * (CURVE_PX + GAP_PX) > MOST_ABOVE * room;
+	const isAbove = (c: Curve) => !isMany || c.unit === "bytes";
+	curves.forEach((c, index) => isAbove(c) && putCurve(c, index));
 	const byProcess = new Map<number, number[]>();
 	for (let t = 0; t < threads.n; t++) {
 		const known = byProcess.get(threads.process[t]);
@@ -89,6 +93,7 @@ export function lanesOf(
 			top += height;
 		}
 	}
+	curves.forEach((c, index) => isAbove(c) || putCurve(c, index));
 	return { lanes, height: top + GAP_PX };
 }
 

@@ -9,7 +9,7 @@ import { Meter } from "../ui/bars";
 import { functionName } from "../ui/names";
 import { StateLink } from "../ui/state_link";
 import { cpuHint, LINE_COLUMNS, LineCells, LineHeads, usedColumns, type LineColumn } from "./line_columns";
-import { orderOf } from "./verdicts";
+import { orderOf } from "./proofs";
 
 const SHOWN = 10;
 

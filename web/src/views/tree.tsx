@@ -6,6 +6,8 @@ import { type Capture } from "../data/capture";
 import { CLASS_GIL_WAIT, CLASS_WAIT } from "../data/classes";
 import { amount, count, seconds, share } from "../data/format";
 import { cpuOf, linesOf, type LineRow } from "../data/lines";
+import type { Step } from "../data/filter";
+import { looksByNode } from "../data/intervals";
 import { metricById, type Metric } from "../data/metrics";
 import { overTime, partsOf } from "../data/over_time";
 import {
@@ -16,6 +18,7 @@ import {
 	writeToggles,
 	type Figures,
 	type Shown,
+	type Sure,
 } from "../data/own_rows";
 import {
 	OWN_FUNCTION,
@@ -27,6 +30,7 @@ import {
 	ownWeights,
 	type OwnRow,
 	type OwnTree,
+	type OwnWeights,
 } from "../data/own_tree";
 import { matcherOf, matchingFunctions } from "../data/search";
 import { sourceLine } from "../data/source_lines";
@@ -50,6 +54,17 @@ function nameOf(capture: Capture, row: OwnRow): string {
 	return row.kind === OWN_PACKAGE ? capture.strings.get(row.id) : bodyName(capture, row.id);
 }
 
+// How sure the changes of rows are.
+function sureOf(capture: Capture, tree: OwnTree, steps: readonly Step[]): Sure | null {
+	const { sampled: now, base_sampled: base } = capture.head;
+	const { looks } = capture.cells;
+	if (!looks || !now || !base) return null;
+	const byNode = looksByNode(capture, looks, steps);
+	const [n, baseN, sq, baseSq] = [byNode.n, byNode.baseN, byNode.sq, byNode.baseSq].map((v) => ownWeights(tree, v));
+	const pick = (part: keyof OwnWeights) => ({ n: n[part], baseN: baseN[part], sq: sq[part], baseSq: baseSq[part] });
+	return { self: pick("self"), total: pick("total"), now, base };
+}
+
 function useFigures(app: App, tree: OwnTree): Figures {
 	const { capture, metric, steps } = app;
 	return useMemo(() => {
@@ -65,6 +80,7 @@ function useFigures(app: App, tree: OwnTree): Figures {
 			baseTotal: base?.total ?? null,
 			wait: isMuch ? wait.total : null,
 			waitSelf: isMuch ? wait.self : null,
+			sure: metric.id === "cpu" ? sureOf(capture, tree, steps) : null,
 			muchWait: MUCH_WAITING * (capture.report.wall_s ?? 0),
 		};
 	}, [capture, tree, metric.id, JSON.stringify(steps)]);
@@ -73,7 +89,7 @@ function useFigures(app: App, tree: OwnTree): Figures {
 // Beside each row, over the run. Of the capture that was opened, whose samples have times; rows are known by their keys in both.
 function useOverTime(app: App): ((row: OwnRow, isInverted: boolean) => Float32Array | null) | null {
 	const { first, filter } = app;
-	const metric = metricById(first, app.state.metric);
+	const metric = metricById(first, app.metric.id);
 	const made = useMemo(() => {
 		const tree = ownTree(first);
 		const values = overTime(first, tree, metric, filter);
@@ -227,6 +243,9 @@ function Row({ app, shown, figures, parts, hot, most, isStop, toggle }: RowProps
 					</td>
 					<td class="number">{percentChange(shown.baseTotal, shown.total)}</td>
 				</>
+			)}
+			{figures.sure && (
+				<td class="number">{shown.plusMinus > 0 && <small>± {amount(shown.plusMinus, unit)}</small>}</td>
 			)}
 			{!state.invert && <td class="number">{shown.self > 0 ? amount(shown.self, unit) : ""}</td>}
 			{figures.wait && <td class="number">{shown.wait > 0 ? seconds(shown.wait) : ""}</td>}
@@ -413,6 +432,11 @@ export function TreeView() {
 								{head("total", isDiff ? "After" : total, `${metric.label}, with all that it calls`)}
 								{isDiff && head("change", "Change", "sorted by its size, whichever way")}
 								{isDiff && <th scope="col">{""}</th>}
+								{figures.sure && (
+									<th scope="col" class="number" title="half the 95% interval of the change, as fathom diff has it">
+										±
+									</th>
+								)}
 								{!state.invert && head("self", "Own", `${metric.label} of its own lines, or of the package itself`)}
 								{figures.wait && (
 									<th scope="col" class="number" title="waiting, with all that it calls">
