@@ -175,8 +175,11 @@ TEST(a_sample_for_a_long_gap_widens_the_intervals_of_all_it_may_belong_to)
 {
 	// 110 and 710 samples of 1 ms, and one of 180 ms, which fell to the first.
 	double gap = 0.18, sq = 1e-6, whole_sq = 820 * sq + gap * gap;
-	CHECK(fm_plus_minus_s(0.29, 110 * sq + gap * gap, 0.11, 1, whole_sq, 0) > gap);
-	CHECK(fm_plus_minus_s(0.71, 710 * sq, 0.71, 1, whole_sq, 0) > gap);
+	CHECK(fm_plus_minus_s(0.29, 110 * sq + gap * gap, 0.11, 1, whole_sq, 0, 0) > gap);
+	CHECK(fm_plus_minus_s(0.71, 710 * sq, 0.71, 1, whole_sq, 0, 0) > gap);
+	// And of one that none of the gaps fell to: it might have.
+	CHECK(fm_plus_minus_s(0.1, 100 * sq, 0.1, 1, whole_sq, 0, 0) < gap / 2);
+	CHECK(fm_plus_minus_s(0.1, 100 * sq, 0.1, 1, whole_sq, gap * gap, 0) > gap / 2);
 }
 
 // A program that is in one function for that much of its time, and a collector that starves: so many

@@ -5,7 +5,13 @@ import { changePlusMinus, plusMinus } from "../src/data/intervals";
 
 const close = (a: number, b: number) => assert.ok(Math.abs(a - b) <= 1e-9 * Math.abs(b), `${a} is not ${b}`);
 // N samples of w seconds each.
-const sampled = (n: number, w: number, misplaced = 0) => ({ whole_s: n * w, n, sq: n * w * w, misplaced_s: misplaced });
+const sampled = (n: number, w: number, misplaced = 0) => ({
+	whole_s: n * w,
+	n,
+	sq: n * w * w,
+	heavy_sq: 0,
+	misplaced_s: misplaced,
+});
 
 test("with equal weights it is the binomial interval, and what is misplaced comes on top", () => {
 	const [n, w, p] = [10_000, 0.001, 0.3];
@@ -19,7 +25,7 @@ test("with equal weights it is the binomial interval, and what is misplaced come
 });
 
 test("one sample that stands for much makes the part that has it less sure, and the others too", () => {
-	const of = { whole_s: 2, n: 101, sq: 100 * 0.01 ** 2 + 1, misplaced_s: 0 };
+	const of = { whole_s: 2, n: 101, sq: 100 * 0.01 ** 2 + 1, heavy_sq: 1, misplaced_s: 0 };
 	assert.ok(plusMinus(1.5, 50 * 0.01 ** 2 + 1, 51, of) > 0.9);
 	assert.ok(plusMinus(0.5, 50 * 0.01 ** 2, 50, of) > 0.9);
 });

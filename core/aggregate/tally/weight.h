@@ -56,16 +56,19 @@ static inline double fm_interval(double variance)
 //   1.96 * sqrt(Sg (1 - 2p) + p^2 S) + 2p (1 - p) M,  p = T / W
 // looked_share: the part's share of the samples, whatever they stand for. A few samples that stand
 // for most of the time decide p, and their own interval with it; the wider of both counts.
+// heavy_sq: the whole's squared weights of samples for a gap (fm_weight_is_gap).
 // misplaced_s, M: the part of the whole that sampling itself caused, or moved, and that no sample
 // tells the place of.
 static inline double fm_plus_minus_s(double part_s, double part_sq, double looked_share, double whole_s,
-				     double whole_sq, double misplaced_s)
+				     double whole_sq, double heavy_sq, double misplaced_s)
 {
 	if (whole_s <= 0)
 		return 0;
 	double p = part_s / whole_s;
 	double variance = fmax(part_sq * (1 - 2 * p) + p * p * whole_sq,
 			       part_sq * (1 - 2 * looked_share) + looked_share * looked_share * whole_sq);
+	// A part that none of a few gaps fell to has small squares of its own for that very reason.
+	variance = fmax(variance, looked_share * (1 - looked_share) * heavy_sq);
 	double bias_s = p < 1 ? 2 * p * (1 - p) * misplaced_s : 0;
 	return fm_interval(variance) + bias_s;
 }

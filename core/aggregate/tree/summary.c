@@ -10,11 +10,8 @@
 double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weight *part)
 {
 	double looked_share = t->total.n ? (double)part->n / (double)t->total.n : 0;
-	double half_s =
-		fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, looked_share,
-				fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->misplaced_s);
-	// A part that none of a few gaps fell to has small squares for that very reason.
-	return fmax(half_s, fm_interval(looked_share * (1 - looked_share) * t->heavy_sq));
+	return fm_plus_minus_s(fm_seconds(fm_weight_cpu_ns(part)), part->cpu_sq, looked_share,
+			       fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->heavy_sq, t->misplaced_s);
 }
 
 // What ticks cost the program beside their handlers, and samples that are shown at a call but stand

@@ -168,6 +168,7 @@ static void add_sampled(struct fm_json *j, const char *key, struct fm_analysis *
 	fm_json_real(j, "whole_s", fm_seconds(fm_weight_cpu_ns(&t->total)));
 	fm_json_u64(j, "n", t->total.n);
 	fm_json_real(j, "sq", t->total.cpu_sq);
+	fm_json_real(j, "heavy_sq", t->heavy_sq);
 	fm_json_real(j, "misplaced_s", t->misplaced_s);
 	fm_json_end(j);
 }

@@ -101,7 +101,8 @@ static void wrap(const struct fm_text *t, struct fm_buf *b)
 static double widest_s(const struct fm_summary *s)
 {
 	double whole_s = fm_seconds(fm_weight_cpu_ns(&s->total));
-	return fm_plus_minus_s(whole_s / 2, s->total.cpu_sq / 2, 0.5, whole_s, s->total.cpu_sq, s->misplaced_s);
+	return fm_plus_minus_s(whole_s / 2, s->total.cpu_sq / 2, 0.5, whole_s, s->total.cpu_sq, s->heavy_sq,
+			       s->misplaced_s);
 }
 
 static void print_method(const struct fm_text *t)

@@ -287,7 +287,7 @@ static void print_classes(const struct fm_text *t)
 			fprintf(s->out, " %5.1f%% %s%-4.1f %9.3f s", 100 * seconds / t->cpu_s, fm_text_sign(t),
 				100 *
 					fm_plus_minus_s(seconds, sum->class_sq[c], seconds / t->cpu_s, t->cpu_s,
-							sum->total.cpu_sq, sum->misplaced_s) /
+							sum->total.cpu_sq, sum->heavy_sq, sum->misplaced_s) /
 					t->cpu_s,
 				seconds);
 		else

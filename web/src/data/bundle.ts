@@ -26,6 +26,7 @@ export interface Sampled {
 	whole_s: number;
 	n: number;
 	sq: number; // sum of squared weights, s²
+	heavy_sq: number; // of samples for a gap, in which nobody looked
 	misplaced_s: number; // time whose place is not certain
 }
 

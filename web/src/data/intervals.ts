@@ -12,7 +12,8 @@ export function plusMinus(part: number, sq: number, n: number, of: Sampled): num
 	if (!(of.whole_s > 0)) return 0;
 	const variance = (p: number) => sq * (1 - 2 * p) + p * p * of.sq;
 	const p = part / of.whole_s;
-	const widest = Math.max(variance(p), variance(of.n > 0 ? n / of.n : 0));
+	const looked = of.n > 0 ? n / of.n : 0;
+	const widest = Math.max(variance(p), variance(looked), looked * (1 - looked) * of.heavy_sq);
 	return Z * Math.sqrt(Math.max(0, widest)) + (p < 1 ? 2 * p * (1 - p) * of.misplaced_s : 0);
 }
 
