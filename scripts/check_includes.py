@@ -84,7 +84,7 @@ SUB_ROOMS: Dict[str, Dict[str, Set[str]]] = {
 
 # Headers that sigsafe (and agent) may include although not the whole room: plain structs, constants, pure functions.
 PLAIN = re.compile(
-    r"wire/.*|pyabi/(row|pyabi|objects|exports|greenlet|opcodes)\.h|image/(\w*rows?|dwarf_regs|x86_code)\.h|base/(compiler|err|atomic|clock|random|repeatable|utf8_encode)\.h"
+    r"wire/.*|pyabi/(row|pyabi|objects|exports|greenlet|opcodes)\.h|image/(\w*rows?|dwarf_regs|x86_code)\.h|base/(compiler|err|atomic|clock|random|repeatable|system_call|utf8_encode)\.h"
 )
 
 # The vocabulary of a profile (classes, frame kinds, reasons): bare enums that every room but base may speak.

@@ -62,6 +62,8 @@ void fm_agent_exec_resolve(void);
 void fm_agent_exec_start(void);
 bool fm_agent_exec_follow(const char *startup_folder);
 bool fm_agent_exec_is_followed(void);
+// What this process starts from now on is not led to us any more.
+void fm_agent_exec_leave(void);
 #define FM_AGENT_PATH_BYTES 4096
 // Where the environment leads Pythons to: the folder of our start-up files. False: nowhere.
 bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES]);

@@ -128,6 +128,7 @@ static int start_perf(void)
 	attr.exclude_kernel = 1;
 	attr.exclude_hv = 1;
 	((uint64_t *)&attr)[FM_PERF_FLAG_WORD] |= FM_PERF_INHERIT_THREAD | FM_PERF_REMOVE_ON_EXEC | FM_PERF_SIGTRAP;
+	((uint64_t *)&attr)[FM_PERF_SIG_DATA_WORD] = FM_SIG_PERF_MARK;
 	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 8ul /* PERF_FLAG_FD_CLOEXEC */);
 	if (fd < 0)
 		return errno;

@@ -4,7 +4,8 @@
 // or whose parent has set another PYTHONPATH, would be lost. So these functions add what is missing
 // to what is given. Where it was the agent that had to be added, it takes itself out again when it
 // is there (start.c): the program sees what it was given. An environment that has our variables but
-// not the agent was made so on purpose, and is left alone.
+// not the agent was made so on purpose, and is left alone. A process that has put itself into a
+// sandbox (sandbox.c) starts programs without us: its filter stands before our first call in them.
 //
 // They may run in the child of a fork or vfork: locks may be held there that nobody will ever give
 // back, and memory may be the parent's. So nothing but the stack is written, and nothing is called
@@ -12,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +45,11 @@ static char ring[sizeof(FM_WIRE_ENV "=") + sizeof(fm_sig.ring_path)]; // an entr
 // has its Pythons join by start-up files: the agent is for those that do not read them
 // (isolated.c).
 static bool is_for_all;
+
+// This process and its forks follow nothing any more; and the one child that shares a memory which
+// is not its own (vfork), or does not know that it is a child.
+static _Atomic bool has_left;
+static _Atomic pid_t child_that_left;
 
 typedef int (*exec_fn)(const char *, char *const[], char *const[]);
 typedef int (*spawn_fn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
@@ -137,15 +144,6 @@ void fm_agent_exec_start(void)
 		folder[0] = 0;
 }
 
-// What an environment lacks.
-struct lack {
-	char *entries[N_ADDED];
-	unsigned n;
-	bool has_no_agent, has_no_folder;
-	const char *preload, *python_path; // its own, or NULL
-	size_t n_given, text_bytes;
-};
-
 static bool has_part(const char *list, const char *part)
 {
 	size_t len = strlen(part);
@@ -155,6 +153,72 @@ static bool has_part(const char *list, const char *part)
 	return false;
 }
 
+// A list with colons in between, without a part of it. The result may overwrite the list; returns
+// its end.
+static char *copy_without(char *to, const char *list, const char *part)
+{
+	size_t part_len = strlen(part);
+	char *start = to;
+	while (*list) {
+		size_t len = strcspn(list, ":");
+		const char *next = list + len + (list[len] == ':');
+		if (len != part_len || memcmp(list, part, len) != 0) {
+			if (to > start)
+				*to++ = ':';
+			memmove(to, list, len);
+			to += len;
+		}
+		list = next;
+	}
+	*to = 0;
+	return to;
+}
+
+static bool is_lead(const char *entry)
+{
+	if (!strncmp(entry, FM_WIRE_ENV "=", sizeof(FM_WIRE_ENV)) ||
+	    !strncmp(entry, FM_WIRE_ENV_GIVEN "=", sizeof(FM_WIRE_ENV_GIVEN)))
+		return true;
+	for (unsigned i = 0; i < N_LEADS; i++)
+		if (!strncmp(entry, leads[i], strlen(leads[i])) && entry[strlen(leads[i])] == '=')
+			return true;
+	return false;
+}
+
+// What leads to us in the program's own environment: libc's system() and popen() pass it on without
+// asking us. No lock is taken, and the program's list of entries stays as it is.
+static void leave_environ(void)
+{
+	for (char *const *env = environ; env && *env; env++)
+		if (is_lead(*env))
+			*strchr(*env, '=') = 0; // an entry without a value: no name leads here
+	char *preload = find(environ, "LD_PRELOAD"), *python_path = find(environ, "PYTHONPATH");
+	if (preload && agent[0])
+		copy_without(strchr(preload, '=') + 1, value_of(preload), agent);
+	if (python_path && folder[0])
+		copy_without(strchr(python_path, '=') + 1, value_of(python_path), folder);
+}
+
+void fm_agent_exec_leave(void)
+{
+	if ((uint32_t)getpid() != fm_sig.pid) {
+		atomic_store(&child_that_left, getpid());
+		return;
+	}
+	if (!atomic_exchange(&has_left, true))
+		leave_environ();
+}
+
+// What an environment lacks, or has too much.
+struct lack {
+	char *entries[N_ADDED];
+	unsigned n;
+	bool has_no_agent, has_no_folder;
+	bool is_leaving;                   // nothing is to lead to us
+	const char *preload, *python_path; // its own, or NULL
+	size_t n_given, text_bytes;
+};
+
 static bool is_isolated_python(char *const argv[])
 {
 	const char *name = argv && argv[0] ? strrchr(argv[0], '/') : NULL;
@@ -162,9 +226,24 @@ static bool is_isolated_python(char *const argv[])
 	return !strncmp(name, "python", 6) && fm_agent_is_isolated(argv);
 }
 
+static struct lack look_at_leaving(char *const *env)
+{
+	struct lack l = {
+		.is_leaving = true,
+		.preload = agent[0] ? find(env, "LD_PRELOAD") : NULL,
+		.python_path = folder[0] ? find(env, "PYTHONPATH") : NULL,
+	};
+	l.text_bytes = (l.preload ? strlen(l.preload) + 1 : 0) + (l.python_path ? strlen(l.python_path) + 1 : 0);
+	while (env && env[l.n_given])
+		l.n_given++;
+	return l;
+}
+
 static struct lack look_at(char *const argv[], char *const *env)
 {
 	struct lack l = { 0 };
+	if (atomic_load(&has_left) || (atomic_load(&child_that_left) && atomic_load(&child_that_left) == getpid()))
+		return look_at_leaving(env);
 	// A program may pass on what tells of the capture. If it leaves LD_PRELOAD out it means it;
 	// if it has one of its own, that is beside us.
 	const char *preload = find(env, "LD_PRELOAD");
@@ -209,8 +288,33 @@ static char *put_list(char *text, const char *name, const char *first, const cha
 	return stpcpy(text, second) + 1;
 }
 
+static char *const *fill_leaving(const struct lack *l, char *const *env, char **entries, char *text)
+{
+	char **next = entries;
+	for (; env && *env; env++) {
+		if (is_lead(*env))
+			continue;
+		*next++ = *env;
+		if (*env != l->preload && *env != l->python_path)
+			continue;
+		size_t name_len = (size_t)(value_of(*env) - *env);
+		char *end = copy_without(text + name_len, value_of(*env), *env == l->preload ? agent : folder);
+		if (end == text + name_len) {
+			next--; // we were all that was in it
+			continue;
+		}
+		memcpy(text, *env, name_len);
+		next[-1] = text;
+		text = end + 1;
+	}
+	*next = NULL;
+	return entries;
+}
+
 static char *const *fill(const struct lack *l, char *const *env, char **entries, char *text)
 {
+	if (l->is_leaving)
+		return fill_leaving(l, env, entries, text);
 	char **next = entries;
 	for (; env && *env; env++)
 		if (*env != l->preload && *env != l->python_path)
@@ -232,7 +336,7 @@ static char *const *fill(const struct lack *l, char *const *env, char **entries,
 // On the caller's stack: see above.
 #define WITH_OURS(ret, argv, env)                                                                                   \
 	struct lack lack_of_env = look_at(argv, env);                                                               \
-	char *const *(ret) = lack_of_env.n || lack_of_env.has_no_folder                                             \
+	char *const *(ret) = lack_of_env.n || lack_of_env.has_no_folder || lack_of_env.is_leaving                   \
 				     ? fill(&lack_of_env, env,                                                      \
 					    __builtin_alloca((lack_of_env.n_given + N_ADDED + 1) * sizeof(char *)), \
 					    __builtin_alloca(lack_of_env.text_bytes + 1))                           \

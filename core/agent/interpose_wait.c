@@ -98,15 +98,15 @@ static bool is_theirs_pending(int sig)
 	uint64_t set = 1ull << (sig - 1);
 	struct timespec at_once = { 0 };
 	siginfo_t info;
-	while (fm_sig_syscall(SYS_rt_sigtimedwait, (long)&set, (long)&info, (long)&at_once, sizeof(set)) == sig) {
+	while (fm_system_call(SYS_rt_sigtimedwait, (long)&set, (long)&info, (long)&at_once, sizeof(set)) == sig) {
 		if (fm_sig_is_ours(&info))
 			continue;
-		long pid = fm_sig_syscall(SYS_getpid, 0, 0, 0, 0);
+		long pid = fm_system_call(SYS_getpid, 0, 0, 0, 0);
 		if (info.si_code == SI_TKILL)
-			fm_sig_syscall(SYS_rt_tgsigqueueinfo, pid, fm_sig_syscall(SYS_gettid, 0, 0, 0, 0), sig,
+			fm_system_call(SYS_rt_tgsigqueueinfo, pid, fm_system_call(SYS_gettid, 0, 0, 0, 0), sig,
 				       (long)&info);
 		else
-			fm_sig_syscall(SYS_rt_sigqueueinfo, pid, sig, (long)&info, 0);
+			fm_system_call(SYS_rt_sigqueueinfo, pid, sig, (long)&info, 0);
 		return true;
 	}
 	return false;
@@ -116,7 +116,7 @@ FM_EXPORT int sigpending(sigset_t *set);
 FM_EXPORT int sigpending(sigset_t *set)
 {
 	static const int ours[] = { FM_TICK_SIGNAL, FM_OTHER_TICK_SIGNAL, SIGTRAP };
-	long ret = fm_sig_syscall(SYS_rt_sigpending, (long)set, 8, 0, 0);
+	long ret = fm_system_call(SYS_rt_sigpending, (long)set, 8, 0, 0);
 	if (ret != 0) {
 		errno = (int)-ret;
 		return -1;
@@ -142,6 +142,9 @@ FM_EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 		errno = ENOSYS;
 		return -1;
 	}
+	const sigset_t *volatile given = mask; // the header promises what a program may not keep
+	if (!given)
+		return fn(fd, given, flags); // for the kernel to refuse
 	sigset_t theirs = *mask;
 	for (int sig = 1; sig < NSIG; sig++)
 		if (fm_sig_is_held(sig) && sig != SIGSEGV && sig != SIGBUS)

@@ -163,10 +163,10 @@ static bool is_read_only(uintptr_t address)
 	char bytes[2048];
 	uintptr_t number = 0, start = 0;
 	enum { IN_START, IN_END, IN_PERMS, IN_REST } part = IN_START;
-	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0), n = 0;
+	long fd = fm_system_call(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0), n = 0;
 	bool is_found = false, is_it = false;
 	unsigned n_perms = 0;
-	while (fd >= 0 && !is_found && (n = fm_sig_syscall(SYS_read, fd, (long)bytes, sizeof(bytes), 0)) > 0)
+	while (fd >= 0 && !is_found && (n = fm_system_call(SYS_read, fd, (long)bytes, sizeof(bytes), 0)) > 0)
 		for (long i = 0; i < n && !is_found; i++) {
 			// NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): the kernel has filled it
 			char c = bytes[i];
@@ -188,7 +188,7 @@ static bool is_read_only(uintptr_t address)
 			}
 		}
 	if (fd >= 0)
-		fm_sig_syscall(SYS_close, fd, 0, 0, 0);
+		fm_system_call(SYS_close, fd, 0, 0, 0);
 	return is_it;
 }
 
@@ -196,7 +196,7 @@ static bool is_read_only(uintptr_t address)
 // on its way in another thread: it waits for the next look.
 static bool protect_sealed(const struct image *m, int protection)
 {
-	return fm_sig_syscall(SYS_mprotect, (long)m->sealed_start, (long)(m->sealed_end - m->sealed_start), protection,
+	return fm_system_call(SYS_mprotect, (long)m->sealed_start, (long)(m->sealed_end - m->sealed_start), protection,
 			      0) == 0;
 }
 

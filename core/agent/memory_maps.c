@@ -12,13 +12,17 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/system_call.h"
 #include "sigsafe/memory/alloc.h"
+#include "sigsafe/memory/exact.h"
 #include "sigsafe/memory/maps.h"
 #include "sigsafe/base/state.h"
 
+#ifndef MCL_ONFAULT
+#define MCL_ONFAULT 4 // Linux 4.4
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 // Linux 5.7
 #endif
@@ -28,6 +32,15 @@ static void *(*_Atomic real_sbrk)(intptr_t);
 void fm_agent_maps_resolve(void)
 {
 	atomic_store(&real_sbrk, (void *(*)(intptr_t))fm_agent_next_symbol("sbrk"));
+}
+
+// As libc's functions answer.
+static long answer(long ret)
+{
+	if ((unsigned long)ret < -4095ul)
+		return ret;
+	errno = (int)-ret;
+	return -1;
 }
 
 static bool is_watched(void)
@@ -49,7 +62,7 @@ static inline __attribute__((always_inline)) void *map(void *addr, size_t size, 
 	if (is_watched() && (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == MAP_FIXED)
 		fm_sig_map_removed((uintptr_t)addr, size);
 	// The system call is all that libc's own function makes of it.
-	void *p = (void *)syscall(SYS_mmap, addr, size, prot, flags, fd, offset);
+	void *p = (void *)answer(fm_system_call6(SYS_mmap, (long)addr, (long)size, prot, flags, fd, offset));
 	if (p != MAP_FAILED && flags & MAP_ANONYMOUS && prot != PROT_NONE && is_watched() &&
 	    !is_arena((uintptr_t)__builtin_return_address(0)))
 		fm_sig_map_added((uintptr_t)p, size);
@@ -73,7 +86,7 @@ FM_EXPORT int munmap(void *addr, size_t size)
 	// refuse changes nothing.
 	if (is_watched() && size && !((uintptr_t)addr & 4095))
 		fm_sig_map_removed((uintptr_t)addr, size);
-	return (int)syscall(SYS_munmap, addr, size);
+	return (int)answer(fm_system_call(SYS_munmap, (long)addr, (long)size, 0, 0));
 }
 
 FM_EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, ...)
@@ -92,7 +105,8 @@ FM_EXPORT void *mremap(void *old, size_t old_size, size_t new_size, int flags, .
 		fm_sig_map_removed((uintptr_t)old, old_size);
 	if (is_watched() && flags & MREMAP_FIXED)
 		fm_sig_map_removed((uintptr_t)wanted, new_size);
-	void *p = (void *)syscall(SYS_mremap, old, old_size, new_size, flags, wanted);
+	void *p = (void *)answer(
+		fm_system_call6(SYS_mremap, (long)old, (long)old_size, (long)new_size, flags, (long)wanted, 0));
 	if (is_known && p == MAP_FAILED)
 		fm_sig_map_added((uintptr_t)old, old_size);
 	else if (is_known)
@@ -121,11 +135,22 @@ FM_EXPORT void *sbrk(intptr_t by)
 	return before;
 }
 
+// Exact mode's tables take 34 GiB of addresses, of which hardly any is used: who has all that is
+// there locked would have all of it filled. Instead each page is locked when it is first used, the
+// program's too; those that are in use already are locked at once.
+FM_EXPORT int mlockall(int flags)
+{
+	if (flags & MCL_CURRENT && fm_sig_exact)
+		flags |= MCL_ONFAULT;
+	return (int)answer(fm_system_call(SYS_mlockall, flags, 0, 0, 0));
+}
+
+OURS(mlockall);
 OURS(mmap);
 OURS(mmap64);
 OURS(munmap);
 OURS(mremap);
 OURS(sbrk);
 const struct fm_agent_hook fm_agent_map_hooks[] = {
-	HOOK(mmap), HOOK(mmap64), HOOK(munmap), HOOK(mremap), HOOK(sbrk), { NULL, NULL },
+	HOOK(mmap), HOOK(mmap64), HOOK(munmap), HOOK(mremap), HOOK(sbrk), HOOK(mlockall), { NULL, NULL },
 };

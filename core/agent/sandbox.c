@@ -5,6 +5,9 @@
 // A filter that was there when the program began (a container's) is none of that: whoever wrote it
 // knows that programs of all kinds run behind it.
 //
+// The same is done for a program that has its system calls delivered as signals, or the cycle
+// counter forbidden, which each sample reads.
+//
 // Seen is what goes through libc, as libseccomp does; not a bare instruction of the program's. What
 // stands in front of syscall() for that sees handlers that are set by number, too.
 #include "agent/agent.h"
@@ -29,12 +32,21 @@
 #include "sigsafe/tick/handlers.h"
 #include "sigsafe/tick/restart.h"
 
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59 // Linux 5.11
+#endif
+#ifndef PR_SYS_DISPATCH_ON
+#define PR_SYS_DISPATCH_ON 1
+#endif
+
 // The ticker reads before each tick whether it is wanted. Two of the longest periods that it has
 // while something runs.
 #define LAST_TICK_NS 2000000
 
 static void leave(void)
 {
+	if (fm_sig.header)
+		fm_agent_exec_leave();
 	// A child of vfork has its parent's memory, and leaves nothing of the parent's.
 	if (!fm_sig.header || !fm_sig.process || (uint32_t)getpid() != fm_sig.pid ||
 	    atomic_exchange(&fm_sig.process->engine, FM_ENGINE_NONE) == FM_ENGINE_NONE)
@@ -46,6 +58,13 @@ static void leave(void)
 	nanosleep(&(struct timespec){ .tv_nsec = LAST_TICK_NS }, NULL);
 	fm_agent_give_signals_back();
 	errno = saved_errno;
+}
+
+// What ends a program for a system call or an instruction of ours.
+static bool is_shut_in(long option, unsigned long how)
+{
+	return option == PR_SET_SECCOMP || (option == PR_SET_TSC && how == PR_TSC_SIGSEGV) ||
+	       (option == PR_SET_SYSCALL_USER_DISPATCH && how == PR_SYS_DISPATCH_ON);
 }
 
 typedef int (*prctl_fn)(int, unsigned long, unsigned long, unsigned long, unsigned long);
@@ -68,7 +87,7 @@ FM_EXPORT int prctl(int option, ...)
 	for (unsigned i = 0; i < 4; i++)
 		args[i] = va_arg(list, unsigned long);
 	va_end(list);
-	if (option == PR_SET_SECCOMP)
+	if (is_shut_in(option, args[0]))
 		leave();
 	return fn(option, args[0], args[1], args[2], args[3]);
 }
@@ -131,7 +150,6 @@ static long set_handler_by_number(long number, long sig, const struct fm_sig_ker
 
 __attribute__((used)) static void *before_syscall(long number, long operation, long flags, long filter)
 {
-	(void)flags; // whatever they are, it is a filter
 	if (number == SYS_rt_sigaction && operation > 0 && operation < NSIG && fm_sig_is_held((int)operation))
 		return (void *)set_handler_by_number;
 	if (!atomic_load_explicit(&real_syscall, memory_order_relaxed))
@@ -139,7 +157,7 @@ __attribute__((used)) static void *before_syscall(long number, long operation, l
 	// libseccomp asks whether there are filters by giving none.
 	bool is_filter = number == SYS_seccomp && (operation == SECCOMP_SET_MODE_STRICT ||
 						   (operation == SECCOMP_SET_MODE_FILTER && filter != 0));
-	if (is_filter || (number == SYS_prctl && operation == PR_SET_SECCOMP))
+	if (is_filter || (number == SYS_prctl && is_shut_in(operation, (unsigned long)flags)))
 		leave();
 	return atomic_load_explicit(&real_syscall, memory_order_relaxed);
 }

@@ -259,9 +259,12 @@ static int look_at_image(struct dl_phdr_info *info, size_t size, void *arg)
 						     info->dlpi_name && *info->dlpi_name ? (uintptr_t)info->dlpi_name
 											 : 0 };
 	}
-	if (start == getauxval(AT_SYSINFO_EHDR))
+	if (start == getauxval(AT_SYSINFO_EHDR)) {
 		fm_clock_vdso = (int (*)(clockid_t, struct timespec *))fm_agent_symbol(start, end, info->dlpi_addr,
 										       "__vdso_clock_gettime", NULL);
+		fm_sig_getcpu_vdso = (int (*)(unsigned *, unsigned *, void *))fm_agent_symbol(
+			start, end, info->dlpi_addr, "__vdso_getcpu", NULL);
+	}
 	fm_zone_api_offer(start, end, info->dlpi_addr);
 	bool had_python = fm_sig.has_python;
 	uint64_t tls_helper_size = 0;

@@ -152,7 +152,10 @@ struct fm_trace_thread *fm_trace_open(void)
 	if (!atomic_load_explicit(&fm_trace.is_recording, memory_order_acquire))
 		return NULL;
 	uint32_t generation = atomic_load(&fm_trace.generation);
-	int saved_errno = errno;
+	int saved_errno = errno, was_cancelable;
+	// A thread that somebody has cancelled goes on to a call that says so of itself: none of ours
+	// does, and what is held here would stay held.
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was_cancelable);
 	// Signals are blocked: a sample taken in between would claim a second slot.
 	sigset_t all, old;
 	sigfillset(&all);
@@ -187,6 +190,7 @@ struct fm_trace_thread *fm_trace_open(void)
 		fm_trace_push_now(t, FM_WIRE_TRACE_ON, 0);
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_setcancelstate(was_cancelable, NULL);
 	errno = saved_errno;
 	return t;
 }
@@ -240,7 +244,8 @@ static void tell_loss(struct fm_trace_thread *t)
 // Until there is room; 0 when it was not worth waiting.
 static uint64_t wait_for_room(const struct fm_trace_thread *t)
 {
-	int saved_errno = errno;
+	int saved_errno = errno, was_cancelable;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was_cancelable); // as in fm_trace_open()
 	struct timespec nap = { .tv_nsec = NAP_NS };
 	uint64_t now_ns = fm_now_ns(), until_ns = now_ns + LONGEST_WAIT_NS, look_ns = now_ns + LOOK_NS, free_events;
 	while ((free_events = room(t)) == 0 && now_ns < until_ns && !fm_sig_is_over()) {
@@ -253,6 +258,7 @@ static uint64_t wait_for_room(const struct fm_trace_thread *t)
 		nanosleep(&nap, NULL);
 		now_ns = fm_now_ns();
 	}
+	pthread_setcancelstate(was_cancelable, NULL);
 	errno = saved_errno;
 	return free_events;
 }

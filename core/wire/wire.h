@@ -98,6 +98,7 @@ enum fm_engine {
 // 5.13), for older headers.
 #define FM_PERF_ATTR_SIZE 128u
 #define FM_PERF_FLAG_WORD 5
+#define FM_PERF_SIG_DATA_WORD 15 // from Linux 5.13 on, as sigtrap is
 #define FM_PERF_INHERIT_THREAD (1ull << 35)
 #define FM_PERF_REMOVE_ON_EXEC (1ull << 36)
 #define FM_PERF_SIGTRAP (1ull << 37)

@@ -211,6 +211,45 @@ def test_a_program_of_c_alone(tmp_path: Path) -> None:
     assert zones_of(tmp_path / "t.fathom") == {"zones_work": 3, "step": 80, "leaf": 80}
 
 
+def test_a_zone_is_no_place_to_be_cancelled_at(tmp_path: Path) -> None:
+    """A thread that somebody has cancelled leaves at its next call that says so; its first zone, which finds room for it, is none."""
+    (tmp_path / "main.c").write_text(
+        """
+        #include <fathom.h>
+        #include <pthread.h>
+        #include <stdio.h>
+        static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        static volatile int is_cancelled;
+        static void *work(void *arg)
+        {
+            pthread_mutex_lock(&lock);
+            while (!is_cancelled)
+                ;
+            { FATHOM_ZONE("held"); }
+            pthread_mutex_unlock(&lock);
+            pthread_testcancel();
+            return arg;
+        }
+        int main(void)
+        {
+            pthread_t thread;
+            void *how;
+            pthread_create(&thread, NULL, work, NULL);
+            pthread_cancel(thread);
+            is_cancelled = 1;
+            pthread_join(thread, &how);
+            printf("%s, %s\\n", how == PTHREAD_CANCELED ? "cancelled" : "not", pthread_mutex_trylock(&lock) ? "held" : "free");
+            return 0;
+        }
+        """
+    )
+    program = compile_target(str(tmp_path / "main.c"), tmp_path / "main", ["-O1", "-pthread"])
+    for command in ([], [BUILD / "fathom", "record", "-o", tmp_path / "t.fathom", "--"]):
+        done = subprocess.run([*command, program], stdout=subprocess.PIPE, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (0, "cancelled, free\n")
+    assert zones_of(tmp_path / "t.fathom") == {"held": 1}
+
+
 def test_where_the_headers_are() -> None:
     code = "import fathom; print(fathom.include_path())"
     path = subprocess.run([sys.executable, "-c", code], env=ENV, stdout=subprocess.PIPE, text=True).stdout.strip()

@@ -46,11 +46,11 @@ static FM_SIGSAFE uint32_t gaps_seen(uint64_t first_cpu_ns)
 // tells that by a link of a /proc of outside, by which the collector was found: "PID/task/TID".
 static FM_SIGSAFE uint32_t outside_tid(void)
 {
-	uint32_t tid = (uint32_t)fm_sig_syscall(SYS_gettid, 0, 0, 0, 0), told = 0;
+	uint32_t tid = (uint32_t)fm_system_call(SYS_gettid, 0, 0, 0, 0), told = 0;
 	char link[64];
 	if (FM_LIKELY(fm_sig.outside_pid == fm_sig.pid))
 		return tid;
-	long n = fm_sig_syscall(SYS_readlinkat, AT_FDCWD, (long)"/proc/thread-self", (long)link, sizeof(link));
+	long n = fm_system_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/thread-self", (long)link, sizeof(link));
 	for (long i = 0; i < n; i++)
 		told = link[i] >= '0' && link[i] <= '9' ? told * 10 + (uint32_t)(link[i] - '0') : 0;
 	return told ? told : tid;
@@ -122,12 +122,12 @@ FM_SIGSAFE struct fm_sig_thread *fm_sig_thread_get_in_hook(void)
 		return self;
 	// In a child made by a bare clone(), which did not enter itself into the table, there is
 	// nothing to claim.
-	if ((uint32_t)fm_sig_syscall(SYS_getpid, 0, 0, 0, 0) != fm_sig.pid)
+	if ((uint32_t)fm_system_call(SYS_getpid, 0, 0, 0, 0) != fm_sig.pid)
 		return NULL;
 	uint64_t all = ~0ull, before;
-	if (fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all)) != 0)
+	if (fm_system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof(all)) != 0)
 		return NULL;
 	struct fm_sig_thread *t = fm_sig_thread_get();
-	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
+	fm_system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof(before));
 	return t;
 }

@@ -67,7 +67,7 @@ static __thread uint8_t n_until_bus_check __attribute__((tls_model("initial-exec
 static FM_SIGSAFE bool is_handled_by_us(int sig)
 {
 	struct fm_sig_kernel_action act = { 0 };
-	return fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
+	return fm_system_call(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
 	       act.handler == fm_sig_fault_handler;
 }
 
@@ -80,8 +80,8 @@ static FM_SIGSAFE bool is_recoverable(const ucontext_t *uc)
 	if (uc) {
 		blocked = *(const uint64_t *)&uc->uc_sigmask;
 		signal_stack = uc->uc_stack;
-	} else if (fm_sig_syscall(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&blocked, sizeof(blocked)) != 0 ||
-		   fm_sig_syscall(SYS_sigaltstack, 0, (long)&signal_stack, 0, 0) != 0) {
+	} else if (fm_system_call(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&blocked, sizeof(blocked)) != 0 ||
+		   fm_system_call(SYS_sigaltstack, 0, (long)&signal_stack, 0, 0) != 0) {
 		return false;
 	}
 	if (blocked & FAULT_SIGNALS || !has_room(&signal_stack) || !is_handled_by_us(SIGSEGV))

@@ -22,25 +22,25 @@ static FM_SIGSAFE bool is_error(long ret)
 static FM_SIGSAFE struct fm_sig_thread *map_thread(void)
 {
 	size_t size = (sizeof(struct fm_sig_thread) + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
-	long p = fm_sig_syscall6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE,
+	long p = fm_system_call6(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (is_error(p))
 		return NULL;
-	fm_sig_syscall(SYS_madvise, p, (long)size, MADV_WIPEONFORK, 0); // a child claims slots of its own
-	fm_sig_syscall(SYS_madvise, p, (long)size, MADV_DONTDUMP, 0);
-	fm_sig_syscall(SYS_madvise, p, (long)size, MADV_NOHUGEPAGE, 0); // a few pages here and there are touched
+	fm_system_call(SYS_madvise, p, (long)size, MADV_WIPEONFORK, 0); // a child claims slots of its own
+	fm_system_call(SYS_madvise, p, (long)size, MADV_DONTDUMP, 0);
+	fm_system_call(SYS_madvise, p, (long)size, MADV_NOHUGEPAGE, 0); // a few pages here and there are touched
 	return (struct fm_sig_thread *)p;
 }
 
 // Where mremap does not do that (valgrind's), for the moment of a descriptor.
 static FM_SIGSAFE __attribute__((cold)) struct fm_wire_slot *map_slot_by_name(uint32_t idx)
 {
-	long fd = fm_sig_syscall(SYS_openat, AT_FDCWD, (long)fm_sig.shared_path, O_RDWR | O_CLOEXEC, 0);
+	long fd = fm_system_call(SYS_openat, AT_FDCWD, (long)fm_sig.shared_path, O_RDWR | O_CLOEXEC, 0);
 	if (is_error(fd))
 		return NULL;
-	long p = fm_sig_syscall6(SYS_mmap, 0, FM_WIRE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+	long p = fm_system_call6(SYS_mmap, 0, FM_WIRE_SLOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
 				 fd, (long)(FM_WIRE_SLOTS_OFFSET + (uint64_t)idx * FM_WIRE_SLOT_BYTES));
-	fm_sig_syscall(SYS_close, fd, 0, 0, 0);
+	fm_system_call(SYS_close, fd, 0, 0, 0);
 	return is_error(p) ? NULL : (struct fm_wire_slot *)p;
 }
 
@@ -61,11 +61,11 @@ static FM_SIGSAFE struct fm_wire_slot *map_slot(uint32_t idx)
 		}
 	}
 	uint64_t before = PAGE_BYTES + (uint64_t)(idx - first) * FM_WIRE_SLOT_BYTES;
-	long p = fm_sig_syscall(SYS_mremap, (long)(end - PAGE_BYTES), 0, (long)(before + FM_WIRE_SLOT_BYTES),
+	long p = fm_system_call(SYS_mremap, (long)(end - PAGE_BYTES), 0, (long)(before + FM_WIRE_SLOT_BYTES),
 				MREMAP_MAYMOVE);
 	if (is_error(p))
 		return map_slot_by_name(idx);
-	fm_sig_syscall(SYS_munmap, p, (long)before, 0, 0);
+	fm_system_call(SYS_munmap, p, (long)before, 0, 0);
 	return (struct fm_wire_slot *)(p + (long)before);
 }
 

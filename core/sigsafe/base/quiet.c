@@ -39,10 +39,10 @@ FM_SIGSAFE bool fm_sig_is_alone(struct fm_sig_patience *p, uint64_t beat_ns, uin
 static FM_SIGSAFE bool is_collector_gone(void)
 {
 	struct stat st;
-	long ret = fm_sig_syscall(SYS_newfstatat, AT_FDCWD, (long)fm_sig.ring_path, (long)&st, 0);
+	long ret = fm_system_call(SYS_newfstatat, AT_FDCWD, (long)fm_sig.ring_path, (long)&st, 0);
 	if (ret != 0) // but not where there is no /proc at all, after a chroot say
 		return (ret == -ENOENT || ret == -ESRCH) &&
-		       fm_sig_syscall(SYS_newfstatat, AT_FDCWD, (long)"/proc/self", (long)&st, 0) == 0;
+		       fm_system_call(SYS_newfstatat, AT_FDCWD, (long)"/proc/self", (long)&st, 0) == 0;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	return st.st_dev != fm_sig_quiet.memory_dev || st.st_ino != fm_sig_quiet.memory_ino;
 }
@@ -52,7 +52,7 @@ static FM_SIGSAFE bool is_collector_gone(void)
 static FM_SIGSAFE bool switch_perf(unsigned long request)
 {
 	int fd = atomic_load(&fm_sig_quiet.perf_fd);
-	return fd >= 0 && fm_sig_syscall(SYS_ioctl, fd, (long)request, 0, 0) == 0;
+	return fd >= 0 && fm_system_call(SYS_ioctl, fd, (long)request, 0, 0) == 0;
 }
 
 static FM_SIGSAFE void close_perf(void)
@@ -60,7 +60,7 @@ static FM_SIGSAFE void close_perf(void)
 	bool is_ours = switch_perf(PERF_EVENT_IOC_DISABLE);
 	int fd = atomic_exchange(&fm_sig_quiet.perf_fd, -1);
 	if (is_ours && fd >= 0)
-		fm_sig_syscall(SYS_close, fd, 0, 0, 0);
+		fm_system_call(SYS_close, fd, 0, 0, 0);
 }
 
 // What nobody will read any more. Others may be writing there at this moment: they find zeros in
@@ -71,11 +71,11 @@ static FM_SIGSAFE void release_rings(void)
 	for (uint32_t i = 0; i < FM_WIRE_N_SLOTS; i++) {
 		struct fm_wire_slot *slot = atomic_load_explicit(&fm_sig.places[i].slot, memory_order_relaxed);
 		if (slot)
-			fm_sig_syscall(SYS_madvise, (long)slot + FM_WIRE_CONTROL_BYTES, FM_WIRE_RING_BYTES, MADV_REMOVE,
+			fm_system_call(SYS_madvise, (long)slot + FM_WIRE_CONTROL_BYTES, FM_WIRE_RING_BYTES, MADV_REMOVE,
 				       0);
 	}
 	if (fm_sig_exact_sums)
-		fm_sig_syscall(SYS_madvise, (long)fm_sig_exact_sums + FM_WIRE_EXACT_HEADER,
+		fm_system_call(SYS_madvise, (long)fm_sig_exact_sums + FM_WIRE_EXACT_HEADER,
 			       (long)(FM_WIRE_EXACT_BYTES - FM_WIRE_EXACT_HEADER), MADV_REMOVE, 0);
 }
 

@@ -1,49 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the signal-time code may use instead of libc: system calls without errno, copies without
+// What the signal-time code may use instead of libc: system calls (system_call.h), copies without
 // memcpy.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 
 #include "base/compiler.h"
+#include "base/system_call.h"
 #include "sigsafe/base/read.h"
 #include "sigsafe/base/state.h"
-
-// A system call that leaves errno alone; returns -errno on failure.
-static inline long fm_sig_syscall6(long nr, long a, long b, long c, long d, long e, long f)
-{
-#if defined(__x86_64__)
-	long ret;
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return ret;
-#elif defined(__aarch64__)
-	register long x8 __asm__("x8") = nr;
-	register long x0 __asm__("x0") = a;
-	register long x1 __asm__("x1") = b;
-	register long x2 __asm__("x2") = c;
-	register long x3 __asm__("x3") = d;
-	register long x4 __asm__("x4") = e;
-	register long x5 __asm__("x5") = f;
-	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
-	return x0;
-#else
-#error "no system call sequence for this CPU"
-#endif
-}
-
-static inline long fm_sig_syscall(long nr, long a, long b, long c, long d)
-{
-	return fm_sig_syscall6(nr, a, b, c, d, 0, 0);
-}
 
 // As the kernel has it, not libc.
 struct fm_sig_kernel_action {
@@ -60,6 +27,12 @@ static FM_ALWAYS_INLINE void fm_sig_copy(void *to, const void *from, size_t len)
 	for (; len; len--)
 		*t++ = *f++;
 }
+
+// The kernel's own code in this process for getcpu(); NULL: it was not found.
+extern int (*fm_sig_getcpu_vdso)(unsigned *cpu, unsigned *node, void *unused);
+
+// The CPU that the calling thread is on.
+unsigned fm_sig_cpu(void);
 
 // The calling thread's time in the kernel, by the kernel's own account; UINT64_MAX / 2 when it will
 // not say.

@@ -14,8 +14,8 @@ FM_SIGSAFE __attribute__((noinline, cold)) bool fm_sig_read_by_kernel(uintptr_t 
 	struct iovec local = { to, len }, remote = { (void *)addr, len };
 	// The number of the calling thread: a child of a bare clone() has another one than
 	// fm_sig.pid.
-	long tid = fm_sig_syscall(SYS_gettid, 0, 0, 0, 0);
-	return fm_sig_syscall6(SYS_process_vm_readv, tid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
+	long tid = fm_system_call(SYS_gettid, 0, 0, 0, 0);
+	return fm_system_call6(SYS_process_vm_readv, tid, (long)&local, 1, (long)&remote, 1, 0) == (long)len;
 }
 
 FM_SIGSAFE bool fm_sig_read(uintptr_t addr, void *to, size_t len)

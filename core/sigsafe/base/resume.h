@@ -3,7 +3,9 @@
 #pragma once
 
 #include <assert.h>
+#include <poll.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Each finishes a call and goes back to where it was made. On entry the registers are those of the
@@ -15,7 +17,16 @@ struct fm_sig_resume {
 	// piece by piece:
 	uint64_t pieces, n_pieces;      // struct iovec, behind the one that was cut
 	uint64_t rsi, rdx, r10, r8, r9; // of the call that was made
+	// A socket keeps an error for the call that finds it first, and that is not to be ours: what
+	// is waited for before each call (no events: nothing), and what ends it.
+	struct pollfd wait;
+	uint64_t stop;
+	uint64_t saved[3]; // rdi, rsi and rdx while it waits
+	uint64_t unused;
 };
+static_assert(offsetof(struct fm_sig_resume, wait) == 80 && offsetof(struct fm_sig_resume, stop) == 88 &&
+		      offsetof(struct fm_sig_resume, saved) == 96,
+	      "as x86_resume.c has them");
 static_assert(sizeof(struct fm_sig_resume) % 16 == 0, "a stack pointer's alignment");
 extern const char fm_sig_resume_write[] __attribute__((visibility("hidden")));
 extern const char fm_sig_resume_sendto[] __attribute__((visibility("hidden")));

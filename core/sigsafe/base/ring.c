@@ -63,7 +63,7 @@ FM_SIGSAFE bool fm_sig_ring_wait(const struct fm_sig_thread *t, uint64_t bytes)
 	uint64_t now_ns = fm_now_ns(), end_ns = now_ns + LONGEST_WAIT_NS;
 	while (now_ns < end_ns && !fm_sig_quiet_poll_waiting(now_ns)) {
 		struct timespec nap = { .tv_nsec = NAP_NS };
-		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
+		fm_system_call(SYS_nanosleep, (long)&nap, 0, 0, 0);
 		if (fm_sig_ring_has_room(t, bytes))
 			return true;
 		now_ns = fm_now_ns();

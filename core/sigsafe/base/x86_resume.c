@@ -23,12 +23,34 @@
 	"	.cfi_startproc\n"                                                         \
 	"	.cfi_escape 0x0f, 3, 0x77, 16, 6\n" /* CFA = *(rsp + 16) */         \
 	"	.cfi_escape 0x10, 16, 2, 0x77, 8\n" /* return address at rsp + 8 */
+// With the socket's error found first the next call of the program finds it, as it would have
+// without us; so it must not come while our call waits. poll's own answer to a signal is one, too.
+#define WAIT                       \
+	"1:	cmpw $0, 84(%rsp)\n"   \
+	"	je 5f\n"                 \
+	"	movq %rdi, 96(%rsp)\n"   \
+	"	movq %rsi, 104(%rsp)\n"  \
+	"	movq %rdx, 112(%rsp)\n"  \
+	"	leaq 80(%rsp), %rdi\n"   \
+	"	movl $1, %esi\n"         \
+	"	movq $-1, %rdx\n"        \
+	"	movl $7, %eax\n"         \
+	"	syscall\n"               \
+	"	movq 96(%rsp), %rdi\n"   \
+	"	movq 104(%rsp), %rsi\n"  \
+	"	movq 112(%rsp), %rdx\n"  \
+	"	testq %rax, %rax\n"      \
+	"	jle 2f\n"                \
+	"	movzwl 86(%rsp), %eax\n" \
+	"	testq %rax, 88(%rsp)\n"  \
+	"	jnz 2f\n"                \
+	"5:\n"
 #define CALL(nr)                      \
-	"1:	movl $" nr ", %eax\n" \
-	"	syscall\n"                  \
-	"	testq %rax, %rax\n"         \
-	"	jle 2f\n"                   \
-	"	addq %rax, (%rsp)\n"
+	WAIT "	movl $" nr ", %eax\n" \
+	     "	syscall\n"             \
+	     "	testq %rax, %rax\n"    \
+	     "	jle 2f\n"              \
+	     "	addq %rax, (%rsp)\n"
 #define MORE                  \
 	"	jz 2f\n"            \
 	"	testq %rcx, %rcx\n" \

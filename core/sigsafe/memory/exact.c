@@ -53,7 +53,7 @@ FM_SIGSAFE __attribute__((noinline)) bool fm_sig_exact_lock_among_threads(void)
 			    !atomic_exchange_explicit(&fm_sig_exact->is_locked, 1, memory_order_acquire))
 				return true;
 		struct timespec nap = { .tv_nsec = NAP_NS };
-		fm_sig_syscall(SYS_nanosleep, (long)&nap, 0, 0, 0);
+		fm_system_call(SYS_nanosleep, (long)&nap, 0, 0, 0);
 	}
 	return false;
 }

@@ -27,10 +27,17 @@ _Atomic(void *) fm_sig_theirs[NSIG];
 _Atomic bool fm_sig_theirs_wait[NSIG];
 struct fm_sig_perf fm_sig_perf;
 
+// Of the kernel's structure, which libc's older headers do not know.
+static FM_SIGSAFE uint64_t perf_data(const siginfo_t *info)
+{
+	const uint64_t *behind_address = (const uint64_t *)(const void *)(&info->si_addr + 1);
+	return *behind_address;
+}
+
 FM_SIGSAFE bool fm_sig_is_ours(const siginfo_t *info)
 {
 	if (info->si_signo == SIGTRAP)
-		return info->si_code == TRAP_PERF;
+		return info->si_code == TRAP_PERF && perf_data(info) == FM_SIG_PERF_MARK;
 	// libc's sigtimedwait shows SI_USER for SI_TKILL. The collector passes signals on to its
 	// child, but never this one. A sender outside of our pid namespace has no number here.
 	uint32_t sender = fm_sig.outside_pid == fm_sig.pid ? fm_sig.collector_pid : 0;
@@ -59,11 +66,11 @@ FM_SIGSAFE bool fm_sig_has_theirs(int sig)
 static FM_SIGSAFE void do_default(int sig, const siginfo_t *info)
 {
 	struct fm_sig_kernel_action dfl = { 0 };
-	fm_sig_syscall(SYS_rt_sigaction, sig, (long)&dfl, 0, sizeof(dfl.mask));
+	fm_system_call(SYS_rt_sigaction, sig, (long)&dfl, 0, sizeof(dfl.mask));
 	bool comes_again = info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS);
 	if (!comes_again)
-		fm_sig_syscall(SYS_tgkill, fm_sig_syscall(SYS_getpid, 0, 0, 0, 0),
-			       fm_sig_syscall(SYS_gettid, 0, 0, 0, 0), sig, 0);
+		fm_system_call(SYS_tgkill, fm_system_call(SYS_getpid, 0, 0, 0, 0),
+			       fm_system_call(SYS_gettid, 0, 0, 0, 0), sig, 0);
 }
 
 static FM_SIGSAFE uint64_t mask_word(const sigset_t *set)
@@ -112,7 +119,7 @@ static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, sig
 		mask |= waiting_ticks(uc);
 	if (!(act.sa_flags & SA_NODEFER))
 		mask |= 1ull << (sig - 1);
-	fm_sig_syscall(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask));
+	fm_system_call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&mask, 0, sizeof(mask));
 	return act.sa_sigaction;
 }
 
@@ -164,7 +171,7 @@ static FM_SIGSAFE void jitter(void)
 	if (period < PERF_JITTER_FROM_NS)
 		return;
 	uint64_t next = fm_random_around(&p->random, period);
-	if (fm_sig_syscall(SYS_ioctl, fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
+	if (fm_system_call(SYS_ioctl, fd, PERF_EVENT_IOC_PERIOD, (long)&next, 0) != 0)
 		atomic_store(&fm_sig_quiet.perf_fd, -1); // the program has closed it
 }
 
@@ -209,7 +216,7 @@ static FM_SIGSAFE void let_ticks_in(const ucontext_t *uc)
 {
 	uint64_t ours = OUR_SIGNALS & ~mask_word(&uc->uc_sigmask);
 	if (!waiting_ticks(uc))
-		fm_sig_syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&ours, 0, sizeof(ours));
+		fm_system_call(SYS_rt_sigprocmask, SIG_UNBLOCK, (long)&ours, 0, sizeof(ours));
 }
 
 // The program's own handlers of other signals. A tick that comes while one runs may be delivered

@@ -56,6 +56,9 @@ struct fm_sig_perf {
 };
 extern struct fm_sig_perf fm_sig_perf;
 
+// What the perf event hands to its signals (sig_data): a program may have such events, too.
+#define FM_SIG_PERF_MARK 0x6d6f68746166u
+
 // True for a signal that was raised to take a sample: the program must not see it. Ours come from
 // the collector by tgkill, or from the kernel for the perf event; anybody else's belong to the
 // program.

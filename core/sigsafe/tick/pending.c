@@ -19,7 +19,7 @@
 static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 {
 	uint64_t pending = 0, blocked = *(const uint64_t *)&uc->uc_sigmask;
-	if (fm_sig_syscall(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
+	if (fm_system_call(SYS_rt_sigpending, (long)&pending, sizeof(pending), 0, 0) != 0)
 		return 0;
 	pending &= ~blocked;
 	if (fm_sig.header && fm_sig.header->engine == FM_ENGINE_PERF) // it may be ours
@@ -33,7 +33,7 @@ static FM_SIGSAFE int find_pending(const ucontext_t *uc, uint64_t *ret_flags)
 	for (; pending; pending &= pending - 1) {
 		struct fm_sig_kernel_action act = { 0 };
 		int sig = __builtin_ctzll(pending) + 1;
-		if (fm_sig_syscall(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
+		if (fm_system_call(SYS_rt_sigaction, sig, 0, (long)&act, sizeof(act.mask)) == 0 &&
 		    act.handler > 1) { // not SIG_DFL, SIG_IGN
 			*ret_flags = act.flags;
 			return sig;
@@ -54,7 +54,7 @@ FM_SIGSAFE void fm_sig_leave_to_main(struct fm_sig_thread *t, const ucontext_t *
 {
 	uint64_t flags;
 	int sig = find_pending(uc, &flags);
-	if (!sig || fm_sig_syscall(SYS_gettid, 0, 0, 0, 0) == (long)fm_sig.pid)
+	if (!sig || fm_system_call(SYS_gettid, 0, 0, 0, 0) == (long)fm_sig.pid)
 		return;
 	if (t->n_waits_left_out) {
 		t->n_waits_left_out--;
@@ -62,7 +62,7 @@ FM_SIGSAFE void fm_sig_leave_to_main(struct fm_sig_thread *t, const ucontext_t *
 	}
 	struct timespec step = { .tv_nsec = LEAVE_STEP_NS };
 	for (int i = 0; i < MAX_LEAVE_STEPS; i++) {
-		fm_sig_syscall(SYS_nanosleep, (long)&step, 0, 0, 0);
+		fm_system_call(SYS_nanosleep, (long)&step, 0, 0, 0);
 		if (find_pending(uc, &flags) != sig)
 			return;
 	}

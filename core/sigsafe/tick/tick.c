@@ -27,8 +27,6 @@
 
 #include "sigsafe/base/sigsafe.h"
 
-extern int sched_getcpu(void);
-
 // A running thread takes a signal within some ten microseconds. Later than this, it is worth asking
 // why.
 #define LATE_NS 50000u
@@ -105,7 +103,7 @@ static FM_SIGSAFE bool is_interpreter_at_tls(const struct fm_sig_thread *t)
 static FM_SIGSAFE uint64_t count_arrivals(void)
 {
 	struct rusage usage;
-	if (fm_sig_syscall(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) != 0)
+	if (fm_system_call(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0) != 0)
 		return 0;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
 	return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw + 1;
@@ -230,7 +228,7 @@ static FM_SIGSAFE void push_sample(struct fm_sig_thread *t, uint64_t now_ns, uin
 	rec->n_shared = n_shared;
 	rec->leaf_idx = leaf_idx;
 	rec->precise_idx = precise_idx;
-	rec->cpu = (uint16_t)sched_getcpu();
+	rec->cpu = (uint16_t)fm_sig_cpu();
 	rec->class = class;
 	for (uint32_t i = 0; i < n - n_shared; i++)
 		rec->frames[i] = t->out[i];

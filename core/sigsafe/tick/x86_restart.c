@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 #include "base/repeatable.h"
@@ -92,14 +94,15 @@ FM_SIGSAFE int32_t fm_sig_syscall_number(struct fm_sig_thread *t, const ucontext
 
 // Pipes, sockets and terminals that are to take all of it or wait. A file ends short for a reason
 // of its own.
-static FM_SIGSAFE bool is_blocking_stream(int fd)
+static FM_SIGSAFE bool is_blocking_stream(int fd, bool *is_socket)
 {
 	struct stat st;
-	long flags = fm_sig_syscall(SYS_fcntl, fd, F_GETFL, 0, 0);
-	if (flags < 0 || flags & O_NONBLOCK || fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) != 0)
+	long flags = fm_system_call(SYS_fcntl, fd, F_GETFL, 0, 0);
+	if (flags < 0 || flags & O_NONBLOCK || fm_system_call(SYS_fstat, fd, (long)&st, 0, 0) != 0)
 		return false;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
-	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || S_ISCHR(st.st_mode);
+	*is_socket = S_ISSOCK(st.st_mode);
+	return *is_socket || S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode);
 }
 
 // What the handler may still push after this, with room to spare.
@@ -107,18 +110,22 @@ static FM_SIGSAFE bool is_blocking_stream(int fd)
 // A handler that began right below the thread's stack pointer, the kernel's frame between them, has
 // gone no deeper than this.
 #define SAME_STACK 65536u
-#define RED_ZONE 128u     // below a leaf function's stack pointer: its own
-#define MAX_PIECES 1024u  // UIO_MAXIOV of the kernel
-#define MEMORY_DEVICES 1u // the major number of /dev/zero, /dev/full, /dev/random and /dev/urandom
+#define RED_ZONE 128u    // below a leaf function's stack pointer: its own
+#define MAX_PIECES 1024u // UIO_MAXIOV of the kernel
+// Of character devices: the major number, and of those the minor ones of /dev/zero, /dev/full,
+// /dev/random and /dev/urandom. A read of /dev/kmsg (11) gives one record and waits for the next.
+#define MEMORY_DEVICES 1u
+#define ENDLESS_DEVICES (1u << 5 | 1u << 7 | 1u << 8 | 1u << 9)
 
 // What reads of these give ends short for no other reason than a signal.
 static FM_SIGSAFE bool is_endless(int fd)
 {
 	struct stat st;
-	if (fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) != 0)
+	if (fm_system_call(SYS_fstat, fd, (long)&st, 0, 0) != 0)
 		return false;
 	// NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult): the kernel has filled it
-	return S_ISCHR(st.st_mode) && major(st.st_rdev) == MEMORY_DEVICES;
+	return S_ISCHR(st.st_mode) && major(st.st_rdev) == MEMORY_DEVICES && minor(st.st_rdev) < 32 &&
+	       ENDLESS_DEVICES >> minor(st.st_rdev) & 1;
 }
 
 // -1 when it cannot be told.
@@ -126,13 +133,39 @@ static FM_SIGSAFE int socket_option(int fd, int name)
 {
 	int value = 0;
 	uint32_t size = sizeof(value);
-	return fm_sig_syscall6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)&value, (long)&size, 0) == 0 ? value : -1;
+	return fm_system_call6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)&value, (long)&size, 0) == 0 ? value : -1;
 }
 
 // A packet is all that there is of it.
 static FM_SIGSAFE bool is_stream_socket(int fd)
 {
 	return socket_option(fd, SO_TYPE) == SOCK_STREAM;
+}
+
+// What the program gave such calls to wait is counted over all of one: one that goes on would start
+// anew. True also when it cannot be told.
+static FM_SIGSAFE bool has_timeout(int fd, int name)
+{
+	struct timeval limit = { 0 };
+	uint32_t size = sizeof(limit);
+	return fm_system_call6(SYS_getsockopt, fd, SOL_SOCKET, name, (long)&limit, (long)&size, 0) != 0 ||
+	       limit.tv_sec || limit.tv_usec;
+}
+
+// A call that is to do all of it, for a stream that waits. A socket's goes on only where nothing
+// tells that it did: it has no time limit, and an error that comes meanwhile is for the next call.
+static FM_SIGSAFE bool is_to_do_all(int fd, bool receives, int flags, struct fm_sig_resume *resume)
+{
+	bool is_socket;
+	if (flags & MSG_DONTWAIT || !is_blocking_stream(fd, &is_socket))
+		return false;
+	if (!is_socket)
+		return true;
+	if (flags & MSG_ZEROCOPY || has_timeout(fd, receives ? SO_RCVTIMEO : SO_SNDTIMEO))
+		return false;
+	resume->wait = (struct pollfd){ .fd = fd, .events = receives ? POLLIN : POLLOUT };
+	resume->stop = receives ? POLLERR | POLLNVAL : POLLERR | POLLHUP | POLLNVAL;
+	return true;
 }
 
 // TCP waits for the connection that is under way, and says how that one ended; a unix socket has
@@ -150,21 +183,22 @@ static FM_SIGSAFE bool is_unlimited_file(int fd)
 {
 	struct stat st;
 	struct rlimit limit;
-	return fm_sig_syscall(SYS_fstat, fd, (long)&st, 0, 0) == 0 && S_ISREG(st.st_mode) &&
-	       fm_sig_syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+	return fm_system_call(SYS_fstat, fd, (long)&st, 0, 0) == 0 && S_ISREG(st.st_mode) &&
+	       fm_system_call(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
 }
 
 // Messages that a blocking call has not got to. Part of a stream's message would be followed by the
 // next one.
 static FM_SIGSAFE bool has_more_messages(uint32_t nr, int fd, const greg_t *regs, uint64_t done)
 {
-	if ((uint32_t)regs[REG_RDX] <= done || regs[REG_R10] & MSG_DONTWAIT || !is_blocking_stream(fd))
+	bool is_socket;
+	if ((uint32_t)regs[REG_RDX] <= done || regs[REG_R10] & MSG_DONTWAIT || !is_blocking_stream(fd, &is_socket))
 		return false;
 	if (nr == SYS_sendmmsg)
-		return !is_stream_socket(fd);
+		return !is_stream_socket(fd) && !has_timeout(fd, SO_SNDTIMEO);
 	if (regs[REG_R10] & (MSG_WAITFORONE | MSG_ERRQUEUE))
 		return false;
-	if (!regs[REG_R8])
+	if (!regs[REG_R8] && !has_timeout(fd, SO_RCVTIMEO))
 		return true;
 	// Who waits for a time has waited. But the kernel keeps why it ended for the next call,
 	// which would fail by a number that no program knows (ERESTARTSYS): asking takes it away.
@@ -213,7 +247,7 @@ static FM_SIGSAFE bool find_message_piece(greg_t *regs, struct fm_sig_resume *re
 static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig_resume *resume)
 {
 	uint64_t done = resume->done, control;
-	int fd = (int)regs[REG_RDI];
+	int fd = (int)regs[REG_RDI], flags = 0;
 	greg_t *at = &regs[REG_RSI], *len = &regs[REG_RDX];
 	const char *ret = NULL;
 	switch (nr) {
@@ -221,25 +255,26 @@ static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig
 		ret = fm_sig_resume_write;
 		break;
 	case SYS_sendto:
-		ret = regs[REG_R10] & MSG_DONTWAIT ? NULL : fm_sig_resume_sendto;
+		flags = (int)regs[REG_R10];
+		ret = fm_sig_resume_sendto;
 		break;
 	case SYS_recvfrom:
-		if (!(regs[REG_R10] & MSG_WAITALL) || regs[REG_R10] & (MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_OOB) ||
-		    !is_stream_socket(fd))
+		flags = (int)regs[REG_R10];
+		if (!(flags & MSG_WAITALL) || flags & (MSG_PEEK | MSG_TRUNC | MSG_OOB) || !is_stream_socket(fd))
 			return NULL;
 		ret = fm_sig_resume_recvfrom;
 		break;
 	case SYS_writev:
-		return is_blocking_stream(fd) && find_piece(regs, (uint64_t)*at, (uint64_t)*len, resume)
+		return is_to_do_all(fd, false, 0, resume) && find_piece(regs, (uint64_t)*at, (uint64_t)*len, resume)
 			       ? fm_sig_resume_writev
 			       : NULL;
 	case SYS_sendmsg:
-		if (*len & MSG_DONTWAIT || !is_blocking_stream(fd) || !is_stream_socket(fd) ||
+		if (!is_stream_socket(fd) || !is_to_do_all(fd, false, (int)*len, resume) ||
 		    !find_message_piece(regs, resume))
 			return NULL;
 		return fm_sig_resume_sendmsg;
 	case SYS_sendfile:
-		if ((uint64_t)regs[REG_R10] <= done || !(is_blocking_stream(fd) || is_unlimited_file(fd)))
+		if ((uint64_t)regs[REG_R10] <= done || !(is_to_do_all(fd, false, 0, resume) || is_unlimited_file(fd)))
 			return NULL;
 		regs[REG_R10] -= (greg_t)done;
 		return fm_sig_resume_sendfile;
@@ -257,8 +292,8 @@ static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig
 		return nr == SYS_sendmmsg ? fm_sig_resume_sendmmsg : fm_sig_resume_recvmmsg;
 	case SYS_recvmsg:
 		// What comes with the bytes would be lost to who has room for it.
-		if (!(*len & MSG_WAITALL) || *len & (MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE) ||
-		    !is_blocking_stream(fd) || !is_stream_socket(fd) ||
+		if (!(*len & MSG_WAITALL) || *len & (MSG_PEEK | MSG_TRUNC | MSG_OOB | MSG_ERRQUEUE) ||
+		    !is_stream_socket(fd) || !is_to_do_all(fd, true, (int)*len, resume) ||
 		    !fm_sig_read_u64((uint64_t)*at + offsetof(struct msghdr, msg_control), &control) || control ||
 		    !find_message_piece(regs, resume))
 			return NULL;
@@ -278,9 +313,11 @@ static FM_SIGSAFE const char *find_rest(uint32_t nr, greg_t *regs, struct fm_sig
 		len = &regs[REG_RSI];
 		break;
 	}
-	bool is_known = ret && (uint64_t)*len > done &&
-			(nr == SYS_getrandom || (ret == fm_sig_resume_read ? is_endless(fd) : is_blocking_stream(fd)));
-	if (!is_known)
+	if (!ret || (uint64_t)*len <= done)
+		return NULL;
+	if (ret == fm_sig_resume_read
+		    ? !is_endless(fd)
+		    : nr != SYS_getrandom && !is_to_do_all(fd, ret == fm_sig_resume_recvfrom, flags, resume))
 		return NULL;
 	*at += (greg_t)done;
 	*len -= (greg_t)done;

@@ -1,5 +1,5 @@
 /* System calls that a signal may cut short or end, and that nothing cuts short or ends here: each does all of it. Only
- * the alarm of the last case ends a write, and nobody finishes that one.
+ * the alarm, the time limit and the reset of the last cases end a call, and nobody finishes that one.
  *
  * chaos: case random random
  * chaos: case devices devices
@@ -17,6 +17,10 @@
  * chaos: case recvmmsg recvmmsg
  * chaos: case uring uring
  * chaos: case alarm alarm
+ * chaos: case limit limit
+ * chaos: case reset reset
+ * chaos: case hangup hangup
+ * chaos: case records records
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -412,6 +416,125 @@ static long end_by_alarm(void)
 	return n_wrong;
 }
 
+// A connection over the loopback interface whose other end a thread reads.
+static int connected(void)
+{
+	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(name);
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&name, len) || getsockname(listener, (struct sockaddr *)&name, &len) ||
+	    listen(listener, 1) || connect(fd, (struct sockaddr *)&name, len))
+		exit(77);
+	ends[0] = accept(listener, NULL, NULL);
+	close(listener);
+	return fd;
+}
+
+static double now_s(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static volatile int is_over;
+
+static void *read_slowly(void *arg)
+{
+	while (!is_over && read(ends[0], copy, 8192) > 0)
+		usleep(4000);
+	return arg;
+}
+
+// 0.2 s for a send that would take 4 s and more.
+static long end_by_limit(void)
+{
+	struct timeval limit = { .tv_usec = 200000 };
+	long n_wrong = 0;
+	for (long i = 0; i < n_rounds / 20 + 1; i++) {
+		pthread_t reader;
+		int fd = connected();
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		is_over = 0;
+		pthread_create(&reader, NULL, read_slowly, NULL);
+		double before_s = now_s();
+		long n = 0;
+		for (int k = 0; k < 3; k++) // the first ones are mostly copied, in which ticks come
+			n += send(fd, block, sizeof(block), 0);
+		n_wrong += n <= 0 || n >= 3 * (long)sizeof(block) || now_s() - before_s > 2.5;
+		is_over = 1;
+		close(fd);
+		pthread_join(reader, NULL);
+		close(ends[0]);
+	}
+	return n_wrong;
+}
+
+// Reads some, and then leaves with all that is not read: by a reset, or of a unix socket.
+static void *leave(void *arg)
+{
+	struct linger at_once = { .l_onoff = 1 };
+	for (int i = 0; i < 300; i++) {
+		if (read(ends[0], copy, 8192) <= 0)
+			break;
+		if (i % 10 == 0)
+			usleep(300);
+	}
+	setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	close(ends[0]);
+	return arg;
+}
+
+static volatile sig_atomic_t n_broken;
+
+static void on_pipe(int sig)
+{
+	(void)sig;
+	n_broken++;
+}
+
+// The send that it meets gives what it has sent; the next one tells what became of the other end, and
+// SIGPIPE comes with the one that nobody can take.
+static long end_by_leaving(int is_reset)
+{
+	long n_wrong = 0;
+	signal(SIGPIPE, on_pipe);
+	for (long i = 0; i < n_rounds / 2 + 1; i++) {
+		pthread_t other;
+		int fd = is_reset ? connected() : socketpair(AF_UNIX, SOCK_STREAM, 0, ends) ? -1 : ends[1];
+		n_broken = 0;
+		pthread_create(&other, NULL, leave, NULL);
+		long n = i % 2 ? write(fd, block, sizeof(block)) : send(fd, block, sizeof(block), 0);
+		n_wrong += n <= 0 || n >= (long)sizeof(block) || n_broken;
+		if (is_reset)
+			n_wrong += send(fd, block, 10, 0) != -1 || errno != ECONNRESET || n_broken;
+		n_wrong += send(fd, block, 10, 0) != -1 || errno != EPIPE || n_broken != 1;
+		pthread_join(other, NULL);
+		close(fd);
+	}
+	return n_wrong;
+}
+
+// Each read gives one record of the kernel's log, and the last one nothing.
+static long read_records(void)
+{
+	long n_wrong = 0, n;
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+	if (fd < 0)
+		exit(77);
+	for (long i = 0; i < n_rounds * 4 && n_wrong == 0; i++) {
+		lseek(fd, 0, SEEK_SET);
+		while ((n = read(fd, copy, 65536)) > 0) {
+			long n_lines = 0;
+			for (long at = 0; at < n; at++)
+				n_lines += copy[at] == '\n' && at + 1 < n && copy[at + 1] != ' ';
+			n_wrong += n_lines != 0;
+		}
+	}
+	close(fd);
+	return n_wrong;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "random";
@@ -431,6 +554,10 @@ int main(int argc, char **argv)
 		 : !strcmp(what, "sendmmsg") ? pass_messages(1)
 		 : !strcmp(what, "recvmmsg") ? pass_messages(0)
 		 : !strcmp(what, "uring")    ? wait_for_ring()
+		 : !strcmp(what, "limit")    ? end_by_limit()
+		 : !strcmp(what, "reset")    ? end_by_leaving(1)
+		 : !strcmp(what, "hangup")   ? end_by_leaving(0)
+		 : !strcmp(what, "records")  ? read_records()
 					     : end_by_alarm();
 	printf("%s: %ld\n", what, n);
 	return 0;

@@ -5,6 +5,10 @@
  * chaos: case kill-syscall kill syscall
  * chaos: case trap trap prctl
  * chaos: case fork kill fork
+ * chaos: case exec kill exec
+ * chaos: case vfork kill vfork
+ * chaos: case shell kill shell
+ * chaos: case cycles kill cycles
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -67,6 +71,74 @@ static int shut_in(unsigned otherwise, int by_syscall)
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
 }
 
+// What a small program needs from its first instruction to its end, and a shell that starts it.
+static int shut_in_programs(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		ALLOW(SYS_execve),
+		ALLOW(SYS_brk),
+		ALLOW(SYS_mmap),
+		ALLOW(SYS_munmap),
+		ALLOW(SYS_mprotect),
+		ALLOW(SYS_openat),
+		ALLOW(SYS_read),
+		ALLOW(SYS_pread64),
+		ALLOW(SYS_write),
+		ALLOW(SYS_close),
+		ALLOW(SYS_lseek),
+		ALLOW(SYS_access),
+		ALLOW(SYS_fstat),
+		ALLOW(SYS_stat),
+		ALLOW(SYS_newfstatat),
+		ALLOW(SYS_arch_prctl),
+		ALLOW(SYS_set_tid_address),
+		ALLOW(SYS_set_robust_list),
+		ALLOW(SYS_rseq),
+		ALLOW(SYS_prlimit64),
+		ALLOW(SYS_getrandom),
+		ALLOW(SYS_fcntl),
+		ALLOW(SYS_getpid),
+		ALLOW(SYS_getppid),
+		ALLOW(SYS_getuid),
+		ALLOW(SYS_getgid),
+		ALLOW(SYS_geteuid),
+		ALLOW(SYS_getegid),
+		ALLOW(SYS_getcwd),
+		ALLOW(SYS_rt_sigaction),
+		ALLOW(SYS_rt_sigprocmask),
+		ALLOW(SYS_rt_sigreturn),
+		ALLOW(SYS_clone),
+		ALLOW(SYS_clone3),
+		ALLOW(SYS_vfork),
+		ALLOW(SYS_wait4),
+		ALLOW(SYS_exit_group),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	};
+	struct sock_fprog program = { N(filter), filter };
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+// As a sandbox for other programs does: shuts itself in, and becomes one.
+static void start_program(const char *how)
+{
+	static char *arguments[] = { "true", NULL };
+	int status = 0;
+	pid_t child = !strcmp(how, "vfork") ? vfork() : fork();
+	if (child == 0) {
+		if (shut_in_programs())
+			_exit(77);
+		if (!strcmp(how, "shell")) {
+			status = system("true; /bin/true");
+			_exit(status ? 2 : 0);
+		}
+		execve("/bin/true", arguments, environ);
+		_exit(3);
+	}
+	if (waitpid(child, &status, 0) != child || status != 0)
+		printf("the program ended with %d\n", status);
+}
+
 static long work(double scale)
 {
 	long sum = 0;
@@ -89,6 +161,18 @@ int main(int argc, char **argv)
 	(void)argc;
 	sigaction(SIGSYS, &act, NULL);
 	spin((long)(20000000 * scale));
+	if (!strcmp(argv[3], "exec") || !strcmp(argv[3], "vfork") || !strcmp(argv[3], "shell")) {
+		for (int i = 0; i < 3; i++)
+			start_program(argv[3]);
+		printf("%ld\n", work(scale));
+		return 0;
+	}
+	if (!strcmp(argv[3], "cycles")) {
+		if (prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) != 0)
+			return 77;
+		printf("%ld\n", work(scale));
+		return 0;
+	}
 	if (shut_in(otherwise, !strcmp(argv[3], "syscall")) != 0)
 		return 77;
 	if (!strcmp(argv[3], "fork")) {
