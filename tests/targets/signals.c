@@ -337,10 +337,11 @@ static size_t alt_stack(void)
 	return used;
 }
 
-// The program's own handler on its alternate stack, and a tick on top of it.
+// The program's own handler on its alternate stack, and a tick on top of it. On one of the usual
+// size, four frames of the kernel's, ticks wait for the handler's end.
 static size_t alt_stack_nested(void)
 {
-	struct marked_stack s = marked_alt_stack((size_t)sysconf(_SC_SIGSTKSZ));
+	struct marked_stack s = marked_alt_stack(2 * (size_t)sysconf(_SC_SIGSTKSZ));
 	struct sigaction act = { .sa_handler = burn_in_handler, .sa_flags = SA_ONSTACK };
 	sigaction(SIGUSR1, &act, NULL);
 	for (int i = 0; i < 3; i++)
