@@ -67,6 +67,11 @@ def pytest_runtest_setup(item: Any) -> None:
     load.begin()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: Any) -> None:
+    del hurt.started[:]  # what fixtures started is theirs to end
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
     """Says in the report whether the test may be tried again, and if not, why. Reports travel from workers to the process that counts.
@@ -76,6 +81,8 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
     report = (yield).get_result()
     if not report.failed:
         return
+    if call.when == "call":
+        hurt.end_what_is_left()
     error = call.excinfo.value if call.excinfo else None
     why = hurt.why_final(error)
     if isinstance(error, (NameError, TypeError, AttributeError, ImportError)):

@@ -4,9 +4,12 @@
 Every process that a test starts is looked at (`watch()`, by conftest), whatever the test itself asks about it.
 """
 
+import contextlib
+import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 from typing import Any, Callable, List, Optional
 
 import load
@@ -28,6 +31,7 @@ class GuestHurt(AssertionError):
 
 
 seen: List[str] = []  # during the test that runs
+started: List["Watched"] = []  # by the test's own code, not by its fixtures
 at_end: List[Callable[[Any], None]] = []  # who else wants to know of each process that ended
 
 
@@ -49,6 +53,7 @@ class Watched(subprocess.Popen):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.folder, self.since = kwargs.get("cwd"), time.time()
         super().__init__(*args, **kwargs)
+        started.append(self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "returncode" and crash_of(value):
@@ -71,6 +76,25 @@ class Watched(subprocess.Popen):  # type: ignore[type-arg]
         except subprocess.TimeoutExpired:
             seen.append(f"no end of {self.args}")
             raise
+
+
+def descendants(pid: int) -> List[int]:
+    found: List[int] = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in map(int, task.read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
+def end_what_is_left() -> None:
+    """What a test that failed half-way did not come to end itself would take its CPU from all that follow."""
+    for process in started:
+        if process.poll() is None:
+            for pid in [process.pid, *descendants(process.pid)]:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            process.wait()
 
 
 def watch() -> None:

@@ -227,8 +227,11 @@ def test_file_system_that_becomes_full(tmp_path: Path) -> None:
         pytest.skip("a file system needs the right to mount one")
     try:
         guest = Guest(tmp_path)
+        os.kill(guest.process.pid, signal.SIGSTOP)  # else it writes on between the two looks at its file
+        wait_for(lambda: Path(f"/proc/{guest.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
         size = sum(f.stat().st_size for f in folder.iterdir())
         assert run(["mount", "-o", f"remount,size={(size >> 12) + 1 << 12}", folder]).returncode == 0
+        os.kill(guest.process.pid, signal.SIGCONT)
         done = guest.end()
         assert done.returncode == 0
         if done.stderr:  # a page may have been enough for the rest

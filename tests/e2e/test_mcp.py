@@ -299,9 +299,7 @@ def test_cancelled_calls_end_and_are_not_answered(client: Client, tmp_path: Path
     assert client.ask("ping", number="then")["result"] == {}, "none of the four has answered"
 
 
-def test_what_a_cancelled_program_has_begun_ends_with_it(
-    client: Client, tmp_path: Path, some_python: Python
-) -> None:
+def test_what_a_cancelled_program_has_begun_ends_with_it(client: Client, tmp_path: Path, some_python: Python) -> None:
     """Its child does not hear what the program is asked, and has its own output."""
     (tmp_path / "parent.py").write_text(
         "import subprocess, time\nchild = subprocess.Popen(['sleep', '3600'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)\n"
@@ -323,8 +321,16 @@ def test_queries_are_answered_as_markdown_and_only_read(client: Client, known: s
     ).stdout.decode()
     assert answer.startswith(printed) and printed.startswith("| name | kind |\n|---|---|\n| ")
     assert "the first 1 of " in answer, "it says that there are more"
-    assert "no such table: function; did you mean functions?" in client.text("query", capture=known, sql="SELECT * FROM function")
-    for hostile in ("DELETE FROM functions", "ATTACH 'x.db' AS x", "SELECT load_extension('x')", "--tables", "PRAGMA data_version"):
+    assert "no such table: function; did you mean functions?" in client.text(
+        "query", capture=known, sql="SELECT * FROM function"
+    )
+    for hostile in (
+        "DELETE FROM functions",
+        "ATTACH 'x.db' AS x",
+        "SELECT load_extension('x')",
+        "--tables",
+        "PRAGMA data_version",
+    ):
         answer = client.text("query", capture=known, sql=hostile)
         assert "[exit code 2]" in answer, answer
     wide = client.text("query", capture=known, sql="SELECT replace(hex(zeroblob(500000)), '0', 'x') FROM functions")

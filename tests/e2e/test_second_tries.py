@@ -10,6 +10,7 @@ from typing import Dict, Tuple
 
 import pytest
 from capture import ROOT
+from guest import wait_for
 
 TESTS = """
 import subprocess, sys, pytest
@@ -104,3 +105,26 @@ def test_few_get_a_second_try(tmp_path: Path) -> None:
 def test_many_get_none(tmp_path: Path) -> None:
     status, text, names = decide(tmp_path, {f"t.py::t{i}": "" for i in range(9)})
     assert (status, names) == (1, "") and "second tries: 0" in text
+
+
+LEFT = """
+import subprocess, pytest
+@pytest.fixture(scope="module")
+def server():
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+def test_half_way(server, request):
+    shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo $!; wait"], stdout=subprocess.PIPE)
+    open("left", "w").write(shell.stdout.readline().decode())
+    assert shell.wait(0.01) == 0
+def test_after(server):
+    assert server.poll() is None
+"""
+
+
+def test_what_a_failed_test_leaves_is_ended(tmp_path: Path) -> None:
+    """Also what that started, and not what a fixture did."""
+    assert set(fail(tmp_path, LEFT, *QUIET)) == {"test_half_way"}
+    left = Path("/proc", (tmp_path / "left").read_text().strip())
+    wait_for(lambda: not left.exists())  # its new parent reaps it
