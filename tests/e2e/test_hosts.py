@@ -46,7 +46,7 @@ def test_hosts_and_guesses(profile: Any, python: Python, library: str, tmp_path:
 
 def test_nothing_but_the_interpreter_outside(profile: Any, python: Python, tmp_path: Path) -> None:
     program = tmp_path / "plain.py"
-    program.write_text("for i in range(1000000): pass\n")
+    program.write_text("import time\nwhile time.process_time() < 0.5:\n    for i in range(10000): pass\n")
     capture: Capture = profile(str(program), [], [], python)
     roots = {stack[0] for stack, _ in capture.collapsed() if any("plain.py" in label for label in stack)}
-    assert roots == {"<module> (plain.py:1)"}
+    assert roots and all(root.startswith("<module> (plain.py:") for root in roots), roots

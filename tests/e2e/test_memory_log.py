@@ -171,22 +171,23 @@ def test_the_limit(tmp_path: Path) -> None:
     assert NEWEST
     script = tmp_path / "long.py"
     script.write_text(
-        "import time\n"
+        "import os, sys, time\n"
         "def churn():\n"
-        "    n = 0\n"
-        "    for _ in range(600):\n"
+        "    n = rest = 0\n"
+        "    while rest < 200:\n"
         "        for _ in range(500): bytearray(1234); n += 1\n"
-        "        time.sleep(0.001)\n"
+        "        time.sleep(0.005)\n"
+        "        rest += os.path.getsize(sys.argv[1]) >= 300 << 10\n"
         "    return n\n"
         "print(churn())\n"
     )
-    capture = logged(tmp_path, [NEWEST.path, script], "--memory-log=300k")
+    capture = logged(tmp_path, [NEWEST.path, script, tmp_path / "exact.fathom"], "--memory-log=300k")
     n = int(capture.run.stdout.splitlines()[0])
     assert any(what.startswith("memory over time after the first") for what in coverage(capture))
     assert capture.path.stat().st_size < 3 * MIB
     buffers = sum(f["alloc"] for f in told(capture).values() if f["alloc"] >= n * 1234)
     assert buffers >= n * 1234
-    assert len(capture.raw["alloc"]) < n
+    assert 0 < sum(1234 <= fields(event)["size"] < 1300 for event in capture.raw["alloc"]) < n
     assert not capture.report["leaks"]
 
 

@@ -217,8 +217,10 @@ def test_before_the_program_begins(fathom: Path, tmp_path: Path) -> None:
     """What libraries do when they are loaded is called by the loader, whose entry has no unwind information: nobody called that."""
     source, library = tmp_path / "early.c", tmp_path / "early.so"
     source.write_text(
+        "#include <time.h>\n"
         "static volatile unsigned n;\n"
-        "__attribute__((noinline)) void early_work(void) { for (unsigned i = 0; i < 200000000; i++) n += i; }\n"
+        "__attribute__((noinline)) static void spin(void) { for (unsigned i = 0; i < 100000; i++) n += i; }\n"
+        "__attribute__((noinline)) void early_work(void) { while (clock() < CLOCKS_PER_SEC * 6 / 10) spin(); n++; }\n"
         "__attribute__((constructor)) static void begin(void) { early_work(); n++; }\n"
     )
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
