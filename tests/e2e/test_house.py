@@ -216,6 +216,28 @@ def test_a_system_call_of_one_cpu_is_noticed() -> None:
     assert "pause" not in calls_of_younger_cpus()
 
 
+def lines_for_one_cpu(text: str) -> int:
+    """Of the longest stretch behind `#if defined(__x86_64__)`."""
+    longest, begun, depth = 0, -1, 0
+    for i, line in enumerate(text.splitlines()):
+        if line.startswith("#if"):
+            depth += 1
+            if begun < 0 and "defined(__x86_64__)" in line and "!" not in line:
+                begun, outside = i, depth
+        elif line.startswith(("#else", "#elif", "#endif")):
+            if begun >= 0 and depth == outside:
+                longest, begun = max(longest, i - begun - 1), -1
+            depth -= line.startswith("#endif")
+    return longest
+
+
+def test_code_for_one_cpu_is_in_files_that_say_so(root: Path) -> None:
+    """Registers, relocations and single instructions may stand beside what other CPUs have for them."""
+    found = {path: lines_for_one_cpu(path.read_text()) for path in (root / "core").rglob("*.[ch]")}
+    assert max(lines for path, lines in found.items() if path.name.startswith("x86")) > 300
+    assert {str(p): n for p, n in found.items() if n > 24 and not p.name.startswith("x86")} == {}
+
+
 def test_agent_shows_only_what_its_map_lists(root: Path, agent: Path) -> None:
     listed = (root / "core" / "agent" / "agent.map").read_text().split("global:")[1].split("local:")[0]
     symbols = run(["nm", "-D", "--defined-only", str(agent)]).stdout.splitlines()
