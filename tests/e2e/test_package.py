@@ -230,13 +230,42 @@ def test_another_projects_module_is_one_line(stranger: Dict[str, str], tmp_path:
     assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
 
 
-def test_doctor_knows_another_projects_module(build: Path, stranger: Dict[str, str], tmp_path: Path) -> None:
+COMMAND = ["-c", "import sys, fathom_profiler; sys.exit(fathom_profiler.program())", "--version"]
+SCHEMA = "class Schema: pass\n"
+
+
+# A package that cannot be imported at all ends `python -m` before any of ours is asked.
+@pytest.mark.parametrize(
+    "words, theirs",
+    [
+        (["-m", "fathom", "x.py"], SCHEMA),
+        *((COMMAND, code) for code in (SCHEMA, "import no_such_module\n", "print 2\n")),
+    ],
+    ids=["module", "command", "lacks-a-module", "of-python-2"],
+)
+def test_another_projects_module_over_ours_is_one_line(
+    root: Path, stranger: Dict[str, str], tmp_path: Path, words: List[str], theirs: str
+) -> None:
+    """Installed last: its __init__.py lies among our files."""
+    shutil.copytree(str(root / "python" / "fathom"), str(tmp_path / "fathom"), dirs_exist_ok=True)
+    (tmp_path / "fathom" / "__init__.py").write_text(theirs)
+    result = run([sys.executable, *words], env=stranger, cwd="/")
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1, result.stdout
+    assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
+
+
+def test_doctor_knows_another_projects_module(
+    root: Path, build: Path, stranger: Dict[str, str], tmp_path: Path
+) -> None:
     def lines(environment: Dict[str, str]) -> List[str]:
         done = run([str(build / "fathom"), "doctor"], env=environment, cwd="/")
         return [line for line in done.stdout.splitlines() if "module fathom" in line]
 
     assert str(tmp_path / "fathom" / "__init__.py") in lines(stranger)[0]
-    (tmp_path / "fathom" / "_trace_main.py").write_text("")  # ours has one
+    ours = root / "python" / "fathom"
+    shutil.copy(str(ours / "_trace_main.py"), str(tmp_path / "fathom"))  # where theirs was installed over ours
+    assert str(tmp_path / "fathom" / "__init__.py") in lines(stranger)[0]
+    shutil.copy(str(ours / "__init__.py"), str(tmp_path / "fathom"))
     assert not lines(stranger)
 
 
