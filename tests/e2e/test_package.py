@@ -324,6 +324,25 @@ def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
     assert "without the viewer's page" in run([*script, "--ask", str(web)], env=roots).stdout
 
 
+@pytest.mark.parametrize("by_pip", [True, False])
+def test_who_waits_for_pip_is_told_that_there_will_be_no_page(root: Path, tmp_path: Path, by_pip: bool) -> None:
+    """At the terminal: pip keeps what a build prints to itself."""
+    (tmp_path / "web").mkdir()
+    terminal, end = os.openpty()
+    becomes_ours = ["/bin/sh", "-c", 'exec 3<>"$0"; exec "$@"', os.ttyname(end)]
+    ask = [sys.executable, str(root / "scripts" / "build_page.py"), "--ask", str(tmp_path / "web")]
+    environment = {"PATH": "/nonexistent", **({"PIP_BUILD_TRACKER": str(tmp_path)} if by_pip else {})}
+    result = run([*becomes_ours, *ask], env=environment, start_new_session=True)
+    assert result.returncode == 0 and "Node 18 or newer" in result.stdout, result.stdout
+    os.write(end, b"=")  # so that there is an end
+    shown = b""
+    while not shown.endswith(b"="):
+        shown += os.read(terminal, 4096)
+    os.close(end)
+    os.close(terminal)
+    assert (b"without the viewer's page" in shown) == by_pip, shown
+
+
 def test_a_source_package_needs_no_node(root: Path, tmp_path: Path) -> None:
     """The real one: a page made from its very sources lies in it, and goes into the program where there is no Node."""
     if not (root / ".git").exists():
