@@ -301,6 +301,21 @@ def test_build_without_libraries_names_the_line_to_run(root: Path, tool: str, tm
     assert line.endswith(REMEDIES[tool]), line
 
 
+def test_build_needs_no_header_of_libiberty(root: Path, tmp_path: Path) -> None:
+    """Debian has it in a folder of its own, Fedora and RHEL outside of it, others not at all."""
+    for path in Path("/usr/include").iterdir():
+        if "iberty" not in path.name and path.name != "demangle.h":
+            (tmp_path / path.name).symlink_to(path)
+    own = run(["cc", "-print-file-name=include"]).stdout.strip()
+    places = [own, str(tmp_path), *map(str, tmp_path.glob("*-linux-gnu"))]
+    system = ["-nostdinc", *(word for place in places for word in ("-isystem", place))]
+    for path in sorted((root / "core" / "symbolize").glob("*.c")):
+        result = run(
+            ["cc", "-fsyntax-only", "-std=gnu11", "-D_GNU_SOURCE", "-I%s" % (root / "core"), *system, str(path)]
+        )
+        assert result.returncode == 0, result.stdout
+
+
 def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
     """`meson dist` gives it away, and nobody who builds it needs Node; changed sources do not pass for it."""
     for tree in ("here", "away"):
