@@ -7,15 +7,18 @@ Installed beside each other, whichever came last has written fathom/__init__.py.
 import sys
 
 
-def say_whose() -> int:
+def whose() -> str:
     import importlib.util
 
     found = importlib.util.find_spec("fathom")
-    print(
-        "fathom: `import fathom` finds another project's package (%s); run: pip uninstall -y fathom fathom-profiler && "
-        "pip install fathom-profiler" % ((found and found.origin) or "a folder without code"),
-        file=sys.stderr,
+    return (
+        "`import fathom` finds another project's package (%s); run: pip uninstall -y fathom fathom-profiler && "
+        "pip install fathom-profiler" % ((found and found.origin) or "a folder without code")
     )
+
+
+def say_whose() -> int:
+    print("fathom: %s" % whose(), file=sys.stderr)
     return 1
 
 

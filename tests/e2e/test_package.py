@@ -254,6 +254,18 @@ def test_another_projects_module_over_ours_is_one_line(
     assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
 
 
+def test_another_projects_module_over_ours_fails_no_test(root: Path, stranger: Dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(str(root / "python" / "fathom"), str(tmp_path / "fathom"), dirs_exist_ok=True)
+    (tmp_path / "fathom" / "__init__.py").write_text(SCHEMA)
+    (tmp_path / "test_it.py").write_text("def test_it(profiled):\n    with profiled():\n        pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "fathom.pytest_plugin", "-p", "no:cacheprovider"]
+    for words in (["test_it.py"], ["test_it.py", "--fathom"]):
+        result = run([*command, *words], env=stranger, cwd=tmp_path)
+        assert result.returncode == 0, result.stdout
+        (line,) = [line for line in result.stdout.splitlines() if "another project" in line]
+        assert "1 test not profiled" in line and "pip install fathom-profiler" in line, result.stdout
+
+
 def test_doctor_knows_another_projects_module(
     root: Path, build: Path, stranger: Dict[str, str], tmp_path: Path
 ) -> None:
