@@ -7,20 +7,24 @@ Installed beside each other, whichever came last has written fathom/__init__.py.
 import sys
 
 
-def _say_whose() -> int:
-    import fathom
+def whose() -> str:
+    import importlib.util
 
-    print(
-        "fathom: `import fathom` finds another project's package (%s); run: pip uninstall -y fathom fathom-profiler && "
-        "pip install fathom-profiler" % (getattr(fathom, "__file__", None) or "a folder without code"),
-        file=sys.stderr,
+    found = importlib.util.find_spec("fathom")
+    return (
+        "`import fathom` finds another project's package (%s); run: pip uninstall -y fathom fathom-profiler && "
+        "pip install fathom-profiler" % ((found and found.origin) or "a folder without code")
     )
+
+
+def say_whose() -> int:
+    print("fathom: %s" % whose(), file=sys.stderr)
     return 1
 
 
 def program() -> int:
     try:
         from fathom.__main__ import program as start
-    except ImportError:
-        return _say_whose()
+    except (ImportError, SyntaxError):  # it need not be for this Python
+        return say_whose()
     return start()

@@ -28,6 +28,7 @@ fail() {
 }
 has() { command -v "$1" >/dev/null 2>&1; }
 has_header() { compgen -G "/usr/include/$1" >/dev/null || compgen -G "/usr/include/*-linux-gnu/$1" >/dev/null; }
+has_library() { compgen -G "/usr/lib*/$1" >/dev/null || compgen -G "/usr/lib/*-linux-gnu/$1" >/dev/null; }
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; } # at_least HAVE WANT
 
 # Asked several times a run, and a start of meson costs a fifth of a second: the answer is kept until apt changed it.
@@ -68,7 +69,7 @@ missing_packages() {
 	has_header zlib.h || echo zlib1g-dev
 	has_header microhttpd.h || echo libmicrohttpd-dev
 	has_header sqlite3.h || echo libsqlite3-dev
-	has_header libiberty/demangle.h || echo libiberty-dev
+	has_library libiberty.a || echo libiberty-dev
 	case $1 in
 	test)
 		has g++ || echo g++

@@ -162,13 +162,25 @@ def as_c(page: bytes) -> str:
     return "\n".join(lines) + f";\nconst size_t fm_page_len = {len(page)};\n"
 
 
+def tell_terminal(line: str) -> None:
+    """pip shows nothing of a build that goes well, and who waits for one might rather get Node first."""
+    if "PIP_BUILD_TRACKER" in os.environ or "PIP_REQ_TRACKER" in os.environ:
+        try:
+            with open("/dev/tty", "w") as terminal:
+                terminal.write(f"\nbuild_page: {line}\n")
+        except OSError:  # nobody is there
+            pass
+
+
 def main() -> int:
     if sys.argv[1] == "--dist":
         return give_away()
     if sys.argv[1] == "--ask":
         why = why_no_page(Path(sys.argv[2]))
         if why:
-            print(f"{why}: Fathom will be built without the viewer's page (fathom view, --html, report.html)")
+            line = f"{why}: Fathom will be built without the viewer's page (fathom view, --html, report.html)"
+            print(line)
+            tell_terminal(line)
         return 0
     web, out = Path(sys.argv[1]), Path(sys.argv[2])
     if web.exists():  # several build folders share it; held until this ends

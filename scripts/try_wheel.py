@@ -87,7 +87,7 @@ def run(*command: object, **options: object) -> "subprocess.CompletedProcess[byt
 def bring(folder: Path, *packages: str) -> None:
     """One for the oldest Python; it is all Python code, and serves the others, too."""
     choice = ["--python-version", "3.8", "--only-binary", ":all:", "--no-compile"]
-    run(sys.executable, "-m", "pip", "install", "-q", "--target", folder, *choice, *packages)
+    run(sys.executable, "-m", "pip", "install", "-q", "--no-warn-conflicts", "--target", folder, *choice, *packages)
 
 
 def bring_tools(build: Path, folder: Path) -> None:

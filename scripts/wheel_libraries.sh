@@ -144,8 +144,6 @@ build_sqlite3() {
 # Linked into the program, which demangles names by it and uses nothing else of it: so these files, and no configuration.
 build_libiberty() {
 	local part
-	mkdir -p "$prefix/include/libiberty"
-	cp include/ansidecl.h include/demangle.h include/libiberty.h "$prefix/include/libiberty/" || return 1
 	rm -f "$prefix/lib/libiberty.a"
 	for part in cp-demangle cplus-dem d-demangle rust-demangle safe-ctype xexit xmalloc xstrdup; do
 		"$CC" $CFLAGS -DHAVE_STDLIB_H -DHAVE_STRING_H -DHAVE_LIMITS_H -DHAVE_UNISTD_H -Iinclude -c libiberty/$part.c -o $part.o &&

@@ -68,7 +68,14 @@ void fm_agent_exec_leave(void);
 // Where the environment leads Pythons to: the folder of our start-up files. False: nowhere.
 bool fm_agent_find_startup(char ret[static FM_AGENT_PATH_BYTES]);
 
-// sandbox.c: finds what our syscall() stands in front of, once it is known where libc lies.
+// sandbox.c: a filter of system calls is about to stand, so this process leaves the capture.
+void fm_agent_sandbox_enter(void);
+// True for a prctl() that ends a program for a system call or an instruction of ours.
+bool fm_agent_is_shut_in(long option, unsigned long how);
+
+// x86_syscall.c; on other CPUs nothing stands in front of syscall().
+extern long fm_agent_syscall(long number, ...) __attribute__((visibility("hidden")));
+// Finds what it stands in front of, once it is known where libc lies.
 void fm_agent_syscall_resolve(void);
 
 // isolated.c: true when a Python with these arguments does not look for start-up files where its

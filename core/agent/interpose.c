@@ -9,7 +9,7 @@
 //   sigpending, sigwait and its kin, signalfd   (interpose_wait.c) a program that waits for any signal must not be
 //   handed ours
 //   __register_frame    (frame_tables.c) tables by which code made at run time is unwound
-//   prctl, syscall      (sandbox.c) a filter of system calls may end the program for one of ours
+//   prctl, syscall      (sandbox.c, x86_syscall.c) a filter of system calls may end the program for one of ours
 //   dlclose             an unloaded library's unwind rows must be forgotten before another one takes its addresses
 //   the exec functions, posix_spawn  (exec.c) what leads started programs to the capture must be in their environment
 //   dlsym               (memory_bind.c) a library that was opened past us is bound to our hooks before it is used

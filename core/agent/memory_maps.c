@@ -74,8 +74,8 @@ FM_EXPORT void *mmap(void *addr, size_t size, int prot, int flags, int fd, off_t
 	return map(addr, size, prot, flags, fd, offset);
 }
 
-FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset);
-FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off64_t offset)
+FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset);
+FM_EXPORT void *mmap64(void *addr, size_t size, int prot, int flags, int fd, off_t offset)
 {
 	return map(addr, size, prot, flags, fd, offset);
 }

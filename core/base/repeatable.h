@@ -18,9 +18,12 @@ static FM_ALWAYS_INLINE bool fm_call_is_repeatable(uint64_t nr)
 	switch (nr) {
 	case SYS_read:
 	case SYS_write:
+#ifdef SYS_poll // CPUs that Linux came to later have the successors of these alone
 	case SYS_poll:
 	case SYS_select:
 	case SYS_pause:
+	case SYS_epoll_wait:
+#endif
 	case SYS_nanosleep:
 	case SYS_connect:
 	case SYS_accept:
@@ -38,7 +41,6 @@ static FM_ALWAYS_INLINE bool fm_call_is_repeatable(uint64_t nr)
 	case SYS_io_getevents:
 	case SYS_semtimedop:
 	case SYS_clock_nanosleep:
-	case SYS_epoll_wait:
 	case SYS_mq_timedsend:
 	case SYS_mq_timedreceive:
 	case SYS_pselect6:

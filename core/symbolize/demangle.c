@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/parts.h"
 
-#include <libiberty/demangle.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/compiler.h"
+
+// libiberty's, whose header lies elsewhere on each distribution, and on some nowhere: libiberty/demangle.h
+// (Debian), demangle.h (Fedora, RHEL).
+char *cplus_demangle(const char *mangled, int options);
+#define DMGL_PARAMS (1 << 0)
+#define DMGL_ANSI (1 << 1)
+#define DMGL_AUTO (1 << 8)
 
 // Longer names come from templates gone wild or from hostile files; demangling them costs more than
 // it tells.

@@ -9,7 +9,12 @@ import signal
 import sys
 from typing import List, Optional
 
-from fathom import program_path
+try:
+    from fathom import program_path
+except ImportError:  # another project's package was installed over this one
+    from fathom_profiler import say_whose
+
+    sys.exit(say_whose())
 
 
 def _undo_locale_coercion() -> None:

@@ -95,8 +95,13 @@ class _Capture:
         return self
 
     def _open(self) -> None:
-        from fathom import Profiler, _session
-        from fathom._agent_module import load_agent
+        try:
+            from fathom import Profiler, _session
+            from fathom._agent_module import load_agent
+        except ImportError:  # another project's package was installed over this one
+            from fathom_profiler import whose
+
+            raise RuntimeError(whose()) from None
 
         if _session.current() is None and not load_agent().is_active():
             _make_folder(os.path.dirname(self.path))

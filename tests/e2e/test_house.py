@@ -2,13 +2,14 @@
 """The checks that guard the house must themselves catch what they are there for."""
 
 import os
+import re
 import shlex
 import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set
 
 import pytest
 
@@ -166,6 +167,75 @@ def test_nothing_younger_than_the_oldest_libc(build: Path) -> None:
         lines = run(["nm", "-D", "--undefined-only", str(build / name)]).stdout.splitlines()
         wanted = {line.split()[-1].split("@")[0] for line in lines}
         assert len(wanted) > 50 and not wanted & set(YOUNGER), name
+
+
+CALL = re.compile(r"\bSYS_([a-z]\w*)")
+
+
+def calls_for_every_cpu(text: str) -> Set[str]:
+    """Names of system calls that a source uses where neither `#if defined(__x86_64__)` nor `#ifdef SYS_...` asked first."""
+    found: Set[str] = set()
+    asked: List[bool] = []
+    for line in text.splitlines():
+        words = line.split("//")[0].split()
+        if words and words[0].startswith("#if"):
+            asked.append("__x86_64__" in line and "!" not in line or "SYS_" in line)
+        elif words and words[0] in ("#else", "#elif"):
+            asked[-1] = "__x86_64__" in line
+        elif words and words[0] == "#endif":
+            asked.pop()
+        elif not any(asked):
+            found.update(CALL.findall(" ".join(words)))
+    return found
+
+
+def calls_of_younger_cpus() -> Set[str]:
+    """The table that aarch64 and all younger ones share; the kernel's headers have it on every machine."""
+    wanted = ["-D__ARCH_WANT_%s" % name for name in ("RENAMEAT", "NEW_STAT", "SET_GET_RLIMIT", "TIME32_SYSCALLS")]
+    command = ["cc", "-E", "-dM", "-U__BITS_PER_LONG", "-D__BITS_PER_LONG=64", *wanted, "-x", "c", "-"]
+    done = run(command, input="#include <asm-generic/unistd.h>\n")
+    return set(re.findall(r"^#define __NR_(\w+)", done.stdout, re.M))
+
+
+def test_system_calls_are_those_of_every_cpu(root: Path) -> None:
+    """scripts/check_aarch64.py sees more, on the few machines that have a compiler for aarch64."""
+    table = calls_of_younger_cpus()
+    assert len(table) > 250 and "ppoll" in table and "poll" not in table
+    used = {}
+    for path in sorted((root / "core").rglob("*.[ch]")):
+        if not path.name.startswith("x86"):
+            used[str(path.relative_to(root))] = calls_for_every_cpu(path.read_text())
+    assert len(set().union(*used.values())) > 30
+    assert {name: calls - table for name, calls in used.items() if calls - table} == {}
+
+
+def test_a_system_call_of_one_cpu_is_noticed() -> None:
+    guarded = "#if defined(__x86_64__)\nint a = SYS_poll;\n#else\nint a = SYS_ppoll;\n#endif\n#ifdef SYS_select\nint b = SYS_select;\n#endif\n"
+    assert calls_for_every_cpu(guarded) == {"ppoll"}
+    assert calls_for_every_cpu(guarded + "int c = SYS_pause; // SYS_poll\n") == {"ppoll", "pause"}
+    assert "pause" not in calls_of_younger_cpus()
+
+
+def lines_for_one_cpu(text: str) -> int:
+    """Of the longest stretch behind `#if defined(__x86_64__)`."""
+    longest, begun, depth = 0, -1, 0
+    for i, line in enumerate(text.splitlines()):
+        if line.startswith("#if"):
+            depth += 1
+            if begun < 0 and "defined(__x86_64__)" in line and "!" not in line:
+                begun, outside = i, depth
+        elif line.startswith(("#else", "#elif", "#endif")):
+            if begun >= 0 and depth == outside:
+                longest, begun = max(longest, i - begun - 1), -1
+            depth -= line.startswith("#endif")
+    return longest
+
+
+def test_code_for_one_cpu_is_in_files_that_say_so(root: Path) -> None:
+    """Registers, relocations and single instructions may stand beside what other CPUs have for them."""
+    found = {path: lines_for_one_cpu(path.read_text()) for path in (root / "core").rglob("*.[ch]")}
+    assert max(lines for path, lines in found.items() if path.name.startswith("x86")) > 300
+    assert {str(p): n for p, n in found.items() if n > 24 and not p.name.startswith("x86")} == {}
 
 
 def test_agent_shows_only_what_its_map_lists(root: Path, agent: Path) -> None:

@@ -230,13 +230,54 @@ def test_another_projects_module_is_one_line(stranger: Dict[str, str], tmp_path:
     assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
 
 
-def test_doctor_knows_another_projects_module(build: Path, stranger: Dict[str, str], tmp_path: Path) -> None:
+COMMAND = ["-c", "import sys, fathom_profiler; sys.exit(fathom_profiler.program())", "--version"]
+SCHEMA = "class Schema: pass\n"
+
+
+# A package that cannot be imported at all ends `python -m` before any of ours is asked.
+@pytest.mark.parametrize(
+    "words, theirs",
+    [
+        (["-m", "fathom", "x.py"], SCHEMA),
+        *((COMMAND, code) for code in (SCHEMA, "import no_such_module\n", "print 2\n")),
+    ],
+    ids=["module", "command", "lacks-a-module", "of-python-2"],
+)
+def test_another_projects_module_over_ours_is_one_line(
+    root: Path, stranger: Dict[str, str], tmp_path: Path, words: List[str], theirs: str
+) -> None:
+    """Installed last: its __init__.py lies among our files."""
+    shutil.copytree(str(root / "python" / "fathom"), str(tmp_path / "fathom"), dirs_exist_ok=True)
+    (tmp_path / "fathom" / "__init__.py").write_text(theirs)
+    result = run([sys.executable, *words], env=stranger, cwd="/")
+    assert result.returncode == 1 and len(result.stdout.splitlines()) == 1, result.stdout
+    assert str(tmp_path / "fathom" / "__init__.py") in result.stdout and "pip install fathom-profiler" in result.stdout
+
+
+def test_another_projects_module_over_ours_fails_no_test(root: Path, stranger: Dict[str, str], tmp_path: Path) -> None:
+    shutil.copytree(str(root / "python" / "fathom"), str(tmp_path / "fathom"), dirs_exist_ok=True)
+    (tmp_path / "fathom" / "__init__.py").write_text(SCHEMA)
+    (tmp_path / "test_it.py").write_text("def test_it(profiled):\n    with profiled():\n        pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "fathom.pytest_plugin", "-p", "no:cacheprovider"]
+    for words in (["test_it.py"], ["test_it.py", "--fathom"]):
+        result = run([*command, *words], env=stranger, cwd=tmp_path)
+        assert result.returncode == 0, result.stdout
+        (line,) = [line for line in result.stdout.splitlines() if "another project" in line]
+        assert "1 test not profiled" in line and "pip install fathom-profiler" in line, result.stdout
+
+
+def test_doctor_knows_another_projects_module(
+    root: Path, build: Path, stranger: Dict[str, str], tmp_path: Path
+) -> None:
     def lines(environment: Dict[str, str]) -> List[str]:
         done = run([str(build / "fathom"), "doctor"], env=environment, cwd="/")
         return [line for line in done.stdout.splitlines() if "module fathom" in line]
 
     assert str(tmp_path / "fathom" / "__init__.py") in lines(stranger)[0]
-    (tmp_path / "fathom" / "_trace_main.py").write_text("")  # ours has one
+    ours = root / "python" / "fathom"
+    shutil.copy(str(ours / "_trace_main.py"), str(tmp_path / "fathom"))  # where theirs was installed over ours
+    assert str(tmp_path / "fathom" / "__init__.py") in lines(stranger)[0]
+    shutil.copy(str(ours / "__init__.py"), str(tmp_path / "fathom"))
     assert not lines(stranger)
 
 
@@ -272,6 +313,21 @@ def test_build_without_libraries_names_the_line_to_run(root: Path, tool: str, tm
     assert line.endswith(REMEDIES[tool]), line
 
 
+def test_build_needs_no_header_of_libiberty(root: Path, tmp_path: Path) -> None:
+    """Debian has it in a folder of its own, Fedora and RHEL outside of it, others not at all."""
+    for path in Path("/usr/include").iterdir():
+        if "iberty" not in path.name and path.name != "demangle.h":
+            (tmp_path / path.name).symlink_to(path)
+    own = run(["cc", "-print-file-name=include"]).stdout.strip()
+    places = [own, str(tmp_path), *map(str, tmp_path.glob("*-linux-gnu"))]
+    system = ["-nostdinc", *(word for place in places for word in ("-isystem", place))]
+    for path in sorted((root / "core" / "symbolize").glob("*.c")):
+        result = run(
+            ["cc", "-fsyntax-only", "-std=gnu11", "-D_GNU_SOURCE", "-I%s" % (root / "core"), *system, str(path)]
+        )
+        assert result.returncode == 0, result.stdout
+
+
 def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
     """`meson dist` gives it away, and nobody who builds it needs Node; changed sources do not pass for it."""
     for tree in ("here", "away"):
@@ -293,6 +349,25 @@ def test_the_page_comes_with_the_sources(root: Path, tmp_path: Path) -> None:
     assert "stays as it was built last" in run([*script, str(web), str(out)], env=roots).stdout
     shutil.rmtree(web / "dist")
     assert "without the viewer's page" in run([*script, "--ask", str(web)], env=roots).stdout
+
+
+@pytest.mark.parametrize("by_pip", [True, False])
+def test_who_waits_for_pip_is_told_that_there_will_be_no_page(root: Path, tmp_path: Path, by_pip: bool) -> None:
+    """At the terminal: pip keeps what a build prints to itself."""
+    (tmp_path / "web").mkdir()
+    terminal, end = os.openpty()
+    becomes_ours = ["/bin/sh", "-c", 'exec 3<>"$0"; exec "$@"', os.ttyname(end)]
+    ask = [sys.executable, str(root / "scripts" / "build_page.py"), "--ask", str(tmp_path / "web")]
+    environment = {"PATH": "/nonexistent", **({"PIP_BUILD_TRACKER": str(tmp_path)} if by_pip else {})}
+    result = run([*becomes_ours, *ask], env=environment, start_new_session=True)
+    assert result.returncode == 0 and "Node 18 or newer" in result.stdout, result.stdout
+    os.write(end, b"=")  # so that there is an end
+    shown = b""
+    while not shown.endswith(b"="):
+        shown += os.read(terminal, 4096)
+    os.close(end)
+    os.close(terminal)
+    assert (b"without the viewer's page" in shown) == by_pip, shown
 
 
 def test_a_source_package_needs_no_node(root: Path, tmp_path: Path) -> None:

@@ -111,13 +111,13 @@ static void check_ptrace(void)
 	line(scope <= 1 ? GOOD : NOTE, "thread states", text);
 }
 
-// Its version and path; then the file that `import fathom` finds, if it is not of ours: PyPI has
-// another project of that name.
-static const char ask_python[] = "import os, sys, importlib.util as u\n"
+// Its version and path; then the file that `import fathom` finds, if it is not ours: PyPI has another
+// project of that name. Installed over ours, it leaves the files that it has none of.
+static const char ask_python[] = "import sys, importlib.util as u\n"
 				 "print(sys.version.split()[0], sys.executable)\n"
 				 "s = u.find_spec(\"fathom\")\n"
 				 "f = s and s.origin\n"
-				 "if f and not os.path.exists(os.path.dirname(f) + \"/_trace_main.py\"): print(f)";
+				 "if f and b\"def program_path\" not in open(f, \"rb\").read(): print(f)";
 
 static void check_module(char *stranger)
 {

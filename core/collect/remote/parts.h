@@ -144,3 +144,9 @@ void fm_remote_limit_codes(struct fm_remote *r);
 uint32_t fm_remote_code_id(struct fm_remote *r, uint64_t addr);
 // From native, frames and runs to ret.
 void fm_remote_merge(struct fm_remote *r, int32_t syscall_nr, struct fm_remote_stack *ret);
+
+// x86_registers.c: whether this is a CPU whose registers are known here.
+extern const bool fm_remote_knows_registers;
+// As fm_remote_registers, of a thread that has just stopped for us. A system call that this cut short
+// is made again when it goes on.
+bool fm_remote_registers_stopped(uint32_t tid, struct fm_remote_regs *ret_regs, struct fm_remote_call *ret_call);

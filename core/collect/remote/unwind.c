@@ -203,7 +203,7 @@ static uint32_t search(struct fm_remote *r, const struct fm_native_regs *regs, b
 	return first_strong ? try(r, regs, is_exact, first_strong, n_tries) : FM_STACK_NO_UNWIND_INFO;
 }
 
-// As in sigsafe/unwind/unwind.c: in the greenlet module, with no Python frame further out.
+// As in sigsafe/unwind/x86_unwind.c: in the greenlet module, with no Python frame further out.
 static bool is_greenlet_base(const struct fm_remote *r, uint64_t pc, uint64_t cfa)
 {
 	const struct fm_remote_image *image = fm_remote_images_find(r->images, pc);

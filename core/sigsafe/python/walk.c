@@ -213,7 +213,7 @@ static FM_SIGSAFE uint64_t general_register(const ucontext_t *uc, unsigned i)
 #define N_VECTOR_HALVES 32
 static FM_SIGSAFE uint64_t vector_half(const ucontext_t *uc, unsigned i)
 {
-	const struct _libc_fpstate *fp = uc->uc_mcontext.fpregs;
+	const __typeof__(*uc->uc_mcontext.fpregs) *fp = uc->uc_mcontext.fpregs; // each libc has a name for it
 	if (!fp)
 		return 0;
 	const uint32_t *words = &fp->_xmm[i / 2].element[(i & 1) * 2];

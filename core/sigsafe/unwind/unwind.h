@@ -30,4 +30,7 @@ void fm_sig_unwind(struct fm_sig_thread *t, const ucontext_t *uc);
 bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_t *uc, uint64_t addr);
 
 // True for the i-th native frame when it is a call of Python's evaluator.
-bool fm_sig_is_evaluator(const struct fm_sig_thread *t, uint32_t i);
+static FM_ALWAYS_INLINE bool fm_sig_is_evaluator(const struct fm_sig_thread *t, uint32_t i)
+{
+	return fm_merge_is_evaluator(t->native, i, t->is_leaf_ours, &fm_sig.python.evaluator);
+}

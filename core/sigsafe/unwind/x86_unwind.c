@@ -437,8 +437,3 @@ FM_SIGSAFE bool fm_sig_is_in_leaf_frame(struct fm_sig_thread *t, const ucontext_
 }
 
 #endif
-
-FM_SIGSAFE bool fm_sig_is_evaluator(const struct fm_sig_thread *t, uint32_t i)
-{
-	return fm_merge_is_evaluator(t->native, i, t->is_leaf_ours, &fm_sig.python.evaluator);
-}
