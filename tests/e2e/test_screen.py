@@ -368,6 +368,24 @@ def test_mere_callers_make_room(run):
 
 
 @pytest.mark.statistical
+def test_what_a_library_generates_is_part_of_it(run, tmp_path):
+    """The constructor of a data class is code that was executed as "<string>", which tells nobody anything."""
+    package = tmp_path / "site-packages" / "shapes"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import dataclasses, time\n@dataclasses.dataclass\nclass Point:\n"
+        + "".join(f"    x{i}: int\n" for i in range(30))
+        + "def draw():\n    end = time.process_time() + 0.5\n    while time.process_time() < end:\n"
+        "        for _ in range(50): Point(*range(30))\n"
+    )
+    done = run("import sys\nsys.path.insert(0, 'site-packages')\nimport shapes\nshapes.draw()\n", "--cpu")
+    (generated,) = [f for f in json.loads(done.report("--json"))["functions"] if f["file"] == "<string>"]
+    assert generated["total_s"] > 0.1, "or nothing is shown by this"
+    for text in (done.text, done.report("--tree", "--width", "100")):
+        assert "<string>" not in text and re.search(r"\bshapes\b", text), text
+
+
+@pytest.mark.statistical
 def test_a_compiled_package_behind_a_script(fathom, some_python, tmp_path):
     """black is made by mypyc: the first Python code that its script leads to is a library that it calls."""
     place = tmp_path / "site-packages"

@@ -82,6 +82,13 @@ PROGRAMS = {
         [t.start() for t in threads]
         [t.join() for t in threads]
     """,
+    # The module is made by the test: its threads run none of the program's lines.
+    "elsewhere": """
+        import crew
+        def compute():
+            crew.work(0.4)
+        compute()
+    """,
     "waiting": """
         import time
         def nap():
@@ -109,10 +116,17 @@ PROGRAMS = {
             os.waitpid(rival, 0)
     """,
 }  # fmt: skip
+CREW = """
+import threading
+def work(seconds):
+    thread = threading.Thread(target=burn, args=(seconds,))
+    thread.start()
+    thread.join()
+"""
 # What the sentence is about: the line's text. None: no line in particular.
 PLACES = {
     "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": "import heavy", "gc": None,
-    "system": None, "gil": None, "lock": "with lock:", "waiting": "time.sleep(1.2)",
+    "system": None, "gil": None, "lock": "with lock:", "elsewhere": "crew.work(0.4)", "waiting": "time.sleep(1.2)",
     "leak": "kept.append(bytearray(200_000))", "no-cpu": None,
 }  # fmt: skip
 
@@ -150,6 +164,11 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(textwrap.dedent(BURN) + "burn(0.4)\n")
         told = tell("    import sys\n    sys.path.insert(0, 'site-packages')\n" + PROGRAMS[rule])
+    elif rule == "elsewhere":
+        package = tmp_path / "site-packages" / "crew"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(textwrap.dedent(BURN) + CREW)
+        told = tell("        import sys\n        sys.path.insert(0, 'site-packages')" + PROGRAMS[rule])
     else:
         told = tell(PROGRAMS[rule], *(["--no-children"] if rule == "no-cpu" else []))
     said = told.of(rule)
@@ -168,6 +187,10 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
         assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
         assert not told.of("line") and not told.of("function"), "once is enough"
+    if rule == "elsewhere":
+        assert re.match(r"[89]\d% of the CPU time is in threads and processes that run none of your lines", said["text"])
+        assert re.search(r"most of it in crew; the main thread waited at line 5 of app\.py for ", said["text"]), said
+        assert not told.of("waiting"), "once is enough"
     if rule == "gc":  # on whichever line it is set off
         assert "gc.collect()  (mostly garbage collection)" in told.text, told.text
     if rule == "leak":  # a program that collects on purpose looks the same

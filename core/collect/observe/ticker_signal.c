@@ -15,6 +15,8 @@
 // A handler of ours, and the agent's start, block all signals for microseconds: one look is no
 // proof.
 #define BLOCKED_SECOND_LOOK_NS 10000000u
+// CPU time used meanwhile from which on it is told: some samples' worth.
+#define BLOCKED_FOR_LONG_NS 2000000u
 // A thread that waited for a CPU for longer than the ticker itself takes one.
 #define NO_WAIT_NS 200000u
 // Between two clocks that are read one after the other.
@@ -114,8 +116,14 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint
 	t->is_blocking = fm_proc_thread_blocks(&t->proc, signal);
 	if (!t->is_blocking)
 		return true;
-	t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
-	if (was_blocking && !t->was_counted) {
+	// A thread that was given no CPU in between is where it was, which is no proof either.
+	struct fm_proc_schedule schedule;
+	bool is_known = fm_proc_thread_schedule(&t->proc, &schedule) && schedule.cpu_ns;
+	if (!was_blocking)
+		t->blocked_cpu_ns = schedule.cpu_ns;
+	bool is_proven = was_blocking && (!is_known || schedule.cpu_ns - t->blocked_cpu_ns >= BLOCKED_FOR_LONG_NS);
+	t->recheck_ns = now_ns + (is_proven || t->was_counted ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
+	if (is_proven && !t->was_counted) {
 		t->was_counted = true;
 		k->stats.n_blocked_threads++;
 	}
