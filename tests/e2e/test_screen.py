@@ -277,6 +277,33 @@ def test_what_was_not_followed_is_told_by_its_share(run, own, child, is_told):
         assert float(rows[0]["what"].split()[0]) == pytest.approx(unseen_s, abs=0.006)
 
 
+@pytest.mark.unaccounted("a thread that no tick may interrupt")
+@pytest.mark.statistical
+def test_a_thread_that_was_never_sampled_is_told_of(run):
+    """Its clock is known, and so the program's time is: what is missing is what samples do not show."""
+    done = run(
+        """
+        import signal, threading, time
+        def burn(seconds):
+            end = time.thread_time() + seconds
+            while time.thread_time() < end: pass
+        def closed():
+            signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+            burn(0.3)
+        burn(0.3)
+        thread = threading.Thread(target=closed)
+        thread.start()
+        thread.join()
+        """,
+        "--cpu",
+    )
+    report = json.loads(done.report("--json"))
+    assert sum(f["total_s"] for f in report["functions"] if f["name"] == "closed") < 0.05
+    told = [re.match(r"([0-9.]+) of [0-9.]+ s of CPU time$", gap["what"]) for gap in report["coverage"]]
+    assert [float(match[1]) for match in told if match] == [pytest.approx(0.3, abs=0.06)], report["coverage"]
+    assert re.search(r"^Not seen: 0\.[23]\d of 0\.\d+ s of CPU time", done.text, re.M), done.text
+
+
 def test_code_that_doctest_made_has_its_whole_name(run):
     done = run("""
         import doctest

@@ -211,7 +211,7 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 {
 	const struct fm_profile *p = a->profile;
 	double used_s = fm_seconds(fm_facts_meta_u64(p, "target_user_ns") + fm_facts_meta_u64(p, "target_system_ns"));
-	double unseen_s = used_s - f->cpu_s;
+	double unseen_s = used_s - f->sampled_s; // a thread's own clock may know of more than its samples show
 	*ret = (struct fm_facts_unseen){ unseen_s, used_s, "", "" };
 	if (used_s == 0) {
 		*ret = (struct fm_facts_unseen){
