@@ -644,7 +644,7 @@ static void leak(struct rules *r)
 	fm_buf_printf(&b, "Memory grows by %.*f %sB/s at ", velocity < 10, velocity, is_slow ? "k" : "M");
 	put_place(&b, at);
 	// What a program collects on purpose, all the time, grows in the same way.
-	fm_buf_printf(&b, " and is not freed, %s by the end: a leak, unless all of it is needed.",
+	fm_buf_printf(&b, " and is not freed, at least %s by the end: a leak, unless all of it is needed.",
 		      fm_style_bytes(top->bytes, text));
 	say(r, "leak", LEAK_IMPACT, at, &b);
 }

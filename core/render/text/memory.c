@@ -49,7 +49,7 @@ static void print_leak(const struct fm_text *t, const struct fm_heap_leak_row *l
 	fm_buf_str(&b, "Possible leak: ");
 	add_place(&b, t, leak->function_id, leak->line);
 	fm_buf_printf(&b, " grows by %s a second", fm_style_bytes((uint64_t)(leak->velocity_bytes_s + 0.5), text));
-	fm_buf_printf(&b, ", %s by the end, likelihood %.0f%%", fm_style_bytes(leak->bytes, text),
+	fm_buf_printf(&b, ", at least %s by the end, likelihood %.0f%%", fm_style_bytes(leak->bytes, text),
 		      100 * leak->likelihood);
 	if (leak->types.len)
 		fm_buf_printf(&b, ", of %.*s", (int)FM_MIN(leak->types.len, 60u), leak->types.p);
