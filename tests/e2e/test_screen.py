@@ -72,6 +72,16 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     assert text.rstrip().splitlines()[-1].startswith("All of it is in .fathom/app/")
 
 
+@pytest.mark.parametrize("beside, end", [(0, r", all of it at line 3\."), (9, r", line 3 alone 3[0-9] MB\."), (25, r"\.")])
+def test_most_memory_names_the_line(run, beside, end):
+    """Of a function that has most of it the line is the one to change, where one has most of that."""
+    text = run(
+        f"def make():\n    other = bytearray({beside}_000_000)\n    big = bytearray(35_000_000)\n"
+        "    return len(other) + len(big)\nmake()\n"
+    ).text
+    assert re.search(rf"^Most memory: make \(app\.py:1\), [0-9]+ MB at its peak{end}$", text, re.M), text
+
+
 def test_the_rest_is_asked_for(run):
     done = run(MUCH, "--full")
     whole = done.text
