@@ -300,6 +300,7 @@ def test_a_thread_that_was_never_sampled_is_told_of(run):
         def closed():
             signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
             burn(0.3)
+            time.sleep(0.2)  # who waits is looked at, and so its clock is known
         burn(0.3)
         thread = threading.Thread(target=closed)
         thread.start()
@@ -416,8 +417,8 @@ def test_what_a_library_generates_is_part_of_it(run, tmp_path):
         "        for _ in range(50): Point(*range(30))\n"
     )
     done = run("import sys\nsys.path.insert(0, 'site-packages')\nimport shapes\nshapes.draw()\n", "--cpu")
-    (generated,) = [f for f in json.loads(done.report("--json"))["functions"] if f["file"] == "<string>"]
-    assert generated["total_s"] > 0.1, "or nothing is shown by this"
+    generated = [f["total_s"] for f in json.loads(done.report("--json"))["functions"] if f["file"] == "<string>"]
+    assert max(generated) > 0.1, "or nothing is shown by this"
     for text in (done.text, done.report("--tree", "--width", "100")):
         assert "<string>" not in text and re.search(r"\bshapes\b", text), text
 

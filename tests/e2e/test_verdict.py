@@ -275,14 +275,21 @@ def test_the_faster_of_two_leaks(tell):
     assert said and said["line"] == 7, told.verdict
 
 
-def test_what_an_import_keeps_is_no_leak(tell, tmp_path):
-    """A machine without a free CPU imports for seconds, and all of it stays."""
+@pytest.mark.parametrize("where", ["below a line", "in a library's thread"])
+def test_what_an_import_keeps_is_no_leak(tell, tmp_path, where):
+    """A machine without a free CPU imports for seconds, and all of it stays; also in threads and processes of a library, below none of the user's lines."""
     package = tmp_path / "site-packages" / "heavy"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
         "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * 300_000)\n    time.sleep(0.1)\n"
     )
-    told = tell("import sys\nsys.path.insert(0, 'site-packages')\nimport heavy\n")
+    crew = tmp_path / "site-packages" / "crew"
+    crew.mkdir()
+    (crew / "__init__.py").write_text(
+        "import threading\ndef load(): import heavy\ndef work():\n    thread = threading.Thread(target=load)\n    thread.start()\n    thread.join()\n"
+    )
+    last = "import heavy\n" if where == "below a line" else "import crew\ncrew.work()\n"
+    told = tell("import sys\nsys.path.insert(0, 'site-packages')\n" + last)
     assert told.report["memory"]["peak_bytes"] > 15_000_000
     assert not told.report["leaks"] and not told.of("leak"), told.report["leaks"]
     assert "leaks" not in told.text, told.text
