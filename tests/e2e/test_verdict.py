@@ -275,6 +275,22 @@ def test_the_faster_of_two_leaks(tell):
     assert said and said["line"] == 7, told.verdict
 
 
+def test_code_made_of_a_template_has_lines_of_its_own(tell, tmp_path):
+    """Jinja gives its code the template's name. Line 5 of that is not line 5 of the page, which says nothing of it."""
+    (tmp_path / "page.html").write_text("".join(f"<p>{i}</p>\n" for i in range(9)))
+    told = tell("""
+        import os
+        made = "import time\\ndef root():\\n    end = time.process_time() + 0.5\\n    while True:\\n        if time.process_time() > end: break\\n"
+        space = {}
+        exec(compile(made, os.path.abspath("page.html"), "exec"), space)
+        space["root"]()
+    """)
+    said = told.of("line")
+    assert said and said["text"].startswith("Line 5 of the code made of page.html takes "), told.verdict
+    assert re.search(r"^ +[0-9.]+% ±[0-9.]+ +page\.html:5 +in root \(code made of the template\)$", told.text, re.M), told.text
+    assert "<p>4</p>" not in told.text
+
+
 @pytest.mark.parametrize("where", ["below a line", "in a library's thread"])
 def test_what_an_import_keeps_is_no_leak(tell, tmp_path, where):
     """A machine without a free CPU imports for seconds, and all of it stays; also in threads and processes of a library, below none of the user's lines."""

@@ -80,7 +80,8 @@ static bool has_said(const struct fm_verdict *v, const char *rule)
 static void put_place(struct fm_buf *b, struct place at)
 {
 	struct fm_str name = fm_label_last_part(at.file);
-	fm_buf_printf(b, "line %u of %.*s", at.line, (int)name.len, name.p);
+	fm_buf_printf(b, "line %u of %s%.*s", at.line, fm_source_is_template(at.file) ? "the code made of " : "",
+		      (int)name.len, name.p);
 }
 
 static double share_of(const struct rules *r, uint64_t ns)
