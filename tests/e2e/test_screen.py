@@ -72,7 +72,9 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     assert text.rstrip().splitlines()[-1].startswith("All of it is in .fathom/app/")
 
 
-@pytest.mark.parametrize("beside, end", [(0, r", all of it at line 3\."), (9, r", line 3 alone 3[0-9] MB\."), (25, r"\.")])
+@pytest.mark.parametrize(
+    "beside, end", [(0, r", all of it at line 3\."), (9, r", line 3 alone 3[0-9] MB\."), (25, r"\.")]
+)
 def test_most_memory_names_the_line(run, beside, end):
     """Of a function that has most of it the line is the one to change, where one has most of that."""
     text = run(
@@ -298,12 +300,13 @@ def test_a_thread_that_was_never_sampled_is_told_of(run):
             end = time.thread_time() + seconds
             while time.thread_time() < end: pass
         def closed():
-            signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
             burn(0.3)
             time.sleep(0.2)  # who waits is looked at, and so its clock is known
         burn(0.3)
         thread = threading.Thread(target=closed)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])  # the thread inherits that: it gets no sample at all
         thread.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGURG])
         thread.join()
         """,
         "--cpu",

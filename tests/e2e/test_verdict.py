@@ -188,7 +188,9 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
         assert not told.of("line") and not told.of("function"), "once is enough"
     if rule == "elsewhere":
-        assert re.match(r"[89]\d% of the CPU time is in threads and processes that run none of your lines", said["text"])
+        assert re.match(
+            r"[89]\d% of the CPU time is in threads and processes that run none of your lines", said["text"]
+        )
         assert re.search(r"most of it in crew; the main thread waited at line 5 of app\.py for ", said["text"]), said
         assert not told.of("waiting"), "once is enough"
     if rule == "gc":  # on whichever line it is set off
@@ -287,7 +289,9 @@ def test_code_made_of_a_template_has_lines_of_its_own(tell, tmp_path):
     """)
     said = told.of("line")
     assert said and said["text"].startswith("Line 5 of the code made of page.html takes "), told.verdict
-    assert re.search(r"^ +[0-9.]+% ±[0-9.]+ +page\.html:5 +in root \(code made of the template\)$", told.text, re.M), told.text
+    assert re.search(
+        r"^ +[0-9.]+% ±[0-9.]+ +page\.html:5 +in root \(code made of the template\)$", told.text, re.M
+    ), told.text
     assert "<p>4</p>" not in told.text
 
 
