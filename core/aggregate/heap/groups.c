@@ -74,8 +74,8 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 		self[1] = innermost;
 }
 
-// Made while a module was imported, below the user's line, or anywhere in a thread that has none: code and constants, made
-// once and kept.
+// Made while a module was imported, below the user's line, or anywhere in a thread that has none: code and constants,
+// made once and kept.
 static bool is_imported(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
 {
 	uint32_t user = g->payers[node].user, line_node = user ? user - 1 : 0;

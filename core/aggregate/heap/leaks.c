@@ -103,8 +103,8 @@ static struct fm_heap_leak_row row_of_group(const struct fm_heap *h, uint32_t gr
 					  .line = line->line };
 }
 
-enum fm_leak_answer fm_heap_answer(const struct fm_heap *h, enum fm_leak_answer answer, uint32_t group, double mapped_bytes,
-				   double all_bytes)
+enum fm_leak_answer fm_heap_answer(const struct fm_heap *h, enum fm_leak_answer answer, uint32_t group,
+				   double mapped_bytes, double all_bytes)
 {
 	bool is_of_python = group < h->lines.n || !h->lines.n; // a program without Python has native places only
 	return answer == FM_LEAK_NO || is_of_python || mapped_bytes < all_bytes / 2 ? answer : FM_LEAK_MAPPINGS;
@@ -116,7 +116,7 @@ void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct f
 	if (answer == FM_LEAK_NO || bytes <= (double)h->doubt.place.bytes ||
 	    bytes < MIN_DOUBT_SHARE * (double)h->peak_bytes)
 		return;
-	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT
+	h->doubt.why = answer == FM_LEAK_TOO_SHORT  ? FM_HEAP_DOUBT_SHORT
 		       : answer == FM_LEAK_TOO_FEW  ? FM_HEAP_DOUBT_FEW
 		       : answer == FM_LEAK_MAPPINGS ? FM_HEAP_DOUBT_POOL
 						    : FM_HEAP_DOUBT_SUMS;

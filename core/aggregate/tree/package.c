@@ -208,8 +208,8 @@ static struct candidate find_package(const struct fm_view *view, const struct fm
 	return best;
 }
 
-// A script of the user's that runs by itself: what works for it in threads and processes without its code (joblib's, for
-// scikit-learn) is not the program, however much that is.
+// A script of the user's that runs by itself: what works for it in threads and processes without its code (joblib's,
+// for scikit-learn) is not the program, however much that is.
 static bool has_users_script(const struct fm_view *view, const struct fm_symbolizer *symbolizer, const uint8_t *kinds)
 {
 	bool *is_way = fm_alloc(view->nodes.n + 1), has_script = false;
@@ -218,9 +218,9 @@ static bool has_users_script(const struct fm_view *view, const struct fm_symboli
 		const struct fm_node *node = &view->nodes.items[i];
 		uint8_t kind = kinds[node->function_id];
 		is_way[i] = is_way[node->parent] && (kind == WAY || kind == COMPILED);
-		has_script = is_way[node->parent] && kind == USERS &&
-			     fm_str_eq(fm_symbolizer_function(symbolizer, node->function_id)->name,
-				       FM_STR_LIT("<module>"));
+		has_script =
+			is_way[node->parent] && kind == USERS &&
+			fm_str_eq(fm_symbolizer_function(symbolizer, node->function_id)->name, FM_STR_LIT("<module>"));
 	}
 	free(is_way);
 	return has_script;

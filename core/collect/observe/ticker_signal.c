@@ -10,8 +10,8 @@
 
 // A signal not answered for so long: the thread blocks it, or lost it over an exec.
 #define UNANSWERED_NS 100000000u
-// How often a thread that blocks the signal is looked at again. A handler of ours, and the agent's start, block all signals
-// for microseconds, so one look is no proof.
+// How often a thread that blocks the signal is looked at again. A handler of ours, and the agent's start, block all
+// signals for microseconds, so one look is no proof.
 #define BLOCKED_SHORTEST_NS 10000000u
 #define BLOCKED_LONGEST_NS 1000000000u
 // The CPU time that it used meanwhile from which on it is told of: some samples' worth.
@@ -103,8 +103,8 @@ static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_
 	return true;
 }
 
-// A thread that blocks our signal: true when that is no mere moment. libc starts each thread with all signals blocked, and a
-// thread that gets no CPU there for tenths of a second is where it was.
+// A thread that blocks our signal: true when that is no mere moment. libc starts each thread with all signals blocked,
+// and a thread that gets no CPU there for tenths of a second is where it was.
 static bool blocks_for_long(struct tick_thread *t, uint64_t now_ns)
 {
 	struct fm_proc_schedule schedule;

@@ -516,7 +516,8 @@ static void queueing(struct rules *r, const struct waits *waits)
 	say(r, "lock", each_s / r->run_s, at, &b);
 }
 
-// CPU time that no line of the user's has, as a library's own threads and processes use it; the names of those whose it is.
+// CPU time that no line of the user's has, as a library's own threads and processes use it; the names of those whose it
+// is.
 static uint64_t elsewhere_ns(const struct rules *r, struct packages *packages)
 {
 	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
@@ -534,7 +535,8 @@ static uint64_t elsewhere_ns(const struct rules *r, struct packages *packages)
 	return all_ns;
 }
 
-// The two lines at which the main thread waited longest; the same line is reached in many ways. Returns how many there are.
+// The two lines at which the main thread waited longest; the same line is reached in many ways. Returns how many there
+// are.
 static unsigned longest_waits(const struct rules *r, const struct waits *waits, struct wait ret[2])
 {
 	struct waits lines = { 0 };
@@ -578,7 +580,8 @@ static void elsewhere(struct rules *r, const struct waits *waits)
 	struct place at = place_of(r, longest[0].node);
 	struct fm_str package = most_of(&packages, all_ns);
 	struct fm_buf b = { 0 };
-	fm_buf_printf(&b, "%.0f%% of the CPU time is in threads and processes that run none of your lines", 100 * share);
+	fm_buf_printf(&b, "%.0f%% of the CPU time is in threads and processes that run none of your lines",
+		      100 * share);
 	if (package.len)
 		fm_buf_printf(&b, ", most of it in %.*s", (int)package.len, package.p);
 	fm_buf_str(&b, "; the main thread waited at ");
@@ -676,7 +679,8 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 		queueing(&r, &waits);
 		if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES)
 			elsewhere(&r, &waits);
-		if (!has_said(v, "lock") && !has_said(v, "gil") && !has_said(v, "elsewhere")) // it waits for those who wait
+		if (!has_said(v, "lock") && !has_said(v, "gil") &&
+		    !has_said(v, "elsewhere")) // it waits for those who wait
 			main_waits(&r, &waits);
 		fm_vec_deinit(&waits.v);
 	}

@@ -19,7 +19,7 @@
 #define MIN_MEMORY_BYTES 10000000u // on the screen: what any program has is not worth a row
 #define MOST_MEMORY 0.6            // of a function's, on one line
 #define ALL_MEMORY 0.99
-#define MAX_CANDIDATES 60          // for the screen
+#define MAX_CANDIDATES 60 // for the screen
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
 #define MAX_PLACE_CELLS 36

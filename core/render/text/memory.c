@@ -96,8 +96,9 @@ static void print_doubt(const struct fm_text *t)
 		fm_buf_str(&b, "Whether it leaks cannot be told from so few blocks; a longer run, or "
 			       "--memory=exact, tells.");
 	else if (doubt->why == FM_HEAP_DOUBT_POOL)
-		fm_buf_str(&b, "These are whole mappings, made by native threads: most often the pool of a library's own "
-			       "allocator, which keeps what it gets back. Whether any of it leaks cannot be told.");
+		fm_buf_str(&b,
+			   "These are whole mappings, made by native threads: most often the pool of a library's own "
+			   "allocator, which keeps what it gets back. Whether any of it leaks cannot be told.");
 	else
 		fm_buf_str(&b,
 			   "It frees much of what it makes, and exact mode's sums do not tell which blocks: whether "
