@@ -57,6 +57,10 @@ const char *fm_x86_syscall_name(uint64_t number);
 
 // What a user can do about a library whose functions or lines are unknown: one line.
 
+// The name by which pip knows what installed this file: "scikit-learn" for site-packages/sklearn/... By the lists of
+// files that installers leave beside it; false: there is none that has it.
+bool fm_distribution_of(struct fm_str path, char *ret, size_t cap);
+
 // Looks at the path, and asks the package manager whose it is where that helps (dpkg, at most a
 // second in all).
 struct fm_str fm_remedy(struct fm_arena *arena, struct fm_str library_path);

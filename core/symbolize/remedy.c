@@ -154,11 +154,13 @@ struct fm_str fm_remedy(struct fm_arena *arena, struct fm_str path)
 	char text[512], package[256] = "";
 	struct fm_str wheel = wheel_of(path);
 	if (wheel.len) {
+		if (!fm_distribution_of(path, package, sizeof(package)))
+			snprintf(package, sizeof(package), "%.*s", (int)FM_MIN(wheel.len, 100u), wheel.p);
 		// auditwheel puts foreign libraries into <name>.libs/
 		snprintf(text, sizeof(text),
 			 "wheels come stripped; build it with debug information: CFLAGS=-g CXXFLAGS=-g pip install "
-			 "--no-binary %.*s %.*s",
-			 (int)FM_MIN(wheel.len, 100u), wheel.p, (int)FM_MIN(wheel.len, 100u), wheel.p);
+			 "--no-binary %.100s %.100s",
+			 package, package);
 	} else if ((begins(path, "/usr/") && !begins(path, "/usr/local/")) || begins(path, "/lib")) {
 		find_package(path, package, sizeof(package));
 		if (!strcmp(package, "libc6"))

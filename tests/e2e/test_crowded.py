@@ -95,3 +95,31 @@ def test_long_calls(profile: Any, where: str, tmp_path: Path, record_property: A
     c.add("the calling line", truth["system"], line_row(capture, "truth_system.py", "system")["total_s"])
     c.add("the Python line", truth["python"], line_row(capture, "truth_system.py", "python")["total_s"])
     c.judge(record_property, PERIOD_S + COLD_S * len(capture.samples))
+
+
+STARVED = """
+import os, signal, time
+def burn(seconds):
+    end = time.thread_time() + seconds
+    while time.thread_time() < end: pass
+def after(): burn(0.4)
+burn(0.1)
+os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGURG})
+burn(0.0015)  # takes tenths of a second, as somebody else has the CPU
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGURG})
+os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+after()
+"""
+
+
+def test_starved_with_signals_blocked(profile: Any, tmp_path: Path) -> None:
+    """So begins every thread, as libc has all signals blocked there. Two looks that find one so were taken for a proof that it always does, and it got no sample for a second: all its life, mostly."""
+    program = tmp_path / "starved.py"
+    program.write_text(STARVED)
+    with crowd("together"):
+        capture = profile(str(program), [], [*TICKER, "--max-overhead", "0"], newest())
+    rows = {f["name"]: f for f in capture.report["functions"]}
+    assert rows["after"]["total_s"] == pytest.approx(0.4, abs=0.03), rows
+    assert sum(line["samples"] for line in capture.report["lines"] if line["function"] == "burn") > 200
+    assert not any("block" in gap["why"] for gap in capture.report["coverage"]), capture.report["coverage"]

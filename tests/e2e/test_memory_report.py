@@ -179,6 +179,33 @@ def test_a_leak_with_its_types(make: Make, report: Callable[..., Dict[str, Any]]
     assert collapsed(fathom, path, "leak") == {"at_21 (app.py:21)": leak["bytes"]}
 
 
+@pytest.mark.parametrize("domain, is_leak", [(MMAP, False), (MALLOC, True)])
+def test_a_pool_of_a_librarys_own_allocator_is_no_leak(
+    make: Make, report: Callable[..., Dict[str, Any]], fathom: Path, domain: int, is_leak: bool
+) -> None:
+    """jemalloc in polars maps more and more in its own threads: what it hands out and gets back nobody sees. Blocks of malloc are another matter."""
+    script = ["run 20", "meta memory sampled", f"alloc 0 11 1 9999 4000 135000 {OBJ}"]
+    script += [f"alloc 1 0 {i / 10} {i + 1} 2000000 2000000 {domain}" for i in range(190)]
+    path = make(script)
+    r = report(path)
+    assert len(r["leaks"]) == is_leak
+    text = subprocess.run([fathom, "report", "--summary", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert ("Possible leak" in text) == is_leak, text
+    if is_leak:
+        assert r["memory"]["undecided_leak"] is None
+        return
+    doubt = r["memory"]["undecided_leak"]
+    assert (doubt["why"], doubt["line"], doubt["bytes"]) == ("mappings", None, pytest.approx(380e6, rel=0.1))
+    assert "Whether any of it leaks cannot be told." in " ".join(text.split()), text
+
+
+def test_a_program_without_python_may_leak_mappings(make: Make, report: Callable[..., Dict[str, Any]]) -> None:
+    script = ["run 20", "meta memory sampled"]
+    script += [f"alloc 1 0 {i / 10} {i + 1} 2000000 2000000 {MMAP}" for i in range(190)]
+    (leak,) = report(make(script))["leaks"]
+    assert leak["line"] is None
+
+
 def test_children_are_added_up_on_one_clock(make: Make, report: Callable[..., Dict[str, Any]]) -> None:
     """Blocks with equal numbers in two processes are two blocks."""
     script = [

@@ -392,6 +392,33 @@ def test_stripped_without_anything(fathom, env, tmp_path):
     assert "compile it with -g" in sh(fathom, "report", got.path, env=env).stdout
 
 
+@pytest.mark.statistical
+def test_a_wheel_is_built_by_the_name_that_pip_knows(fathom, env, tmp_path):
+    """What one imports as oddly_called may be installed as another name: the list of files beside it says. Of many libraries with one remedy it is said once."""
+    site = tmp_path / "lib" / "site-packages"
+    package = site / "oddly_called"
+    package.mkdir(parents=True)
+    listed = "oddly_called/__init__.py,,\noddly_called/names,sha256=x,9\noddly_called/other,,\n"
+    for name, files in (("aaa-1.0", "aaa/x.so,,\n"), ("its_name-2.5", listed)):
+        (site / f"{name}.dist-info").mkdir()
+        (site / f"{name}.dist-info" / "RECORD").write_text(files)
+    program = compiled(package, "names.c", *FLAGS)
+    split_debug(program).unlink()
+    shutil.copy(program, package / "other")
+    both = tmp_path / "both.sh"
+    both.write_text(f"#!/bin/sh\n{program}\n{package / 'other'}\n")
+    both.chmod(0o755)
+    got = capture(fathom, env, both)
+    library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
+    assert library["remedy"].endswith("--no-binary its-name its-name")
+    text = sh(fathom, "report", "--width", "200", got.path, env=env).stdout.partition("Native Code without Names")[2]
+    rows = [line.split()[-1] for line in text.splitlines() if line.endswith((" names", " other", "its-name"))]
+    assert sorted(rows[:2]) == ["names", "other"] and rows[2:] == ["its-name"]
+    (site / "its_name-2.5.dist-info" / "RECORD").unlink()
+    library = next(x for x in got.report()["libraries"] if x["path"] == str(program))
+    assert library["remedy"].endswith("--no-binary oddly_called oddly_called")  # nothing better is known
+
+
 def test_debug_file_from_a_server(fathom, env, tmp_path):
     """libdebuginfod takes file:// addresses, so no network is needed. Without the variable nothing is asked."""
     program = compiled(tmp_path, "names.c", *FLAGS)

@@ -72,6 +72,18 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     assert text.rstrip().splitlines()[-1].startswith("All of it is in .fathom/app/")
 
 
+@pytest.mark.parametrize(
+    "beside, end", [(0, r", all of it at line 3\."), (9, r", line 3 alone 3[0-9] MB\."), (25, r"\.")]
+)
+def test_most_memory_names_the_line(run, beside, end):
+    """Of a function that has most of it the line is the one to change, where one has most of that."""
+    text = run(
+        f"def make():\n    other = bytearray({beside}_000_000)\n    big = bytearray(35_000_000)\n"
+        "    return len(other) + len(big)\nmake()\n"
+    ).text
+    assert re.search(rf"^Most memory: make \(app\.py:1\), [0-9]+ MB at its peak{end}$", text, re.M), text
+
+
 def test_the_rest_is_asked_for(run):
     done = run(MUCH, "--full")
     whole = done.text
@@ -277,6 +289,35 @@ def test_what_was_not_followed_is_told_by_its_share(run, own, child, is_told):
         assert float(rows[0]["what"].split()[0]) == pytest.approx(unseen_s, abs=0.006)
 
 
+@pytest.mark.unaccounted("a thread that no tick may interrupt")
+@pytest.mark.statistical
+def test_a_thread_that_was_never_sampled_is_told_of(run):
+    """Its clock is known, and so the program's time is: what is missing is what samples do not show."""
+    done = run(
+        """
+        import signal, threading, time
+        def burn(seconds):
+            end = time.thread_time() + seconds
+            while time.thread_time() < end: pass
+        def closed():
+            burn(0.3)
+            time.sleep(0.2)  # who waits is looked at, and so its clock is known
+        burn(0.3)
+        thread = threading.Thread(target=closed)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])  # the thread inherits that: it gets no sample at all
+        thread.start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGURG])
+        thread.join()
+        """,
+        "--cpu",
+    )
+    report = json.loads(done.report("--json"))
+    assert sum(f["total_s"] for f in report["functions"] if f["name"] == "closed") < 0.05
+    told = [re.match(r"([0-9.]+) of [0-9.]+ s of CPU time$", gap["what"]) for gap in report["coverage"]]
+    assert [float(match[1]) for match in told if match] == [pytest.approx(0.3, abs=0.06)], report["coverage"]
+    assert re.search(r"^Not seen: 0\.[23]\d of 0\.\d+ s of CPU time", done.text, re.M), done.text
+
+
 def test_code_that_doctest_made_has_its_whole_name(run):
     done = run("""
         import doctest
@@ -365,6 +406,24 @@ def test_mere_callers_make_room(run):
     assert not {f"way{i}" for i in range(1, 7)} & set(names) and "burn" in names, done.text
     full = done.report("--full")
     assert "way6" in full and "way5" in full, "the report has them all"
+
+
+@pytest.mark.statistical
+def test_what_a_library_generates_is_part_of_it(run, tmp_path):
+    """The constructor of a data class is code that was executed as "<string>", which tells nobody anything."""
+    package = tmp_path / "site-packages" / "shapes"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "import dataclasses, time\n@dataclasses.dataclass\nclass Point:\n"
+        + "".join(f"    x{i}: int\n" for i in range(30))
+        + "def draw():\n    end = time.process_time() + 0.5\n    while time.process_time() < end:\n"
+        "        for _ in range(50): Point(*range(30))\n"
+    )
+    done = run("import sys\nsys.path.insert(0, 'site-packages')\nimport shapes\nshapes.draw()\n", "--cpu")
+    generated = [f["total_s"] for f in json.loads(done.report("--json"))["functions"] if f["file"] == "<string>"]
+    assert max(generated) > 0.1, "or nothing is shown by this"
+    for text in (done.text, done.report("--tree", "--width", "100")):
+        assert "<string>" not in text and re.search(r"\bshapes\b", text), text
 
 
 @pytest.mark.statistical

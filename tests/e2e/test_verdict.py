@@ -82,6 +82,13 @@ PROGRAMS = {
         [t.start() for t in threads]
         [t.join() for t in threads]
     """,
+    # The module is made by the test: its threads run none of the program's lines.
+    "elsewhere": """
+        import crew
+        def compute():
+            crew.work(0.4)
+        compute()
+    """,
     "waiting": """
         import time
         def nap():
@@ -109,10 +116,17 @@ PROGRAMS = {
             os.waitpid(rival, 0)
     """,
 }  # fmt: skip
+CREW = """
+import threading
+def work(seconds):
+    thread = threading.Thread(target=burn, args=(seconds,))
+    thread.start()
+    thread.join()
+"""
 # What the sentence is about: the line's text. None: no line in particular.
 PLACES = {
     "line": "while time.thread_time() < end:", "function": "def spread(seconds):", "imports": "import heavy", "gc": None,
-    "system": None, "gil": None, "lock": "with lock:", "waiting": "time.sleep(1.2)",
+    "system": None, "gil": None, "lock": "with lock:", "elsewhere": "crew.work(0.4)", "waiting": "time.sleep(1.2)",
     "leak": "kept.append(bytearray(200_000))", "no-cpu": None,
 }  # fmt: skip
 
@@ -150,6 +164,11 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         package.mkdir(parents=True)
         (package / "__init__.py").write_text(textwrap.dedent(BURN) + "burn(0.4)\n")
         told = tell("    import sys\n    sys.path.insert(0, 'site-packages')\n" + PROGRAMS[rule])
+    elif rule == "elsewhere":
+        package = tmp_path / "site-packages" / "crew"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(textwrap.dedent(BURN) + CREW)
+        told = tell("        import sys\n        sys.path.insert(0, 'site-packages')" + PROGRAMS[rule])
     else:
         told = tell(PROGRAMS[rule], *(["--no-children"] if rule == "no-cpu" else []))
     said = told.of(rule)
@@ -168,11 +187,17 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert "heavy alone is" in said["text"] and said["text"].startswith(("5", "6", "7", "8")), said
         assert re.search(r"is imports, \d+% at line 3 of app\.py;", said["text"]), said
         assert not told.of("line") and not told.of("function"), "once is enough"
+    if rule == "elsewhere":
+        assert re.match(
+            r"[89]\d% of the CPU time is in threads and processes that run none of your lines", said["text"]
+        )
+        assert re.search(r"most of it in crew; the main thread waited at line 5 of app\.py for ", said["text"]), said
+        assert not told.of("waiting"), "once is enough"
     if rule == "gc":  # on whichever line it is set off
         assert "gc.collect()  (mostly garbage collection)" in told.text, told.text
     if rule == "leak":  # a program that collects on purpose looks the same
         assert re.search(
-            r" and is not freed, \d+ MB by the end: a leak, unless all of it is needed\.$", said["text"]
+            r" and is not freed, at least \d+ MB by the end: a leak, unless all of it is needed\.$", said["text"]
         ), said
     if rule == "lock":
         assert re.match(r"[3-6] threads queue at line 6 of app.py: each waited there for ", said["text"]), said
@@ -252,14 +277,39 @@ def test_the_faster_of_two_leaks(tell):
     assert said and said["line"] == 7, told.verdict
 
 
-def test_what_an_import_keeps_is_no_leak(tell, tmp_path):
-    """A machine without a free CPU imports for seconds, and all of it stays."""
+def test_code_made_of_a_template_has_lines_of_its_own(tell, tmp_path):
+    """Jinja gives its code the template's name. Line 5 of that is not line 5 of the page, which says nothing of it."""
+    (tmp_path / "page.html").write_text("".join(f"<p>{i}</p>\n" for i in range(9)))
+    told = tell("""
+        import os
+        made = "import time\\ndef root():\\n    end = time.process_time() + 0.5\\n    while True:\\n        if time.process_time() > end: break\\n"
+        space = {}
+        exec(compile(made, os.path.abspath("page.html"), "exec"), space)
+        space["root"]()
+    """)
+    said = told.of("line")
+    assert said and said["text"].startswith("Line 5 of the code made of page.html takes "), told.verdict
+    assert re.search(
+        r"^ +[0-9.]+% ±[0-9.]+ +page\.html:5 +in root \(code made of the template\)$", told.text, re.M
+    ), told.text
+    assert "<p>4</p>" not in told.text
+
+
+@pytest.mark.parametrize("where", ["below a line", "in a library's thread"])
+def test_what_an_import_keeps_is_no_leak(tell, tmp_path, where):
+    """A machine without a free CPU imports for seconds, and all of it stays; also in threads and processes of a library, below none of the user's lines."""
     package = tmp_path / "site-packages" / "heavy"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(
         "import time\nkept = []\nfor i in range(60):\n    kept.append(bytearray(b'x') * 300_000)\n    time.sleep(0.1)\n"
     )
-    told = tell("import sys\nsys.path.insert(0, 'site-packages')\nimport heavy\n")
+    crew = tmp_path / "site-packages" / "crew"
+    crew.mkdir()
+    (crew / "__init__.py").write_text(
+        "import threading\ndef load(): import heavy\ndef work():\n    thread = threading.Thread(target=load)\n    thread.start()\n    thread.join()\n"
+    )
+    last = "import heavy\n" if where == "below a line" else "import crew\ncrew.work()\n"
+    told = tell("import sys\nsys.path.insert(0, 'site-packages')\n" + last)
     assert told.report["memory"]["peak_bytes"] > 15_000_000
     assert not told.report["leaks"] and not told.of("leak"), told.report["leaks"]
     assert "leaks" not in told.text, told.text

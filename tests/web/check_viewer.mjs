@@ -682,7 +682,7 @@ const PROOFS = {
 	file: ["functions", "cpu", "table[aria-label=Functions] td:has-text('work')"], imports: ["tree", "cpu", "td:has-text('(imports)')"],
 	gc: ["flame", "gc", "canvas"], "gc-end": ["flame", "gc", "canvas"], system: ["flame", "system", "canvas"],
 	gil: ["timeline", "gil", "canvas"], lock: ["flame", "wait", "canvas"], waiting: ["flame", "wait", "canvas"],
-	leak: ["flame", "leak", "canvas"], "no-cpu": ["timeline", "cpu", "canvas"],
+	elsewhere: ["timeline", "cpu", "canvas"], leak: ["flame", "leak", "canvas"], "no-cpu": ["timeline", "cpu", "canvas"],
 };
 async function checkVerdicts(page) {
 	const metric = () => page.locator("select[aria-label=Metric]").inputValue();

@@ -46,7 +46,10 @@ test("a function without lines is shown as a function, a file as its functions",
 test("waiting and memory decide what is counted where nothing is chosen; kinds of CPU time do not", () => {
 	const opens: Record<string, [metric: string, order: string]> = {
 		...Object.fromEntries(
-			["line", "function", "file", "imports", "gc", "gc-end", "system", "no-cpu"].map((r) => [r, ["cpu", "cpu"]]),
+			["line", "function", "file", "imports", "gc", "gc-end", "system", "elsewhere", "no-cpu"].map((r) => [
+				r,
+				["cpu", "cpu"],
+			]),
 		),
 		lock: ["wait", "wait"],
 		waiting: ["wait", "wait"],

@@ -74,10 +74,11 @@ static void find_self(struct fm_heap_groups *g, const struct fm_heap_input *in, 
 		self[1] = innermost;
 }
 
-// Made while a module was imported, below the line that pays: code and constants, made once and kept.
+// Made while a module was imported, below the user's line, or anywhere in a thread that has none: code and constants,
+// made once and kept.
 static bool is_imported(const struct fm_heap_groups *g, const struct fm_heap_input *in, uint32_t node)
 {
-	uint32_t payer = fm_attribution_line(&g->payers[node], in->is_detailed), line_node = payer ? payer - 1 : 0;
+	uint32_t user = g->payers[node].user, line_node = user ? user - 1 : 0;
 	for (uint32_t at = node; at && at != line_node; at = in->view->nodes.items[at].parent)
 		if (fm_package_is_import(fm_symbolizer_function(in->symbolizer, in->view->nodes.items[at].function_id)))
 			return true;

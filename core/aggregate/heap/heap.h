@@ -79,6 +79,7 @@ enum fm_heap_doubt_reason {
 	FM_HEAP_DOUBT_SHORT, // the run is too short
 	FM_HEAP_DOUBT_FEW,   // too few blocks of it were followed
 	FM_HEAP_DOUBT_SUMS,  // exact mode's sums do not tell which of its blocks were freed
+	FM_HEAP_DOUBT_POOL,  // mappings of native threads: an allocator's pool holds blocks that nobody sees
 };
 struct fm_heap_doubt {
 	enum fm_heap_doubt_reason why;

@@ -144,7 +144,7 @@ static void mark_leaked(struct histories *c, const struct member *m, double end_
 static void judge(struct histories *c, const struct member *first, size_t n)
 {
 	struct fm_heap *h = c->h;
-	double end_s = seconds_in(h, h->settled_ns);
+	double end_s = seconds_in(h, h->settled_ns), all_bytes = 0, mapped_bytes = 0;
 	const struct fm_heap_line_row *line = first->group < h->lines.n ? &h->lines.items[first->group] : NULL;
 	struct fm_leak_verdict v;
 	c->blocks.n = 0;
@@ -152,8 +152,13 @@ static void judge(struct histories *c, const struct member *first, size_t n)
 		const struct fm_site_history *course = &c->in->profile->histories.items[first[i].course];
 		uint64_t end_ns = c->in->profile->processes.items[course->process_id].end_ns;
 		// What died with its process was neither freed nor kept.
+		size_t before = c->blocks.n;
 		if (!end_ns || seconds_in(h, end_ns) >= end_s)
 			replay(c, course, end_s);
+		for (size_t k = before; k < c->blocks.n; k++) {
+			all_bytes += c->blocks.items[k].weight;
+			mapped_bytes += course->domain == FM_ALLOC_MMAP ? c->blocks.items[k].weight : 0;
+		}
 	}
 	set_counts(c, line ? &line->f : NULL);
 	struct fm_heap_leak_row row = { .function_id =
@@ -165,6 +170,7 @@ static void judge(struct histories *c, const struct member *first, size_t n)
 		c->blocks.n ? fm_leak_test(c->blocks.items, c->blocks.n, 0, end_s, &v) : FM_LEAK_NO;
 	if (answer == FM_LEAK_NO && c->blocks.n)
 		answer = fm_leak_doubt_sums(c->blocks.items, c->blocks.n, 0, end_s, &v);
+	answer = fm_heap_answer(h, answer, first->group, mapped_bytes, all_bytes);
 	if (answer != FM_LEAK_YES) {
 		fm_heap_doubt(h, answer, &row, answer ? v.bytes : 0);
 		return;

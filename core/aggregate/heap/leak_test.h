@@ -24,6 +24,7 @@ enum fm_leak_answer {
 	FM_LEAK_TOO_SHORT, // grew to the end of a run that is too short to tell; bytes alone is there
 	FM_LEAK_TOO_FEW,   // the same, of fewer blocks than can prove anything
 	FM_LEAK_NO_BLOCKS, // the same, of sums: what was freed may be what was just made, or what was old
+	FM_LEAK_MAPPINGS,  // not an answer of the test: what grew are mappings that no Python line asked for
 };
 
 // Runs shorter than this tell nothing.

@@ -103,15 +103,23 @@ static struct fm_heap_leak_row row_of_group(const struct fm_heap *h, uint32_t gr
 					  .line = line->line };
 }
 
+enum fm_leak_answer fm_heap_answer(const struct fm_heap *h, enum fm_leak_answer answer, uint32_t group,
+				   double mapped_bytes, double all_bytes)
+{
+	bool is_of_python = group < h->lines.n || !h->lines.n; // a program without Python has native places only
+	return answer == FM_LEAK_NO || is_of_python || mapped_bytes < all_bytes / 2 ? answer : FM_LEAK_MAPPINGS;
+}
+
 // The largest of those of which nothing can be told.
 void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct fm_heap_leak_row *place, double bytes)
 {
 	if (answer == FM_LEAK_NO || bytes <= (double)h->doubt.place.bytes ||
 	    bytes < MIN_DOUBT_SHARE * (double)h->peak_bytes)
 		return;
-	h->doubt.why = answer == FM_LEAK_TOO_SHORT ? FM_HEAP_DOUBT_SHORT
-		       : answer == FM_LEAK_TOO_FEW ? FM_HEAP_DOUBT_FEW
-						   : FM_HEAP_DOUBT_SUMS;
+	h->doubt.why = answer == FM_LEAK_TOO_SHORT  ? FM_HEAP_DOUBT_SHORT
+		       : answer == FM_LEAK_TOO_FEW  ? FM_HEAP_DOUBT_FEW
+		       : answer == FM_LEAK_MAPPINGS ? FM_HEAP_DOUBT_POOL
+						    : FM_HEAP_DOUBT_SUMS;
 	h->doubt.place = *place;
 	h->doubt.place.bytes = fm_heap_bytes_of(bytes);
 }
@@ -120,7 +128,7 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 {
 	const struct fm_heap *h = l->h;
 	size_t n = 0;
-	double end_s = seconds_in(h, h->settled_ns);
+	double end_s = seconds_in(h, h->settled_ns), all_bytes = 0, mapped_bytes = 0;
 	for (uint32_t i = l->starts[group]; i < l->starts[group + 1]; i++) {
 		const struct fm_block *b = &l->log->blocks.items[l->order[i]];
 		double freed_s = b->freed_ns == UINT64_MAX ? INFINITY : seconds_in(h, b->freed_ns);
@@ -129,13 +137,17 @@ static void judge(struct leaks *l, uint32_t group, struct fm_leak_block *scratch
 		if (b->freed_ns == UINT64_MAX && b->died != FM_NEVER &&
 		    seconds_in(h, l->log->steps.items[b->died].time_ns) <= end_s)
 			continue;
-		if (b->held && !l->g->is_imported_of_node[b->node])
-			scratch[n++] = (struct fm_leak_block){ seconds_in(h, b->born_ns), freed_s, (double)b->held,
-							       (double)FM_MIN(b->size, b->held), 1 };
+		if (!b->held || l->g->is_imported_of_node[b->node])
+			continue;
+		scratch[n++] = (struct fm_leak_block){ seconds_in(h, b->born_ns), freed_s, (double)b->held,
+						       (double)FM_MIN(b->size, b->held), 1 };
+		all_bytes += (double)b->held;
+		mapped_bytes += b->domain == FM_ALLOC_MMAP ? (double)b->held : 0;
 	}
 	struct fm_leak_verdict v;
 	fm_leak_join_moved(scratch, n);
-	enum fm_leak_answer answer = fm_leak_test(scratch, n, 0, end_s, &v);
+	enum fm_leak_answer answer =
+		fm_heap_answer(h, fm_leak_test(scratch, n, 0, end_s, &v), group, mapped_bytes, all_bytes);
 	struct fm_heap_leak_row row = row_of_group(h, group);
 	if (answer != FM_LEAK_YES) {
 		fm_heap_doubt(l->h, answer, &row, answer ? v.bytes : 0);

@@ -63,6 +63,10 @@ void fm_heap_peak_lines(struct fm_heap *h, const struct fm_heap_input *in, const
 void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_heap_input *in,
 		   const struct fm_heap_groups *g);
 void fm_heap_leaks_sort(struct fm_heap *h);
+// What is to be said of a place whose answer this is, of whose bytes that many are mappings. A library's own allocator
+// maps its pools in its own threads, and keeps what it gets back.
+enum fm_leak_answer fm_heap_answer(const struct fm_heap *h, enum fm_leak_answer answer, uint32_t group,
+				   double mapped_bytes, double all_bytes);
 void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct fm_heap_leak_row *place, double bytes);
 // aggregate/heap/histories.c: timelines of lines, and leaks, where there are sites and no events.
 // After fm_heap_sites().

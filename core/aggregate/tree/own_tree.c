@@ -19,6 +19,13 @@ struct build {
 	uint8_t *roles;         // by function id: fm_own_role
 };
 
+// What dataclasses, attrs and namedtuple write and execute.
+static bool is_generated(const struct fm_function *f)
+{
+	return f->kind == FM_FRAME_PYTHON &&
+	       (fm_str_eq(f->file, FM_STR_LIT("<string>")) || fm_str_starts_with(f->file, "<attrs generated "));
+}
+
 uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolizer *symbolizer, uint32_t function_id)
 {
 	const struct fm_function *f = fm_symbolizer_function(symbolizer, function_id);
@@ -32,6 +39,8 @@ uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolize
 		roles |= FM_OWN_IS_MODULE;
 	if (is_import || fm_package_is_interpreter(f) || fm_package_is_first(f))
 		roles |= FM_OWN_BEGINS;
+	if (is_generated(f))
+		roles |= FM_OWN_IS_GENERATED;
 	return roles;
 }
 
@@ -110,7 +119,7 @@ static uint32_t place(struct build *b, uint32_t parent, uint32_t function_id)
 	if (roles & FM_OWN_IS_IMPORT)
 		return is_importing(b, parent) ? parent : child(b, parent, FM_OWN_IMPORTS, 0);
 	uint32_t package = b->package_of[function_id];
-	if (package == NOBODYS)
+	if (package == NOBODYS || (parent && roles & FM_OWN_IS_GENERATED))
 		return parent;
 	// Of an import, the package that was asked for. A library's loader or finder (pytest's, which
 	// rewrites asserts) is part of the import, and not what is imported.

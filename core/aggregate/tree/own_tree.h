@@ -41,6 +41,7 @@ enum fm_own_role {
 	FM_OWN_IS_IMPORT = 4,        // the machinery of the import statement
 	FM_OWN_IS_MODULE = 8,        // the top level of a module, or native: what an import of it runs
 	FM_OWN_BEGINS = 16,          // with nothing of the program's around it, it is Python's own start or end
+	FM_OWN_IS_GENERATED = 32,    // code that a library wrote and executed: part of who calls it, if anybody does
 };
 uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolizer *symbolizer, uint32_t function_id);
 // The package that the function is folded into; "" for none.

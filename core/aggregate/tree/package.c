@@ -208,6 +208,24 @@ static struct candidate find_package(const struct fm_view *view, const struct fm
 	return best;
 }
 
+// A script of the user's that runs by itself: what works for it in threads and processes without its code (joblib's,
+// for scikit-learn) is not the program, however much that is.
+static bool has_users_script(const struct fm_view *view, const struct fm_symbolizer *symbolizer, const uint8_t *kinds)
+{
+	bool *is_way = fm_alloc(view->nodes.n + 1), has_script = false;
+	is_way[0] = true;
+	for (size_t i = 1; i < view->nodes.n && !has_script; i++) {
+		const struct fm_node *node = &view->nodes.items[i];
+		uint8_t kind = kinds[node->function_id];
+		is_way[i] = is_way[node->parent] && (kind == WAY || kind == COMPILED);
+		has_script =
+			is_way[node->parent] && kind == USERS &&
+			fm_str_eq(fm_symbolizer_function(symbolizer, node->function_id)->name, FM_STR_LIT("<module>"));
+	}
+	free(is_way);
+	return has_script;
+}
+
 // What the user's files do and call.
 static bool is_users_little(const struct fm_view *view, const uint8_t *kinds, const uint64_t *ns, uint64_t program_ns)
 {
@@ -234,7 +252,8 @@ bool *fm_package_find_main(const struct fm_view *view, const struct fm_tally *ta
 		kinds[i] = (uint8_t)kind_of(fm_symbolizer_function(symbolizer, i));
 	uint64_t *ns = times_of_nodes(view, tally);
 	struct candidate program = find_package(view, symbolizer, kinds, ns);
-	if (program.package.len && is_users_little(view, kinds, ns, program.ns))
+	if (program.package.len && !has_users_script(view, symbolizer, kinds) &&
+	    is_users_little(view, kinds, ns, program.ns))
 		ret = fm_alloc((n + 1) * sizeof(*ret));
 	for (uint32_t i = 0; ret && i < n; i++) {
 		const struct fm_function *f = fm_symbolizer_function(symbolizer, i);

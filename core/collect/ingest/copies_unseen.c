@@ -13,6 +13,12 @@
 static const char *const copying[] = { "memcpy",       "memmove",       "mempcpy",       "bcopy",
 				       "__memcpy_chk", "__memmove_chk", "__mempcpy_chk", NULL };
 
+// What comes with Python copies by libc, or has nothing to copy (_random).
+static bool is_of_python(const char *path)
+{
+	return strstr(path, "/lib-dynload/");
+}
+
 // libc has the copying functions, and what belongs to it has nothing to copy.
 static bool is_of_libc(const char *base)
 {
@@ -49,7 +55,7 @@ void fm_copies_unseen_tell(struct fm_writer *w)
 		memcpy(path, image.path.p, image.path.len);
 		path[image.path.len] = 0;
 		const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-		if (is_of_libc(base) || fm_imports_any(path, copying, &is_calling) || is_calling)
+		if (is_of_libc(base) || is_of_python(path) || fm_imports_any(path, copying, &is_calling) || is_calling)
 			continue;
 		if (n < MAX_NAMED) {
 			fm_buf_str(&text, n ? ", " : "");

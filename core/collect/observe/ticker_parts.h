@@ -28,6 +28,8 @@ struct tick_thread {
 	bool is_blocking;                 // blocked our signal at the last look
 	bool was_counted;                 // as blocking it for good
 	bool is_checked;                  // its mask was looked at
+	uint64_t blocked_since_ns;        // when it was first seen to block, of looks in a row
+	uint64_t blocked_cpu_ns;          // its CPU time then
 	int slot;                         // index, -1 = not known yet
 	uint32_t skip;                    // ticks to let pass before the next look
 	uint64_t ran_ns;                  // when it was last seen running

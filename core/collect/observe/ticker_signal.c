@@ -10,11 +10,12 @@
 
 // A signal not answered for so long: the thread blocks it, or lost it over an exec.
 #define UNANSWERED_NS 100000000u
-// How often a thread that blocks the signal is looked at again.
-#define BLOCKED_RECHECK_NS 1000000000u
-// A handler of ours, and the agent's start, block all signals for microseconds: one look is no
-// proof.
-#define BLOCKED_SECOND_LOOK_NS 10000000u
+// How often a thread that blocks the signal is looked at again. A handler of ours, and the agent's start, block all
+// signals for microseconds, so one look is no proof.
+#define BLOCKED_SHORTEST_NS 10000000u
+#define BLOCKED_LONGEST_NS 1000000000u
+// The CPU time that it used meanwhile from which on it is told of: some samples' worth.
+#define BLOCKED_CPU_NS 2000000u
 // A thread that waited for a CPU for longer than the ticker itself takes one.
 #define NO_WAIT_NS 200000u
 // Between two clocks that are read one after the other.
@@ -102,6 +103,21 @@ static bool note_due(struct fm_ticker *k, struct tick_thread *t, struct fm_wire_
 	return true;
 }
 
+// A thread that blocks our signal: true when that is no mere moment. libc starts each thread with all signals blocked,
+// and a thread that gets no CPU there for tenths of a second is where it was.
+static bool blocks_for_long(struct tick_thread *t, uint64_t now_ns)
+{
+	struct fm_proc_schedule schedule;
+	fm_proc_thread_schedule(&t->proc, &schedule);
+	if (!t->is_blocking) {
+		t->blocked_since_ns = now_ns;
+		t->blocked_cpu_ns = schedule.cpu_ns;
+	}
+	if (schedule.n_sched_in == 0) // it had none yet, or the kernel does not count
+		return now_ns - t->blocked_since_ns >= BLOCKED_LONGEST_NS;
+	return now_ns > t->blocked_since_ns && schedule.cpu_ns - t->blocked_cpu_ns >= BLOCKED_CPU_NS;
+}
+
 // True when the thread lets our signal through, as far as is known.
 static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint64_t now_ns)
 {
@@ -109,13 +125,17 @@ static bool is_open(struct fm_ticker *k, struct tick_thread *t, int signal, uint
 		return true;
 	if (t->is_blocking && now_ns < t->recheck_ns)
 		return false;
-	bool was_blocking = t->is_blocking;
 	t->is_checked = true;
-	t->is_blocking = fm_proc_thread_blocks(&t->proc, signal);
-	if (!t->is_blocking)
+	if (!fm_proc_thread_blocks(&t->proc, signal)) {
+		t->is_blocking = false;
 		return true;
-	t->recheck_ns = now_ns + (was_blocking ? BLOCKED_RECHECK_NS : BLOCKED_SECOND_LOOK_NS);
-	if (was_blocking && !t->was_counted) {
+	}
+	bool is_long = blocks_for_long(t, now_ns);
+	t->is_blocking = true;
+	// What it does until the next look goes unseen: never more than it has been blocking already.
+	uint64_t next_ns = is_long ? now_ns - t->blocked_since_ns : 0;
+	t->recheck_ns = now_ns + FM_MIN(FM_MAX(next_ns, BLOCKED_SHORTEST_NS), BLOCKED_LONGEST_NS);
+	if (is_long && !t->was_counted) {
 		t->was_counted = true;
 		k->stats.n_blocked_threads++;
 	}

@@ -210,9 +210,10 @@ static void write_doubt(struct fm_json *j, const struct fm_analysis *a)
 	write_place(j, a, doubt->place.function_id, doubt->place.file_id, doubt->place.line);
 	fm_json_u64(j, "bytes", doubt->place.bytes);
 	fm_json_str(j, "why",
-		    doubt->why == FM_HEAP_DOUBT_SHORT ? FM_STR_LIT("short run")
-		    : doubt->why == FM_HEAP_DOUBT_FEW ? FM_STR_LIT("few blocks")
-						      : FM_STR_LIT("sums only"));
+		    doubt->why == FM_HEAP_DOUBT_SHORT  ? FM_STR_LIT("short run")
+		    : doubt->why == FM_HEAP_DOUBT_FEW  ? FM_STR_LIT("few blocks")
+		    : doubt->why == FM_HEAP_DOUBT_POOL ? FM_STR_LIT("mappings")
+						       : FM_STR_LIT("sums only"));
 	fm_json_end(j);
 }
 

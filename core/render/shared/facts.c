@@ -211,7 +211,7 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 {
 	const struct fm_profile *p = a->profile;
 	double used_s = fm_seconds(fm_facts_meta_u64(p, "target_user_ns") + fm_facts_meta_u64(p, "target_system_ns"));
-	double unseen_s = used_s - f->cpu_s;
+	double unseen_s = used_s - f->sampled_s; // a thread's own clock may know of more than its samples show
 	*ret = (struct fm_facts_unseen){ unseen_s, used_s, "", "" };
 	if (used_s == 0) {
 		*ret = (struct fm_facts_unseen){
@@ -235,9 +235,10 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 		ret->why = "used after a seccomp filter was installed, or by processes that were not followed";
 	} else if (!may_be_childrens(p, unseen_s)) {
 		ret->where = "in the program itself, outside its samples";
-		ret->why = "used by the program itself before its first samples and after its last, as Fathom got no CPU "
-			   "in time, or since it became (exec) a program that cannot be followed: statically linked, or "
-			   "set-user-id";
+		ret->why =
+			"used by the program itself before its first samples and after its last, as Fathom got no CPU "
+			"in time, or since it became (exec) a program that cannot be followed: statically linked, or "
+			"set-user-id";
 	} else if (unseen_s < at_ends_s(p, f) + fm_seconds(fm_facts_meta_u64(p, "waiting_gap_ns"))) {
 		ret->where = "at threads' ends or in processes not followed";
 		ret->why = "used by threads before their first sample and after their last, as Fathom got no CPU in "

@@ -3,8 +3,26 @@
 
 #include <string.h>
 
+#include "base/compiler.h"
+
+bool fm_source_is_template(struct fm_str filename)
+{
+	static const char *const ends[] = {
+		".html",  ".htm",    ".xhtml", ".xml",  ".svg",      ".txt",  ".md",  ".j2",
+		".jinja", ".jinja2", ".tpl",   ".tmpl", ".template", ".mako", ".css", ".js"
+	};
+	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++) {
+		size_t n = strlen(ends[i]);
+		if (filename.len > n && !memcmp(filename.p + filename.len - n, ends[i], n))
+			return true;
+	}
+	return false;
+}
+
 struct fm_source_walk fm_source_open(const struct fm_profile *p, struct fm_str filename)
 {
+	if (fm_source_is_template(filename))
+		return (struct fm_source_walk){ "", "", 1 };
 	for (size_t i = 0; i < p->sources.n; i++)
 		if (fm_str_eq(p->sources.items[i].filename, filename))
 			return (struct fm_source_walk){ p->sources.items[i].text.p,

@@ -9,6 +9,10 @@ struct fm_source_walk {
 	const char *p, *end;
 	uint32_t line; // of p
 };
+// Jinja makes Python code of a template and gives it the template's name: its lines are not the template's, and the
+// template's text says nothing of them.
+bool fm_source_is_template(struct fm_str filename);
+
 struct fm_source_walk fm_source_open(const struct fm_profile *p, struct fm_str filename);
 // Without its end; "" when the capture does not have it.
 struct fm_str fm_source_line(struct fm_source_walk *s, uint32_t line);

@@ -22,6 +22,7 @@
 #define MUCH_GC 0.15
 #define MOST 0.6 // of a line's
 #define MUCH_SYSTEM 0.4
+#define MUCH_ELSEWHERE 0.4 // in threads and processes that run no line of the user's
 // Of the wall time:
 #define MUCH_NO_CPU 0.2
 #define MUCH_WAITING 0.5
@@ -79,7 +80,8 @@ static bool has_said(const struct fm_verdict *v, const char *rule)
 static void put_place(struct fm_buf *b, struct place at)
 {
 	struct fm_str name = fm_label_last_part(at.file);
-	fm_buf_printf(b, "line %u of %.*s", at.line, (int)name.len, name.p);
+	fm_buf_printf(b, "line %u of %s%.*s", at.line, fm_source_is_template(at.file) ? "the code made of " : "",
+		      (int)name.len, name.p);
 }
 
 static double share_of(const struct rules *r, uint64_t ns)
@@ -168,13 +170,37 @@ static struct fm_str package_below(const struct rules *r, uint32_t leaf, uint32_
 	return FM_STR_LIT("");
 }
 
+// Of which one has most of something, or none has.
+struct packages {
+	struct fm_str names[16];
+	uint64_t ns[16];
+	size_t n;
+};
+
+static void add_to_package(struct packages *p, struct fm_str name, uint64_t ns)
+{
+	size_t k = 0;
+	while (k < p->n && !fm_str_eq(p->names[k], name))
+		k++;
+	if (!name.len || k == FM_ARRAY_LEN(p->names))
+		return;
+	if (k == p->n)
+		p->names[p->n++] = name;
+	p->ns[k] += ns;
+}
+
+static struct fm_str most_of(const struct packages *p, uint64_t all_ns)
+{
+	for (size_t k = 0; k < p->n; k++)
+		if ((double)p->ns[k] >= MOST * (double)all_ns)
+			return p->names[k];
+	return FM_STR_LIT("");
+}
+
 // The one that has most of the line's time: where to look on, if the line itself cannot change.
 static struct fm_str find_package(const struct rules *r, const struct fm_line_row *row)
 {
-	enum { MAX = 16 }; // of which one has most, or none has
-	struct fm_str names[MAX];
-	uint64_t ns[MAX] = { 0 };
-	size_t n = 0;
+	struct packages packages = { .n = 0 };
 	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
 	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
 		const struct fm_cell *cell = &r->a->tally.cells.items[i];
@@ -185,21 +211,10 @@ static struct fm_str find_package(const struct rules *r, const struct fm_line_ro
 		const struct fm_node *node = &r->a->view.nodes.items[at - 1];
 		if (node->function_id != row->function_id || node->line != row->line)
 			continue;
-		struct fm_str name = package_below(r, leaf, at - 1);
-		size_t k = 0;
-		while (k < n && !fm_str_eq(names[k], name))
-			k++;
-		if (!name.len || k == MAX)
-			continue;
-		if (k == n)
-			names[n++] = name;
-		ns[k] += cell->weight_ns;
+		add_to_package(&packages, package_below(r, leaf, at - 1), cell->weight_ns);
 	}
 	free(payers);
-	for (size_t k = 0; k < n; k++)
-		if ((double)ns[k] >= MOST * (double)fm_weight_cpu_ns(&row->weight))
-			return names[k];
-	return FM_STR_LIT("");
+	return most_of(&packages, fm_weight_cpu_ns(&row->weight));
 }
 
 static void hot_line(struct rules *r)
@@ -501,6 +516,86 @@ static void queueing(struct rules *r, const struct waits *waits)
 	say(r, "lock", each_s / r->run_s, at, &b);
 }
 
+// CPU time that no line of the user's has, as a library's own threads and processes use it; the names of those whose it
+// is.
+static uint64_t elsewhere_ns(const struct rules *r, struct packages *packages)
+{
+	struct fm_attribution *payers = fm_attribution_find(r->a->profile, &r->a->tally, &r->a->view, r->a->symbolizer);
+	uint32_t main_id = fm_facts_main_thread(r->a);
+	uint64_t all_ns = 0;
+	for (size_t i = 0; i < r->a->tally.cells.n; i++) {
+		const struct fm_cell *cell = &r->a->tally.cells.items[i];
+		uint32_t leaf = fm_view_node(&r->a->view, cell->stack_id);
+		if (!fm_class_is_cpu(cell->class) || cell->thread_id == main_id || (leaf && payers[leaf].user))
+			continue;
+		all_ns += cell->weight_ns;
+		add_to_package(packages, package_below(r, leaf, 0), cell->weight_ns);
+	}
+	free(payers);
+	return all_ns;
+}
+
+// The two lines at which the main thread waited longest; the same line is reached in many ways. Returns how many there
+// are.
+static unsigned longest_waits(const struct rules *r, const struct waits *waits, struct wait ret[2])
+{
+	struct waits lines = { 0 };
+	uint32_t main_id = fm_facts_main_thread(r->a);
+	for (size_t i = 0; i < waits->v.n; i++) {
+		const struct wait *w = &waits->v.items[i];
+		size_t k = 0;
+		while (k < lines.v.n && !is_same_line(r, lines.v.items[k].node, w->node))
+			k++;
+		if (w->thread_id != main_id)
+			continue;
+		if (k == lines.v.n)
+			fm_vec_push(&lines.v, *w);
+		else
+			lines.v.items[k].ns += w->ns;
+	}
+	unsigned n = 0;
+	for (; n < 2 && n < lines.v.n; n++) {
+		size_t best = n;
+		for (size_t k = n; k < lines.v.n; k++)
+			if (lines.v.items[k].ns > lines.v.items[best].ns)
+				best = k;
+		ret[n] = lines.v.items[best];
+		lines.v.items[best] = lines.v.items[n];
+		lines.v.items[n] = ret[n];
+	}
+	fm_vec_deinit(&lines.v);
+	return n;
+}
+
+// scikit-learn's forests grow in joblib's threads and processes: the line to change is the one that waits for them.
+static void elsewhere(struct rules *r, const struct waits *waits)
+{
+	struct packages packages = { .n = 0 };
+	struct wait longest[2];
+	uint64_t all_ns = elsewhere_ns(r, &packages);
+	unsigned n = longest_waits(r, waits, longest);
+	double share = share_of(r, all_ns);
+	if (share < MUCH_ELSEWHERE || !n || fm_seconds(longest[0].ns) < MIN_IMPACT * r->run_s)
+		return;
+	struct place at = place_of(r, longest[0].node);
+	struct fm_str package = most_of(&packages, all_ns);
+	struct fm_buf b = { 0 };
+	fm_buf_printf(&b, "%.0f%% of the CPU time is in threads and processes that run none of your lines",
+		      100 * share);
+	if (package.len)
+		fm_buf_printf(&b, ", most of it in %.*s", (int)package.len, package.p);
+	fm_buf_str(&b, "; the main thread waited at ");
+	put_place(&b, at);
+	fm_buf_printf(&b, " for %.1f s", fm_seconds(longest[0].ns));
+	if (n > 1 && longest[1].ns >= longest[0].ns / 2) {
+		fm_buf_str(&b, " and at ");
+		put_place(&b, place_of(r, longest[1].node));
+		fm_buf_printf(&b, " for %.1f s", fm_seconds(longest[1].ns));
+	}
+	fm_buf_u8(&b, '.');
+	say(r, "elsewhere", share * r->busy, at, &b);
+}
+
 static void main_waits(struct rules *r, const struct waits *waits)
 {
 	const struct fm_profile *p = r->a->profile;
@@ -553,7 +648,7 @@ static void leak(struct rules *r)
 	fm_buf_printf(&b, "Memory grows by %.*f %sB/s at ", velocity < 10, velocity, is_slow ? "k" : "M");
 	put_place(&b, at);
 	// What a program collects on purpose, all the time, grows in the same way.
-	fm_buf_printf(&b, " and is not freed, %s by the end: a leak, unless all of it is needed.",
+	fm_buf_printf(&b, " and is not freed, at least %s by the end: a leak, unless all of it is needed.",
 		      fm_style_bytes(top->bytes, text));
 	say(r, "leak", LEAK_IMPACT, at, &b);
 }
@@ -582,7 +677,10 @@ void fm_verdict_find(struct fm_verdict *v, const struct fm_analysis *a, const st
 		struct waits waits = { 0 };
 		gather_waits(&r, &waits);
 		queueing(&r, &waits);
-		if (!has_said(v, "lock") && !has_said(v, "gil")) // it waits for those who wait
+		if (r.cpu_s >= MIN_CPU_S && f->n_samples - f->n_waits >= MIN_SAMPLES)
+			elsewhere(&r, &waits);
+		if (!has_said(v, "lock") && !has_said(v, "gil") &&
+		    !has_said(v, "elsewhere")) // it waits for those who wait
 			main_waits(&r, &waits);
 		fm_vec_deinit(&waits.v);
 	}

@@ -169,8 +169,9 @@ static void print_memory(const struct page *p)
 			fm_style_bytes(m->peak_bytes, text), fm_style_bytes(m->alloc_bytes, text2));
 	for (size_t i = 0; i < FM_MIN(p->f->leaks.n, (size_t)FM_FOCUS_LEAKS); i++) {
 		const struct fm_heap_leak_row *leak = p->f->leaks.items[i];
-		fprintf(s->out, "  %-*s line %u grows by %s a second, %s by the end, likelihood %.0f%%\n", PLACE_COLUMN,
-			"leak", leak->line, fm_style_bytes((uint64_t)(leak->velocity_bytes_s + 0.5), text),
+		fprintf(s->out, "  %-*s line %u grows by %s a second, at least %s by the end, likelihood %.0f%%\n",
+			PLACE_COLUMN, "leak", leak->line,
+			fm_style_bytes((uint64_t)(leak->velocity_bytes_s + 0.5), text),
 			fm_style_bytes(leak->bytes, text2), 100 * leak->likelihood);
 	}
 }

@@ -17,7 +17,9 @@
 #define MIN_WAITING_SHARE 0.1      // of the run's time, that makes a list of it
 #define MIN_PACKAGE_PERCENT 3.0    // on the screen
 #define MIN_MEMORY_BYTES 10000000u // on the screen: what any program has is not worth a row
-#define MAX_CANDIDATES 60          // for the screen
+#define MOST_MEMORY 0.6            // of a function's, on one line
+#define ALL_MEMORY 0.99
+#define MAX_CANDIDATES 60 // for the screen
 #define MIN_NAME_CELLS 16
 #define MIN_PLACE_CELLS 12
 #define MAX_PLACE_CELLS 36
@@ -339,6 +341,26 @@ void fm_text_top_functions(struct fm_text *t, size_t n_most)
 	fm_vec_deinit(&rows.v);
 }
 
+// The line that has most of the function's memory, unless it is the one that the function is named by anyway.
+static void put_memory_line(struct fm_buf *b, const struct fm_text *t, const struct row *row)
+{
+	const struct fm_heap_line_row *best = NULL;
+	char text[32];
+	for (size_t i = 0; i < t->heap->lines.n; i++) {
+		const struct fm_heap_line_row *line = &t->heap->lines.items[i];
+		if (line->function_id == row->function_id && line->line &&
+		    (!best || line->f.peak_bytes > best->f.peak_bytes))
+			best = line;
+	}
+	double share = best ? (double)best->f.peak_bytes / (double)row->memory->peak_bytes : 0;
+	if (share < MOST_MEMORY || best->line == fm_analysis_function(t->a, row->function_id)->line)
+		return;
+	if (share >= ALL_MEMORY)
+		fm_buf_printf(b, ", all of it at line %u", best->line);
+	else
+		fm_buf_printf(b, ", line %u alone %s", best->line, fm_style_bytes(best->f.peak_bytes, text));
+}
+
 bool fm_text_top_memory(const struct fm_text *t, size_t n_most)
 {
 	struct rows rows = { 0 };
@@ -356,7 +378,9 @@ bool fm_text_top_memory(const struct fm_text *t, size_t n_most)
 		name_of(&b, t, rows.v.items);
 		fm_buf_u8(&b, ' ');
 		place_of(&b, t, rows.v.items);
-		fm_buf_printf(&b, ", %s at its peak.", fm_style_bytes(rows.v.items[0].memory->peak_bytes, text));
+		fm_buf_printf(&b, ", %s at its peak", fm_style_bytes(rows.v.items[0].memory->peak_bytes, text));
+		put_memory_line(&b, t, rows.v.items);
+		fm_buf_u8(&b, '.');
 		fputc('\n', t->style.out);
 		fm_style_wrap(&t->style, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 2);
 		fm_buf_deinit(&b);

@@ -49,7 +49,7 @@ static void print_leak(const struct fm_text *t, const struct fm_heap_leak_row *l
 	fm_buf_str(&b, "Possible leak: ");
 	add_place(&b, t, leak->function_id, leak->line);
 	fm_buf_printf(&b, " grows by %s a second", fm_style_bytes((uint64_t)(leak->velocity_bytes_s + 0.5), text));
-	fm_buf_printf(&b, ", %s by the end, likelihood %.0f%%", fm_style_bytes(leak->bytes, text),
+	fm_buf_printf(&b, ", at least %s by the end, likelihood %.0f%%", fm_style_bytes(leak->bytes, text),
 		      100 * leak->likelihood);
 	if (leak->types.len)
 		fm_buf_printf(&b, ", of %.*s", (int)FM_MIN(leak->types.len, 60u), leak->types.p);
@@ -95,6 +95,10 @@ static void print_doubt(const struct fm_text *t)
 	else if (doubt->why == FM_HEAP_DOUBT_FEW)
 		fm_buf_str(&b, "Whether it leaks cannot be told from so few blocks; a longer run, or "
 			       "--memory=exact, tells.");
+	else if (doubt->why == FM_HEAP_DOUBT_POOL)
+		fm_buf_str(&b,
+			   "These are whole mappings, made by native threads: most often the pool of a library's own "
+			   "allocator, which keeps what it gets back. Whether any of it leaks cannot be told.");
 	else
 		fm_buf_str(&b,
 			   "It frees much of what it makes, and exact mode's sums do not tell which blocks: whether "

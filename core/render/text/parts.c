@@ -125,31 +125,44 @@ void fm_text_not_seen(const struct fm_text *t)
 	fm_facts_coverage(t->a, &t->facts, t->summary, print_gap, &gaps);
 }
 
-// Only libraries that lack something.
+static void print_library(const struct fm_text *t, const struct fm_library_row *row)
+{
+	const struct fm_style *s = &t->style;
+	fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share, 100 * row->lines_share);
+	struct fm_str name = t->a->options.full_filenames ? row->path : fm_label_last_part(row->path);
+	fm_style_fit_end(s, name.len ? name : FM_STR_LIT("(outside any library)"), s->width - 31);
+	fputc('\n', s->out);
+}
+
+// Only libraries that lack something. One remedy may help many: those of a wheel stand together, above it.
 void fm_text_libraries(const struct fm_text *t)
 {
 	const struct fm_style *s = &t->style;
 	struct fm_libraries l;
-	unsigned n = 0;
 	fm_libraries_build(&l, &t->a->tally, &t->a->view, t->a->symbolizer);
+	bool *is_told = fm_alloc((l.rows.n + 1) * sizeof(*is_told)), has_heading = false;
 	for (size_t i = 0; i < l.rows.n; i++) {
-		const struct fm_library_row *row = &l.rows.items[i];
-		if (!row->remedy.len)
+		struct fm_str remedy = l.rows.items[i].remedy;
+		if (!remedy.len || is_told[i])
 			continue;
-		if (!n++) {
+		if (!has_heading) {
 			fm_text_heading(t, "", "Native Code without Names or Lines:");
 			fprintf(s->out, "%8s %10s %8s   %s\n", "of time", "functions", "lines",
 				"library, and what would help");
+			has_heading = true;
 		}
-		fprintf(s->out, "%7.1f%% %9.1f%% %7.1f%%   ", 100 * row->share, 100 * row->named_share,
-			100 * row->lines_share);
-		struct fm_str name = t->a->options.full_filenames ? row->path : fm_label_last_part(row->path);
-		fm_style_fit_end(s, name.len ? name : FM_STR_LIT("(outside any library)"), s->width - 31);
-		fprintf(s->out, "\n%*s", 31, "");
+		for (size_t k = i; k < l.rows.n; k++) {
+			if (!fm_str_eq(l.rows.items[k].remedy, remedy))
+				continue;
+			print_library(t, &l.rows.items[k]);
+			is_told[k] = true;
+		}
+		fprintf(s->out, "%*s", 31, "");
 		fm_style_paint(s, FM_PAINT_DIM);
-		fm_style_wrap(s, row->remedy, 31, 31);
+		fm_style_wrap(s, remedy, 31, 31);
 		fm_style_paint(s, FM_PAINT_NONE);
 	}
+	free(is_told);
 	fm_libraries_deinit(&l);
 }
 

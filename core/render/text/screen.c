@@ -45,9 +45,12 @@ static void put_line(const struct fm_text *t, const struct fm_line_row *row, str
 		fm_style_fit(s, text, s->width > used + 10 ? s->width - used : 10, false);
 		fputs(is_gc ? by_gc : "", s->out);
 	} else {
+		static const char made[] = " (code made of the template)";
+		unsigned more = fm_source_is_template(file) ? (unsigned)sizeof(made) - 1 : 0;
 		fputs("in ", s->out);
 		fm_style_fit(s, fm_analysis_function(t->a, row->function_id)->name,
-			     s->width > used + 13 ? s->width - used - 3 : 10, false);
+			     s->width > used + more + 13 ? s->width - used - more - 3 : 10, false);
+		fputs(more ? made : "", s->out);
 	}
 	fputc('\n', s->out);
 }

@@ -19,6 +19,7 @@ export const ROLE_COMPREHENSION = 2;
 export const ROLE_IMPORT = 4;
 export const ROLE_MODULE = 8;
 export const ROLE_BEGINS = 16;
+export const ROLE_GENERATED = 32;
 
 export interface Functions {
 	n: number;

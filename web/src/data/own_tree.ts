@@ -2,7 +2,15 @@
 // The call tree of the user's own code, as `fathom report --tree` has it (core/aggregate/tree/own_tree.c, whose rules these are): a
 // package is one node, however many of its modules and libraries are on the stack; imports are one node; a recursive function is its
 // outermost call. Nodes do not depend on what is counted, so that a link to one of them stays right under every filter.
-import { ROLE_BEGINS, ROLE_COMPREHENSION, ROLE_IMPORT, ROLE_MODULE, ROLE_USERS, type Capture } from "./capture";
+import {
+	ROLE_BEGINS,
+	ROLE_COMPREHENSION,
+	ROLE_GENERATED,
+	ROLE_IMPORT,
+	ROLE_MODULE,
+	ROLE_USERS,
+	type Capture,
+} from "./capture";
 import { totalsOf } from "./weights";
 
 export const OWN_FUNCTION = 0;
@@ -72,7 +80,7 @@ export function ownTree(capture: Capture): OwnTree {
 		if (above > 0 && kind[above] === OWN_START) return above;
 		if (role & ROLE_IMPORT) return isImporting(above) ? above : child(above, OWN_IMPORTS, 0);
 		const name = packages[fn];
-		if (name === 0) return above;
+		if (name === 0 || (above > 0 && role & ROLE_GENERATED)) return above;
 		if (isImporting(above))
 			return kind[above] === OWN_PACKAGE || !(role & ROLE_MODULE) ? above : child(above, OWN_PACKAGE, name);
 		return amongCallers(above, OWN_PACKAGE, name) || child(above, OWN_PACKAGE, name);

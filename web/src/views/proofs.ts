@@ -44,6 +44,7 @@ export const RULES: Record<string, Rule> = {
 	system: { ...cpu, metric: "system", proof: inFlame },
 	gil: { ...wait, metric: "gil", proof: inTimeline },
 	lock: { ...wait, proof: inFlame },
+	elsewhere: { ...cpu, proof: inTimeline },
 	waiting: { ...wait, proof: inFlame },
 	leak: { metric: "leak", order: "peak", leads: true, proof: inFlame },
 	"no-cpu": { ...cpu, proof: inTimeline },
