@@ -106,13 +106,25 @@ static void read_file(const char *path, struct fm_buf *ret)
 		close(fd);
 }
 
+// Without what it is indented by; tabs inside are blanks.
+static char *one_line(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	char *text = fm_strdup_n(p, FM_MIN((size_t)(end - p), (size_t)LINE_BYTES));
+	for (char *c = text; *c; c++)
+		if (*c == '\t' || *c == '\r')
+			*c = ' ';
+	return text;
+}
+
 static char *line_of(const struct fm_buf *text, uint32_t line)
 {
 	const char *p = (const char *)text->data, *end = p + text->len;
 	for (uint32_t at = 1; p < end; at++) {
 		const char *newline = memchr(p, '\n', (size_t)(end - p));
 		if (at == line)
-			return fm_strdup_n(p, FM_MIN((size_t)((newline ? newline : end) - p), (size_t)LINE_BYTES));
+			return one_line(p, newline ? newline : end);
 		if (!newline)
 			break;
 		p = newline + 1;

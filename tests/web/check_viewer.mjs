@@ -11,6 +11,7 @@
 //   node check_viewer.mjs hands PAGE                             keys, Back, links, search, what is told; of a capture with two threads or more
 //   node check_viewer.mjs workbench PAGE                         the run above every view, ranges, bookmarks
 //   node check_viewer.mjs verdicts PAGE                          what stands out, and the way to what proves it
+//   node check_viewer.mjs assembly PAGE REPORT.json            a page with the machine code of `hot`, which `term` is inlined into
 //   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
@@ -831,7 +832,39 @@ async function checkSecondTab(page) {
 	check(await second.locator(".view.functions").count() === 1, `a copied link says: ${await second.textContent("body")}`);
 }
 
+// Instructions of the hottest function: their time adds up to what the report says of it, and each line's to its instructions'.
+async function checkAssembly(page, report) {
+	await open(page, "view=functions&metric=cpu");
+	await page.locator("table[aria-label=Functions] tbody tr", { hasText: "hot" }).first().click();
+	await page.click(".chosen button:text-is('Assembly')");
+	await page.waitForSelector("table[aria-label='Instructions of hot']");
+	const rows = await page.locator("table[aria-label='Instructions of hot'] tbody tr").evaluateAll((list) => list.map((tr) => [...tr.cells].map((td) => td.textContent.trim())));
+	const own = report.functions.filter((f) => ["hot", "term"].includes(f.name)).reduce((sum, f) => sum + f.self_s, 0);
+	const whole = report.time.python_s + report.time.native_s + report.time.system_s + report.time.gc_s;
+	same(await page.locator("nav.files [aria-current=true] small").textContent(), own, "the time of hot");
+	const added = rows.reduce((sum, r) => sum + (r[1] ? number(r[1]) : 0), 0);
+	check(Math.abs(added - own) < 0.01 * own, `the instructions add up to ${added}, the report says ${own}`);
+	for (const [share, time] of rows.filter((r) => r[1]))
+		check(Math.abs(number(share) / 100 - number(time) / whole) < 0.002, `${time} is not ${share} of ${whole} s`);
+	const lines = rows.map((r) => r[5]);
+	check(lines.some((l) => /hot\.c:12 .*s \+= term/.test(l)) && lines.some((l) => /hot\.c:5 in term, inlined return x/.test(l)), `no source beside it: ${lines.filter(Boolean).join(" | ")}`);
+	const hottest = page.locator("table[aria-label='Instructions of hot'] tr.hot").first();
+	check(await hottest.isVisible(), "no instruction is marked as hot");
+	await page.fill(".search", "no such instruction");
+	await page.waitForSelector(".assembly-head .found:has-text('no instruction matches')");
+	await page.fill(".search", "^ret");
+	await page.waitForSelector("tr.match");
+	await page.goBack();
+	for (const width of [800, 1280, 3840]) {
+		await page.setViewportSize({ width, height: 800 });
+		const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+		check(over <= 0, `Assembly is ${over} pixels too wide at ${width}`);
+	}
+	await shot(page, "assembly");
+}
+
 const modes = {
+	assembly: (page) => checkAssembly(page, JSON.parse(readFileSync(facts, "utf8"))),
 	hands: checkHands,
 	tabs: checkSecondTab,
 	verdicts: checkVerdicts,
@@ -856,7 +889,7 @@ const modes = {
 	live: checkLive,
 	watch: checkWatch,
 };
-if (!modes[mode] || !target || (["views", "memory"].includes(mode) && !facts)) {
+if (!modes[mode] || !target || (["views", "memory", "assembly"].includes(mode) && !facts)) {
 	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | trace PAGE | live ADDRESS | watch ADDRESS  [--shots DIR]");
 	process.exit(2);
 }

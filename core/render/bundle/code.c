@@ -56,6 +56,7 @@ static void add_instructions(struct fm_bundle *b, const struct fm_hot_code *h, c
 	double *self = fm_columns_f64(&b->columns, "instruction.self_s", n);
 	uint32_t *samples = fm_columns_u32(&b->columns, "instruction.n", n);
 	uint32_t *function = fm_columns_u32(&b->columns, "instruction.function", n);
+	uint8_t *gap = fm_columns_u8(&b->columns, "instruction.gap", n);
 	uint32_t *text = fm_columns_u32(&b->columns, "instruction.text", n);
 	uint32_t *inlined = fm_columns_u32(&b->columns, "instruction.inlined", n);
 	uint32_t *file = fm_columns_u32(&b->columns, "instruction.file", n);
@@ -70,6 +71,7 @@ static void add_instructions(struct fm_bundle *b, const struct fm_hot_code *h, c
 			const struct fm_instruction *in = &h->code.items.items[k];
 			at[row] = (double)in->addr;
 			self[row] = fm_seconds(h->self_ns[k]);
+			gap[row] = k > l->first && !keep[k - 1];
 			samples[row] = (uint32_t)FM_MIN(h->n_samples[k], (uint64_t)UINT32_MAX);
 			function[row] = h->self_function[k] == FM_NO_ID ? FM_NO_ID
 									: fm_bundle_function(b, h->self_function[k]);

@@ -10,6 +10,7 @@ export const VIEW_NAMES: Record<ViewName, string> = {
 	timeline: "Timeline",
 	source: "Source",
 	functions: "Functions",
+	assembly: "Assembly",
 	zones: "Zones",
 	graph: "Call graph",
 	diff: "Diff",
@@ -25,6 +26,7 @@ export function availableViews(app: App): ViewName[] {
 		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
 		source: capture.files.n > 0 || capture.lines.n > 0,
 		functions: true,
+		assembly: capture.codes.length > 0,
 		zones: capture.zones !== null,
 		graph: true,
 		diff: app.diff !== null,
@@ -47,5 +49,5 @@ export function canCompare({ state, diff }: App): boolean {
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
 	if (state.view === "graph") return state.drawing !== "sunburst";
-	return ["tree", "flame", "functions", "zones", "source", "diff"].includes(state.view);
+	return ["tree", "flame", "functions", "assembly", "zones", "source", "diff"].includes(state.view);
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions: the table, and for the chosen one its callers, callees, lines and, when calls were traced, their distribution.
 import { useMemo } from "preact/hooks";
-import { KIND_PYTHON } from "../data/capture";
+import { KIND_NATIVE, KIND_PYTHON } from "../data/capture";
 import { amount, share } from "../data/format";
 import { edgesOf } from "../data/functions";
+import { codeOf } from "../data/machine_code";
 import { useApp } from "../ui/app_context";
 import { Meter } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
@@ -87,6 +88,9 @@ function Chosen({ fn }: { fn: number }) {
 						Source
 					</button>
 				)}
+				{!capture.isDiff && codeOf(app.first, fn) && (
+					<button onClick={() => set({ view: "assembly", fn })}>Assembly</button>
+				)}
 				<button
 					aria-haspopup="menu"
 					onClick={(e) =>
@@ -96,6 +100,9 @@ function Chosen({ fn }: { fn: number }) {
 					More…
 				</button>
 			</div>
+			{app.first.head.lacks_disassembler === true && capture.functions.kind[fn] === KIND_NATIVE && (
+				<p class="faint">Its assembly is shown here where Capstone is installed: pip install capstone.</p>
+			)}
 			<CallHistogram fn={fn} />
 			<Neighbours title="Called by" rows={callers} whole={whole} />
 			<Neighbours title="Calls" rows={callees} whole={whole} />
