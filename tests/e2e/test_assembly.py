@@ -2,19 +2,21 @@
 """The machine code of hot native functions in the page's data: instructions, their time, and the lines they were made of."""
 
 import ctypes.util
-import gzip
 import importlib.util
 import json
 import os
 import re
 import shutil
-import struct
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import pytest
+from capture import ROOT
+
+sys.path.insert(0, str(ROOT / "tests" / "reader"))
+from fathom_view import NONE, Bundle  # noqa: E402
 
 SOURCE = """\
 #include <stddef.h>
@@ -39,8 +41,6 @@ library.hot.restype, library.hot.argtypes = ctypes.c_double, [ctypes.c_double, c
 for _ in range(10):
     library.hot(1.0, 10_000_000)
 """
-TYPES = {"u8": "B", "u16": "H", "u32": "I", "i32": "i", "f32": "f", "f64": "d"}
-NONE = 0xFFFFFFFF
 
 
 @pytest.fixture(scope="module")
@@ -83,53 +83,29 @@ class Instruction(NamedTuple):
     source: str
 
 
-class Bundle:
-    def __init__(self, fathom: Path, profile: Path, library: str) -> None:
-        out = profile.with_suffix(".bundle")
-        environment = {**os.environ, "FATHOM_CAPSTONE": library}
-        subprocess.run([fathom, "export", "-f", "bundle", "-o", out, profile], check=True, env=environment)
-        data = gzip.decompress(out.read_bytes())
-        length = struct.unpack("<I", data[8:12])[0]
-        self.head: Dict[str, Any] = json.loads(data[16 : 16 + length])
-        self.columns: Dict[str, Tuple[Any, ...]] = {}
-        at = 16 + length
-        for column in self.head["columns"]:
-            layout = "<%d%s" % (column["n"], TYPES[column["type"]])
-            self.columns[column["name"]] = struct.unpack_from(layout, data, at)
-            at += (struct.calcsize(layout) + 7) // 8 * 8
-        self.text = bytes(self.columns["string.bytes"])
+def bundle(fathom: Path, profile: Path, library: str) -> Bundle:
+    out = profile.with_suffix(".bundle")
+    environment = {**os.environ, "FATHOM_CAPSTONE": library}
+    subprocess.run([fathom, "export", "-f", "bundle", "-o", out, profile], check=True, env=environment)
+    return Bundle.of_file(out)
 
-    def string(self, index: int) -> str:
-        offsets = self.columns["string.offset"]
-        return self.text[offsets[index] : offsets[index + 1]].decode()
 
-    def name(self, function: int) -> str:
-        return self.string(self.columns["function.name"][function])
-
-    def listings(self) -> Dict[str, List[Instruction]]:
-        c, first, all_of = self.columns, 0, {}
-        for function, n in zip(c.get("code.function", ()), c.get("code.n", ())):
-            all_of[self.name(function)] = [
-                Instruction(
-                    int(c["instruction.at"][i]),
-                    self.string(c["instruction.text"][i]),
-                    c["instruction.self_s"][i],
-                    c["instruction.n"][i],
-                    None if c["instruction.function"][i] == NONE else self.name(c["instruction.function"][i]),
-                    self.string(c["instruction.inlined"][i]),
-                    self.string(c["instruction.file"][i]),
-                    c["instruction.line"][i],
-                    self.string(c["instruction.source"][i]),
-                )
-                for i in range(first, first + n)
-            ]
-            first += n
-        return all_of
+def listings_in(b: Bundle) -> Dict[str, List[Instruction]]:
+    if "code.function" not in b.columns:
+        return {}
+    rows = [
+        Instruction(
+            int(r["at"]), b.text(r["text"]), r["self_s"], r["n"], None if r["function"] == NONE else b.name(r["function"]),
+            b.text(r["inlined"]), b.text(r["file"]), r["line"], b.text(r["source"]),
+        )
+        for r in b.rows("instruction")
+    ]  # fmt: skip
+    return {b.name(code["function"]): [rows.pop(0) for _ in range(code["n"])] for code in b.rows("code")}
 
 
 @pytest.fixture(scope="module")
 def listings(fathom, capture, capstone) -> Dict[str, List[Instruction]]:
-    return Bundle(fathom, capture[0], capstone).listings()
+    return listings_in(bundle(fathom, capture[0], capstone))
 
 
 def test_instructions_have_what_their_functions_took(fathom, capture, listings):
@@ -196,9 +172,9 @@ def test_without_capstone_the_page_says_so(fathom, capture, tmp_path):
     libm = ctypes.util.find_library("m")
     assert libm
     for library in ("/nonexistent/libcapstone.so", libm):
-        bundle = Bundle(fathom, capture[0], library)
-        assert bundle.head["lacks_disassembler"] is True
-        assert not bundle.listings() and not [c for c in bundle.columns if c.startswith(("code.", "instruction."))]
+        told = bundle(fathom, capture[0], library)
+        assert told.head["lacks_disassembler"] is True
+        assert not listings_in(told) and not [c for c in told.columns if c.startswith(("code.", "instruction."))]
 
 
 def test_capstone_of_pip_is_found_beside_the_package(fathom, capture, capstone, tmp_path):
@@ -211,7 +187,7 @@ def test_capstone_of_pip_is_found_beside_the_package(fathom, capture, capstone, 
         path.parent.mkdir(parents=True)
     shutil.copy(fathom, program)
     beside.symlink_to(capstone)
-    assert "hot" in Bundle(program, capture[0], "").listings()
+    assert "hot" in listings_in(bundle(program, capture[0], ""))
 
 
 def test_a_library_that_was_replaced_has_no_assembly(fathom, capture, capstone, tmp_path):
@@ -222,7 +198,7 @@ def test_a_library_that_was_replaced_has_no_assembly(fathom, capture, capstone, 
         (tmp_path / "other.c").write_text(SOURCE.replace("i * i", "i * i * 3"))
         library.unlink()
         subprocess.run(["cc", "-O2", "-g", "-shared", "-fPIC", "-o", library, tmp_path / "other.c"], check=True)
-        assert "hot" not in Bundle(fathom, profile, capstone).listings()
+        assert "hot" not in listings_in(bundle(fathom, profile, capstone))
     finally:
         library.unlink()
         library.write_bytes(kept)

@@ -4,6 +4,7 @@
 //       every view, keys, links, filters; numbers against the report; with --sizes also on a small and a large screen
 //   node check_viewer.mjs memory PAGE REPORT.json                a capture with memory
 //   node check_viewer.mjs diff PAGE                              a page with a comparison inside
+//   node check_viewer.mjs difftime PAGE                          two captures over time
 //   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
@@ -411,6 +412,20 @@ async function checkDiff(page) {
 	await page.waitForSelector(".chosen h2, .view.functions");
 	const chosen = await page.locator(".chosen h2").count() ? await page.textContent(".chosen h2") : name; // only in the base: no such function now
 	check(chosen === name, `a click on ${name} leads to ${chosen}`);
+}
+
+// Of two captures with samples.
+async function checkDiffOverTime(page) {
+	// Both stand in one picture, and each thread beside that of its name; alone it has neither.
+	await open(page, "view=timeline");
+	const named = () => page.locator(".lane-name").evaluateAll((list) => list.map((l) => l.textContent));
+	check((await named()).some((n) => n.startsWith("CPUs in use")), `the timeline has no curve of both: ${await named()}`);
+	const threads = page.locator(".lane-name.thread button");
+	check(await threads.count() > 0 && /: (not there before|[+−]?[\d.]+ \S+, was [\d.]+ \S+)$/.test(await threads.first().getAttribute("title")), "a thread does not say what it was before");
+	check(await inked(page) > 500, "the timeline of both is empty");
+	await page.click("label:has-text('Compare') input");
+	await settle(page);
+	check(!(await named()).some((n) => n.startsWith("CPUs in use")), "one capture alone is compared");
 }
 
 async function checkHostile(page) {
@@ -884,6 +899,7 @@ const modes = {
 		await checkRest(page, report);
 	},
 	diff: checkDiff,
+	difftime: checkDiffOverTime,
 	hostile: checkHostile,
 	scale: checkScale,
 	live: checkLive,

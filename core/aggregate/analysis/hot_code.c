@@ -51,6 +51,7 @@ struct spots {
 static void find_spots(struct fm_analysis *a, struct spots *ret, uint64_t *ret_total_ns)
 {
 	const struct fm_profile *p = a->profile;
+	const uint32_t n_known = fm_symbolizer_n_functions(a->symbolizer); // tables are as large as this
 	for (size_t i = 0; i < a->tally.cells.n; i++) {
 		const struct fm_cell *cell = &a->tally.cells.items[i];
 		if (!fm_class_is_cpu(cell->class) || cell->stack_id >= p->stacks.n)
@@ -62,9 +63,13 @@ static void find_spots(struct fm_analysis *a, struct spots *ret, uint64_t *ret_t
 		const struct fm_frame *frame = &p->frames.items[frame_id];
 		if (frame->kind != FM_FRAME_NATIVE || frame->ref >= p->images.n)
 			continue;
+		// An image of which nothing is shown is not read for this: the report would tell of it.
+		uint32_t node = fm_view_node(&a->view, cell->stack_id), shown = a->view.nodes.items[node].function_id;
+		if (!node || !fm_str_eq(fm_analysis_function(a, shown)->path, p->images.items[frame->ref].path))
+			continue;
 		const struct fm_place *places = fm_symbolizer_places(a->symbolizer, frame_id, &n);
-		uint32_t inner = places[n - 1].function_id, node = fm_view_node(&a->view, cell->stack_id);
-		if (!node || a->view.nodes.items[node].function_id != inner)
+		uint32_t inner = places[n - 1].function_id;
+		if (inner != shown || places[0].function_id >= n_known)
 			continue;
 		fm_vec_push(&ret->items, (struct spot){ frame->ref, frame->value, places[0].function_id, inner,
 							cell->weight_ns, cell->n });
