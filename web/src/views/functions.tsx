@@ -2,7 +2,7 @@
 // Functions: the table, and for the chosen one its callers, callees, lines and, when calls were traced, their distribution.
 import { useMemo } from "preact/hooks";
 import { KIND_NATIVE, KIND_PYTHON } from "../data/capture";
-import { amount, share } from "../data/format";
+import { amount, count, seconds, share } from "../data/format";
 import { edgesOf } from "../data/functions";
 import { codeOf } from "../data/machine_code";
 import { useApp } from "../ui/app_context";
@@ -11,6 +11,14 @@ import { functionMenu } from "../ui/function_menu";
 import { functionName, functionPlace, moduleName } from "../ui/names";
 import { CallHistogram } from "./histogram";
 import { FunctionList, useFunctionRows } from "./function_list";
+
+const TRACED = [
+	["calls", "Calls"],
+	["tracedOwn", "Own, traced"],
+	["tracedTotal", "Total, traced"],
+	["mean", "Mean"],
+	["max", "Slowest"],
+] as const;
 
 function Neighbours({ title, rows, whole }: { title: string; rows: { fn: number; weight: number }[]; whole: number }) {
 	const { capture, set, metric } = useApp();
@@ -76,6 +84,13 @@ function Chosen({ fn }: { fn: number }) {
 							{amount(row.total, metric.unit)} <small>{share(row.total, app.whole)}</small>
 						</dd>
 					</div>
+					{row.calls > 0 &&
+						TRACED.map(([id, title]) => (
+							<div>
+								<dt>{title}</dt>
+								<dd>{id === "calls" ? count(row.calls) : seconds(row[id])}</dd>
+							</div>
+						))}
 				</dl>
 			)}
 			<div class="actions">

@@ -24,8 +24,7 @@ function comparedCurves({ course }: Capture): Curve[] {
 	const put = (name: string, unit: Curve["unit"], now: string, before: string) => {
 		const values = [course.column(now) ?? [], course.column(before) ?? []];
 		const top = Math.max(...values.map(most));
-		if (top > 0)
-			curves.push({ name, note: "before: line", unit, time: course.column("time_s") ?? [], values, top });
+		if (top > 0) curves.push({ name, note: "before: line", unit, time: course.column("time_s") ?? [], values, top });
 	};
 	put("CPUs in use", "cores", "cpu", "base_cpu");
 	const hasHeap = most(course.column("heap") ?? []) > 0 || most(course.column("base_heap") ?? []) > 0;
