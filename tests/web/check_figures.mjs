@@ -116,6 +116,8 @@ async function checkTiles(page) {
 			same(tiles.get(name)?.[0], real, `tile ${name}`);
 	if (r.no_cpu_s > 0)
 		same(tiles.get("No CPU was free")[1], r.no_cpu_s / r.wall_s, "tile No CPU was free, share");
+	if (r.processes.length > 1 && r.max_rss_bytes > 0)
+		check(/^the first process's/.test(tiles.get("Most memory (RSS)")[1]), "the RSS of one of several processes has no word whose it is");
 	if (r.memory?.peak_bytes > r.max_rss_bytes && r.max_rss_bytes > 0)
 		check(/above the RSS/.test(tiles.get("Peak of the heap")[1]), "a heap above the RSS has no word why");
 }
