@@ -24,7 +24,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 60
-LOOPS = range(1, 9)  # powers of two: until a program runs for LEAST_S
+LOOPS = range(1, 20)  # powers of two: until a program runs for LEAST_S
 LEAST_S = 2.0
 
 
