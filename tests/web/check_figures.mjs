@@ -539,7 +539,8 @@ async function checkCompared(page) {
 	const file = placeKey((await page.getAttribute(".code table", "aria-label")).replace("Lines of ", ""));
 	let lines = 0;
 	for (const row of rows.filter((r) => r.Change?.text)) {
-		const found = said.lines.filter((l) => l.file === file && l.line === Number(row.Line.text));
+		// Where the text of a line changed, the one that is gone has the same number.
+		const found = said.lines.filter((l) => l.file === file && l.line === Number(row.Line.text)).sort((a, b) => Number(b.seconds.new > 0) - Number(a.seconds.new > 0));
 		check(found.length > 0, `line ${row.Line.text} of ${file} is not in fathom diff`);
 		if (!found.length)
 			continue;

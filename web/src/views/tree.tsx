@@ -66,7 +66,8 @@ function sureOf(capture: Capture, tree: OwnTree, steps: readonly Step[]): Sure |
 	return { self: pick("self"), total: pick("total"), now, base };
 }
 
-// What pools that had nothing to do add to waiting. Where somebody chose threads, they meant these.
+// What pools that had nothing to do add to waiting. Whoever queues in the user's code does not idle, and where somebody chose threads,
+// they meant these.
 function idleOf(app: App, tree: OwnTree): OwnWeights | null {
 	const { capture, metric, steps, filter, first } = app;
 	const isWaiting = metric.column === null && metric.classes.some((c) => c === CLASS_WAIT || c === CLASS_GIL_WAIT);
@@ -74,7 +75,14 @@ function idleOf(app: App, tree: OwnTree): OwnWeights | null {
 	const waits = idleWaits(capture, mainThread(capture), steps, first, rangeOf(filter));
 	const idle: Step[] = [];
 	waits.forEach((w, id) => w > 0 && idle.push({ kind: "thread", keep: true, id }));
-	return idle.length > 0 ? ownWeights(tree, selfWeights(capture, metric, [...steps, ...idle])) : null;
+	if (idle.length === 0) return null;
+	const self = selfWeights(capture, metric, [...steps, ...idle]);
+	const isUsers = new Uint8Array(tree.n); // or below what is
+	for (let i = 1; i < tree.n; i++) isUsers[i] = Number(tree.kind[i] === OWN_FUNCTION) | isUsers[tree.parent[i]];
+	return ownWeights(
+		tree,
+		self.map((v, node) => (isUsers[tree.of[node]] ? 0 : v)),
+	);
 }
 
 function useFigures(app: App, tree: OwnTree): Figures {
