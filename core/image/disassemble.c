@@ -80,8 +80,8 @@ static bool find(struct capstone *ret)
 	version(&major, &minor);
 	if (major != 4 && major != 5) // the layout of another is not known
 		return false;
-	*ret = (struct capstone){ (open_fn)dlsym(library, "cs_open"),      (close_fn)dlsym(library, "cs_close"),
-				  (malloc_fn)dlsym(library, "cs_malloc"),  (free_fn)dlsym(library, "cs_free"),
+	*ret = (struct capstone){ (open_fn)dlsym(library, "cs_open"),        (close_fn)dlsym(library, "cs_close"),
+				  (malloc_fn)dlsym(library, "cs_malloc"),    (free_fn)dlsym(library, "cs_free"),
 				  (iter_fn)dlsym(library, "cs_disasm_iter"), major == 4 ? BYTES_4 : BYTES_5 };
 	return ret->open && ret->close && ret->alloc && ret->release && ret->iter;
 }
@@ -109,7 +109,8 @@ enum fm_err fm_disassemble(const uint8_t *code, size_t len, uint64_t addr, fm_in
 		char bytes[SMALLEST * 5 + 1] = "";
 		size_t n = FM_MIN(len, (size_t)SMALLEST);
 		for (size_t i = 0; i < n; i++)
-			snprintf(bytes + strlen(bytes), sizeof(bytes) - strlen(bytes), "%s0x%02x", i ? " " : "", code[i]);
+			snprintf(bytes + strlen(bytes), sizeof(bytes) - strlen(bytes), "%s0x%02x", i ? " " : "",
+				 code[i]);
 		each(ctx, at, (unsigned)n, ".byte", bytes);
 		code += n, len -= n, addr += n;
 	}

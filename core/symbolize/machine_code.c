@@ -17,10 +17,10 @@
 #include "symbolize/child.h"
 #include "symbolize/parts.h"
 
-#define SECONDS 20                 // for one image
-#define SOURCE_BYTES (16u << 20)   // of one file: nobody writes longer ones by hand
-#define LINE_BYTES 300u            // of a source line that is shown
-#define BEYOND_BYTES 128u          // behind the last sample of a function whose end is not known
+#define SECONDS 20               // for one image
+#define SOURCE_BYTES (16u << 20) // of one file: nobody writes longer ones by hand
+#define LINE_BYTES 300u          // of a source line that is shown
+#define BEYOND_BYTES 128u        // behind the last sample of a function whose end is not known
 
 struct request {
 	const char *path;
@@ -45,7 +45,8 @@ static bool is_same_function(struct fm_symbols *symbols, uint64_t addr, uint64_t
 {
 	uint64_t own;
 	struct fm_symbol symbol;
-	return fm_symbols_find(symbols, addr, &symbol) && !fm_symbols_function_start(symbols, addr, &own) && own == start;
+	return fm_symbols_find(symbols, addr, &symbol) && !fm_symbols_function_start(symbols, addr, &own) &&
+	       own == start;
 }
 
 // Where the function that holds the first address lies. Without a symbol unwind tables tell its
@@ -266,7 +267,8 @@ void fm_machine_code_add(struct fm_machine_code *m, const struct fm_profile *pro
 	if (image->flags & (FM_IMAGE_HAS_NO_FILE | FM_IMAGE_IS_NAMED | FM_IMAGE_IS_VDSO) ||
 	    (image->flags & FM_IMAGE_IS_ELSEWHERE && !image->build_id.len))
 		return;
-	struct request request = { fm_arena_strdup(&m->arena, image->path.p, image->path.len), image->build_id, addrs, n };
+	struct request request = { fm_arena_strdup(&m->arena, image->path.p, image->path.len), image->build_id, addrs,
+				   n };
 	struct fm_buf packed = { 0 };
 	fm_child_run(list_all, &request, fm_now_ns() + (uint64_t)SECONDS * 1000000000u, &packed);
 	struct fm_cursor in = fm_cursor_over(packed.data ? packed.data : (uint8_t *)"", packed.len);

@@ -8,9 +8,9 @@
 #define FM_COURSE_PARTS 512
 
 struct fm_course {
-	double cpu_s[FM_COURSE_PARTS];     // of all threads
-	uint64_t heap[FM_COURSE_PARTS];    // the highest in each
-	uint64_t rss[FM_COURSE_PARTS];     // 0 = not known
+	double cpu_s[FM_COURSE_PARTS];  // of all threads
+	uint64_t heap[FM_COURSE_PARTS]; // the highest in each
+	uint64_t rss[FM_COURSE_PARTS];  // 0 = not known
 	bool has_memory;
 };
 

@@ -73,8 +73,8 @@ static void add_instructions(struct fm_bundle *b, const struct fm_hot_code *h, c
 			self[row] = fm_seconds(h->self_ns[k]);
 			gap[row] = k > l->first && !keep[k - 1];
 			samples[row] = (uint32_t)FM_MIN(h->n_samples[k], (uint64_t)UINT32_MAX);
-			function[row] = h->self_function[k] == FM_NO_ID ? FM_NO_ID
-									: fm_bundle_function(b, h->self_function[k]);
+			function[row] =
+				h->self_function[k] == FM_NO_ID ? FM_NO_ID : fm_bundle_function(b, h->self_function[k]);
 			text[row] = fm_string_table_name(&b->text, in->text);
 			inlined[row] = fm_string_table_name(&b->text, in->inlined);
 			file[row] = fm_string_table_name(&b->text, in->file);
