@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "symbolize/resolve.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -18,6 +11,7 @@
 #include "image/object.h"
 #include "image/symbols.h"
 #include "symbolize/cache.h"
+#include "symbolize/child.h"
 
 struct collect {
 	struct fm_chains *chains; // its items stand for addrs, one each, without links until now
@@ -131,76 +125,29 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 	fm_chains_sort(ret);
 }
 
-// Never returns.
-static void be_child(const struct fm_resolve_request *request, const uint64_t *addrs, size_t n, int out)
-{
-	// A crash here is expected of damaged files: no core dump, no word on the terminal, and not
-	// longer than the parent.
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
-	int null = open("/dev/null", O_WRONLY);
-	dup2(null, STDERR_FILENO); // libdw asserts
-	struct fm_chains chains;
-	struct fm_buf packed = { 0 };
-	fm_resolve_here(request, addrs, n, &chains);
-	fm_chains_pack(&chains, &packed);
-	for (size_t at = 0; at < packed.len;) {
-		ssize_t n_written = write(out, packed.data + at, packed.len - at);
-		if (n_written < 0 && errno != EINTR)
-			_exit(1);
-		at += n_written > 0 ? (size_t)n_written : 0;
-	}
-	_exit(0);
-}
+struct work {
+	const struct fm_resolve_request *request;
+	const uint64_t *addrs;
+	size_t n;
+};
 
-static bool read_all(int fd, uint64_t deadline_ns, struct fm_buf *ret)
+static void resolve_and_pack(const void *ctx, struct fm_buf *out)
 {
-	for (;;) {
-		uint64_t now_ns = fm_now_ns();
-		struct pollfd p = { .fd = fd, .events = POLLIN };
-		int ready = now_ns < deadline_ns ? poll(&p, 1, (int)((deadline_ns - now_ns) / 1000000 + 1)) : 0;
-		if (ready < 0 && errno == EINTR)
-			continue;
-		if (ready <= 0)
-			return false;
-		fm_buf_reserve(ret, 1 << 16);
-		ssize_t n = read(fd, ret->data + ret->len, 1 << 16);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return true;
-		ret->len += (size_t)n;
-	}
+	const struct work *w = ctx;
+	struct fm_chains chains;
+	fm_resolve_here(w->request, w->addrs, w->n, &chains);
+	fm_chains_pack(&chains, out);
+	fm_chains_deinit(&chains);
 }
 
 static enum fm_resolve_failure resolve_in_child(const struct fm_resolve_request *request, const uint64_t *addrs,
 						size_t n, struct fm_chains *ret)
 {
-	int ends[2];
-	if (fm_debuginfod_is_wanted())
-		fm_debuginfod_start_clock();
-	if (pipe2(ends, O_CLOEXEC)) {
-		fm_resolve_here(request, addrs, n, ret);
-		return FM_RESOLVE_OK;
-	}
-	pid_t pid = fork();
-	if (pid == 0)
-		be_child(request, addrs, n, ends[1]);
-	close(ends[1]);
-	if (pid < 0) {
-		close(ends[0]);
-		fm_resolve_here(request, addrs, n, ret);
-		return FM_RESOLVE_OK;
-	}
+	const struct work work = { request, addrs, n };
 	uint64_t deadline_ns =
 		request->deadline_ns ? request->deadline_ns : fm_now_ns() + (uint64_t)FM_RESOLVE_SECONDS * 1000000000u;
 	struct fm_buf packed = { 0 };
-	bool is_in_time = read_all(ends[0], deadline_ns, &packed);
-	close(ends[0]);
-	if (!is_in_time)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	bool is_in_time = fm_child_run(resolve_and_pack, &work, deadline_ns, &packed);
 	struct fm_cursor c = fm_cursor_over(packed.data ? packed.data : (uint8_t *)"", packed.len);
 	enum fm_resolve_failure failure = FM_RESOLVE_OK;
 	if (!is_in_time || fm_chains_unpack(ret, &c)) {

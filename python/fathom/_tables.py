@@ -71,6 +71,7 @@ class Line(NamedTuple):
     avg_bytes: int  # held, as a mean over the run
     live_bytes: int  # held at the end
     copy_bytes: int  # copied by memcpy and kin
+    types: str  # of Python objects that are held at the end, up to three, most first; empty when not known
 
 
 class Thread(NamedTuple):

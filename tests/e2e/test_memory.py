@@ -287,6 +287,23 @@ def test_a_leak_is_found_and_nothing_else_is(remember: Remember) -> None:
     check_sums(report)
 
 
+def test_lines_say_what_they_keep(remember: Remember) -> None:
+    """Of what is no leak, too, when it was held for two seconds; not of what is gone."""
+    script = (
+        "import time\n"
+        "class Node: __slots__ = ('a', 'b', 'c', 'd')\n"
+        "nodes = [Node() for _ in range(400000)]\n"  # line 3
+        "texts = {i: str(i) * 40 for i in range(60000)}\n"  # line 4
+        "gone = [bytes(900) for _ in range(30000)]\n"  # line 5
+        "del gone\n"
+        "for _ in range(60): kept = bytes(3000000); time.sleep(0.1)\n"
+    )
+    lines = lines_of(remember(script))
+    assert lines[3]["types"].split(", ")[0] == "Node"
+    assert "str" in lines[4]["types"].split(", ")
+    assert "bytes" not in lines[5]["types"]
+
+
 def test_out_of_memory_names_the_guilty_line(remember: Remember, memory_cgroup: Path) -> None:
     script = (
         f"import os, time\nopen({str(memory_cgroup / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"

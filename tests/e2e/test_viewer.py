@@ -342,6 +342,7 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
     out = tmp_path / "diff.html"
     run([fathom, "view", "--html", out, profile, slower])
     check(root, node, "diff", out)
+    check(root, node, "difftime", out)
     said = subprocess.run([fathom, "diff", "--json", profile, slower], stdout=subprocess.PIPE, check=True).stdout
     changes = tmp_path / "diff.json"
     changes.write_bytes(said)

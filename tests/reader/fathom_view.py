@@ -124,6 +124,11 @@ class Bundle:
         if "line.timeline" in self.columns:
             starts = [i for i in self["line.timeline"] if i != NONE]
             assert starts == list(range(0, len(self["line_timeline.bytes"]), 32))
+        if "code.function" in self.columns:
+            self.check_code(n_functions)
+        if "course.time_s" in self.columns:
+            self.n("course")
+            assert list(self["course.time_s"]) == sorted(self["course.time_s"])
         if "edge.caller" in self.columns:
             assert all(i < n_functions for i in (*self["edge.caller"], *self["edge.callee"]))
         if "diff" in self.head:
@@ -143,6 +148,22 @@ class Bundle:
         if "sample.time_s" in self.columns:
             order = list(zip(self["sample.thread"], self["sample.time_s"]))
             assert order == sorted(order)
+
+    def check_code(self, n_functions: int) -> None:
+        assert sum(self["code.n"]) == self.n("instruction")
+        assert all(i < n_functions for i in self["code.function"])
+        assert all(i == NONE or i < n_functions for i in self["instruction.function"])
+        texts = ("code.image", *("instruction." + name for name in ("text", "inlined", "file", "source")))
+        assert all(i < len(self.strings) for name in texts for i in self[name])
+        assert list(self["code.self_s"]) == sorted(self["code.self_s"], reverse=True)
+        first = 0
+        for code in self.rows("code"):
+            addresses = self["instruction.at"][first : first + code["n"]]
+            assert list(addresses) == sorted(set(addresses))
+            assert all(code["start"] <= at < code["end"] for at in addresses)
+            seconds = sum(self["instruction.self_s"][first : first + code["n"]])
+            assert abs(seconds - code["self_s"]) < 1e-9 * (code["n"] + 1)
+            first += code["n"]
 
     def check_zones(self) -> None:
         self.n("zone")

@@ -116,6 +116,8 @@ async function checkTiles(page) {
 			same(tiles.get(name)?.[0], real, `tile ${name}`);
 	if (r.no_cpu_s > 0)
 		same(tiles.get("No CPU was free")[1], r.no_cpu_s / r.wall_s, "tile No CPU was free, share");
+	if (r.processes.length > 1 && r.max_rss_bytes > 0)
+		check(/^the first process's/.test(tiles.get("Most memory (RSS)")[1]), "the RSS of one of several processes has no word whose it is");
 	if (r.memory?.peak_bytes > r.max_rss_bytes && r.max_rss_bytes > 0)
 		check(/above the RSS/.test(tiles.get("Peak of the heap")[1]), "a heap above the RSS has no word why");
 }
@@ -537,7 +539,8 @@ async function checkCompared(page) {
 	const file = placeKey((await page.getAttribute(".code table", "aria-label")).replace("Lines of ", ""));
 	let lines = 0;
 	for (const row of rows.filter((r) => r.Change?.text)) {
-		const found = said.lines.filter((l) => l.file === file && l.line === Number(row.Line.text));
+		// Where the text of a line changed, the one that is gone has the same number.
+		const found = said.lines.filter((l) => l.file === file && l.line === Number(row.Line.text)).sort((a, b) => Number(b.seconds.new > 0) - Number(a.seconds.new > 0));
 		check(found.length > 0, `line ${row.Line.text} of ${file} is not in fathom diff`);
 		if (!found.length)
 			continue;

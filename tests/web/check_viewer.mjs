@@ -4,6 +4,7 @@
 //       every view, keys, links, filters; numbers against the report; with --sizes also on a small and a large screen
 //   node check_viewer.mjs memory PAGE REPORT.json                a capture with memory
 //   node check_viewer.mjs diff PAGE                              a page with a comparison inside
+//   node check_viewer.mjs difftime PAGE                          two captures over time
 //   node check_viewer.mjs hostile PAGE                           nothing in the data runs, nothing hangs
 //   node check_viewer.mjs scale PAGE                             cost of the first flame graph and of panning; prints the figures
 //   node check_viewer.mjs live ADDRESS                           a capture that still grows
@@ -11,6 +12,7 @@
 //   node check_viewer.mjs hands PAGE                             keys, Back, links, search, what is told; of a capture with two threads or more
 //   node check_viewer.mjs workbench PAGE                         the run above every view, ranges, bookmarks
 //   node check_viewer.mjs verdicts PAGE                          what stands out, and the way to what proves it
+//   node check_viewer.mjs assembly PAGE REPORT.json            a page with the machine code of `hot`, which `term` is inlined into
 //   node check_viewer.mjs tabs ADDRESS                           a link copied from a served page
 //   node check_viewer.mjs watch ADDRESS                          a program that listens: the Live view
 // PAGE is a file or an http address.
@@ -38,7 +40,9 @@ function number(text) {
 const same = (shown, real, what) => check(Math.abs(number(shown) - real) <= Math.abs(real) * 0.006 + 1e-12, `${what}: the page says ${shown}, the report ${real}`);
 
 // A file is loaded anew; a served page stays and follows the link, for its server ends when the page is gone.
-async function open(page, hash = "view=summary") {
+async function open(page, place = "view=summary") {
+	// What a page opens by depends on what stands out of a real capture: these figures are of CPU time.
+	const hash = mode === "views" && !place.includes("metric=") ? `${place}&metric=cpu` : place;
 	const isServed = url.startsWith("http");
 	if (!isServed)
 		await page.goto("about:blank");
@@ -410,6 +414,20 @@ async function checkDiff(page) {
 	await page.waitForSelector(".chosen h2, .view.functions");
 	const chosen = await page.locator(".chosen h2").count() ? await page.textContent(".chosen h2") : name; // only in the base: no such function now
 	check(chosen === name, `a click on ${name} leads to ${chosen}`);
+}
+
+// Of two captures with samples.
+async function checkDiffOverTime(page) {
+	// Both stand in one picture, and each thread beside that of its name; alone it has neither.
+	await open(page, "view=timeline");
+	const named = () => page.locator(".lane-name").evaluateAll((list) => list.map((l) => l.textContent));
+	check((await named()).some((n) => n.startsWith("CPUs in use")), `the timeline has no curve of both: ${await named()}`);
+	const threads = page.locator(".lane-name.thread button");
+	check(await threads.count() > 0 && /: (not there before|[+−]?[\d.]+ \S+, was [\d.]+ \S+)$/.test(await threads.first().getAttribute("title")), "a thread does not say what it was before");
+	check(await inked(page) > 500, "the timeline of both is empty");
+	await page.click("label:has-text('Compare') input");
+	await settle(page);
+	check(!(await named()).some((n) => n.startsWith("CPUs in use")), "one capture alone is compared");
 }
 
 async function checkHostile(page) {
@@ -831,7 +849,39 @@ async function checkSecondTab(page) {
 	check(await second.locator(".view.functions").count() === 1, `a copied link says: ${await second.textContent("body")}`);
 }
 
+// Instructions of the hottest function: their time adds up to what the report says of it, and each line's to its instructions'.
+async function checkAssembly(page, report) {
+	await open(page, "view=functions&metric=cpu");
+	await page.locator("table[aria-label=Functions] tbody tr", { hasText: "hot" }).first().click();
+	await page.click(".chosen button:text-is('Assembly')");
+	await page.waitForSelector("table[aria-label='Instructions of hot']");
+	const rows = await page.locator("table[aria-label='Instructions of hot'] tbody tr").evaluateAll((list) => list.map((tr) => [...tr.cells].map((td) => td.textContent.trim())));
+	const own = report.functions.filter((f) => ["hot", "term"].includes(f.name)).reduce((sum, f) => sum + f.self_s, 0);
+	const whole = report.time.python_s + report.time.native_s + report.time.system_s + report.time.gc_s;
+	same(await page.locator("nav.files [aria-current=true] small").textContent(), own, "the time of hot");
+	const added = rows.reduce((sum, r) => sum + (r[1] ? number(r[1]) : 0), 0);
+	check(Math.abs(added - own) < 0.01 * own, `the instructions add up to ${added}, the report says ${own}`);
+	for (const [share, time] of rows.filter((r) => r[1]))
+		check(Math.abs(number(share) / 100 - number(time) / whole) < 0.002, `${time} is not ${share} of ${whole} s`);
+	const lines = rows.map((r) => r[5]);
+	check(lines.some((l) => /hot\.c:12 .*s \+= term/.test(l)) && lines.some((l) => /hot\.c:5 in term, inlined return x/.test(l)), `no source beside it: ${lines.filter(Boolean).join(" | ")}`);
+	const hottest = page.locator("table[aria-label='Instructions of hot'] tr.hot").first();
+	check(await hottest.isVisible(), "no instruction is marked as hot");
+	await page.fill(".search", "no such instruction");
+	await page.waitForSelector(".assembly-head .found:has-text('no instruction matches')");
+	await page.fill(".search", "^ret");
+	await page.waitForSelector("tr.match");
+	await page.goBack();
+	for (const width of [800, 1280, 3840]) {
+		await page.setViewportSize({ width, height: 800 });
+		const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+		check(over <= 0, `Assembly is ${over} pixels too wide at ${width}`);
+	}
+	await shot(page, "assembly");
+}
+
 const modes = {
+	assembly: (page) => checkAssembly(page, JSON.parse(readFileSync(facts, "utf8"))),
 	hands: checkHands,
 	tabs: checkSecondTab,
 	verdicts: checkVerdicts,
@@ -851,12 +901,13 @@ const modes = {
 		await checkRest(page, report);
 	},
 	diff: checkDiff,
+	difftime: checkDiffOverTime,
 	hostile: checkHostile,
 	scale: checkScale,
 	live: checkLive,
 	watch: checkWatch,
 };
-if (!modes[mode] || !target || (["views", "memory"].includes(mode) && !facts)) {
+if (!modes[mode] || !target || (["views", "memory", "assembly"].includes(mode) && !facts)) {
 	console.error("usage: node check_viewer.mjs views PAGE REPORT.json | memory PAGE REPORT.json | diff PAGE | hostile PAGE | scale PAGE | trace PAGE | live ADDRESS | watch ADDRESS  [--shots DIR]");
 	process.exit(2);
 }

@@ -21,6 +21,7 @@ import { Help } from "./ui/help";
 import { useKeys } from "./ui/keys";
 import { Shell } from "./ui/shell";
 import { availableViews } from "./ui/view_list";
+import { AssemblyView } from "./views/assembly";
 import { DiffView } from "./views/diff";
 import { FlameView } from "./views/flame";
 import { FunctionsView } from "./views/functions";
@@ -41,6 +42,7 @@ const VIEWS = {
 	timeline: TimelineView,
 	source: SourceView,
 	functions: FunctionsView,
+	assembly: AssemblyView,
 	zones: ZonesView,
 	graph: GraphView,
 	diff: DiffView,

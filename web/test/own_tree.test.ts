@@ -104,7 +104,7 @@ test("packages, imports, recursion and comprehensions are one node each", () => 
 const rowsOf = (change: Partial<Parameters<typeof shownRows>[2]> = {}): Shown[] =>
 	shownRows(
 		tree,
-		{ self, total, baseSelf: null, baseTotal: null, wait: null, waitSelf: null, sure: null, muchWait: 0 },
+		{ self, total, baseSelf: null, baseTotal: null, wait: null, waitSelf: null, idle: null, sure: null, muchWait: 0 },
 		{
 			isInverted: false,
 			whole: total[0],
@@ -184,3 +184,22 @@ test("what a row took over time adds up to its total", () => {
 		);
 	}
 });
+
+test("a row of pools that had nothing to do is told apart", () => {
+	const at = tree.id.findIndex((_, i) => nameOf(i) === "numlib" && nameOf(tree.parent[i]) === "run");
+	const idle = { self: self.map((v, i) => (isBelow(i, at) ? v : 0)), total: new Float64Array(tree.n) };
+	for (let i = tree.n - 1; i > 0; i--) {
+		idle.total[i] += idle.self[i];
+		idle.total[tree.parent[i]] += idle.total[i];
+	}
+	const figures = { self, total, baseSelf: null, baseTotal: null, wait: null, waitSelf: null, sure: null, muchWait: 0 };
+	const options = { isInverted: false, whole: total[0], toggles: new Set<string>(), matches: null };
+	const rows = shownRows(tree, { ...figures, idle }, { ...options, sort: (a, b) => b.total - a.total });
+	for (const s of rows) assert.equal(s.isIdle, isBelow(s.row.at[0], at), pathOf(s.row.at[0]));
+	assert.ok(rows.some((s) => s.isIdle) && rows.some((s) => !s.isIdle));
+});
+
+function isBelow(node: number, above: number): boolean {
+	for (let i = node; i > 0; i = tree.parent[i]) if (i === above) return true;
+	return false;
+}

@@ -34,6 +34,7 @@ struct fm_heap_figures {
 struct fm_heap_line_row {
 	uint32_t function_id, file_id, line; // the first function seen there
 	struct fm_heap_figures f;
+	struct fm_str types; // "list, Node": of Python objects that survive, most first; "" when not known
 	uint64_t timeline[FM_HEAP_LINE_BUCKETS];
 };
 

@@ -61,6 +61,23 @@ static int compare_types(const void *pa, const void *pb)
 	return a->n != b->n ? (b->n > a->n) - (b->n < a->n) : (a->name.len > b->name.len) - (a->name.len < b->name.len);
 }
 
+// The most frequent of counted types, as text.
+static struct fm_str name_most(struct leaks *l, struct type_count *counts, size_t n)
+{
+	struct fm_buf text = { 0 };
+	if (n)
+		qsort(counts, n, sizeof(*counts), compare_types);
+	for (size_t i = 0; i < FM_MIN(n, (size_t)MAX_TYPES); i++) {
+		fm_buf_str(&text, i ? ", " : "");
+		fm_buf_bytes(&text, counts[i].name.p, counts[i].name.len);
+	}
+	struct fm_str ret = { "", 0 };
+	if (text.len)
+		ret = (struct fm_str){ fm_arena_strdup(&l->h->arena, (char *)text.data, text.len), (uint32_t)text.len };
+	fm_buf_deinit(&text);
+	return ret;
+}
+
 static struct fm_str name_types(struct leaks *l, uint32_t group)
 {
 	FM_VEC(struct type_count) counts = { 0 };
@@ -77,19 +94,50 @@ static struct fm_str name_types(struct leaks *l, uint32_t group)
 			fm_vec_push(&counts, (struct type_count){ type->name, 0 });
 		counts.items[k].n++;
 	}
-	if (counts.n)
-		qsort(counts.items, counts.n, sizeof(*counts.items), compare_types);
-	struct fm_buf text = { 0 };
-	for (size_t i = 0; i < FM_MIN(counts.n, (size_t)MAX_TYPES); i++) {
-		fm_buf_str(&text, i ? ", " : "");
-		fm_buf_bytes(&text, counts.items[i].name.p, counts.items[i].name.len);
-	}
-	struct fm_str ret = { "", 0 };
-	if (text.len)
-		ret = (struct fm_str){ fm_arena_strdup(&l->h->arena, (char *)text.data, text.len), (uint32_t)text.len };
-	fm_buf_deinit(&text);
+	struct fm_str ret = name_most(l, counts.items, counts.n);
 	fm_vec_deinit(&counts);
 	return ret;
+}
+
+struct survivor {
+	uint32_t line; // index of the line's row
+	struct fm_str type;
+};
+
+static int by_line_and_type(const void *pa, const void *pb)
+{
+	const struct survivor *a = pa, *b = pb;
+	if (a->line != b->line)
+		return FM_ORDER(a->line, b->line);
+	int order = memcmp(a->type.p, b->type.p, FM_MIN(a->type.len, b->type.len));
+	return order ? order : FM_ORDER(a->type.len, b->type.len);
+}
+
+// What the blocks of each line are that were there at the end, leaked or not.
+static void name_survivors(struct leaks *l)
+{
+	FM_VEC(struct survivor) all = { 0 };
+	const struct fm_profile *profile = l->in->profile;
+	for (size_t i = 0; i < profile->alloc_types.n; i++) {
+		const struct fm_alloc_type *type = &profile->alloc_types.items[i];
+		const struct fm_block *b = fm_heap_log_find(l->log, type->process_id, type->alloc_id);
+		if (b && b->freed_ns > l->h->settled_ns && group_of(l, b) < l->h->lines.n)
+			fm_vec_push(&all, (struct survivor){ group_of(l, b), type->name });
+	}
+	if (all.n)
+		qsort(all.items, all.n, sizeof(*all.items), by_line_and_type);
+	FM_VEC(struct type_count) counts = { 0 };
+	for (size_t i = 0; i < all.n; i++) {
+		if (!counts.n || !fm_str_eq(counts.items[counts.n - 1].name, all.items[i].type))
+			fm_vec_push(&counts, (struct type_count){ all.items[i].type, 0 });
+		counts.items[counts.n - 1].n++;
+		if (i + 1 == all.n || all.items[i + 1].line != all.items[i].line) {
+			l->h->lines.items[all.items[i].line].types = name_most(l, counts.items, counts.n);
+			counts.n = 0;
+		}
+	}
+	fm_vec_deinit(&counts);
+	fm_vec_deinit(&all);
 }
 
 static struct fm_heap_leak_row row_of_group(const struct fm_heap *h, uint32_t group)
@@ -185,9 +233,10 @@ void fm_heap_leaks_sort(struct fm_heap *h)
 void fm_heap_leaks(struct fm_heap *h, struct fm_heap_log *log, const struct fm_heap_input *in,
 		   const struct fm_heap_groups *g)
 {
+	struct leaks l = { .h = h, .log = log, .in = in, .g = g };
+	name_survivors(&l);
 	if (!log->blocks.n || seconds_in(h, h->settled_ns) < FM_LEAK_MIN_DOUBT_RUN_S)
 		return;
-	struct leaks l = { .h = h, .log = log, .in = in, .g = g };
 	sort_by_group(&l);
 	struct fm_leak_block *scratch = fm_alloc(log->blocks.n * sizeof(*scratch));
 	for (uint32_t i = 0; i < l.n_groups; i++)

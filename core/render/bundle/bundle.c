@@ -18,6 +18,7 @@ const struct fm_bundle_limits fm_bundle_for_server = {
 	.max_zones = 200000,
 	.max_zone_spans = 50000, // the page asks for the rest as it is looked at
 	.max_samples = 250000,
+	.max_instructions = 40000,
 	.max_functions = 50000,
 	.max_lines = 50000,
 	.max_edges = 50000,
@@ -34,6 +35,7 @@ const struct fm_bundle_limits fm_bundle_for_file = {
 	.max_zones = 40000,
 	.max_zone_spans = 40000,
 	.max_samples = 80000,
+	.max_instructions = 8000,
 	.max_functions = 10000,
 	.max_lines = 10000,
 	.max_edges = 10000,
@@ -63,6 +65,7 @@ static void add_head(struct fm_json *j, void *ctx)
 	fm_json_str(j, "fathom", FM_STR_LIT(FM_VERSION));
 	fm_json_bool(j, "live", b->options->is_live);
 	fm_json_bool(j, "can_diff", b->options->can_diff);
+	fm_json_bool(j, "lacks_disassembler", b->lacks_disassembler);
 	fm_json_object(j, "limits");
 	fm_json_u64(j, "max_samples", b->limits->max_samples);
 	fm_json_u64(j, "nodes_left_out", b->tree.n_left_out);
@@ -185,6 +188,8 @@ enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, const struct fm_bu
 	if (!is_filtered && !(err = end(&timeline, diag))) {
 		fm_timeline_name(&b.timeline, counted);
 		fm_bundle_add_samples(&b);
+		if (!o->is_live) // it is read anew for each bundle
+			fm_bundle_add_code(&b);
 	}
 	if (!err) {
 		fm_bundle_add_names(&b);

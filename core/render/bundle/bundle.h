@@ -13,6 +13,7 @@
 
 struct fm_bundle_limits {
 	size_t max_nodes, max_cells, max_heap_rows, max_blocks, max_samples, max_functions, max_lines, max_edges;
+	size_t max_instructions;          // of the machine code of hot functions
 	size_t max_zones, max_zone_spans; // so many one by one; of more, a picture of so many spans
 	size_t text_bytes;                // of all strings
 	size_t source_bytes;              // of all source texts, which are among them

@@ -177,6 +177,7 @@ void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_ro
 	double *allocs = fm_columns_f64(&b->columns, "line.allocs", n);
 	double *live = fm_columns_f64(&b->columns, "line.live_bytes", n);
 	double *life = fm_columns_f64(&b->columns, "line.life_s", n);
+	uint32_t *types = fm_columns_u32(&b->columns, "line.types", n);
 	float *python_share = fm_columns_f32(&b->columns, "line.python_share", n);
 	for (size_t i = 0; i < n; i++) {
 		if (!rows[i])
@@ -188,6 +189,7 @@ void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_ro
 		copy[i] = (double)f->copy_bytes;
 		allocs[i] = (double)f->n_allocs;
 		live[i] = (double)f->live_bytes;
+		types[i] = rows[i]->types.p ? fm_string_table_name(&b->text, rows[i]->types) : 0;
 		life[i] = life_s(&b->a->heap, f);
 		if (f->alloc_bytes)
 			python_share[i] =

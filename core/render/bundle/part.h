@@ -49,6 +49,7 @@ struct fm_bundle {
 	struct fm_map call_index;             // function id -> calls + 1
 	size_t n_functions_left_out, n_lines_left_out;
 	uint64_t n_values_left_out; // of counters
+	bool lacks_disassembler;    // there would be machine code to show
 	double block_grain_s;       // of the times of blocks; 0 = there are none
 	double block_step_s;        // how closely they are known, as a mean over bytes
 };
@@ -62,6 +63,7 @@ void fm_bundle_add_people(struct fm_bundle *b);  // process, thread: render/bund
 void fm_bundle_add_rows(struct fm_bundle *b);    // func_row, line: render/bundle/rows.c
 void fm_bundle_add_memory(struct fm_bundle *b);  // heap, memory, leak: render/bundle/memory.c
 void fm_bundle_add_blocks(struct fm_bundle *b);  // block: render/bundle/blocks.c
+void fm_bundle_add_code(struct fm_bundle *b);    // code, instruction: render/bundle/code.c
 void fm_bundle_add_trace(struct fm_bundle *b);   // zone, what, duration, mark, counter: render/bundle/trace.c
 void fm_bundle_add_names(struct fm_bundle *b);   // function, file: last, when all numbers are given
 

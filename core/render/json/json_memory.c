@@ -80,6 +80,7 @@ void fm_json_line_memory(struct fm_json *j, const struct fm_heap_line_row *row)
 	for (size_t i = 0; row && row->f.peak_bytes && i < FM_HEAP_LINE_BUCKETS; i++)
 		fm_json_u64(j, NULL, row->timeline[i]);
 	fm_json_end(j);
+	fm_json_str(j, "types", row && row->types.p ? row->types : FM_STR_LIT(""));
 }
 
 void fm_json_function_memory(struct fm_json *j, const struct fm_heap_function_row *row)

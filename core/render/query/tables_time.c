@@ -111,6 +111,7 @@ static const struct fm_column line_columns[] = {
 	FM_INT("avg_bytes", "held, as a mean over the run"),
 	FM_INT("live_bytes", "held at the end"),
 	FM_INT("copy_bytes", "copied by memcpy and kin"),
+	FM_TEXT("types", "of Python objects that are held at the end, up to three, most first; empty when not known"),
 };
 
 static uint64_t count_lines(struct fm_query_data *d)
@@ -134,6 +135,7 @@ static void line_memory(struct fm_row *r, const struct fm_heap_line_row *row)
 	fm_row_u64(r, f->avg_bytes);
 	fm_row_u64(r, f->live_bytes);
 	fm_row_u64(r, f->copy_bytes);
+	fm_row_text(r, row && row->types.p ? row->types : FM_STR_LIT(""));
 }
 
 static void line_row(struct fm_query_data *d, uint64_t i, struct fm_row *r)

@@ -38,6 +38,7 @@ export interface Head {
 	title?: string;
 	live?: boolean;
 	diff?: boolean; // a comparison: cells have a base
+	lacks_disassembler?: boolean; // machine code could be shown if there were one
 	can_diff?: boolean; // the server has one to give
 	base?: Report;
 	sampled?: Sampled; // of a comparison: the new capture's, and the other's

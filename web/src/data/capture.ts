@@ -156,6 +156,31 @@ export class Table {
 	}
 }
 
+// The machine code of one hot native function: a run of instructions.
+export interface Code {
+	fn: number;
+	image: number; // its library, a string
+	first: number;
+	n: number;
+	start: number;
+	end: number;
+	self: number; // CPU seconds of its instructions
+}
+
+export interface Instructions {
+	n: number;
+	at: Float64Array;
+	self: Float64Array; // CPU seconds of samples that stood there
+	count: Uint32Array; // these samples
+	fn: Uint32Array; // whose own time that is; NONE without a sample
+	gap: Uint8Array; // what comes before it is left out
+	text: Uint32Array;
+	inlined: Uint32Array;
+	file: Uint32Array;
+	line: Uint32Array;
+	source: Uint32Array;
+}
+
 export interface Capture {
 	head: Head;
 	report: Report;
@@ -181,6 +206,9 @@ export interface Capture {
 	marks: Table;
 	counters: Table;
 	leaks: Table;
+	codes: Code[]; // most CPU time first
+	instructions: Instructions;
+	course: Table; // of a comparison: both over time
 	changes: Table; // of a comparison: the rows of `fathom diff`
 	lineTimeline: Float32Array | null;
 	isDiff: boolean;
@@ -250,6 +278,41 @@ function readSamples(r: Reader, nThreads: number, nNodes: number): Samples | nul
 		weight: r.f32("sample.weight_s", n),
 		first,
 	};
+}
+
+function readInstructions(r: Reader): Instructions {
+	const at = r.f64("instruction.at");
+	const n = at.length;
+	return {
+		n,
+		at,
+		self: r.f64("instruction.self_s", n),
+		count: r.u32("instruction.n", n),
+		fn: r.u32("instruction.function", n),
+		gap: r.u8("instruction.gap", n),
+		text: r.u32("instruction.text", n),
+		inlined: r.u32("instruction.inlined", n),
+		file: r.u32("instruction.file", n),
+		line: r.u32("instruction.line", n),
+		source: r.u32("instruction.source", n),
+	};
+}
+
+function readCodes(r: Reader, nFunctions: number, nInstructions: number): Code[] {
+	const fn = r.index("code.function", undefined, nFunctions);
+	const image = r.u32("code.image", fn.length);
+	const counts = r.u32("code.n", fn.length);
+	const [start, end] = [r.f64("code.start", fn.length), r.f64("code.end", fn.length)];
+	const self = r.f64("code.self_s", fn.length);
+	let first = 0;
+	const codes = Array.from(fn, (f, i) => {
+		const code = { fn: f, image: image[i], first, n: counts[i], start: start[i], end: end[i], self: self[i] };
+		first += counts[i];
+		return code;
+	});
+	if (first !== nInstructions)
+		throw new BundleError("The machine code of the page's data is damaged; make the page again.");
+	return codes;
 }
 
 function readBlocks(r: Reader, nNodes: number, nThreads: number, grain: number | undefined): Blocks | null {
@@ -378,6 +441,7 @@ export function readCapture(bundle: Bundle): Capture {
 			const last = samples.first[t + 1] - 1;
 			if (last >= samples.first[t]) end = Math.max(end, samples.time[last] + samples.weight[last]);
 		}
+	const instructions = readInstructions(r);
 	const table = (prefix: string) => new Table(columns, prefix);
 	return {
 		head,
@@ -404,6 +468,9 @@ export function readCapture(bundle: Bundle): Capture {
 		marks: table("mark"),
 		counters: table("counter"),
 		leaks: table("leak"),
+		codes: readCodes(r, nf, instructions.n),
+		instructions,
+		course: table("course"),
 		changes: table("change"),
 		lineTimeline: r.has("line_timeline.bytes") ? r.f32("line_timeline.bytes") : null,
 		isDiff: cells.base !== null,

@@ -70,6 +70,24 @@ export function baseTotals(c: Capture, metric: Metric, steps: readonly Step[]): 
 	return base;
 }
 
+// By thread: the CPU time of the thread of that name in the other capture; of several of one name the busiest are the same.
+export function threadsBefore(capture: Capture, diff: Capture): Map<number, number> {
+	const before = new Map<string, number[]>();
+	for (const t of diff.head.base?.threads ?? []) {
+		const name = t.name ?? "";
+		before.set(name, [...(before.get(name) ?? []), t.cpu_s ?? 0]);
+	}
+	for (const list of before.values()) list.sort((a, b) => b - a);
+	const { threads, strings } = capture;
+	const order = Array.from({ length: threads.n }, (_, t) => t).sort((a, b) => threads.cpu[b] - threads.cpu[a]);
+	const found = new Map<number, number>();
+	for (const t of order) {
+		const was = before.get(strings.get(threads.name[t]))?.shift();
+		if (was !== undefined) found.set(t, was);
+	}
+	return found;
+}
+
 export interface LineChange {
 	time: ChangeRow | null;
 	memory: ChangeRow | null;

@@ -92,24 +92,24 @@ export interface Idle {
 	waited: number; // seconds of these, added up
 }
 
-export function idleThreads(
+// How long each of those waited that did next to nothing else; 0 for the others.
+export function idleWaits(
 	capture: Capture,
 	but: number,
 	steps: readonly Step[] = [],
 	first = capture,
 	range = rangeOf(steps),
-): Idle {
+): Float64Array {
 	const { threads } = capture;
 	const waited = new Float64Array(threads.n);
 	const rest = cpuByThread(capture, steps).map((s, t) => s + withoutCpu(first, t, range));
 	eachTime(capture, steps, false, (_node, cls, seconds, thread) => {
 		if (cls === CLASS_WAIT || cls === CLASS_GIL_WAIT) waited[thread] += seconds;
 	});
-	const idle = { n: 0, waited: 0 };
-	for (let t = 0; t < threads.n; t++) {
-		if (t === but || !(waited[t] > IDLE_SHARE * (waited[t] + rest[t]))) continue;
-		idle.n++;
-		idle.waited += waited[t];
-	}
-	return idle;
+	return waited.map((w, t) => (t !== but && w > IDLE_SHARE * (w + rest[t]) ? w : 0));
+}
+
+export function idleThreads(...of: Parameters<typeof idleWaits>): Idle {
+	const waited = idleWaits(...of).filter((w) => w > 0);
+	return { n: waited.length, waited: waited.reduce((a, b) => a + b, 0) };
 }

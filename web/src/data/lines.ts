@@ -25,6 +25,7 @@ export interface LineRow {
 	copy: number;
 	allocs: number; // how many blocks
 	kept: number; // bytes that are held at the end
+	types: string; // of Python objects that are kept, most first; "" when not known
 	life: number; // seconds that a byte lived, as a mean
 	timeline: Float32Array | null;
 }
@@ -68,6 +69,7 @@ function exactLines(capture: Capture): LineRow[] {
 			copy: t.get("copy_bytes", i),
 			allocs: t.get("allocs", i),
 			kept: t.get("live_bytes", i),
+			types: capture.strings.get(t.get("types", i)),
 			life: t.get("life_s", i),
 			timeline: timelineOf(capture, i),
 		});
@@ -103,6 +105,7 @@ export function linesOf(capture: Capture, steps: readonly Step[]): LineRow[] {
 		if (hasMemoryOf(capture, steps)) {
 			row.alloc = row.peak = row.copy = row.average = row.pythonShare = 0;
 			row.allocs = row.kept = row.life = 0; // of the whole run only
+			row.types = "";
 			row.timeline = null;
 		}
 		found.set(key(row.file, row.line, row.fn), row);
@@ -154,6 +157,7 @@ function emptyRow(file: number, line: number, fn: number): LineRow {
 		copy: 0,
 		allocs: 0,
 		kept: 0,
+		types: "",
 		life: 0,
 		timeline: null,
 	};

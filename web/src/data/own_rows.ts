@@ -12,11 +12,13 @@ import {
 	topRow,
 	type OwnRow,
 	type OwnTree,
+	type OwnWeights,
 } from "./own_tree";
 
 const OPEN_SHARE = 0.02; // of the whole: as much is open by itself
 const SHOWN_SHARE = 0.005; // smaller ones are listed on demand, if they are several
 const FEW = 2;
+const IDLE_SHARE = 0.95; // of a row
 const MOST_ROWS = 3000; // also how deep the walk below may call itself
 
 export interface Figures {
@@ -27,6 +29,7 @@ export interface Figures {
 	wait: Float64Array | null; // beside CPU time, where there is much of it
 	waitSelf: Float64Array | null;
 	sure: Sure | null; // of two captures, where it is known how sure a change is
+	idle: OwnWeights | null; // of it, what threads waited that did next to nothing else
 	muchWait: number; // seconds: a row that waited as long is listed, however little else it did
 }
 
@@ -44,6 +47,7 @@ export interface Shown {
 	baseTotal: number;
 	plusMinus: number; // of the change; 0: not known
 	wait: number;
+	isIdle: boolean; // nearly all of it is waiting of threads that did next to nothing else
 	parent: number; // index among the shown, -1 for the first level
 	hasChildren: boolean;
 	isOpen: boolean;
@@ -88,8 +92,10 @@ export function shownRows(tree: OwnTree, f: Figures, o: Options): Shown[] {
 		const waits = isUp ? f.waitSelf : f.wait;
 		const wait = waits ? sumOver(isUp ? row.from : row.at, waits) : 0;
 		const plusMinus = f.sure ? sureOf(f.sure, isUp ? row.from : row.at, isUp, total, baseTotal) : 0;
+		const idle = f.idle ? sumOver(isUp ? row.from : row.at, isUp ? f.idle.self : f.idle.total) : 0;
+		const isIdle = idle > 0 && idle >= IDLE_SHARE * total;
 		const open = { parent: -1, hasChildren: false, isOpen: false, rest: 0, isRest: false };
-		return { row, self, total, baseTotal, plusMinus, wait, ...open };
+		return { row, self, total, baseTotal, plusMinus, wait, isIdle, ...open };
 	};
 	const isLarge = (s: Shown, share: number) =>
 		Math.max(s.total, s.baseTotal) >= share * o.whole || (f.wait !== null && s.wait >= f.muchWait);

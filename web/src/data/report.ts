@@ -32,6 +32,7 @@ export interface Report {
 	failed_unwinds?: number;
 	overhead_s?: number;
 	max_rss_bytes?: number;
+	threads?: { name?: string; cpu_s?: number }[];
 	coverage?: { what: string; why: string }[];
 	time?: Partial<Record<"python_s" | "native_s" | "system_s" | "gc_s" | "gil_wait_s" | "wait_s", number>>;
 	memory?: { peak_bytes?: number; alloc_bytes?: number; growth_rate?: number };

@@ -47,6 +47,7 @@ export function mergeByLine(rows: readonly LineRow[], file: number): Map<number,
 			known.alloc + r.alloc > 0 ? (known.life * known.alloc + r.life * r.alloc) / (known.alloc + r.alloc) : 0;
 		known.allocs += r.allocs;
 		known.kept += r.kept;
+		known.types ||= r.types;
 		known.alloc += r.alloc;
 		known.peak = Math.max(known.peak, r.peak);
 		known.average += r.average;

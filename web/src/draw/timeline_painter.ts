@@ -17,7 +17,8 @@ export interface Lane {
 
 export interface Curve {
 	name: string;
-	unit: "bytes" | "";
+	note?: string;
+	unit: "bytes" | "cores" | "";
 	time: ArrayLike<number>;
 	values: ArrayLike<number>[]; // drawn over one another, the first at the back
 	top: number;

@@ -11,6 +11,7 @@ export const VIEWS = [
 	"timeline",
 	"source",
 	"functions",
+	"assembly",
 	"zones",
 	"graph",
 	"diff",

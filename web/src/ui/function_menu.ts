@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verbs that a function has wherever it is shown.
 import { KIND_PYTHON } from "../data/capture";
+import { codeOf } from "../data/machine_code";
 import type { App, MenuItem } from "./app_context";
 import { functionName, moduleName } from "./names";
 
@@ -52,6 +53,12 @@ export function functionMenu(app: App, fn: number): MenuItem[] {
 		items.push({
 			label: "Show source",
 			run: () => set({ view: "source", file: functions.file[fn], line: functions.line[fn], fn }),
+		});
+	if (codeOf(app.first, fn))
+		items.push({
+			label: "Show assembly",
+			hint: "each instruction with its time",
+			run: () => set({ view: "assembly", fn }),
 		});
 	items.push({ label: "Show in functions", run: () => set({ view: "functions", fn }) });
 	items.push({

@@ -16,7 +16,7 @@ import { availableViews, canCompare, hasOverview, hasSearch, VIEW_NAMES } from "
 function useHits(): number | null {
 	const { capture, state } = useApp();
 	return useMemo(() => {
-		const isOwn = ["tree", "source", "diff", "zones"].includes(state.view);
+		const isOwn = ["tree", "source", "assembly", "diff", "zones"].includes(state.view);
 		const matcher = isOwn ? null : matcherOf(state.search);
 		return matcher ? matchingFunctions(capture, matcher).reduce((n, hit) => n + hit, 0) : null;
 	}, [capture, state.search, state.view]);

@@ -9,6 +9,7 @@ export interface Column<Row> {
 	title: string;
 	hint?: string;
 	isNumber?: boolean;
+	isSpare?: boolean; // not beside something else, unless the screen is wide
 	isMinor?: boolean; // not where there is little room
 	value: (row: Row) => number | string;
 	cell?: (row: Row) => ComponentChildren;
@@ -38,8 +39,8 @@ export function sortRows<Row>(rows: Row[], columns: Column<Row>[], sort: string)
 	});
 }
 
-const classOf = (c: { isNumber?: boolean; isMinor?: boolean }) =>
-	[c.isNumber ? "number" : "", c.isMinor ? "minor" : ""].join(" ").trim();
+const classOf = (c: { isNumber?: boolean; isMinor?: boolean; isSpare?: boolean }) =>
+	[c.isNumber && "number", c.isMinor && "minor", c.isSpare && "spare"].filter(Boolean).join(" ");
 
 // On the side that the cells do not align to, so that titles stand above their figures.
 function Arrow({ sort }: { sort: string }) {

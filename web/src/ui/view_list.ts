@@ -10,6 +10,7 @@ export const VIEW_NAMES: Record<ViewName, string> = {
 	timeline: "Timeline",
 	source: "Source",
 	functions: "Functions",
+	assembly: "Assembly",
 	zones: "Zones",
 	graph: "Call graph",
 	diff: "Diff",
@@ -25,6 +26,7 @@ export function availableViews(app: App): ViewName[] {
 		timeline: capture.samples !== null || capture.zones !== null || capture.memory.n > 0,
 		source: capture.files.n > 0 || capture.lines.n > 0,
 		functions: true,
+		assembly: capture.codes.length > 0,
 		zones: capture.zones !== null,
 		graph: true,
 		diff: app.diff !== null,
@@ -41,11 +43,11 @@ export function hasOverview({ state, first, capture, live }: App): boolean {
 
 // Where two captures can stand beside each other, and one of them alone.
 export function canCompare({ state, diff }: App): boolean {
-	return diff !== null && ["tree", "functions", "source"].includes(state.view);
+	return diff !== null && ["tree", "functions", "source", "timeline"].includes(state.view);
 }
 
 // Where there is something to find. Elsewhere the browser's own search does it.
 export function hasSearch({ state }: App): boolean {
 	if (state.view === "graph") return state.drawing !== "sunburst";
-	return ["tree", "flame", "functions", "zones", "source", "diff"].includes(state.view);
+	return ["tree", "flame", "functions", "assembly", "zones", "source", "diff"].includes(state.view);
 }

@@ -25,7 +25,10 @@ function memoryFacts(app: App): Fact[] {
 			? "above the RSS, which is the first process's"
 			: "above the RSS: estimated, and with what was never touched";
 	if (peak > 0) facts.push(["Peak of the heap", bytes(peak), rss > 0 && peak > rss ? why : ""]);
-	if (rss > 0) facts.push(["Most memory (RSS)", bytes(rss)]);
+	// The curve over time is of all processes; without a word the two would contradict each other.
+	const together = Array.from(app.capture.memory.column("rss") ?? []).reduce((a, b) => Math.max(a, b), 0);
+	const whose = `the first process's${together > rss ? `; all together ${bytes(together)}` : ""}`;
+	if (rss > 0) facts.push(["Most memory (RSS)", bytes(rss), app.capture.processes.n > 1 ? whose : ""]);
 	if (memory?.alloc_bytes) facts.push(["Allocated in all", bytes(memory.alloc_bytes)]);
 	return facts;
 }

@@ -195,6 +195,8 @@ const CALL_COLUMNS: Columns = [
 	figure("max", "Slowest", "of one call, or of one stretch of a generator", seconds),
 ];
 
+const SPARE = ["plusMinus", "tracedOwn", "mean", "min", "max"];
+
 const MEMORY_COLUMNS: Columns = [
 	figure("alloc", "Allocated", "in all, freed or not", bytes),
 	{ ...figure("allocs", "Blocks", "how many were allocated", count), isMinor: true },
@@ -220,7 +222,9 @@ function columnsOf(app: App, table: FunctionTable, isNarrow: boolean, isBeside: 
 	if (table.hasMemory) columns.push(...MEMORY_COLUMNS);
 	if (!isBeside && !table.hasCalls)
 		columns.push({ id: "module", title: "Module", isMinor: true, value: (r) => moduleName(capture, r.fn) });
-	return columns;
+	// What the chosen one has beside the table gives way to it.
+	const isSpare = (c: Column<FunctionRow>) => isBeside && table.hasCalls && SPARE.includes(c.id);
+	return columns.map((c) => (isSpare(c) ? { ...c, isSpare: true } : c));
 }
 
 // Before, after, and what changed.

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions: the table, and for the chosen one its callers, callees, lines and, when calls were traced, their distribution.
 import { useMemo } from "preact/hooks";
-import { KIND_PYTHON } from "../data/capture";
-import { amount, share } from "../data/format";
+import { KIND_NATIVE, KIND_PYTHON } from "../data/capture";
+import { amount, count, seconds, share } from "../data/format";
 import { edgesOf } from "../data/functions";
+import { codeOf } from "../data/machine_code";
 import { useApp } from "../ui/app_context";
 import { Meter } from "../ui/bars";
 import { functionMenu } from "../ui/function_menu";
 import { functionName, functionPlace, moduleName } from "../ui/names";
 import { CallHistogram } from "./histogram";
 import { FunctionList, useFunctionRows } from "./function_list";
+
+const TRACED = [
+	["calls", "Calls"],
+	["tracedOwn", "Own, traced"],
+	["tracedTotal", "Total, traced"],
+	["mean", "Mean"],
+	["max", "Slowest"],
+] as const;
 
 function Neighbours({ title, rows, whole }: { title: string; rows: { fn: number; weight: number }[]; whole: number }) {
 	const { capture, set, metric } = useApp();
@@ -75,6 +84,13 @@ function Chosen({ fn }: { fn: number }) {
 							{amount(row.total, metric.unit)} <small>{share(row.total, app.whole)}</small>
 						</dd>
 					</div>
+					{row.calls > 0 &&
+						TRACED.map(([id, title]) => (
+							<div>
+								<dt>{title}</dt>
+								<dd>{id === "calls" ? count(row.calls) : seconds(row[id])}</dd>
+							</div>
+						))}
 				</dl>
 			)}
 			<div class="actions">
@@ -87,6 +103,9 @@ function Chosen({ fn }: { fn: number }) {
 						Source
 					</button>
 				)}
+				{!capture.isDiff && codeOf(app.first, fn) && (
+					<button onClick={() => set({ view: "assembly", fn })}>Assembly</button>
+				)}
 				<button
 					aria-haspopup="menu"
 					onClick={(e) =>
@@ -96,6 +115,9 @@ function Chosen({ fn }: { fn: number }) {
 					More…
 				</button>
 			</div>
+			{app.first.head.lacks_disassembler === true && capture.functions.kind[fn] === KIND_NATIVE && (
+				<p class="faint">Its assembly is shown here where Capstone is installed: pip install capstone.</p>
+			)}
 			<CallHistogram fn={fn} />
 			<Neighbours title="Called by" rows={callers} whole={whole} />
 			<Neighbours title="Calls" rows={callees} whole={whole} />

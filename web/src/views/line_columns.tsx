@@ -50,7 +50,11 @@ export const LINE_COLUMNS = {
 	}),
 	allocs: figure("Blocks", (r) => r.allocs, count, { hint: "how many were allocated", isLeast: true }),
 	peak: figure("Peak", (r) => r.peak, bytes),
-	kept: figure("Kept", (r) => r.kept, bytes, { hint: "held at the end of the run", isLeast: true }),
+	kept: figure("Kept", (r) => r.kept, bytes, {
+		hint: "held at the end of the run",
+		tip: (r) => r.types,
+		isLeast: true,
+	}),
 	life: figure("Lived", (r) => r.life, seconds, {
 		hint: "how long a byte was held, as a mean; what is never freed lives to the end",
 		isLeast: true,

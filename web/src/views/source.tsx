@@ -112,7 +112,9 @@ function LinePanel({ rows, file, line }: { rows: LineRow[]; file: number; line: 
 						{row.plusMinus > 0 && ` ± ${seconds(row.plusMinus)}`}
 						{row.wait > 0 && `, ${seconds(row.wait)} waiting`}
 						{row.alloc > 0 && `, ${bytes(row.alloc)} allocated`}
-						{row.copy > 0 && `, ${bytes(row.copy)} copied`}.
+						{row.copy > 0 && `, ${bytes(row.copy)} copied`}
+						{row.kept > 0 && `, ${bytes(row.kept)} kept to the end`}
+						{row.types && ` (${row.types})`}.
 					</p>
 				)}
 			</div>

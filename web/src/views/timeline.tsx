@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Timeline: a lane for each thread, memory and counters above. Dragging over a range limits every view to it.
 import type { ComponentChildren, RefObject } from "preact";
-import { useRef, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import type { Capture } from "../data/capture";
+import { threadsBefore } from "../data/changes";
 import { rangeOf } from "../data/filter";
-import { bytes, count, seconds } from "../data/format";
+import { count, seconds } from "../data/format";
 import type { Curve, Lane } from "../draw/timeline_painter";
 import { useApp, type App } from "../ui/app_context";
 import { Ticks } from "../ui/axis";
 import { ClassLegend } from "../ui/bars";
+import { signed } from "../ui/change";
 import { processName, threadName } from "../ui/names";
 import { threadMenu } from "../ui/thread_menu";
 import { TimelineCanvas } from "./timeline_canvas";
+import { curveValue } from "./timeline_tip";
 import { useContents, useDrawing, useSize, useSpan, useTimelineKeys, type Size } from "./timeline_hooks";
+
+const TWO_LINES_PX = 40; // of a lane
 
 // What the picture does not have one by one, in sentences; "" when it has all.
 function leftOut(capture: Capture, isServed: boolean): string {
@@ -69,28 +74,40 @@ function Controls({ app, children }: { app: App; children: ComponentChildren }) 
 	);
 }
 
-function ThreadButton({ app, thread }: { app: App; thread: number }) {
+function ThreadButton({ app, thread, height }: { app: App; thread: number; height: number }) {
 	const name = threadName(app.capture, thread);
+	const cpu = app.capture.threads.cpu[thread];
+	const before = useMemo(
+		() => (app.diff && app.state.both ? threadsBefore(app.capture, app.diff) : null),
+		[app.capture, app.diff, app.state.both],
+	);
+	const was = before?.get(thread);
 	const open = (e: MouseEvent) => {
 		e.preventDefault();
 		app.openMenu({ x: e.clientX, y: e.clientY, title: name, items: threadMenu(app, thread) });
 	};
+	const change = before && (was === undefined ? "not there before" : `${signed(cpu - was, "s")}, was ${seconds(was)}`);
 	return (
-		<button title={name} onClick={open} onContextMenu={open}>
+		<button title={change ? `${name}: ${change}` : name} onClick={open} onContextMenu={open}>
 			<span>{name}</span>
-			<small>{seconds(app.capture.threads.cpu[thread])}</small>
+			<small>{seconds(cpu)}</small>
+			{change && height >= TWO_LINES_PX && <small class="was">{change}</small>}
 		</button>
 	);
 }
 
 function LaneName({ app, lane, curves }: { app: App; lane: Lane; curves: Curve[] }) {
-	if (lane.kind === "thread") return <ThreadButton app={app} thread={lane.index} />;
+	if (lane.kind === "thread") return <ThreadButton app={app} thread={lane.index} height={lane.height} />;
 	const curve = lane.kind === "curve" ? curves[lane.index] : null;
 	const name = curve ? curve.name : processName(app.capture, lane.index);
 	return (
 		<span title={name}>
 			{name}
-			{curve && <small>up to {curve.unit === "bytes" ? bytes(curve.top) : count(curve.top)}</small>}
+			{curve && (
+				<small>
+					{curve.note && `${curve.note}, `}up to {curve.unit === "" ? count(curve.top) : curveValue(curve, curve.top)}
+				</small>
+			)}
 		</span>
 	);
 }

@@ -103,7 +103,8 @@ export function useContents(app: App, span: Span, size: Size, scroll: number): C
 		() => (capture.zones ? zoneRows(capture.zones, capture.threads.n, capture.end) : null),
 		[capture],
 	);
-	const curves = useMemo(() => curvesOf(capture), [capture]);
+	const diff = app.state.both ? app.diff : null;
+	const curves = useMemo(() => curvesOf(capture, diff), [capture, diff]);
 	const { lanes, height } = useMemo(
 		() => lanesOf(capture, curves, zones, size.height),
 		[capture, curves, zones, size.height],

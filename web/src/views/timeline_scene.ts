@@ -15,10 +15,26 @@ const MOST_ACTIVITY_PX = 72;
 const GAP_PX = 4;
 const MOST_ABOVE = 0.5; // of the room: so much may curves take above the threads
 
-export function curvesOf(capture: Capture): Curve[] {
+const most = (values: ArrayLike<number>) =>
+	Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
+
+// Of two captures: what each used at the same time since its begin.
+function comparedCurves({ course }: Capture): Curve[] {
 	const curves: Curve[] = [];
-	const most = (values: ArrayLike<number>) =>
-		Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
+	const put = (name: string, unit: Curve["unit"], now: string, before: string) => {
+		const values = [course.column(now) ?? [], course.column(before) ?? []];
+		const top = Math.max(...values.map(most));
+		if (top > 0) curves.push({ name, note: "before: line", unit, time: course.column("time_s") ?? [], values, top });
+	};
+	put("CPUs in use", "cores", "cpu", "base_cpu");
+	const hasHeap = most(course.column("heap") ?? []) > 0 || most(course.column("base_heap") ?? []) > 0;
+	if (hasHeap) put("heap", "bytes", "heap", "base_heap");
+	else put("memory (RSS)", "bytes", "rss", "base_rss");
+	return curves;
+}
+
+export function curvesOf(capture: Capture, diff: Capture | null = null): Curve[] {
+	const curves: Curve[] = diff ? comparedCurves(diff) : [];
 	const { memory, counters } = capture;
 	if (memory.n > 0) {
 		const time = memory.column("time_s") ?? [];
@@ -72,7 +88,7 @@ export function lanesOf(
 	};
 	// Many counters would leave no thread in sight: they come last.
 	const isMany = threads.n > 0 && curves.length * (CURVE_PX + GAP_PX) > MOST_ABOVE * room;
-	const isAbove = (c: Curve) => !isMany || c.unit === "bytes";
+	const isAbove = (c: Curve) => !isMany || c.unit !== "";
 	curves.forEach((c, index) => isAbove(c) && putCurve(c, index));
 	const byProcess = new Map<number, number[]>();
 	for (let t = 0; t < threads.n; t++) {

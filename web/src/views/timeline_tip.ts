@@ -7,6 +7,11 @@ import { bytes, count, seconds } from "../data/format";
 import type { Curve, Lane } from "../draw/timeline_painter";
 import { functionName, processName, threadName, whatName, whatPlace } from "../ui/names";
 
+export function curveValue({ unit }: Curve, value: number): string {
+	if (unit === "cores") return value.toFixed(2);
+	return unit === "bytes" ? bytes(value) : String(+value.toPrecision(5));
+}
+
 // found is the zone there, pixel how much time one is.
 export function describe(
 	capture: Capture,
@@ -21,11 +26,7 @@ export function describe(
 	if (lane.kind === "curve") {
 		const c = curves[lane.index];
 		const i = Math.max(0, lowerBound(c.time, 0, c.time.length, t) - 1);
-		return [
-			c.name,
-			c.values.map((v) => (c.unit === "bytes" ? bytes(v[i]) : String(+v[i].toPrecision(5)))).join(", "),
-			`at ${seconds(t)}`,
-		];
+		return [c.name, c.values.map((v) => curveValue(c, v[i])).join(", "), `at ${seconds(t)}`];
 	}
 	const lines = [threadName(capture, lane.index)];
 	if (found) {

@@ -3,10 +3,11 @@
 // figures are those of `fathom report --tree`; with two captures each row says what it was before.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { type Capture } from "../data/capture";
+import { idleWaits, mainThread } from "../data/clock";
 import { CLASS_GIL_WAIT, CLASS_WAIT } from "../data/classes";
 import { amount, count, seconds, share } from "../data/format";
 import { cpuOf, linesOf, type LineRow } from "../data/lines";
-import type { Step } from "../data/filter";
+import { rangeOf, type Step } from "../data/filter";
 import { looksByNode } from "../data/intervals";
 import { metricById, type Metric } from "../data/metrics";
 import { overTime, partsOf } from "../data/over_time";
@@ -65,6 +66,25 @@ function sureOf(capture: Capture, tree: OwnTree, steps: readonly Step[]): Sure |
 	return { self: pick("self"), total: pick("total"), now, base };
 }
 
+// What pools that had nothing to do add to waiting. Whoever queues in the user's code does not idle, and where somebody chose threads,
+// they meant these.
+function idleOf(app: App, tree: OwnTree): OwnWeights | null {
+	const { capture, metric, steps, filter, first } = app;
+	const isWaiting = metric.column === null && metric.classes.some((c) => c === CLASS_WAIT || c === CLASS_GIL_WAIT);
+	if (!isWaiting || capture.isDiff || filter.some((s) => s.kind === "thread" || s.kind === "process")) return null;
+	const waits = idleWaits(capture, mainThread(capture), steps, first, rangeOf(filter));
+	const idle: Step[] = [];
+	waits.forEach((w, id) => w > 0 && idle.push({ kind: "thread", keep: true, id }));
+	if (idle.length === 0) return null;
+	const self = selfWeights(capture, metric, [...steps, ...idle]);
+	const isUsers = new Uint8Array(tree.n); // or below what is
+	for (let i = 1; i < tree.n; i++) isUsers[i] = Number(tree.kind[i] === OWN_FUNCTION) | isUsers[tree.parent[i]];
+	return ownWeights(
+		tree,
+		self.map((v, node) => (isUsers[tree.of[node]] ? 0 : v)),
+	);
+}
+
 function useFigures(app: App, tree: OwnTree): Figures {
 	const { capture, metric, steps } = app;
 	return useMemo(() => {
@@ -80,6 +100,7 @@ function useFigures(app: App, tree: OwnTree): Figures {
 			baseTotal: base?.total ?? null,
 			wait: isMuch ? wait.total : null,
 			waitSelf: isMuch ? wait.self : null,
+			idle: idleOf(app, tree),
 			sure: metric.id === "cpu" ? sureOf(capture, tree, steps) : null,
 			muchWait: MUCH_WAITING * (capture.report.wall_s ?? 0),
 		};
@@ -147,6 +168,8 @@ function useHottestLines(app: App): Map<number, HotLine> {
 	}, [capture, metric.id, JSON.stringify(steps)]);
 }
 
+const busyOf = ({ total, idle }: Figures) => (idle ? total.map((v, i) => v - idle.total[i]) : total);
+
 const SORTS: Record<string, (s: Shown) => number> = {
 	total: (s) => s.total,
 	self: (s) => s.self,
@@ -156,7 +179,8 @@ const SORTS: Record<string, (s: Shown) => number> = {
 
 function sortOf(id: string, isDiff: boolean): (a: Shown, b: Shown) => number {
 	const by = SORTS[id] ?? SORTS[isDiff ? "change" : "total"];
-	return (a, b) => by(b) - by(a) || b.total - a.total || a.row.at[0] - b.row.at[0];
+	return (a, b) =>
+		Number(a.isIdle) - Number(b.isIdle) || by(b) - by(a) || b.total - a.total || a.row.at[0] - b.row.at[0];
 }
 
 interface RowProps {
@@ -191,6 +215,7 @@ function Name({ app, shown, hot }: Pick<RowProps, "app" | "shown" | "hot">) {
 			) : (
 				<small>{place}</small>
 			)}
+			{shown.isIdle && <small title="threads that did next to nothing but wait"> · idle threads</small>}
 			{text && (
 				<code class="snippet" title={`line ${line} takes most of it`}>
 					{line} {text}
@@ -399,7 +424,7 @@ export function TreeView() {
 		set({ open: writeToggles(new Set([...kept, ...keys])), row });
 	};
 	const openPath = () => {
-		const keys = hottestPath(tree, figures.total, 0).slice(0, MOST_OPENED);
+		const keys = hottestPath(tree, busyOf(figures), 0).slice(0, MOST_OPENED);
 		openThese(keys, keys[keys.length - 1] ?? "");
 	};
 	const openAll = () => set({ open: OPEN_ALL });
