@@ -114,6 +114,23 @@ def test_in_and_out_again_and_again(python: Python, fathom: Path, tmp_path: Path
     assert out.startswith("kept 20 signals ") and 1 <= int(out.split()[-1]) <= n
 
 
+@pytest.mark.pythons(*ALL)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_traced_program_is_not_held_up_while_it_is_asked(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """Threads that keep the GIL for long and do nothing but call: their rings are full before the script has answered."""
+    process = program(python, 60, "injected_calls.py")
+    before = what_it_shows(process.pid)
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--trace", "--duration", "0.3")
+    assert run.returncode == 0, run.stderr
+    assert "hooks are out" in run.stderr
+    assert what_it_shows(process.pid) == before
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert float(out.split()[-1]) < 5, out  # it was 20
+
+
 def last_pages(pid: int, size: int = 400) -> Dict[str, bytes]:
     """What is behind the data of the C library and of Python's: where a request is left before 3.14."""
     pages = {}
