@@ -8,8 +8,8 @@
 // sandbox (sandbox.c) starts programs without us: its filter stands before our first call in them.
 //
 // They may run in the child of a fork or vfork: locks may be held there that nobody will ever give
-// back, and memory may be the parent's. So nothing but the stack is written, and nothing is called
-// that could take a lock.
+// back, and memory may be the parent's. So nothing is written but the stack and pages of our own,
+// and nothing is called that could take a lock.
 #include <dlfcn.h>
 #include <errno.h>
 #include <spawn.h>
@@ -18,18 +18,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/memory.h"
 #include "base/compiler.h"
+#include "base/system_call.h"
 #include "sigsafe/base/state.h"
 #include "wire/wire.h"
 
 #define FOLDER_NAME "/_startup"
-// More is not for a stack.
-#define MAX_ADDED_BYTES (128u << 10)
+// What goes on the caller's stack, which may be the least that a thread can have: libc's own functions take as much.
+// More gets pages of its own.
+#define MAX_STACK_BYTES 2048u
 
 // What a Python reads when it starts: python/fathom/_startup. The last one joins by itself, the
 // others want the agent preloaded.
@@ -226,16 +229,21 @@ static bool is_isolated_python(char *const argv[])
 	return !strncmp(name, "python", 6) && fm_agent_is_isolated(argv);
 }
 
+// An entry that has a part which is to go.
+static const char *entry_with(char *const *env, const char *name, const char *part)
+{
+	const char *entry = part[0] ? find(env, name) : NULL;
+	return entry && has_part(value_of(entry), part) ? entry : NULL;
+}
+
 static struct lack look_at_leaving(char *const *env)
 {
-	struct lack l = {
-		.is_leaving = true,
-		.preload = agent[0] ? find(env, "LD_PRELOAD") : NULL,
-		.python_path = folder[0] ? find(env, "PYTHONPATH") : NULL,
-	};
+	struct lack l = { .preload = entry_with(env, "LD_PRELOAD", agent),
+			  .python_path = entry_with(env, "PYTHONPATH", folder) };
 	l.text_bytes = (l.preload ? strlen(l.preload) + 1 : 0) + (l.python_path ? strlen(l.python_path) + 1 : 0);
-	while (env && env[l.n_given])
-		l.n_given++;
+	l.is_leaving = l.preload || l.python_path;
+	for (; env && env[l.n_given]; l.n_given++)
+		l.is_leaving |= is_lead(env[l.n_given]);
 	return l;
 }
 
@@ -274,8 +282,6 @@ static struct lack look_at(char *const argv[], char *const *env)
 	}
 	while (env && env[l.n_given])
 		l.n_given++;
-	if ((l.n_given + N_ADDED + 1) * sizeof(char *) + l.text_bytes > MAX_ADDED_BYTES)
-		return (struct lack){ 0 };
 	return l;
 }
 
@@ -333,21 +339,74 @@ static char *const *fill(const struct lack *l, char *const *env, char **entries,
 	return entries;
 }
 
-// On the caller's stack: see above.
-#define WITH_OURS(ret, argv, env)                                                                                   \
-	struct lack lack_of_env = look_at(argv, env);                                                               \
-	char *const *(ret) = lack_of_env.n || lack_of_env.has_no_folder || lack_of_env.is_leaving                   \
-				     ? fill(&lack_of_env, env,                                                      \
-					    __builtin_alloca((lack_of_env.n_given + N_ADDED + 1) * sizeof(char *)), \
-					    __builtin_alloca(lack_of_env.text_bytes + 1))                           \
-				     : (env)
+// Pages for a large environment. A child of vfork is in its parent's memory, which has them for good when the child's
+// exec succeeds: they are the next one's, by a variable of the thread, which the two share. Who left them is another
+// process than who finds them, or they are in use: by a call that a signal's handler has interrupted.
+struct pages {
+	void *start;
+	size_t bytes;
+	pid_t pid;
+};
+static __thread struct pages left_pages;
+
+static struct pages take_pages(size_t bytes)
+{
+	pid_t pid = getpid();
+	struct pages pages = left_pages;
+	if (pages.pid != pid && pages.bytes >= bytes) {
+		pages.pid = left_pages.pid = pid;
+		return pages;
+	}
+	if (pages.pid != pid && pages.start)
+		fm_system_call(SYS_munmap, (long)pages.start, (long)pages.bytes, 0, 0);
+	bytes = (bytes + 4095) & ~(size_t)4095;
+	long start =
+		fm_system_call6(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	left_pages = (unsigned long)start < -4095ul ? (struct pages){ (void *)start, bytes, pid } : (struct pages){ 0 };
+	return left_pages;
+}
+
+static void give_pages(struct pages pages)
+{
+	if (!pages.start)
+		return;
+	if (left_pages.start == pages.start)
+		left_pages = (struct pages){ 0 };
+	fm_system_call(SYS_munmap, (long)pages.start, (long)pages.bytes, 0, 0);
+}
+
+static size_t bytes_for(const struct lack *l)
+{
+	return l->n || l->has_no_folder || l->is_leaving
+		       ? (l->n_given + N_ADDED + 1) * sizeof(char *) + l->text_bytes + 1
+		       : 0;
+}
+
+// Where the list of entries and the texts go; NULL, and there is nothing to change, or no room for it.
+static char *const *fill_room(const struct lack *l, char *const *env, void *room)
+{
+	char **entries = room;
+	return room ? fill(l, env, entries, (char *)(entries + l->n_given + N_ADDED + 1)) : env;
+}
+
+// On the caller's stack, where there is little to change; and always after a process has put itself into a sandbox,
+// whose filter may not list the call that maps pages.
+#define WITH_OURS(ret, pages, argv, env)                                                       \
+	struct lack lack_of_env = look_at(argv, env);                                          \
+	size_t room_bytes = bytes_for(&lack_of_env);                                           \
+	bool is_on_stack = room_bytes <= MAX_STACK_BYTES || lack_of_env.is_leaving;            \
+	struct pages(pages) = is_on_stack ? (struct pages){ 0 } : take_pages(room_bytes);      \
+	void *room = is_on_stack && room_bytes ? __builtin_alloca(room_bytes) : (pages).start; \
+	char *const *(ret) = fill_room(&lack_of_env, env, room)
 
 static int run(exec_fn *real, const char *path, char *const argv[], char *const env[])
 {
 	if (!*real)
 		fm_agent_exec_resolve();
-	WITH_OURS(extended, argv, env);
-	return *real ? (*real)(path, argv, extended) : (int)syscall(SYS_execve, path, argv, extended);
+	WITH_OURS(extended, pages, argv, env);
+	int ret = *real ? (*real)(path, argv, extended) : (int)syscall(SYS_execve, path, argv, extended);
+	give_pages(pages);
+	return ret;
 }
 
 static int spawn(spawn_fn *real, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
@@ -357,8 +416,10 @@ static int spawn(spawn_fn *real, pid_t *pid, const char *path, const posix_spawn
 		fm_agent_exec_resolve();
 	if (!*real)
 		return ENOSYS;
-	WITH_OURS(extended, argv, env);
-	return (*real)(pid, path, actions, attributes, argv, extended);
+	WITH_OURS(extended, pages, argv, env);
+	int err = (*real)(pid, path, actions, attributes, argv, extended);
+	give_pages(pages);
+	return err;
 }
 
 FM_EXPORT int execve(const char *path, char *const argv[], char *const env[])
@@ -385,11 +446,14 @@ FM_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
 	if (!real_fexec)
 		fm_agent_exec_resolve();
-	WITH_OURS(extended, argv, env);
-	if (real_fexec)
-		return real_fexec(fd, argv, extended);
-	errno = ENOSYS;
-	return -1;
+	if (!real_fexec) {
+		errno = ENOSYS;
+		return -1;
+	}
+	WITH_OURS(extended, pages, argv, env);
+	int ret = real_fexec(fd, argv, extended);
+	give_pages(pages);
+	return ret;
 }
 
 // The arguments up to the NULL that ends them, on the caller's stack. The list stands behind that

@@ -58,8 +58,17 @@ static struct py_arena_allocator real_arena;
 // With pymalloc: one set of functions, and no context, for mem and obj.
 static struct py_allocator pymalloc;
 
+// Written by hooks for blocks that pymalloc does not cut: which of them this thread has come to.
+static __thread uint8_t asked; // bits, by nth domain
+
+static inline void note_asked(const struct domain *d)
+{
+	asked |= (uint8_t)(1u << (d - domains));
+}
+
 static SLOW void *malloc_slowly(struct domain *d, size_t size)
 {
+	note_asked(d);
 	fm_sig_alloc.depth++;
 	void *p = d->real.malloc(d->real.ctx, size);
 	fm_sig_alloc.depth--;
@@ -159,6 +168,7 @@ static inline __attribute__((always_inline)) void *counted(void *p, size_t size,
 static __attribute__((noinline)) void *exact_large_malloc(struct domain *d, void *ctx, size_t size, count_fn *count,
 							  uintptr_t caller)
 {
+	note_asked(d);
 	fm_sig_alloc.depth++;
 	void *p = pymalloc.malloc(ctx, size);
 	fm_sig_alloc.depth--;
@@ -360,6 +370,31 @@ static void find_raw_functions(void)
 // us, and we must not call him.
 static bool is_below[3];
 
+extern void *PyMem_RawMalloc(size_t size) __attribute__((weak));
+extern void PyMem_RawFree(void *p) __attribute__((weak));
+extern void *PyMem_Malloc(size_t size) __attribute__((weak));
+extern void PyMem_Free(void *p) __attribute__((weak));
+extern void *PyObject_Malloc(size_t size) __attribute__((weak));
+extern void PyObject_Free(void *p) __attribute__((weak));
+
+// Whether he still has: by a block, whose way leads through ours, or does not. He may have gone in a way that took ours
+// off, as tracemalloc does when it was there first.
+static bool is_still_below(int nth)
+{
+	static void *(*const take[3])(size_t) = { PyMem_RawMalloc, PyMem_Malloc, PyObject_Malloc };
+	static void (*const give[3])(void *) = { PyMem_RawFree, PyMem_Free, PyObject_Free };
+	if (!take[nth] || !give[nth])
+		return true;
+	asked = 0;
+	fm_sig_alloc.depth++; // it is not the program's
+	void *volatile p = take[nth](PYMALLOC_MAX_BYTES + 1);
+	bool is_asked = asked & 1u << nth;
+	if (p)
+		give[nth](p);
+	fm_sig_alloc.depth--;
+	return is_asked;
+}
+
 static void hook_arenas(void)
 {
 	struct py_arena_allocator arena;
@@ -377,8 +412,10 @@ bool fm_agent_python_hook(void)
 	if (!PyMem_GetAllocator || !PyMem_SetAllocator)
 		return false;
 	struct py_allocator now[3];
-	for (int i = PY_RAW; i <= PY_OBJ; i++)
+	for (int i = PY_RAW; i <= PY_OBJ; i++) {
+		is_below[i] = is_below[i] && is_still_below(i);
 		PyMem_GetAllocator(i, &now[i]);
+	}
 	if (is_ours(PY_OBJ, &now[PY_OBJ]) || is_below[PY_OBJ])
 		return true;
 	for (int i = PY_RAW; i <= PY_OBJ; i++)

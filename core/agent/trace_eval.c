@@ -209,13 +209,18 @@ static __attribute__((noinline)) struct py_object *record_more(struct fm_trace_t
 	return ret;
 }
 
+static void take_off(void);
+
 static FM_ALWAYS_INLINE struct py_object *on_any(void *tstate, uint8_t *frame, int is_throw, unsigned minor)
 {
 	uint32_t generation;
 	struct fm_trace_thread *t =
 		fm_trace.door != FM_TRACE_BY_MONITORING ? fm_trace_self_for_calls(&generation) : NULL;
-	if (FM_UNLIKELY(!t))
+	if (FM_UNLIKELY(!t)) {
+		if (!hooked_interp)
+			take_off();
 		return go_on(tstate, frame, is_throw, minor);
+	}
 	const struct fm_trace_code *code = fm_trace_code(t, code_of(frame, minor));
 	if (FM_UNLIKELY(fm_trace.flags != 0))
 		return record_more(t, *code, generation, tstate, frame, is_throw);
@@ -343,12 +348,37 @@ static void start_38(void *interp)
 	*hook_38(interp) = is_alone ? on_eval_38 : on_eval_chained_38;
 }
 
-static void start(void *interp)
+static eval_fn hook_alone(void)
 {
 	static const eval_fn by_minor[] = {
 		[9] = on_eval_39, [10] = on_eval_39, [11] = on_eval_311, [12] = on_eval_312, [14] = on_eval_314
 	};
-	eval_fn alone = by_minor[fm_sig.python.row.minor], have = _PyInterpreterState_GetEvalFrameFunc(interp);
+	return by_minor[fm_sig.python.row.minor];
+}
+
+// No trace runs, but ours is there: a tool that stood over it when the last one ended has put back what it had found.
+// The interpreter must not be left with any hook, as it then recurses by C stack. The first frame that comes here takes
+// it off.
+static __attribute__((noinline, cold)) void take_off(void)
+{
+	void *interp = current_interp();
+	if (fm_sig.python.row.minor == 8) {
+		if (*hook_38(interp) == on_eval_38)
+			*hook_38(interp) = eval_default_38;
+		else if (*hook_38(interp) == on_eval_chained_38)
+			*hook_38(interp) = chained_eval_38;
+		return;
+	}
+	eval_fn have = _PyInterpreterState_GetEvalFrameFunc(interp);
+	if (have == hook_alone())
+		_PyInterpreterState_SetEvalFrameFunc(interp, _PyEval_EvalFrameDefault);
+	else if (have == on_eval_chained)
+		_PyInterpreterState_SetEvalFrameFunc(interp, chained_eval);
+}
+
+static void start(void *interp)
+{
+	eval_fn alone = hook_alone(), have = _PyInterpreterState_GetEvalFrameFunc(interp);
 	bool is_alone = have == alone || have == _PyEval_EvalFrameDefault;
 	if (!is_alone && have != on_eval_chained)
 		chained_eval = have;
@@ -374,7 +404,7 @@ const char *fm_trace_eval_start(void)
 	return NULL;
 }
 
-// A hook that was set over ours keeps calling us; then we stay, and do nothing.
+// A hook that was set over ours keeps calling us; then we stay, and do nothing, until it has gone.
 void fm_trace_eval_stop(void)
 {
 	if (!hooked_interp)

@@ -32,9 +32,36 @@ static struct state_functions *state_functions(void)
 static int on_profile(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
 static int on_trace(struct py_object *self, struct py_object *frame, int what, struct py_object *arg);
 static const py_trace_function ours[2] = { [PROFILE] = on_profile, [TRACE] = on_trace };
-// What ours is there instead of. The thread's own: it has to be given back when the trace, and all
+// What ours is there instead of, the latest first. The thread's own: it has to be given back when the trace, and all
 // that it kept, is gone.
-static __thread py_trace_function theirs[2] __attribute__((tls_model("initial-exec")));
+//
+// By the object that it is called with: a tool may note what it finds, which is ours, and put that back when it is done
+// (line_profiler does), or call it. Then ours stands for what was there before that tool, with the object of that.
+#define N_THEIRS 4
+static __thread struct their_function {
+	struct py_object *object;
+	py_trace_function function;
+} theirs[2][N_THEIRS] __attribute__((tls_model("initial-exec")));
+
+static py_trace_function function_for(unsigned which, const struct py_object *object)
+{
+	for (unsigned i = 0; i < N_THEIRS; i++)
+		if (theirs[which][i].object == object)
+			return theirs[which][i].function;
+	return NULL;
+}
+
+// Of those that have the same object there is one.
+static void note_function(unsigned which, struct py_object *object, py_trace_function function)
+{
+	struct their_function *all = theirs[which];
+	unsigned last = 0;
+	while (last < N_THEIRS - 1 && all[last].object != object)
+		last++;
+	for (; last > 0; last--)
+		all[last] = all[last - 1];
+	all[0] = (struct their_function){ object, function };
+}
 
 // A thread takes its function off by itself: nobody else may.
 static inline bool is_over(const struct fm_trace_thread *t)
@@ -67,7 +94,7 @@ static void take_place(struct fm_trace_thread *t, unsigned which)
 	py_trace_function there = state_functions()->functions[which];
 	if (there == ours[which] || t->is_refused)
 		return;
-	theirs[which] = there;
+	note_function(which, state_functions()->objects[which], there);
 	set_function(t, which, ours[which]);
 	t->is_refused = state_functions()->functions[which] != ours[which]; // once is enough
 }
@@ -75,12 +102,19 @@ static void take_place(struct fm_trace_thread *t, unsigned which)
 static void give_back(struct fm_trace_thread *t, unsigned which)
 {
 	if (state_functions()->functions[which] == ours[which])
-		set_function(t, which, theirs[which]);
+		set_function(t, which, function_for(which, state_functions()->objects[which]));
 }
 
 static int pass_on(unsigned which, struct py_object *self, struct py_object *frame, int what, struct py_object *arg)
 {
-	return theirs[which] ? theirs[which](self, frame, what, arg) : 0;
+	py_trace_function function = function_for(which, self);
+	return function ? function(self, frame, what, arg) : 0;
+}
+
+// By a tool that ours has told of it, or would have.
+static bool is_passed_on(unsigned which, const struct py_object *self)
+{
+	return state_functions()->objects[which] != self;
 }
 
 static int on_profile(struct py_object *self, struct py_object *frame, int what, struct py_object *arg)
@@ -88,6 +122,8 @@ static int on_profile(struct py_object *self, struct py_object *frame, int what,
 	uint64_t stamp = fm_trace_stamp();
 	struct fm_trace_thread *t = fm_trace_self();
 	uint32_t id = 0;
+	if (FM_UNLIKELY(is_passed_on(PROFILE, self)))
+		return pass_on(PROFILE, self, frame, what, arg);
 	if (FM_UNLIKELY(is_over(t)))
 		give_back(t, PROFILE);
 	else if (what >= TRACE_C_CALL && what <= TRACE_C_RETURN && arg)
@@ -103,6 +139,8 @@ static int on_profile(struct py_object *self, struct py_object *frame, int what,
 static int on_trace(struct py_object *self, struct py_object *frame, int what, struct py_object *arg)
 {
 	struct fm_trace_thread *t = fm_trace_self();
+	if (FM_UNLIKELY(is_passed_on(TRACE, self)))
+		return pass_on(TRACE, self, frame, what, arg);
 	if (FM_UNLIKELY(is_over(t))) {
 		if (t)
 			t->has_lines = false;

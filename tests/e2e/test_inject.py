@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Tuple
@@ -111,6 +112,23 @@ def test_in_and_out_again_and_again(python: Python, fathom: Path, tmp_path: Path
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
     assert out.startswith("kept 20 signals ") and 1 <= int(out.split()[-1]) <= n
+
+
+@pytest.mark.pythons(*ALL)
+@pytest.mark.unaccounted("its parent alone is told what the program used")
+def test_a_traced_program_is_not_held_up_while_it_is_asked(
+    python: Python, fathom: Path, tmp_path: Path, program: Any
+) -> None:
+    """Threads that keep the GIL for long and do nothing but call: their rings are full before the script has answered."""
+    process = program(python, 60, "injected_calls.py")
+    before = what_it_shows(process.pid)
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--trace", "--duration", "0.3")
+    assert run.returncode == 0, run.stderr
+    assert "hooks are out" in run.stderr
+    assert what_it_shows(process.pid) == before
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert float(out.split()[-1]) < 5, out  # it was 20
 
 
 def last_pages(pid: int, size: int = 400) -> Dict[str, bytes]:
@@ -262,9 +280,13 @@ def test_a_capture_after_one_whose_fathom_was_killed(
 
 
 @pytest.mark.pythons(8, 12, 13, 14)
+@pytest.mark.parametrize("folder", ["long", "short"])
 @pytest.mark.unaccounted("its parent alone is told what the program used")
-def test_a_capture_after_one_that_was_killed_while_it_waited(python: Python, fathom: Path, tmp_path: Path) -> None:
-    """Its request is still in the program, which sleeps: the next one puts its own there, and leaves none."""
+def test_a_capture_after_one_that_was_killed_while_it_waited(
+    python: Python, fathom: Path, tmp_path: Path, folder: str
+) -> None:
+    """Its request is still in the program, which sleeps: the next one puts its own there, and leaves none. A short one
+    ends where bytes of the library's file stand behind its data (libm's), not zeros."""
     text = (
         "import time; print('ready', flush=True); time.sleep(4); until = time.monotonic() + 4\n"
         "while time.monotonic() < until: sum(range(100))\n"
@@ -275,11 +297,12 @@ def test_a_capture_after_one_that_was_killed_while_it_waited(python: Python, fat
     assert process.stdout and process.stdout.readline() == "ready\n"
     time.sleep(0.2)
     command = [str(fathom), "record", "-p", str(process.pid), "-o", str(tmp_path / "p.fathom"), "--inject"]
-    env = {**os.environ, "TMPDIR": str(tmp_path)}
-    killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
-    assert killed.stderr and "waiting for process" in killed.stderr.readline()
-    killed.kill()
-    killed.communicate()
+    with tempfile.TemporaryDirectory(prefix="", dir="/tmp") as short:
+        env = {**os.environ, "TMPDIR": str(tmp_path) if folder == "long" else short}
+        killed = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env)
+        assert killed.stderr and "waiting for process" in killed.stderr.readline()
+        killed.kill()
+        killed.communicate()
     assert has_request(process.pid) == (python.minor < 14)
     run = inject(fathom, process.pid, tmp_path / "q.fathom", "--inject", "--duration", "0.2")
     assert run.returncode == 0, run.stderr

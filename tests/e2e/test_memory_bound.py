@@ -358,6 +358,27 @@ def test_allocators_put_on_top_of_ours(tmp_path: Path) -> None:
         assert out["traced"] >= 12 * MIB and out["end"] and out["allocators"], out
 
 
+TAKEN_OFF = """
+import tracemalloc
+def make(n): return [bytes(200 + i % 200) for i in range(n)]       # made
+tracemalloc.start()
+with fathom.job(output_dir="runs", name="a", memory="exact") as a:
+    kept = make(10000)
+    tracemalloc.stop()                        # takes ours off, which stood on top of it
+with fathom.job(output_dir="runs", name="b", memory="exact") as b: kept = make(20000)
+with fathom.job(output_dir="runs", name="c", memory="exact") as c: kept = make(30000)
+print(json.dumps({"made": [figures(j.report, "made")[0] for j in (a, b, c)]}))
+"""
+
+
+def test_an_allocator_below_ours_that_goes_and_takes_ours_off(tmp_path: Path) -> None:
+    """The next blocks see Python's memory again, and not pymalloc's arenas in place of it."""
+    for python in one_python(newest=True):
+        out = run_code(python.path, tmp_path, TAKEN_OFF)
+        for made, n in zip(out["made"], (10000, 20000, 30000)):
+            assert n * 332 < made < n * 450, out  # with lists that grow
+
+
 STORM = """
 import _ctypes
 lib = ctypes.CDLL(sys.argv[1])

@@ -66,6 +66,9 @@ def numbers():
 def work(n):
     for _ in range(n): leaf()
     return list(numbers())
+def deep(n):
+    return n and deep(n - 1)
+sys.setrecursionlimit(100000)
 steps = {
     "+": tool.shim_on,
     "-": tool.shim_off,
@@ -73,6 +76,7 @@ steps = {
     ")": profiler.disable,
     "w": lambda: work(10),
     "x": lambda: work(1000),    # outside of the trace
+    "d": lambda: deep(60000),
 }
 for step in sys.argv[1]:
     steps[step]()
@@ -111,3 +115,14 @@ def test_beside_another_evaluator(python: Python, order: str, library: Path, tmp
     calls = {row["name"]: row["calls"] for row in rows_of(tmp_path / "t.fathom") if row["file"].endswith("program.py")}
     assert calls["work"] == ORDERS[order] and calls["leaf"] == 11 * ORDERS[order]
     assert calls["numbers"] == ORDERS[order]
+
+
+@pytest.mark.parametrize("python", [p for p in WITH_HOOK if p.minor >= 11], ids=str)
+@pytest.mark.parametrize("order", ["(w+w)-d", "(w+w-w)d", "(w+w)-(w)d"])
+def test_no_hook_is_left_that_takes_the_stack(python: Python, order: str, library: Path, tmp_path: Path) -> None:
+    """A tool that stood over ours when the trace ended puts ours back when it goes. With it the recursion would take C stack."""
+    shutil.copy(library, tmp_path)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    command = [python.path, source(tmp_path, PROGRAM), order]
+    run = subprocess.run(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert run.returncode == 0, run.stderr

@@ -24,8 +24,9 @@
 #include "render/text/text.h"
 #include "render/render.h"
 
-static void say_ring(const char *ring_path, void *unused)
+static void say_ring(const char *ring_path, struct capture *running, void *unused)
 {
+	(void)running;
 	(void)unused;
 	printf("ring %s\n", ring_path);
 	fflush(stdout);

@@ -192,6 +192,8 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 			has_said = true;
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		if (in->running)
+			fm_capture_keep_up(in->running);
 		has_answer = fm_reach_take(&in->reach, in->answer, answer, sizeof(answer));
 		bool is_late = now_ns - since_ns > most_ns || (argument && is_interrupted);
 		// Its system calls are no longer what the program wants.
@@ -236,9 +238,10 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 
 // ---- the capture ----
 
-static void join(const char *ring_path, void *arg)
+static void join(const char *ring_path, struct capture *running, void *arg)
 {
 	struct fm_injected *in = arg;
+	in->running = running;
 	struct sigaction act = { .sa_handler = on_signal };
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
@@ -322,6 +325,7 @@ enum fm_err fm_injected_begin(struct fm_injected *in, uint32_t pid, bool is_trac
 enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 {
 	struct fm_diag unheard;
+	in->running = NULL;
 	if (in->has_failed)
 		*diag = in->failure;
 	if (in->has_failed && in->has_answered) // it may have begun all the same

@@ -12,6 +12,7 @@
 #include "collect/process/sandbox.h"
 #include "collect/remote/exec.h"
 
+struct capture;
 struct fm_capture_options;
 
 struct fm_injected {
@@ -26,6 +27,7 @@ struct fm_injected {
 	char *argv[64];
 	struct fm_diag failure; // why the agent did not get in
 	struct fm_sandbox_watch filter;
+	struct capture *running; // NULL: it is over
 	bool is_traced, has_failed, has_answered;
 };
 

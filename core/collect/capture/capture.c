@@ -102,18 +102,23 @@ static void give_up(struct capture *c)
 }
 
 // Takes over what the target wrote, and puts it on disk now and then. Returns the time.
-static uint64_t drain(struct capture *c, uint64_t *flush_ns)
+static uint64_t drain(struct capture *c)
 {
 	fm_shared_beat(&c->shared, fm_now_ns());
 	if (!c->has_given_up)
 		fm_recorder_drain(c->recorder);
 	uint64_t now_ns = fm_now_ns();
-	if (now_ns >= *flush_ns && !c->has_given_up) {
-		*flush_ns = now_ns + FLUSH_NS;
+	if (now_ns >= c->flush_ns && !c->has_given_up) {
+		c->flush_ns = now_ns + FLUSH_NS;
 		if (fm_writer_flush(c->writer))
 			give_up(c);
 	}
 	return now_ns;
+}
+
+void fm_capture_keep_up(struct capture *running)
+{
+	(void)drain(running);
 }
 
 // The process beside us has ended, or wants no more.
@@ -146,7 +151,6 @@ static bool is_beside_sandboxed(struct capture *c)
 
 static void follow_beside(struct capture *c)
 {
-	uint64_t flush_ns = c->start_ns + FLUSH_NS;
 	for (bool is_over = false; !is_over;) {
 		struct timespec nap = { .tv_nsec = (long)fm_random_around(&c->random, TRACE_DRAIN_NS) };
 		nanosleep(&nap, NULL);
@@ -156,7 +160,7 @@ static void follow_beside(struct capture *c)
 		    (o->on_poll && o->on_poll(o->beside_pid, fm_now_ns() - c->start_ns, o->on_poll_arg)))
 			atomic_store(&c->shared.counts->is_over, 1);
 		c->is_left = atomic_load(&c->shared.counts->is_over) != 0;
-		c->end_ns = drain(c, &flush_ns);
+		c->end_ns = drain(c);
 	}
 }
 
@@ -187,7 +191,7 @@ static void note_children(struct capture *c)
 // means.
 static void follow(struct capture *c)
 {
-	uint64_t flush_ns = c->start_ns + FLUSH_NS, stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
+	uint64_t stop_ns = UINT64_MAX, kill_ns = UINT64_MAX;
 	if (c->options->duration_s > 0)
 		stop_ns = c->start_ns + (uint64_t)(c->options->duration_s * 1e9);
 	for (;;) {
@@ -203,7 +207,7 @@ static void follow(struct capture *c)
 			fm_recorder_set_exit(c->recorder, (uint32_t)reaped,
 					     WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1,
 					     WIFSIGNALED(c->status) ? WTERMSIG(c->status) : 0);
-		uint64_t now_ns = drain(c, &flush_ns);
+		uint64_t now_ns = drain(c);
 		if (reaped != 0) {
 			c->end_ns = now_ns;
 			return;
@@ -291,6 +295,7 @@ static void start_clock(struct capture *c)
 {
 	c->start_ns = fm_now_ns();
 	c->start_cycles = fm_cycles();
+	c->flush_ns = c->start_ns + FLUSH_NS;
 	c->random = c->start_ns | 1;
 }
 
@@ -309,7 +314,7 @@ static void watch(struct capture *c)
 				 "the whole program");
 	if (options->beside_pid) {
 		c->beside_rss_bytes = read_status_kib(c, "VmRSS:") * 1024ull;
-		options->on_ready(c->shared.env_value,
+		options->on_ready(c->shared.env_value, c,
 				  options->on_ready_arg); // all is ready: not a millisecond of a short block is missed
 		start_clock(c);
 		follow_beside(c);

@@ -10,14 +10,16 @@
 #include "wire/wire.h"
 
 struct fm_writer;
+struct capture;
 
 struct fm_capture_options {
 	char **argv; // NULL-terminated command of the target
 	char **env;  // "NAME=value" to add to its environment, NULL-terminated; NULL = nothing
 	// A process that runs already and joins by itself (0 = launch argv): on_ready tells it
-	// where. The capture ends with the process, or when that says so (is_over).
+	// where. The capture ends with the process, or when that says so (is_over). While on_ready or
+	// on_poll waits for the process it calls fm_capture_keep_up() a hundred times a second or more.
 	uint32_t beside_pid;
-	void (*on_ready)(const char *ring_path, void *arg);
+	void (*on_ready)(const char *ring_path, struct capture *running, void *arg);
 	void *on_ready_arg;
 	bool children_join; // so do Pythons that it starts
 	const char *output_path;
@@ -50,6 +52,10 @@ struct fm_capture_options {
 	void (*at_end)(struct fm_writer *w, void *arg);
 	void *at_end_arg;
 };
+
+// Takes over what the target has written. Without it a traced thread that finds its ring full would wait for room, with
+// the GIL, and whoever is to answer could not.
+void fm_capture_keep_up(struct capture *running);
 
 // FM_OK when the target ran, whatever it returned; a file that could not be written whole, or that
 // somebody removed, is said in one line on stderr and does not stop the target. Otherwise diag says

@@ -41,12 +41,13 @@ struct capture {
 	struct fm_launch launch;
 	uint64_t start_ns, end_ns; // of the target
 	uint64_t start_cycles;
-	uint64_t random;     // when to look next
+	uint64_t flush_ns;    // when to put on disk next
+	uint64_t random;      // when to look next
 	struct rusage usage;  // the target's, and its children's that it has waited for
 	uint64_t children_ns; // what of it is the children's CPU time, in whole ticks
 	int status;
-	int target_fd;             // of the process that we started; -1: the kernel gives none
-	int beside_fd;             // of the process that joins by itself
+	int target_fd; // of the process that we started; -1: the kernel gives none
+	int beside_fd; // of the process that joins by itself
 	struct fm_sandbox_watch beside_filter;
 	uint64_t beside_rss_bytes; // what it held before
 	bool did_say_write_error;

@@ -70,11 +70,11 @@ static void note_mapping(void *ctx, const struct fm_process_map *map)
 	"try:(__builtins__ if __builtins__.__class__=={}.__class__ else __builtins__.__dict__)" \
 	"['exec'](r\"\"\"\n"
 
-// Of a line that a Fathom has left behind which was killed; 0 = there is none.
+// Of a line that a Fathom has left behind which was killed, with the 0 at its end; 0 = there is none.
 static uint32_t length_left_over(const uint8_t *bytes, uint32_t len)
 {
 	const uint8_t *end = memchr(bytes, 0, len);
-	uint32_t n = end ? (uint32_t)(end - bytes) : 0;
+	uint32_t n = end ? (uint32_t)(end - bytes) + 1 : 0;
 	return n > strlen(LINE_START) && memcmp(bytes, LINE_START, strlen(LINE_START)) == 0 ? n : 0;
 }
 
@@ -226,8 +226,8 @@ static uint32_t write_line(const char *path, char *to, uint32_t cap)
 		return 0;
 	int len = snprintf(to, cap,
 			   LINE_START "%s"
-			   "\"\"\",{})\n"
-			   "except:0\n",
+				      "\"\"\",{})\n"
+				      "except:0\n",
 			   lines);
 	return len < 0 || (uint32_t)len >= cap ? 0 : (uint32_t)len + 1;
 }

@@ -5,15 +5,18 @@
  * chaos: case alternate4k alternate 4096
  * chaos: case alternate8k alternate 8192
  * chaos: case edge edge
+ * chaos: case programs programs
  */
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -128,6 +131,51 @@ static long by_edge(long n)
 #endif
 }
 
+/* Programs that a thread with the least stack starts, in an environment of its own that is larger than that. */
+static char *variables[2001];
+
+static void *start_program(void *arg)
+{
+	char *argv[] = { "true", NULL };
+	long kind = (long)arg, ended = -1;
+	pid_t pid = 0;
+	if (kind == 0 && posix_spawnp(&pid, "true", NULL, NULL, argv, variables) != 0)
+		return (void *)-1L;
+	if (kind == 1)
+		pid = fork();
+	else if (kind == 2)
+		pid = vfork();
+	if (pid == 0) {
+		execvpe("true", argv, variables);
+		_exit(99);
+	}
+	int status;
+	if (waitpid(pid, &status, 0) == pid && WIFEXITED(status))
+		ended = WEXITSTATUS(status);
+	return (void *)ended;
+}
+
+static long by_programs(long n)
+{
+	long total = 0;
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, (size_t)PTHREAD_STACK_MIN);
+	for (int i = 0; i < 2000; i++) {
+		variables[i] = malloc(20);
+		snprintf(variables[i], 20, "V%d=%d", i, i);
+	}
+	for (long i = 0; i < n; i++) {
+		pthread_t thread;
+		void *got;
+		if (pthread_create(&thread, &attr, start_program, (void *)(i % 3)))
+			abort();
+		pthread_join(thread, &got);
+		total += (long)got;
+	}
+	return total;
+}
+
 int main(int argc, char **argv)
 {
 	double scale = atof(argc > 1 ? argv[1] : "1");
@@ -139,6 +187,8 @@ int main(int argc, char **argv)
 		got = by_fibers((long)(12000 * scale) + 1);
 	else if (strcmp(kind, "alternate") == 0)
 		got = by_alternate((long)(2000 * scale) + 1, (size_t)atol(argv[3]));
+	else if (strcmp(kind, "programs") == 0)
+		got = by_programs((long)(40 * scale) + 10);
 	else
 		got = by_edge((long)(500 * scale) + 1);
 	printf("%s %ld\n", kind, got);
