@@ -91,12 +91,32 @@ static void take_line(void *ctx, size_t i, const struct fm_line_frame *frames, s
 		row->inlined = fm_strdup_n(inner->name, strlen(inner->name));
 }
 
-// A whole source file; empty when it is not there, no plain file, or absurdly long.
-static void read_file(const char *path, struct fm_buf *ret)
+// What a library says that it was made of ends up in a page that people share. A library can name any file, so it has to
+// be called as sources are, and be one that whoever owns the library could read.
+static bool is_source(const char *path)
 {
-	int fd = path[0] == '/' ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	static const char *const ends[] = { ".c",   ".h",   ".cc",  ".cpp", ".cxx", ".c++", ".C",  ".hh",  ".hpp",
+					    ".hxx", ".inl", ".tcc", ".rs",  ".pyx", ".pxd", ".go", ".zig", ".f",
+					    ".f90", ".s",   ".S",   ".asm", ".cu",  ".d",   ".m",  ".mm",  ".swift" };
+	const char *end = strrchr(path, '.');
+	for (size_t i = 0; path[0] == '/' && end && i < FM_ARRAY_LEN(ends); i++)
+		if (!strcmp(end, ends[i]))
+			return true;
+	return false;
+}
+
+static bool is_readable_by(const struct stat *st, uid_t owner)
+{
+	return st->st_mode & S_IROTH || (st->st_uid == owner && st->st_mode & S_IRUSR);
+}
+
+// A whole source file; empty when it is not there, no plain file, not to be shown, or absurdly long.
+static void read_file(const char *path, uid_t owner, struct fm_buf *ret)
+{
+	int fd = is_source(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY) : -1;
 	struct stat st;
-	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size > 0 && st.st_size <= SOURCE_BYTES) {
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && is_readable_by(&st, owner) && st.st_size > 0 &&
+	    st.st_size <= SOURCE_BYTES) {
 		fm_buf_reserve(ret, (size_t)st.st_size);
 		ssize_t n;
 		while (ret->len < (size_t)st.st_size &&
@@ -134,7 +154,7 @@ static char *line_of(const struct fm_buf *text, uint32_t line)
 }
 
 // Instructions of one line come in several runs: a file is read once for each run of it.
-static void add_source(struct listed *l)
+static void add_source(struct listed *l, uid_t owner)
 {
 	struct fm_buf text = { 0 };
 	const char *file = "";
@@ -144,7 +164,7 @@ static void add_source(struct listed *l)
 			continue;
 		if (strcmp(file, row->file) != 0) {
 			text.len = 0;
-			read_file(row->file, &text);
+			read_file(row->file, owner, &text);
 			file = row->file;
 		}
 		const struct row *before = i ? row - 1 : NULL;
@@ -181,8 +201,8 @@ static void pack(struct fm_buf *out, struct listed *l)
 	fm_vec_deinit(&l->rows);
 }
 
-static void list_function(const struct fm_unwind_file *file, struct fm_lines *lines, uint64_t start, uint64_t end,
-			  struct fm_buf *out)
+static void list_function(const struct fm_unwind_file *file, struct fm_lines *lines, uid_t owner, uint64_t start,
+			  uint64_t end, struct fm_buf *out)
 {
 	struct listed l = { .start = start, .end = end };
 	uint8_t *code = fm_alloc(end - start);
@@ -194,7 +214,7 @@ static void list_function(const struct fm_unwind_file *file, struct fm_lines *li
 		if (lines)
 			fm_lines_resolve(lines, addrs, l.rows.n, take_line, &l);
 		free(addrs);
-		add_source(&l);
+		add_source(&l, owner);
 		pack(out, &l);
 	}
 	free(code);
@@ -216,11 +236,12 @@ static void list_all(const void *ctx, struct fm_buf *out)
 	int fd = object->state == FM_OBJECT_PRESENT ? open(r->path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fm_lines_open(object, &lines))
 		lines = NULL;
-	if (fd >= 0 && !fm_unwind_file_open(fd, &file)) {
+	struct stat st;
+	if (fd >= 0 && !fstat(fd, &st) && !fm_unwind_file_open(fd, &file)) {
 		uint64_t start, end = 0;
 		for (size_t i = 0; i < r->n; i++)
 			if (r->addrs[i] >= end && find_function(symbols, r->addrs + i, r->n - i, &start, &end))
-				list_function(file, lines, start, end, out);
+				list_function(file, lines, st.st_uid, start, end, out);
 	}
 	fm_unwind_file_close(file);
 	fm_lines_close(lines);

@@ -211,3 +211,24 @@ def test_a_library_that_was_replaced_has_no_assembly(fathom, capture, capstone, 
     finally:
         library.unlink()
         library.write_bytes(kept)
+
+
+@pytest.mark.parametrize(
+    "name, mode, is_shown", [("hot.c", 0o644, True), ("private.c", 0o600, False), ("key", 0o644, False)]
+)
+def test_a_library_shows_no_file_that_is_none_of_its_sources(fathom, capstone, tmp_path, name, mode, is_shown):
+    """Debug information can name any file; what it names is shown in a page that people share."""
+    if os.geteuid() != 0:
+        pytest.skip("a library of another user's needs the right to make one")
+    named, library = tmp_path / name, tmp_path / "libhot.so"
+    named.write_text("first\nsecond\nthird secret\n" * 9)
+    named.chmod(mode)
+    (tmp_path / "made.c").write_text(f'#line 1 "{named}"\n' + SOURCE)
+    command = ["cc", "-O2", "-g", "-shared", "-fPIC", "-o", str(library), str(tmp_path / "made.c")]
+    subprocess.run(command, check=True)
+    os.chown(library, 65534, 65534)
+    (tmp_path / "hot.py").write_text(PROGRAM % str(library))
+    profile = tmp_path / "hot.fathom"
+    subprocess.run([fathom, "record", "-o", profile, "--", sys.executable, tmp_path / "hot.py"], check=True)
+    sources = {row.source for row in listings_in(bundle(fathom, profile, capstone))["hot"]}
+    assert any(sources) == is_shown, sources
