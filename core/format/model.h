@@ -27,6 +27,8 @@ enum fm_frame_kind {
 
 #define FM_NO_ID UINT32_MAX
 #define FM_ROOT_STACK 0u // stack id 0 is the empty stack; real ones start at 1
+// CPU time used while the collector did not run (gap_cpu_ns): from so much on a note of the capture's own tells it.
+#define FM_GAP_TOLD_NS 100000000u
 
 // Why a stack is not whole. Stable numbers; the text is what a report shows as the frame's name.
 #define FM_STACK_ERRORS(X)                                                     \

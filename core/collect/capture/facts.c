@@ -23,8 +23,6 @@
 #define COLD_RATE_HZ 1000 // the rate that no caches make lower (collect/observe/ticker_rate.c)
 // The share of the CPU time for which samples stand that came ten periods late.
 #define MUCH_HEAVY 0.05
-// CPU time without samples.
-#define WORTH_TELLING_S 0.1
 // Of processes in which the agent could not map what every process maps.
 #define NO_ROOM "'ulimit -v' leaves no room for the 80 MiB of addresses that Fathom needs in a process; raise it"
 
@@ -163,7 +161,7 @@ static void tell_of_silence(const struct capture *c, const struct fm_recorder_to
 {
 	const struct fm_wire_counts *counts = c->shared.counts;
 	double silent_s = (double)atomic_load(&c->shared.silent_ns) / 1e9;
-	double cpu_s = (double)atomic_load(&counts->gap_cpu_ns) / 1e9;
+	uint64_t cpu_ns = atomic_load(&counts->gap_cpu_ns);
 	char why[192];
 	snprintf(why, sizeof(why), "Fathom itself did not run for %.1f s: it was stopped, or got no CPU", silent_s);
 	if (totals->n_other_clock) // by its clock our last word is long ago
@@ -171,8 +169,9 @@ static void tell_of_silence(const struct capture *c, const struct fm_recorder_to
 			 "%u process%s ran in another time namespace, whose clock is not Fathom's: start Fathom inside "
 			 "it; besides, Fathom did not run for %.1f s",
 			 totals->n_other_clock, plural(totals->n_other_clock), silent_s);
-	if (atomic_load(&counts->n_quiet) || cpu_s >= WORTH_TELLING_S)
-		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile", cpu_s);
+	if (atomic_load(&counts->n_quiet) || cpu_ns >= FM_GAP_TOLD_NS)
+		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile",
+				 (double)cpu_ns / 1e9);
 	if (atomic_load(&counts->n_freed_unseen))
 		fm_capture_lacks(c, why, "the end of %llu sampled blocks, which count as still there",
 				 (unsigned long long)atomic_load(&counts->n_freed_unseen));

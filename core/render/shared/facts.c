@@ -211,7 +211,9 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 {
 	const struct fm_profile *p = a->profile;
 	double used_s = fm_seconds(fm_facts_meta_u64(p, "target_user_ns") + fm_facts_meta_u64(p, "target_system_ns"));
-	double unseen_s = used_s - f->sampled_s; // a thread's own clock may know of more than its samples show
+	uint64_t gap_ns = fm_facts_meta_u64(p, "gap_cpu_ns"), told_ns = gap_ns >= FM_GAP_TOLD_NS ? gap_ns : 0;
+	// A thread's own clock may know of more than its samples show.
+	double unseen_s = used_s - f->sampled_s - fm_seconds(told_ns);
 	*ret = (struct fm_facts_unseen){ unseen_s, used_s, "", "" };
 	if (used_s == 0) {
 		*ret = (struct fm_facts_unseen){
