@@ -202,6 +202,9 @@ def test_bytes_by_construction(python: Python, fathom: Path, tmp_path: Path, pro
 @pytest.mark.pythons(*ALL)
 @pytest.mark.parametrize("when", [("open", "/start"), ("import", "fathom"), ("open", ".part")], ids=" ".join)
 @pytest.mark.parametrize("name", ["SIGINT", "SIGUSR1", "SIGUSR2"])
+# The signal comes a second time, 50 ms after the script. One that is late may meet the beginning of the next script, where
+# nobody can catch what is raised (decision 0014), and least of all in this program's audit hook.
+@pytest.mark.statistical
 @pytest.mark.unaccounted("its parent alone is told what the program used")
 def test_a_signal_that_comes_meanwhile(
     python: Python,
@@ -215,7 +218,7 @@ def test_a_signal_that_comes_meanwhile(
     """What its handler raises is the program's to catch, not the script's that loads the agent."""
     monkeypatch.setenv("FATHOM_AUDIT_HOOKS", "1")  # it has one, which forbids nothing
     process = program(python, 0, "injected_signal.py", name, *when)
-    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.1")
+    run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "0.3")
     assert run.returncode == 0 or "a signal came just" in run.stderr
     again = inject(fathom, process.pid, tmp_path / "q.fathom", "--inject", "--duration", "0.1")
     assert again.returncode == 0, again.stderr
