@@ -112,7 +112,7 @@ class Row(NamedTuple):
 
 def rows(text: str) -> List[Row]:
     """The tree as printed."""
-    found = re.findall(r"^ *([0-9.]+)% +[0-9.]+ s (?: *[0-9.]+ s )? *((?:[│ ]  )*)(├─ |└─ |)(\S.*)$", text, re.M)
+    found = re.findall(r"^ *([0-9.]+)% +[0-9.]+ s (?: *[0-9.]+ s )?((?:[│ ]  )*)(├─ |└─ |)(\S.*)$", text, re.M)
     return [Row(len(bars) // 3 + bool(branch), name, float(share)) for share, bars, branch, name in found]
 
 
@@ -180,10 +180,12 @@ def test_the_tree_is_that_of_the_users_code(run, tmp_path):
     found = {re.sub(r" [0-9.]+%$", "", name): row.percent for name, row in where.items()}
     whole = found["<module>"]
     for name, seconds in expected.items():
+        assert name in found, text
         # Five standard errors of 1,200 samples, and a clock tick.
         assert found[name] / whole == pytest.approx(seconds / 1.2, abs=0.08), (name, text)
     assert not any("deeper" in name or "_inner" in name or "again/again" in name for name in found), text
-    assert any("Python's own start and end" in name for name in found), text
+    # A row from 1 % on; the newest Pythons start in less.
+    assert whole > 98.8 or any("Python's own start and end" in name for name in found), text
 
 
 @pytest.mark.statistical
