@@ -478,9 +478,16 @@ MUTANTS = [
     (
         "what samples do not show is not told where clocks know it",
         "core/render/shared/facts.c",
-        "	double unseen_s = used_s - f->sampled_s;",
-        "	double unseen_s = used_s - f->cpu_s;",
+        "	double unseen_s = used_s - f->sampled_s - fm_seconds(told_ns);",
+        "	double unseen_s = used_s - f->cpu_s - fm_seconds(told_ns);",
         ["tests/e2e/test_screen.py -k never_sampled"],
+    ),
+    (
+        "what a gap took is told twice",
+        "core/render/shared/facts.c",
+        "gap_ns >= FM_GAP_TOLD_NS ? gap_ns : 0",
+        "gap_ns >= FM_GAP_TOLD_NS ? 0 : 0",
+        ["tests/e2e/test_capture_faults.py -k test_stopped"],
     ),
     (
         "frames without a symbol have no guess",

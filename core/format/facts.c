@@ -185,22 +185,22 @@ struct fm_fact_alloc_touched fm_fact_get_alloc_touched(struct fm_cursor *c)
 	return touched;
 }
 
-void fm_fact_put_site_history(struct fm_buf *out, const struct fm_fact_site_history *course)
+void fm_fact_put_site_history(struct fm_buf *out, const struct fm_fact_site_history *history)
 {
-	fm_buf_varint(out, course->process_id);
-	fm_buf_varint(out, course->stack_id);
-	fm_buf_varint(out, course->domain);
-	fm_buf_varint(out, course->n);
+	fm_buf_varint(out, history->process_id);
+	fm_buf_varint(out, history->stack_id);
+	fm_buf_varint(out, history->domain);
+	fm_buf_varint(out, history->n);
 }
 
 struct fm_fact_site_history fm_fact_get_site_history(struct fm_cursor *c)
 {
-	struct fm_fact_site_history course;
-	course.process_id = fm_record_get_id(c);
-	course.stack_id = fm_record_get_id(c);
-	course.domain = fm_cursor_varint(c);
-	course.n = fm_cursor_varint(c);
-	return course;
+	struct fm_fact_site_history history;
+	history.process_id = fm_record_get_id(c);
+	history.stack_id = fm_record_get_id(c);
+	history.domain = fm_cursor_varint(c);
+	history.n = fm_cursor_varint(c);
+	return history;
 }
 
 void fm_fact_put_history_point(struct fm_buf *out, struct fm_history_point *last, const struct fm_history_point *point)

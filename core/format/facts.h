@@ -92,7 +92,7 @@ struct fm_fact_site_history {
 	uint32_t process_id, stack_id;
 	uint64_t domain, n;
 };
-void fm_fact_put_site_history(struct fm_buf *out, const struct fm_fact_site_history *course);
+void fm_fact_put_site_history(struct fm_buf *out, const struct fm_fact_site_history *history);
 struct fm_fact_site_history fm_fact_get_site_history(struct fm_cursor *c);
 // *last becomes the point.
 void fm_fact_put_history_point(struct fm_buf *out, struct fm_history_point *last, const struct fm_history_point *point);

@@ -342,7 +342,7 @@ enum fm_err fm_memray_import(struct fm_import *in)
 	put_places(&m);
 	fm_import_missing(in, "allocations that were freed before or after the peak",
 			  "memray's exporters tell by stack what was live at the peak, and what was never freed");
-	fm_import_missing(in, "the course of memory over time", "memray's exporters do not tell it by stack");
+	fm_import_missing(in, "the history of memory over time", "memray's exporters do not tell it by stack");
 	deinit(&m);
 	return err;
 }

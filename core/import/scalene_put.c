@@ -128,7 +128,7 @@ static void tell(struct fm_scalene *s)
 			  "Scalene counts it as time in the system, where it is shown as CPU time of the kernel");
 	fm_import_missing(s->in, "what memory was freed", "the file has what lines allocated, and their peaks");
 	if (s->has_native_stacks)
-		fm_import_missing(s->in, "native stacks, and the courses over time",
+		fm_import_missing(s->in, "native stacks, and the histories over time",
 				  "those of Python have all the time");
 	if (s->has_gpu)
 		fm_import_missing(s->in, "time on the GPU", "a capture has no place for it");

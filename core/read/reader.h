@@ -132,7 +132,7 @@ struct fm_profile {
 	FM_VEC(struct fm_symbol_link) symbol_links;
 	FM_VEC(struct fm_site) sites;                   // one for each (process, stack, domain)
 	FM_VEC(struct fm_site_history) histories;       // of sites, where there is no log of events
-	FM_VEC(struct fm_history_point) history_points; // of one course in order of time, side by side
+	FM_VEC(struct fm_history_point) history_points; // of one history in order of time, side by side
 	FM_VEC(struct fm_memory_level) memory_levels;   // of one process in order of time
 	FM_VEC(struct fm_alloc_type) alloc_types;
 	FM_VEC(struct fm_alloc_touched) alloc_touches; // in the order told: the last one of a block holds

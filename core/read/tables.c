@@ -429,33 +429,33 @@ static enum fm_err take_sites(struct fm_tables *t, struct fm_cursor *c)
 	return err == FM_E_NOT_FOUND ? FM_OK : err;
 }
 
-static enum fm_err take_site_course(struct fm_tables *t, struct fm_cursor *c)
+static enum fm_err take_site_history(struct fm_tables *t, struct fm_cursor *c)
 {
 	struct fm_profile *p = &t->profile;
 	struct fm_fact_site_history fact = fm_fact_get_site_history(c);
-	struct fm_site_history course = { .process_id = fact.process_id,
+	struct fm_site_history history = { .process_id = fact.process_id,
 					  .stack_id = fact.stack_id,
 					  .domain = (uint8_t)fact.domain,
 					  .first = (uint32_t)p->history_points.n };
 	if (c->err || fact.domain >= FM_N_ALLOC_DOMAINS || fact.n >= UINT32_MAX - p->history_points.n)
 		return c->err ? c->err : FM_E_CORRUPT;
-	if (!need_process(t, course.process_id))
+	if (!need_process(t, history.process_id))
 		return FM_E_CORRUPT;
-	if (!fm_tables_need_stack(t, course.stack_id))
-		course.stack_id = FM_ROOT_STACK;
+	if (!fm_tables_need_stack(t, history.stack_id))
+		history.stack_id = FM_ROOT_STACK;
 	struct fm_history_point last = { 0 };
 	enum fm_err err = FM_OK;
 	// Each takes bytes of the record: n is bounded by its length.
-	for (; course.n < fact.n && !c->err && !err; course.n++) {
+	for (; history.n < fact.n && !c->err && !err; history.n++) {
 		fm_fact_get_history_point(c, &last);
 		if (!c->err)
 			err = add(t, &p->history_points, 0, last);
 	}
 	if (c->err || err) {
-		p->history_points.n = course.first;
+		p->history_points.n = history.first;
 		return c->err ? c->err : err;
 	}
-	return add(t, &p->histories, 0, course);
+	return add(t, &p->histories, 0, history);
 }
 
 static enum fm_err take_memory_level(struct fm_tables *t, struct fm_cursor *c)
@@ -557,7 +557,7 @@ enum fm_err fm_tables_record(struct fm_tables *t, uint64_t type, struct fm_curso
 	case FM_RECORD_SITES:
 		return take_sites(t, body);
 	case FM_RECORD_SITE_HISTORY:
-		return take_site_course(t, body);
+		return take_site_history(t, body);
 	case FM_RECORD_MEMORY_LEVEL:
 		return take_memory_level(t, body);
 	case FM_RECORD_ALLOC_TYPE:

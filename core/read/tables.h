@@ -56,7 +56,7 @@ bool fm_tables_need_stack(struct fm_tables *t, uint32_t stack_id);
 // What one of each is charged with beside its own size and text.
 #define FM_READ_RECORD_CHARGE 8u
 #define FM_READ_STACK_CHARGE 32u  // a node in every tree that is made of them
-#define FM_READ_THREAD_CHARGE 512 // a row, a course over time
+#define FM_READ_THREAD_CHARGE 512 // a row, a history over time
 #define FM_READ_SAMPLE_CHARGE 16u
 #define FM_READ_MEMORY_EVENT_CHARGE 64u // a block while it lives
 #define FM_READ_TRACE_EVENT_CHARGE 8u

@@ -268,10 +268,10 @@ def test_a_comparison_has_both_sides(known, tmp_path):
     assert diff.head["diff"] and diff.head["report"]["samples"] == new["samples"]
     assert diff.head["base"]["samples"] == base["samples"]
     # Over time it is the same, each from its own begin.
-    width = diff["course.time_s"][1]
+    width = diff["series.time_s"][1]
     for side, of in (("cpu", new), ("base_cpu", base)):
         cpu = sum(of["time"][k] for k in CLASSES[:4])
-        assert sum(diff["course." + side]) * width == pytest.approx(cpu, rel=1e-6), side
+        assert sum(diff["series." + side]) * width == pytest.approx(cpu, rel=1e-6), side
     # The rows are those of `fathom diff`, all of them, in its order.
     said = subprocess.run([FATHOM, "diff", "--json", other, known], stdout=subprocess.PIPE, check=True).stdout
     lists = ["functions", "lines", "memory_functions", "memory_lines"]

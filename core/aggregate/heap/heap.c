@@ -117,7 +117,7 @@ void fm_heap_build(struct fm_heap *h, struct fm_tally *tally, const struct fm_pr
 	if (profile->sites.n)
 		fm_heap_sites(h, &in, &groups);
 	if (profile->sites.n && !log->blocks.n)
-		fm_heap_courses(h, &in, &groups);
+		fm_heap_histories(h, &in, &groups);
 	fm_heap_groups_deinit(&groups);
 
 	size_t kept = 0;

@@ -18,14 +18,14 @@ struct histories {
 		size_t n, cap;
 	} blocks; // of the group that is judged
 	struct member {
-		uint32_t group, course;
+		uint32_t group, history;
 	} * members;
 	size_t n_members;
 };
 
-static const struct fm_history_point *points_of(const struct histories *c, const struct fm_site_history *course)
+static const struct fm_history_point *points_of(const struct histories *c, const struct fm_site_history *history)
 {
-	return &c->in->profile->history_points.items[course->first];
+	return &c->in->profile->history_points.items[history->first];
 }
 
 static double seconds_in(const struct fm_heap *h, uint64_t time_ns)
@@ -34,17 +34,17 @@ static double seconds_in(const struct fm_heap *h, uint64_t time_ns)
 }
 
 // The highest that was seen in each part of the run, or what was held since before.
-static void draw(struct histories *c, const struct fm_site_history *course, uint64_t *timeline)
+static void draw(struct histories *c, const struct fm_site_history *history, uint64_t *timeline)
 {
-	const struct fm_history_point *points = points_of(c, course);
+	const struct fm_history_point *points = points_of(c, history);
 	uint64_t high[FM_HEAP_LINE_BUCKETS] = { 0 }, held = 0;
-	const struct fm_process *process = &c->in->profile->processes.items[course->process_id];
+	const struct fm_process *process = &c->in->profile->processes.items[history->process_id];
 	unsigned end = process->end_ns ? fm_heap_bucket(c->h, process->end_ns, FM_HEAP_LINE_BUCKETS)
 				       : FM_HEAP_LINE_BUCKETS - 1;
 	uint32_t i = 0;
 	for (unsigned bucket = 0; bucket <= end; bucket++) {
 		high[bucket] = held;
-		for (; i < course->n && fm_heap_bucket(c->h, points[i].time_ns, FM_HEAP_LINE_BUCKETS) <= bucket; i++) {
+		for (; i < history->n && fm_heap_bucket(c->h, points[i].time_ns, FM_HEAP_LINE_BUCKETS) <= bucket; i++) {
 			held = points[i].live_bytes;
 			high[bucket] = FM_MAX(high[bucket], held);
 		}
@@ -71,15 +71,15 @@ static void add_block(struct histories *c, double born_s, double freed_s, double
 		fm_vec_push(&c->blocks, (struct fm_leak_block){ born_s, freed_s, bytes, bytes, bytes });
 }
 
-// A course as blocks, up to a time. Each free ends the oldest: no other order leaves less that is
+// A history as blocks, up to a time. Each free ends the oldest: no other order leaves less that is
 // old.
-static void replay(struct histories *c, const struct fm_site_history *course, double end_s)
+static void replay(struct histories *c, const struct fm_site_history *history, double end_s)
 {
-	const struct fm_history_point *points = points_of(c, course);
-	struct cohort *cohorts = fm_alloc((course->n + 1) * sizeof(*cohorts));
+	const struct fm_history_point *points = points_of(c, history);
+	struct cohort *cohorts = fm_alloc((history->n + 1) * sizeof(*cohorts));
 	uint32_t oldest = 0, n = 0;
 	struct fm_history_point last = { 0 };
-	for (uint32_t i = 0; i < course->n; i++) {
+	for (uint32_t i = 0; i < history->n; i++) {
 		double now_s = seconds_in(c->h, points[i].time_ns);
 		if (now_s > end_s)
 			break;
@@ -99,9 +99,9 @@ static void replay(struct histories *c, const struct fm_site_history *course, do
 	free(cohorts);
 }
 
-static uint32_t group_of(const struct histories *c, const struct fm_site_history *course)
+static uint32_t group_of(const struct histories *c, const struct fm_site_history *history)
 {
-	uint32_t node = fm_view_node(c->in->view, course->stack_id), line = c->g->line_of_node[node];
+	uint32_t node = fm_view_node(c->in->view, history->stack_id), line = c->g->line_of_node[node];
 	if (line)
 		return line - 1;
 	return (uint32_t)c->h->lines.n + (node ? 1 + c->in->view->nodes.items[node].function_id : 0);
@@ -111,7 +111,7 @@ static int compare_members(const void *pa, const void *pb)
 {
 	const struct member *a = pa, *b = pb;
 	return a->group != b->group ? (a->group > b->group) - (a->group < b->group)
-				    : (a->course > b->course) - (a->course < b->course);
+				    : (a->history > b->history) - (a->history < b->history);
 }
 
 // Blocks count by their bytes, and as many as there were in all.
@@ -128,15 +128,15 @@ static void set_counts(struct histories *c, const struct fm_heap_figures *f)
 
 static void mark_leaked(struct histories *c, const struct member *m, double end_s, double min_age_s)
 {
-	const struct fm_site_history *course = &c->in->profile->histories.items[m->course];
+	const struct fm_site_history *history = &c->in->profile->histories.items[m->history];
 	double bytes = 0;
 	c->blocks.n = 0;
-	replay(c, course, end_s);
+	replay(c, history, end_s);
 	for (size_t i = 0; i < c->blocks.n; i++)
 		if (c->blocks.items[i].freed_s > end_s && c->blocks.items[i].born_s <= end_s - min_age_s)
 			bytes += c->blocks.items[i].weight;
 	bool is_new;
-	uint64_t *row = fm_map_at(&c->stack_rows, course->stack_id, &is_new);
+	uint64_t *row = fm_map_at(&c->stack_rows, history->stack_id, &is_new);
 	if (!is_new && *row)
 		c->h->stacks.items[*row - 1].leaked_bytes += fm_heap_bytes_of(bytes);
 }
@@ -149,15 +149,15 @@ static void judge(struct histories *c, const struct member *first, size_t n)
 	struct fm_leak_verdict v;
 	c->blocks.n = 0;
 	for (size_t i = 0; i < n; i++) {
-		const struct fm_site_history *course = &c->in->profile->histories.items[first[i].course];
-		uint64_t end_ns = c->in->profile->processes.items[course->process_id].end_ns;
+		const struct fm_site_history *history = &c->in->profile->histories.items[first[i].history];
+		uint64_t end_ns = c->in->profile->processes.items[history->process_id].end_ns;
 		// What died with its process was neither freed nor kept.
 		size_t before = c->blocks.n;
 		if (!end_ns || seconds_in(h, end_ns) >= end_s)
-			replay(c, course, end_s);
+			replay(c, history, end_s);
 		for (size_t k = before; k < c->blocks.n; k++) {
 			all_bytes += c->blocks.items[k].weight;
-			mapped_bytes += course->domain == FM_ALLOC_MMAP ? c->blocks.items[k].weight : 0;
+			mapped_bytes += history->domain == FM_ALLOC_MMAP ? c->blocks.items[k].weight : 0;
 		}
 	}
 	set_counts(c, line ? &line->f : NULL);
@@ -204,20 +204,20 @@ static void find_leaks(struct histories *c)
 	fm_heap_leaks_sort(c->h);
 }
 
-void fm_heap_courses(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_groups *g)
+void fm_heap_histories(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_groups *g)
 {
 	const struct fm_profile *profile = in->profile;
 	struct histories c = { .h = h, .in = in, .g = g };
 	c.members = fm_alloc((profile->histories.n + 1) * sizeof(*c.members));
 	for (uint32_t i = 0; i < profile->histories.n; i++) {
-		const struct fm_site_history *course = &profile->histories.items[i];
-		uint32_t line = g->line_of_node[fm_view_node(in->view, course->stack_id)];
-		if (!course->n || course->domain == FM_ALLOC_COPY)
+		const struct fm_site_history *history = &profile->histories.items[i];
+		uint32_t line = g->line_of_node[fm_view_node(in->view, history->stack_id)];
+		if (!history->n || history->domain == FM_ALLOC_COPY)
 			continue;
-		if (!g->is_imported_of_node[fm_view_node(in->view, course->stack_id)])
-			c.members[c.n_members++] = (struct member){ group_of(&c, course), i };
+		if (!g->is_imported_of_node[fm_view_node(in->view, history->stack_id)])
+			c.members[c.n_members++] = (struct member){ group_of(&c, history), i };
 		if (line)
-			draw(&c, course, h->lines.items[line - 1].timeline);
+			draw(&c, history, h->lines.items[line - 1].timeline);
 	}
 	limit_timelines(h);
 	find_leaks(&c);

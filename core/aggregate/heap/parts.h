@@ -70,7 +70,7 @@ enum fm_leak_answer fm_heap_answer(const struct fm_heap *h, enum fm_leak_answer 
 void fm_heap_doubt(struct fm_heap *h, enum fm_leak_answer answer, const struct fm_heap_leak_row *place, double bytes);
 // aggregate/heap/histories.c: timelines of lines, and leaks, where there are sites and no events.
 // After fm_heap_sites().
-void fm_heap_courses(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_groups *g);
+void fm_heap_histories(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_groups *g);
 // aggregate/heap/stacks.c: one row for each distinct stack and thread.
 void fm_heap_stacks(struct fm_heap *h, const struct fm_heap_input *in, const struct fm_heap_marks *marks);
 // aggregate/heap/sites.c: figures of exact mode take the place of estimates.

@@ -166,18 +166,18 @@ struct history_points {
 	size_t n, cap;
 };
 
-// A stack's course over all its sites; with a log, events tell more.
-static void add_course(struct history_points *all, const struct fm_histories *histories, uint32_t site, size_t nth)
+// A stack's history over all its sites; with a log, events tell more.
+static void add_history(struct history_points *all, const struct fm_histories *histories, uint32_t site, size_t nth)
 {
 	if (site >= histories->of_site.n || !histories->of_site.items[site])
 		return;
 	fm_vec_grow_to(all, nth + 1);
 	if (!all->items[nth])
-		all->items[nth] = fm_alloc(FM_COURSE_LOOKS * sizeof(**all->items));
+		all->items[nth] = fm_alloc(FM_HISTORY_LOOKS * sizeof(**all->items));
 	fm_histories_add(histories, site, all->items[nth]);
 }
 
-static void write_course(struct fm_recorder *r, const struct fm_histories *histories, const struct fm_site *site,
+static void write_history(struct fm_recorder *r, const struct fm_histories *histories, const struct fm_site *site,
 			 struct fm_history_point *points)
 {
 	for (uint32_t i = 0; i < histories->n_looks; i++)
@@ -229,13 +229,13 @@ void fm_exact_end(struct fm_recorder *r, struct recorded_process *p, uint32_t pr
 		fm_vec_grow_to(&averages, sums.n);
 		averages.items[*at] += i < p->byte_ns.n ? p->byte_ns.items[i] : 0;
 		if (!r->log_limit_bytes)
-			add_course(&histories, &p->histories, i, *at);
+			add_history(&histories, &p->histories, i, *at);
 	}
 	for (size_t i = 0; i < sums.n; i++) {
 		sums.items[i].held = held_of(p, averages.items[i], sums.items[i].peak_bytes);
 		fm_writer_site(r->writer, &sums.items[i]);
 		if (i < histories.n && histories.items[i])
-			write_course(r, &p->histories, &sums.items[i], histories.items[i]);
+			write_history(r, &p->histories, &sums.items[i], histories.items[i]);
 		if (i < histories.n)
 			free(histories.items[i]);
 	}

@@ -2,7 +2,7 @@
 // The bundle of a comparison: the same tables with what each figure was in the base capture.
 #include <stdlib.h>
 
-#include "aggregate/compare/course.h"
+#include "aggregate/compare/series.h"
 #include "aggregate/compare/diff.h"
 #include "aggregate/tree/own_tree.h"
 #include "render/bundle/bundle.h"
@@ -164,41 +164,41 @@ static void add_changes(struct diff *d)
 }
 
 // Both over time, each from its own begin: cores in use, and memory.
-static enum fm_err add_course(struct diff *d, struct fm_diag *diag)
+static enum fm_err add_series(struct diff *d, struct fm_diag *diag)
 {
-	static const char *const names[2][3] = { { "course.base_cpu", "course.base_heap", "course.base_rss" },
-						 { "course.cpu", "course.heap", "course.rss" } };
-	struct fm_course *course = fm_alloc(2 * sizeof(*course));
+	static const char *const names[2][3] = { { "series.base_cpu", "series.base_heap", "series.base_rss" },
+						 { "series.cpu", "series.heap", "series.rss" } };
+	struct fm_series *series = fm_alloc(2 * sizeof(*series));
 	uint64_t start_ns[2], span_ns = 0;
 	enum fm_err err = FM_OK;
 	for (int side = 0; side < 2; side++) {
-		uint64_t end_ns = fm_course_end_ns(d->side[side]);
+		uint64_t end_ns = fm_series_end_ns(d->side[side]);
 		start_ns[side] = fm_bundle_start_ns(d->side[side]);
 		span_ns = FM_MAX(span_ns, end_ns > start_ns[side] ? end_ns - start_ns[side] : 0);
 	}
 	for (int side = 0; side < 2 && !err; side++)
-		err = fm_course_build(&course[side], d->side[side], start_ns[side], span_ns, diag);
+		err = fm_series_build(&series[side], d->side[side], start_ns[side], span_ns, diag);
 	if (!err && span_ns) {
-		double width_s = fm_seconds(span_ns) / FM_COURSE_PARTS;
-		bool has_memory = course[0].has_memory || course[1].has_memory;
-		double *time_s = fm_columns_f64(&d->columns, "course.time_s", FM_COURSE_PARTS);
-		for (size_t i = 0; i < FM_COURSE_PARTS; i++)
+		double width_s = fm_seconds(span_ns) / FM_SERIES_PARTS;
+		bool has_memory = series[0].has_memory || series[1].has_memory;
+		double *time_s = fm_columns_f64(&d->columns, "series.time_s", FM_SERIES_PARTS);
+		for (size_t i = 0; i < FM_SERIES_PARTS; i++)
 			time_s[i] = (double)i * width_s;
 		for (int side = 0; side < 2; side++) {
-			double *cpu = fm_columns_f64(&d->columns, names[side][0], FM_COURSE_PARTS);
-			for (size_t i = 0; i < FM_COURSE_PARTS; i++)
-				cpu[i] = course[side].cpu_s[i] / width_s;
+			double *cpu = fm_columns_f64(&d->columns, names[side][0], FM_SERIES_PARTS);
+			for (size_t i = 0; i < FM_SERIES_PARTS; i++)
+				cpu[i] = series[side].cpu_s[i] / width_s;
 			if (!has_memory)
 				continue;
-			double *heap = fm_columns_f64(&d->columns, names[side][1], FM_COURSE_PARTS);
-			double *rss = fm_columns_f64(&d->columns, names[side][2], FM_COURSE_PARTS);
-			for (size_t i = 0; i < FM_COURSE_PARTS; i++) {
-				heap[i] = (double)course[side].heap[i];
-				rss[i] = (double)course[side].rss[i];
+			double *heap = fm_columns_f64(&d->columns, names[side][1], FM_SERIES_PARTS);
+			double *rss = fm_columns_f64(&d->columns, names[side][2], FM_SERIES_PARTS);
+			for (size_t i = 0; i < FM_SERIES_PARTS; i++) {
+				heap[i] = (double)series[side].heap[i];
+				rss[i] = (double)series[side].rss[i];
 			}
 		}
 	}
-	free(course);
+	free(series);
 	return err;
 }
 
@@ -253,7 +253,7 @@ enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_
 	add_tree(&d);
 	add_heap(&d);
 	add_changes(&d);
-	enum fm_err err = add_course(&d, diag);
+	enum fm_err err = add_series(&d, diag);
 	// One thread for the cells to be in.
 	fm_columns_u32(&d.columns, "thread.process", 1)[0] = FM_NO_ID;
 	fm_columns_u32(&d.columns, "thread.tid", 1);

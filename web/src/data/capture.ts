@@ -208,7 +208,7 @@ export interface Capture {
 	leaks: Table;
 	codes: Code[]; // most CPU time first
 	instructions: Instructions;
-	course: Table; // of a comparison: both over time
+	series: Table; // of a comparison: both over time
 	changes: Table; // of a comparison: the rows of `fathom diff`
 	lineTimeline: Float32Array | null;
 	isDiff: boolean;
@@ -470,7 +470,7 @@ export function readCapture(bundle: Bundle): Capture {
 		leaks: table("leak"),
 		codes: readCodes(r, nf, instructions.n),
 		instructions,
-		course: table("course"),
+		series: table("series"),
 		changes: table("change"),
 		lineTimeline: r.has("line_timeline.bytes") ? r.f32("line_timeline.bytes") : null,
 		isDiff: cells.base !== null,

@@ -19,15 +19,15 @@ const most = (values: ArrayLike<number>) =>
 	Array.prototype.reduce.call(values, (a: unknown, b: unknown) => Math.max(a as number, b as number), 0) as number;
 
 // Of two captures: what each used at the same time since its begin.
-function comparedCurves({ course }: Capture): Curve[] {
+function comparedCurves({ series }: Capture): Curve[] {
 	const curves: Curve[] = [];
 	const put = (name: string, unit: Curve["unit"], now: string, before: string) => {
-		const values = [course.column(now) ?? [], course.column(before) ?? []];
+		const values = [series.column(now) ?? [], series.column(before) ?? []];
 		const top = Math.max(...values.map(most));
-		if (top > 0) curves.push({ name, note: "before: line", unit, time: course.column("time_s") ?? [], values, top });
+		if (top > 0) curves.push({ name, note: "before: line", unit, time: series.column("time_s") ?? [], values, top });
 	};
 	put("CPUs in use", "cores", "cpu", "base_cpu");
-	const hasHeap = most(course.column("heap") ?? []) > 0 || most(course.column("base_heap") ?? []) > 0;
+	const hasHeap = most(series.column("heap") ?? []) > 0 || most(series.column("base_heap") ?? []) > 0;
 	if (hasHeap) put("heap", "bytes", "heap", "base_heap");
 	else put("memory (RSS)", "bytes", "rss", "base_rss");
 	return curves;

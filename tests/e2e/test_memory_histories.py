@@ -48,8 +48,8 @@ def line_of(capture: Capture, mark: str) -> Dict[str, Any]:
 @pytest.fixture(scope="module")
 def capture(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     assert NEWEST
-    folder = tmp_path_factory.mktemp("courses")
-    script = folder / "course.py"
+    folder = tmp_path_factory.mktemp("histories")
+    script = folder / "history.py"
     script.write_text(PROGRAM)
     return exact(folder, [NEWEST.path, script])
 

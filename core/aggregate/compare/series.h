@@ -5,17 +5,17 @@
 
 #include "aggregate/analysis/analysis.h"
 
-#define FM_COURSE_PARTS 512
+#define FM_SERIES_PARTS 512
 
-struct fm_course {
-	double cpu_s[FM_COURSE_PARTS];  // of all threads
-	uint64_t heap[FM_COURSE_PARTS]; // the highest in each
-	uint64_t rss[FM_COURSE_PARTS];  // 0 = not known
+struct fm_series {
+	double cpu_s[FM_SERIES_PARTS];  // of all threads
+	uint64_t heap[FM_SERIES_PARTS]; // the highest in each
+	uint64_t rss[FM_SERIES_PARTS];  // 0 = not known
 	bool has_memory;
 };
 
 // When the last that is known of the capture was, on the clock of its samples.
-uint64_t fm_course_end_ns(const struct fm_analysis *a);
+uint64_t fm_series_end_ns(const struct fm_analysis *a);
 // Reads the samples once more. One line in diag on failure.
-FM_MUST_CHECK enum fm_err fm_course_build(struct fm_course *c, const struct fm_analysis *a, uint64_t start_ns,
+FM_MUST_CHECK enum fm_err fm_series_build(struct fm_series *c, const struct fm_analysis *a, uint64_t start_ns,
 					  uint64_t span_ns, struct fm_diag *diag);
