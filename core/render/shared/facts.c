@@ -235,7 +235,7 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 	} else if (fm_facts_meta_u64(p, "n_sandboxed")) {
 		ret->where = "after a seccomp filter or in processes not followed";
 		ret->why = "used after a seccomp filter was installed, or by processes that were not followed";
-	} else if (!may_be_childrens(p, unseen_s)) {
+	} else if (!may_be_childrens(p, unseen_s - at_ends_s(p, f))) {
 		ret->where = "in the program itself, outside its samples";
 		ret->why =
 			"used by the program itself before its first samples and after its last, as Fathom got no CPU "
