@@ -27,6 +27,12 @@ static inline bool fm_str_eq(struct fm_str a, struct fm_str b)
 	return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, a.len) == 0);
 }
 
+static inline bool fm_str_ends_with(struct fm_str s, const char *end)
+{
+	size_t n = strlen(end);
+	return s.len >= n && !memcmp(s.p + s.len - n, end, n);
+}
+
 static inline bool fm_str_starts_with(struct fm_str s, const char *start)
 {
 	size_t n = strlen(start);

@@ -17,8 +17,7 @@
 #define MAX_RECORD_BYTES (16u << 20) // a list of files: 100 bytes for each
 #define MAX_READ_BYTES (64u << 20)   // of all lists that a report reads
 
-// The folder that packages are installed into, with its last slash; and the path below it.
-static bool split(struct fm_str path, struct fm_str *ret_folder, struct fm_str *ret_below)
+bool fm_distribution_split(struct fm_str path, struct fm_str *ret_folder, struct fm_str *ret_below)
 {
 	static const char *const words[] = { "/site-packages/", "/dist-packages/" };
 	for (size_t i = 0; i < FM_ARRAY_LEN(words); i++) {
@@ -84,7 +83,7 @@ bool fm_distribution_of(struct fm_str path, char *ret, size_t cap)
 	static char last[256]; // most often the next library is of the same one
 	struct fm_str folder, below;
 	char whole[4096];
-	if (!split(path, &folder, &below) || !below.len || folder.len >= sizeof(whole))
+	if (!fm_distribution_split(path, &folder, &below) || !below.len || folder.len >= sizeof(whole))
 		return false;
 	memcpy(whole, folder.p, folder.len);
 	whole[folder.len] = 0;

@@ -44,12 +44,6 @@ static size_t after_stdlib(struct fm_str path)
 	return 0;
 }
 
-static bool ends_with(struct fm_str s, const char *end)
-{
-	size_t n = strlen(end);
-	return s.len >= n && !memcmp(s.p + s.len - n, end, n);
-}
-
 bool fm_name_is_agent(struct fm_str path)
 {
 	return fm_str_eq(fm_name_base(path), FM_STR_LIT("_agent.abi3.so"));
@@ -78,7 +72,7 @@ bool fm_name_is_ours(struct fm_str filename)
 	for (size_t i = 0; i < FM_ARRAY_LEN(common); i++)
 		is_common |= fm_str_eq(rest, fm_str_of(common[i]));
 	for (size_t i = 0; i < FM_ARRAY_LEN(homes); i++)
-		is_home |= ends_with(home, homes[i]);
+		is_home |= fm_str_ends_with(home, homes[i]);
 	return is_common && is_home;
 }
 

@@ -57,6 +57,8 @@ const char *fm_x86_syscall_name(uint64_t number);
 
 // What a user can do about a library whose functions or lines are unknown: one line.
 
+// The folder that packages are installed into, with its last slash, and the path below it. False: it lies in none.
+bool fm_distribution_split(struct fm_str path, struct fm_str *ret_folder, struct fm_str *ret_below);
 // The name by which pip knows what installed this file: "scikit-learn" for site-packages/sklearn/... By the lists of
 // files that installers leave beside it; false: there is none that has it.
 bool fm_distribution_of(struct fm_str path, char *ret, size_t cap);

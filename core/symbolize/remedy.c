@@ -136,17 +136,13 @@ static void find_package(struct fm_str path, char *ret, size_t cap)
 // The folder below site-packages, without what comes after it: the package's import name.
 static struct fm_str wheel_of(struct fm_str path)
 {
-	static const char *const words[] = { "/site-packages/", "/dist-packages/" };
-	for (size_t i = 0; i < FM_ARRAY_LEN(words); i++) {
-		const char *at = memmem(path.p, path.len, words[i], strlen(words[i]));
-		if (!at)
-			continue;
-		const char *name = at + strlen(words[i]), *end = path.p + path.len, *stop = name;
-		while (stop < end && *stop != '/' && *stop != '.')
-			stop++;
-		return (struct fm_str){ name, (uint32_t)(stop - name) };
-	}
-	return (struct fm_str){ "", 0 };
+	struct fm_str folder, below;
+	if (!fm_distribution_split(path, &folder, &below))
+		return (struct fm_str){ "", 0 };
+	uint32_t n = 0;
+	while (n < below.len && below.p[n] != '/' && below.p[n] != '.')
+		n++;
+	return (struct fm_str){ below.p, n };
 }
 
 struct fm_str fm_remedy(struct fm_arena *arena, struct fm_str path)

@@ -11,11 +11,9 @@ bool fm_source_is_template(struct fm_str filename)
 		".html",  ".htm",    ".xhtml", ".xml",  ".svg",      ".txt",  ".md",  ".j2",
 		".jinja", ".jinja2", ".tpl",   ".tmpl", ".template", ".mako", ".css", ".js"
 	};
-	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++) {
-		size_t n = strlen(ends[i]);
-		if (filename.len > n && !memcmp(filename.p + filename.len - n, ends[i], n))
+	for (size_t i = 0; i < FM_ARRAY_LEN(ends); i++)
+		if (filename.len > strlen(ends[i]) && fm_str_ends_with(filename, ends[i]))
 			return true;
-	}
 	return false;
 }
 
