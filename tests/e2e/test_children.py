@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Children of every kind are in the one file, with the right parent and about the right time; the exit status is passed on."""
 
+import re
 from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-from capture import TARGETS, Python, find_pythons
+from capture import BUILD, TARGETS, Python, find_pythons
 from guest import LONG, engines, report, run, some_pythons, under
 
 pytestmark = pytest.mark.statistical
@@ -80,3 +81,16 @@ def test_what_children_used_unseen_is_told(tmp_path: Path) -> None:
         else:
             (text,) = told
             assert float(text.split()[0]) == pytest.approx(0.52, abs=0.1), text
+
+
+def test_a_program_that_becomes_another_is_one_process(tmp_path: Path) -> None:
+    """The shell runs Python, then becomes sleep: two processes, three programs, and both sentences on processes count two."""
+    profile = tmp_path / "p.fathom"
+    python = some_pythons()[-1].path
+    run([*under(profile), "sh", "-c", 'n=1; "$0" -c "sum(range(10**6))"; exec sleep 0.01', python])
+    assert len({p["pid"] for p in report(profile)["processes"]}) == 2
+    text = run([BUILD / "fathom", "report", profile]).stdout
+    assert re.findall(r"(?:first of|^)\s(\d+) processes|^(\d+) Processes, by exec (\d+) Programs:$", text, re.M) == [
+        ("2", "", ""),
+        ("", "2", "3"),
+    ]

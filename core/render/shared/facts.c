@@ -137,6 +137,25 @@ static void sum_threads(struct fm_facts *f, const struct fm_analysis *a)
 	f->no_cpu_s = fm_facts_thread_no_cpu_s(a, fm_facts_main_thread(a));
 }
 
+static int compare_pids(const void *a, const void *b)
+{
+	uint32_t pa = *(const uint32_t *)a, pb = *(const uint32_t *)b;
+	return (pa > pb) - (pa < pb);
+}
+
+unsigned fm_facts_n_processes(const struct fm_profile *p)
+{
+	unsigned n = 0;
+	uint32_t *pids = fm_alloc((p->processes.n + 1) * sizeof(*pids));
+	for (size_t i = 0; i < p->processes.n; i++)
+		pids[i] = p->processes.items[i].info.pid;
+	qsort(pids, p->processes.n, sizeof(*pids), compare_pids);
+	for (size_t i = 0; i < p->processes.n; i++)
+		n += !i || pids[i] != pids[i - 1];
+	free(pids);
+	return n;
+}
+
 void fm_facts_gather(struct fm_facts *f, const struct fm_analysis *a)
 {
 	const struct fm_profile *p = a->profile;

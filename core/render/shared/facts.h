@@ -35,6 +35,9 @@ struct fm_facts_runs {
 };
 void fm_facts_runs(struct fm_facts_runs *ret, const struct fm_profile *p);
 
+// Exec gives a process another record, but makes it no other process: one of a shell script is seldom one program.
+unsigned fm_facts_n_processes(const struct fm_profile *p);
+
 // From its start to its end, as far as known; samples fill in for what is not.
 double fm_facts_thread_wall_s(const struct fm_analysis *a, uint32_t thread_id);
 // The first thread of the process that was started; UINT32_MAX where it is not known. A shell that

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "aggregate/tree/libraries.h"
+#include "render/shared/facts.h"
 #include "render/shared/label.h"
 #include "render/shared/nb_cells.h"
 #include "render/text/text.h"
@@ -72,7 +73,11 @@ void fm_text_processes(const struct fm_text *t)
 	size_t n = t->summary->processes.n, shown = 1;
 	if (n < 2)
 		return;
-	fm_text_heading(t, "", "%zu Processes:", n);
+	unsigned n_processes = fm_facts_n_processes(p);
+	if (n_processes == n)
+		fm_text_heading(t, "", "%zu Processes:", n);
+	else
+		fm_text_heading(t, "", "%u Processes, by exec %zu Programs:", n_processes, n);
 	fprintf(s->out, "%8s %8s %11s %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
 	struct fm_process_row *rows = fm_alloc(n * sizeof(*rows));
 	memcpy(rows, t->summary->processes.items, n * sizeof(*rows));

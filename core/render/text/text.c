@@ -79,19 +79,6 @@ static void wrap(const struct fm_text *t, struct fm_buf *sentence, unsigned inde
 	fm_buf_deinit(sentence);
 }
 
-// exec gives a process another record, but makes it no other process.
-static unsigned count_processes(const struct fm_profile *p)
-{
-	unsigned n = 0;
-	for (size_t i = 0; i < p->processes.n; i++) {
-		size_t before = 0;
-		while (before < i && p->processes.items[before].info.pid != p->processes.items[i].info.pid)
-			before++;
-		n += before == i;
-	}
-	return n;
-}
-
 static void print_runs(const struct fm_text *t, const struct fm_facts_runs *r)
 {
 	struct fm_buf b = { 0 };
@@ -130,7 +117,7 @@ void fm_text_ending(const struct fm_text *t)
 		fm_buf_printf(&b, " (%llu:%02llu:%02llu)", wall_s / 3600, wall_s / 60 % 60, wall_s % 60);
 	if (f->max_rss_bytes)
 		fm_buf_printf(&b, " using %.3f MB of RAM", (double)f->max_rss_bytes / 1e6);
-	unsigned n_processes = count_processes(t->a->profile);
+	unsigned n_processes = fm_facts_n_processes(t->a->profile);
 	if (f->max_rss_bytes && n_processes > 1)
 		fm_buf_printf(&b, " in the first of %u processes", n_processes);
 	fm_buf_u8(&b, '.');
