@@ -75,11 +75,21 @@ def cpu_s(pid: int) -> float:
     return time.clock_gettime(~pid << 3 | 2)
 
 
+def fathom(*words: Arg, code: int = 0, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """A command of ours that ends with this exit code."""
+    done = run([FATHOM, *words], **more)
+    assert done.returncode == code, (words, done.returncode, done.stderr)
+    return done
+
+
 def report(profile: Path) -> Dict[str, Any]:
-    done = run([FATHOM, "report", "--json", profile])
-    assert done.returncode == 0, done.stderr
-    result: Dict[str, Any] = json.loads(done.stdout)
+    result: Dict[str, Any] = json.loads(fathom("report", "--json", profile).stdout)
     return result
+
+
+def coverage(profile: Path) -> str:
+    """What was not seen, and why, a line each."""
+    return "\n".join(f"{c['what']}: {c['why']}" for c in report(profile)["coverage"])
 
 
 def sample_times(profile: Path) -> List[int]:

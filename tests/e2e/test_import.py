@@ -13,28 +13,13 @@ from typing import Any, Dict, List, Tuple
 import foreign_files as foreign
 import pytest
 from capture import BUILD
-from guest import FATHOM, run
+from guest import FATHOM, coverage, fathom, report, run
 
 MS = 1000
 
 
-def fathom(*words: Any, code: int = 0) -> Any:
-    done = run([FATHOM, *words])
-    assert done.returncode == code, (words, done.returncode, done.stderr)
-    return done
-
-
-def report(path: Path) -> Dict[str, Any]:
-    found: Dict[str, Any] = json.loads(fathom("report", "--json", path).stdout)
-    return found
-
-
 def stacks(path: Path, *options: str) -> List[str]:
     return sorted(fathom("export", "-f", "collapsed", *options, path).stdout.splitlines())
-
-
-def coverage(path: Path) -> str:
-    return "\n".join(f"{c['what']}: {c['why']}" for c in report(path)["coverage"])
 
 
 def written(folder: Path, content: bytes, name: str = "foreign") -> Path:

@@ -15,28 +15,13 @@ from typing import Any, Dict, Tuple
 
 import pytest
 from capture import BUILD, ROOT
-from guest import FATHOM, run
+from guest import coverage, fathom, report, run
 
 sys.path.insert(0, str(ROOT / "tests" / "reader"))
 from fathom_view import Bundle  # noqa: E402
 
 Own = Dict[Tuple[str, str], int]
 Pairs = Dict[Tuple[Tuple[str, str], Tuple[str, str]], Tuple[int, int]]
-
-
-def fathom(*words: Any, code: int = 0) -> Any:
-    done = run([FATHOM, *words])
-    assert done.returncode == code, (words, done.returncode, done.stderr)
-    return done
-
-
-def report(path: Path) -> Dict[str, Any]:
-    found: Dict[str, Any] = json.loads(fathom("report", "--json", path).stdout)
-    return found
-
-
-def coverage(path: Path) -> str:
-    return "\n".join(f"{c['what']}: {c['why']}" for c in report(path)["coverage"])
 
 
 def calls(path: Path) -> Dict[str, Tuple[int, int, int, int]]:

@@ -12,9 +12,9 @@ from typing import Any, Dict, Iterator, List
 import perf_files as pf
 import pytest
 from capture import BUILD
-from guest import FATHOM, run
+from guest import FATHOM, coverage, fathom, report, run
 from perf_files import Event, PerfData
-from test_import import coverage, fathom, report, stacks, written
+from test_import import stacks, written
 
 PERF = shutil.which("perf")
 needs_perf = pytest.mark.skipif(not PERF, reason="perf is not installed (linux-perf)")
@@ -402,25 +402,17 @@ def perf(*words: Any) -> str:
     ).stdout
 
 
+def perf_report(data: Path, *options: str, least_percent: int) -> str:
+    """A line for each symbol: its percentage of its own, a bar, its name."""
+    columns = ["-F", "overhead,sym", "-t", "|", "--percent-limit", str(least_percent)]
+    return perf("report", "-i", data, "--no-children", "--stdio", "-g", "none", *columns, *options)
+
+
 @needs_perf
 def test_perf_opens_ours(exported: Path) -> None:
     own = {f["name"]: f["self_s"] for f in report(exported / "known.fathom")["functions"] if f["self_s"]}
     total = sum(own.values())
-    rows = perf(
-        "report",
-        "-i",
-        exported / "perf.data",
-        "--no-children",
-        "--stdio",
-        "-g",
-        "none",
-        "-F",
-        "overhead,sym",
-        "-t",
-        "|",
-        "--percent-limit",
-        "0",
-    )
+    rows = perf_report(exported / "perf.data", least_percent=0)
     shares: Dict[str, float] = {}
     for row in rows.splitlines():
         if row.strip() and not row.startswith("#"):
@@ -477,22 +469,7 @@ def test_shares_and_whole_stacks_as_perf_has_them(tmp_path: Path) -> None:
     told = report(data)
     own = {f["name"]: f["self_s"] for f in told["functions"]}
     total = sum(t["cpu_s"] for t in told["threads"])
-    rows = perf(
-        "report",
-        "-i",
-        data,
-        "--no-children",
-        "--no-inline",
-        "--stdio",
-        "-g",
-        "none",
-        "-F",
-        "overhead,sym",
-        "-t",
-        "|",
-        "--percent-limit",
-        "1",
-    )
+    rows = perf_report(data, "--no-inline", least_percent=1)
     shares = {
         r.split("|")[1].strip()[4:].split(".")[0]: float(r.split("|")[0].rstrip(" %"))
         for r in rows.splitlines()

@@ -10,33 +10,18 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Tuple
 
 import pytest
 from capture import find_pythons
-from guest import FATHOM, run
+from guest import coverage, fathom, report, run
 
 MB = 1 << 20
-
-
-def fathom(*words: Any, code: int = 0, env: Optional[Dict[str, str]] = None) -> Any:
-    done = run([FATHOM, *words], env=env) if env else run([FATHOM, *words])
-    assert done.returncode == code, (words, done.returncode, done.stderr)
-    return done
-
-
-def report(path: Path) -> Dict[str, Any]:
-    found: Dict[str, Any] = json.loads(fathom("report", "--json", path).stdout)
-    return found
 
 
 def stacks(path: Path, *options: str) -> Dict[str, int]:
     lines = fathom("export", "-f", "collapsed", *options, path).stdout.splitlines()
     return {line.rsplit(" ", 1)[0]: int(line.rsplit(" ", 1)[1]) for line in lines}
-
-
-def coverage(path: Path) -> str:
-    return "\n".join(f"{c['what']}: {c['why']}" for c in report(path)["coverage"])
 
 
 # ---- Tachyon ----
