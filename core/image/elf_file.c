@@ -49,14 +49,14 @@ enum fm_err fm_elf_open(const char *path, struct fm_elf *ret, struct fm_diag *di
 	if (stat(path, &st))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s is no regular file", path);
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s is not a regular file", path);
 	struct fm_elf e = FM_ELF_NONE;
 	e.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (e.fd < 0)
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot read %s: %s", path, strerror(errno));
 	e.elf = elf_begin(e.fd, ELF_C_READ_MMAP, NULL);
 	if (take(&e, ret))
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s is no ELF file", path);
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s is not an ELF file", path);
 	return FM_OK;
 }
 

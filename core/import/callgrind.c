@@ -162,7 +162,7 @@ static enum fm_err take_cost(struct fm_callgrind *c, struct fm_str s)
 		return fm_import_bad_line(c->in, "a cost has no position");
 	for (unsigned i = 0; s.len && i < MAX_EVENTS; i++) { // missing ones at the end are 0
 		if (!fm_callgrind_number(&s, &v))
-			return fm_import_bad_line(c->in, "a cost is no number");
+			return fm_import_bad_line(c->in, "a cost is not a number");
 		cost = i == c->column ? v : cost;
 		skip_blanks(&s);
 	}
@@ -194,7 +194,7 @@ static enum fm_err take_calls(struct fm_callgrind *c, struct fm_str s)
 	c->instr = instr;
 	c->line = line;
 	if (c->called_function == FM_NO_ID)
-		return fm_import_bad_line(c->in, "a call does not say of what");
+		return fm_import_bad_line(c->in, "a call does not name what it calls");
 	c->has_calls_line = true;
 	return FM_OK;
 }
@@ -219,7 +219,7 @@ static enum fm_err take_place(struct fm_callgrind *c, struct fm_str key, struct 
 	if (i == FM_ARRAY_LEN(places))
 		return FM_OK; // jumps, and what later versions add
 	if (!take_name(c, places[i].space, value, &name))
-		return fm_import_bad_line(c->in, "a number stands for no name");
+		return fm_import_bad_line(c->in, "a number has no name");
 	bool is_called = *key.p == 'c';
 	if (places[i].space == FM_CALLGRIND_OBJECT)
 		*(is_called ? &c->called_object : &c->object) = name;
@@ -324,13 +324,13 @@ static enum fm_err take_line(struct fm_callgrind *c, struct fm_str s)
 	while (key.len < s.len && is_letter(s.p[key.len]))
 		key.len++;
 	if (key.len == s.len)
-		return fm_import_bad_line(c->in, "this is no line of the format");
+		return fm_import_bad_line(c->in, "this is not a line of the format");
 	char after = s.p[key.len];
 	struct fm_str value = { s.p + key.len + 1, s.len - key.len - 1 };
 	if (after == ':')
 		take_header(c, key, value);
 	else if (after != '=')
-		return fm_import_bad_line(c->in, "this is no line of the format");
+		return fm_import_bad_line(c->in, "this is not a line of the format");
 	else if (fm_str_eq(key, FM_STR_LIT("calls")))
 		return take_calls(c, value);
 	else

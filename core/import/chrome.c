@@ -333,7 +333,7 @@ static void tell(struct chrome *c)
 	char text[96];
 	snprintf(text, sizeof(text), "%" PRIu64 " events of other kinds", c->n_others);
 	if (c->n_others)
-		fm_import_missing(c->in, text, "flows, asynchronous slices, objects: a capture has no place for them");
+		fm_import_missing(c->in, text, "flows, asynchronous slices, objects: a capture cannot hold them");
 	snprintf(text, sizeof(text), "%" PRIu64 " events without a time", c->n_odd);
 	if (c->n_odd)
 		fm_import_missing(c->in, text, "they have no number where their time or duration should be");

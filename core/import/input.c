@@ -41,7 +41,7 @@ struct fm_input {
 
 	uint8_t *window; // [pos, len) is what lies ahead
 	size_t pos, len, cap;
-	uint64_t offset; // of pos
+	uint64_t offset;  // of pos
 	uint64_t look_at; // the offset where memory is looked at next
 	uint64_t line_number;
 	bool is_end;
@@ -240,7 +240,7 @@ static void begin_unpacking(struct fm_input *s)
 	else if (s->packing == GZIP)
 		inflateReset(&s->gzip);
 	if (s->packing == GZIP && !s->has_gzip)
-		s->error = "there is no memory to unpack it";
+		s->error = "there is not enough memory to unpack it";
 	if (s->packing == ZSTD && !s->zstd)
 		s->zstd = ZSTD_createDCtx();
 	else if (s->packing == ZSTD)
@@ -269,7 +269,7 @@ enum fm_err fm_input_open(const char *path, struct fm_input **ret, struct fm_dia
 	if (fd < 0 || fstat(fd, &st))
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot open %s: %s", path, strerror(errno));
 	if (!S_ISREG(st.st_mode))
-		return fm_diag_set(diag, FM_E_UNSUPPORTED, "%s is no regular file; write the profile to one", path);
+		return fm_diag_set(diag, FM_E_UNSUPPORTED, "%s is not a regular file; write the profile to one", path);
 	uint8_t head[4] = { 0 };
 	ssize_t n = pread(fd, head, sizeof(head), 0);
 	struct fm_input *s = fm_alloc(sizeof(*s));

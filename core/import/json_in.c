@@ -340,7 +340,7 @@ double fm_json_in_real(struct fm_json_in *j)
 		return 0;
 	double value = strtod(digits, &end);
 	if (*end)
-		fm_json_in_fail(j, "the JSON has a number that is none");
+		fm_json_in_fail(j, "the JSON has a malformed number");
 	return isfinite(value) ? value : 0;
 }
 
@@ -354,7 +354,7 @@ int64_t fm_json_in_int_or(struct fm_json_in *j, int64_t none)
 		return value;
 	double real = strtod(digits, &end);
 	if (*end)
-		fm_json_in_fail(j, "the JSON has a number that is none");
+		fm_json_in_fail(j, "the JSON has a malformed number");
 	return real >= 9e18 ? INT64_MAX : real <= -9e18 ? INT64_MIN : real == real ? llround(real) : none;
 }
 

@@ -155,10 +155,10 @@ static enum fm_err take_rows(struct memray *m, bool is_live)
 	struct fm_str line;
 	enum fm_err err = FM_OK;
 	if (!fm_input_line(m->in->input, &line) || !fm_str_eq(line, FM_STR_LIT(HEADER)))
-		return fm_import_bad_line(m->in, "this is no header of memray's CSV");
+		return fm_import_bad_line(m->in, "this is not the header of memray's CSV");
 	while (!err && fm_input_line(m->in->input, &line))
 		if (line.len && !take_row(m, line, is_live))
-			err = fm_import_bad_line(m->in, "this is no row of memray's CSV");
+			err = fm_import_bad_line(m->in, "this is not a row of memray's CSV");
 	return err ? err : fm_import_end(m->in);
 }
 

@@ -401,7 +401,7 @@ static void tell(struct mojo *m)
 	if (m->has_shrunk)
 		fm_import_missing(m->in, "memory that was given back", "the file does not say whose it was");
 	if (m->has_tasks)
-		fm_import_missing(m->in, "asyncio tasks that waited", "a capture has no place for their stacks");
+		fm_import_missing(m->in, "asyncio tasks that waited", "a capture cannot hold their stacks");
 }
 
 bool fm_mojo_recognise(const uint8_t *head, size_t n)

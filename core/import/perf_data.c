@@ -370,7 +370,7 @@ static void tell_missing(struct perf *perf)
 	tell_count(in, perf->n_late, "samples came out of order",
 		   "their time is older than what perf said was written; they count where they came");
 	if (perf->scan.has_aux)
-		fm_import_missing(in, "the hardware's trace (Intel PT or similar)", "only samples are read");
+		fm_import_missing(in, "hardware traces (Intel PT or similar)", "only samples are read");
 	if (perf->file.is_unfinished)
 		fm_import_missing(in, "the end of the recording, and names of its events",
 				  "perf record was killed and did not finish the file");

@@ -205,12 +205,12 @@ void fm_perf_stacks_end(struct fm_perf_stacks *s)
 	}
 	if (s->images.has_unchecked)
 		fm_import_missing(s->in, "whether the files are those that ran",
-				  "perf.data has no build-id of some; what lies there now was taken");
+				  "perf.data has no build-id of some; the files found there now were used");
 	if (s->images.has_other)
 		fm_import_missing(s->in, "names and callers in some files",
 				  s->images.is_elsewhere ? "they ran on another machine, and those here have other "
 							   "build-ids, or perf.data does not tell theirs"
-							 : "other builds lie there now than those that ran");
+							 : "the files there now are other builds than those that ran");
 	if (s->spaces.is_full)
 		fm_import_missing(s->in, "some mappings", "the file has more of them than processes can have");
 }

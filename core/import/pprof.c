@@ -152,7 +152,7 @@ static void tell_unused(struct samples *s, const struct pprof_type *type)
 	char what[192];
 	snprintf(what, sizeof(what), "values of type %.*s (%.*s)", (int)FM_MIN(name.len, 100u), name.p,
 		 (int)FM_MIN(unit.len, 50u), unit.p);
-	fm_import_missing(s->p.in, what, "a capture has no place for them");
+	fm_import_missing(s->p.in, what, "a capture cannot hold them");
 }
 
 // Two of one kind: the first one counts, as where an event and its samples are counted.
@@ -220,7 +220,7 @@ static void tell_label(struct samples *s, uint64_t key)
 		return;
 	fm_vec_push(&s->told_labels, key);
 	snprintf(what, sizeof(what), "labels \"%.*s\" of samples", (int)FM_MIN(name.len, 100u), name.p);
-	fm_import_missing(s->p.in, what, "a capture has no place for them");
+	fm_import_missing(s->p.in, what, "a capture cannot hold them");
 }
 
 static bool is_one_of(struct fm_str key, const char *const *names)

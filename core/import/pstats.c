@@ -301,7 +301,7 @@ static void take_callers(struct pstats *p, uint32_t callee)
 	uint8_t type = take_u8(p);
 	reserve(p, type);
 	if ((type & ~FLAG_REF) != '{')
-		fail(p, "a function's callers are no dict");
+		fail(p, "a function's callers are not a dict");
 	for (type = take_u8(p); !p->err && type != '0'; type = take_u8(p)) {
 		uint32_t caller = take_key(p, type);
 		struct value v = take_value(p, 0);
@@ -335,7 +335,7 @@ static void take_entry(struct pstats *p, uint32_t id)
 	for (int i = 0; i < N_FIGURES && !p->err; i++) {
 		struct value v = take_value(p, 1);
 		if (v.kind != NUMBER)
-			fail(p, "a figure is no number");
+			fail(p, "a figure is not a number");
 		figures[i] = v.figures[0];
 	}
 	if (p->err)
@@ -353,7 +353,7 @@ static void take_all(struct pstats *p)
 	uint8_t type = take_u8(p);
 	reserve(p, type);
 	if ((type & ~FLAG_REF) != '{')
-		fail(p, "this is no dict");
+		fail(p, "this is not a dict");
 	for (type = take_u8(p); !p->err && type != '0'; type = take_u8(p)) {
 		uint32_t id = take_key(p, type);
 		if (!p->err)

@@ -131,9 +131,9 @@ static void tell(struct fm_scalene *s)
 		fm_import_missing(s->in, "native stacks, and the histories over time",
 				  "those of Python have all the time");
 	if (s->has_gpu)
-		fm_import_missing(s->in, "time on the GPU", "a capture has no place for it");
+		fm_import_missing(s->in, "time on the GPU", "a capture cannot hold it");
 	if (s->has_await)
-		fm_import_missing(s->in, "time in await", "a capture has no place for it");
+		fm_import_missing(s->in, "time in await", "a capture cannot hold it");
 	if (s->has_leaks)
 		fm_import_missing(s->in, "leaks that Scalene found",
 				  "a capture judges them from blocks, which the file has not");

@@ -307,7 +307,7 @@ static void read_events(struct speedscope *s, const struct profile *p)
 		if (is_known)
 			take_event(s, p, is_open, frame, at);
 	}
-	fm_import_missing(s->in, "how often the program was looked at",
+	fm_import_missing(s->in, "how often the program was sampled",
 			  "the file has beginnings and ends of calls; each stretch between two is one sample");
 }
 

@@ -412,7 +412,7 @@ static void tell(struct tachyon *t)
 	tell_losses(t);
 	fm_import_missing(t->in, "time between samples",
 			  "each sample stands for the interval that profiling.sampling was asked for");
-	fm_import_missing(t->in, "native code", "profiling.sampling looks at Python frames only");
+	fm_import_missing(t->in, "native code", "profiling.sampling reads Python frames only");
 	if (t->has_unknown_state)
 		fm_import_missing(
 			t->in, "what threads without the GIL did",

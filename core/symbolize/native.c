@@ -180,7 +180,7 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 		cover(n, info->path,
 		      "the server of DEBUGINFOD_URLS did not answer; only what is on this machine is used");
 	else if (chains->facts.state == FM_OBJECT_DAMAGED && (n_unnamed || n_recorded))
-		cover(n, info->path, "the file is damaged or no ELF file; restore it and report again");
+		cover(n, info->path, "the file is damaged or not an ELF file; restore it and report again");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_recorded)
 		cover(n, info->path,
 		      "the file is gone or unreadable; shown are the names recorded with the capture, "

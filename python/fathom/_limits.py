@@ -338,7 +338,7 @@ class _Test:
             said = ["limit_time: the test took %s; %s." % (what, of_what)]
             lines = report["lines"] if report else []
             top = _top_lines(lines, lambda line: line["total_s"] + line["wait_s"], _seconds)
-            said += top or ["  It was too short for a look at its lines."]
+            said += top or ["  It was too short to show its lines."]
             yield "\n".join(said)
 
     def judge(self) -> _Findings:

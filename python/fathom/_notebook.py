@@ -42,7 +42,7 @@ def read_cells(path: str) -> List[Cell]:
     except OSError as error:
         raise BadNotebook("cannot read it: %s" % error.strerror) from None
     except ValueError as error:
-        raise BadNotebook("it is no notebook: not JSON (%s)" % error) from None
+        raise BadNotebook("it is not a notebook: not JSON (%s)" % error) from None
     try:
         info = notebook.get("metadata", {})
         language = info.get("language_info", {}).get("name") or info.get("kernelspec", {}).get("language") or "python"
@@ -61,7 +61,7 @@ def read_cells(path: str) -> List[Cell]:
                 tags = cell.get("metadata", {}).get("tags", [])
                 cells.append(Cell(name, source, "raises-exception" in tags))
     except (AttributeError, KeyError, TypeError) as error:
-        raise BadNotebook("it is no notebook of format 3 or 4 (%s: %s)" % (type(error).__name__, error)) from None
+        raise BadNotebook("it is not a notebook of format 3 or 4 (%s: %s)" % (type(error).__name__, error)) from None
     if language.lower() not in ("python", "python3", "ipython"):
         raise BadNotebook("its language is %s; fathom runs notebooks in Python" % language)
     if not cells:

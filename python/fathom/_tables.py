@@ -151,7 +151,7 @@ class Stack(NamedTuple):
     depth: int  # how many frames it has
     function_id: Optional[int]  # functions.id of the innermost frame; NULL: the stack is empty
     samples: int  # CPU samples of exactly this stack
-    wait_samples: int  # looks at threads that waited in it
+    wait_samples: int  # polls of threads that waited in it
     total_s: float  # CPU time
     python_s: float  # CPU time in Python code
     native_s: float  # CPU time in native code that Python called
@@ -171,7 +171,7 @@ class Wait(NamedTuple):
     line: Optional[int]  # the line that is charged
     function: Optional[str]  # its function
     total_s: float  # how long it waited
-    samples: int  # looks at the thread while it waited
+    samples: int  # polls of the thread while it waited
 
 
 class Sample(NamedTuple):
@@ -304,7 +304,7 @@ class Meta(NamedTuple):
     rate_hz: int  # samples per second of CPU time that were asked for
     engine: str  # what caused samples: ticker or perf
     samples: int  # samples in the capture
-    wait_samples: int  # of these: looks at threads that waited
+    wait_samples: int  # of these: polls of threads that waited
     dropped: int  # samples that were lost because a ring was full
     failed_unwinds: int  # samples whose stack is not whole
     overhead_s: float  # CPU time that profiling took in the program

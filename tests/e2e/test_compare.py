@@ -321,7 +321,7 @@ REFUSED: Dict[str, Sequence[str]] = {
     "name the two commands": [],
     "name the command to run behind --": ["--base-ref", "main"],
     "it is not clear which -- is between": ["--", "a", "--", "b", "--", "c"],
-    "there is a command on one side of -- only": ["--", "a", "--"],
+    "there is a command on only one side of --": ["--", "a", "--"],
     "--base and --head belong together": ["--base", "true"],
     "not both": ["--base", "true", "--head", "true", "--", "true"],
     "with --base-ref there is one command": ["--base-ref", "main", "--base", "a", "--head", "b"],

@@ -144,8 +144,8 @@ def test_another_file_where_one_was_mapped(tmp_path: Path) -> None:
     "arguments, words",
     [
         (["--core", "nowhere"], "cannot open nowhere"),
-        (["--core", sys.executable], "is no core file"),
-        (["--core", "/dev/zero"], "is no core file"),
+        (["--core", sys.executable], "is not a core file"),
+        (["--core", "/dev/zero"], "is not a core file"),
         (["--core", "x", "-p", "1"], "not both"),
         (["--core", "x", "--children"], "for running ones"),
     ],

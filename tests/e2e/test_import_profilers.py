@@ -261,7 +261,7 @@ def test_memray_csv(tmp_path: Path) -> None:
         "main (a.py:9);leaf (a.py:3)": 3000, "main (a.py:8)": 50, "main (a.py:9);operator new(unsigned long) (libx.so)": 4096}  # fmt: skip
     path.write_text(PEAK + "MALLOC,many,1,1,x,f;a.py;1\n")
     done = fathom("import", "-o", tmp_path / "kept.fathom", path, code=1)
-    assert "line 5: this is no row of memray's CSV" in done.stderr and done.stderr.count("\n") == 1
+    assert "line 5: this is not a row of memray's CSV" in done.stderr and done.stderr.count("\n") == 1
 
 
 def programs(folder: Path, **scripts: str) -> Dict[str, str]:

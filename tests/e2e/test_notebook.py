@@ -211,13 +211,13 @@ def test_old_format(tmp_path: Path) -> None:
 
 BAD: List[Any] = [
     ("no json at all", "not JSON"),
-    ("[1, 2]", "no notebook of format 3 or 4"),
-    ('{"nbformat": 4}', "no notebook of format 3 or 4"),
-    ('{"cells": [{"cell_type": "code"}]}', "no notebook of format 3 or 4"),
-    ('{"cells": [{"cell_type": "code", "source": 5}]}', "no notebook of format 3 or 4"),
+    ("[1, 2]", "not a notebook of format 3 or 4"),
+    ('{"nbformat": 4}', "not a notebook of format 3 or 4"),
+    ('{"cells": [{"cell_type": "code"}]}', "not a notebook of format 3 or 4"),
+    ('{"cells": [{"cell_type": "code", "source": 5}]}', "not a notebook of format 3 or 4"),
     ('{"cells": []}', "no code cells"),
     ('{"cells": [{"cell_type": "code", "source": "1"}], "metadata": {"language_info": {"name": "R"}}}', "is R"),
-    ("\udcff", "no notebook"),
+    ("\udcff", "not a notebook"),
 ]
 
 

@@ -444,7 +444,7 @@ def test_memory_is_bounded(known: Path) -> None:
         ("SELECT * FROM function", "no such table: function; did you mean functions?"),
         ("SELECT * FROM lnies", "no such table: lnies; did you mean lines?"),
         ("SELECT * FROM quatsch", "no such table: quatsch; 'fathom query --tables' lists"),
-        ('SELECT * FROM functions WHERE name = "work"', "a text stands in single quotes: 'work'"),
+        ('SELECT * FROM functions WHERE name = "work"', "a text needs single quotes: 'work'"),
         ("SELECT nosuch(1)", "no such function: nosuch"),
         ("SELECT * FORM functions", 'near "FORM": syntax error'),
     ],

@@ -214,7 +214,7 @@ def test_every_kind_of_exec_leads_on(tmp_path: Path) -> None:
 def test_what_is_not_traced_is_said(tmp_path: Path) -> None:
     results = fathom_run(tmp_path, ["/bin/true"], ["--trace", "--cpu"])
     why = [c["why"] for c in results.report["coverage"] if c["what"] == "calls: none was traced"]
-    assert why == ["no Python ran in it that can be traced"]
+    assert why == ["it ran no Python that can be traced"]
     assert "calls" not in results.report
 
 

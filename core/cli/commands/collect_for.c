@@ -159,7 +159,7 @@ int fm_cmd_collect_for(int argc, char **argv)
 	capture.children_join = children_join;
 	capture.on_ready = say_ring;
 	if (!capture.beside_pid) {
-		fm_diag_set(&diag, FM_E_USAGE, "'%s' is no process id", ops.v[0]);
+		fm_diag_set(&diag, FM_E_USAGE, "'%s' is not a process id", ops.v[0]);
 		return refuse(&diag);
 	}
 	fm_listener_open(&listener, &flags, &capture);

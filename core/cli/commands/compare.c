@@ -39,7 +39,8 @@ static struct {
 static const struct fm_option options[] = {
 	{ "runs", 'n', FM_OPT_UINT, &o.n_runs, "N", "how often each side runs, from 6 (default 10)" },
 	{ "base-ref", 0, FM_OPT_TEXT, &o.base_ref, "GITREF",
-	  "the base is that commit, branch or tag of this git repository, checked out for the time being; the head is "
+	  "the base is that commit, branch or tag of this git repository, checked out for as long as it takes; the "
+	  "head is "
 	  "the working tree as it is" },
 	{ "base", 0, FM_OPT_TEXT, &o.base, "COMMAND", "the base as one word, which sh runs; goes with --head" },
 	{ "head", 0, FM_OPT_TEXT, &o.head, "COMMAND", "the head as one word, which sh runs" },
@@ -57,12 +58,12 @@ static const struct fm_option options[] = {
 	{ "github", 0, FM_OPT_FLAG, &o.is_for_github, NULL,
 	  "lines on standard error that GitHub shows beside the source" },
 	{ "keep", 0, FM_OPT_TEXT, &o.keep, "DIR",
-	  "leave the captures in DIR/base and DIR/head, for fathom diff and view (default: they go)" },
+	  "keep the captures in DIR/base and DIR/head, for fathom diff and view (default: remove them)" },
 	{ "rate", 'r', FM_OPT_UINT, &o.flags.rate_hz, "HZ", "samples per second of CPU time (default 1000)" },
 	FM_CAPTURE_OPTIONS(&o.flags),
-	FM_MEMORY_OPTIONS(&o.flags, "memory of functions and lines, too: sampled, or =exact (default: time only)"),
+	FM_MEMORY_OPTIONS(&o.flags, "memory of functions and lines as well: sampled, or =exact (default: time only)"),
 	FM_REDACT_OPTIONS(&o.flags),
-	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "libraries and native functions, too" },
+	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "also libraries and native functions" },
 	FM_TEXT_OPTIONS(&o.text, "rows in each table (default 10)"),
 	{ 0 },
 };

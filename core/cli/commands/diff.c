@@ -18,7 +18,7 @@ int fm_cmd_diff(int argc, char **argv)
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
 		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
 		{ "markdown", 0, FM_OPT_FLAG, &is_markdown, NULL, "what changed most, in at most 8 KB of Markdown" },
-		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "libraries and native functions, too" },
+		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "also libraries and native functions" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR",
 		  "the folder to search for NAME (default: the project's .fathom)" },
 		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),

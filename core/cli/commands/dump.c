@@ -49,17 +49,17 @@ static struct {
 } o = { .native = true };
 
 static const struct fm_option options[] = {
-	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID", "the process; for several, repeat it or put commas between" },
-	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "the processes that it has started, too" },
+	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID", "the process; repeat it, or separate several with commas" },
+	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "also the processes that it has started" },
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.children, NULL, NULL },
 	{ "all", 0, FM_OPT_FLAG, &o.is_all, NULL, "every Python of this user instead" },
-	{ "core", 0, FM_OPT_TEXT, &o.core_path, "FILE", "a process that is over, by its core file" },
+	{ "core", 0, FM_OPT_TEXT, &o.core_path, "FILE", "a process that has ended, from its core file" },
 	{ "locals", 'l', FM_OPT_FLAG, &o.has_locals, NULL,
-	  "the local variables of your own functions, too; what is named like a secret is masked" },
+	  "also the local variables of your own functions; those named like a secret are masked" },
 	{ "reverse", 0, FM_OPT_FLAG, &o.is_reversed, NULL, "the outermost frame first, as in a traceback" },
 	{ "json", 'j', FM_OPT_FLAG, &o.is_json, NULL, "for machines, schema fathom.dump/1" },
 	{ "no-native", 0, FM_OPT_NO_FLAG, &o.native, NULL, "Python frames only" },
-	{ "native-all", 0, FM_OPT_FLAG, &o.view.native_all, NULL, "the interpreter's own native frames, too" },
+	{ "native-all", 0, FM_OPT_FLAG, &o.view.native_all, NULL, "also the interpreter's own native frames" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
 	  "leave inlined calls inside the function that the compiler put them into" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL, "never stop a thread; running threads are not read" },
@@ -125,7 +125,8 @@ static int find_processes(struct fm_pids *pids)
 		return FM_EXIT_USAGE;
 	}
 	if (o.core_path && (o.children || o.nonblocking)) {
-		fm_say("a core file is of one process that is over: --children and --nonblocking are for running ones");
+		fm_say("a core file holds one process that has ended: --children and --nonblocking are for running "
+		       "ones");
 		return FM_EXIT_USAGE;
 	}
 	if (o.is_all)

@@ -54,7 +54,7 @@ int fm_cmd_import(int argc, char **argv)
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write the capture there (default: profile.fathom)" },
 		{ "from", 0, FM_OPT_TEXT, &from, "FORMAT",
-		  "what it is, where its content could be several; --list names the formats" },
+		  "the format, where the content fits several; --list names them" },
 		{ "unit", 0, FM_OPT_CHOICE, &unit, "samples|ns|us|ms|bytes",
 		  "what the counts of collapsed stacks are (default: samples, each shown as 1 ms)" },
 		{ "list", 0, FM_OPT_FLAG, &is_list, NULL, "list the formats" },

@@ -458,9 +458,10 @@ int fm_cmd_live(int argc, char **argv)
 		{ "json", 0, FM_OPT_FLAG, &l.is_json, NULL, "for machines: one object a line (fathom.live/1)" },
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open the page in the browser instead" },
 		{ "token", 0, FM_OPT_TEXT, &token, "TOKEN",
-		  "that the program printed; on its own machine its user needs none (also: FATHOM_TOKEN)" },
+		  "the token that the program printed; its own user on the same machine needs none (also: "
+		  "FATHOM_TOKEN)" },
 		{ "wait", 0, FM_OPT_REAL, &wait_s, "SECONDS",
-		  "give up when nothing listens for so long (default: never; with --once 10)" },
+		  "give up when nothing listens for that long (default: never; with --once, 10)" },
 		{ "stay", 0, FM_OPT_FLAG, &stays, NULL, "when the program has ended, wait for the next" },
 		{ 0 },
 	};

@@ -120,7 +120,7 @@ static const struct fm_option options[] = {
 	  "with --pid, samples per second (default "
 	  "100)" },
 	{ "duration", 'd', FM_OPT_TEXT, &o.duration, "SECONDS",
-	  "ask the program to stop after so long (default: unlimited)" },
+	  "ask the program to stop after that long (default: unlimited)" },
 	{ "native", 'n', FM_OPT_FLAG, &o.native, NULL, "always on; accepted for compatibility with py-spy" },
 	FM_CAPTURE_OPTIONS(&o.flags),
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.view.processes, NULL,
@@ -144,7 +144,7 @@ static const struct fm_option options[] = {
 	  "with --pid: keep the latest SIZE (such as 100M) of a long capture, in FILE and FILE's .older" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL,
 	  "with --pid: never stop a thread; only waiting threads are seen" },
-	FM_MEMORY_OPTIONS(&o.flags, "memory, too: sampled, or =exact, every allocation (default: time only)"),
+	FM_MEMORY_OPTIONS(&o.flags, "memory as well: sampled, or =exact, every allocation (default: time only)"),
 	{ "trace", 0, FM_OPT_FLAG, &o.is_traced, NULL,
 	  "every Python call with its times as well; costs time by the call" },
 	FM_REDACT_OPTIONS(&o.flags),

@@ -90,7 +90,7 @@ static bool is_sensible(const struct fm_operands *ops)
 		return false;
 	}
 	if (o.focus && (o.is_summary || o.is_tree || o.is_full || o.is_explain)) {
-		fm_say("--focus is a report of its own; beside it --json or --markdown may stand");
+		fm_say("--focus is a report of its own; only --json or --markdown goes with it");
 		return false;
 	}
 	if (!ops->n && !o.is_explain && !o.history) {

@@ -101,7 +101,7 @@ static void tell_leftovers(struct fm_writer *w, void *arg)
 	if (left->no_logs)
 		fm_logs_tell(w, left->dir, left->no_logs);
 	if (left->is_traced)
-		fm_traced_tell(w, left->dir, left->no_logs ? left->no_logs : "no Python ran in it that can be traced");
+		fm_traced_tell(w, left->dir, left->no_logs ? left->no_logs : "it ran no Python that can be traced");
 }
 
 // What the command line says. A program runs one command once.
@@ -124,28 +124,28 @@ static const struct fm_option options[] = {
 	{ "rate", 'r', FM_OPT_UINT, &o.flags.rate_hz, "HZ",
 	  "samples per second of CPU time (default 1000; up to 2k is fine, more disturbs what it measures)" },
 	FM_CAPTURE_OPTIONS(&o.flags),
-	{ "duration", 0, FM_OPT_REAL, &o.flags.duration_s, "S", "ask the program to stop after so many seconds" },
+	{ "duration", 0, FM_OPT_REAL, &o.flags.duration_s, "S", "ask the program to stop after S seconds" },
 	{ "trace", 0, FM_OPT_FLAG, &o.is_traced, NULL,
 	  "every Python call with its times as well, as python -m fathom records them; costs time by the "
 	  "call" },
 	{ "dump-after", 0, FM_OPT_REAL, &o.watchdog.after_s, "S",
-	  "print the stacks of all threads, with local variables, after so many seconds" },
+	  "print the stacks of all threads, with local variables, after S seconds" },
 	{ "dump-on-hang", 0, FM_OPT_REAL, &o.watchdog.hang_s, "S",
-	  "the same when nothing moved for so long: no CPU time, no input, no output" },
-	{ "end-after-dump", 0, FM_OPT_FLAG, &o.watchdog.ends, NULL, "and ask the program to stop then" },
+	  "the same when nothing has moved for S seconds: no CPU time, no input, no output" },
+	{ "end-after-dump", 0, FM_OPT_FLAG, &o.watchdog.ends, NULL, "then ask the program to stop" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
 	  "leave inlined calls inside the function around them" },
 	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "report the lines of libraries too" },
 	{ "log-level", 0, FM_OPT_CHOICE, &o.log_level, "DEBUG|INFO|WARNING|ERROR|CRITICAL",
-	  "least level of log records and warnings kept in logs.log (default WARNING)" },
-	{ "no-plots", 0, FM_OPT_FLAG, &o.no_plots, NULL, "plots open no windows and wait for nobody" },
+	  "lowest level of log records and warnings kept in logs.log (default WARNING)" },
+	{ "no-plots", 0, FM_OPT_FLAG, &o.no_plots, NULL, "plots open no windows and do not wait" },
 	{ "repeat", 0, FM_OPT_UINT, &o.n_runs, "N",
 	  "run it N times and print mean, spread and 95% interval of functions and lines" },
-	{ "name", 0, FM_OPT_TEXT, &o.name, "NAME", "of the folder below the output dir (default: the target's)" },
+	{ "name", 0, FM_OPT_TEXT, &o.name, "NAME", "name of the results folder (default: the target's)" },
 	// For fathom.run_job: where to say where the results are, and the code that is the user's own.
 	{ "tell-results", 0, FM_OPT_TEXT, &o.tell, "FILE", NULL },
 	{ "copy-of", 0, FM_OPT_TEXT, &o.copied, "FILE", NULL },
-	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR", "where results go (default: .fathom of the project)" },
+	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR", "where results go (default: the project's .fathom)" },
 	FM_REDACT_OPTIONS(&o.flags),
 	FM_LISTEN_OPTIONS(&o.flags),
 	{ "open", 0, FM_OPT_FLAG, &o.is_open, NULL, "open report.html of the results in the browser at the end" },

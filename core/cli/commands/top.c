@@ -183,7 +183,7 @@ int fm_cmd_top(int argc, char **argv)
 		has_dashes |= !strcmp(argv[i], "--");
 	const struct fm_option options[] = {
 		{ "pid", 'p', FM_OPT_TEXTS, &pid_texts, "PID",
-		  "the process; for several, repeat it or put commas between" },
+		  "the process; repeat it, or separate several with commas" },
 		{ "rate", 'r', FM_OPT_TEXT, &rate, "HZ",
 		  "samples per second (default 100; 1000 for a program that is started here)" },
 		{ 0 },

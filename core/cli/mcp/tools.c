@@ -41,8 +41,8 @@ static const struct fm_mcp_tool tools[] = {
 	  "program prints.",
 	  {
 		  { "time_limit_s", NUMBER, false,
-		    "--duration=", "the program is asked to end after so many seconds (60)" },
-		  { "repeat", WHOLE, false, "--repeat=", "run it so many times, which tells by how much runs differ" },
+		    "--duration=", "ask the program to end after this many seconds (60)" },
+		  { "repeat", WHOLE, false, "--repeat=", "run it this many times, which shows how much runs differ" },
 		  { "python", TEXT, false, "--python=", "the interpreter, or a virtual environment's folder" },
 		  { "module", FLAG, false, "-m", "the target is a module, as for python -m" },
 		  { "target", TEXT, true, NULL, "a script, or a program" },

@@ -79,7 +79,7 @@ struct fm_text_flags {
 // clang-format off
 #define FM_TEXT_OPTIONS(flags, top_help)                                                                             \
 	{ "top", 0, FM_OPT_UINT, &(flags)->n_top, "N", top_help },                                                   \
-	{ "width", 0, FM_OPT_UINT, &(flags)->width, "COLUMNS", "of the text (default: the terminal's, else 100)" },  \
+	{ "width", 0, FM_OPT_UINT, &(flags)->width, "COLUMNS", "width of the text (default: the terminal's, else 100)" },  \
 	{ "color", 0, FM_OPT_CHOICE, &(flags)->color, "auto|never|always",                                           \
 	  "auto colours a terminal unless NO_COLOR is set" }
 // clang-format on

@@ -12,7 +12,7 @@ const struct fm_counted fm_counted_instructions = { PERF_TYPE_HARDWARE, PERF_COU
 static const char *why_not(int err)
 {
 	if (err == ENOENT || err == ENODEV || err == EOPNOTSUPP)
-		return "this machine has no counter for them, as most virtual ones";
+		return "this machine has no counter for them, like most virtual machines";
 	if (err == EACCES || err == EPERM)
 		return "the system does not permit it (kernel.perf_event_paranoid, or a container's filter)";
 	return strerror(err);

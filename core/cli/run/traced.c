@@ -44,7 +44,7 @@ static void tell(struct fm_writer *w, void *arg)
 	const struct fm_traced *t = arg;
 	fm_name_frames(w, NULL);
 	fm_traced_tell(w, t->dir,
-		       t->has_startup ? "no Python ran in it that reads its start-up files" : t->no_startup.text);
+		       t->has_startup ? "it ran no Python that reads its start-up files" : t->no_startup.text);
 }
 
 enum fm_err fm_traced_begin(struct fm_traced *t, struct fm_capture_options *capture, struct fm_diag *diag)

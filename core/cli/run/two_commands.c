@@ -30,7 +30,7 @@ static enum fm_err split(struct fm_two_commands *t, const struct fm_operands *op
 		return wrong(diag, "it is not clear which -- is between the commands: give them with --base 'COMMAND' "
 				   "and --head 'COMMAND'");
 	if (at == 0 || at == ops->n - 1)
-		return wrong(diag, "there is a command on one side of -- only");
+		return wrong(diag, "there is a command on only one side of --");
 	ops->v[at] = NULL;
 	t->argv[FM_BASE] = ops->v;
 	t->argv[FM_HEAD] = ops->v + at + 1;

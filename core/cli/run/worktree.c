@@ -109,7 +109,7 @@ static enum fm_err resolve(const char *ref, char *ret, size_t cap, struct fm_dia
 			"NAME, which is then FETCH_HEAD",
 			ref);
 	if (snprintf(ret, cap, "%s", said.out) >= (int)cap)
-		return fm_diag_set(diag, FM_E_CORRUPT, "git answers what is no commit");
+		return fm_diag_set(diag, FM_E_CORRUPT, "git's answer is not a commit");
 	return FM_OK;
 }
 

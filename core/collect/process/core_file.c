@@ -190,7 +190,7 @@ static enum fm_err read_header(struct fm_core *core, const char *path, Elf64_Ehd
 			       struct fm_diag *diag)
 {
 	if (!read_at(core->fd, 0, e, sizeof(*e)) || memcmp(e->e_ident, ELFMAG, SELFMAG) != 0 || e->e_type != ET_CORE)
-		return fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is no core file", path);
+		return fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is not a core file", path);
 #if defined(__x86_64__)
 	bool is_ours = e->e_machine == EM_X86_64;
 #else
@@ -228,7 +228,7 @@ static enum fm_err read_core(struct fm_core *core, const char *path, struct fm_d
 			take_segment(core, &h);
 	}
 	if (!err && !core->threads.n)
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s tells of no thread: it is damaged, or no process's core",
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s has no threads: it is damaged, or not the core of a process",
 				   path);
 	if (core->segments.n)
 		qsort(core->segments.items, core->segments.n, sizeof(*core->segments.items), by_start);
@@ -247,7 +247,7 @@ enum fm_err fm_core_open(const char *path, struct fm_core **ret, struct fm_diag 
 		err = fm_diag_set(diag, errno == ENOENT ? FM_E_NOT_FOUND : FM_E_IO, "cannot open %s: %s", path,
 				  strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		err = fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is no core file", path);
+		err = fm_diag_set(diag, FM_E_BAD_MAGIC, "%s is not a core file", path);
 	if (!err) {
 		core->size = (uint64_t)st.st_size;
 		err = read_core(core, path, diag);

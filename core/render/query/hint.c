@@ -90,7 +90,7 @@ enum fm_err fm_query_explain(const char *message, const char *sql, struct fm_dia
 		best.wanted = last_name(message + sizeof(no_column) - 1);
 		snprintf(quoted, sizeof(quoted), "\"%.*s\"", MAX_NAME, best.wanted);
 		if (strstr(sql, quoted))
-			return fm_diag_set(diag, FM_E_USAGE, "%s; a text stands in single quotes: '%.*s'", message,
+			return fm_diag_set(diag, FM_E_USAGE, "%s; a text needs single quotes: '%.*s'", message,
 					   MAX_NAME, best.wanted);
 		find_column(&best, sql);
 		if (best.name && !has_word(sql, best.table->name))

@@ -16,7 +16,7 @@ static const struct fm_column meta_columns[] = {
 	FM_INT("rate_hz", "samples per second of CPU time that were asked for"),
 	FM_TEXT("engine", "what caused samples: ticker or perf"),
 	FM_INT("samples", "samples in the capture"),
-	FM_INT("wait_samples", "of these: looks at threads that waited"),
+	FM_INT("wait_samples", "of these: polls of threads that waited"),
 	FM_INT("dropped", "samples that were lost because a ring was full"),
 	FM_INT("failed_unwinds", "samples whose stack is not whole"),
 	FM_REAL("overhead_s", "CPU time that profiling took in the program"),

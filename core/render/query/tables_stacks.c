@@ -59,7 +59,7 @@ static const struct fm_column stack_columns[] = {
 	FM_INT("depth", "how many frames it has"),
 	FM_INT_OR_NULL("function_id", "functions.id of the innermost frame; NULL: the stack is empty"),
 	FM_INT("samples", "CPU samples of exactly this stack"),
-	FM_INT("wait_samples", "looks at threads that waited in it"),
+	FM_INT("wait_samples", "polls of threads that waited in it"),
 	FM_REAL("total_s", "CPU time"),
 	FM_CLASS_COLUMNS,
 };
@@ -99,7 +99,7 @@ static const struct fm_column wait_columns[] = {
 	FM_INT_OR_NULL("line", "the line that is charged"),
 	FM_TEXT_OR_NULL("function", "its function"),
 	FM_REAL("total_s", "how long it waited"),
-	FM_INT("samples", "looks at the thread while it waited"),
+	FM_INT("samples", "polls of the thread while it waited"),
 };
 
 static uint64_t count_waits(struct fm_query_data *d)

@@ -299,7 +299,7 @@ static void put_cost(const struct fm_text *t, struct fm_buf *line)
 {
 	const struct fm_facts *f = &t->facts;
 	if (fm_text_is_attached(t)) {
-		fm_buf_str(line, " Fathom looked at the program from outside.");
+		fm_buf_str(line, " Fathom observed the program from outside.");
 		fm_buf_printf(line, " Threads that ran were held for %.3f s in all while their stacks were read",
 			      f->overhead_s);
 		if (f->wall_s > 0)
@@ -318,7 +318,8 @@ static void put_way(const struct fm_text *t, struct fm_buf *line)
 {
 	struct fm_str way = fm_profile_meta(t->a->profile, "injected", FM_STR_LIT(""));
 	if (fm_str_eq(way, FM_STR_LIT("pending call")))
-		fm_buf_str(line, " The agent was loaded into the running program by a pending call of its interpreter.");
+		fm_buf_str(line,
+			   " The agent was loaded into the running program by a pending call of its interpreter.");
 	else if (way.len)
 		fm_buf_str(line, " The agent was loaded into the running program by its interpreter's own offer (PEP "
 				 "768).");
