@@ -72,5 +72,5 @@ void fm_query_need_allocs(struct fm_query_data *d);
 void fm_query_need_libraries(struct fm_query_data *d);
 void fm_query_need_coverage(struct fm_query_data *d);
 
-// The node whose line pays for what happens in a node, or NULL: docs/run.md, "whose time it is".
+// The node to whose line is attributed what happens in a node, or NULL.
 const struct fm_node *fm_query_payer(struct fm_query_data *d, uint32_t node);
