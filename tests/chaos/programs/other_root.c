@@ -5,7 +5,6 @@
  * chaos: case spawn spawn
  * chaos: case large spawn large
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

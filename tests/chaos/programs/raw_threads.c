@@ -6,7 +6,6 @@
  * chaos: case processes processes
  * chaos: case pointer pointer
  */
-#define _GNU_SOURCE
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
