@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/compiler.h"
 #include "sigsafe/base/fault.h"
+#include "sigsafe/base/thread_block.h"
 #include "sigsafe/tick/handlers.h"
 #include "sigsafe/base/quiet.h"
 #include "sigsafe/base/raw.h"
@@ -71,6 +72,9 @@ static void start_faults(void)
 	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
 	if (frame)
 		fm_sig_frame_bytes = frame;
+#if defined(__x86_64__)
+	fm_sig_may_read_fsbase = getauxval(AT_HWCAP2) & 1 << 1; // HWCAP2_FSGSBASE
+#endif
 	fm_agent_hold_signal(SIGSEGV);
 	fm_agent_hold_signal(SIGBUS);
 	fm_agent_install_fault(SIGSEGV);

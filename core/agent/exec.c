@@ -6,12 +6,14 @@
 // is there (start.c): the program sees what it was given. An environment that has our variables but
 // not the agent was made so on purpose, and is left alone. A process that has put itself into a
 // sandbox (sandbox.c) starts programs without us: its filter stands before our first call in them.
+// So does one that cannot open the agent any more.
 //
 // They may run in the child of a fork or vfork: locks may be held there that nobody will ever give
 // back, and memory may be the parent's. So nothing is written but the stack and pages of our own,
 // and nothing is called that could take a lock.
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <spawn.h>
 #include <stdatomic.h>
 #include <stdarg.h>
@@ -218,6 +220,7 @@ struct lack {
 	unsigned n;
 	bool has_no_agent, has_no_folder;
 	bool is_leaving;                   // nothing is to lead to us
+	bool is_sandboxed;                 // and a filter may not list the call that maps pages
 	const char *preload, *python_path; // its own, or NULL
 	size_t n_given, text_bytes;
 };
@@ -247,11 +250,27 @@ static struct lack look_at_leaving(char *const *env)
 	return l;
 }
 
+// The program may have got another root (chroot, a namespace) or fewer rights: the loader would complain on its
+// standard error of an agent that it cannot open. By the real user, as the kernel has it: where that is not the
+// effective one the loader takes no such path, and says nothing.
+static bool is_out_of_reach(void)
+{
+	if (!agent[0])
+		return false;
+	long err = fm_system_call(SYS_faccessat, AT_FDCWD, (long)agent, R_OK, 0);
+	return err == -ENOENT || err == -ENOTDIR || err == -EACCES || err == -ELOOP;
+}
+
 static struct lack look_at(char *const argv[], char *const *env)
 {
 	struct lack l = { 0 };
-	if (atomic_load(&has_left) || (atomic_load(&child_that_left) && atomic_load(&child_that_left) == getpid()))
-		return look_at_leaving(env);
+	bool is_sandboxed =
+		atomic_load(&has_left) || (atomic_load(&child_that_left) && atomic_load(&child_that_left) == getpid());
+	if (is_sandboxed || is_out_of_reach()) {
+		l = look_at_leaving(env);
+		l.is_sandboxed = is_sandboxed;
+		return l;
+	}
 	// A program may pass on what tells of the capture. If it leaves LD_PRELOAD out it means it;
 	// if it has one of its own, that is beside us.
 	const char *preload = find(env, "LD_PRELOAD");
@@ -394,7 +413,7 @@ static char *const *fill_room(const struct lack *l, char *const *env, void *room
 #define WITH_OURS(ret, pages, argv, env)                                                       \
 	struct lack lack_of_env = look_at(argv, env);                                          \
 	size_t room_bytes = bytes_for(&lack_of_env);                                           \
-	bool is_on_stack = room_bytes <= MAX_STACK_BYTES || lack_of_env.is_leaving;            \
+	bool is_on_stack = room_bytes <= MAX_STACK_BYTES || lack_of_env.is_sandboxed;          \
 	struct pages(pages) = is_on_stack ? (struct pages){ 0 } : take_pages(room_bytes);      \
 	void *room = is_on_stack && room_bytes ? __builtin_alloca(room_bytes) : (pages).start; \
 	char *const *(ret) = fill_room(&lack_of_env, env, room)

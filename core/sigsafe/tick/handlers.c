@@ -6,6 +6,7 @@
 #include "sigsafe/base/fault.h"
 #include "sigsafe/base/quiet.h"
 #include "sigsafe/base/raw.h"
+#include "sigsafe/base/thread_block.h"
 #include "sigsafe/tick/restart.h"
 #include "sigsafe/tick/tick.h"
 #include "base/random.h"
@@ -104,7 +105,7 @@ static FM_SIGSAFE __attribute__((noinline)) handler_fn begin_theirs(int sig, sig
 		// ignored by default.
 		if (!fm_sig_is_tick_signal(sig) && (act.sa_handler == SIG_DFL || info->si_code > 0))
 			do_default(sig, info);
-		else
+		else if (fm_sig_has_thread_block())
 			fm_sig_ignore(uc); // the kernel would not even have woken the thread
 		return NULL;
 	}
@@ -129,7 +130,8 @@ static FM_SIGSAFE __attribute__((noinline)) void chain(int sig, siginfo_t *info,
 	if (!theirs)
 		return;
 	theirs(sig, info, uc);
-	fm_sig_mark_interrupted(uc);
+	if (FM_LIKELY(fm_sig_has_thread_block()))
+		fm_sig_mark_interrupted(uc);
 }
 
 #define ALIGNMENT_CHECK (1ull << 18) // of the flags register
@@ -149,10 +151,10 @@ static FM_ALWAYS_INLINE void allow_unaligned(void)
 FM_SIGSAFE void fm_sig_on_tick(int sig, siginfo_t *info, void *context)
 {
 	allow_unaligned();
-	if (fm_sig_is_ours(info))
-		fm_sig_tick(context, /* may_interrupt= */ true);
-	else
+	if (!fm_sig_is_ours(info))
 		chain(sig, info, context);
+	else if (FM_LIKELY(fm_sig_has_thread_block()))
+		fm_sig_tick(context, /* may_interrupt= */ true);
 }
 
 // A fixed period could stay in step with the program's own beat, so each sample draws the next
@@ -178,11 +180,11 @@ static FM_SIGSAFE void jitter(void)
 FM_SIGSAFE void fm_sig_on_trap(int sig, siginfo_t *info, void *context)
 {
 	allow_unaligned();
-	if (fm_sig_is_ours(info)) {
+	if (!fm_sig_is_ours(info)) {
+		chain(sig, info, context);
+	} else if (FM_LIKELY(fm_sig_has_thread_block())) {
 		fm_sig_tick(context, /* may_interrupt= */ false); // raised in user code only
 		jitter();
-	} else {
-		chain(sig, info, context);
 	}
 }
 
@@ -231,5 +233,6 @@ FM_SIGSAFE void fm_sig_on_theirs(int sig, siginfo_t *info, void *context)
 		let_ticks_in(context);
 	if (handler)
 		((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
-	fm_sig_mark_interrupted(context);
+	if (FM_LIKELY(fm_sig_has_thread_block()))
+		fm_sig_mark_interrupted(context);
 }
