@@ -9,8 +9,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import List, NamedTuple
+from typing import Dict, List, NamedTuple
 from xml.etree import ElementTree
+
+N_DEAREST = 20
 
 
 class Count(NamedTuple):
@@ -62,6 +64,20 @@ def count_e2e(alone: Path) -> Count:
     return count
 
 
+def print_dearest(build: Path) -> None:
+    """Where the CPU time of the end-to-end tests went, by file: what to cut when they take too long."""
+    files: Dict[str, float] = {}
+    for name in ("shared", "alone"):
+        for case in ElementTree.parse(build / f"e2e-{name}.xml").getroot().iter("testcase"):
+            file = case.get("classname", "").rpartition(".")[2]
+            for one in case.iter("property"):
+                if one.get("name") == "cpu_s":
+                    files[file] = files.get(file, 0) + float(one.get("value", "0"))
+    dearest = sorted(files.items(), key=lambda pair: -pair[1])[:N_DEAREST]
+    rows = ", ".join(f"{file} {seconds:.0f}" for file, seconds in dearest)
+    print(f"end-to-end: {sum(files.values()):.0f} s of CPU; most of it in {rows}")
+
+
 def count_chaos(result: Path) -> Count:
     counts = json.loads(result.read_text())
     return Count(*(counts[name] for name in ("passed", "failed", "skipped")))
@@ -81,6 +97,8 @@ def main() -> int:
             continue
         counts.append(count(file))
         print("{}: {} passed, {} failed, {} skipped".format(name, *counts[-1]))
+    if (build / "e2e-alone.xml").exists():
+        print_dearest(build)
     passed, failed, skipped = (sum(column) for column in zip(*counts))
     print(f"all tests: {passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0

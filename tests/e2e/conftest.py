@@ -4,6 +4,7 @@
 import functools
 import json
 import os
+import resource
 import sys
 import time
 import zlib
@@ -62,6 +63,17 @@ def pytest_configure(config: Any) -> None:
         os.environ["FATHOM_TEST_ENGINES"] = " ".join(engines())
 
 
+def cpu_s() -> float:
+    """Of this process and of all that it has waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: Any) -> Iterator[None]:
+    item.cpu_s_before = cpu_s()
+    yield
+
+
 def pytest_runtest_setup(item: Any) -> None:
     del hurt.seen[:]
     load.begin()
@@ -79,6 +91,8 @@ def pytest_runtest_makereport(item: Any, call: Any) -> Iterator[None]:
     What a machine too busy to judge by (load.py) makes fail is a skip.
     """
     report = (yield).get_result()
+    if call.when == "teardown":  # for scripts/count_tests.py
+        report.user_properties.append(("cpu_s", round(cpu_s() - item.cpu_s_before, 3)))
     if not report.failed:
         return
     if call.when == "call":
