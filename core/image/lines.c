@@ -14,6 +14,7 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "image/object.h"
+#include "image/pieces.h"
 
 // Deeper chains come from damaged files: compilers give up inlining long before.
 #define MAX_CHAIN 128
@@ -318,18 +319,34 @@ static const char *source_of(Dwarf_Die *unit, uint64_t addr, uint32_t *ret_line)
 	return dwarf_linesrc(line, NULL, NULL);
 }
 
+// Who is told, of each address or of pieces of functions.
+struct listener {
+	fm_lines_fn each;
+	fm_lines_piece_fn each_piece;
+	void *ctx;
+};
+
+static void tell(const struct listener *to, const struct fm_piece *piece, size_t addr_idx,
+		 const struct fm_line_frame *frames, size_t n)
+{
+	if (to->each_piece)
+		to->each_piece(to->ctx, piece->start, piece->end, frames, n);
+	else
+		to->each(to->ctx, addr_idx, frames, n);
+}
+
 // skeleton has the lines; unit, which may be its split half in a .dwo file, the functions.
-static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_t addr_idx, const struct chain *chain,
-		      fm_lines_fn each, void *ctx)
+static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, const struct fm_piece *piece, size_t addr_idx,
+		      const struct chain *chain, const struct listener *to)
 {
 	struct fm_line_frame frames[MAX_CHAIN] = { { 0 } };
 	uint32_t line = 0, n = chain ? chain->n : 0;
-	const char *file = source_of(skeleton, addr, &line);
+	const char *file = source_of(skeleton, piece->start, &line);
 	if (!n) {
 		if (!file)
 			return;
 		frames[0] = (struct fm_line_frame){ .file = file, .line = line };
-		each(ctx, addr_idx, frames, 1);
+		tell(to, piece, addr_idx, frames, 1);
 		return;
 	}
 	for (uint32_t i = n; i-- > 0;) { // from the innermost outwards: each call's line is known to the callee
@@ -349,7 +366,7 @@ static void hand_over(Dwarf_Die *skeleton, Dwarf_Die *unit, uint64_t addr, size_
 		line = 0;
 		file = i ? call_of(unit, &die, &line) : NULL;
 	}
-	each(ctx, addr_idx, frames, n);
+	tell(to, piece, addr_idx, frames, n);
 }
 
 static const char *string_of(Dwarf_Die *die, unsigned name, unsigned gnu_name)
@@ -371,8 +388,47 @@ static void miss_split(struct fm_lines *l, Dwarf_Die *skeleton)
 		l->missing_split = NULL;
 }
 
+static int compare_dies(const void *pa, const void *pb)
+{
+	const Dwarf_Die *a = pa, *b = pb;
+	return FM_ORDER(a->addr, b->addr);
+}
+
+// All pieces of the functions that the chains begin with.
+static void resolve_pieces(Dwarf_Die *skeleton, Dwarf_Die *unit, const struct walk *found, struct fm_pieces *pieces,
+			   const struct listener *to)
+{
+	Dwarf_Die *functions = fm_alloc((found->n + 1) * sizeof(*functions));
+	size_t n = 0, kept = 0;
+	for (size_t i = 0; i < found->n; i++)
+		if (found->chains[i].chain)
+			functions[n++] = found->chains[i].chain->dies[0];
+	qsort(functions, n, sizeof(*functions), compare_dies);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || functions[i].addr != functions[kept - 1].addr)
+			functions[kept++] = functions[i];
+	for (size_t i = 0; i < kept; i++)
+		fm_pieces_add(pieces, &functions[i], skeleton);
+	fm_pieces_sort(pieces);
+	n = pieces->items.n;
+	uint64_t *starts = fm_alloc((n + 1) * sizeof(*starts));
+	for (size_t i = 0; i < n; i++)
+		starts[i] = pieces->items.items[i].start;
+	struct walk w = { starts, fm_alloc((n + 1) * sizeof(*w.chains)), n, false, 0 };
+	for (size_t i = 0; i < kept; i++)
+		if (take(&w, &functions[i], 0))
+			walk_scope(&w, &functions[i], 1, 0);
+	for (size_t i = 0; i < n; i++) {
+		hand_over(skeleton, unit, &pieces->items.items[i], 0, w.chains[i].chain, to);
+		free(w.chains[i].chain);
+	}
+	free(w.chains);
+	free(starts);
+	free(functions);
+}
+
 static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *wants, size_t n, const uint64_t *addrs,
-			 fm_lines_fn each, void *ctx)
+			 const struct listener *to)
 {
 	Dwarf_Die skeleton, unit, split;
 	if (!dwarf_offdie(l->dwarf, off, &skeleton))
@@ -397,15 +453,21 @@ static void resolve_unit(struct fm_lines *l, Dwarf_Off off, const struct want *w
 		w.into_every_function = true;
 		walk_scope(&w, &unit, 0, 0);
 	}
+	struct fm_pieces pieces = { 0 };
+	if (to->each_piece)
+		resolve_pieces(&skeleton, &unit, &w, &pieces, to);
 	for (size_t i = 0; i < n; i++) {
-		hand_over(&skeleton, &unit, own[i], wants[i].addr_idx, w.chains[i].chain, each, ctx);
+		struct fm_piece alone = { own[i], own[i] + 1 };
+		if (!fm_pieces_have(&pieces, own[i]))
+			hand_over(&skeleton, &unit, &alone, wants[i].addr_idx, w.chains[i].chain, to);
 		free(w.chains[i].chain);
 	}
+	fm_pieces_deinit(&pieces);
 	free(w.chains);
 	free(own);
 }
 
-void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx)
+static void resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, const struct listener *to)
 {
 	struct want *wants = fm_alloc((n + 1) * sizeof(*wants));
 	for (size_t i = 0; i < n; i++)
@@ -421,7 +483,17 @@ void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_li
 			break;
 		for (k = i + 1; k < n && wants[k].unit == wants[i].unit;)
 			k++;
-		resolve_unit(l, wants[i].unit, &wants[i], k - i, addrs, each, ctx);
+		resolve_unit(l, wants[i].unit, &wants[i], k - i, addrs, to);
 	}
 	free(wants);
+}
+
+void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx)
+{
+	resolve(l, addrs, n, &(struct listener){ .each = each, .ctx = ctx });
+}
+
+void fm_lines_resolve_functions(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_piece_fn each, void *ctx)
+{
+	resolve(l, addrs, n, &(struct listener){ .each_piece = each, .ctx = ctx });
 }

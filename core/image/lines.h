@@ -47,3 +47,10 @@ typedef void (*fm_lines_fn)(void *ctx, size_t addr_idx, const struct fm_line_fra
 // addrs are rising ELF virtual addresses. Calls each() once for every address about which something
 // is known, in any order.
 void fm_lines_resolve(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_fn each, void *ctx);
+
+// The same for all of the functions that hold the addresses, piece by piece (image/pieces.h): what
+// is told holds from start to before end. Of a function of which that cannot be said, for the
+// addresses alone.
+typedef void (*fm_lines_piece_fn)(void *ctx, uint64_t start, uint64_t end, const struct fm_line_frame *frames,
+				  size_t n);
+void fm_lines_resolve_functions(struct fm_lines *l, const uint64_t *addrs, size_t n, fm_lines_piece_fn each, void *ctx);

@@ -72,6 +72,17 @@ enum fm_err fm_render_open(const char *profile_path, const struct fm_view_option
 	return err ? err : fm_analysis_read(reader, options, parts, NULL, ret, diag);
 }
 
+enum fm_err fm_render_as(const struct fm_format *format, struct fm_analysis *a, const char *out_path,
+			 const struct fm_view_options *options, struct fm_diag *diag)
+{
+	if (options->metric != FM_METRIC_TIME && (format->is_of_calls || !a->heap.is_there))
+		return fm_diag_set(diag, FM_E_REFUSED, "%s has no memory in it; capture with --memory", a->path);
+	struct fm_destination out = { 0 };
+	a->options = *options;
+	enum fm_err err = fm_destination_open(out_path, fm_reader_path(a->reader), &out, diag);
+	return err ? err : fm_destination_close(&out, format->write(out.file, a, diag), diag);
+}
+
 enum fm_err fm_render_html(const char *base_path, const char *path, const char *out_path,
 			   const struct fm_view_options *options, struct fm_diag *diag)
 {
@@ -102,14 +113,7 @@ enum fm_err fm_render_write(const char *format, const char *profile_path, const 
 	enum fm_err err = fm_render_open(profile_path, options, parts, &a, diag);
 	if (err)
 		return err;
-	if (options->metric != FM_METRIC_TIME && (f->is_of_calls || !a->heap.is_there)) {
-		fm_analysis_close(a);
-		return fm_diag_set(diag, FM_E_REFUSED, "%s has no memory in it; capture with --memory", profile_path);
-	}
-	struct fm_destination out = { 0 };
-	err = fm_destination_open(out_path, profile_path, &out, diag);
-	if (!err)
-		err = fm_destination_close(&out, f->write(out.file, a, diag), diag);
+	err = fm_render_as(f, a, out_path, options, diag);
 	fm_analysis_close(a);
 	return err;
 }

@@ -27,8 +27,13 @@ const struct fm_format *fm_format_find(const char *name);
 FM_MUST_CHECK enum fm_err fm_render_open(const char *profile_path, const struct fm_view_options *options,
 					 enum fm_analysis_parts parts, struct fm_analysis **ret, struct fm_diag *diag);
 
-// Reads the profile and writes it as the named format. out_path NULL or "-" is standard output. On
+// Writes a profile that was opened for what the format shows. out_path NULL or "-" is standard
+// output. The options may differ from those that it was opened with in how the text looks. On
 // failure diag holds one line and a half-written regular file is gone.
+FM_MUST_CHECK enum fm_err fm_render_as(const struct fm_format *format, struct fm_analysis *a, const char *out_path,
+				       const struct fm_view_options *options, struct fm_diag *diag);
+
+// Reads the profile and writes it as the named format, as fm_render_as() does.
 FM_MUST_CHECK enum fm_err fm_render_write(const char *format, const char *profile_path, const char *out_path,
 					  const struct fm_view_options *options, struct fm_diag *diag);
 

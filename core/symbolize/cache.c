@@ -19,7 +19,7 @@
 
 // magic, version of the content, checksum of what follows
 #define MAGIC "FATHSYM\n"
-#define VERSION 4u
+#define VERSION 5u
 #define HEAD_BYTES 24
 
 #define TEMPORARY_LETTERS 6 // behind a dot, until a file is whole

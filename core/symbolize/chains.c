@@ -2,6 +2,9 @@
 #include "symbolize/chains.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/bisect.h"
 
 void fm_chains_init(struct fm_chains *c)
 {
@@ -21,7 +24,7 @@ void fm_chains_deinit(struct fm_chains *c)
 
 void fm_chains_add(struct fm_chains *c, uint64_t addr, uint64_t start)
 {
-	fm_vec_push(&c->items, (struct fm_chain){ addr, start, (uint32_t)c->links.n, 0, 0 });
+	fm_vec_push(&c->items, (struct fm_chain){ addr, start, (uint32_t)c->links.n, 0, 1, 0 });
 }
 
 void fm_chains_guess(struct fm_chains *c, struct fm_str name)
@@ -33,8 +36,33 @@ void fm_chains_link(struct fm_chains *c, struct fm_str name, struct fm_str file,
 		    bool is_inlined)
 {
 	uint32_t name_id = fm_intern_id(&c->strings, name, NULL), file_id = fm_intern_id(&c->strings, file, NULL);
-	fm_vec_push(&c->links, (struct fm_link){ name_id, file_id, first_line, line, is_inlined });
+	fm_vec_push(&c->links, (struct fm_link){ name_id, file_id, first_line, line & INT32_MAX, is_inlined });
 	c->items.items[c->items.n - 1].n++;
+}
+
+static bool means_same(const struct fm_chains *c, const struct fm_chain *a, const struct fm_chain *b)
+{
+	if (a->start != b->start || a->n != b->n || a->guess != b->guess)
+		return false;
+	for (uint32_t k = 0; k < a->n; k++) {
+		const struct fm_link *x = &c->links.items[a->first_link + k], *y = &c->links.items[b->first_link + k];
+		if (x->name != y->name || x->file != y->file || x->first_line != y->first_line || x->line != y->line ||
+		    x->is_inlined != y->is_inlined)
+			return false;
+	}
+	return true;
+}
+
+void fm_chains_extend(struct fm_chains *c, uint64_t end)
+{
+	struct fm_chain *last = &c->items.items[c->items.n - 1];
+	last->len = (uint32_t)FM_MIN(end - last->addr, (uint64_t)UINT32_MAX);
+	if (c->items.n < 2 || last[-1].addr + last[-1].len != last->addr || last[-1].len > UINT32_MAX - last->len ||
+	    !means_same(c, &last[-1], last))
+		return;
+	last[-1].len += last->len;
+	c->links.n = last->first_link;
+	c->items.n--;
 }
 
 static int compare(const void *pa, const void *pb)
@@ -66,8 +94,25 @@ void fm_chains_sort(struct fm_chains *c)
 
 const struct fm_chain *fm_chains_find(const struct fm_chains *c, uint64_t addr)
 {
-	struct fm_chain key = { .addr = addr };
-	return c->items.n ? bsearch(&key, c->items.items, c->items.n, sizeof(key), compare) : NULL;
+	size_t n = fm_bisect(c->items.n, i, c->items.items[i].addr <= addr);
+	return n && addr - c->items.items[n - 1].addr < c->items.items[n - 1].len ? &c->items.items[n - 1] : NULL;
+}
+
+// The first n_sorted items are in order, and many; those behind them are new, and few.
+static void merge_runs(struct fm_chains *c, size_t n_sorted)
+{
+	size_t n_new = c->items.n - n_sorted, at = c->items.n;
+	if (!n_new)
+		return;
+	struct fm_chain *fresh = fm_alloc(n_new * sizeof(*fresh));
+	memcpy(fresh, c->items.items + n_sorted, n_new * sizeof(*fresh));
+	qsort(fresh, n_new, sizeof(*fresh), compare);
+	while (n_new)
+		c->items.items[--at] = n_sorted && c->items.items[n_sorted - 1].addr > fresh[n_new - 1].addr
+					       ? c->items.items[--n_sorted]
+					       : fresh[--n_new];
+	free(fresh);
+	fm_chains_sort(c); // of the new ones, too, one stays of each address
 }
 
 void fm_chains_merge(struct fm_chains *to, const struct fm_chains *from)
@@ -79,6 +124,7 @@ void fm_chains_merge(struct fm_chains *to, const struct fm_chains *from)
 		if (n_sorted && bsearch(&key, to->items.items, n_sorted, sizeof(key), compare))
 			continue;
 		fm_chains_add(to, chain->addr, chain->start);
+		to->items.items[to->items.n - 1].len = chain->len;
 		fm_chains_guess(to, fm_chains_str(from, chain->guess));
 		for (uint32_t k = 0; k < chain->n; k++) {
 			const struct fm_link *link = &from->links.items[chain->first_link + k];
@@ -86,7 +132,7 @@ void fm_chains_merge(struct fm_chains *to, const struct fm_chains *from)
 				       link->first_line, link->line, link->is_inlined);
 		}
 	}
-	fm_chains_sort(to);
+	merge_runs(to, n_sorted);
 }
 
 static void pack_str(struct fm_buf *out, struct fm_str s)
@@ -111,20 +157,9 @@ void fm_chains_pack(const struct fm_chains *c, struct fm_buf *out)
 	for (uint32_t i = 1; i < c->strings.strings.n; i++)
 		pack_str(out, fm_chains_str(c, i));
 	fm_buf_varint(out, c->items.n);
-	for (size_t i = 0; i < c->items.n; i++) {
-		const struct fm_chain *chain = &c->items.items[i];
-		fm_buf_varint(out, chain->addr);
-		fm_buf_varint(out, chain->start);
-		fm_buf_varint(out, chain->guess);
-		fm_buf_varint(out, chain->n);
-		for (uint32_t k = 0; k < chain->n; k++) {
-			const struct fm_link *link = &c->links.items[chain->first_link + k];
-			fm_buf_varint(out, link->name);
-			fm_buf_varint(out, link->file);
-			fm_buf_varint(out, link->first_line);
-			fm_buf_varint(out, (uint64_t)link->line << 1 | link->is_inlined);
-		}
-	}
+	fm_buf_varint(out, c->links.n);
+	fm_buf_bytes(out, c->items.items, c->items.n * sizeof(*c->items.items));
+	fm_buf_bytes(out, c->links.items, c->links.n * sizeof(*c->links.items));
 }
 
 static uint32_t unpack_u32(struct fm_cursor *in, uint64_t limit)
@@ -138,6 +173,36 @@ static uint32_t unpack_u32(struct fm_cursor *in, uint64_t limit)
 static struct fm_str keep(struct fm_chains *c, struct fm_str s)
 {
 	return fm_chains_str(c, fm_intern_id(&c->strings, s, NULL));
+}
+
+static void unpack_arrays(struct fm_chains *c, struct fm_cursor *in, uint64_t n, uint64_t n_links, uint32_t n_strings)
+{
+	size_t item = sizeof(*c->items.items), link = sizeof(*c->links.items), left = fm_cursor_left(in);
+	if (in->err || n > left / item || n_links > (left - n * item) / link) {
+		fm_cursor_fail(in, FM_E_CORRUPT);
+		return;
+	}
+	fm_vec_reserve(&c->items, n);
+	fm_vec_reserve(&c->links, n_links);
+	if (n)
+		memcpy(c->items.items, fm_cursor_bytes(in, n * item), n * item);
+	if (n_links)
+		memcpy(c->links.items, fm_cursor_bytes(in, n_links * link), n_links * link);
+	c->items.n = n;
+	c->links.n = n_links;
+	bool is_bad = false;
+	for (size_t i = 0; i < n; i++) {
+		const struct fm_chain *chain = &c->items.items[i];
+		is_bad |= !chain->len || chain->addr + (chain->len - 1) < chain->addr || chain->n > n_links ||
+			  chain->first_link > n_links - chain->n || (chain->guess && chain->guess >= n_strings);
+	}
+	for (size_t i = 0; i < n_links; i++) {
+		const struct fm_link *l = &c->links.items[i];
+		is_bad |= (l->name && l->name >= n_strings) || (l->file && l->file >= n_strings) ||
+			  l->first_line > INT32_MAX;
+	}
+	if (is_bad)
+		fm_cursor_fail(in, FM_E_CORRUPT);
 }
 
 static void unpack(struct fm_chains *c, struct fm_cursor *in)
@@ -156,27 +221,8 @@ static void unpack(struct fm_chains *c, struct fm_cursor *in)
 	for (uint32_t i = 1; i < n_strings && !in->err; i++)
 		if (fm_intern_id(&c->strings, fm_cursor_str(in), NULL) != i)
 			fm_cursor_fail(in, FM_E_CORRUPT);
-	uint32_t n = unpack_u32(in, UINT32_MAX);
-	for (uint32_t i = 0; i < n && !in->err; i++) {
-		uint64_t addr = fm_cursor_varint(in), start = fm_cursor_varint(in);
-		uint32_t guess = unpack_u32(in, n_strings ? n_strings - 1 : 0);
-		uint32_t n_links = unpack_u32(in, fm_cursor_left(in));
-		if (in->err)
-			break;
-		fm_chains_add(c, addr, start);
-		c->items.items[c->items.n - 1].guess = guess;
-		c->items.items[c->items.n - 1].n = n_links;
-		for (uint32_t k = 0; k < n_links && !in->err; k++) {
-			struct fm_link link;
-			link.name = unpack_u32(in, n_strings);
-			link.file = unpack_u32(in, n_strings);
-			link.first_line = unpack_u32(in, INT32_MAX);
-			uint64_t line = fm_cursor_varint(in);
-			link.line = (uint32_t)FM_MIN(line >> 1, (uint64_t)INT32_MAX);
-			link.is_inlined = line & 1;
-			fm_vec_push(&c->links, link);
-		}
-	}
+	uint64_t n = fm_cursor_varint(in), n_links = fm_cursor_varint(in);
+	unpack_arrays(c, in, n, n_links, n_strings);
 	c->facts.debug_path = keep(c, path);
 	c->facts.debug_link = keep(c, link_name);
 	c->facts.unread_path = keep(c, unread_path);

@@ -14,15 +14,18 @@
 
 struct fm_link {
 	uint32_t name, file; // of fm_chains.strings; "" = unknown. The name is as the linker knows it
-	uint32_t first_line; // of the function; 0 = unknown
-	uint32_t line;       // of the address, or of the call of the next; 0 = unknown
-	bool is_inlined;     // into the one before
+	uint32_t first_line;     // of the function; 0 = unknown
+	uint32_t line : 31;      // of the address, or of the call of the next; 0 = unknown
+	uint32_t is_inlined : 1; // into the one before
 };
 
+// Both lie in the cache as they lie in memory: it has tens of thousands, of which a capture asks for
+// a few.
 struct fm_chain {
 	uint64_t addr;
 	uint64_t start;         // of the function, told by symbols or unwind tables; 0 = unknown
 	uint32_t first_link, n; // outermost first; n = 0: no name is known
+	uint32_t len;           // what is said holds for so many addresses
 	uint32_t guess; // of fm_chains.strings: without a name, the symbol before it, which may mean another function
 };
 
@@ -64,8 +67,12 @@ void fm_chains_add(struct fm_chains *c, uint64_t addr, uint64_t start);
 void fm_chains_guess(struct fm_chains *c, struct fm_str name);
 void fm_chains_link(struct fm_chains *c, struct fm_str name, struct fm_str file, uint32_t first_line, uint32_t line,
 		    bool is_inlined);
+// The address that was added last is the first of those up to `end` that all mean the same. Becomes
+// part of the one before it where that ends here and means the same, too.
+void fm_chains_extend(struct fm_chains *c, uint64_t end);
 void fm_chains_sort(struct fm_chains *c); // of an address that is there twice, one stays
-const struct fm_chain *fm_chains_find(const struct fm_chains *c, uint64_t addr); // NULL = not there
+// The chain that holds for the address; NULL = none does.
+const struct fm_chain *fm_chains_find(const struct fm_chains *c, uint64_t addr);
 // Copies every address of `from` that is not among the sorted ones of `to`; sorts.
 void fm_chains_merge(struct fm_chains *to, const struct fm_chains *from);
 static inline struct fm_str fm_chains_str(const struct fm_chains *c, uint32_t id)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/bisect.h"
 #include "base/clock.h"
 #include "image/debug_file.h"
 #include "image/lines.h"
@@ -14,8 +15,9 @@
 #include "symbolize/child.h"
 
 struct collect {
-	struct fm_chains *chains; // its items stand for addrs, one each, without links until now
+	struct fm_chains *chains;
 	const uint64_t *addrs;
+	size_t n;
 	struct fm_symbols *symbols;
 	bool *is_done;
 };
@@ -41,17 +43,39 @@ static void begin_chain(struct fm_chains *c, struct fm_symbols *symbols, uint64_
 		fm_chains_guess(c, fm_str_of(before.name));
 }
 
-static void take_lines(void *ctx, size_t i, const struct fm_line_frame *frames, size_t n)
+static void take_chain(struct collect *c, uint64_t start, uint64_t end, const struct fm_line_frame *frames, size_t n)
 {
-	struct collect *c = ctx;
 	struct fm_symbol symbol;
-	begin_chain(c->chains, c->symbols, c->addrs[i], &symbol);
+	begin_chain(c->chains, c->symbols, start, &symbol);
 	for (size_t k = 0; k < n; k++) {
 		const char *name = k == 0 && symbol.name ? symbol.name : frames[k].name;
 		fm_chains_link(c->chains, str_or_empty(name), str_or_empty(frames[k].file), frames[k].first_line,
 			       frames[k].line, frames[k].is_inlined);
 	}
-	c->is_done[i] = true;
+	fm_chains_extend(c->chains, end);
+}
+
+// True when the linker's names are the same all over the piece.
+static bool is_one_symbol(struct fm_symbols *symbols, uint64_t start, uint64_t end)
+{
+	struct fm_symbol first = { 0 }, last = { 0 };
+	bool has_first = !fm_symbols_find(symbols, start, &first), has_last = !fm_symbols_find(symbols, end - 1, &last);
+	return has_first && has_last && first.addr == last.addr;
+}
+
+// All of a function, and not just the addresses that were asked for: the next capture has others of
+// it, and to look for one costs as much as for all.
+static void take_piece(void *ctx, uint64_t start, uint64_t end, const struct fm_line_frame *frames, size_t n)
+{
+	struct collect *c = ctx;
+	bool is_whole = is_one_symbol(c->symbols, start, end);
+	if (is_whole)
+		take_chain(c, start, end, frames, n);
+	for (size_t i = fm_bisect(c->n, k, c->addrs[k] < start); i < c->n && c->addrs[i] < end; i++) {
+		if (!is_whole)
+			take_chain(c, c->addrs[i], c->addrs[i] + 1, frames, n);
+		c->is_done[i] = true;
+	}
 }
 
 static struct fm_str keep(struct fm_chains *c, struct fm_str s)
@@ -93,7 +117,7 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 	}
 	ret->facts.state = (uint8_t)object->state;
 	struct fm_symbols *symbols = fm_symbols_create(object);
-	struct collect c = { ret, addrs, symbols, fm_alloc(n + 1) };
+	struct collect c = { ret, addrs, n, symbols, fm_alloc(n + 1) };
 	struct fm_lines *lines = NULL;
 	if (!request->symbols_only) {
 		ret->facts.is_server_silent = object->place.is_server_silent;
@@ -104,7 +128,7 @@ void fm_resolve_here(const struct fm_resolve_request *request, const uint64_t *a
 			ret->facts.unread = FM_UNREAD_COMPRESSED;
 		if (!err) {
 			ret->facts.origin = (uint8_t)object->place.origin;
-			fm_lines_resolve(lines, addrs, n, take_lines, &c);
+			fm_lines_resolve_functions(lines, addrs, n, take_piece, &c);
 			note_split(request->path, object, lines, ret);
 		}
 	}

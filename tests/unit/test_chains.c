@@ -89,6 +89,32 @@ TEST(merging_keeps_what_was_there)
 	fm_chains_deinit(&b);
 }
 
+// Two pieces that mean the same are one; what lies between pieces belongs to none.
+TEST(pieces_hold_for_all_their_addresses)
+{
+	struct fm_chains c;
+	fm_chains_init(&c);
+	static const struct {
+		uint64_t start, end;
+		uint32_t line;
+	} pieces[] = { { 0x100, 0x108, 5 }, { 0x108, 0x110, 5 }, { 0x110, 0x118, 6 }, { 0x120, 0x128, 6 } };
+	for (size_t i = 0; i < FM_ARRAY_LEN(pieces); i++) {
+		fm_chains_add(&c, pieces[i].start, 0x100);
+		fm_chains_link(&c, FM_STR_LIT("f"), FM_STR_LIT("/src/f.c"), 1, pieces[i].line, false);
+		fm_chains_extend(&c, pieces[i].end);
+	}
+	CHECK_EQ(c.items.n, 3);
+	CHECK_EQ(c.links.n, 3);
+	for (uint64_t addr = 0xf8; addr < 0x130; addr++) {
+		const struct fm_chain *chain = fm_chains_find(&c, addr);
+		bool is_in = (addr >= 0x100 && addr < 0x118) || (addr >= 0x120 && addr < 0x128);
+		CHECK_EQ(chain != NULL, is_in);
+		if (chain)
+			CHECK_EQ(c.links.items[chain->first_link].line, addr < 0x110 ? 5 : 6);
+	}
+	fm_chains_deinit(&c);
+}
+
 static char folder[4096];
 
 static void use_empty_cache(void)
