@@ -114,7 +114,7 @@ def test_what_stands_out_leads_to_its_proof(root, node, made):
 def looks(root: Path, node: str, made) -> str:
     """What was said of pictures of every view: four widths, both themes (all of both with FATHOM_TEST_LONG)."""
     quick = [] if IS_LONG else ["--quick"]
-    command = [node, PICTURES, root / "tests" / "web" / "approved", made("shop"), made("diff"), *quick]
+    command = [node, PICTURES, root / "tests" / "web" / "approved", made("shop"), made("diff"), made("two"), *quick]
     done = subprocess.run(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=400
     )
