@@ -114,7 +114,7 @@ def test_what_stands_out_leads_to_its_proof(root, node, made):
 def looks(root: Path, node: str, made) -> str:
     """What was said of pictures of every view: four widths, both themes (all of both with FATHOM_TEST_LONG)."""
     quick = [] if IS_LONG else ["--quick"]
-    command = [node, PICTURES, root / "tests" / "web" / "approved", made("shop"), made("diff"), *quick]
+    command = [node, PICTURES, root / "tests" / "web" / "approved", made("shop"), made("diff"), made("two"), *quick]
     done = subprocess.run(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=400
     )
@@ -351,6 +351,88 @@ def test_two_real_captures_compared(root, node, page, fathom, capture, tmp_path)
     with Served(fathom, profile, slower) as url:
         check(root, node, "diff", url)
     assert json.loads(report.read_text())["cpu_s"] > 0
+
+
+ZONES = """\
+import time
+import fathom
+
+def spin(seconds):
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+for step in range(40):
+    with fathom.zone("parse"):
+        spin(PARSE)
+    if step % 4 == 0:
+        with fathom.zone("same"):
+            spin(0.004)
+for _ in range(7):
+    with fathom.zone("ONLY_HERE"):
+        spin(0.001)
+"""
+
+
+def zones_in(report: Path) -> dict:
+    return {f["name"]: f for f in json.loads(report.read_text())["calls"]["functions"] if f["kind"] == "zone"}
+
+
+def test_zones_of_two_programs(root, node, page, fathom, tmp_path, monkeypatch):
+    """A zone that takes 2 ms in the one and 3 ms in the other: each figure is that of the capture's own report."""
+    monkeypatch.setenv("PYTHONPATH", str(root / "python"))
+    made = []
+    for name, parse in [("gone", "0.002"), ("fresh", "0.003")]:
+        folder = tmp_path / name
+        folder.mkdir()
+        program = ZONES.replace("PARSE", parse).replace("ONLY_HERE", name)
+        made.append(recorded(fathom, folder, program, "--trace"))
+    (base, base_report), (new, new_report) = made
+    before, after = zones_in(base_report), zones_in(new_report)
+    assert {name: z["calls"] for name, z in before.items()} == {"parse": 40, "same": 10, "gone": 7}
+    assert {name: z["calls"] for name, z in after.items()} == {"parse": 40, "same": 10, "fresh": 7}
+    # Of 40 one had its CPU to the end.
+    assert 0.002 <= before["parse"]["min_s"] < 0.0025 and 0.003 <= after["parse"]["min_s"] < 0.0035
+    out = tmp_path / "zones.html"
+    run([fathom, "view", "--html", out, base, new])
+    assert check_figures(root, node, "--zones", out, base_report, new_report) > 80
+
+
+def events(zones: List[Tuple[str, int, int]]) -> str:
+    """Trace events, one after the other: (name, how many, microseconds)."""
+    slices, at = [], 1000
+    for name, n, length in zones:
+        for _ in range(n):
+            slices.append({"ph": "X", "pid": 1, "tid": 1, "name": name, "ts": at, "dur": length})
+            at += length + 10
+    return json.dumps(slices)
+
+
+def test_zones_of_two_captures_whose_lengths_are_known(root, node, page, fathom, tmp_path):
+    """To the microsecond: percentiles and their changes are what the arithmetic says, in a file and from the server."""
+    known = {
+        "base": [("parse", 90, 2000), ("parse", 10, 8000), ("same", 50, 100), ("gone", 5, 700)],
+        "new": [("parse", 40, 3000), ("parse", 10, 8000), ("same", 50, 100), ("fresh", 1, 1)],
+    }
+    captures, reports = [], []
+    for name, zones in known.items():
+        (tmp_path / f"{name}.json").write_text(events(zones))
+        run([fathom, "import", "-o", tmp_path / f"{name}.fathom", tmp_path / f"{name}.json"])
+        captures.append(tmp_path / f"{name}.fathom")
+        reports.append(tmp_path / f"{name}.report")
+        said = subprocess.run([fathom, "report", "--json", captures[-1]], stdout=subprocess.PIPE, check=True).stdout
+        reports[-1].write_bytes(said)
+    before, after = map(zones_in, reports)
+    assert {n: z["calls"] for n, z in before.items()} == {"parse": 100, "same": 50, "gone": 5}
+    assert {n: z["calls"] for n, z in after.items()} == {"parse": 50, "same": 50, "fresh": 1}
+    assert [z["parse"]["total_s"] for z in (before, after)] == pytest.approx([0.26, 0.2])
+    assert [z["parse"]["p50_s"] for z in (before, after)] == pytest.approx([0.002, 0.003], rel=0.07)
+    assert [z["parse"]["p99_s"] for z in (before, after)] == pytest.approx([0.008, 0.008], rel=0.07)
+    out = tmp_path / "zones.html"
+    run([fathom, "view", "--html", out, *captures])
+    assert check_figures(root, node, "--zones", out, *reports) > 80
+    with Served(fathom, *captures) as url:
+        assert check_figures(root, node, "--zones", url, *reports) > 80
 
 
 @pytest.mark.statistical  # a collector that has no CPU for seconds writes nothing, and its capture looks like one that was cut off

@@ -3,6 +3,8 @@
 //   node check_figures.mjs PAGE REPORT.json [TREE]     all views against `fathom report --json`, and the tree against `report --tree`
 //   node check_figures.mjs --diff PAGE DIFF.json [BASE_TREE NEW_TREE]
 //                                                      the comparison against `fathom diff --json`, its tree against those of both
+//   node check_figures.mjs --zones PAGE BASE.json NEW.json
+//                                                      zones of two captures against `report --json` of each, chosen, sorted and searched
 // A figure may differ by half a unit of its last digit, no more. Prints how many were compared.
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
@@ -11,7 +13,8 @@ import { check, withPage } from "./browser.mjs";
 
 const args = process.argv.slice(2);
 const isDiff = args[0] === "--diff";
-const [target, facts, treeText, newTreeText] = isDiff ? args.slice(1) : args;
+const isZones = args[0] === "--zones";
+const [target, facts, treeText, newTreeText] = isDiff || isZones ? args.slice(1) : args;
 const url = /^https?:/.test(target ?? "") ? target : pathToFileURL(resolve(target ?? "")).href;
 const said = JSON.parse(readFileSync(facts, "utf8"));
 const UNITS = { ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1, h: 3600, B: 1, kB: 1e3, MB: 1e6, GB: 1e9, TB: 1e12, "%": 0.01, "×": 1, "": 1 };
@@ -585,10 +588,110 @@ async function checkComparison(page) {
 	}
 }
 
+// The zones of one capture as its report says, those of one kind, name and file as one.
+function zonesOf(report) {
+	const found = new Map();
+	for (const f of report.calls.functions.filter((z) => z.spans > 0 || z.calls > 0))
+		found.set(`${f.kind === "zone" ? "zone" : "call"} ${f.name}`, [...(found.get(`${f.kind === "zone" ? "zone" : "call"} ${f.name}`) ?? []), f]);
+	return found;
+}
+
+const ZONE_FIGURES = [["Mean", "mean_s"], ["Fastest", "min_s"], ["P50", "p50_s"], ["P99", "p99_s"], ["Slowest", "max_s"]];
+
+// A row of the figures of both: [name, before, after, change].
+function checkBeside(rows, before, after, name) {
+	const shown = new Map(rows.map(([figure, ...texts]) => [figure, texts]));
+	for (const [figure, key] of [["Count", "calls"], ...ZONE_FIGURES])
+		[before, after].forEach((f, side) => {
+			if (f)
+				same(shown.get(figure)[side], f[key], `${name}, ${figure}, ${side ? "after" : "before"}`);
+			else
+				check(shown.get(figure)[side] === "none", `${name} was not there, and has a ${figure} of ${shown.get(figure)[side]}`);
+		});
+	for (const [figure, key] of [["Count", "calls"], ...ZONE_FIGURES])
+		if (before && after && after[key] === before[key])
+			check(shown.get(figure)[2] === "", `${name}: ${figure} did not change and the page says ${shown.get(figure)[2]}`);
+		else if (before && after && after[key] < 10 * before[key])
+			same(shown.get(figure)[2], after[key] / before[key] - 1, `${name}, change of ${figure}`);
+}
+
+async function checkZonesOfTwo(page) {
+	const [base, now] = [zonesOf(said), zonesOf(JSON.parse(readFileSync(treeText, "utf8")))];
+	await open(page, "view=diff");
+	await page.click("nav[aria-label=Views] a:has-text('Zones')");
+	const names = [...new Set([...base.keys(), ...now.keys()])].filter((k) => k.startsWith("zone ")).map((k) => k.slice(5));
+	const cellsOf = () => page.locator("table[aria-label=Zones] tbody tr").evaluateAll((list) => list.map((tr) => [...tr.cells].map((td) => [td.querySelector("b")?.textContent ?? "", td.querySelector("small")?.textContent ?? "", td.textContent.replace(/^.*→/, "").trim()])));
+	const rows = await cellsOf();
+	check(rows.length === names.length, `${rows.length} zones for ${names.length}: ${rows.map((r) => r[0][0])}`);
+	for (const [[name], ...cells] of rows) {
+		const [before, after] = [base, now].map((side) => side.get(`zone ${name}`)?.[0]);
+		check(before || after, `${name} is a zone of neither`);
+		// Count, Sum, P50, P99, each with its change.
+		const keys = ["calls", "total_s", "p50_s", "p99_s"];
+		keys.forEach((key, i) => {
+			const [value, change] = [cells[2 * i], cells[2 * i + 1]];
+			for (const [f, text] of [[before, value[1]], [after, value[2]]])
+				if (f)
+					same(text, f[key], `${name}, ${key}`);
+				else
+					check(text.startsWith("none"), `${name} was not there, and has a ${key} of ${text}`);
+			const real = (after?.[key] ?? 0) - (before?.[key] ?? 0);
+			if (real === 0)
+				check(read(change[2]).value === 0, `${name}: ${key} did not change and the page says ${change[2]}`);
+			else
+				same(change[2], real, `${name}, change of ${key}`);
+		});
+	}
+	// The largest change of the sum first; a click on a title sorts by it.
+	const changed = (list, column) => list.map((r) => Math.abs(read(r[column][2]).value));
+	const isFalling = (list) => list.every((v, i) => i === 0 || v <= list[i - 1] * 1.001);
+	check(isFalling(changed(rows, 4)), `not by the change of the sum: ${changed(rows, 4)}`);
+	for (const column of [2, 6, 8]) {
+		await page.click(`table[aria-label=Zones] thead th:nth-child(${column + 1}) button`);
+		check(isFalling(changed(await cellsOf(), column)), `column ${column} does not sort: ${changed(await cellsOf(), column)}`);
+	}
+	for (const name of names) {
+		const row = page.locator("table[aria-label=Zones] tbody tr", { has: page.locator(`b:text-is("${name}")`) });
+		await row.click();
+		const [before, after] = [base, now].map((side) => side.get(`zone ${name}`)?.[0]);
+		checkBeside(await page.locator("table[aria-label='Before and after'] tbody tr").evaluateAll((list) => list.map((tr) => [...tr.cells].map((td) => td.textContent))), before, after, name);
+		const over = await page.locator(".chosen").evaluate((panel) => panel.scrollWidth - panel.clientWidth);
+		check(over <= 0, `the panel of ${name} is ${over} pixels too wide`);
+		// Every zone of both is in one bar of the axis that they share.
+		const bars = (await page.locator(".shared-histogram title").allTextContents()).map((t) => /: before ([\d,]+), after ([\d,]+)$/.exec(t).slice(1).map((n) => Number(n.replaceAll(",", ""))));
+		[before, after].forEach((f, side) => same(String(bars.reduce((sum, b) => sum + b[side], 0)), f?.calls ?? 0, `${name}: bars of ${side ? "after" : "before"}`));
+		const ends = await page.locator(".shared .histogram-axis span").allTextContents();
+		const [low, high] = [Math.min(...[before, after].filter(Boolean).map((f) => f.min_s)), Math.max(...[before, after].filter(Boolean).map((f) => f.max_s))];
+		compared++;
+		check(read(ends[0]).value - read(ends[0]).half <= low && read(ends[2]).value + read(ends[2]).half >= high, `${name}: the axis goes from ${ends[0]} to ${ends[2]}, zones from ${low} to ${high}`);
+	}
+	// The same zone of the new capture alone, and back.
+	const [name] = names.filter((n) => base.has(`zone ${n}`) && now.has(`zone ${n}`));
+	await page.locator("table[aria-label=Zones] tbody tr", { has: page.locator(`b:text-is("${name}")`) }).click();
+	await page.click(".chosen button:text-is('After alone')");
+	await page.waitForSelector(".zone-facts");
+	check(await page.textContent(".chosen h2") === name, `${name} alone is ${await page.textContent(".chosen h2")}`);
+	same(await page.textContent(".zone-facts div:has(dt:text-is('P50')) dd"), now.get(`zone ${name}`)[0].p50_s, `P50 of ${name} alone`);
+	await page.click("label:has-text('Compare') input");
+	await page.waitForSelector("table[aria-label='Before and after']");
+	check(await page.textContent(".chosen h2") === name, `${name} compared again is ${await page.textContent(".chosen h2")}`);
+	// What the search leaves, and functions beside zones.
+	await page.fill(".search", `^${name}$`);
+	await settle(page);
+	check(await page.locator("table[aria-label=Zones] tbody tr").count() === 1, "the search leaves more than what it looks for");
+	await page.fill(".search", "no such zone");
+	await page.waitForSelector("p.nothing:has-text('No zone matches')");
+	await page.fill(".search", "");
+	await page.click("label:has-text('Calls, too') input");
+	await settle(page);
+	const calls = new Set([...base.keys(), ...now.keys()]).size - names.length;
+	check((await page.locator("table[aria-label=Zones] tbody tr").count() > names.length) === calls > 0, `${calls} functions beside zones`);
+}
+
 await withPage(async (page, problems) => {
 	page.on("console", (m) => m.type() === "error" && problems.push(`console: ${m.text()}`));
 	page.setDefaultTimeout(30000);
-	await (isDiff ? checkComparison(page) : checkReport(page));
+	await (isZones ? checkZonesOfTwo(page) : isDiff ? checkComparison(page) : checkReport(page));
 	if (isDiff) {
 		await checkCompared(page);
 		if (newTreeText)

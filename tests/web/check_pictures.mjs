@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the page looks: every view at four widths in both themes against approved pictures, nothing beyond the edge, and every text
 // readable (4.5:1, large ones 3:1; WCAG 2.1, 1.4.3).
-//   node check_pictures.mjs APPROVED PAGE DIFF_PAGE [--quick] [--shots DIR] [--approve]
-// PAGE and DIFF_PAGE are captures made by arithmetic, so that they are the same everywhere. Approved pictures are small: they tell that
-// something is missing, moved or of another colour, and not a letter's shape. Other fonts make another page: then only the rest is
-// checked, and the last line but one says so. --approve writes them anew; look at the large ones (--shots) first.
+//   node check_pictures.mjs APPROVED PAGE DIFF_PAGE TWO_PAGE [--quick] [--shots DIR] [--approve]
+// The pages are of captures made by arithmetic, so that they are the same everywhere: one, a comparison alone, and two with their
+// comparison. Approved pictures are small: they tell that something is missing, moved or of another colour, and not a letter's shape. Other
+// fonts make another page: then only the rest is checked, and the last line but one says so. --approve writes them anew; look at the large
+// ones (--shots) first.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -16,7 +17,7 @@ const isApproving = args.includes("--approve");
 const at = args.indexOf("--shots");
 const shots = at >= 0 ? args.splice(at, 2)[1] : null;
 const [approved, ...pages] = args.filter((a) => a !== "--approve" && a !== "--quick");
-const [single, compared] = pages.map((p) => pathToFileURL(resolve(p)).href);
+const [single, compared, both] = pages.map((p) => pathToFileURL(resolve(p)).href);
 
 const MIDDLE = [1280, 800];
 const OTHERS = [[800, 600], [1920, 1080], [3840, 2160]];
@@ -29,7 +30,8 @@ const SOMEWHERE = [
 	["tree-up", "view=tree&invert=1"], ["timeline", "view=timeline"], ["functions", "view=functions&fn=1"], ["zones", "view=zones&calls=1&what=0"], ["graph", "view=graph"],
 	["sandwich", "view=flame&mode=sandwich&fn=1"], ["order", "view=flame&mode=time"], ["filtered", "view=summary&steps=r1~3"], ["search", "view=functions&search=no-such-function"],
 ];
-const OF_TWO = [["diff", "view=diff&noise=1"], ["diff-tree", "view=tree"], ["diff-functions", "view=functions"], ["diff-source", "view=source"]];
+const OF_DIFF = [["diff", "view=diff&noise=1"], ["diff-tree", "view=tree"], ["diff-functions", "view=functions"], ["diff-source", "view=source"]];
+const OF_TWO = [["diff-timeline", "view=timeline"], ["diff-zones", "view=zones&what=0"], ["assembly", "view=assembly"]];
 
 const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
 
@@ -102,6 +104,34 @@ const unreadable = (page) => page.evaluate(() => {
 	return { n, found: [...new Set(found)] };
 });
 
+// Texts that end at an edge without a word that there is more of them: no ellipsis, and nothing to scroll.
+const cutOff = (page) => page.evaluate(() => {
+	const found = [];
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+	while (walker.nextNode()) {
+		const element = walker.currentNode.parentElement;
+		if (!walker.currentNode.textContent.trim() || element.closest(".hidden, script, style, title, svg, select"))
+			continue;
+		const range = document.createRange();
+		range.selectNodeContents(walker.currentNode);
+		const box = range.getBoundingClientRect();
+		if (!(box.width > 0) || box.top > innerHeight || box.bottom < 0)
+			continue;
+		let block = element;
+		while (getComputedStyle(block).display === "inline")
+			block = block.parentElement;
+		const own = getComputedStyle(block);
+		if (own.overflowX === "hidden" && own.textOverflow === "ellipsis")
+			continue;
+		let clip = block;
+		while (clip && getComputedStyle(clip).overflowX === "visible")
+			clip = clip.parentElement;
+		if (clip && getComputedStyle(clip).overflowX === "hidden" && box.right > clip.getBoundingClientRect().right + 1)
+			found.push(`"${walker.currentNode.textContent.trim().slice(0, 40)}" (${element.className || block.className || block.tagName})`);
+	}
+	return [...new Set(found)];
+});
+
 // A picture as small as an approved one, as PNG; and its pixels.
 const small = (page, png, height) => page.evaluate(async ([data, w, h]) => {
 	const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
@@ -149,6 +179,8 @@ async function look(page, name, hasFonts) {
 	check(found.length === 0, `${name}: ${found.slice(0, 6).join("; ")}`);
 	const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 	check(wide <= 0, `${name} is ${wide} pixels too wide`);
+	const cut = await cutOff(page);
+	check(cut.length === 0, `${name} cuts off ${cut.slice(0, 6).join("; ")}`);
 	const png = await page.screenshot({ animations: "disabled", caret: "hide" });
 	if (shots)
 		writeFileSync(join(shots, `${name}.png`), png);
@@ -179,7 +211,7 @@ await withPage(async (page, problems) => {
 	page.setDefaultTimeout(60000);
 	mkdirSync(approved, { recursive: true });
 	let hasFonts = true;
-	for (const [url, looks] of [[single, [...looksAt(EVERYWHERE, true), ...looksAt(SOMEWHERE, false)]], [compared, looksAt(OF_TWO, false)]]) {
+	for (const [url, looks] of [[single, [...looksAt(EVERYWHERE, true), ...looksAt(SOMEWHERE, false)]], [compared, looksAt(OF_DIFF, false)], [both, looksAt(OF_TWO, false)]]) {
 		await page.goto(`${url}#view=summary`);
 		await page.waitForSelector(".view");
 		if (isApproving)

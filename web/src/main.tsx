@@ -100,11 +100,13 @@ class Fence extends Component<{ children: ComponentChildren; name: string }, { e
 	}
 }
 
-// The comparison is a capture of its own; these views are about it. It knows neither threads nor times: under a filter on these, tree and
-// functions are of the new capture alone.
-function isAboutDiff(state: State): boolean {
+// The comparison is a capture of its own; these views are about it. It knows neither threads nor times: under a filter on these, tree,
+// functions and zones are of the new capture alone.
+function isAboutDiff(state: State, diff: Capture): boolean {
 	const isLimited = state.thread >= 0 || state.steps.some((s) => s.kind !== "function" && s.kind !== "module");
-	const isBoth = (state.view === "tree" || state.view === "functions") && state.both && !isLimited;
+	const isOfBoth =
+		state.view === "tree" || state.view === "functions" || (state.view === "zones" && diff.durations.n > 0);
+	const isBoth = isOfBoth && state.both && !isLimited;
 	return state.view === "diff" || isBoth || (state.view === "flame" && state.colour === "change");
 }
 
@@ -170,7 +172,7 @@ interface PageProps {
 
 function Page({ first, diff, store, source, live, isLive, isStale }: PageProps) {
 	const [state, setState] = useState(store.state);
-	const captureOf = (s: State) => (diff && isAboutDiff(s) ? diff : first);
+	const captureOf = (s: State) => (diff && isAboutDiff(s, diff) ? diff : first);
 	const chosen = captureOf(state);
 	const link = (patch: Partial<State>): State => {
 		const next = { ...store.state, ...patch };

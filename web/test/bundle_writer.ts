@@ -85,12 +85,13 @@ export class BundleWriter {
 		return out;
 	}
 
-	// The page with this bundle inside, as `fathom view --html` makes it.
-	page(template: string): string {
+	private element(id: string): string {
 		const data = gzipSync(this.bytes(), { level: 6 }).toString("base64");
-		return template.replace(
-			"<!--fathom-bundle-->",
-			() => `<script id="bundle" type="application/octet-stream">${data}</script>`,
-		);
+		return `<script id="${id}" type="application/octet-stream">${data}</script>`;
+	}
+
+	// The page with this bundle inside, as `fathom view --html` makes it; of two captures with their comparison.
+	page(template: string, diff?: BundleWriter): string {
+		return template.replace("<!--fathom-bundle-->", () => this.element("bundle") + (diff?.element("diff") ?? ""));
 	}
 }

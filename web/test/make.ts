@@ -3,12 +3,14 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { big, zones } from "./big";
 import { comparison, hostile, manyThreads, verdicts } from "./captures";
 import { shop } from "./shop";
+import { comparisonOfTwo, newCapture } from "./two";
 
 const KINDS = {
 	shop: () => shop(),
 	plain: () => shop({}),
 	threads: manyThreads,
 	diff: comparison,
+	two: newCapture,
 	hostile,
 	verdicts,
 	trace: () => zones(2_000_000),
@@ -25,4 +27,9 @@ if (!make || !template || !out) {
 const bundle = make();
 // Beside a page: what `fathom report --json` would say, from the same numbers by other arithmetic.
 if (template !== "-") writeFileSync(out.replace(/\.html$/, "") + ".json", JSON.stringify(bundle.report));
-writeFileSync(out, template === "-" ? bundle.bytes() : bundle.page(readFileSync(template, "utf8")));
+writeFileSync(
+	out,
+	template === "-"
+		? bundle.bytes()
+		: bundle.page(readFileSync(template, "utf8"), kind === "two" ? comparisonOfTwo() : undefined),
+);

@@ -4,7 +4,8 @@ import { test } from "node:test";
 import { decodeBundle } from "../src/data/bundle";
 import { readCapture, type Capture } from "../src/data/capture";
 import { bucketFrom, bucketOf } from "../src/data/histogram";
-import { byThread, overTime, zoneStats } from "../src/data/zone_stats";
+import { sharedBars, countsOf } from "../src/data/shared_bars";
+import { byThread, overTime, zonePairs, zoneStats } from "../src/data/zone_stats";
 import { isPartial } from "../src/data/zone_mask";
 import { dice } from "./dice";
 import { shop } from "./shop";
@@ -105,4 +106,75 @@ test("threads and parts of the run add up", () => {
 		Math.max(...longest),
 		c.zones.duration.reduce((a, b) => Math.max(a, b), 0),
 	);
+});
+
+// Of each zone so many of so many microseconds, in the other capture and in the new one.
+type Known = { name: string; base: [n: number, us: number][]; now: [n: number, us: number][] };
+
+function compared(known: Known[]): Capture {
+	const w = shop({});
+	w.table("what", known, {
+		name: ["u32", (z) => w.string(z.name)],
+		function: ["u32", () => 0xffffffff],
+		kind: ["u8", () => 1],
+		file: ["u32", () => 0],
+		line: ["u32", () => 0],
+	});
+	const sums = (lists: [number, number][][], prefix: string) => {
+		const of = (f: (list: [number, number][]) => number) => lists.map((list) => (list.length > 0 ? f(list) : 0));
+		w.f64(`what.${prefix}spans`, of((l) => l.reduce((a, [n]) => a + n, 0))); // prettier-ignore
+		w.f64(`what.${prefix}sum_s`, of((l) => l.reduce((a, [n, us]) => a + n * us * 1e-6, 0))); // prettier-ignore
+		w.f64(`what.${prefix}min_s`, of((l) => Math.min(...l.map(([, us]) => us * 1e-6)))); // prettier-ignore
+		w.f64(`what.${prefix}max_s`, of((l) => Math.max(...l.map(([, us]) => us * 1e-6)))); // prettier-ignore
+	};
+	sums(known.map((z) => z.base), "base_"); // prettier-ignore
+	sums(known.map((z) => z.now), ""); // prettier-ignore
+	const rows = known.flatMap((z, what) => [
+		...z.base.map(([n, us]) => ({ what, us, n: 0, base: n })),
+		...z.now.map(([n, us]) => ({ what, us, n, base: 0 })),
+	]);
+	w.table("duration", rows, {
+		what: ["u32", (r) => r.what],
+		from_s: ["f64", (r) => bucketFrom(bucketOf(r.us * 1000)) * 1e-9],
+		to_s: ["f64", (r) => bucketFrom(bucketOf(r.us * 1000) + 1) * 1e-9],
+		n: ["u32", (r) => r.n],
+		base_n: ["u32", (r) => r.base],
+	});
+	return read(w);
+}
+
+test("zones of two captures have the figures of each, and none where they were not", () => {
+	const c = compared([
+		{ name: "parse", base: [[90, 2000], [10, 8000]], now: [[40, 3000], [10, 8000]] }, // prettier-ignore
+		{ name: "gone", base: [[5, 700]], now: [] },
+		{ name: "fresh", base: [], now: [[1, 1]] },
+	]);
+	const [parse, gone, fresh] = zonePairs(c).sort((a, b) => a.what - b.what);
+	assert.deepEqual([parse.before?.n, parse.after?.n], [100, 50]);
+	near(parse.before?.sum ?? 0, 0.26);
+	near(parse.after?.sum ?? 0, 0.2);
+	near(parse.before?.p50 ?? 0, 0.002, 0.07);
+	near(parse.after?.p50 ?? 0, 0.003, 0.07);
+	near(parse.before?.p99 ?? 0, 0.008, 0.07);
+	near(parse.before?.mean ?? 0, 0.0026, 1e-6);
+	assert.ok(gone.before?.n === 5 && gone.after === null);
+	assert.ok(fresh.before === null && fresh.after?.n === 1);
+	// Each is in one bar of the axis that both share, and a bar has those that it says.
+	const bars = sharedBars(countsOf(c, 0, [], "base_"), countsOf(c, 0, []));
+	assert.ok(bars);
+	const inBar = (us: number) => bars.edges.findIndex((e) => e > us * 1e-6) - 1;
+	const { counts } = bars;
+	assert.deepEqual([counts[0][inBar(2000)], counts[0][inBar(3000)], counts[0][inBar(8000)]], [90, 0, 10]);
+	assert.deepEqual([counts[1][inBar(2000)], counts[1][inBar(3000)], counts[1][inBar(8000)]], [0, 40, 10]);
+	assert.deepEqual(counts.map((side) => side.reduce((a, b) => a + b, 0)), [100, 50]); // prettier-ignore
+	assert.equal(sharedBars(new Map(), new Map()), null);
+});
+
+test("two zones of a range share an axis, and have what the range leaves", () => {
+	const c = read(shop());
+	const range = [{ kind: "range" as const, from: c.end * 0.2, to: c.end * 0.4 }];
+	const rows = zoneStats(c, range);
+	assert.ok(rows.length >= 2);
+	const bars = sharedBars(countsOf(c, rows[0].what, range), countsOf(c, rows[1].what, range));
+	assert.deepEqual(bars?.counts.map((side) => side.reduce((a, b) => a + b, 0)), [rows[0].n, rows[1].n]); // prettier-ignore
 });

@@ -76,3 +76,9 @@ static inline bool fm_analysis_has_calls(const struct fm_analysis *a)
 {
 	return a->profile->call_sums.n || fm_profile_meta(a->profile, "trace_events", (struct fm_str){ "", 0 }).len > 0;
 }
+
+// A file without an end may have a trace that it could not say any more.
+static inline bool fm_analysis_may_have_trace(const struct fm_analysis *a)
+{
+	return a->profile->is_truncated || fm_analysis_has_calls(a);
+}

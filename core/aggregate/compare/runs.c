@@ -39,7 +39,7 @@ static void figure_add(struct fm_figure *f, double value, double plus_minus)
 	f->sampling_var += plus_minus * plus_minus / (FM_Z_95 * FM_Z_95);
 }
 
-static struct fm_str last_part(struct fm_str path)
+struct fm_str fm_runs_file(struct fm_str path)
 {
 	const char *slash = path.len ? memrchr(path.p, '/', path.len) : NULL;
 	if (!slash || slash + 1 == path.p + path.len)
@@ -170,7 +170,7 @@ static struct fm_run_row like_function(const struct fm_analysis *a, const struct
 {
 	const struct fm_function *f = fm_analysis_function(a, function_id);
 	return (struct fm_run_row){ .name = f->name,
-				    .file = last_part(f->file.len ? f->file : f->path),
+				    .file = fm_runs_file(f->file.len ? f->file : f->path),
 				    .text = FM_STR_LIT(""),
 				    .line = f->line,
 				    .path = f->file,
@@ -182,7 +182,7 @@ static struct fm_run_row like_line(const struct fm_analysis *a, const struct fm_
 {
 	const struct fm_function *f = fm_analysis_function(a, function_id);
 	return (struct fm_run_row){ .name = f->name,
-				    .file = last_part(f->file),
+				    .file = fm_runs_file(f->file),
 				    .text = source_of(sources, f, line),
 				    .line = line,
 				    .path = f->file,

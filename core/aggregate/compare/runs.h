@@ -65,4 +65,7 @@ void fm_runs_deinit(struct fm_runs *r);
 // Lends the row of the same name and place as `like`, which is of another set, or NULL.
 const struct fm_run_row *fm_runs_find(const struct fm_runs *r, const struct fm_run_row *like, bool is_line);
 
+// The last part of a path: by it files are the same on two machines.
+struct fm_str fm_runs_file(struct fm_str path);
+
 struct fm_mean fm_figure_mean(const struct fm_figure *f, unsigned n_runs);

@@ -47,6 +47,20 @@ static inline void fm_durations_add(struct fm_durations *d, uint64_t ns)
 	d->buckets[fm_duration_bucket(ns)]++;
 }
 
+static inline void fm_durations_merge(struct fm_durations *d, const struct fm_durations *more)
+{
+	if (!more->n)
+		return;
+	d->min_ns = d->n ? FM_MIN(d->min_ns, more->min_ns) : more->min_ns;
+	d->max_ns = FM_MAX(d->max_ns, more->max_ns);
+	d->n += more->n;
+	d->sum_ns += more->sum_ns;
+	if (!d->buckets)
+		d->buckets = fm_alloc(FM_DURATION_BUCKETS * sizeof(*d->buckets));
+	for (unsigned i = 0; i < FM_DURATION_BUCKETS; i++)
+		d->buckets[i] += more->buckets[i];
+}
+
 static inline uint64_t fm_durations_mean_ns(const struct fm_durations *d)
 {
 	return d->n ? d->sum_ns / d->n : 0;

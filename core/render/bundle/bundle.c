@@ -166,7 +166,7 @@ enum fm_err fm_bundle_write(FILE *out, struct fm_analysis *a, const struct fm_bu
 		b.zones = o->zones;
 	} else if (!is_filtered) {
 		begin(&timeline);
-		if (fm_bundle_may_have_trace(a) && !(err = end(&timeline, diag)))
+		if (fm_analysis_may_have_trace(a) && !(err = end(&timeline, diag)))
 			b.zones = &b.own_zones;
 	}
 	if (b.zones && !b.zones->end_ns)

@@ -4,9 +4,11 @@
 
 #include "aggregate/compare/series.h"
 #include "aggregate/compare/diff.h"
+#include "aggregate/compare/zone_pairs.h"
 #include "aggregate/tree/own_tree.h"
 #include "render/bundle/bundle.h"
 #include "render/bundle/columns.h"
+#include "render/bundle/part.h"
 #include "render/json/report_json.h"
 #include "render/bundle/string_table.h"
 #include "render/shared/compare.h"
@@ -17,6 +19,7 @@ struct diff {
 	struct fm_diff_tree compare;
 	struct fm_runs runs[2];
 	struct fm_diff changes;
+	struct fm_zone_pairs zones;
 	struct fm_string_table text;
 	struct fm_columns columns;
 };
@@ -254,6 +257,9 @@ enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_
 	add_heap(&d);
 	add_changes(&d);
 	enum fm_err err = add_series(&d, diag);
+	if (!err)
+		err = fm_zone_pairs_build(&d.zones, base, a, diag);
+	fm_bundle_add_zone_pairs(&d.columns, &d.text, &d.zones);
 	// One thread for the cells to be in.
 	fm_columns_u32(&d.columns, "thread.process", 1)[0] = FM_NO_ID;
 	fm_columns_u32(&d.columns, "thread.tid", 1);
@@ -267,6 +273,7 @@ enum fm_err fm_bundle_write_diff(FILE *out, struct fm_analysis *base, struct fm_
 		fm_columns_write(&d.columns, out, add_head, &d);
 	fm_columns_deinit(&d.columns);
 	fm_string_table_deinit(&d.text);
+	fm_zone_pairs_deinit(&d.zones);
 	fm_diff_deinit(&d.changes);
 	fm_runs_deinit(&d.runs[0]);
 	fm_runs_deinit(&d.runs[1]);

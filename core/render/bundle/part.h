@@ -15,6 +15,8 @@ struct fm_bundle_heap_row {
 	uint64_t bytes[4]; // allocated, at the peak, leaked, copied
 };
 
+enum { FM_BUNDLE_CALL = 0, FM_BUNDLE_ZONE = 1 }; // what.kind
+
 struct fm_bundle_calls {
 	uint32_t function_id;
 	uint64_t n_calls, n_spans, spans_ns, min_ns, max_ns, own_ns, total_ns;
@@ -73,8 +75,11 @@ size_t fm_bundle_sum_heap(struct fm_bundle *b);
 void fm_bundle_add_function_memory(struct fm_bundle *b, const struct fm_heap_function_row *const *rows, size_t n);
 void fm_bundle_add_line_memory(struct fm_bundle *b, const struct fm_heap_line_row *const *rows, size_t n);
 
-bool fm_bundle_may_have_trace(const struct fm_analysis *a);
 void fm_bundle_name_sums(struct fm_bundle *b);  // as the next one
 void fm_bundle_name_trace(struct fm_bundle *b); // may give names to functions that no sample saw: before anything else
 void fm_bundle_add_calls(struct fm_bundle *b, const uint32_t *function_ids, size_t n); // columns of func_row
 void fm_bundle_trace_deinit(struct fm_bundle *b);
+
+// what, duration of a comparison: render/bundle/diff_zones.c
+struct fm_zone_pairs;
+void fm_bundle_add_zone_pairs(struct fm_columns *columns, struct fm_string_table *text, const struct fm_zone_pairs *p);

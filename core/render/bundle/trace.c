@@ -5,12 +5,6 @@
 
 #include "render/bundle/part.h"
 
-// A file without an end may have one that it could not say any more.
-bool fm_bundle_may_have_trace(const struct fm_analysis *a)
-{
-	return a->profile->is_truncated || fm_analysis_has_calls(a);
-}
-
 // FM_NO_ID: it is no code.
 static uint32_t function_of(const struct fm_bundle *b, fm_zone_ref ref)
 {
@@ -101,8 +95,6 @@ static uint32_t text_of_name(struct fm_bundle *b, uint32_t name_id)
 	return name_id < p->trace_names.n ? fm_string_table_name(&b->text, p->trace_names.items[name_id].name) : 0;
 }
 
-enum { CALL = 0, ZONE = 1 };
-
 static void write_labels(struct fm_bundle *b)
 {
 	size_t n = b->zones->labels.n;
@@ -122,7 +114,7 @@ static void write_labels(struct fm_bundle *b)
 				  : 0;
 		const struct fm_trace_name *named =
 			is_name && id < b->a->profile->trace_names.n ? &b->a->profile->trace_names.items[id] : NULL;
-		kind[i] = named && named->kind == FM_NAME_ZONE ? ZONE : CALL;
+		kind[i] = named && named->kind == FM_NAME_ZONE ? FM_BUNDLE_ZONE : FM_BUNDLE_CALL;
 		file[i] = named ? fm_string_table_name(&b->text, named->file) : 0;
 		line[i] = named ? named->line : 0;
 	}

@@ -55,6 +55,14 @@ function fromCalls(duration: Float64Array, calls: Uint32Array): Histogram {
 	return { calls, n: calls.length, counts, edges, median: at(0.5), p95: at(0.95), p99: at(0.99) };
 }
 
+// Equal numbers of buckets for each bar, as few as fit.
+export function barsOver(first: number, last: number): { edges: Float64Array; barOf: (bucket: number) => number } {
+	const inBar = Math.max(1, Math.ceil((last - first + 1) / BARS));
+	const bars = Math.ceil((last - first + 1) / inBar);
+	const edges = Float64Array.from({ length: bars + 1 }, (_, i) => Math.max(1e-9, bucketFrom(first + i * inBar) * 1e-9));
+	return { edges, barOf: (bucket) => Math.floor((bucket - first) / inBar) };
+}
+
 // Of all calls, counted by the program: also of those that the page has not one by one.
 function fromCounts(capture: Capture, isOf: Uint8Array, calls: Uint32Array): Histogram | null {
 	const { durations } = capture;
@@ -68,12 +76,10 @@ function fromCounts(capture: Capture, isOf: Uint8Array, calls: Uint32Array): His
 	}
 	if (n === 0) return null;
 	const buckets = [...all.keys()].sort((a, b) => a - b);
-	const first = buckets[0];
-	const inBar = Math.max(1, Math.ceil((buckets[buckets.length - 1] - first + 1) / BARS));
-	const bars = Math.ceil((buckets[buckets.length - 1] - first + 1) / inBar);
+	const { edges, barOf } = barsOver(buckets[0], buckets[buckets.length - 1]);
+	const bars = edges.length - 1;
 	const counts = new Uint32Array(bars);
-	for (const b of buckets) counts[Math.floor((b - first) / inBar)] += all.get(b) ?? 0;
-	const edges = Float64Array.from({ length: bars + 1 }, (_, i) => Math.max(1e-9, bucketFrom(first + i * inBar) * 1e-9));
+	for (const b of buckets) counts[barOf(b)] += all.get(b) ?? 0;
 	const at = (q: number) => {
 		let seen = 0;
 		for (const b of buckets) {

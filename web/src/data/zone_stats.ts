@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long the zones of each name and the calls of each function took, in figures. Of the whole run the program counted them, and the
-// percentiles are those of `fathom report`, right to 7%; of a range or some threads they are counted from the zones that are here.
+// percentiles are those of `fathom report`, right to 7%; of a range or some threads they are counted from the zones that are here. Of two
+// captures there are the program's counts alone.
 import type { Capture } from "./capture";
 import type { Step } from "./filter";
 import { bucketFrom, bucketOf } from "./histogram";
@@ -52,15 +53,17 @@ function countedStats(capture: Capture, steps: readonly Step[]): ZoneStats[] {
 	return rows;
 }
 
+export type Side = "" | "base_"; // of two captures: what columns of the other one begin with
+
 interface Bucket {
 	bucket: number;
 	n: number;
 }
 
-function fromBuckets(capture: Capture, what: number, buckets: Bucket[]): ZoneStats {
+function fromBuckets(capture: Capture, what: number, buckets: Bucket[], side: Side): ZoneStats {
 	const t = capture.whatRows;
-	const [n, sum] = [t.get("spans", what), t.get("sum_s", what)];
-	const [min, max] = [t.get("min_s", what), t.get("max_s", what)];
+	const [n, sum] = [t.get(`${side}spans`, what), t.get(`${side}sum_s`, what)];
+	const [min, max] = [t.get(`${side}min_s`, what), t.get(`${side}max_s`, what)];
 	const middle = (bucket: number) => {
 		const width = bucketFrom(bucket + 1) - bucketFrom(bucket);
 		return Math.min(max, Math.max(min, (bucketFrom(bucket) + (bucket < 8 ? 0 : Math.floor(width / 2))) * 1e-9));
@@ -82,12 +85,13 @@ function fromBuckets(capture: Capture, what: number, buckets: Bucket[]): ZoneSta
 }
 
 // Of all zones, as the program counted them.
-function programStats(capture: Capture): ZoneStats[] {
+function programStats(capture: Capture, side: Side = ""): ZoneStats[] {
 	const { durations } = capture;
 	const byWhat = new Map<number, Bucket[]>();
 	for (let i = 0; i < durations.n; i++) {
 		const what = durations.get("what", i);
-		const bucket = { bucket: bucketOf(Math.round(durations.get("from_s", i) * 1e9)), n: durations.get("n", i) };
+		const bucket = { bucket: bucketOf(Math.round(durations.get("from_s", i) * 1e9)), n: durations.get(`${side}n`, i) };
+		if (bucket.n === 0) continue;
 		const known = byWhat.get(what);
 		if (known) known.push(bucket);
 		else byWhat.set(what, [bucket]);
@@ -97,8 +101,27 @@ function programStats(capture: Capture): ZoneStats[] {
 			capture,
 			what,
 			buckets.sort((a, b) => a.bucket - b.bucket),
+			side,
 		),
 	);
+}
+
+export interface ZonePair {
+	what: number; // of the comparison
+	before: ZoneStats | null; // null: not there
+	after: ZoneStats | null;
+}
+
+// Of two captures.
+export function zonePairs(diff: Capture): ZonePair[] {
+	const pairs = new Map<number, ZonePair>();
+	for (const after of programStats(diff)) pairs.set(after.what, { what: after.what, before: null, after });
+	for (const before of programStats(diff, "base_")) {
+		const known = pairs.get(before.what);
+		if (known) known.before = before;
+		else pairs.set(before.what, { what: before.what, before, after: null });
+	}
+	return [...pairs.values()];
 }
 
 export function zoneStats(capture: Capture, steps: readonly Step[]): ZoneStats[] {

@@ -57,7 +57,7 @@ export interface State {
 	what: number; // the zone that is looked at, or -1
 	pick: [number, number] | null; // of its lengths, seconds
 	other: number; // the zone that it is compared with, or -1
-	zsort: string;
+	zsort: string; // "": as there are one or two captures
 	calls: boolean; // calls stand beside zones
 	invert: boolean; // of the tree: who calls it
 	open: string; // of the tree: rows that somebody opened or closed
@@ -100,7 +100,7 @@ export const DEFAULTS: State = {
 	what: -1,
 	pick: null,
 	other: -1,
-	zsort: "-sum",
+	zsort: "",
 	calls: false,
 	invert: false,
 	open: "",

@@ -21,6 +21,22 @@ function functionIn(to: Capture, from: Capture, fn: number): number {
 	return -1;
 }
 
+// Zones are known as the program knows them in both: by kind, name and the last part of their file.
+function zoneKey({ whats, functions, strings }: Capture, what: number): string {
+	const [fn, name] = [whats.fn[what], whats.name[what]];
+	const isOfFunction = fn < functions.n;
+	const file = strings.get(isOfFunction ? functions.file[fn] : whats.file[what]);
+	const full = isOfFunction ? strings.get(functions.fullName[fn]) || strings.get(functions.name[fn]) : "";
+	return JSON.stringify([whats.kind[what], strings.get(name) || full, file.slice(file.lastIndexOf("/") + 1)]);
+}
+
+function zoneIn(to: Capture, from: Capture, what: number): number {
+	if (what < 0 || what >= from.whats.n) return -1;
+	const wanted = zoneKey(from, what);
+	for (let w = 0; w < to.whats.n; w++) if (zoneKey(to, w) === wanted) return w;
+	return -1;
+}
+
 function stringIn(to: Capture, text: string, column: Uint32Array): number {
 	for (let i = 0; i < column.length; i++) if (to.strings.get(column[i]) === text) return column[i];
 	return -1;
@@ -47,6 +63,8 @@ export function translate(state: State, from: Capture, to: Capture, isSame = fal
 		frame: -1,
 		root: 0,
 		fn: functionIn(to, from, state.fn),
+		what: isSame ? state.what : zoneIn(to, from, state.what),
+		other: isSame ? state.other : zoneIn(to, from, state.other),
 		focus: functionIn(to, from, state.focus),
 		hidden: state.hidden.map((f) => functionIn(to, from, f)).filter((f) => f >= 0),
 		// Of two different captures each bookmark stays with the one that it was made in.

@@ -210,41 +210,43 @@ export function Shell({
 					))}
 				</nav>
 				<span class="space" />
-				{isLive && (
-					<span class={isStale ? "live stale" : "live"} role="status">
-						live
-					</span>
-				)}
-				{isAboutTotals && <ThreadPicker />}
-				{isAboutTotals && metrics.length > 1 && (
-					<select
-						aria-label="Metric"
-						title="What is counted"
-						value={metric.id}
-						onChange={(e) => set({ metric: e.currentTarget.value, zoom: null })}
-					>
-						{metrics.map((m) => (
-							<option value={m.id}>{m.label}</option>
-						))}
-					</select>
-				)}
-				{isAboutTotals && app.whole > 0 && (
-					<span class="whole" title={`Percentages are shares of this: all ${metric.label} that the filter leaves`}>
-						100% = {amount(app.whole, metric.unit)}
-					</span>
-				)}
-				{canCompare(app) && (
-					<label class="toggle" title="Before and after, beside each other">
-						<input type="checkbox" checked={state.both} onChange={(e) => set({ both: e.currentTarget.checked })} />{" "}
-						Compare
-					</label>
-				)}
-				{isAboutTotals && hasSearch(app) && <Search />}
-				<BookmarkButton />
-				<ThemeButton onTheme={onTheme} />
-				<button class="icon" onClick={onHelp} aria-label="Help and keys" title="Help and keys (?)">
-					?
-				</button>
+				<div class="tools">
+					{isLive && (
+						<span class={isStale ? "live stale" : "live"} role="status">
+							live
+						</span>
+					)}
+					{isAboutTotals && <ThreadPicker />}
+					{isAboutTotals && metrics.length > 1 && (
+						<select
+							aria-label="Metric"
+							title="What is counted"
+							value={metric.id}
+							onChange={(e) => set({ metric: e.currentTarget.value, zoom: null })}
+						>
+							{metrics.map((m) => (
+								<option value={m.id}>{m.label}</option>
+							))}
+						</select>
+					)}
+					{isAboutTotals && app.whole > 0 && (
+						<span class="whole" title={`Percentages are shares of this: all ${metric.label} that the filter leaves`}>
+							100% = {amount(app.whole, metric.unit)}
+						</span>
+					)}
+					{canCompare(app) && (
+						<label class="toggle" title="Before and after, beside each other">
+							<input type="checkbox" checked={state.both} onChange={(e) => set({ both: e.currentTarget.checked })} />{" "}
+							Compare
+						</label>
+					)}
+					{isAboutTotals && hasSearch(app) && <Search />}
+					<BookmarkButton />
+					<ThemeButton onTheme={onTheme} />
+					<button class="icon" onClick={onHelp} aria-label="Help and keys" title="Help and keys (?)">
+						?
+					</button>
+				</div>
 			</header>
 			{hasOverview(app) && <Overview />}
 			<Chips />

@@ -43,7 +43,10 @@ export function hasOverview({ state, first, capture, live }: App): boolean {
 
 // Where two captures can stand beside each other, and one of them alone.
 export function canCompare({ state, diff }: App): boolean {
-	return diff !== null && ["tree", "functions", "source", "timeline"].includes(state.view);
+	if (diff === null) return false;
+	return (
+		["tree", "functions", "source", "timeline"].includes(state.view) || (state.view === "zones" && diff.durations.n > 0)
+	);
 }
 
 // Where there is something to find. Elsewhere the browser's own search does it.

@@ -4,23 +4,20 @@ import { useMemo } from "preact/hooks";
 import { rangeOf } from "../data/filter";
 import { count, seconds } from "../data/format";
 import { histogramOf, type Histogram } from "../data/histogram";
-import { matcherOf } from "../data/search";
+import { countsOf, sharedBars } from "../data/shared_bars";
 import { isPartial } from "../data/zone_mask";
-import { byThread, KIND_ZONE, overTime, zoneStats, type ZoneStats } from "../data/zone_stats";
+import { byThread, overTime, zoneStats, type ZoneStats } from "../data/zone_stats";
 import { useApp, type App } from "../ui/app_context";
-import { percentChange } from "../ui/change";
 import { Meter } from "../ui/bars";
-import { functionPlace, threadName, whatName, whatPlace } from "../ui/names";
-import { Table, type Column } from "../ui/table";
+import { threadName, whatName } from "../ui/names";
+import type { Column } from "../ui/table";
 import { CallList, HistogramBars, pickedOf } from "./histogram";
+import { SharedHistogram } from "./shared_histogram";
+import { FIGURES, FiguresBeside, nameColumn, ZoneList, zonePlace } from "./zone_figures";
+import { ZonesOfTwo } from "./zones_of_two";
 
 const COLUMNS = 120;
 const HEIGHT = 60;
-
-function placeOf({ first: capture }: App, what: number): string {
-	const fn = capture.whats.fn[what];
-	return whatPlace(capture, what) || (fn < capture.functions.n ? functionPlace(capture, fn) : "");
-}
 
 function figure(id: keyof ZoneStats, title: string, hint: string, isMinor = false): Column<ZoneStats> {
 	return { id, title, hint, isNumber: true, isMinor, value: (r) => r[id], cell: (r) => seconds(r[id]) };
@@ -29,16 +26,7 @@ function figure(id: keyof ZoneStats, title: string, hint: string, isMinor = fals
 function columnsOf(app: App, isNarrow: boolean): Column<ZoneStats>[] {
 	const { first: capture } = app;
 	return [
-		{
-			id: "name",
-			title: "Zone",
-			value: (r) => whatName(capture, r.what),
-			cell: (r) => (
-				<span class="function" title={whatName(capture, r.what)}>
-					<b>{whatName(capture, r.what)}</b> <small>{placeOf(app, r.what)}</small>
-				</span>
-			),
-		},
+		nameColumn(capture),
 		{ id: "n", title: "Count", isNumber: true, value: (r) => r.n, cell: (r) => count(r.n) },
 		figure("sum", "Sum", "of all their lengths; one inside another counts in both"),
 		figure("mean", "Mean", "of one"),
@@ -126,77 +114,37 @@ function ByThread({ app, list }: { app: App; list: ArrayLike<number> }) {
 	);
 }
 
-function Figures({ stats: s }: { stats: ZoneStats }) {
-	const facts: [string, string][] = [
-		["Count", count(s.n)],
-		["Mean", seconds(s.mean)],
-		["P50", seconds(s.p50)],
-		["P99", seconds(s.p99)],
-		["P99.9", seconds(s.p999)],
-		["Slowest", seconds(s.max)],
-		["CV", s.cv.toFixed(2)],
-	];
+// Beside the table's own columns only what tells most.
+const SHOWN = ["Count", "Mean", "P50", "P99", "P99.9", "Slowest", "CV"];
+
+function Figures({ stats }: { stats: ZoneStats }) {
 	return (
 		<dl class="facts zone-facts">
-			{facts.map(([name, value]) => (
+			{FIGURES.filter(([name]) => SHOWN.includes(name)).map(([name, of, write]) => (
 				<div>
 					<dt>{name}</dt>
-					<dd>{value}</dd>
+					<dd>{write(of(stats))}</dd>
 				</div>
 			))}
 		</dl>
 	);
 }
 
-const COMPARED: [string, (s: ZoneStats) => number, (v: number) => string][] = [
-	["Count", (s) => s.n, count],
-	["Sum", (s) => s.sum, seconds],
-	["Mean", (s) => s.mean, seconds],
-	["P50", (s) => s.p50, seconds],
-	["P99", (s) => s.p99, seconds],
-	["P99.9", (s) => s.p999, seconds],
-	["Slowest", (s) => s.max, seconds],
-	["CV", (s) => s.cv, (v) => v.toFixed(2)],
-];
-
 // Two zones beside each other: what the other one has more or less of, and how long it takes.
 function Compared({ app, stats, other }: { app: App; stats: ZoneStats; other: ZoneStats }) {
 	const { first: capture, filter } = app;
-	const isOf = useMemo(
-		() => Uint8Array.from({ length: capture.whats.n }, (_, w) => Number(w === other.what)),
-		[capture, other.what],
+	const names: [string, string] = [whatName(capture, stats.what), whatName(capture, other.what)];
+	const bars = useMemo(
+		() => sharedBars(countsOf(capture, stats.what, filter), countsOf(capture, other.what, filter)),
+		[capture, stats.what, other.what, JSON.stringify(filter)],
 	);
-	const h = useMemo(() => histogramOf(capture, isOf, filter), [capture, isOf, JSON.stringify(filter)]);
 	return (
 		<section>
-			<table class="table slim" aria-label="Two zones">
-				<thead>
-					<tr>
-						<th scope="col">{""}</th>
-						<th scope="col" class="number">
-							{whatName(capture, stats.what)}
-						</th>
-						<th scope="col" class="number">
-							{whatName(capture, other.what)}
-						</th>
-						<th scope="col">{""}</th>
-					</tr>
-				</thead>
-				<tbody>
-					{COMPARED.map(([name, of, write]) => (
-						<tr>
-							<td>{name}</td>
-							<td class="number">{write(of(stats))}</td>
-							<td class="number">{write(of(other))}</td>
-							<td class="number faint">{percentChange(of(stats), of(other))}</td>
-						</tr>
-					))}
-				</tbody>
-			</table>
-			{h && (
+			<FiguresBeside label="Two zones" names={names} one={stats} other={other} />
+			{bars && (
 				<>
-					<h3>How long one of {whatName(capture, other.what)} takes</h3>
-					<HistogramBars h={h} word="zones" pick={null} onPick={() => undefined} />
+					<h3>How long one of both takes</h3>
+					<SharedHistogram bars={bars} names={names} />
 				</>
 			)}
 		</section>
@@ -273,7 +221,7 @@ function Chosen({ app, stats, all }: { app: App; stats: ZoneStats; all: ZoneStat
 	return (
 		<aside class="chosen" aria-label="Chosen zone">
 			<h2>{whatName(capture, what)}</h2>
-			<p class="faint">{placeOf(app, what)}</p>
+			<p class="faint">{zonePlace(capture, what)}</p>
 			<Figures stats={stats} />
 			<div class="actions">
 				{fn < capture.functions.n && <button onClick={() => set({ view: "functions", fn })}>In Functions</button>}
@@ -288,59 +236,25 @@ function Chosen({ app, stats, all }: { app: App; stats: ZoneStats; all: ZoneStat
 	);
 }
 
-function useRows(app: App) {
+function ZonesOfOne({ app }: { app: App }) {
 	const { first: capture, filter, state } = app;
 	const all = useMemo(() => zoneStats(capture, filter), [capture, JSON.stringify(filter)]);
-	const { kind } = capture.whats;
-	const hasZones = useMemo(() => kind.includes(KIND_ZONE), [capture]);
-	const isWithCalls = state.calls || !hasZones;
-	const rows = useMemo(() => {
-		const matcher = matcherOf(state.search);
-		return all.filter(
-			(r) =>
-				(isWithCalls || kind[r.what] === KIND_ZONE) &&
-				(!matcher || matcher.test(whatName(capture, r.what)) || matcher.test(placeOf(app, r.what))),
-		);
-	}, [all, isWithCalls, state.search]);
-	return { all, rows, hasZones };
+	const chosen = all.find((r) => r.what === state.what);
+	return (
+		<section class={chosen ? "view functions zones two" : "view functions zones"} aria-label="Zones">
+			<ZoneList
+				capture={capture}
+				all={all}
+				columns={columnsOf(app, chosen !== undefined)}
+				sort="-sum"
+				note={isPartial(capture, filter) && ", counted from the zones that the page has one by one"}
+			/>
+			{chosen && <Chosen app={app} stats={chosen} all={all} />}
+		</section>
+	);
 }
 
 export function ZonesView() {
 	const app = useApp();
-	const { first: capture, state, set, filter } = app;
-	const { all, rows, hasZones } = useRows(app);
-	const chosen = all.find((r) => r.what === state.what);
-	return (
-		<section class={chosen ? "view functions zones two" : "view functions zones"} aria-label="Zones">
-			<div class="zone-list">
-				<div class="controls">
-					{hasZones && (
-						<label class="toggle" title="Functions that were traced stand beside zones">
-							<input type="checkbox" checked={state.calls} onChange={(e) => set({ calls: e.currentTarget.checked })} />{" "}
-							Calls, too
-						</label>
-					)}
-					<span class="faint">
-						{count(rows.length)} {rows.length === 1 ? "name" : "names"}
-						{isPartial(capture, filter) && ", counted from the zones that the page has one by one"}
-					</span>
-				</div>
-				{rows.length === 0 ? (
-					<p class="nothing">{state.search ? "No zone matches the search." : "The filter leaves no zone."}</p>
-				) : (
-					<Table
-						label="Zones"
-						columns={columnsOf(app, chosen !== undefined)}
-						rows={rows}
-						sort={state.zsort}
-						onSort={(zsort) => set({ zsort })}
-						keyOf={(r) => r.what}
-						selected={state.what}
-						onRow={(r) => set({ what: r.what, pick: null })}
-					/>
-				)}
-			</div>
-			{chosen && <Chosen app={app} stats={chosen} all={rows} />}
-		</section>
-	);
+	return app.capture.isDiff ? <ZonesOfTwo app={app} /> : <ZonesOfOne app={app} />;
 }
