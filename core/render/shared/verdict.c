@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "render/shared/verdict.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define MIN_WALL_S 0.2
 // From which share on a sentence is worth a reader's time. Of the CPU time:
 #define MUCH_LINE 0.25
+#define MUCH_ALSO 0.2 // of a second line that may be the first as well
 #define MUCH_FUNCTION 0.4
 #define MIN_PART 0.01    // of a file's functions
 #define MUCH_OF_ALL 0.85 // of a file
@@ -234,6 +236,14 @@ static void say_line(struct rules *r, const struct fm_line_row *row, const char 
 	say(r, "line", share * r->busy, at, &b);
 }
 
+// Whether chance explains that the one has more than the other.
+static bool may_be_first(const struct rules *r, const struct fm_line_row *first, const struct fm_line_row *other)
+{
+	double more_s = fm_seconds(fm_weight_cpu_ns(&first->weight)) - fm_seconds(fm_weight_cpu_ns(&other->weight));
+	return more_s <= hypot(fm_summary_plus_minus_s(r->t, &first->weight),
+			       fm_summary_plus_minus_s(r->t, &other->weight));
+}
+
 static void hot_line(struct rules *r)
 {
 	const struct fm_line_row *row = top_line(r, false);
@@ -242,12 +252,11 @@ static void hot_line(struct rules *r)
 		return;
 	r->line = row;
 	say_line(r, row, "");
-	// Which of two is the first is chance where they are alike. Lines of one function are one place to look at, and the
-	// tables below have its others.
+	// Lines of one function are one place to look at, and the tables below have its others.
 	for (size_t i = 0; i < r->t->lines.n && !r->also; i++) {
 		const struct fm_line_row *other = &r->t->lines.items[i];
 		struct place at = place_of_line(r, other), first = place_of_line(r, row);
-		if (share_of(r, fm_weight_cpu_ns(&other->weight)) < MUCH_LINE)
+		if (share_of(r, fm_weight_cpu_ns(&other->weight)) < (may_be_first(r, row, other) ? MUCH_ALSO : MUCH_LINE))
 			return;
 		bool is_there = at.line == first.line && fm_str_eq(at.file, first.file); // a comprehension, of its line
 		if (other->function_id == row->function_id || is_there || is_import(r, other) ||
