@@ -256,7 +256,8 @@ static void hot_line(struct rules *r)
 	for (size_t i = 0; i < r->t->lines.n && !r->also; i++) {
 		const struct fm_line_row *other = &r->t->lines.items[i];
 		struct place at = place_of_line(r, other), first = place_of_line(r, row);
-		if (share_of(r, fm_weight_cpu_ns(&other->weight)) < (may_be_first(r, row, other) ? MUCH_ALSO : MUCH_LINE))
+		double least = may_be_first(r, row, other) ? MUCH_ALSO : MUCH_LINE;
+		if (share_of(r, fm_weight_cpu_ns(&other->weight)) < least)
 			return;
 		bool is_there = at.line == first.line && fm_str_eq(at.file, first.file); // a comprehension, of its line
 		if (other->function_id == row->function_id || is_there || is_import(r, other) ||
