@@ -203,6 +203,68 @@ def test_each_rule_has_its_program(tell, tmp_path, rule):
         assert re.match(r"[3-6] threads queue at line 6 of app.py: each waited there for ", said["text"]), said
 
 
+TWO = """
+    import time
+    def one(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: time.thread_time()
+    def other(seconds):
+        end = time.thread_time() + seconds
+        while time.thread_time() < end: time.thread_time()
+    for _ in range(10):
+        one(0.04)
+        other(%s)
+"""
+
+
+@pytest.mark.parametrize("seconds, places", [("0.035", [5, 8]), ("0.008", [5])], ids=["alike", "one of them"])
+def test_two_lines_that_take_much_are_both_named(tell, seconds, places):
+    """Which of the two is the first is chance: 53 % and 47 %. A line of 17 % is no second one."""
+    told = tell(TWO % seconds)
+    said = [x for x in told.verdict if x["rule"] == "line"]
+    assert sorted(x["line"] for x in said) == places, told.verdict
+    assert [", too" in x["text"] for x in said] == [False, True][: len(said)], said
+    for x in said:
+        assert words(x["text"]) in words(told.text), "the screen has the sentence as it is"
+
+
+def test_four_lines_that_are_alike(tell):
+    """Each takes 23 to 25 % of what the program takes with its start: the first is named if it reaches 25 %, and then a second one."""
+    source = TWO % "0.04"
+    for name in ("third", "fourth"):
+        source = source.replace(
+            "    for _", BURN.replace("burn", name).replace("    import time\n", "").lstrip("\n") + "    for _"
+        )
+        source = source.rstrip() + f"\n        {name}(0.04)\n"
+    told = tell(source)
+    rows = sorted((x for x in told.report["lines"] if x["file"].endswith("app.py")), key=lambda x: -x["total_s"])
+    cpu_s = sum(told.report["time"][kind] for kind in ("python_s", "native_s", "system_s", "gc_s"))
+    first, other = [(x["total_s"] / cpu_s, x["plus_minus_s"] / cpu_s) for x in rows[:2]]
+    is_near = first[0] - other[0] <= (first[1] ** 2 + other[1] ** 2) ** 0.5
+    said = [x["line"] for x in told.verdict if x["rule"] == "line"]
+    assert len(said) == (0 if first[0] < 0.25 else 2 if other[0] >= (0.2 if is_near else 0.25) else 1), (
+        told.verdict,
+        first,
+        other,
+    )
+
+
+def test_two_lines_of_one_function_are_one_place(tell):
+    """The tables below have the function's other lines."""
+    told = tell("""
+        import time
+        def both(seconds):
+            end = time.thread_time() + seconds
+            while time.thread_time() < end: time.thread_time()
+            end = time.thread_time() + seconds
+            while time.thread_time() < end: time.thread_time()
+        for _ in range(10):
+            both(0.03)
+    """)
+    said = [x for x in told.verdict if x["rule"] == "line"]
+    assert len(said) == 1 and said[0]["line"] in (5, 7), told.verdict
+
+
 LOADER = """
     import importlib, sys, time
     def burn(seconds):

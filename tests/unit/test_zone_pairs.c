@@ -83,7 +83,8 @@ TEST(zones_of_one_name_and_file_are_one_in_both)
 		{ "step", "/srv/bob/app.py", 13, 10, 3000000 },
 		{ "step", "/srv/bob/app.py", 30, 2, 5000000 }, // a second one of that name
 	};
-	struct fm_analysis *base = open_trace(before, FM_ARRAY_LEN(before)), *a = open_trace(after, FM_ARRAY_LEN(after));
+	struct fm_analysis *base = open_trace(before, FM_ARRAY_LEN(before));
+	struct fm_analysis *a = open_trace(after, FM_ARRAY_LEN(after));
 	struct fm_zone_pairs p = { 0 };
 	struct fm_diag diag;
 	CHECK_EQ(fm_zone_pairs_build(&p, base, a, &diag), FM_OK);

@@ -297,15 +297,29 @@ async function checkRest(page, report) {
 		check(await page.locator("canvas").count() === 1, `no flame graph of ${metric}`);
 	}
 	const all = ["summary", "flame", "timeline", "source", "functions", "graph"];
-	const screens = [{ width: 1024, height: 600, views: all }, { width: 3840, height: 2160, views: ["flame", "timeline"] }];
+	const screens = [{ width: 1024, height: 600, views: all }, { width: 3840, height: 2160, views: ["flame", "timeline"] }, { width: 800, height: 600, views: ["flame&mode=sandwich&fn=1", "zones&calls=1"] }];
 	for (const { views, ...size } of isSized ? screens : []) {
 		await page.setViewportSize(size);
 		for (const view of views) {
 			await open(page, `view=${view}`);
 			const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 			check(over <= 0, `${view} is ${over} pixels too wide at ${size.width}`);
+			const beyond = await page.locator(".table-box").evaluateAll((boxes) => Math.max(0, ...boxes.map((b) => b.scrollWidth - b.clientWidth)));
+			check(beyond <= 0, `a table of ${view} is ${beyond} pixels too wide at ${size.width}`);
 		}
 	}
+	// A sandwich has frames, or says that the function has nothing of what is counted.
+	const options = await page.locator("select[aria-label=Metric] option").evaluateAll((list) => list.map((o) => o.value));
+	let [drawn, told] = [0, 0];
+	for (let fn = 0; isSized && options.includes("leak") && fn < 8; fn++) {
+		await open(page, `view=flame&mode=sandwich&fn=${fn}&metric=leak`);
+		await settle(page);
+		const said = await page.locator(".sandwich > .nothing").allTextContents();
+		const isDrawn = await page.locator(".sandwich-charts canvas").count() > 0 && await inked(page, ".sandwich-charts .half:nth-child(2) canvas") > 100;
+		check(isDrawn !== said.some((t) => / has nothing of what is counted /.test(t)), `the sandwich of function ${fn} is ${isDrawn ? "drawn" : "empty"} and says ${said}`);
+		[drawn, told] = [drawn + Number(isDrawn), told + Number(!isDrawn)];
+	}
+	check(!isSized || !options.includes("leak") || (drawn > 0 && told > 0), `${drawn} sandwiches of what leaks are drawn, ${told} are not`);
 }
 
 // Bytes wherever the page shows them. Every metric's flame graph is as wide as the report says.

@@ -227,5 +227,9 @@ test("text stands out by 4.5 to 1 from whatever it may stand on, in both themes"
 		const theme = name as "light" | "dark";
 		const hottest = heat(theme === "light" ? 0.7 : 0.35, theme);
 		assert.ok(contrast(colour("text"), shine(hottest)) >= 4.5, `${name}: figures of the hottest line`);
+		for (let share = 0; share <= 1; share += 0.01) {
+			const found = contrast(colour("text"), shine(heat(share, theme)));
+			assert.ok(found >= 4.5, `${name}: a box of the call graph that has ${share.toFixed(2)} is ${found.toFixed(2)}`);
+		}
 	}
 });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "render/shared/verdict.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@
 #define MIN_WALL_S 0.2
 // From which share on a sentence is worth a reader's time. Of the CPU time:
 #define MUCH_LINE 0.25
+#define MUCH_ALSO 0.2 // of a second line that may be the first as well
 #define MUCH_FUNCTION 0.4
 #define MIN_PART 0.01    // of a file's functions
 #define MUCH_OF_ALL 0.85 // of a file
@@ -41,6 +43,7 @@ struct rules {
 	double run_s;                   // the wall time in which the main thread had a CPU or wanted none
 	double busy;                    // how much of that the CPU time is; 1 at most
 	const struct fm_line_row *line; // that takes much of the CPU time; NULL = none does
+	const struct fm_line_row *also; // of another function, that takes much, too
 	double *own;                    // by function: its lines' share of the CPU time, but for those that import
 };
 
@@ -217,24 +220,52 @@ static struct fm_str find_package(const struct rules *r, const struct fm_line_ro
 	return most_of(&packages, fm_weight_cpu_ns(&row->weight));
 }
 
-static void hot_line(struct rules *r)
+static void say_line(struct rules *r, const struct fm_line_row *row, const char *too)
 {
-	const struct fm_line_row *row = top_line(r, false);
-	double share = row ? share_of(r, fm_weight_cpu_ns(&row->weight)) : 0;
-	if (share < MUCH_LINE || !row->line) // 0: what was imported knows functions only
-		return;
-	r->line = row;
+	double share = share_of(r, fm_weight_cpu_ns(&row->weight));
 	struct place at = place_of_line(r, row);
 	struct fm_buf b = { 0 };
 	put_place(&b, at);
 	b.data[0] = 'L';
-	fm_buf_printf(&b, " takes %.0f%% of the CPU time", 100 * share);
+	fm_buf_printf(&b, " takes %.0f%% of the CPU time%s", 100 * share, too);
 	bool has_kind = put_kind(&b, &row->weight);
 	struct fm_str package = find_package(r, row);
 	if (package.len)
 		fm_buf_printf(&b, "%s in %.*s", has_kind ? "," : ", most of it", (int)package.len, package.p);
 	fm_buf_u8(&b, '.');
 	say(r, "line", share * r->busy, at, &b);
+}
+
+// Whether chance explains that the one has more than the other.
+static bool may_be_first(const struct rules *r, const struct fm_line_row *first, const struct fm_line_row *other)
+{
+	double more_s = fm_seconds(fm_weight_cpu_ns(&first->weight)) - fm_seconds(fm_weight_cpu_ns(&other->weight));
+	return more_s <= hypot(fm_summary_plus_minus_s(r->t, &first->weight),
+			       fm_summary_plus_minus_s(r->t, &other->weight));
+}
+
+static void hot_line(struct rules *r)
+{
+	const struct fm_line_row *row = top_line(r, false);
+	if (!row || share_of(r, fm_weight_cpu_ns(&row->weight)) < MUCH_LINE ||
+	    !row->line) // 0: what was imported knows functions only
+		return;
+	r->line = row;
+	say_line(r, row, "");
+	// Lines of one function are one place to look at, and the tables below have its others.
+	for (size_t i = 0; i < r->t->lines.n && !r->also; i++) {
+		const struct fm_line_row *other = &r->t->lines.items[i];
+		struct place at = place_of_line(r, other), first = place_of_line(r, row);
+		double least = may_be_first(r, row, other) ? MUCH_ALSO : MUCH_LINE;
+		if (share_of(r, fm_weight_cpu_ns(&other->weight)) < least)
+			return;
+		bool is_there = at.line == first.line && fm_str_eq(at.file, first.file); // a comprehension, of its line
+		if (other->function_id == row->function_id || is_there || is_import(r, other) ||
+		    !(r->a->options.detailed || fm_summary_is_users(r->t, other->function_id)))
+			continue;
+		r->also = other;
+		say_line(r, other, ", too");
+	}
 }
 
 // The user's function whose own lines have most; NULL = there is none. Of one file, if it is given.
@@ -390,7 +421,7 @@ static void system_calls(struct rules *r)
 			best = row;
 	}
 	double there = best ? share_of(r, best->weight.ns[FM_CLASS_SYSTEM]) : 0;
-	if (best == r->line && there >= share / 2)
+	if (best && (best == r->line || best == r->also) && there >= share / 2)
 		return; // the line's own sentence has it
 	struct place at = nowhere;
 	struct fm_buf b = { 0 };

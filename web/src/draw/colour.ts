@@ -136,5 +136,5 @@ export function heat(share: number, theme: Theme): Rgb {
 	const s = Math.sqrt(Math.min(1, Math.max(0, share)));
 	return theme === "light"
 		? oklch(0.97 - 0.25 * s, 0.01 + 0.13 * s, 85 - 40 * s)
-		: oklch(0.3 + 0.25 * s, 0.015 + 0.12 * s, 85 - 40 * s);
+		: oklch(0.3 + 0.22 * s, 0.015 + 0.12 * s, 85 - 40 * s);
 }

@@ -343,6 +343,13 @@ function SandwichCharts({ app, fn }: { app: App; fn: number }) {
 	const go = (which: FlameData) => (node: number) => {
 		if (node > 0 && which.tree.fn[node] !== fn) app.set({ fn: which.tree.fn[node] });
 	};
+	if (!(callees.tree.total[0] > 0) && !((callees.tree.base?.[0] ?? 0) > 0))
+		return (
+			<p class="nothing">
+				{functionName(app.capture, fn)} has nothing of what is counted ({app.metric.label}). Choose another function, or
+				count something else.
+			</p>
+		);
 	const current = at && (at.which.tree === callers.tree || at.which.tree === callees.tree) ? at : null;
 	return (
 		<div class="sandwich-charts">
