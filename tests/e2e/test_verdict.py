@@ -322,6 +322,23 @@ def test_waiting_for_a_thread_that_has_no_cpu(tell):
     assert re.search(r", while another thread of the program had no CPU for [0-9.]+ s: the machine was busy\.$", said["text"]), said  # fmt: skip
 
 
+def test_a_short_wait_beside_a_long_one_for_a_cpu_is_not_told(tell):
+    """0.3 s of sleep are most of what is left of the run where no CPU was free for nearly all of it, and no tenth of what the user waited for."""
+    told = tell("""
+        import os, signal, time
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        rivals = [os.fork() or os.execvp("sh", ["sh", "-c", "while :; do :; done"]) for _ in range(24)]
+        end = time.thread_time() + 0.2
+        while time.thread_time() < end: pass
+        for rival in rivals:
+            os.kill(rival, signal.SIGKILL)
+            os.waitpid(rival, 0)
+        time.sleep(0.3)
+    """, "--no-children")  # fmt: skip
+    assert told.report["no_cpu_s"] > 0.85 * told.report["wall_s"], "the rivals were not enough"
+    assert told.of("no-cpu") and not told.of("waiting"), told.verdict
+
+
 def test_the_faster_of_two_leaks(tell):
     """The slower one has more blocks, and is the surer for it."""
     told = tell("""

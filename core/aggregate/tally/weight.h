@@ -72,3 +72,12 @@ static inline double fm_plus_minus_s(double part_s, double part_sq, double looke
 	double bias_s = p < 1 ? 2 * p * (1 - p) * misplaced_s : 0;
 	return fm_interval(variance) + bias_s;
 }
+
+// M of fm_plus_minus_s(). disturbed_s: what ticks cost beside their handlers. displaced_s: samples
+// met behind a system call that were known to stand for the code before it. system_s: those that
+// pass for the call's own time. What passes so is bounded by the kernel's account of system time;
+// but what the ticks took in the kernel is on that account, too, and it may be overdrawn by lag_s.
+static inline double fm_misplaced_s(double disturbed_s, double displaced_s, double system_s, double lag_s)
+{
+	return disturbed_s + displaced_s + fmin(system_s, disturbed_s + lag_s);
+}

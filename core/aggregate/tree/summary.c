@@ -14,17 +14,24 @@ double fm_summary_plus_minus_s(const struct fm_summary *t, const struct fm_weigh
 			       fm_seconds(fm_weight_cpu_ns(&t->total)), t->total.cpu_sq, t->heavy_sq, t->misplaced_s);
 }
 
-// What ticks cost the program beside their handlers, and samples that are shown at a call but stand
-// for the code before it. Of a part of a capture as much as it has of the samples.
-static double misplaced_s(const struct fm_profile *profile, const struct fm_weight *total)
+// How far the handler lets system time run ahead of the kernel's account, which lags by its clock
+// tick: once for each thread (sigsafe/tick/tick.c, collect/observe/attached_system.c).
+#define ACCOUNT_LAG_S 0.008
+
+// Of a part of a capture as much as it has of the samples.
+static double misplaced_s(const struct fm_profile *profile, const struct fm_summary *t)
 {
+	const struct fm_weight *total = &t->total;
 	double n_taken = (double)fm_profile_meta_u64(profile, "n_taken");
 	if (n_taken <= 0)
 		return 0;
-	double whole_s = fm_seconds(fm_weight_cpu_ns(total));
+	double whole_s = fm_seconds(fm_weight_cpu_ns(total)), lag_s = 0;
 	double disturbed_s = fm_seconds(fm_profile_meta_u64(profile, "disturbed_ns")) * (double)total->n / n_taken;
 	double displaced_s = whole_s * (double)fm_profile_meta_u64(profile, "n_displaced") / n_taken;
-	return fmin(disturbed_s + displaced_s, whole_s);
+	for (size_t i = 0; i < t->threads.n; i++)
+		lag_s += fmin(fm_seconds(t->threads.items[i].weight.ns[FM_CLASS_SYSTEM]), ACCOUNT_LAG_S);
+	double system_s = fm_seconds(total->ns[FM_CLASS_SYSTEM]);
+	return fmin(fm_misplaced_s(disturbed_s, displaced_s, system_s, lag_s), whole_s);
 }
 
 static bool is_empty(const struct fm_weight *w)
@@ -292,7 +299,7 @@ void fm_summary_build(struct fm_summary *t, const struct fm_profile *profile, co
 	struct build b = { t, view, symbolizer, options };
 	add_cells(&b, profile, tally);
 	t->heavy_sq = tally->heavy_sq;
-	t->misplaced_s = misplaced_s(profile, &t->total);
+	t->misplaced_s = misplaced_s(profile, t);
 	struct fm_attribution *payers = fm_attribution_find(profile, tally, view, symbolizer);
 	mark_users(&b, payers);
 	add_functions_and_lines(&b, tally, payers);

@@ -646,6 +646,9 @@ static void main_waits(struct rules *r, const struct waits *waits)
 	// While others compute, what they do is the story.
 	if (waited_s < MUCH_WAITING * r->run_s || waited_s < MIN_WALL_S || r->busy > 1 - MUCH_WAITING)
 		return;
+	// Where no CPU was free for nearly all of it, what is left of the run is nothing to act on.
+	if (waited_s < MIN_IMPACT * r->f->wall_s)
+		return;
 	struct place at = nowhere;
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b, "The main thread waited for %.1f of %.1f s", waited_s, r->f->wall_s);
