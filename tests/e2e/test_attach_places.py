@@ -217,5 +217,5 @@ def test_sentences_after_an_attach(fathom: Path, tmp_path: Path) -> None:
     text = subprocess.run([str(fathom), "report", str(out)], stdout=subprocess.PIPE, text=True, check=True).stdout
     text = " ".join(text.split())
     assert "own work" not in text and "--repeat" not in text and "Memory usage" not in text, text
-    assert "A longer --duration sees more" in text
-    assert "asked for in each second" in text and "second of CPU time" not in text
+    assert "Use a longer --duration" in text
+    assert "requested per second" in text and "second of CPU time" not in text

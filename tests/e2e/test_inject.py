@@ -61,7 +61,7 @@ def test_memory_and_time_of_a_running_program(python: Python, fathom: Path, tmp_
     assert f"the agent is in process {process.pid}" in run.stderr
     assert f"hooks are out of process {process.pid}; its library stays mapped there" in run.stderr
     report = subprocess.run([str(fathom), "report", str(tmp_path / "p.fathom")], stdout=subprocess.PIPE, text=True)
-    way = "by a pending call" if python.minor < 14 else "by its interpreter's own offer"
+    way = "by a pending call" if python.minor < 14 else "through its interpreter's remote execution"
     assert f"The agent was loaded into the running program {way}" in " ".join(report.stdout.split())
     assert what_it_shows(process.pid) == before
     capture = Capture(tmp_path / "p.fathom", run)

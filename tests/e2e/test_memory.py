@@ -480,7 +480,7 @@ def test_a_run_too_short_to_tell_says_so(has_hooks: None, fathom: Path, tmp_path
     )
     text = " ".join(done.stdout.split())
     assert (
-        "MB at the end and still grew. Whether it leaks takes a run of 5 s or more" in text
+        "MB at the end and still grew. A run must take 5 s or more" in text
         and "(program.py:4) held" in text
     )
 
