@@ -581,7 +581,7 @@ def test_a_program_that_forbids_it(python: Python, fathom: Path, tmp_path: Path)
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "1")
     process.kill()
     process.wait()
-    assert run.returncode == 1 and "does not let others run code in it" in run.stderr
+    assert run.returncode == 1 and "does not permit others to run code in it" in run.stderr
 
 
 def shut_in(python: Python, *arguments: str, **more: Any) -> "subprocess.Popen[str]":
