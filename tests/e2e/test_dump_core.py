@@ -147,7 +147,7 @@ def test_another_file_where_one_was_mapped(tmp_path: Path) -> None:
         (["--core", sys.executable], "is not a core file"),
         (["--core", "/dev/zero"], "is not a core file"),
         (["--core", "x", "-p", "1"], "not both"),
-        (["--core", "x", "--children"], "for running ones"),
+        (["--core", "x", "--children"], "for running processes"),
     ],
 )
 def test_refused(arguments: List[str], words: str, tmp_path: Path) -> None:

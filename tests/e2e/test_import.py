@@ -287,7 +287,7 @@ def test_a_file_that_is_cut_off_says_where(name: str, tmp_path: Path) -> None:
         lines = done.stderr.splitlines()
         assert done.returncode == 1 and len(lines) == 1, (share, done.stderr)
         assert re.search(r"(byte|line) \d+: |is not a Fathom profile", lines[0]), lines
-        if "what came before is in" in lines[0]:
+        if "the part before it is in" in lines[0]:
             assert "the rest of the imported file" in coverage(tmp_path / "out.fathom")
         else:
             assert not (tmp_path / "out.fathom").exists()
@@ -298,7 +298,7 @@ def test_what_came_before_the_damage_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, b"a (x.py:1) 3\nb (x.py:2) 4\nno count\nc (x.py:3) 5\n")
     # Its third line is no stack, so that it is recognised only when it is named.
     done = fathom("import", "--from", "collapsed", "-o", tmp_path / "kept", path, code=1)
-    assert f"{path}: line 3: a stack should end in a count" in done.stderr and "what came before is in" in done.stderr
+    assert f"{path}: line 3: a stack should end in a count" in done.stderr and "the part before it is in" in done.stderr
     assert stacks(tmp_path / "kept") == ["a (x.py:1) 3", "b (x.py:2) 4"]
     assert "line 3" in coverage(tmp_path / "kept")
 

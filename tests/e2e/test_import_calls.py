@@ -363,4 +363,4 @@ def test_damage_is_one_line(name: str, tmp_path: Path) -> None:
     cut.write_bytes(whole[: len(whole) * 2 // 3] + (b"\n0x11 x\n" if name == "callgrind" else b""))
     done = fathom("import", "-o", tmp_path / "kept.fathom", cut, code=1)
     assert done.stderr.count("\n") == 1 and re.search(r"cut: (line|byte) \d+: ", done.stderr), done.stderr
-    assert "what came before is in" in done.stderr and calls(tmp_path / "kept.fathom")
+    assert "the part before it is in" in done.stderr and calls(tmp_path / "kept.fathom")

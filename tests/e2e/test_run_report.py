@@ -335,7 +335,7 @@ def test_repeated_runs_are_shown_as_one(run, fathom):
     assert told["runs"]["n"] == 3 and runs[0]["runs"] is None
     assert told["runs"]["cpu_s"]["mean"] == pytest.approx(sum(cpu) / 3, abs=1e-5)
     assert told["runs"]["cpu_s"]["spread"] == pytest.approx(statistics.stdev(cpu), abs=1e-5)
-    assert told["coverage"][0]["what"] == "single runs: this is 3 of them added up"
+    assert told["coverage"][0]["what"] == "single runs: this is the sum of 3 of them"
     assert "Sum of 3 runs. One run took" in " ".join(r.text.split())
 
     def collapsed(path):
