@@ -332,7 +332,7 @@ def test_wrong_use(tmp_path: Path) -> None:
     path = written(tmp_path, foreign.collapsed())
     assert "no format named 'pprofs'" in fathom("import", "--from", "pprofs", path, code=2).stderr
     assert "name the profile to import" in fathom("import", code=2).stderr
-    assert "would be written over itself" in fathom("import", "-o", path, path, code=1).stderr
+    assert "over itself" in fathom("import", "-o", path, path, code=1).stderr
     assert path.read_bytes() == foreign.collapsed()
     assert "No such file" in fathom("import", "-o", tmp_path / "x", tmp_path / "nowhere", code=1).stderr
     assert "cannot write" in fathom("import", "-o", tmp_path / "no" / "x", path, code=1).stderr
@@ -341,11 +341,11 @@ def test_wrong_use(tmp_path: Path) -> None:
 def test_impossible_references_are_damage(tmp_path: Path) -> None:
     """Numbers of frames, stacks and locations that the file does not define."""
     broken = {
-        "a frame has a number": foreign.speedscope().replace(b'"samples": [[0]', b'"samples": [[99]'),
+        "does not define a frame of this number": foreign.speedscope().replace(b'"samples": [[0]', b'"samples": [[99]'),
         "ends before the frames": foreign.speedscope_evented().replace(
             b', {"type": "C", "frame": 3, "at": 1.513}', b""
         ),
-        "not as many weights": foreign.speedscope().replace(b'"weights": [3, ', b'"weights": ['),
+        "another number of weights": foreign.speedscope().replace(b'"weights": [3, ', b'"weights": ['),
         "a sample has a stack": foreign.gecko().replace(b'"stack": [0, ', b'"stack": [77, '),
         "a stack is its own caller": foreign.gecko(shared=False, offsets=False).replace(
             b'"prefix": [null, 0', b'"prefix": [null, 1'
@@ -353,7 +353,7 @@ def test_impossible_references_are_damage(tmp_path: Path) -> None:
         "a location that the file does not define": foreign.pprof().replace(
             foreign.packed(1, [101, 100]), foreign.packed(1, [99, 100])
         ),
-        "not as many values": foreign.pprof(values=lambda n: [n]),
+        "another number of values": foreign.pprof(values=lambda n: [n]),
     }
     for words, content in broken.items():
         assert words in fathom("import", "-o", tmp_path / "x", written(tmp_path, content), code=1).stderr

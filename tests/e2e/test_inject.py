@@ -426,7 +426,10 @@ def test_what_is_not_reached_is_refused_in_one_line(others_python: str, fathom: 
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
     run = inject(fathom, int(children[0]), tmp_path / "p.fathom", "--inject")
     outer.communicate(timeout=60)
-    assert (run.returncode, run.stderr.count("\n")) == (1, 1) and "in a container with its own process numbers" in run.stderr
+    assert (run.returncode, run.stderr.count("\n")) == (
+        1,
+        1,
+    ) and "in a container with its own process numbers" in run.stderr
     process = start_as([], others_python)
     command = [*NOBODY, str(fathom), "record", "-p", str(process.pid), "--inject", "-o", "/dev/null"]
     denied = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
