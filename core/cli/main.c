@@ -18,10 +18,10 @@ static const struct fm_command commands[] = {
 	{ "live", fm_cmd_live, "watch a program that was started with --listen" },
 	{ "diff", fm_cmd_diff, "what got slower, faster or bigger between two captures" },
 	{ "check", fm_cmd_check, "the same as a gate for CI: exit code 1 beyond a limit" },
-	{ "compare", fm_cmd_compare, "run two programs, or two states of one, in turns, and tell what got slower" },
+	{ "compare", fm_cmd_compare, "run two programs, or two states of one, in turns: what got slower" },
 	{ "export", fm_cmd_export, "convert to speedscope, flame graph, collapsed stacks, ..." },
 	{ "import", fm_cmd_import, "turn another tool's profile into a capture" },
-	{ "query", fm_cmd_query, "ask a capture by SQL: one SELECT over its tables" },
+	{ "query", fm_cmd_query, "query a capture with SQL: one SELECT over its tables" },
 	{ "mcp", fm_cmd_mcp, "serve these commands to a coding agent: the Model Context Protocol" },
 	{ "dump", fm_cmd_dump, "print the stacks of all threads of a running process, now" },
 	{ "collect-for", fm_cmd_collect_for, NULL }, // not for people

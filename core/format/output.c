@@ -23,11 +23,10 @@ bool fm_output_lock(int fd, const char *path, struct fm_diag *diag)
 	// writes.
 	if (!flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
 		return true;
-	fm_diag_set(
-		diag, FM_E_REFUSED,
-		"another fathom writes to %s at the moment; name another file, or put %%p (process id), %%t (time) or "
-		"%%r (rank) into its name",
-		path);
+	fm_diag_set(diag, FM_E_REFUSED,
+		    "another fathom is writing to %s; name another file, or put %%p (process id), %%t (time) or %%r "
+		    "(rank) into its name",
+		    path);
 	return false;
 }
 
@@ -36,8 +35,7 @@ enum fm_err fm_output_open(struct fm_output *out, const char *path, struct fm_di
 	_cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, FM_PRIVATE_FILE);
 	struct stat st = { 0 };
 	if (fd < 0 || fstat(fd, &st))
-		return fm_diag_set(diag, FM_E_IO,
-				   "cannot write %s: %s; name a file in a folder that is there and may be written to",
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s: %s; name a file in an existing, writable folder",
 				   path, strerror(errno));
 	bool is_regular = S_ISREG(st.st_mode);
 	if (is_regular && !fm_output_lock(fd, path, diag))
@@ -128,16 +126,15 @@ void fm_output_describe(const struct fm_output *out, struct fm_diag *diag)
 	const unsigned long long offset = out->offset, found = out->found_bytes;
 	if (out->system_errno)
 		fm_diag_set(diag, out->err,
-			    "cannot write %sto %s: %s; it holds what was recorded up to then (%llu bytes)",
+			    "cannot write %sto %s: %s; it holds what was recorded until then (%llu bytes)",
 			    offset ? "more " : "", out->path, strerror(out->system_errno), offset);
 	else if (out->was_removed)
-		fm_diag_set(diag, out->err,
-			    "%s was removed while it was written: what was recorded (%llu bytes) is lost", out->path,
-			    offset);
+		fm_diag_set(diag, out->err, "%s was removed while Fathom wrote it: the recording (%llu bytes) is lost",
+			    out->path, offset);
 	else
 		fm_diag_set(diag, out->err,
-			    "another program changed %s while it was written (it had %llu bytes, and has %llu now): "
-			    "what was recorded is lost, or cut off there",
+			    "another program changed %s while Fathom wrote it (it had %llu bytes, and has %llu now): "
+			    "the recording is lost, or cut off there",
 			    out->path, offset, found);
 }
 

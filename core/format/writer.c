@@ -180,7 +180,7 @@ static struct fm_str masked(struct fm_writer *w, struct fm_str text, mask_fn *ma
 
 static void tell_masked(struct fm_writer *w)
 {
-	static const char why[] = "what looks like a secret was masked, as --redact asks for";
+	static const char why[] = "--redact masked what looks like a secret";
 	char what[48];
 	snprintf(what, sizeof(what), "%u source line%s", w->n_masked_lines, w->n_masked_lines == 1 ? "" : "s");
 	if (w->n_masked_lines)
@@ -621,7 +621,7 @@ void fm_writer_source(struct fm_writer *w, struct fm_str filename, struct fm_str
 	if (!is_new)
 		return;
 	if (text.len > MAX_SOURCE_BYTES) {
-		fm_writer_coverage(w, filename, FM_STR_LIT("source text above 32 MiB is not kept"));
+		fm_writer_coverage(w, filename, FM_STR_LIT("the capture keeps no source text above 32 MiB"));
 		return;
 	}
 	put_pair(w, FM_RECORD_SOURCE, limited(filename), masked(w, text, fm_redact_source, &w->n_masked_lines));

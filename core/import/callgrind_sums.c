@@ -87,22 +87,21 @@ static void tell(struct fm_callgrind *c)
 	char text[256];
 	fm_summed_missing(c->in);
 	fm_import_missing(c->in, "totals of functions",
-			  "they are own cost and that of calls of others: too large where a function comes back "
-			  "through others");
+			  "they are own cost plus the cost of calls of others, which is too large if a function calls "
+			  "itself through others");
 	if (c->has_inlined)
 		fm_import_missing(c->in, "lines of inlined code",
-				  "the file does not name functions that were inlined from other files; their cost is "
-				  "that of the function around them, without a line");
+				  "the file does not name functions that were inlined from other files; their cost "
+				  "counts for the function around them, without a line");
 	if (c->other_events.len) {
-		snprintf(text, sizeof(text), "of the file's events one is here; not here: %s",
+		snprintf(text, sizeof(text), "the capture holds one of the file's events; not: %s",
 			 (char *)c->other_events.data);
 		fm_import_missing(c->in, "other costs", text);
 	}
 	if (!c->unit.len)
 		return;
 	fm_writer_meta(c->in->w, "calls_unit", (struct fm_str){ (char *)c->unit.data, (uint32_t)c->unit.len });
-	snprintf(text, sizeof(text),
-		 "the file counts %.40s, which is no time; where seconds are shown, 1 s stands for 1e9 of them",
+	snprintf(text, sizeof(text), "the file counts %.40s, not time; 1 s in the report stands for 1e9 of them",
 		 (char *)c->unit.data);
 	fm_import_missing(c->in, "time", text);
 }

@@ -336,10 +336,10 @@ static void tell(struct chrome *c)
 		fm_import_missing(c->in, text, "flows, asynchronous slices, objects: a capture cannot hold them");
 	snprintf(text, sizeof(text), "%" PRIu64 " events without a time", c->n_odd);
 	if (c->n_odd)
-		fm_import_missing(c->in, text, "they have no number where their time or duration should be");
+		fm_import_missing(c->in, text, "their time or duration is not a number");
 	if (c->has_overflow)
 		fm_import_missing(c->in, "the beginning of the run",
-				  "viztracer's buffer was full, and it dropped that");
+				  "viztracer dropped it because its buffer was full");
 }
 
 bool fm_chrome_recognise(const uint8_t *head, size_t n)

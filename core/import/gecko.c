@@ -283,9 +283,10 @@ static void add_samples(struct gecko *g, const struct thread *t)
 		add_sample(g, &e, i, at_ms);
 	}
 	if (t->n_markers)
-		fm_import_missing(g->in, "markers", "a capture of samples has no place for them");
+		fm_import_missing(g->in, "markers", "a capture of samples cannot hold them");
 	if (t->n_allocations)
-		fm_import_missing(g->in, "allocations", "the file has them as markers of threads, which are not read");
+		fm_import_missing(g->in, "allocations",
+				  "the file has them as markers of threads, which Fathom does not read");
 }
 
 static void read_thread(struct gecko *g)
@@ -358,7 +359,7 @@ enum fm_err fm_gecko_import(struct fm_import *in)
 	if (!g.interval_ms) {
 		g.interval_ms = (double)FM_IMPORT_SAMPLE_NS / 1e6;
 		fm_import_missing(in, "how much time a sample stands for",
-				  "the file does not say how often it was taken; each is shown as 1 ms");
+				  "the file does not give the interval; each sample is shown as 1 ms");
 	}
 	// Of a file that is cut off, the threads before the cut are whole.
 	fm_input_rewind(in->input);

@@ -88,7 +88,7 @@ static void pad(struct fm_json_in *j, struct raw *raw, struct gecko_values *v)
 	size_t n = raw->n_rows - v->n;
 	raw->n_pads += n;
 	if (raw->n_pads > PADS_FLOOR + raw->n_values * PADS_PER_VALUE) {
-		fm_json_in_fail(j, "a table has hardly any values in its rows");
+		fm_json_in_fail(j, "most rows of a table have no values");
 		return;
 	}
 	for (; n; n--)

@@ -98,8 +98,8 @@ static void finish(struct fm_import *in)
 	fm_writer_meta(in->w, "memory", in->site_items.n ? FM_STR_LIT("exact") : FM_STR_LIT("off"));
 	if (in->has_merged_samples)
 		fm_import_missing(in, "how many samples some stacks had",
-				  "the file counts more than a capture holds; their weights are right, their "
-				  "intervals too wide");
+				  "the file counts more than a capture can hold; their weights are right, but their "
+				  "intervals are too wide");
 }
 
 static void import_deinit(struct fm_import *in)
@@ -156,7 +156,7 @@ enum fm_err fm_import_file(const char *path, const char *out, const struct fm_im
 	if (!err)
 		err = fm_input_open(path, &in.input, diag);
 	if (!err && is_same_file(in.input, out))
-		err = fm_diag_set(diag, FM_E_USAGE, "%s would be written over itself; name another file with -o", path);
+		err = fm_diag_set(diag, FM_E_USAGE, "cannot write %s over itself; name another file with -o", path);
 	if (!err)
 		err = fm_writer_open(out, &in.w, diag);
 	if (!err) {

@@ -199,7 +199,7 @@ enum fm_err fm_memray_csv_import(struct fm_import *in)
 	enum fm_err err = take_rows(&m, false);
 	put_places(&m);
 	fm_import_missing(in, "all other allocations",
-			  "memray's CSV has what was live at the peak, or what was never freed");
+			  "memray's CSV has only what was live at the peak, or what was never freed");
 	deinit(&m);
 	return err;
 }
@@ -307,17 +307,15 @@ static enum fm_err import_by(struct memray *m, const char *folder, const char *p
 	if (!is_there && is_program) {
 		last_line(log, why, sizeof(why));
 		if (!why[0])
-			err = fm_diag_set(
-				m->in->diag, FM_E_UNSUPPORTED,
-				"%s was recorded by memray, which alone can read it, and is not installed for "
-				"python3; 'pip install memray' brings it",
-				m->in->path);
+			err = fm_diag_set(m->in->diag, FM_E_UNSUPPORTED,
+					  "%s is a recording of memray, which only memray can read, and memray is not "
+					  "installed for python3; run 'pip install memray'",
+					  m->in->path);
 	}
 	if (!err && !is_there)
 		err = fm_diag_set(m->in->diag, FM_E_UNSUPPORTED, "memray could not read %s: %s", m->in->path, why);
 	if (!err)
-		fm_say("%s is read by memray: '%s transform csv'", m->in->path,
-		       is_program ? "memray" : "python3 -m memray");
+		fm_say("memray reads %s: '%s transform csv'", m->in->path, is_program ? "memray" : "python3 -m memray");
 	if (!err)
 		err = read_csv(m, peak, false);
 	if (!err && export_csv(folder, path, live, true, is_program))
@@ -340,9 +338,10 @@ enum fm_err fm_memray_import(struct fm_import *in)
 	enum fm_err err = import_by(&m, folder, path);
 	rmdir(folder);
 	put_places(&m);
-	fm_import_missing(in, "allocations that were freed before or after the peak",
-			  "memray's exporters tell by stack what was live at the peak, and what was never freed");
-	fm_import_missing(in, "the history of memory over time", "memray's exporters do not tell it by stack");
+	fm_import_missing(
+		in, "allocations that were freed before or after the peak",
+		"memray's exporters give stacks only for what was live at the peak, and what was never freed");
+	fm_import_missing(in, "the history of memory over time", "memray's exporters do not give it by stack");
 	deinit(&m);
 	return err;
 }
@@ -352,7 +351,7 @@ enum fm_err fm_memray_import(struct fm_import *in)
 // What memray makes of the bytes is memray's.
 enum fm_err fm_memray_import(struct fm_import *in)
 {
-	return fm_diag_set(in->diag, FM_E_UNSUPPORTED, "%s is memray's", in->path);
+	return fm_diag_set(in->diag, FM_E_UNSUPPORTED, "%s is a recording of memray", in->path);
 }
 
 #endif

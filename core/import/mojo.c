@@ -382,7 +382,7 @@ static void take_event(struct mojo *m, uint8_t event)
 		take_int(m);
 		break;
 	default:
-		m->error = "an event is of a kind that the format does not have";
+		m->error = "the format has no event of this kind";
 	}
 }
 
@@ -390,16 +390,16 @@ static void tell(struct mojo *m)
 {
 	fm_import_missing(
 		m->in, "when samples were taken",
-		"the file has what each sample stands for, and no times: those of a thread follow each other");
+		"the file has the weight of each sample, but no times: samples of a thread follow each other");
 	if (!strcmp(m->mode, "wall"))
 		fm_import_missing(m->in, "waiting",
-				  "austin's wall mode does not tell it from running: all counts as run");
+				  "austin's wall mode does not separate waiting from running: all counts as running");
 	if (m->has_memory)
 		fm_import_missing(
 			m->in, "allocations",
-			"the file has by how much resident memory grew between samples; that is shown as mapped");
+			"the file has the growth of resident memory between samples; it is shown as mapped memory");
 	if (m->has_shrunk)
-		fm_import_missing(m->in, "memory that was given back", "the file does not say whose it was");
+		fm_import_missing(m->in, "memory that was returned", "the file does not say whose it was");
 	if (m->has_tasks)
 		fm_import_missing(m->in, "asyncio tasks that waited", "a capture cannot hold their stacks");
 }

@@ -362,15 +362,15 @@ static void tell_missing(struct perf *perf)
 	struct fm_import *in = perf->in;
 	tell_count(in, perf->n_lost, "records that perf lost",
 		   "its buffers were full; a lower rate, or perf record -m with more pages, loses fewer");
-	tell_count(
-		in, perf->n_waits_without_stack, "waits have no stack",
-		"a record of a context switch has none; perf record -e context-switches beside the clock brings them");
+	tell_count(in, perf->n_waits_without_stack, "waits have no stack",
+		   "a record of a context switch has none; record them with perf record -e context-switches, in "
+		   "addition to the clock");
 	tell_count(in, perf->scan.n_broken, "samples could not be read",
 		   "they belong to no event of the file, or are damaged");
 	tell_count(in, perf->n_late, "samples came out of order",
-		   "their time is older than what perf said was written; they count where they came");
+		   "they are older than what perf had already written; they count where they came");
 	if (perf->scan.has_aux)
-		fm_import_missing(in, "hardware traces (Intel PT or similar)", "only samples are read");
+		fm_import_missing(in, "hardware traces (Intel PT or similar)", "Fathom reads only samples");
 	if (perf->file.is_unfinished)
 		fm_import_missing(in, "the end of the recording, and names of its events",
 				  "perf record was killed and did not finish the file");

@@ -121,7 +121,7 @@ enum fm_err fm_perf_file_open(struct fm_perf_file *f, struct fm_import *in)
 	if (size != HEADER_BYTES || c.err)
 		return fm_import_bad_byte(in, "perf's header has another length");
 	if (f->data_start < HEADER_BYTES || f->data_start > MAX_FRONT_BYTES)
-		return fm_import_bad_byte(in, "its data begins where no perf puts it");
+		return fm_import_bad_byte(in, "its data begins where perf never puts it");
 	f->is_unfinished = !f->data_bytes;
 	if (f->is_unfinished)
 		f->data_bytes = UINT64_MAX;

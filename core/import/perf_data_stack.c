@@ -187,13 +187,13 @@ void fm_perf_stacks_end(struct fm_perf_stacks *s)
 	char why[240];
 	if (s->kernel_frames.n && !is_this_kernel(s))
 		fm_import_missing(s->in, "names of kernel functions",
-				  "the kernel that runs here is not the recorded one, or hides its addresses (sudo "
-				  "sysctl kernel.kptr_restrict=0 shows them)");
+				  "the kernel that runs here is not the recorded one, or hides its addresses; run sudo "
+				  "sysctl kernel.kptr_restrict=0");
 	else if (s->kernel_frames.n)
 		fm_kallsyms_name(&s->kernel_frames, name_kernel, s);
 	if (s->n_cut) {
 		snprintf(why, sizeof(why),
-			 "%llu of %llu stacks are longer than what perf copied of them; a larger size helps: perf "
+			 "%llu of %llu stacks are longer than the part that perf copied; use a larger size: perf "
 			 "record --call-graph dwarf,65528",
 			 (unsigned long long)s->n_cut, (unsigned long long)s->n_dumps);
 		fm_import_missing(s->in, "the outer ends of stacks", why);
@@ -205,11 +205,11 @@ void fm_perf_stacks_end(struct fm_perf_stacks *s)
 	}
 	if (s->images.has_unchecked)
 		fm_import_missing(s->in, "whether the files are those that ran",
-				  "perf.data has no build-id of some; the files found there now were used");
+				  "perf.data has no build-id of some; Fathom used the files that are there now");
 	if (s->images.has_other)
 		fm_import_missing(s->in, "names and callers in some files",
-				  s->images.is_elsewhere ? "they ran on another machine, and those here have other "
-							   "build-ids, or perf.data does not tell theirs"
+				  s->images.is_elsewhere ? "they ran on another machine, and the files here have other "
+							   "build-ids, or perf.data does not have theirs"
 							 : "the files there now are other builds than those that ran");
 	if (s->spaces.is_full)
 		fm_import_missing(s->in, "some mappings", "the file has more of them than processes can have");

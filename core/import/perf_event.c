@@ -77,7 +77,7 @@ static void tell_passed_over(struct fm_import *in, const struct fm_perf_event *e
 		return;
 	snprintf(what, sizeof(what), "%" PRIu64 " samples of %.*s", e->n_samples, (int)FM_MIN(e->name.len, 80u),
 		 e->name.p);
-	snprintf(why, sizeof(why), "the file has several events; %.*s, which goes best with time, is shown",
+	snprintf(why, sizeof(why), "the file has several events; Fathom shows %.*s, which is closest to time",
 		 (int)FM_MIN(best->name.len, 80u), best->name.p);
 	fm_import_missing(in, what, why);
 }
@@ -86,23 +86,23 @@ static void weigh(struct fm_import *in, struct fm_perf_event *e)
 {
 	char what[160], why[240];
 	double each_ns = FM_IMPORT_SAMPLE_NS, gap_ns = middle_gap(e);
-	const char *by = "1 ms for a sample, as nothing in the file tells of time";
+	const char *by = "1 ms for each sample, because the file has no times";
 	if (e->kind == FM_PERF_TIME && e->periods > 0) {
 		e->ns_per_period = 1;
 		return;
 	}
 	if (e->kind == FM_PERF_OTHER || e->kind == FM_PERF_SWITCH) {
-		by = "1 ms for a sample, as the event does not go with time";
+		by = "1 ms for each sample, because the event does not measure time";
 	} else if (e->rate_hz > 0) {
 		each_ns = 1e9 / e->rate_hz;
-		by = "the rate that perf was asked for";
+		by = "the rate that was requested of perf";
 	} else if (gap_ns > 0) {
 		each_ns = gap_ns;
 		by = "the usual time between two samples of a thread";
 	}
 	e->ns_per_period = each_ns * (double)e->n_samples / (e->periods > 0 ? e->periods : (double)e->n_samples);
 	snprintf(what, sizeof(what), "how long %.*s took", (int)FM_MIN(e->name.len, 80u), e->name.p);
-	snprintf(why, sizeof(why), "perf counted them, not time: shares are right, seconds are made of %s", by);
+	snprintf(why, sizeof(why), "perf counted them, not time: shares are right, seconds are derived from %s", by);
 	fm_import_missing(in, what, why);
 }
 

@@ -335,7 +335,7 @@ static const char *add_sample(struct samples *s, const struct thread_label *labe
 		frame_id = frames[n - 1];
 	}
 	if (s->values.n != s->p.types.n)
-		return "a sample has not as many values as the file has types";
+		return "a sample has another number of values than the file has types";
 	uint32_t process_id = fm_import_process(in, (uint32_t)label->pid);
 	uint32_t thread_id = fm_import_thread(in, process_id, (uint32_t)(label->tid ^ label->tid >> 32), label->name);
 	uint8_t class = stack_id ? fm_import_class_of(in, frame_id) : FM_CLASS_NATIVE;

@@ -69,7 +69,7 @@ static void look_at(struct pprof *p, struct pprof_mapping *m)
 static uint32_t address_frame(struct pprof *p, const struct pprof_location *location)
 {
 	struct pprof_mapping *m = mapping_of(p, location);
-	fm_import_missing(p->in, "names of some native functions", "the file has addresses in their place");
+	fm_import_missing(p->in, "names of some native functions", "the file has addresses instead");
 	if (!m)
 		return fm_writer_frame(p->in->w, FM_FRAME_NATIVE, FM_NO_ID, location->address);
 	if (!m->is_looked_at)

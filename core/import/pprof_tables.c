@@ -157,7 +157,7 @@ enum fm_err pprof_read_tables(struct pprof *p)
 	while (!error && fm_pb_next_of_input(p->in->input, &f, &error)) {
 		bool is_message = f.number >= PROFILE_TYPE && f.number <= PROFILE_STRING;
 		if (is_message && f.wire != FM_PB_BYTES)
-			error = "the field before this is of another type than pprof's";
+			error = "the field before this has another type than in pprof";
 		else
 			read_field(p, &f);
 		if (is_message && f.body.err)

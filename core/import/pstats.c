@@ -159,7 +159,7 @@ static struct value take_tuple(struct pstats *p, uint32_t n, unsigned depth)
 {
 	struct value items[N_FIGURES] = { 0 }, v = { 0 };
 	if (n != 3 && n != N_FIGURES) {
-		fail(p, "a tuple has another length than pstats has them");
+		fail(p, "a tuple has another length than in pstats");
 		return v;
 	}
 	for (uint32_t i = 0; i < n && !p->err; i++)
@@ -167,7 +167,7 @@ static struct value take_tuple(struct pstats *p, uint32_t n, unsigned depth)
 	bool is_key = n == 3;
 	for (uint32_t i = 0; i < n; i++)
 		if (items[i].kind != (is_key && i != 1 ? TEXT : NUMBER))
-			fail(p, "a tuple has other contents than pstats has them");
+			fail(p, "a tuple has other contents than in pstats");
 	if (p->err)
 		return v;
 	v.kind = is_key ? FUNCTION : FIGURES;
@@ -199,7 +199,7 @@ static struct value take_plain(struct pstats *p, uint8_t type, unsigned depth)
 {
 	struct value v = { .kind = TEXT };
 	if (depth > 3) {
-		fail(p, "objects are nested deeper than pstats has them");
+		fail(p, "objects are nested deeper than in pstats");
 		return v;
 	}
 	switch (type) {
@@ -331,7 +331,7 @@ static void take_entry(struct pstats *p, uint32_t id)
 	type &= (uint8_t)~FLAG_REF;
 	uint64_t n = type == ')' ? take_u8(p) : type == '(' ? take_uint(p, 4) : 0;
 	if (n != N_FIGURES + 1)
-		fail(p, "a function has no five figures");
+		fail(p, "a function does not have five figures");
 	for (int i = 0; i < N_FIGURES && !p->err; i++) {
 		struct value v = take_value(p, 1);
 		if (v.kind != NUMBER)
@@ -377,9 +377,9 @@ enum fm_err fm_pstats_import(struct fm_import *in)
 	take_all(&p);
 	fm_summed_missing(in);
 	if (p.has_plain_callers)
-		fm_import_missing(in, "times of calls by caller", "the profile module counts these calls only");
+		fm_import_missing(in, "times of calls by caller", "the profile module only counts these calls");
 	if (p.n_odd)
-		fm_import_missing(in, "some times", "they are below zero or no numbers in the file, and count as 0");
+		fm_import_missing(in, "some times", "they are negative or not numbers in the file, and count as 0");
 	fm_intern_deinit(&p.texts);
 	fm_intern_deinit(&p.keys);
 	fm_vec_deinit(&p.functions);

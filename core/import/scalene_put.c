@@ -122,21 +122,22 @@ static void put_all(struct fm_scalene *s)
 
 static void tell(struct fm_scalene *s)
 {
-	fm_import_missing(s->in, "when anything ran",
-			  "the file has shares of the run by line: they follow each other in pieces of 1 ms");
+	fm_import_missing(
+		s->in, "when anything ran",
+		"the file has shares of the run by line: Fathom shows them one after the other, in pieces of 1 ms");
 	fm_import_missing(s->in, "waiting",
-			  "Scalene counts it as time in the system, where it is shown as CPU time of the kernel");
-	fm_import_missing(s->in, "what memory was freed", "the file has what lines allocated, and their peaks");
+			  "Scalene counts it as time in the system, which is shown as CPU time of the kernel");
+	fm_import_missing(s->in, "what memory was freed", "the file has only what lines allocated, and their peaks");
 	if (s->has_native_stacks)
 		fm_import_missing(s->in, "native stacks, and the histories over time",
-				  "those of Python have all the time");
+				  "the Python stacks have all the time");
 	if (s->has_gpu)
 		fm_import_missing(s->in, "time on the GPU", "a capture cannot hold it");
 	if (s->has_await)
 		fm_import_missing(s->in, "time in await", "a capture cannot hold it");
 	if (s->has_leaks)
 		fm_import_missing(s->in, "leaks that Scalene found",
-				  "a capture judges them from blocks, which the file has not");
+				  "Fathom judges leaks from blocks, which the file does not have");
 }
 
 void fm_scalene_put(struct fm_scalene *s)

@@ -271,6 +271,6 @@ void fm_slices_put(struct fm_slices *s)
 	tell(s, s->n_without_end, "slices without an end", "they end with the last event of their thread");
 	tell(s, s->n_cut, "slices that overlap", "one is not inside the other; the end of the later one is cut");
 	fm_import_missing(s->in, "CPU time",
-			  "the trace has times of the clock: what waited counts as if it had run, and its samples are "
-			  "these times in pieces of 1 ms");
+			  "the trace has wall times: waiting counts as running, and its samples are these times in "
+			  "pieces of 1 ms");
 }

@@ -199,7 +199,7 @@ static struct step top(const struct speedscope *s)
 static void push(struct speedscope *s, int64_t frame)
 {
 	if (frame < 0 || (uint64_t)frame >= s->frames.n) {
-		fm_json_in_fail(&s->j, "a frame has a number that the file does not define");
+		fm_json_in_fail(&s->j, "the file does not define a frame of this number");
 		return;
 	}
 	if (s->path.n >= MAX_DEPTH) {
@@ -308,7 +308,7 @@ static void read_events(struct speedscope *s, const struct profile *p)
 			take_event(s, p, is_open, frame, at);
 	}
 	fm_import_missing(s->in, "how often the program was sampled",
-			  "the file has beginnings and ends of calls; each stretch between two is one sample");
+			  "the file has beginnings and ends of calls; each period between two is one sample");
 }
 
 static void read_profile(struct speedscope *s, const struct profile *p)
@@ -332,7 +332,7 @@ static void read_profile(struct speedscope *s, const struct profile *p)
 	if (!s->j.error && s->has_events && s->path.n)
 		fm_json_in_fail(&s->j, "a profile ends before the frames that it opened");
 	if (!s->j.error && s->n_samples != s->n_weights)
-		fm_json_in_fail(&s->j, "a profile has not as many weights as samples");
+		fm_json_in_fail(&s->j, "a profile has another number of weights than of samples");
 }
 
 static void read_file(struct speedscope *s, bool is_first)

@@ -18,7 +18,8 @@ struct fm_summed fm_summed_native(struct fm_import *in, struct fm_str name, stru
 				  struct fm_str file, uint32_t line)
 {
 	uint32_t frame = fm_import_native_frame(in, library, symbol, file, line);
-	uint32_t id = fm_writer_trace_place(in->w, FM_NAME_FUNCTION, fm_import_name(in, name), fm_import_name(in, file), 0);
+	uint32_t id =
+		fm_writer_trace_place(in->w, FM_NAME_FUNCTION, fm_import_name(in, name), fm_import_name(in, file), 0);
 	return (struct fm_summed){ fm_zone_ref_of(FM_ZONE_BEGIN, id), fm_writer_stack(in->w, FM_ROOT_STACK, frame),
 				   fm_import_class_of(in, frame) };
 }
@@ -39,8 +40,9 @@ void fm_summed_own(struct fm_import *in, uint32_t thread_id, uint32_t stack_id, 
 void fm_summed_missing(struct fm_import *in)
 {
 	fm_import_missing(in, "stacks",
-			  "the file has sums per function and per pair of caller and callee: in trees each function "
-			  "stands alone, its total is in the table of calls");
-	fm_import_missing(in, "when anything ran",
-			  "the file has sums: own times follow each other in pieces of 1 ms, and were not sampled");
+			  "the file has sums per function and per pair of caller and callee: in trees each function is "
+			  "alone, and its total is in the table of calls");
+	fm_import_missing(
+		in, "when anything ran",
+		"the file has sums, not samples: Fathom shows own times one after the other, in pieces of 1 ms");
 }

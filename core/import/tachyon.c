@@ -130,7 +130,7 @@ static enum fm_err read_head(struct tachyon *t)
 		return fm_import_bad_byte(in, "the head or the end of the file is damaged, or it was made by a Python "
 					      "before 3.15.0");
 	if (t->compression > 1)
-		return fm_diag_set(in->diag, FM_E_UNSUPPORTED, "%s is packed in a way that Fathom does not know",
+		return fm_diag_set(in->diag, FM_E_UNSUPPORTED, "%s is packed with a method that Fathom does not know",
 				   in->path);
 	return FM_OK;
 }
@@ -343,7 +343,7 @@ static void take_record(struct tachyon *t)
 		return;
 	struct thread *thread = thread_of(t, tid, interpreter);
 	if (encoding > POP_PUSH) {
-		t->error = "a sample is encoded in a way that does not exist";
+		t->error = "a sample has an unknown encoding";
 	} else if (encoding == REPEAT) {
 		uint64_t n = take_varint(t);
 		for (uint64_t i = 0; i < n && !t->error; i++) {
@@ -411,7 +411,7 @@ static void tell(struct tachyon *t)
 	fm_writer_meta(t->in->w, "rate_hz", fm_str_of(text));
 	tell_losses(t);
 	fm_import_missing(t->in, "time between samples",
-			  "each sample stands for the interval that profiling.sampling was asked for");
+			  "each sample stands for the interval that was requested of profiling.sampling");
 	fm_import_missing(t->in, "native code", "profiling.sampling reads Python frames only");
 	if (t->has_unknown_state)
 		fm_import_missing(

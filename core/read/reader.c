@@ -107,7 +107,7 @@ static void describe_damage(struct fm_reader *r)
 	const char *separator = p->n_damaged_chunks ? "; " : "";
 	if (r->chunks.is_too_large)
 		ADD("%sreading stopped after %" PRIu64
-		    " bytes, which unpack to more than any profile holds: do not trust this file",
+		    " bytes, which unpack to more than a profile can hold: do not trust this file",
 		    separator, r->chunks.offset);
 	else if (r->chunks.read_errno)
 		ADD("%sreading stopped: %s", separator, strerror(r->chunks.read_errno));

@@ -40,7 +40,7 @@ const struct fm_format fm_formats[] = {
 	{ "otlp", "OpenTelemetry's profiles, as protobuf (v1development, opentelemetry-proto 1.9 to 1.11)", ".otlp",
 	  fm_write_otlp, STACKS },
 	{ "html", "the viewer with the capture in one self-contained file", ".html", fm_write_html, STACKS },
-	{ "bundle", "what the viewer's page is fed: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
+	{ "bundle", "the data of the viewer's page: columns, gzipped (docs/viewer-data.md)", ".fmview.gz",
 	  fm_write_bundle, STACKS },
 	{ "calls", "the table of a trace's calls", ".txt", fm_write_calls, CALLS, true },
 	{ "pstats", "a trace's calls, else samples: pstats, snakeviz, gprof2dot, tuna", ".prof", fm_write_pstats,
@@ -166,7 +166,7 @@ enum fm_err fm_render_focus(const char *profile_path, const char *word, enum fm_
 	} else if (found.is_exact) {
 		err = fm_diag_set(diag, FM_E_USAGE,
 				  "%zu functions or lines fit '%s'; name one by its place, FILE:LINE%s", found.n, word,
-				  found.n > FM_FOCUS_MAX_FOUND ? "; those with most time are" : "");
+				  found.n > FM_FOCUS_MAX_FOUND ? "; those with the most time are" : "");
 	} else {
 		err = fm_diag_set(diag, FM_E_USAGE, "no function or line that was seen is called '%s'%s", word,
 				  found.n ? "; it may be one of these" : "");

@@ -123,8 +123,8 @@ static enum MHD_Result answer_bundle(const struct request *r)
 	enum MHD_Result result;
 	if (!parse_question(r, &q)) {
 		result = say(r, MHD_HTTP_BAD_REQUEST,
-			     "from_s and to_s want seconds, threads or not_threads (one of them) numbers with commas "
-			     "between");
+			     "from_s and to_s must be seconds; threads or not_threads (one of them) must be numbers "
+			     "separated by commas");
 	} else {
 		struct fm_answer answer;
 		struct fm_diag diag;
@@ -143,10 +143,9 @@ static enum MHD_Result answer_zones(const struct request *r)
 	enum MHD_Result result;
 	if (!parse_question(r, &q) || !parse_seconds(argument(r, "pixels"), &pixels) || pixels < 1 ||
 	    pixels > MAX_PIXELS_ASKED) {
-		result =
-			say(r, MHD_HTTP_BAD_REQUEST,
-			    "pixels wants a number from 1 to 16384; from_s and to_s want seconds, threads numbers with "
-			    "commas between");
+		result = say(r, MHD_HTTP_BAD_REQUEST,
+			     "pixels must be a number from 1 to 16384; from_s and to_s must be seconds; threads must "
+			     "be numbers separated by commas");
 	} else {
 		struct fm_answer answer;
 		struct fm_diag diag;
@@ -194,7 +193,7 @@ static enum MHD_Result answer_now(const struct request *r)
 {
 	if (!r->session->tail)
 		return say(r, MHD_HTTP_NOT_FOUND,
-			   "no program is watched here; start one with 'fathom run --listen 8086'");
+			   "this server watches no program; start one with 'fathom run --listen 8086'");
 	if (atomic_load(&r->session->is_over))
 		return say_over(r);
 	return hand_over(r, fm_tail_now(r->session->tail), false, "application/json; charset=utf-8");
@@ -262,7 +261,7 @@ enum MHD_Result fm_routes_answer(void *cls, struct MHD_Connection *connection, c
 	fm_timeouts_heard(&r.session->timeouts, connection);
 	if (!is_for_us(&r))
 		return say(&r, MHD_HTTP_FORBIDDEN,
-			   r.session->host ? "this server does not answer to that name; use its numeric address"
+			   r.session->host ? "this server does not answer to this name; use its numeric address"
 					   : "this server answers to 127.0.0.1 and localhost only");
 	for (size_t i = 0; i < FM_ARRAY_LEN(routes); i++) {
 		if (strcmp(url, routes[i].url) != 0)

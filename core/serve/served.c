@@ -306,7 +306,7 @@ enum fm_err fm_served_diff(struct fm_served *c, enum fm_packing packing, struct 
 {
 	if (!c->base_path)
 		return fm_diag_set(diag, FM_E_NOT_FOUND,
-				   "there is nothing to compare with; name two captures: fathom view BASE NEW");
+				   "there is no second capture to compare; name two captures: fathom view BASE NEW");
 	pthread_mutex_lock(&c->lock);
 	enum fm_err err = refresh(c, diag);
 	if (!err && !c->base)

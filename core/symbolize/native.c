@@ -149,7 +149,7 @@ const char *fm_native_remedy(const struct fm_native *n, struct fm_str path)
 		    !fm_str_eq(info->path, path))
 			continue;
 		if (info->flags & FM_IMAGE_IS_ELSEWHERE)
-			return "the file is in a container; a report made there has its lines";
+			return "the file is in a container; to get its lines, make the report there";
 		if (facts->state == FM_OBJECT_GONE)
 			return "the file is gone or unreadable; report on the machine that was profiled";
 		if (facts->state == FM_OBJECT_CHANGED)
@@ -169,27 +169,28 @@ static void tell(struct fm_native *n, const struct fm_image *info, enum fm_resol
 	bool is_elsewhere = info->flags & FM_IMAGE_IS_ELSEWHERE && chains->facts.state != FM_OBJECT_PRESENT;
 	if (is_elsewhere && n_recorded)
 		cover(n, info->path,
-		      "the file is in a container; shown are the names recorded with the capture, without lines");
+		      "the file is in a container; the report shows the names recorded with the capture, without "
+		      "lines");
 	else if (is_elsewhere && n_unnamed)
-		cover(n, info->path, "the file is in a container; a report made there has them");
+		cover(n, info->path, "the file is in a container; to get the names, make the report there");
 	else if (failure == FM_RESOLVE_LATE)
 		cover(n, info->path, "reading its symbols took too long; the file or a debug server is slow");
 	else if (failure == FM_RESOLVE_CRASHED || chains->facts.is_damaged)
 		cover(n, info->path, "its debug information is damaged; restore the file and report again");
 	else if (chains->facts.is_server_silent)
 		cover(n, info->path,
-		      "the server of DEBUGINFOD_URLS did not answer; only what is on this machine is used");
+		      "the server of DEBUGINFOD_URLS did not answer; Fathom used only what is on this machine");
 	else if (chains->facts.state == FM_OBJECT_DAMAGED && (n_unnamed || n_recorded))
 		cover(n, info->path, "the file is damaged or not an ELF file; restore it and report again");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_recorded)
 		cover(n, info->path,
-		      "the file is gone or unreadable; shown are the names recorded with the capture, "
-		      "without lines");
+		      "the file is gone or unreadable; the report shows the names recorded with the capture, without "
+		      "lines");
 	else if (chains->facts.state == FM_OBJECT_GONE && n_unnamed)
 		cover(n, info->path, "the file is gone or unreadable; report on the machine that was profiled");
 	else if (chains->facts.state == FM_OBJECT_CHANGED && n_recorded)
 		cover(n, info->path,
-		      "the file was replaced since the capture (its build id differs); shown are the names "
+		      "the file was replaced since the capture (its build id differs); the report shows the names "
 		      "recorded with the capture, without lines");
 	else if (chains->facts.state == FM_OBJECT_CHANGED && n_unnamed)
 		cover(n, info->path,

@@ -154,8 +154,8 @@ struct fm_str fm_remedy(struct fm_arena *arena, struct fm_str path)
 			snprintf(package, sizeof(package), "%.*s", (int)FM_MIN(wheel.len, 100u), wheel.p);
 		// auditwheel puts foreign libraries into <name>.libs/
 		snprintf(text, sizeof(text),
-			 "wheels come stripped; build it with debug information: CFLAGS=-g CXXFLAGS=-g pip install "
-			 "--no-binary %.100s %.100s",
+			 "wheels are stripped; build the package with debug information: CFLAGS=-g CXXFLAGS=-g pip "
+			 "install --no-binary %.100s %.100s",
 			 package, package);
 	} else if ((begins(path, "/usr/") && !begins(path, "/usr/local/")) || begins(path, "/lib")) {
 		find_package(path, package, sizeof(package));

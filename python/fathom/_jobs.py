@@ -233,7 +233,7 @@ def _launch(command: List[str], target: List[str], value_path: Optional[str]) ->
         done = subprocess.run(command + ["--tell-results", told.name] + target)
         folder = told.read().strip()
     if not folder:
-        raise JobError("fathom could not run %s; its own message says why" % target[0])
+        raise JobError("fathom could not run %s; see its own message for the reason" % target[0])
     value = _NO_VALUE
     if value_path and os.path.exists(value_path):
         with open(value_path, "rb") as file:
@@ -244,7 +244,7 @@ def _launch(command: List[str], target: List[str], value_path: Optional[str]) ->
 def _call_here(target: Callable[..., Any], args: Any, output_dir: Any, name: Optional[str], options: Any) -> Report:
     for key in options:
         if key not in _BLOCK_OPTIONS:
-            text = "%s=... needs a process of the job's own, and this function cannot be sent to one: define it at the top of a module"
+            text = "%s=... needs a separate process, and this function cannot be sent to one: define it at the top of a module"
             raise JobError(text % key)
     with Job(output_dir, _wants(name, target), options) as here:
         value = target(*args)

@@ -29,7 +29,9 @@ from fathom._private import make_folders, opener
 
 BASELINES = "limits.json"
 MEMORY_MARKS = ("limit_memory", "limit_leaks")
-_LEFT = "pytest-memray is here and judges limit_memory and limit_leaks; '-p no:memray' leaves them to Fathom"
+_LEFT = (
+    "pytest-memray is installed and checks limit_memory and limit_leaks; use '-p no:memray' to let Fathom check them"
+)
 # As pytest-memray counts them, whose marks these are: 1 MB is 1024 * 1024 bytes.
 _UNITS = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "PB": 1 << 50}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
@@ -320,7 +322,10 @@ class _Test:
             most = limit.value
             guilty = [line for line in report["lines"] if line["live_bytes"] > most]
             if guilty:
-                said = ["limit_leaks: what the test leaves behind is above the limit of %s for one line." % limit.text]
+                said = [
+                    "limit_leaks: the memory that the test leaves behind exceeds the limit of %s for one line."
+                    % limit.text
+                ]
                 yield "\n".join(said + _top_lines(guilty, lambda line: line["live_bytes"], _amount))
 
     def _time(self, report: Optional[Dict[str, Any]]) -> Iterator[str]:

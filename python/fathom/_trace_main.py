@@ -20,13 +20,13 @@ usage: python -m fathom [options] [-m MODULE | SCRIPT] [ARGUMENTS...]
 
 Runs a script or module and records every Python call with its times, on all threads, and samples of the native code below.
 
-  -o FILE       where to write: FILE.fathom, or with FILE.prof what cProfile would write, too (default: NAME.fathom);
+  -o FILE       where to write: FILE.fathom; with FILE.prof also what cProfile would write (default: NAME.fathom);
                 in its name, %p is the process id, %t the time, %r the rank that mpirun or srun gave
   -p            only between Profiler().enable() and disable() (from fathom import Profiler)
-  -l            every line, too
+  -l            also every line
   --lines package.module:function
                 the lines of this function only (:Class.method, :Class.*); may be given several times
-  --calls c     calls of C functions, too
+  --calls c     also calls of C functions
   --include P   only functions of files that match the pattern P ('*/mypackage/*'); may be given several times
   --exclude P   no functions of files that match; their time is their callers'
   --min-duration 10us

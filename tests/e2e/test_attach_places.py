@@ -63,7 +63,7 @@ def test_native_names_in_a_container(fathom: Path, contained: int, tmp_path: Pat
     frames = {frame for stack, _ in capture.collapsed("--native-all") for frame in stack if "libz.so.1" in frame}
     assert frames and all("crc32" in frame for frame in frames), frames
     (why,) = {c["why"] for c in capture.report["coverage"] if c["what"].endswith("/work/elsewhere/libz.so.1")}
-    assert why == "the file is in a container; shown are the names recorded with the capture, without lines"
+    assert why == "the file is in a container; the report shows the names recorded with the capture, without lines"
     (thread,) = dump(fathom, "-p", str(contained))["threads"]
     natives = {f["name"] for f in thread["frames"] if f["module"] == "libz.so.1"}
     assert natives and all("crc32" in name for name in natives), thread
@@ -217,5 +217,5 @@ def test_sentences_after_an_attach(fathom: Path, tmp_path: Path) -> None:
     text = subprocess.run([str(fathom), "report", str(out)], stdout=subprocess.PIPE, text=True, check=True).stdout
     text = " ".join(text.split())
     assert "own work" not in text and "--repeat" not in text and "Memory usage" not in text, text
-    assert "A longer --duration sees more" in text
-    assert "asked for in each second" in text and "second of CPU time" not in text
+    assert "Use a longer --duration" in text
+    assert "requested per second" in text and "second of CPU time" not in text

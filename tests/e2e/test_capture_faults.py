@@ -235,7 +235,7 @@ def test_file_system_that_becomes_full(tmp_path: Path) -> None:
         done = guest.end()
         assert done.returncode == 0
         if done.stderr:  # a page may have been enough for the rest
-            one_line(done, str(guest.profile), "No space left on device", "recorded up to then")
+            one_line(done, str(guest.profile), "No space left on device", "recorded until then")
         assert report(guest.profile)["samples"] > 0
     finally:
         run(["umount", folder])
@@ -248,10 +248,10 @@ def test_two_writers(tmp_path: Path) -> None:
     """The second is refused, nothing of it runs, and the first one's capture is whole."""
     guest = Guest(tmp_path)
     second = run([*under(guest.profile), "touch", tmp_path / "ran"])
-    one_line(second, str(guest.profile), "another fathom writes to", "%p", "%t", "%r")
+    one_line(second, str(guest.profile), "another fathom is writing to", "%p", "%t", "%r")
     assert second.returncode == 1 and not (tmp_path / "ran").exists()
     observer = run([FATHOM, "record", "-o", guest.profile, "-p", str(guest.pid), "-d", "0.1"])
-    one_line(observer, str(guest.profile), "another fathom writes to")
+    one_line(observer, str(guest.profile), "another fathom is writing to")
     assert observer.returncode == 1
     done = guest.end()
     assert (done.returncode, done.stderr) == (0, "")
@@ -264,7 +264,7 @@ def test_two_writers_of_another_format(tmp_path: Path) -> None:
     out = tmp_path / "p.json"
     guest = Guest(tmp_path, command=[*under(out, "-f", "speedscope")])
     second = run([*under(out, "-f", "speedscope"), "touch", tmp_path / "ran"])
-    one_line(second, str(out), "another fathom writes to")
+    one_line(second, str(out), "another fathom is writing to")
     assert second.returncode == 1 and not (tmp_path / "ran").exists()
     done = guest.end()
     assert (done.returncode, done.stderr) == (0, "") and json.loads(out.read_text())["profiles"]

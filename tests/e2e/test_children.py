@@ -90,7 +90,7 @@ def test_a_program_that_becomes_another_is_one_process(tmp_path: Path) -> None:
     run([*under(profile), "sh", "-c", 'n=1; "$0" -c "sum(range(10**6))"; exec sleep 0.01', python])
     assert len({p["pid"] for p in report(profile)["processes"]}) == 2
     text = run([BUILD / "fathom", "report", profile]).stdout
-    assert re.findall(r"(?:first of|^)\s(\d+) processes|^(\d+) Processes, by exec (\d+) Programs:$", text, re.M) == [
+    assert re.findall(r"(?:first of|^)\s(\d+) processes|^(\d+) Processes, with exec (\d+) Programs:$", text, re.M) == [
         ("2", "", ""),
         ("", "2", "3"),
     ]

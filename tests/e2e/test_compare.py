@@ -150,7 +150,7 @@ def test_what_is_kept_is_what_diff_takes(slower: Compared) -> None:
         names = sorted(path.name for path in (slower.folder / "kept" / side).glob("*.fathom"))
         assert names == ["profile_%d.fathom" % i for i in range(1, 7)], "and not of the pair that warmed up"
     again = compare(slower.folder, "--runs", "6", "--keep", "kept", "--", "true", "--", "true")
-    assert again.code == 1 and "it is there already" in again.done.stderr
+    assert again.code == 1 and "it already exists" in again.done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +248,7 @@ def test_a_base_that_runs_the_heads_code_is_told(repository: Path, tmp_path: Pat
     code = ["-c", "import sys; del sys.path[0]; import here"]
     words = ["--base-ref", "HEAD", "--runs", "6", "--", sys.executable, *code]
     result = compare(tmp_path, *words, cwd=repository / "perf", env=env)
-    assert "here.py, which is of the working tree: an installed package" in result.done.stderr
+    assert "here.py, which belongs to the working tree: an installed package" in result.done.stderr
 
 
 WAITS = "import os, time\nopen(os.environ['ORDER'], 'a').write('runs\\n')\ntime.sleep(60)\n"
@@ -303,7 +303,7 @@ def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_state_that_is_not_there_is_named(repository: Path, tmp_path: Path) -> None:
     for ref in ("no-such-branch", "--help"):
         result = compare(tmp_path, "--base-ref=" + ref, "--", "true", cwd=repository)
-        assert result.code == 1 and "git knows no commit '%s'" % ref in result.done.stderr
+        assert result.code == 1 and "git has no commit '%s'" % ref in result.done.stderr
     outside = compare(
         tmp_path, "--base-ref", "main", "--", "true", env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
     )
@@ -317,16 +317,16 @@ def test_a_state_that_is_not_there_is_named(repository: Path, tmp_path: Path) ->
 
 
 REFUSED: Dict[str, Sequence[str]] = {
-    "there is one command": ["--", "true"],
+    "there is only one command": ["--", "true"],
     "name the two commands": [],
-    "name the command to run behind --": ["--base-ref", "main"],
+    "give the command to run after --": ["--base-ref", "main"],
     "it is not clear which -- is between": ["--", "a", "--", "b", "--", "c"],
     "there is a command on only one side of --": ["--", "a", "--"],
     "--base and --head belong together": ["--base", "true"],
     "not both": ["--base", "true", "--head", "true", "--", "true"],
-    "with --base-ref there is one command": ["--base-ref", "main", "--base", "a", "--head", "b"],
+    "with --base-ref, give one command": ["--base-ref", "main", "--base", "a", "--head", "b"],
     "--runs must be from 6 to 200": ["--runs", "5", "--", "true", "--", "true"],
-    "both want standard output": ["--json", "--markdown", "--", "true", "--", "true"],
+    "both write to standard output": ["--json", "--markdown", "--", "true", "--", "true"],
     "--max-slowdown must be": ["--max-slowdown", "much", "--", "true", "--", "true"],
 }
 

@@ -121,7 +121,7 @@ def test_files_that_may_not_grow(captures: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_run_or_written(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no program")
     fails(["record", "--", "no-such-program"], 127, "no-such-program", "PATH", cwd=tmp_path)
-    fails(["record", "--", "./data"], 126, "./data", "executed", cwd=tmp_path)
+    fails(["record", "--", "./data"], 126, "./data", "executable", cwd=tmp_path)
     fails(["record", "-o", "nowhere/x.fathom", "--", "true"], 1, "nowhere/x.fathom", "folder", cwd=tmp_path)
     fails(["run", "--output-dir", "data", "true"], 1, "--output-dir", cwd=tmp_path)
     fails(["top"], 2, "fathom top -p PID", cwd=tmp_path)

@@ -161,7 +161,7 @@ def test_what_is_not_known_gets_the_nearest(known: Path) -> None:
     assert near[1:3] == ["  /home/user/app.py:23", "  /home/user/app.py:22"]
     assert len(fathom("report", "--focus", "zzzzzzzzzzzz", known, code=2).splitlines()) == 1
     both = fathom("report", "--focus", "main", "--tree", known, code=2)
-    assert "--focus is a report of its own" in both
+    assert "--focus is a separate report" in both
     assert fathom("report", "--focus", "main", "nothing.fathom", code=1)
 
 

@@ -348,8 +348,8 @@ def test_a_cpuprofile_is_one_thread_and_says_so(known: Source) -> None:
     command = [BUILD / "fathom", "export", "-f", "cpuprofile", "-o", known.path.with_suffix(".cpuprofile")]
     done = subprocess.run([*command, known.path], stderr=subprocess.PIPE, text=True, check=True)
     assert done.stderr == (
-        "fathom: a cpuprofile holds one thread: thread (100): MainThread is in it, with 85 % of the time; "
-        "2 others are not (--thread names another)\n"
+        "fathom: a cpuprofile holds one thread: it has thread (100): MainThread, with 85 % of the time; "
+        "2 others are left out (--thread names another)\n"
     )
     path = known.path.with_suffix(".cpuprofile")
     assert own_of_cpuprofile(path) == {"App.work": 4500000, "known_kernel": 3000000, "dumps": 1000000}
@@ -398,7 +398,7 @@ def test_pstats_of_samples(source: Source) -> None:
         [BUILD / "fathom", "export", "-f", "pstats", "-o", source.path.with_suffix(".prof"), source.path],
         stderr=subprocess.PIPE, text=True, check=True,
     )  # fmt: skip
-    assert done.stderr == f"fathom: {source.path} has no trace: samples stand where pstats speaks of calls\n"
+    assert done.stderr == f"fathom: {source.path} has no trace: the calls in the pstats file are numbers of samples\n"
     stats = pstats.Stats(str(source.path.with_suffix(".prof")))
     assert ns(stats.total_tt) == source.cpu_ns  # type: ignore[attr-defined]
     rows: Dict[Any, Any] = stats.stats  # type: ignore[attr-defined]

@@ -287,7 +287,7 @@ def test_a_file_that_is_cut_off_says_where(name: str, tmp_path: Path) -> None:
         lines = done.stderr.splitlines()
         assert done.returncode == 1 and len(lines) == 1, (share, done.stderr)
         assert re.search(r"(byte|line) \d+: |is not a Fathom profile", lines[0]), lines
-        if "what came before is in" in lines[0]:
+        if "the part before it is in" in lines[0]:
             assert "the rest of the imported file" in coverage(tmp_path / "out.fathom")
         else:
             assert not (tmp_path / "out.fathom").exists()
@@ -298,7 +298,7 @@ def test_what_came_before_the_damage_is_kept(tmp_path: Path) -> None:
     path = written(tmp_path, b"a (x.py:1) 3\nb (x.py:2) 4\nno count\nc (x.py:3) 5\n")
     # Its third line is no stack, so that it is recognised only when it is named.
     done = fathom("import", "--from", "collapsed", "-o", tmp_path / "kept", path, code=1)
-    assert f"{path}: line 3: a stack should end in a count" in done.stderr and "what came before is in" in done.stderr
+    assert f"{path}: line 3: a stack should end in a count" in done.stderr and "the part before it is in" in done.stderr
     assert stacks(tmp_path / "kept") == ["a (x.py:1) 3", "b (x.py:2) 4"]
     assert "line 3" in coverage(tmp_path / "kept")
 
@@ -332,7 +332,7 @@ def test_wrong_use(tmp_path: Path) -> None:
     path = written(tmp_path, foreign.collapsed())
     assert "no format named 'pprofs'" in fathom("import", "--from", "pprofs", path, code=2).stderr
     assert "name the profile to import" in fathom("import", code=2).stderr
-    assert "would be written over itself" in fathom("import", "-o", path, path, code=1).stderr
+    assert "over itself" in fathom("import", "-o", path, path, code=1).stderr
     assert path.read_bytes() == foreign.collapsed()
     assert "No such file" in fathom("import", "-o", tmp_path / "x", tmp_path / "nowhere", code=1).stderr
     assert "cannot write" in fathom("import", "-o", tmp_path / "no" / "x", path, code=1).stderr
@@ -341,11 +341,11 @@ def test_wrong_use(tmp_path: Path) -> None:
 def test_impossible_references_are_damage(tmp_path: Path) -> None:
     """Numbers of frames, stacks and locations that the file does not define."""
     broken = {
-        "a frame has a number": foreign.speedscope().replace(b'"samples": [[0]', b'"samples": [[99]'),
+        "does not define a frame of this number": foreign.speedscope().replace(b'"samples": [[0]', b'"samples": [[99]'),
         "ends before the frames": foreign.speedscope_evented().replace(
             b', {"type": "C", "frame": 3, "at": 1.513}', b""
         ),
-        "not as many weights": foreign.speedscope().replace(b'"weights": [3, ', b'"weights": ['),
+        "another number of weights": foreign.speedscope().replace(b'"weights": [3, ', b'"weights": ['),
         "a sample has a stack": foreign.gecko().replace(b'"stack": [0, ', b'"stack": [77, '),
         "a stack is its own caller": foreign.gecko(shared=False, offsets=False).replace(
             b'"prefix": [null, 0', b'"prefix": [null, 1'
@@ -353,7 +353,7 @@ def test_impossible_references_are_damage(tmp_path: Path) -> None:
         "a location that the file does not define": foreign.pprof().replace(
             foreign.packed(1, [101, 100]), foreign.packed(1, [99, 100])
         ),
-        "not as many values": foreign.pprof(values=lambda n: [n]),
+        "another number of values": foreign.pprof(values=lambda n: [n]),
     }
     for words, content in broken.items():
         assert words in fathom("import", "-o", tmp_path / "x", written(tmp_path, content), code=1).stderr

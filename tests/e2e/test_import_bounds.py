@@ -292,7 +292,7 @@ def test_rows_of_nothing_take_no_memory(tmp_path: Path) -> None:
     rows = "[]," * 20_000_000 + json.dumps([1] * 32)
     thread = '{"samples":{"data":[' + rows + '],"schema":{"stack":0}}}'
     said = wait_status(tmp_path / "rows.json", gzip.compress(gecko_of(thread), 1))
-    assert "a table has hardly any values in its rows" in said
+    assert "most rows of a table have no values" in said
 
 
 def test_threads_take_of_shared_frames_what_they_use(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_stacks_that_perf_copied(tmp_path: Path) -> None:
         f"thread ({PID}): main;[stack memory unreadable];outer (app.py);C.inner (app.py) 5000",
         f"thread ({PID}): main;outer (app.py);C.inner (app.py) 7000",
     ]
-    assert "1 of 3 stacks are longer than what perf copied" in coverage(path)
+    assert "1 of 3 stacks are longer than the part that perf copied" in coverage(path)
 
 
 def test_branch_records_are_calls(tmp_path: Path) -> None:
@@ -211,9 +211,9 @@ def test_the_event_that_goes_with_time(tmp_path: Path) -> None:
     other = Event(2, config=pf.PAGE_FAULTS, name=b"page-faults")
     path = written(tmp_path, two(cycles, other).file())
     assert shown(path) == [f"thread ({PID}): main;{name('alpha')} 4000"]
-    assert "how long cycles took: perf counted them" in coverage(path) and "rate that perf was asked for" in coverage(
+    assert "how long cycles took: perf counted them" in coverage(
         path
-    )
+    ) and "rate that was requested of perf" in coverage(path)
     d = begun(Event(1, type=pf.HARDWARE, config=pf.CYCLES, name=b"cycles"))
     for i, period in enumerate((30, 10, 20)):  # 5 ms from one to the next
         d.sample(PID, PID, 1000 + 5_000_000 * i, period, [pf.USER_MARK, (ALPHA, BETA, GAMMA)[i]])

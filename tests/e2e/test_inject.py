@@ -59,9 +59,9 @@ def test_memory_and_time_of_a_running_program(python: Python, fathom: Path, tmp_
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--memory", "--duration", "1.5")
     assert run.returncode == 0, run.stderr
     assert f"the agent is in process {process.pid}" in run.stderr
-    assert f"hooks are out of process {process.pid}; its library stays mapped there" in run.stderr
+    assert f"hooks are removed from process {process.pid}; its library stays mapped there" in run.stderr
     report = subprocess.run([str(fathom), "report", str(tmp_path / "p.fathom")], stdout=subprocess.PIPE, text=True)
-    way = "by a pending call" if python.minor < 14 else "by its interpreter's own offer"
+    way = "by a pending call" if python.minor < 14 else "through its interpreter's remote execution"
     assert f"The agent was loaded into the running program {way}" in " ".join(report.stdout.split())
     assert what_it_shows(process.pid) == before
     capture = Capture(tmp_path / "p.fathom", run)
@@ -124,7 +124,7 @@ def test_a_traced_program_is_not_held_up_while_it_is_asked(
     before = what_it_shows(process.pid)
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--trace", "--duration", "0.3")
     assert run.returncode == 0, run.stderr
-    assert "hooks are out" in run.stderr
+    assert "hooks are removed" in run.stderr
     assert what_it_shows(process.pid) == before
     out, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (0, "")
@@ -426,7 +426,10 @@ def test_what_is_not_reached_is_refused_in_one_line(others_python: str, fathom: 
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
     run = inject(fathom, int(children[0]), tmp_path / "p.fathom", "--inject")
     outer.communicate(timeout=60)
-    assert (run.returncode, run.stderr.count("\n")) == (1, 1) and "in a container with process numbers" in run.stderr
+    assert (run.returncode, run.stderr.count("\n")) == (
+        1,
+        1,
+    ) and "in a container with its own process numbers" in run.stderr
     process = start_as([], others_python)
     command = [*NOBODY, str(fathom), "record", "-p", str(process.pid), "--inject", "-o", "/dev/null"]
     denied = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
@@ -581,7 +584,7 @@ def test_a_program_that_forbids_it(python: Python, fathom: Path, tmp_path: Path)
     run = inject(fathom, process.pid, tmp_path / "p.fathom", "--inject", "--duration", "1")
     process.kill()
     process.wait()
-    assert run.returncode == 1 and "does not let others run code in it" in run.stderr
+    assert run.returncode == 1 and "does not permit others to run code in it" in run.stderr
 
 
 def shut_in(python: Python, *arguments: str, **more: Any) -> "subprocess.Popen[str]":
@@ -612,7 +615,7 @@ def test_a_program_behind_a_filter_of_its_own_is_left_alone(
     run = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60, env=env)
     assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
     assert run.returncode == 1 and run.stderr.count("\n") == 1 and not list(tmp_path.glob("*/*"))
-    assert "(seccomp)" in run.stderr and "observed from outside" in run.stderr
+    assert "(seccomp)" in run.stderr and "observe it from outside" in run.stderr
 
 
 @pytest.mark.pythons(9, 13, 14)
@@ -634,7 +637,7 @@ def test_a_filter_that_is_put_up_while_the_agent_is_in(python: Python, fathom: P
     process.stdin.flush()
     assert process.stdout.readline() == "up\n"
     _, err = recorder.communicate(timeout=60)  # it ends by itself
-    assert recorder.returncode == 0 and "put up a filter" in err and "left alone" in err, err
+    assert recorder.returncode == 0 and "installed a system call filter" in err and "leaves it alone" in err, err
     assert process.communicate(timeout=60) == ("well\n", "") and process.returncode == 0
     result = json.loads(subprocess.run([str(fathom), "report", "--json", str(out)], stdout=subprocess.PIPE).stdout)
     assert "1 process after installing a seccomp filter" in [c["what"] for c in result["coverage"]]
@@ -663,9 +666,9 @@ def test_a_filter_that_we_are_behind_too_is_no_reason(
 
 def test_what_does_not_go_together(fathom: Path, tmp_path: Path) -> None:
     for options, text in [
-        (["--inject", "--", "true"], "--inject is for --pid"),
-        (["-p", "1", "--memory", "--max-size", "2M"], "--max-size and --nonblocking are for a program"),
-        (["-p", "1", "--inject", "--nonblocking"], "--max-size and --nonblocking are for a program"),
+        (["--inject", "--", "true"], "--inject needs --pid"),
+        (["-p", "1", "--memory", "--max-size", "2M"], "--max-size and --nonblocking need a program"),
+        (["-p", "1", "--inject", "--nonblocking"], "--max-size and --nonblocking need a program"),
     ]:
         run = subprocess.run([str(fathom), "record", *options], stderr=subprocess.PIPE, text=True)
         assert run.returncode == 2 and text in run.stderr

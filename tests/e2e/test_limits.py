@@ -145,7 +145,9 @@ def test_the_capture_of_a_failure_stays_and_others_go(many: Tuple[Path, str]) ->
 
 def test_what_is_left_behind_is_told_by_line(many: Tuple[Path, str]) -> None:
     text = failure_of(many[1], "test_leak")
-    assert text.startswith("\nlimit_leaks: what the test leaves behind is above the limit of 1 MB for one line.\n")
+    assert text.startswith(
+        "\nlimit_leaks: the memory that the test leaves behind exceeds the limit of 1 MB for one line.\n"
+    )
     assert "2.0 MB  test_x.py:%d in test_leak" % line_of('KEPT.append(b"x" * (2 << 20))') in text
     assert "512" not in text.partition("fathom view")[0].replace("(512 << 10)", ""), "the other line is within"
 
@@ -276,5 +278,5 @@ def test_marks_of_another_plugin_are_left_to_it(tmp_path: Path) -> None:
     source = SIMPLE + '@pytest.mark.limit_time("1 us")\ndef test_time(): sum(range(100000))\n'
     out = run_tests(tmp_path, source, status=1)
     assert "1 failed, 1 passed" in out and "FAILED test_x.py::test_time" in out, "this one is ours"
-    assert out.count("limits of 1 test not judged: pytest-memray is here and judges limit_memory") == 1
+    assert out.count("limits of 1 test not judged: pytest-memray is installed and checks limit_memory") == 1
     assert "1 failed" in run_tests(tmp_path, SIMPLE, "-p", "no:memray", status=1)

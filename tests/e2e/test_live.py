@@ -444,7 +444,7 @@ def test_a_server_that_is_not_ours_is_one_line(kind, options):
         liar.end()
     assert done.returncode == 1 and done.stdout == "", done
     assert done.stderr.count("\n") == 1 and len(done.stderr) < 300
-    assert "what listens there is not Fathom" in done.stderr
+    assert "the server there is not Fathom" in done.stderr
 
 
 def test_other_machines_need_the_token(tmp_path):

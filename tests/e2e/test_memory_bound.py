@@ -178,7 +178,7 @@ def test_a_block_in_pure_python(python: Python, tmp_path: Path) -> None:
     assert marks["churned"][3] < 2 * MIB and marks["small"][5] > 0.9
     assert out["sums"] == [0, 0]
     assert abs(out["peak"] - 96 * MIB - 300000 * (33 + longer)) < MIB + doubt
-    (was,) = [what for what in out["coverage"] if what.startswith("memory asked for before the capture began")]
+    (was,) = [what for what in out["coverage"] if what.startswith("memory allocated before the capture began")]
     assert 20 < float(was.split("(")[1].split()[0]) < 300
 
 

@@ -587,7 +587,7 @@ def test_what_is_not_seen_is_said(tmp_path: Path) -> None:
 
     assert "single blocks of libown.so" in said({})
     assert "malloc" not in said({})
-    assert "memory that native code asks of malloc" in said({"LD_PRELOAD": str(front)})
+    assert "memory that native code allocates with malloc" in said({"LD_PRELOAD": str(front)})
 
 
 def test_options_are_checked(tmp_path: Path) -> None:

@@ -117,13 +117,13 @@ def test_a_program_too_short_to_tell_says_so(run):
     r = run("pass")
     assert r.code == 0
     sentence = " ".join(r.text.split())
-    assert "ms of CPU time, which is too little to tell where it went" in sentence
+    assert "ms of CPU time, too little to show where the time went" in sentence
     assert "--repeat 20" in sentence
 
 
 def test_a_program_that_only_waits_says_so(run):
     sentence = " ".join(run("import time; time.sleep(0.8)").text.split())
-    assert "nearly all of it was waiting" in sentence
+    assert "it waited nearly all the time" in sentence
 
 
 @pytest.mark.statistical
@@ -151,7 +151,7 @@ def test_waiting_has_a_list_of_its_own(run, fathom):
     assert re.search(r"^ +4 │(?: +\S* │){3} 0\.[4-8]\ds │.*time\.sleep\(0\.6\)$", table, re.M)
 
 
-@pytest.mark.parametrize("nap, whose", [("", "none"), ("time.sleep(0.04)", "next to none")])
+@pytest.mark.parametrize("nap, whose", [("", "none"), ("time.sleep(0.04)", "almost none")])
 def test_waiting_of_libraries_is_told_from_ones_own(run, nap, whose):
     """Threads of the standard library wait all the time; the user's code never does (start() of a Thread would), or for next to no time."""
     r = run(
@@ -335,8 +335,8 @@ def test_repeated_runs_are_shown_as_one(run, fathom):
     assert told["runs"]["n"] == 3 and runs[0]["runs"] is None
     assert told["runs"]["cpu_s"]["mean"] == pytest.approx(sum(cpu) / 3, abs=1e-5)
     assert told["runs"]["cpu_s"]["spread"] == pytest.approx(statistics.stdev(cpu), abs=1e-5)
-    assert told["coverage"][0]["what"] == "single runs: this is 3 of them added up"
-    assert "3 runs added up. One took" in " ".join(r.text.split())
+    assert told["coverage"][0]["what"] == "single runs: this is the sum of 3 of them"
+    assert "Sum of 3 runs. One run took" in " ".join(r.text.split())
 
     def collapsed(path):
         done = subprocess.run(
@@ -423,7 +423,7 @@ def test_diff_check_and_history(run, fathom):
     assert lines["while time.process_time() < end:"]["in_base"]  # known by its text, though it moved
     text = tool("diff", str(base), str(new)).stdout
     assert re.search(r"\+\d\d\d?\.\d% \* one_quarter \(app\.py:\d+\)", text)
-    assert "BASE is 3 runs, NEW 3." in text
+    assert "BASE has 3 runs, NEW 3." in text
 
     slow = tool("check", str(base), str(new), "--max-slowdown", "5%")
     assert slow.returncode == 1

@@ -63,7 +63,7 @@ def test_the_first_screen_fits_and_names_the_line(run, fathom, tmp_path):
     # What a comprehension holds is its function's; what nobody uses is no memory, and nothing to act on.
     assert re.search(r"^ \d\. hold +\d+ MB .*\(app\.py:13\)$|^Most memory: hold \(app\.py:13\)", text, re.M), text
     assert "<listcomp>" not in text and "never used" not in text
-    assert re.search(r"^[0-9,]+ samples of Python 3\.\S+, right to ±[0-9.]+ points or better", text, re.M)
+    assert re.search(r"^[0-9,]+ samples of Python 3\.\S+, accurate to ±[0-9.]+ points or better", text, re.M)
     commands = re.findall(r"^  (fathom .*?)(?:  #.*)?$", text, re.M)
     assert [c.split(" .fathom")[0] for c in commands] == ["fathom report --tree", "fathom report", "fathom view"]
     # They do what they say: the folder of the run stands for its capture.
@@ -240,8 +240,8 @@ def test_a_tool_with_a_file_of_the_users(fathom, some_python, tmp_path, whose):
 
 @pytest.mark.parametrize("option, what", [
     ("--cpu", "Fathom took N% of the CPU time."),
-    ("--memory=exact", "sampling took N% of the CPU time, and counting every allocation comes on top of it."),
-    ("--trace", "sampling took N% of the CPU time, and recording every call comes on top of it."),
+    ("--memory=exact", "sampling took N% of the CPU time, without the cost of counting every allocation."),
+    ("--trace", "sampling took N% of the CPU time, without the cost of recording every call."),
 ])  # fmt: skip
 def test_a_cost_that_nobody_measures_is_said(run, option, what):
     """Exact mode took 40 % of the CPU time of a solver of Sudokus, beside the 1.6 % of its samples."""
@@ -259,7 +259,7 @@ def test_how_long_threads_were_held(fathom, some_python, tmp_path):
         program.kill()
     text = subprocess.run([fathom, "report", "--summary", out], stdout=subprocess.PIPE, text=True, check=True).stdout
     report = json.loads(subprocess.run([fathom, "report", "--json", out], stdout=subprocess.PIPE, check=True).stdout)
-    held = re.search(r"or better; threads were held for ([0-9.]+)% of the wall time\.", " ".join(text.split()))
+    held = re.search(r"or better; threads were stopped for ([0-9.]+)% of the wall time\.", " ".join(text.split()))
     assert held and "of the CPU time." not in text[text.index(" samples") :], text
     assert 0 < float(held[1]) == pytest.approx(100 * report["overhead_s"] / report["wall_s"], abs=0.051), text
 

@@ -60,7 +60,7 @@ def test_same(what: str, engine: str, signals: Path, tmp_path: Path) -> None:
     if what not in ("blocked", "signalfd", "sigwait_all"):
         assert result["samples"] >= 20, "it was not sampled, so nothing was shown"
     if (what, engine) == ("close_all", "perf"):  # the ticker goes on where the event ended
-        assert any("the ticker went on" in c["why"] for c in result["coverage"]), result["coverage"]
+        assert any("the ticker continued" in c["why"] for c in result["coverage"]), result["coverage"]
         assert result["samples"] >= 100
     if what == "blocked" and engine == "ticker":
         assert any("thread" in c["what"] and "block" in c["why"] for c in result["coverage"]), result["coverage"]

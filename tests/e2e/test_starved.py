@@ -107,4 +107,4 @@ def test_one_look_at_the_wrong_moment(tmp_path: Path) -> None:
         rows["second"]["total_s"] > truth["second"] + 0.9 * truth["stopped"]
     ), text  # so it is, and no report can know
     assert not is_out, text
-    assert any("as Fathom got no CPU in time" in gap["why"] for gap in capture.report["coverage"])
+    assert any("because Fathom got no CPU in time" in gap["why"] for gap in capture.report["coverage"])

@@ -36,7 +36,7 @@ def test_top_on_a_terminal(fathom: Path, tmp_path: Path) -> None:
         os.write(fd, b"?")
         read_until(b"THREADS")
         os.write(fd, b"d")
-        read_until(b"any key goes back")
+        read_until(b"press any key to go back")
         assert b"Process %d" % target.pid in seen
         os.write(fd, b"x")
         read_until(b"THREADS")

@@ -42,7 +42,7 @@ def test_scribbled(scribbler: Path, options: List[str], seed: int, tmp_path: Pat
     told = run([FATHOM, "report", "--json", profile], timeout=60)
     assert told.returncode == 0, told.stderr
     lacks = json.loads(told.stdout)["coverage"]
-    assert any("wrote over the memory" in lack["why"] for lack in lacks), lacks
+    assert any("overwrote the memory" in lack["why"] for lack in lacks), lacks
 
 
 LIARS = {

@@ -502,7 +502,7 @@ TEST(a_second_writer_is_refused_and_destroys_nothing)
 	sample_and_flush(w, 1, FM_OK);
 	struct fm_diag diag = { "" };
 	CHECK_EQ(fm_writer_open(scratch_path(), &second, &diag), FM_E_REFUSED);
-	CHECK(strstr(diag.text, "another fathom writes to") && strstr(diag.text, "%p"));
+	CHECK(strstr(diag.text, "another fathom is writing to") && strstr(diag.text, "%p"));
 	sample_and_flush(w, 2, FM_OK);
 	CHECK_EQ(fm_writer_close(w, NULL), FM_OK);
 	size_t n;

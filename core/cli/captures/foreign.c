@@ -69,13 +69,11 @@ enum fm_err fm_foreign_capture(const char *path, char **ret, struct fm_diag *dia
 		return err;
 	const char *capture = fm_passing_file();
 	if (!capture)
-		return fm_diag_set(diag, FM_E_IO,
-				   "cannot write a temporary file: %s; set TMPDIR to a folder that can "
-				   "be written to",
+		return fm_diag_set(diag, FM_E_IO, "cannot write a temporary file: %s; set TMPDIR to a writable folder",
 				   strerror(errno));
 	err = fm_import_file(path, capture, &options, diag);
 	if (err == FM_E_TRUNCATED)
-		fm_say("%s; what came before is shown", diag->text);
+		fm_say("%s; Fathom shows the part before it", diag->text);
 	else if (err)
 		return err;
 	*ret = fm_strdup_n(capture, strlen(capture));

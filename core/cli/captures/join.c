@@ -367,7 +367,7 @@ static void tell_spread(struct fm_writer *w, const struct fm_runs *runs)
 	struct fm_mean cpu = fm_figure_mean(&runs->cpu_s, runs->n), wall = fm_figure_mean(&runs->wall_s, runs->n),
 		       rss = fm_figure_mean(&runs->max_rss_bytes, runs->n);
 	char what[64], why[256], text[96];
-	snprintf(what, sizeof(what), "single runs: this is %u of them added up", runs->n);
+	snprintf(what, sizeof(what), "single runs: this is the sum of %u of them", runs->n);
 	snprintf(why, sizeof(why),
 		 "a run took %.3f s of CPU time (spread %.3f) and %.3f s in all (spread %.3f), with %.1f MB (spread "
 		 "%.1f)",

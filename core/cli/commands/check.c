@@ -29,9 +29,8 @@ static void print_passed(const char *what, const struct fm_change *c, double max
 		printf(" +-%.1f", 100 * c->plus_minus / c->base.mean);
 	printf(", from %.3f s to %.3f s: ", c->base.mean, c->new.mean);
 	if (pct > max_pct)
-		printf("above the limit of %g%%, but the runs differ too much to call it a change; more runs "
-		       "(--repeat) or a "
-		       "quieter machine would tell.\n",
+		printf("above the limit of %g%%, but the runs differ too much to call it a change; use more runs "
+		       "(--repeat) or a quieter machine.\n",
 		       max_pct);
 	else
 		printf("within the limit of %g%%.\n", max_pct);
@@ -45,10 +44,9 @@ int fm_cmd_check(int argc, char **argv)
 	const struct fm_option options[] = {
 		{ "max-slowdown", 0, FM_OPT_REAL, &max_slowdown, "PCT", "how much slower NEW may be (default 5%)" },
 		{ "max-growth", 0, FM_OPT_REAL, &max_growth, "PCT",
-		  "how much more memory (RAM at its peak) NEW may use (default: any)" },
+		  "how much more memory (peak RAM) NEW may use (default: no limit)" },
 		{ "metric", 0, FM_OPT_CHOICE, &metric, "cpu|wall",
-		  "what is compared: CPU time (default), which other load on the machine changes less, or time on the "
-		  "clock" },
+		  "what to compare: CPU time (default), which depends less on other load, or wall time" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {

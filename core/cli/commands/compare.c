@@ -37,33 +37,32 @@ static struct {
 } o = { .flags = FM_CAPTURE_FLAGS_DEFAULT, .metric = "cpu", .max_slowdown = 5, .max_growth = -1, .n_runs = 10 };
 
 static const struct fm_option options[] = {
-	{ "runs", 'n', FM_OPT_UINT, &o.n_runs, "N", "how often each side runs, from 6 (default 10)" },
+	{ "runs", 'n', FM_OPT_UINT, &o.n_runs, "N", "number of runs of each side, at least 6 (default 10)" },
 	{ "base-ref", 0, FM_OPT_TEXT, &o.base_ref, "GITREF",
-	  "the base is that commit, branch or tag of this git repository, checked out for as long as it takes; the "
-	  "head is "
-	  "the working tree as it is" },
-	{ "base", 0, FM_OPT_TEXT, &o.base, "COMMAND", "the base as one word, which sh runs; goes with --head" },
-	{ "head", 0, FM_OPT_TEXT, &o.head, "COMMAND", "the head as one word, which sh runs" },
+	  "the base is this commit, branch or tag of the git repository, in a temporary checkout; the head is the "
+	  "working tree" },
+	{ "base", 0, FM_OPT_TEXT, &o.base, "COMMAND", "the base command as one argument, which sh runs; needs --head" },
+	{ "head", 0, FM_OPT_TEXT, &o.head, "COMMAND", "the head command as one argument, which sh runs" },
 	{ "max-slowdown", 0, FM_OPT_REAL, &o.max_slowdown, "PCT", "how much slower the head may be (default 5%)" },
 	{ "max-growth", 0, FM_OPT_REAL, &o.max_growth, "PCT",
-	  "how much more memory (RAM at its peak) the head may use (default: any)" },
+	  "how much more memory (peak RAM) the head may use (default: no limit)" },
 	{ "metric", 0, FM_OPT_CHOICE, &o.metric, "cpu|wall|instructions",
-	  "what --max-slowdown is about: CPU time (default), time on the clock, or instructions where the machine "
-	  "counts them" },
+	  "what --max-slowdown limits: CPU time (default), wall time, or instructions if the machine counts them" },
 	{ "markdown", 0, FM_OPT_OPTIONAL_TEXT, &o.markdown, "FILE",
-	  "for the summary of a CI step or a comment: into FILE, or instead of the text" },
+	  "Markdown for the summary of a CI step or a comment: into FILE, or instead of the text" },
 	{ "json", 0, FM_OPT_OPTIONAL_TEXT, &o.json, "FILE",
-	  "for machines, schema fathom.compare/1: into FILE, or instead of the text" },
-	{ "junit", 0, FM_OPT_TEXT, &o.junit, "FILE", "for CI systems that show tests: JUnit's XML" },
+	  "JSON, schema fathom.compare/1: into FILE, or instead of the text" },
+	{ "junit", 0, FM_OPT_TEXT, &o.junit, "FILE", "JUnit XML, for CI systems that show tests" },
 	{ "github", 0, FM_OPT_FLAG, &o.is_for_github, NULL,
 	  "lines on standard error that GitHub shows beside the source" },
 	{ "keep", 0, FM_OPT_TEXT, &o.keep, "DIR",
 	  "keep the captures in DIR/base and DIR/head, for fathom diff and view (default: remove them)" },
 	{ "rate", 'r', FM_OPT_UINT, &o.flags.rate_hz, "HZ", "samples per second of CPU time (default 1000)" },
 	FM_CAPTURE_OPTIONS(&o.flags),
-	FM_MEMORY_OPTIONS(&o.flags, "memory of functions and lines as well: sampled, or =exact (default: time only)"),
+	FM_MEMORY_OPTIONS(&o.flags,
+			  "also record the memory of functions and lines: sampled, or =exact (default: time only)"),
 	FM_REDACT_OPTIONS(&o.flags),
-	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "also libraries and native functions" },
+	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "include libraries and native functions" },
 	FM_TEXT_OPTIONS(&o.text, "rows in each table (default 10)"),
 	{ 0 },
 };
@@ -78,10 +77,9 @@ static const struct fm_option settled[] = {
 static const struct fm_usage usage = {
 	.command = "compare",
 	.operands = "-- BASE_COMMAND -- HEAD_COMMAND | --base-ref GITREF -- COMMAND",
-	.about =
-		"Run two commands, or one command in two states of a git repository, in turns and in random order, and "
-		"tell what got slower, with 95% intervals. Exit code 1 when the head is slower by more than the limit "
-		"and chance does not explain it. A command that has a -- of its own is given with --base and --head.",
+	.about = "Run two commands, or one command in two states of a git repository, in turns and in random order, "
+		 "and report what got slower, with 95% intervals. Exit code 1 if the head is slower by more than the "
+		 "limit and chance does not explain it. If a command contains a --, give both with --base and --head.",
 	.options = options,
 	.examples = "  fathom compare -- python old.py -- python new.py\n"
 		    "  fathom compare --base-ref origin/main -- python bench.py\n"
@@ -110,13 +108,14 @@ struct comparing {
 static enum fm_err check_options(struct fm_diag *diag)
 {
 	if (o.n_runs < FM_PAIRED_LEAST || o.n_runs > FM_PAIRED_MOST)
-		return fm_diag_set(diag, FM_E_USAGE,
-				   "--runs must be from %u to %u: with fewer pairs no difference is 95%% sure",
-				   FM_PAIRED_LEAST, FM_PAIRED_MOST);
+		return fm_diag_set(
+			diag, FM_E_USAGE,
+			"--runs must be from %u to %u: with fewer pairs, no difference is significant at 95%%",
+			FM_PAIRED_LEAST, FM_PAIRED_MOST);
 	if (o.markdown && !*o.markdown && o.json && !*o.json)
 		return fm_diag_set(
 			diag, FM_E_USAGE,
-			"--markdown and --json both want standard output; give one of them a file: --json=FILE");
+			"--markdown and --json both write to standard output; give one of them a file: --json=FILE");
 	if (o.base_ref && !*o.base_ref)
 		return fm_diag_set(diag, FM_E_USAGE, "--base-ref wants a commit, a branch or a tag");
 	return FM_OK;
@@ -127,7 +126,7 @@ static enum fm_err make_folder(const char *path, struct fm_diag *diag)
 	if (mkdir(path, FM_PRIVATE_FOLDER) == 0)
 		return FM_OK;
 	return fm_diag_set(diag, FM_E_IO, "cannot make the folder %s: %s", path,
-			   errno == EEXIST ? "it is there already, with what was kept last" : strerror(errno));
+			   errno == EEXIST ? "it already exists, with the captures kept last" : strerror(errno));
 }
 
 static enum fm_err make_folders(struct comparing *c, struct fm_diag *diag)
@@ -188,11 +187,10 @@ static void look_for_strays(struct comparing *c)
 		bool is_here = path.len > root && !memcmp(path.p, c->tree.root, root) && path.p[root] == '/';
 		bool is_there = path.len > folder && !memcmp(path.p, c->tree.folder, folder);
 		if (base->functions.items[i].is_users && is_here && !is_there)
-			fm_diag_set(
-				&c->doubt, FM_E_USAGE,
-				"the base ran %.*s, which is of the working tree: an installed package, PYTHONPATH or "
-				"an absolute path leads there",
-				(int)FM_MIN(path.len, 200u), path.p);
+			fm_diag_set(&c->doubt, FM_E_USAGE,
+				    "the base ran %.*s, which belongs to the working tree: an installed package, "
+				    "PYTHONPATH or an absolute path leads there",
+				    (int)FM_MIN(path.len, 200u), path.p);
 	}
 }
 

@@ -38,7 +38,7 @@ static enum fm_err load(struct fm_sides *s, const struct fm_operands *ops, const
 	enum fm_err err = FM_OK;
 	size_t len = strlen(base);
 	if (!new &&len > 7 && !strcmp(base + len - 7, ".fathom"))
-		err = fm_diag_set(diag, FM_E_USAGE, "%s is one capture; name the one to compare it with, too", base);
+		err = fm_diag_set(diag, FM_E_USAGE, "%s is one capture; also name the one to compare it with", base);
 	else if (!new) {
 		err = fm_captures_dated(&dated, output_dir, base, diag);
 		if (!err && dated.paths.n < 2)

@@ -16,9 +16,9 @@ int fm_cmd_diff(int argc, char **argv)
 	struct fm_text_flags flags = FM_TEXT_FLAGS_DEFAULT;
 	const struct fm_option options[] = {
 		{ "json", 0, FM_OPT_FLAG, &is_json, NULL,
-		  "for machines, schema fathom.diff/1: all functions and lines that were compared" },
+		  "JSON, schema fathom.diff/1: all functions and lines that were compared" },
 		{ "markdown", 0, FM_OPT_FLAG, &is_markdown, NULL, "what changed most, in at most 8 KB of Markdown" },
-		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "also libraries and native functions" },
+		{ "detailed", 0, FM_OPT_FLAG, &view.detailed, NULL, "include libraries and native functions" },
 		{ "output-dir", 0, FM_OPT_TEXT, &output_dir, "DIR",
 		  "the folder to search for NAME (default: the project's .fathom)" },
 		FM_TEXT_OPTIONS(&flags, "rows in each table (default 10)"),
@@ -50,7 +50,7 @@ int fm_cmd_diff(int argc, char **argv)
 	}
 	const char *cut = fm_sides_cut(&s);
 	if (cut)
-		fm_say("%s was cut off before its end, or still runs: what it lacks is shown as a change", cut);
+		fm_say("%s was cut off before its end, or still runs: diff shows what it lacks as a change", cut);
 	fm_text_flags_apply(&flags, &view);
 	if (is_json)
 		fm_compare_diff_json(stdout, &s.diff, &s.base, &s.new);

@@ -71,10 +71,10 @@ static void check_engines(void)
 		snprintf(text, sizeof(text), "refused%s by the rules of this container or sandbox", level);
 	else
 		snprintf(text, sizeof(text),
-			 "not there: %s; needs Linux 5.13 or a container that lets perf_event_open through",
+			 "not available: %s; needs Linux 5.13 or a container that permits perf_event_open",
 			 strerror(err));
 	line(fm_engine_perf_is_permitted(NULL) ? GOOD : NOTE, "perf events", text);
-	snprintf(text, sizeof(text), "ticker: it tells system time; --engine perf does not%s",
+	snprintf(text, sizeof(text), "ticker: it measures system time; --engine perf does not%s",
 		 fm_machine_is_virtual() ? ", and costs more in a virtual machine" : "");
 	line(GOOD, "engine used", text);
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
@@ -168,8 +168,8 @@ static void check_page(void)
 		line(GOOD, "viewer's page", "in this build");
 	else
 		line(NOTE, "viewer's page",
-		     "missing, since there was no Node: for 'fathom view', --html and report.html install Node 18 or "
-		     "newer and build again");
+		     "missing, because there was no Node: for 'fathom view', --html and report.html, install Node 18 "
+		     "or newer and build again");
 }
 
 static void check_names(void)
@@ -191,25 +191,25 @@ static void check_names(void)
 		snprintf(text, sizeof(text), "debug files are fetched from %.256s", getenv("DEBUGINFOD_URLS"));
 	else if (fm_debuginfod_is_wanted())
 		snprintf(text, sizeof(text),
-			 "DEBUGINFOD_URLS is set but libdebuginfod.so.1 is not there: install libdebuginfod1");
+			 "DEBUGINFOD_URLS is set, but libdebuginfod.so.1 is missing: install libdebuginfod1");
 	else
-		snprintf(text, sizeof(text), "not asked: set DEBUGINFOD_URLS to a server to fetch debug files%s",
+		snprintf(text, sizeof(text), "not used: set DEBUGINFOD_URLS to a server to fetch debug files%s",
 			 is_there ? "" : ", and install libdebuginfod1");
 	line(fm_debuginfod_is_wanted() && is_there ? GOOD : NOTE, "debuginfod", text);
 	const char *why;
 	_cleanup_close_ int cache = fm_cache_folder_open(false, &why);
 	if (!fm_cache_folder(folder, sizeof(folder)))
 		line(NOTE, "symbol cache",
-		     "no HOME and no XDG_CACHE_HOME: debug information is read again for each report");
+		     "no HOME and no XDG_CACHE_HOME: Fathom reads debug information again for each report");
 	else if (why) {
 		snprintf(text, sizeof(text),
-			 "%s is not used, because it or a folder above it %s: debug information is read again for each "
-			 "report",
+			 "%s is not used, because it or a folder above it %s: Fathom reads debug information again for "
+			 "each report",
 			 folder, why);
 		line(NOTE, "symbol cache", text);
 	} else if (stat(folder, &st) == 0 && access(folder, W_OK) != 0) {
-		snprintf(text, sizeof(text), "%s cannot be written: debug information is read again for each report",
-			 folder);
+		snprintf(text, sizeof(text),
+			 "%s cannot be written: Fathom reads debug information again for each report", folder);
 		line(NOTE, "symbol cache", text);
 	} else {
 		line(GOOD, "symbol cache", folder);
@@ -245,7 +245,8 @@ int fm_cmd_doctor(int argc, char **argv)
 	check_ptrace();
 	struct rlimit limit;
 	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (4ull << 30)) {
-		line(BAD, "address space", "limited below 4 GiB ('ulimit -v'): the agent stays out; raise the limit");
+		line(BAD, "address space",
+		     "limited below 4 GiB ('ulimit -v'): Fathom does not load the agent; raise the limit");
 		is_fine = false;
 	}
 	check_page();

@@ -50,18 +50,18 @@ static struct {
 
 static const struct fm_option options[] = {
 	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID", "the process; repeat it, or separate several with commas" },
-	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "also the processes that it has started" },
+	{ "children", 0, FM_OPT_FLAG, &o.children, NULL, "include the processes that it has started" },
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.children, NULL, NULL },
-	{ "all", 0, FM_OPT_FLAG, &o.is_all, NULL, "every Python of this user instead" },
-	{ "core", 0, FM_OPT_TEXT, &o.core_path, "FILE", "a process that has ended, from its core file" },
+	{ "all", 0, FM_OPT_FLAG, &o.is_all, NULL, "all Pythons of this user instead" },
+	{ "core", 0, FM_OPT_TEXT, &o.core_path, "FILE", "a process that has ended, read from its core file" },
 	{ "locals", 'l', FM_OPT_FLAG, &o.has_locals, NULL,
-	  "also the local variables of your own functions; those named like a secret are masked" },
-	{ "reverse", 0, FM_OPT_FLAG, &o.is_reversed, NULL, "the outermost frame first, as in a traceback" },
-	{ "json", 'j', FM_OPT_FLAG, &o.is_json, NULL, "for machines, schema fathom.dump/1" },
+	  "include the local variables of your own functions; those named like a secret are masked" },
+	{ "reverse", 0, FM_OPT_FLAG, &o.is_reversed, NULL, "print the outermost frame first, as in a traceback" },
+	{ "json", 'j', FM_OPT_FLAG, &o.is_json, NULL, "print JSON, schema fathom.dump/1" },
 	{ "no-native", 0, FM_OPT_NO_FLAG, &o.native, NULL, "Python frames only" },
-	{ "native-all", 0, FM_OPT_FLAG, &o.view.native_all, NULL, "also the interpreter's own native frames" },
+	{ "native-all", 0, FM_OPT_FLAG, &o.view.native_all, NULL, "include the interpreter's own native frames" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
-	  "leave inlined calls inside the function that the compiler put them into" },
+	  "attribute inlined calls to the function that contains them" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL, "never stop a thread; running threads are not read" },
 	{ "native", 'n', FM_OPT_IGNORED, NULL, NULL, NULL },
 	{ "full-filenames", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
@@ -70,10 +70,8 @@ static const struct fm_option options[] = {
 static const struct fm_usage usage = {
 	.command = "dump",
 	.operands = "(-p PID | --all | --core FILE)",
-	.about = "Print the stacks of all threads of running processes, Python and native, as they are now. "
-		 "Threads "
-		 "that wait are read in place; a running one is stopped while it is read, for less than a "
-		 "millisecond.",
+	.about = "Print the stacks of all threads of running processes, Python and native, as they are now. Fathom "
+		 "reads waiting threads in place, and stops a running thread for less than a millisecond to read it.",
 	.options = options,
 	.examples = "  fathom dump -p 1234\n"
 		    "  fathom dump -p 1234 --children          # a server and its workers\n"
@@ -126,7 +124,7 @@ static int find_processes(struct fm_pids *pids)
 	}
 	if (o.core_path && (o.children || o.nonblocking)) {
 		fm_say("a core file holds one process that has ended: --children and --nonblocking are for running "
-		       "ones");
+		       "processes");
 		return FM_EXIT_USAGE;
 	}
 	if (o.is_all)

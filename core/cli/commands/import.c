@@ -54,17 +54,17 @@ int fm_cmd_import(int argc, char **argv)
 	const struct fm_option options[] = {
 		{ "output", 'o', FM_OPT_TEXT, &out, "FILE", "write the capture there (default: profile.fathom)" },
 		{ "from", 0, FM_OPT_TEXT, &from, "FORMAT",
-		  "the format, where the content fits several; --list names them" },
+		  "the format, if the content fits several; --list lists them" },
 		{ "unit", 0, FM_OPT_CHOICE, &unit, "samples|ns|us|ms|bytes",
-		  "what the counts of collapsed stacks are (default: samples, each shown as 1 ms)" },
+		  "unit of the counts in collapsed stacks (default: samples, each shown as 1 ms)" },
 		{ "list", 0, FM_OPT_FLAG, &is_list, NULL, "list the formats" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
 		.command = "import",
 		.operands = "FOREIGN",
-		.about = "Keep a profile that another tool wrote as a capture. 'report', 'view', 'export', 'diff' and "
-			 "'check' take such a file directly, too; what it is shows in its content.",
+		.about = "Convert a profile of another tool into a capture. 'report', 'view', 'export', 'diff' and "
+			 "'check' also read such a file directly. Fathom detects the format from the content.",
 		.options = options,
 		.examples = "  fathom import --list\n"
 			    "  fathom import -o profile.fathom profile.speedscope.json\n"
@@ -91,7 +91,7 @@ int fm_cmd_import(int argc, char **argv)
 	}
 	enum fm_err err = import_to(ops.v[0], out, &import, &diag);
 	if (err == FM_E_TRUNCATED)
-		fm_say("%s; what came before is in %s", diag.text, out);
+		fm_say("%s; the part before it is in %s", diag.text, out);
 	else if (err)
 		fm_say("%s", diag.text);
 	return err ? FM_EXIT_FAILED : FM_EXIT_OK;

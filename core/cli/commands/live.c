@@ -89,8 +89,8 @@ static void show_dump(const struct fm_top *top)
 	}
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	fputs(pid > 0 ? "\nany key goes back"
-		      : "dumps are for processes that run already: fathom top -p PID; any key goes back",
+	fputs(pid > 0 ? "\npress any key to go back"
+		      : "dumps are for processes that run already: fathom top -p PID; press any key to go back",
 	      stdout);
 	fflush(stdout);
 	struct pollfd in = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -342,7 +342,7 @@ static enum fm_err ask_once(struct live *l, struct fm_str *ret, struct fm_diag *
 		return err;
 	err = fm_live_read_all(&l->client, TRY_MS * 40, ret);
 	if (err == FM_E_IO)
-		return fm_diag_set(diag, err, "the connection broke off; try again");
+		return fm_diag_set(diag, err, "the connection was lost; try again");
 	return err || !is_live_json(*ret) ? fm_live_not_ours(&l->client, diag) : FM_OK;
 }
 
@@ -454,8 +454,8 @@ int fm_cmd_live(int argc, char **argv)
 	double wait_s = 0;
 	struct live l = { .client = { .fd = -1 } };
 	const struct fm_option options[] = {
-		{ "once", 0, FM_OPT_FLAG, &is_once, NULL, "print what it does now, and end" },
-		{ "json", 0, FM_OPT_FLAG, &l.is_json, NULL, "for machines: one object a line (fathom.live/1)" },
+		{ "once", 0, FM_OPT_FLAG, &is_once, NULL, "print the current state, and exit" },
+		{ "json", 0, FM_OPT_FLAG, &l.is_json, NULL, "print JSON, one object per line (fathom.live/1)" },
 		{ "open", 0, FM_OPT_FLAG, &is_open, NULL, "open the page in the browser instead" },
 		{ "token", 0, FM_OPT_TEXT, &token, "TOKEN",
 		  "the token that the program printed; its own user on the same machine needs none (also: "
@@ -470,7 +470,7 @@ int fm_cmd_live(int argc, char **argv)
 		.operands = "[[HOST:]PORT | ADDRESS]",
 		.about = "Watch a program that was started with --listen: its threads and what they do, the hottest "
 			 "functions, zones, counters and marks of the last five seconds. Without a port: 8086 on this "
-			 "machine. Waits for the program, and for its return when the connection breaks off.",
+			 "machine. Waits for the program, and reconnects if the connection is lost.",
 		.options = options,
 		.examples = "  python -m fathom --listen 8086 app.py     # or: fathom run --listen 8086 app.py\n"
 			    "  fathom live                               # in another terminal, before or after\n"

@@ -19,9 +19,9 @@ static struct {
 static const struct fm_option options[] = {
 	{ "tables", 0, FM_OPT_FLAG, &o.is_tables, NULL,
 	  "list the tables and what each column means; needs no profile; --json for machines" },
-	{ "json", 0, FM_OPT_FLAG, &o.is_json, NULL, "as JSON, schema fathom.query/1" },
-	{ "csv", 0, FM_OPT_FLAG, &o.is_csv, NULL, "as CSV, with the names of the columns in the first line" },
-	{ "markdown", 0, FM_OPT_FLAG, &o.is_markdown, NULL, "as a table of markdown" },
+	{ "json", 0, FM_OPT_FLAG, &o.is_json, NULL, "print JSON, schema fathom.query/1" },
+	{ "csv", 0, FM_OPT_FLAG, &o.is_csv, NULL, "print CSV, with the names of the columns in the first line" },
+	{ "markdown", 0, FM_OPT_FLAG, &o.is_markdown, NULL, "print a Markdown table" },
 	{ "limit", 'n', FM_OPT_UINT, &o.query.limit, "ROWS",
 	  "write at most ROWS rows (default 50; 0 = all); standard error says what was left out" },
 	{ "output", 'o', FM_OPT_TEXT, &o.out, "FILE", "write there instead of to standard output" },
@@ -29,12 +29,13 @@ static const struct fm_option options[] = {
 	  "CPU time that the statement may take (default 30)" },
 	{ "max-memory", 0, FM_OPT_TEXT, &o.max_memory, "SIZE", "how much memory SQLite may use for it (default 1G)" },
 	{ "detailed", 0, FM_OPT_FLAG, &o.query.view.detailed, NULL,
-	  "lines of libraries, too; without it their time goes to the line of your code that called them" },
+	  "include lines of libraries; otherwise their time counts for the line of your code that called them" },
 	{ "native-all", 0, FM_OPT_FLAG, &o.query.view.native_all, NULL,
-	  "keep the interpreter's own native frames, which are folded away otherwise" },
+	  "keep the interpreter's own native frames, which are otherwise folded away" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.query.view.no_inlines, NULL,
-	  "leave inlined calls inside the function that the compiler put them into" },
-	{ "full-filenames", 0, FM_OPT_FLAG, &o.query.view.full_filenames, NULL, "whole paths in the text of stacks" },
+	  "attribute inlined calls to the function that contains them" },
+	{ "full-filenames", 0, FM_OPT_FLAG, &o.query.view.full_filenames, NULL,
+	  "show full paths in the text of stacks" },
 	{ "width", 0, FM_OPT_UINT, &o.flags.width, "COLUMNS",
 	  "width of the table (default: the terminal's, else 100)" },
 	{ "color", 0, FM_OPT_CHOICE, &o.flags.color, "auto|never|always",
@@ -44,7 +45,8 @@ static const struct fm_option options[] = {
 static const struct fm_usage usage = {
 	.command = "query",
 	.operands = "PROFILE \"SELECT ...\"",
-	.about = "Ask a capture by SQL: one SELECT over its tables, in SQLite's dialect. Nothing is changed.",
+	.about = "Query a capture with SQL: one SELECT over its tables, in SQLite's dialect. The capture is not "
+		 "changed.",
 	.options = options,
 	.examples =
 		"  fathom query --tables\n"

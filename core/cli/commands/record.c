@@ -60,9 +60,9 @@ static bool parse_duration(const char *text, double *ret_s)
 static const char *needs_launch(const struct fm_capture_flags *flags, const char *settled_engine)
 {
 	if (flags->kernel)
-		return "--kernel is for a program that is started here: fathom record --kernel -- PROGRAM";
+		return "--kernel needs a program that Fathom starts: fathom record --kernel -- PROGRAM";
 	if (flags->engine != settled_engine)
-		return "--engine is for a program that is started here; a running one is observed from outside";
+		return "--engine needs a program that Fathom starts; a running one is observed from outside";
 	return NULL;
 }
 
@@ -125,45 +125,44 @@ static const struct fm_option options[] = {
 	FM_CAPTURE_OPTIONS(&o.flags),
 	{ "subprocesses", 's', FM_OPT_FLAG, &o.view.processes, NULL,
 	  "child processes are always followed; this names them in each stack" },
-	{ "threads", 't', FM_OPT_FLAG, &o.view.threads, NULL, "the thread is the first frame of every stack" },
+	{ "threads", 't', FM_OPT_FLAG, &o.view.threads, NULL, "put the thread first in every stack" },
 	{ "gil", 'g', FM_OPT_FLAG, &o.view.gil_only, NULL, "only samples in the interpreter itself" },
-	{ "idle", 'i', FM_OPT_FLAG, &o.view.idle, NULL, "waiting samples too, where the capture has them" },
-	{ "function", 'F', FM_OPT_FLAG, &o.view.by_function, NULL, "one frame per function instead of per line" },
+	{ "idle", 'i', FM_OPT_FLAG, &o.view.idle, NULL, "include waiting samples, if the capture has them" },
+	{ "function", 'F', FM_OPT_FLAG, &o.view.by_function, NULL, "write one frame per function instead of per line" },
 	{ "nolineno", 0, FM_OPT_FLAG, &o.view.no_line_numbers, NULL, "leave line numbers out" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
-	  "leave inlined calls inside the function around them" },
-	{ "full-filenames", 0, FM_OPT_FLAG, &o.view.full_filenames, NULL, "whole paths instead of file names" },
+	  "attribute inlined calls to the function that contains them" },
+	{ "full-filenames", 0, FM_OPT_FLAG, &o.view.full_filenames, NULL, "show full paths instead of file names" },
 	{ "pid", 'p', FM_OPT_TEXTS, &o.pid_texts, "PID",
-	  "attach to a running process and observe it and what it starts, until it ends, --duration or Ctrl-C; "
-	  "again, or "
-	  "with commas, for several" },
+	  "attach to a running process and observe it and what it starts, until it ends, --duration or Ctrl-C; repeat "
+	  "it, or separate several with commas" },
 	{ "inject", 0, FM_OPT_FLAG, &o.is_injected, NULL,
-	  "with --pid: load the agent into the program, for all that a program gives that is started "
-	  "here; --memory and --trace with --pid do so, too" },
+	  "with --pid: load the agent into the program, to record all that a launched program gives; --memory and "
+	  "--trace with --pid also do so" },
 	{ "max-size", 0, FM_OPT_TEXT, &o.max_size, "SIZE",
 	  "with --pid: keep the latest SIZE (such as 100M) of a long capture, in FILE and FILE's .older" },
 	{ "nonblocking", 0, FM_OPT_FLAG, &o.nonblocking, NULL,
-	  "with --pid: never stop a thread; only waiting threads are seen" },
-	FM_MEMORY_OPTIONS(&o.flags, "memory as well: sampled, or =exact, every allocation (default: time only)"),
+	  "with --pid: never stop a thread; see only waiting threads" },
+	FM_MEMORY_OPTIONS(&o.flags, "also record memory: sampled, or =exact, every allocation (default: time only)"),
 	{ "trace", 0, FM_OPT_FLAG, &o.is_traced, NULL,
-	  "every Python call with its times as well; costs time by the call" },
+	  "also record every Python call with its times; each call costs time" },
 	FM_REDACT_OPTIONS(&o.flags),
 	FM_LISTEN_OPTIONS(&o.flags),
 	{ "freq", 0, FM_OPT_UINT, &o.flags.rate_hz, "HZ", NULL },
 	{ "call-graph", 0, FM_OPT_CHOICE, &o.call_graph, "dwarf|fp|lbr",
 	  "stacks are always whole; accepted for compatibility with perf, as are -F HZ and -g" },
 	{ "sample-cpu", 0, FM_OPT_FLAG, &o.is_cpu_wanted, NULL,
-	  "every sample has its CPU; accepted for compatibility with perf" },
+	  "the CPU of every sample is always recorded; accepted for compatibility with perf" },
 	{ "aio", 0, FM_OPT_OPTIONAL_TEXT, &o.aio, "N",
-	  "writing never holds up the program; accepted for compatibility with perf" },
+	  "writing never delays the program; accepted for compatibility with perf" },
 	{ "hideprogress", 0, FM_OPT_IGNORED, NULL, NULL, NULL },
 	{ 0 },
 };
 static const struct fm_usage usage = {
 	.command = "record",
 	.operands = "(-p PID | -- PROGRAM [ARGUMENTS...])",
-	.about = "Run a program, or observe one that runs, and write a profile of it. py-spy's record flags "
-		 "are understood, and perf's.",
+	.about = "Run a program, or observe a running one, and write a profile of it. Accepts the flags of py-spy "
+		 "record and perf record.",
 	.options = options,
 	.examples = "  fathom record -o app.fathom -- python app.py\n"
 		    "  fathom record -o profile.json --native --format speedscope -- python app.py\n"
@@ -204,18 +203,18 @@ static const char *refusal_of(bool is_attached, int n_operands, const char *sett
 	if (refusal)
 		return refusal;
 	if (!is_attached && o.max_size)
-		return "--max-size is for --pid: a program that is started here ends by itself";
+		return "--max-size needs --pid: a program that Fathom starts ends by itself";
 	if (!is_attached && o.nonblocking)
-		return "--nonblocking is for --pid";
+		return "--nonblocking needs --pid";
 	if (!is_attached && o.is_injected)
-		return "--inject is for --pid: a program that is started here has the agent from the beginning";
+		return "--inject needs --pid: a program that Fathom starts has the agent from the beginning";
 	if (o.is_injected && (o.max_size || o.nonblocking))
-		return "--max-size and --nonblocking are for a program that is observed from outside, without "
-		       "--inject, --memory and --trace";
+		return "--max-size and --nonblocking need a program observed from outside, without --inject, --memory "
+		       "and --trace";
 	if (!is_attached && n_operands == 0)
 		return "name the program to run after --: fathom record -o F -- python app.py";
 	if (o.max_size && o.flags.listen)
-		return "--listen shows one file as it grows, --max-size makes several: give one of them";
+		return "--listen shows one file as it grows, but --max-size makes several: give one of them";
 	if (o.max_size && strcmp(o.format, "fathom"))
 		return "--max-size is for fathom's own format; 'fathom export' writes others from it";
 	return NULL;

@@ -37,30 +37,30 @@ static struct {
 
 static const struct fm_option options[] = {
 	{ "json", 0, FM_OPT_FLAG, &o.is_json, NULL,
-	  "the same as JSON, schema fathom.report/1, with every function and line" },
+	  "print JSON, schema fathom.report/1, with every function and line" },
 	{ "markdown", 0, FM_OPT_FLAG, &o.is_markdown, NULL,
-	  "in at most 8 KB: the verdict, the lines worth changing with their source, the next command" },
+	  "print at most 8 KB of Markdown: the verdict, the lines worth changing with their source, the next command" },
 	{ "focus", 0, FM_OPT_TEXT, &o.focus, "FUNC|FILE:LINE",
-	  "one function or line: callers, callees, lines, memory, waiting, threads; of a trace its calls, too" },
+	  "print one function or line: callers, callees, lines, memory, waiting, threads; for a trace also its calls" },
 	{ "function", 0, FM_OPT_TEXT, &o.focus, "NAME", NULL }, // what --focus was called when it knew traces only
-	{ "summary", 0, FM_OPT_FLAG, &o.is_summary, NULL, "the first screen alone, as 'fathom run' prints it" },
+	{ "summary", 0, FM_OPT_FLAG, &o.is_summary, NULL, "print only the first screen, as 'fathom run' does" },
 	{ "tree", 0, FM_OPT_FLAG, &o.is_tree, NULL,
-	  "the call tree of your code; each package that it calls is one line, and so are imports" },
-	{ "full", 0, FM_OPT_FLAG, &o.is_full, NULL, "everything, which is the default here" },
-	{ "explain", 0, FM_OPT_FLAG, &o.is_explain, NULL, "what each number means, in plain words; needs no profile" },
+	  "print the call tree of your code; each package that it calls is one line, and so are imports" },
+	{ "full", 0, FM_OPT_FLAG, &o.is_full, NULL, "print everything, which is the default here" },
+	{ "explain", 0, FM_OPT_FLAG, &o.is_explain, NULL, "explain what each number means; needs no profile" },
 	{ "history", 0, FM_OPT_TEXT, &o.history, "NAME", "list the dated runs of a script with their totals" },
 	{ "output-dir", 0, FM_OPT_TEXT, &o.output_dir, "DIR",
 	  "the folder that --history searches (default: the project's .fathom)" },
 	{ "output", 'o', FM_OPT_TEXT, &o.out, "FILE", "write there instead of to standard output" },
 	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL,
-	  "libraries and files below 1%, too; without it the time of libraries goes to the line of your code "
-	  "that "
+	  "include libraries and files below 1%; otherwise the time of libraries counts for the line of your code that "
 	  "called them" },
 	{ "native-all", 0, FM_OPT_FLAG, &o.view.native_all, NULL,
-	  "show the interpreter's own native frames, which are folded away otherwise" },
+	  "show the interpreter's own native frames, which are otherwise folded away" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
-	  "leave inlined calls inside the function that the compiler put them into" },
-	{ "full-filenames", 0, FM_OPT_FLAG, &o.view.full_filenames, NULL, "whole paths in the tables of functions" },
+	  "attribute inlined calls to the function that contains them" },
+	{ "full-filenames", 0, FM_OPT_FLAG, &o.view.full_filenames, NULL,
+	  "show full paths in the tables of functions" },
 	FM_TEXT_OPTIONS(&o.flags, "rows in the tables of functions (default 10)"),
 	{ 0 },
 };
@@ -90,7 +90,7 @@ static bool is_sensible(const struct fm_operands *ops)
 		return false;
 	}
 	if (o.focus && (o.is_summary || o.is_tree || o.is_full || o.is_explain)) {
-		fm_say("--focus is a report of its own; only --json or --markdown goes with it");
+		fm_say("--focus is a separate report; combine it only with --json or --markdown");
 		return false;
 	}
 	if (!ops->n && !o.is_explain && !o.history) {

@@ -126,15 +126,14 @@ static const struct fm_option options[] = {
 	FM_CAPTURE_OPTIONS(&o.flags),
 	{ "duration", 0, FM_OPT_REAL, &o.flags.duration_s, "S", "ask the program to stop after S seconds" },
 	{ "trace", 0, FM_OPT_FLAG, &o.is_traced, NULL,
-	  "every Python call with its times as well, as python -m fathom records them; costs time by the "
-	  "call" },
+	  "also record every Python call with its times, as python -m fathom does; each call costs time" },
 	{ "dump-after", 0, FM_OPT_REAL, &o.watchdog.after_s, "S",
 	  "print the stacks of all threads, with local variables, after S seconds" },
 	{ "dump-on-hang", 0, FM_OPT_REAL, &o.watchdog.hang_s, "S",
-	  "the same when nothing has moved for S seconds: no CPU time, no input, no output" },
+	  "the same after S seconds without CPU time, input and output" },
 	{ "end-after-dump", 0, FM_OPT_FLAG, &o.watchdog.ends, NULL, "then ask the program to stop" },
 	{ "no-inlines", 0, FM_OPT_FLAG, &o.view.no_inlines, NULL,
-	  "leave inlined calls inside the function around them" },
+	  "attribute inlined calls to the function that contains them" },
 	{ "detailed", 0, FM_OPT_FLAG, &o.view.detailed, NULL, "report the lines of libraries too" },
 	{ "log-level", 0, FM_OPT_CHOICE, &o.log_level, "DEBUG|INFO|WARNING|ERROR|CRITICAL",
 	  "lowest level of log records and warnings kept in logs.log (default WARNING)" },
@@ -195,7 +194,7 @@ static bool is_sensible(const struct fm_operands *ops)
 		return false;
 	}
 	if (o.flags.listen && o.n_runs > 1) {
-		fm_say("--listen is for watching one run; leave --repeat out");
+		fm_say("--listen shows one run; leave out --repeat");
 		return false;
 	}
 	return true;

@@ -185,19 +185,16 @@ int fm_cmd_top(int argc, char **argv)
 		{ "pid", 'p', FM_OPT_TEXTS, &pid_texts, "PID",
 		  "the process; repeat it, or separate several with commas" },
 		{ "rate", 'r', FM_OPT_TEXT, &rate, "HZ",
-		  "samples per second (default 100; 1000 for a program that is started here)" },
+		  "samples per second (default 100; 1000 for a program that Fathom starts)" },
 		{ 0 },
 	};
 	const struct fm_usage usage = {
 		.command = "top",
 		.operands = "(-p PID | NAME | -- PROGRAM [ARGUMENTS...])",
-		.about = "Watch a running process and what it starts, or a program that is started here, full screen: "
-			 "threads "
-			 "with their state and CPU, the hottest functions by own and total time. Nothing is loaded "
-			 "into a "
-			 "process that runs. Keys: q quits, space pauses, s sorts, d dumps all stacks, r "
-			 "keeps the "
-			 "recording, ? explains.",
+		.about = "Watch a running process and what it starts, or a program that Fathom starts, full screen: "
+			 "threads with their state and CPU, the hottest functions by own and total time. Fathom loads "
+			 "nothing into a running process. Keys: q quits, space pauses, s sorts, d dumps all stacks, r "
+			 "keeps the recording, ? explains.",
 		.options = options,
 		.examples = "  fathom top -p 1234\n"
 			    "  fathom top gunicorn                  # by a part of its command line\n"
@@ -221,8 +218,8 @@ int fm_cmd_top(int argc, char **argv)
 		return FM_EXIT_USAGE;
 	}
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-		fm_say("top wants a terminal; 'fathom record --listen' and 'fathom live --once --json' are for "
-		       "scripts");
+		fm_say("top needs a terminal; in scripts, use 'fathom record --listen' and 'fathom live --once "
+		       "--json'");
 		return FM_EXIT_USAGE;
 	}
 	if (!pids.n && !has_dashes && !find_by_name(ops.v[0], &pids))

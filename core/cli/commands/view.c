@@ -18,13 +18,13 @@ int fm_cmd_view(int argc, char **argv)
 	const struct fm_option options[] = {
 		{ "html", 0, FM_OPT_TEXT, &html, "FILE", "write one self-contained page there instead of serving" },
 		{ "no-open", 0, FM_OPT_NO_FLAG, &serve.opens_browser, NULL,
-		  "print the address only; without a display that is what happens anyway" },
+		  "only print the address, as without a display" },
 		{ "port", 0, FM_OPT_UINT, &port, "PORT",
-		  "listen there (default: any free port), as for an SSH tunnel" },
+		  "listen on this port, such as for an SSH tunnel (default: any free port)" },
 		{ "native-all", 0, FM_OPT_FLAG, &serve.view.native_all, NULL,
-		  "show the interpreter's own native frames, which are folded away otherwise" },
+		  "show the interpreter's own native frames, which are otherwise folded away" },
 		{ "no-inlines", 0, FM_OPT_FLAG, &serve.view.no_inlines, NULL,
-		  "leave inlined calls inside the function that the compiler put them into" },
+		  "attribute inlined calls to the function that contains them" },
 		{ "detailed", 0, FM_OPT_FLAG, &serve.view.detailed, NULL, "show the lines of libraries separately" },
 		{ 0 },
 	};

@@ -82,13 +82,14 @@ static const char *head_end(const struct fm_live_client *c)
 static enum fm_err lost(struct fm_live_client *c, struct fm_diag *diag)
 {
 	fm_live_disconnect(c);
-	return fm_diag_set(diag, FM_E_NOT_FOUND, "the connection broke off");
+	return fm_diag_set(diag, FM_E_NOT_FOUND, "the connection was lost");
 }
 
 enum fm_err fm_live_not_ours(struct fm_live_client *c, struct fm_diag *diag)
 {
 	fm_live_disconnect(c);
-	return fm_diag_set(diag, FM_E_REFUSED, "what listens there is not Fathom; name the port after --listen");
+	return fm_diag_set(diag, FM_E_REFUSED,
+			   "the server there is not Fathom; use the port that was given to --listen");
 }
 
 // What has come so far may still become the head of an answer.

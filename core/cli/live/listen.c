@@ -19,9 +19,10 @@ enum fm_err fm_listener_check(const struct fm_capture_flags *flags, struct fm_di
 {
 	struct fm_listen_place place;
 	if (flags->token && !fm_guard_token_is_fit(flags->token))
-		return fm_diag_set(diag, FM_E_USAGE,
-				   "--token wants %d to %d letters, digits, '-' or '_'; without it, one is made up",
-				   FM_TOKEN_LEAST, FM_TOKEN_CHARS);
+		return fm_diag_set(
+			diag, FM_E_USAGE,
+			"--token wants %d to %d letters, digits, '-' or '_'; without it, Fathom makes a random one",
+			FM_TOKEN_LEAST, FM_TOKEN_CHARS);
 	return flags->listen ? fm_listen_parse(flags->listen, &place, diag) : FM_OK;
 }
 

@@ -33,7 +33,7 @@ enum fm_err fm_mcp_call_start(struct fm_mcp_calls *calls, const struct fm_buf *i
 	while (call < calls->all + FM_MCP_MAX_CALLS && call->pid)
 		call++;
 	if (call == calls->all + FM_MCP_MAX_CALLS)
-		return fm_diag_set(diag, FM_E_REFUSED, "%d calls are under way already; wait for one of them",
+		return fm_diag_set(diag, FM_E_REFUSED, "%d calls are already running; wait for one of them",
 				   FM_MCP_MAX_CALLS);
 	int ends[2];
 	if (pipe2(ends, O_CLOEXEC) != 0)

@@ -100,7 +100,7 @@ static void answer_version(struct fm_mcp_server *s, const char *id, struct fm_st
 	begin(&j, s->out, id);
 	fm_json_object(&j, "error");
 	fm_json_i64(&j, "code", WRONG_VERSION);
-	fm_json_str(&j, "message", FM_STR_LIT("that version of the protocol is not spoken here"));
+	fm_json_str(&j, "message", FM_STR_LIT("this version of the protocol is not supported"));
 	fm_json_object(&j, "data");
 	write_versions(&j, "supported");
 	fm_json_str(&j, "requested", wanted);
@@ -190,7 +190,7 @@ static void call_tool(struct fm_mcp_server *s, const char *id, const struct fm_j
 	const struct fm_mcp_tool *tool = fm_mcp_tool_find(name, s->has);
 	struct fm_diag diag;
 	if (!tool) {
-		snprintf(diag.text, sizeof(diag.text), "no tool is called '%.*s'; tools/list has them",
+		snprintf(diag.text, sizeof(diag.text), "no tool is called '%.*s'; tools/list lists them",
 			 (int)FM_MIN(name.len, 60u), name.p);
 		answer_error(s, id, WRONG_PARAMS, diag.text);
 		return;

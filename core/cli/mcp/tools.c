@@ -56,7 +56,7 @@ static const struct fm_mcp_tool tools[] = {
 	  "not "
 	  "seen, the next command. 8 KB at most.",
 	  {
-		  { "detailed", FLAG, false, "--detailed", "libraries, too" },
+		  { "detailed", FLAG, false, "--detailed", "include libraries" },
 		  { "capture", TEXT, true, NULL, CAPTURE_MEANING },
 	  } },
 	{ "focus",
@@ -76,7 +76,7 @@ static const struct fm_mcp_tool tools[] = {
 	  "One SELECT, in SQLite's dialect, over the tables of a capture: functions, lines, stacks, samples, threads, "
 	  "allocations, waits and more. PRAGMA table_list names them, PRAGMA table_info(lines) the columns of one.",
 	  {
-		  { "limit", WHOLE, false, "--limit=", "rows at most (50)" },
+		  { "limit", WHOLE, false, "--limit=", "maximum number of rows (50)" },
 		  { "capture", TEXT, true, NULL, CAPTURE_MEANING },
 		  { "sql", TEXT, true, NULL, "one SELECT" },
 	  } },

@@ -40,7 +40,7 @@ static enum fm_err apply_memory_log(const struct fm_capture_flags *flags, struct
 		return FM_OK;
 	if (flags->is_cpu || (flags->memory && strcmp(flags->memory, "exact")))
 		return fm_diag_set(diag, FM_E_USAGE,
-				   "--memory-log wants every allocation: leave %s out, or say --memory=exact",
+				   "--memory-log records every allocation: leave out %s, or give --memory=exact",
 				   flags->is_cpu ? "--cpu" : "--memory");
 	ret->memory = FM_WIRE_MEMORY_EXACT;
 	ret->log_bytes = *flags->memory_log ? fm_size_parse(flags->memory_log) : LOG_BYTES;

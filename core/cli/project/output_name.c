@@ -48,10 +48,9 @@ static enum fm_err expand_one(struct fm_buf *to, char letter, uint32_t pid, stru
 			"%%r in a file's name is the rank, and there is none: OMPI_COMM_WORLD_RANK, PMI_RANK "
 			"and SLURM_PROCID are not set; use %%p");
 	} else {
-		return fm_diag_set(
-			diag, FM_E_USAGE,
-			"in a file's name stand %%p for the process id, %%t for the time, %%r for the rank, and %%%% "
-			"for a percent sign; nothing else may follow a percent sign");
+		return fm_diag_set(diag, FM_E_USAGE,
+				   "in a file's name, use %%p for the process id, %%t for the time, %%r for the rank, "
+				   "and %%%% for a percent sign; nothing else may follow a percent sign");
 	}
 	return FM_OK;
 }

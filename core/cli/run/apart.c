@@ -83,7 +83,7 @@ enum fm_err fm_apart_run(const struct fm_apart *apart, int *ret_exit_code, struc
 	sigaction(SIGINT, &before, NULL);
 	*ret_exit_code = a.exit_code;
 	if (!has_answer)
-		return fm_diag_set(diag, FM_E_REFUSED, "the capture ended before its time: %s",
+		return fm_diag_set(diag, FM_E_REFUSED, "the capture ended early: %s",
 				   pid < 0 ? strerror(errno) : "it was killed");
 	if (a.err)
 		*diag = a.diag;

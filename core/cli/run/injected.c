@@ -162,8 +162,8 @@ static bool is_sandboxed(struct fm_injected *in)
 static enum fm_err refuse_sandboxed(const struct fm_injected *in, struct fm_diag *diag)
 {
 	return fm_diag_set(diag, FM_E_REFUSED,
-			   "process %u is behind a filter of system calls (seccomp) that could end it for one of the "
-			   "agent's; without --memory, --trace and --inject it is observed from outside",
+			   "process %u has a system call filter (seccomp) that could kill it for a call of the "
+			   "agent's; to observe it from outside, leave out --memory, --trace and --inject",
 			   in->pid);
 }
 
@@ -219,9 +219,8 @@ static enum fm_err call(struct fm_injected *in, const char *method, const char *
 	if (!has_answer)
 		return fm_diag_set(
 			diag, FM_E_NOT_FOUND,
-			fm_remote_exec_is_stuck(in->exec)
-				? "process %u could not be held for %.0f s: a thread is in a system call that "
-				  "cannot be interrupted"
+			fm_remote_exec_is_stuck(in->exec) ? "process %u could not be stopped for %.0f s: a thread is "
+							    "in a system call that cannot be interrupted"
 			: fm_remote_exec_is_without_files(in->exec)
 				? "process %u had no file descriptors left to load the agent with for %.0f s; raise "
 				  "its 'ulimit -n'"
@@ -250,12 +249,12 @@ static void join(const char *ring_path, struct capture *running, void *arg)
 	in->has_failed = !fm_reach_ring(&in->reach, ring_path, path, sizeof(path));
 	if (in->has_failed)
 		(void)fm_diag_set(&in->failure, FM_E_REFUSED,
-				  "no process of the user of process %u could be started, to hold shared memory open",
+				  "cannot start a process as the user of process %u, to hold shared memory open",
 				  in->pid);
 	else
 		in->has_failed = call(in, "start", path, JOIN_NS, &in->failure) != FM_OK;
 	if (!in->has_failed)
-		fm_say("the agent is in process %u; Ctrl-C takes its hooks out", in->pid);
+		fm_say("the agent is in process %u; press Ctrl-C to remove its hooks", in->pid);
 }
 
 // True: the capture is over, whatever the program says.
@@ -332,13 +331,13 @@ enum fm_err fm_injected_end(struct fm_injected *in, struct fm_diag *diag)
 		(void)call(in, "stop", NULL, STOP_NS, &unheard);
 	bool is_left = in->has_answered && !fm_process_is_over(-1, in->pid);
 	if (is_left && call(in, "leave", NULL, LEAVE_NS, &unheard) == FM_OK)
-		fm_say("the agent's hooks are out of process %u; its library stays mapped there, and does nothing",
+		fm_say("the agent's hooks are removed from process %u; its library stays mapped there and does nothing",
 		       in->pid);
 	else if (is_left && !fm_process_is_over(-1, in->pid))
-		fm_say(is_sandboxed(in) ? "process %u has put up a filter of system calls (seccomp) and is left alone; "
-					  "the agent's hooks stay in it, and do nothing"
-					: "process %u ran no Python code that could take the agent's hooks out; they "
-					  "stay, and do nothing",
+		fm_say(is_sandboxed(in) ? "process %u has installed a system call filter (seccomp), so Fathom leaves "
+					  "it alone; the agent's hooks stay there and do nothing"
+					: "process %u ran no Python code that could remove the agent's hooks; they "
+					  "stay there and do nothing",
 		       in->pid);
 	fm_remote_exec_close(in->exec);
 	for (uint32_t i = 0; i < in->n_calls && i < MAX_CALLS; i++) {

@@ -41,16 +41,15 @@ static bool is_same_namespace(uint32_t pid, const char *name)
 static enum fm_err may_reach(struct fm_reach *r, struct fm_diag *diag)
 {
 	if (r->is_other_user && geteuid() != 0)
-		return fm_diag_set(
-			diag, FM_E_REFUSED,
-			"process %u belongs to another user; as root the agent is loaded into it, and without "
-			"--memory, --trace and --inject it is observed from outside",
-			r->pid);
+		return fm_diag_set(diag, FM_E_REFUSED,
+				   "process %u belongs to another user; to load the agent into it, run as root; to "
+				   "observe it from outside, leave out --memory, --trace and --inject",
+				   r->pid);
 	// The agent tells its numbers as it knows them itself.
 	if (fm_process_own_pid(r->pid) != r->pid || !is_same_namespace(r->pid, "user"))
 		return fm_diag_set(diag, FM_E_REFUSED,
-				   "process %u is in a container with process numbers or users of its own, into which "
-				   "the agent is not loaded; run fathom there, or observe it from outside without "
+				   "process %u is in a container with its own process numbers or users, where Fathom "
+				   "cannot load the agent; run fathom there, or observe it from outside without "
 				   "--memory, --trace and --inject",
 				   r->pid);
 	return FM_OK;
@@ -99,8 +98,8 @@ static enum fm_err make_theirs(struct fm_reach *r, struct fm_diag *diag)
 	}
 	r->dir[0] = 0;
 	return fm_diag_set(diag, FM_E_REFUSED,
-			   "process %u has no folder for temporary files from which a library could be loaded (/tmp, "
-			   "/var/tmp, /dev/shm); without --memory, --trace and --inject it is observed from outside",
+			   "process %u has no folder for temporary files from which it could load a library (/tmp, "
+			   "/var/tmp, /dev/shm); to observe it from outside, leave out --memory, --trace and --inject",
 			   r->pid);
 }
 
@@ -140,12 +139,11 @@ static enum fm_err copy_agent(struct fm_reach *r, const char *agent, struct fm_d
 	struct stat st;
 	fm_process_maps(r->pid, note_agent, &is_there);
 	if (is_there) // a second copy would know nothing of the first
-		return fm_diag_set(
-			diag, FM_E_REFUSED,
-			"process %u has a copy of the agent from an earlier capture; it takes another one only "
-			"where the process can read the agent itself: set FATHOM_AGENT_PATH to such a place, "
-			"and start the process anew",
-			r->pid);
+		return fm_diag_set(diag, FM_E_REFUSED,
+				   "process %u has a copy of the agent from an earlier capture; it can load another "
+				   "one only if it can read the agent itself: set FATHOM_AGENT_PATH to a file that it "
+				   "can read, and restart the process",
+				   r->pid);
 	_cleanup_close_ int from = open(agent, O_RDONLY | O_CLOEXEC);
 	_cleanup_close_ int to =
 		openat(r->dir_fd, AGENT_COPY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0500);

@@ -55,7 +55,7 @@ static void leave_page(struct results *r, const char *dir, const struct fm_view_
 	snprintf(path, sizeof(path), "%s/report.html", dir);
 	enum fm_err err = fm_render_as(fm_format_find("html"), r->analysis, path, view, &r->diag);
 	if (!err && is_open && !fm_open_in_browser(path))
-		fm_say("no display to open it on; the page is %s", path);
+		fm_say("cannot open the page: there is no display; the page is %s", path);
 	if (err && (is_open || err != FM_E_UNSUPPORTED))
 		fm_say("%s", r->diag.text);
 }

@@ -24,7 +24,7 @@ static enum fm_err split(struct fm_two_commands *t, const struct fm_operands *op
 			n_dashes++;
 		}
 	if (n_dashes == 0)
-		return wrong(diag, "there is one command: name the other one behind a second --, or a state of the "
+		return wrong(diag, "there is only one command: give the other one after a second --, or a state of the "
 				   "repository with --base-ref");
 	if (n_dashes > 1)
 		return wrong(diag, "it is not clear which -- is between the commands: give them with --base 'COMMAND' "
@@ -50,13 +50,13 @@ enum fm_err fm_two_commands_take(struct fm_two_commands *t, const struct fm_two_
 {
 	*t = (struct fm_two_commands){ .has_shells = words->base || words->head };
 	if (ops->n > 0 && t->has_shells)
-		return wrong(diag, "the commands come with --base and --head, or behind --, not both");
+		return wrong(diag, "give the commands with --base and --head, or after --, not both");
 	if (words->base_ref && t->has_shells)
-		return wrong(diag, "with --base-ref there is one command, which comes behind --");
+		return wrong(diag, "with --base-ref, give one command, after --");
 	if (t->has_shells && !(words->base && words->head))
 		return wrong(diag, "--base and --head belong together");
 	if (!ops->n && !t->has_shells)
-		return wrong(diag, words->base_ref ? "name the command to run behind --" : "name the two commands");
+		return wrong(diag, words->base_ref ? "give the command to run after --" : "name the two commands");
 	if (t->has_shells) {
 		take_shell(t, FM_BASE, words->base);
 		take_shell(t, FM_HEAD, words->head);

@@ -103,11 +103,10 @@ static enum fm_err resolve(const char *ref, char *ret, size_t cap, struct fm_dia
 	struct said said;
 	if (snprintf(commit, sizeof(commit), "%s^{commit}", ref) >= (int)sizeof(commit) ||
 	    !GIT(NULL, &said, "rev-parse", "--verify", "--quiet", "--end-of-options", commit))
-		return fm_diag_set(
-			diag, FM_E_NOT_FOUND,
-			"git knows no commit '%.100s'; in a shallow clone fetch it first: git fetch --depth 1 origin "
-			"NAME, which is then FETCH_HEAD",
-			ref);
+		return fm_diag_set(diag, FM_E_NOT_FOUND,
+				   "git has no commit '%.100s'; in a shallow clone, fetch it first: git fetch --depth "
+				   "1 origin NAME, then use FETCH_HEAD",
+				   ref);
 	if (snprintf(ret, cap, "%s", said.out) >= (int)cap)
 		return fm_diag_set(diag, FM_E_CORRUPT, "git's answer is not a commit");
 	return FM_OK;

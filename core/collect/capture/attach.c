@@ -66,15 +66,17 @@ static void write_opening(struct attach *a)
 	fm_meta_uint(a->writer, "rate_hz", a->options->rate_hz);
 	if (a->options->children)
 		fm_writer_coverage(a->writer,
-				   FM_STR_LIT("the program before and after, and processes that lived for less "
-					      "than a quarter of a second"),
+				   FM_STR_LIT("the program before and after the observation, and processes that lived "
+					      "for less than a quarter of a second"),
 				   FM_STR_LIT("Fathom observed it from outside while it ran"));
 	else
-		fm_writer_coverage(a->writer, FM_STR_LIT("the program before and after, and its child processes"),
+		fm_writer_coverage(a->writer,
+				   FM_STR_LIT("the program before and after the observation, and its child processes"),
 				   FM_STR_LIT("Fathom was attached to this one process while it ran"));
 	if (!a->options->may_stop)
-		fm_writer_coverage(a->writer, FM_STR_LIT("threads that run"),
-				   FM_STR_LIT("--nonblocking: a running thread can be read only while it is stopped"));
+		fm_writer_coverage(
+			a->writer, FM_STR_LIT("running threads"),
+			FM_STR_LIT("--nonblocking: Fathom can read a running thread only while it is stopped"));
 }
 
 // What became of the family, for the report.
@@ -85,11 +87,11 @@ static void write_left_out(struct attach *a)
 		snprintf(what, sizeof(what), "%zu child process%s", a->observed.refused.n,
 			 a->observed.refused.n == 1 ? "" : "es");
 		fm_writer_coverage(a->writer, fm_str_of(what),
-				   FM_STR_LIT("this user may not read them; attach as root"));
+				   FM_STR_LIT("this user has no permission to read them; attach as root"));
 	}
 	if (a->observed.is_full)
 		fm_writer_coverage(a->writer, FM_STR_LIT("some child processes"),
-				   FM_STR_LIT("there were more at one time than Fathom follows"));
+				   FM_STR_LIT("more processes ran at one time than Fathom can follow"));
 }
 
 static enum fm_err check(const struct fm_attach_options *options, bool may_hold, struct fm_diag *diag)
@@ -155,7 +157,7 @@ static enum fm_err end(struct attach *a, enum fm_err err, struct fm_diag *diag)
 	if (a->writer) {
 		char path[4096];
 		if (!err && fm_writer_has_moved(a->writer, path, sizeof(path)))
-			fm_say("%s was renamed while it was written; the profile is whole, as %s",
+			fm_say("%s was renamed while Fathom wrote it; the profile is complete, as %s",
 			       a->options->output_path, path);
 		enum fm_err close_err = fm_writer_close(a->writer, err ? NULL : diag);
 		err = err ? err : close_err;

@@ -63,14 +63,14 @@ static void say_write_error_once(struct capture *c)
 	c->did_say_write_error = true;
 	struct fm_diag diag;
 	fm_writer_describe_error(c->writer, &diag);
-	fm_say("%s; the program goes on by itself", diag.text);
+	fm_say("%s; the program continues without Fathom", diag.text);
 }
 
 static void say_where_it_is(const struct capture *c)
 {
 	char path[4096];
 	if (fm_writer_has_moved(c->writer, path, sizeof(path)))
-		fm_say("%s was renamed while it was written; the profile is whole, as %s", c->options->output_path,
+		fm_say("%s was renamed while Fathom wrote it; the profile is complete, as %s", c->options->output_path,
 		       path);
 }
 
@@ -309,8 +309,8 @@ static void watch(struct capture *c)
 	if (fm_ticker_start(c->registry, &ticker_options, &c->ticker, &diag) &&
 	    c->shared.header->engine == FM_ENGINE_TICKER)
 		fm_capture_lacks(c,
-				 "the thread that samples could not be started: a limit on processes ('ulimit -u', or "
-				 "the container's) was reached; raise it, or use --engine perf",
+				 "cannot start the sampling thread: a limit on processes was reached ('ulimit -u', or "
+				 "the container's); raise it, or use --engine perf",
 				 "the whole program");
 	if (options->beside_pid) {
 		c->beside_rss_bytes = read_status_kib(c, "VmRSS:") * 1024ull;

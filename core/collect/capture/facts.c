@@ -66,9 +66,9 @@ void fm_capture_write_opening(const struct capture *c, int perf_errno)
 	fm_meta_uint(c->writer, "alloc_mean_bytes", options->alloc_mean_bytes);
 	if (perf_errno) {
 		snprintf(text, sizeof(text),
-			 "perf events were refused (%s), so the ticker was used; 'fathom doctor' says more",
+			 "perf events were refused (%s), so the ticker was used; run 'fathom doctor' for details",
 			 strerror(perf_errno));
-		fm_capture_lacks(c, text, "the perf engine that was asked for");
+		fm_capture_lacks(c, text, "the perf engine, which was requested");
 	}
 }
 
@@ -143,16 +143,16 @@ static void write_figures(const struct capture *c, const struct fm_recorder_tota
 static void tell_of_trace(const struct capture *c, const struct fm_ingest_trace_totals *trace)
 {
 	if (trace->n_short)
-		fm_capture_lacks(c, "--min-duration leaves them out; their time is their callers'", "%llu short calls",
-				 (unsigned long long)trace->n_short);
+		fm_capture_lacks(c, "--min-duration leaves them out; their time counts for their callers",
+				 "%llu short calls", (unsigned long long)trace->n_short);
 	if (trace->n_lost)
 		fm_capture_lacks(
-			c, "the collector got too little CPU to keep up, and the program was not made to wait longer",
+			c, "the collector got too little CPU to keep up, and the program did not wait for it longer",
 			"%llu events of the trace", (unsigned long long)trace->n_lost);
 	if (trace->n_unseen)
 		fm_capture_lacks(c,
-				 "Python 3.11 needs C stack for each traced call; near its end calls go untraced. A "
-				 "larger 'ulimit -s' helps",
+				 "Python 3.11 needs C stack for each traced call; close to its end, calls are not "
+				 "traced. Raise 'ulimit -s'",
 				 "calls at the deepest points of the recursion");
 }
 
@@ -167,13 +167,13 @@ static void tell_of_silence(const struct capture *c, const struct fm_recorder_to
 	if (totals->n_other_clock) // by its clock our last word is long ago
 		snprintf(why, sizeof(why),
 			 "%u process%s ran in another time namespace, whose clock is not Fathom's: start Fathom inside "
-			 "it; besides, Fathom did not run for %.1f s",
+			 "it; also, Fathom did not run for %.1f s",
 			 totals->n_other_clock, plural(totals->n_other_clock), silent_s);
 	if (atomic_load(&counts->n_quiet) || cpu_ns >= FM_GAP_TOLD_NS)
 		fm_capture_lacks(c, why, "%.1f s of CPU time, and what was allocated and freed meanwhile",
 				 (double)cpu_ns / 1e9);
 	if (atomic_load(&counts->n_freed_unseen))
-		fm_capture_lacks(c, why, "the end of %llu sampled blocks, which count as still there",
+		fm_capture_lacks(c, why, "the end of %llu sampled blocks, which count as live",
 				 (unsigned long long)atomic_load(&counts->n_freed_unseen));
 	if (atomic_load(&counts->n_traces_ended) && !c->has_given_up)
 		fm_capture_lacks(c, why, "the rest of the trace");
@@ -186,8 +186,8 @@ static void tell_of_heavy(const struct capture *c, const struct fm_recorder_tota
 	double cpu_ns = (double)(timeval_ns(&c->usage.ru_utime) + timeval_ns(&c->usage.ru_stime));
 	if (totals->n_heavy && (double)totals->heavy_ns > MUCH_HEAVY * cpu_ns)
 		fm_capture_lacks(c,
-				 "each shows one moment of more than ten periods, as Fathom got no CPU in time; the "
-				 "intervals are wide where they fell. A CPU left free for Fathom avoids it",
+				 "each shows one moment of more than ten periods, because Fathom got no CPU in time; "
+				 "the intervals there are wide. Leave one CPU free for Fathom",
 				 "most of %.2f s of CPU time, for which %llu sample%s stand%s",
 				 (double)totals->heavy_ns * 1e-9, (unsigned long long)totals->n_heavy,
 				 totals->n_heavy == 1 ? "" : "s", totals->n_heavy == 1 ? "s" : "");
@@ -197,13 +197,12 @@ static void tell_of_heavy(const struct capture *c, const struct fm_recorder_tota
 static const char *why_rate_fell(const struct fm_ticker_stats *ticks, double cold)
 {
 	if (cold <= MANY_COLD)
-		return "for a time samples cost more than --max-overhead allows: stacks were deep, or threads new";
+		return "for a time samples cost more than --max-overhead allows: stacks were deep, or threads were new";
 	if (ticks->lowest_rate_hz >= COLD_RATE_HZ)
-		return "every CPU was busy, so that each sample cost the program its caches, too, and that is more "
-		       "than "
+		return "every CPU was busy, so each sample also cost the program its caches, which is more than "
 		       "--max-overhead allows";
 	return "for a time samples cost more than --max-overhead allows: every CPU was busy, stacks were deep, or "
-	       "threads new";
+	       "threads were new";
 }
 
 static void tell_of_samples(const struct capture *c, const struct fm_recorder_totals *totals,
@@ -213,13 +212,13 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 	const struct fm_wire_counts *counts = c->shared.counts;
 	if (header->engine == FM_ENGINE_PERF)
 		fm_capture_lacks(c,
-				 "engine perf samples user code only: time in the kernel is counted where the thread "
-				 "next runs its own code; --engine ticker tells it apart",
+				 "engine perf samples user code only: time in the kernel counts where the thread next "
+				 "runs its own code; --engine ticker separates the two",
 				 "system time as such");
 	if (totals->n_displaced > MANY_DISPLACED * (double)totals->n_samples)
 		fm_capture_lacks(c,
-				 "they ran a few microseconds before the system call they are shown at; "
-				 "docs/sampling-math.md says why",
+				 "they ran a few microseconds before the system call that the report attributes them "
+				 "to; docs/sampling-math.md explains why",
 				 "the exact line of %.0f%% of the samples",
 				 100.0 * (double)totals->n_displaced / (double)totals->n_samples);
 	tell_of_silence(c, totals);
@@ -227,31 +226,31 @@ static void tell_of_samples(const struct capture *c, const struct fm_recorder_to
 	double cold = cold_share(c, ticks);
 	if (cold > MANY_COLD)
 		fm_capture_lacks(c,
-				 "every CPU was busy, so each sample preempted the program, and refilling its caches "
-				 "is shown at what ran next; leave one CPU free for Fathom",
+				 "every CPU was busy, so each sample preempted the program, and the time to refill its "
+				 "caches counts for the code that ran next; leave one CPU free for Fathom",
 				 "the exact line of up to %.0f%% of the CPU time", 100 * FM_MIN(cold, 1));
 	if (ticks->n_perf_lost)
 		fm_capture_lacks(c,
-				 "descriptors of others were closed, the perf event's among them; the ticker went on",
+				 "the program closed descriptors that it had not opened, including that of the perf "
+				 "event; the ticker continued",
 				 "about 20 ms of %u process%s", ticks->n_perf_lost, plural(ticks->n_perf_lost));
 	if (ticks->n_blocked_threads)
 		fm_capture_lacks(c,
-				 "blocked the sampling signal (SIGURG) for some time; their CPU time is counted where "
-				 "they next allowed it",
+				 "blocked the sampling signal (SIGURG) for some time; their CPU time counts where they "
+				 "next allowed it",
 				 "%u thread%s", ticks->n_blocked_threads, ticks->n_blocked_threads == 1 ? "" : "s");
 	if (totals->n_cut)
-		fm_capture_lacks(c, "a stack is walked for 0.2 ms at most; deeper ones end in a frame that says so",
+		fm_capture_lacks(c, "Fathom walks a stack for at most 0.2 ms; deeper ones end in a frame that says so",
 				 "the outer part of %llu stack%s", (unsigned long long)totals->n_cut,
 				 totals->n_cut == 1 ? "" : "s");
 	if (totals->n_unafforded)
-		fm_capture_lacks(
-			c,
-			"stacks were deep, and samples may take no more of the CPU time than --max-overhead allows; "
-			"the next samples stand for theirs",
-			"%llu samples", (unsigned long long)totals->n_unafforded);
+		fm_capture_lacks(c,
+				 "stacks were deep, and samples may use only the CPU time that --max-overhead allows; "
+				 "the next samples stand for their time",
+				 "%llu samples", (unsigned long long)totals->n_unafforded);
 	if (totals->n_no_stack)
 		fm_capture_lacks(
-			c, "the program's signal stack has no room for a sample; the next samples stand for theirs",
+			c, "the program's signal stack has no room for a sample; the next samples stand for their time",
 			"%llu samples", (unsigned long long)totals->n_no_stack);
 	if (ticks->lowest_rate_hz && ticks->lowest_rate_hz + 1 < c->options->rate_hz)
 		fm_capture_lacks(c, why_rate_fell(ticks, cold), "some samples: the rate went down to %u Hz",
@@ -290,8 +289,8 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 	uint64_t n_no_process = atomic_load(&counts->n_no_process);
 	if (c->options->beside_pid && c->options->children_join)
 		fm_capture_lacks(
-			c, "a trace is joined by Pythons that inherit the environment; 'fathom run' follows everything",
-			"programs that this one started and that are not Python, or got an environment of their own");
+			c, "only Pythons that inherit the environment join a trace; 'fathom run' follows everything",
+			"programs that this one started that are not Python, or that got another environment");
 	else if (c->options->beside_pid)
 		fm_capture_lacks(
 			c, "a capture inside a running process follows forks only; 'fathom run' follows everything",
@@ -307,18 +306,18 @@ static void tell_of_processes(const struct capture *c, const struct fm_recorder_
 	if (n_sandboxed) {
 		fm_meta_uint(c->writer, "n_sandboxed", n_sandboxed);
 		fm_capture_lacks(c,
-				 "a filter may end a program for a system call that it does not list, and samples make "
-				 "some; Fathom left it alone from then on",
+				 "a filter may kill a program for a system call that it does not list, and samples "
+				 "make some; Fathom took no samples there from then on",
 				 "%u process%s after installing a seccomp filter", n_sandboxed, plural(n_sandboxed));
 	}
 	if (totals->n_processes_alive && !c->options->beside_pid) // beside us, it goes on as it should
 		fm_capture_lacks(c, "still running when the program ended", "the rest of %u child process%s",
 				 totals->n_processes_alive, plural(totals->n_processes_alive));
 	if (n_refused)
-		fm_capture_lacks(c,
-				 "the program gave process numbers that are not its own; Fathom reads nothing of those "
-				 "processes",
-				 "%u process%s", n_refused, plural(n_refused));
+		fm_capture_lacks(
+			c,
+			"the program gave process numbers that are not its own; Fathom does not read those processes",
+			"%u process%s", n_refused, plural(n_refused));
 	if (n_no_process)
 		fm_capture_lacks(c, "more than 1024 processes ran at one time", "%llu processes",
 				 (unsigned long long)n_no_process);
@@ -330,25 +329,25 @@ static void tell_of_hooks(const struct capture *c)
 	const struct fm_wire_counts *counts = c->shared.counts;
 	if (c->options->beside_pid)
 		fm_capture_lacks(c,
-				 "inside a running process only what comes later is seen, and when it is freed; "
-				 "'fathom run' sees all of it",
-				 "memory asked for before the capture began (%.1f MiB were resident)",
+				 "inside a running process, Fathom sees only later allocations and when they are "
+				 "freed; 'fathom run' sees all",
+				 "memory allocated before the capture began (%.1f MiB were resident)",
 				 (double)c->beside_rss_bytes / (1 << 20));
 	if (atomic_load(&counts->n_without_malloc))
 		fm_capture_lacks(c,
 				 c->options->beside_pid
-					 ? "the program's malloc is not libc's, and is bound already; 'fathom run' "
-					   "stands before it"
+					 ? "the program's malloc is not libc's, and is already bound; start the "
+					   "program with 'fathom run'"
 					 : "another allocator is preloaded before Fathom's hooks; start the program "
 					   "without LD_PRELOAD",
-				 "memory that native code asks of malloc");
+				 "memory that native code allocates with malloc");
 	if (atomic_load(&counts->n_without_python))
-		fm_capture_lacks(c,
-				 "the interpreter was loaded after the program's start; its blocks are seen as "
-				 "malloc's or mmap's",
-				 "Python's memory by object");
+		fm_capture_lacks(
+			c,
+			"the interpreter was loaded after the program's start; its blocks count as malloc's or mmap's",
+			"Python's memory by object");
 	if (atomic_load(&counts->own_allocator_state) == FM_WIRE_LIVE)
-		fm_capture_lacks(c, "it brings an allocator of its own; what that maps is seen as a whole",
+		fm_capture_lacks(c, "it has its own allocator; Fathom sees what that maps as a whole",
 				 "single blocks of %.*s", (int)sizeof(counts->own_allocator), counts->own_allocator);
 	fm_copies_unseen_tell(c->writer);
 }
@@ -362,46 +361,44 @@ static void tell_of_memory(const struct capture *c, const struct fm_recorder_tot
 			c, "the program allocated faster than the collector could read; --precision -2 samples less",
 			"%llu sampled allocations", (unsigned long long)totals->n_alloc_dropped);
 	if (n_no_tables)
-		fm_capture_lacks(c, "'ulimit -v' leaves no room for the 10 MiB of tables that it takes; raise it",
+		fm_capture_lacks(c, "'ulimit -v' leaves no room for 10 MiB of tables; raise it",
 				 "memory of %u processes", n_no_tables);
 	if (n_no_exact)
 		fm_capture_lacks(c,
-				 "more than 64 ran at one time, or 'ulimit -v' leaves no room for tables; --memory "
-				 "without =exact needs neither",
+				 "more than 64 ran at one time, or 'ulimit -v' leaves no room for tables; use --memory "
+				 "without =exact",
 				 "memory of %u processes", n_no_exact);
 	if (totals->n_exact_lost)
 		fm_capture_lacks(c, "made inside a signal handler, or while other threads allocated without pause",
 				 "%llu allocations or frees", (unsigned long long)totals->n_exact_lost);
 	if (totals->n_unlogged)
-		fm_capture_lacks(c, "the collector got too little CPU to keep up; the sums have them",
+		fm_capture_lacks(c, "the collector got too little CPU to keep up; the sums include them",
 				 "%llu events of the memory log", (unsigned long long)totals->n_unlogged);
 	if (totals->log_end_ns)
-		fm_capture_lacks(c,
-				 "--memory-log had grown to its limit; a larger one is given as --memory-log=4G. Sums "
-				 "are whole",
-				 "memory over time after the first %.1f s",
-				 (double)(totals->log_end_ns - c->start_ns) * 1e-9);
-	if (totals->max_sites >= FM_WIRE_NEARLY_ALL_SITES)
-		fm_capture_lacks(c,
-				 "a process allocated from more than 229,376 different stacks; from there on only the "
-				 "line itself is kept",
-				 "the callers of some allocations");
-	else if (totals->max_sites >= FM_WIRE_MANY_SITES)
 		fm_capture_lacks(
 			c,
-			"a process allocated from more than 32,768 different stacks; from there on a call that "
-			"stands further out already is left out",
-			"recursion in some stacks of allocations");
+			"--memory-log reached its limit; set a larger one, such as --memory-log=4G. Sums are complete",
+			"memory over time after the first %.1f s", (double)(totals->log_end_ns - c->start_ns) * 1e-9);
+	if (totals->max_sites >= FM_WIRE_NEARLY_ALL_SITES)
+		fm_capture_lacks(c,
+				 "a process allocated from more than 229,376 different stacks; after that, Fathom kept "
+				 "only the line itself",
+				 "the callers of some allocations");
+	else if (totals->max_sites >= FM_WIRE_MANY_SITES)
+		fm_capture_lacks(c,
+				 "a process allocated from more than 32,768 different stacks; after that, Fathom left "
+				 "out a call that is already further out on the stack",
+				 "recursion in some stacks of allocations");
 	if (totals->n_exact_beyond)
 		fm_capture_lacks(c, "a process allocated from more than 262,143 different stacks",
 				 "the stack of %llu allocations", (unsigned long long)totals->n_exact_beyond);
 	if (totals->n_exact_untold)
 		fm_capture_lacks(c,
-				 "the collector got too little CPU to read where they were made; they count as native "
-				 "and nobody's",
+				 "the collector got too little CPU to read where they were made; they count as native, "
+				 "for no line",
 				 "the stack of %llu allocations", (unsigned long long)totals->n_exact_untold);
 	if (totals->n_free_dropped)
-		fm_capture_lacks(c, "freed faster than the collector could read; they count as still there",
+		fm_capture_lacks(c, "freed faster than the collector could read; they count as live",
 				 "the end of %llu sampled blocks", (unsigned long long)totals->n_free_dropped);
 }
 
@@ -418,11 +415,11 @@ void fm_capture_write_closing(const struct capture *c, const struct fm_recorder_
 		tell_of_memory(c, totals);
 	}
 	if (totals->n_bad_records || fm_shared_is_damaged(&c->shared))
-		fm_capture_lacks(
-			c,
-			"the program wrote over the memory that it shares with Fathom: do not trust figures of "
-			"the time after",
-			"%llu records, and more that cannot be counted", (unsigned long long)totals->n_bad_records);
+		fm_capture_lacks(c,
+				 "the program overwrote the memory that it shares with Fathom: do not trust figures "
+				 "from that time on",
+				 "%llu records, and others that cannot be counted",
+				 (unsigned long long)totals->n_bad_records);
 }
 
 void fm_meta_uint(struct fm_writer *w, const char *key, uint64_t value)

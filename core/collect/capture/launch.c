@@ -69,8 +69,8 @@ enum fm_err fm_launch_start(struct fm_launch *launch, char **argv, char **env, c
 	if (read(from_child, &err, sizeof(err)) == sizeof(err)) {
 		*ret_exit_code = err == ENOENT ? 127 : 126;
 		return fm_diag_set(diag, FM_E_NOT_FOUND, "cannot run %s: %s; %s", argv[0], strerror(err),
-				   err == ENOENT   ? "name a program on PATH, or one by its path"
-				   : err == EACCES ? "name a file that may be executed, or the interpreter that runs it"
+				   err == ENOENT   ? "give a program on PATH, or the path of one"
+				   : err == EACCES ? "give an executable file, or the interpreter that runs it"
 						   : "try it without fathom");
 	}
 	return FM_OK;

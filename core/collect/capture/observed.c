@@ -65,16 +65,15 @@ enum fm_err fm_observed_check_hold(uint32_t pid, struct fm_diag *diag)
 {
 	uint32_t tracer = tracer_of(pid);
 	if (tracer)
-		return fm_diag_set(
-			diag, FM_E_REFUSED,
-			"process %u is traced by process %u, a debugger or strace, so threads that run cannot be "
-			"read; end that, or see only those that wait with --nonblocking",
-			pid, tracer);
+		return fm_diag_set(diag, FM_E_REFUSED,
+				   "process %u is traced by process %u, a debugger or strace, so its running threads "
+				   "cannot be read; end that process, or see only waiting threads with --nonblocking",
+				   pid, tracer);
 	if (!fm_remote_may_stop())
 		return fm_diag_set(
 			diag, FM_E_REFUSED,
-			"threads that run cannot be read: a seccomp filter forbids ptrace here; " CONTAINER_REMEDY
-			"; or see only threads that wait with --nonblocking");
+			"running threads cannot be read: a seccomp filter forbids ptrace here; " CONTAINER_REMEDY
+			"; or see only waiting threads with --nonblocking");
 	return FM_OK;
 }
 

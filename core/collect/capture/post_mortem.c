@@ -149,13 +149,13 @@ static void write_lacks(struct post_mortem *p)
 	char what[128], why[512];
 	uint32_t n = fm_core_n_replaced(p->core, &first);
 	snprintf(what, sizeof(what), "functions of %u mapped file%s", n, n == 1 ? "" : "s");
-	snprintf(why, sizeof(why), "%s is another file now than when the process ended: put the old one there", first);
+	snprintf(why, sizeof(why), "%s is not the file that the process had mapped: restore that one", first);
 	if (n)
 		fm_writer_coverage(p->writer, fm_str_of(what), fm_str_of(why));
 	if (fm_core_is_cut(p->core))
 		fm_writer_coverage(
 			p->writer, FM_STR_LIT("memory at the end of the core file"),
-			FM_STR_LIT("the file is cut short: raise 'ulimit -c', and see that the disk has room"));
+			FM_STR_LIT("the core file is cut short: raise 'ulimit -c', and check that the disk has room"));
 }
 
 enum fm_err fm_post_mortem(const struct fm_post_mortem_options *options, struct fm_diag *diag)

@@ -69,10 +69,8 @@ void fm_copies_unseen_tell(struct fm_writer *w)
 		fm_buf_str(&text, more);
 	}
 	if (n)
-		fm_writer_coverage(
-			w, (struct fm_str){ (const char *)text.data, (uint32_t)text.len },
-			FM_STR_LIT(
-				"none of libc's copying functions is called from there: what is copied, is copied by "
-				"code of its own, which no hook sees"));
+		fm_writer_coverage(w, (struct fm_str){ (const char *)text.data, (uint32_t)text.len },
+				   FM_STR_LIT("it calls none of libc's copying functions: it copies with its own code, "
+					      "which no hook sees"));
 	fm_buf_deinit(&text);
 }

@@ -136,7 +136,8 @@ void fm_recorded_process_end(struct fm_recorder *r, uint32_t idx)
 		char what[96];
 		snprintf(what, sizeof(what), "Python frames of process %u", p->pid);
 		char why[128];
-		snprintf(why, sizeof(why), "Python %s is not known to this Fathom; native frames only", p->version);
+		snprintf(why, sizeof(why), "this Fathom does not know Python %s; it shows only native frames",
+			 p->version);
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 		r->totals.n_unknown_python++;
 	}

@@ -364,11 +364,11 @@ static void tell_what_was_not_seen(struct fm_recorder *r)
 	char what[96], why[160];
 	if (fm_rows_n_left_out(r->rows))
 		fm_writer_coverage(r->writer, FM_STR_LIT("native frames of some libraries"),
-				   FM_STR_LIT("their .debug_frame is too large; stacks through them may be cut"));
+				   FM_STR_LIT("their .debug_frame is too large; stacks may end there"));
 	uint32_t n_tables = atomic_load(&r->shared->counts->n_frame_tables_lost);
 	if (n_tables) {
 		snprintf(what, sizeof(what), "callers of some code made at run time (%u unwind tables)", n_tables);
-		snprintf(why, sizeof(why), "more than %u tables were registered at one time; stacks may be cut there",
+		snprintf(why, sizeof(why), "more than %u tables were registered at one time; stacks may end there",
 			 FM_WIRE_N_FRAME_TABLES);
 		fm_writer_coverage(r->writer, fm_str_of(what), fm_str_of(why));
 	}

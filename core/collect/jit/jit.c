@@ -348,8 +348,8 @@ static void say_coverage(const struct fm_jit *jit)
 		snprintf(what, sizeof(what), "names of %zu of %zu sampled addresses of run-time code in process %u",
 			 jit->unnamed.n, jit->unnamed.n + jit->n_named, jit->pid);
 		snprintf(why, sizeof(why),
-			 "its compiler published no names (%s); many can write a perf map or a jitdump, such as python "
-			 "-X perf",
+			 "its compiler published no names (%s); many can write a perf map or a jitdump, for example "
+			 "python -X perf",
 			 jit->is_refused ? "and reading its memory was refused"
 					 : "GDB's JIT interface, jitdump, perf map");
 		fm_writer_coverage(jit->writer, fm_str_of(what), fm_str_of(why));

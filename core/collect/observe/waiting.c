@@ -291,13 +291,14 @@ static void finish(void *self)
 	fm_wait_settle_all(w);
 	if (w->is_refused)
 		fm_writer_coverage(w->writer, FM_STR_LIT("where some threads wait"),
-				   FM_STR_LIT("the system does not let Fathom read them: the program gave up its "
+				   FM_STR_LIT("the system does not permit Fathom to read them: the program dropped its "
 					      "privileges, or kernel.yama.ptrace_scope is above 1"));
 	if (w->unplaced_ns >= MUCH_UNPLACED_NS) {
 		char what[64];
 		snprintf(what, sizeof(what), "where threads waited for %.1f s in all", (double)w->unplaced_ns * 1e-9);
-		fm_writer_coverage(w->writer, fm_str_of(what),
-				   FM_STR_LIT("more threads waited than Fathom polls; how long they waited is known"));
+		fm_writer_coverage(
+			w->writer, fm_str_of(what),
+			FM_STR_LIT("more threads waited than Fathom can poll; how long they waited is known"));
 	}
 	if (w->unseen_ns >= MUCH_UNPLACED_NS) {
 		char what[64];

@@ -161,7 +161,7 @@ static enum fm_err read_notes(struct fm_core *core, const Elf64_Phdr *h, struct 
 	core->notes = fm_alloc(h->p_filesz + 1);
 	if (!read_at(core->fd, h->p_offset, core->notes, h->p_filesz))
 		return fm_diag_set(diag, FM_E_TRUNCATED,
-				   "the core file ends before its list of threads: see 'ulimit -c'");
+				   "the core file ends before its list of threads: raise 'ulimit -c'");
 	take_notes(core, core->notes, h->p_filesz);
 	return FM_OK;
 }
@@ -208,7 +208,7 @@ static enum fm_err read_header(struct fm_core *core, const char *path, Elf64_Ehd
 		*ret_n = first.sh_info;
 	}
 	if (*ret_n > MAX_SEGMENTS)
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s says that it has %llu mappings: it is damaged", path,
+		return fm_diag_set(diag, FM_E_CORRUPT, "%s is damaged: it claims to have %llu mappings", path,
 				   (unsigned long long)*ret_n);
 	return FM_OK;
 }
@@ -228,8 +228,8 @@ static enum fm_err read_core(struct fm_core *core, const char *path, struct fm_d
 			take_segment(core, &h);
 	}
 	if (!err && !core->threads.n)
-		return fm_diag_set(diag, FM_E_CORRUPT, "%s has no threads: it is damaged, or not the core of a process",
-				   path);
+		return fm_diag_set(diag, FM_E_CORRUPT,
+				   "%s has no threads: it is damaged, or is not the core file of a process", path);
 	if (core->segments.n)
 		qsort(core->segments.items, core->segments.n, sizeof(*core->segments.items), by_start);
 	if (core->mapped.n)

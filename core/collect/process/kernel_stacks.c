@@ -88,8 +88,8 @@ enum fm_err fm_kernel_stacks_open(uint32_t pid, uint32_t rate_hz, struct fm_writ
 			fm_kernel_stacks_close(k);
 			if (err == EACCES || err == EPERM)
 				return fm_diag_set(diag, FM_E_REFUSED,
-						   "the system keeps them from ordinary users; sudo sysctl "
-						   "kernel.perf_event_paranoid=1 permits them");
+						   "the system does not permit them to ordinary users; run sudo sysctl "
+						   "kernel.perf_event_paranoid=1");
 			return fm_diag_set(diag, FM_E_REFUSED, "perf_event_open failed: %s", strerror(err));
 		}
 		fm_vec_push(&k->rings, ring);
@@ -217,9 +217,9 @@ static void name_one(void *ctx, uint64_t addr, const char *name)
 static void write_names(struct fm_kernel_stacks *k)
 {
 	if (fm_kallsyms_name(&k->addrs, name_one, k))
-		fm_writer_coverage(k->writer, FM_STR_LIT("names of kernel functions"),
-				   FM_STR_LIT("the system hides its addresses; sudo sysctl kernel.kptr_restrict=0 "
-					      "shows them"));
+		fm_writer_coverage(
+			k->writer, FM_STR_LIT("names of kernel functions"),
+			FM_STR_LIT("the system hides its addresses; run sudo sysctl kernel.kptr_restrict=0"));
 }
 
 void fm_kernel_stacks_close(struct fm_kernel_stacks *k)

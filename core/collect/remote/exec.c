@@ -275,7 +275,7 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 	bool has_python = fm_remote_find_python(e->remote, &pc, &hexversion);
 	struct fm_remote *r = e->remote;
 	if (!has_python)
-		err = fm_diag_set(diag, FM_E_UNSUPPORTED, "no Python that Fathom knows was found in process %u", pid);
+		err = fm_diag_set(diag, FM_E_UNSUPPORTED, "process %u has no Python that Fathom knows", pid);
 	else if (!fm_remote_read(r->memory, r->python.runtime, head, sizeof(head)) ||
 		 fm_pyabi_remote_exec(head, sizeof(head), &e->at)) {
 		e->is_older = true;
@@ -283,18 +283,17 @@ enum fm_err fm_remote_exec_open(uint32_t pid, struct fm_remote_exec **ret, struc
 	} else if (!fm_remote_u32(r->memory, fm_remote_main_interpreter(r) + e->at.interp_enabled, &enabled) ||
 		   !enabled)
 		err = fm_diag_set(diag, FM_E_REFUSED,
-				  "process %u does not let others run code in it (PYTHON_DISABLE_REMOTE_DEBUG, or -X "
-				  "disable-remote-debug); start it without",
+				  "process %u does not permit others to run code in it (PYTHON_DISABLE_REMOTE_DEBUG, "
+				  "or -X disable-remote-debug); start it without",
 				  pid);
 	if (!err && !fm_remote_may_stop())
 		err = fm_diag_set(diag, FM_E_REFUSED,
 				  "ptrace is not allowed here; in a container, add the capability SYS_PTRACE");
 	if (!err && is_refused(pid))
-		err = fm_diag_set(
-			diag, FM_E_REFUSED,
-			"process %u may not be stopped: a debugger has it, or kernel.yama.ptrace_scope, or its "
-			"being setuid, forbids it; as root the last two do not count",
-			pid);
+		err = fm_diag_set(diag, FM_E_REFUSED,
+				  "cannot stop process %u: a debugger is attached, kernel.yama.ptrace_scope forbids "
+				  "it, or the program is setuid; as root, the last two do not matter",
+				  pid);
 	if (err)
 		fm_remote_exec_close(e);
 	else

@@ -156,8 +156,8 @@ enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, boo
 	*p = (struct fm_remote_pending){ 0 };
 	if (fm_pyabi_pending(minor, r->python.row.is_free_threaded, &p->at))
 		return fm_diag_set(diag, FM_E_UNSUPPORTED,
-				   "the agent is not loaded into a running Python 3.%u%s; without --memory, --trace "
-				   "and --inject process %u is observed from outside",
+				   "Fathom cannot load the agent into a running Python 3.%u%s; to observe process %u "
+				   "from outside, leave out --memory, --trace and --inject",
 				   minor, r->python.row.is_free_threaded ? " without a GIL" : "", r->pid);
 	p->function = symbol(r, "PyRun_SimpleString", NULL);
 	p->lock_wait = symbol(r, "PyThread_acquire_lock_timed", &wait_len);
@@ -172,24 +172,24 @@ enum fm_err fm_remote_pending_find(struct fm_remote *r, uint32_t hexversion, boo
 		is_ring = fm_remote_ring_read(r, p, &ring);
 	}
 	if (!is_ring)
-		return fm_diag_set(diag, FM_E_UNSUPPORTED,
-				   "the Python 3.%u of process %u is built in a way that Fathom does not know: the "
-				   "agent is not loaded into it; without --memory, --trace and --inject it is observed "
-				   "from outside",
-				   minor, r->pid);
+		return fm_diag_set(
+			diag, FM_E_UNSUPPORTED,
+			"cannot load the agent: the Python 3.%u of process %u is built in a way that Fathom does not "
+			"know; to observe it from outside, leave out --memory, --trace and --inject",
+			minor, r->pid);
 	p->list_type = symbol(r, "PyList_Type", NULL);
 	if (fm_remote_has_audit_hooks(r, p))
 		return fm_diag_set(
 			diag, FM_E_UNSUPPORTED,
-			"process %u has audit hooks, which could forbid the script that loads the agent and "
-			"then break the program: it is not loaded; set FATHOM_AUDIT_HOOKS=1 if they forbid "
-			"nothing; without --memory, --trace and --inject the process is observed from outside",
+			"cannot load the agent: process %u has audit hooks, which could forbid the script that loads "
+			"it and then break the program; set FATHOM_AUDIT_HOOKS=1 if they forbid nothing, or leave out "
+			"--memory, --trace and --inject to observe the process from outside",
 			r->pid);
 	find_room(r, is_sole, p);
 	if (!p->room)
 		return fm_diag_set(diag, FM_E_UNSUPPORTED,
-				   "process %u has no C library that Fathom knows: the agent is not loaded into it; "
-				   "without --memory, --trace and --inject it is observed from outside",
+				   "cannot load the agent: process %u has no C library that Fathom knows; to observe "
+				   "it from outside, leave out --memory, --trace and --inject",
 				   r->pid);
 	return FM_OK;
 }

@@ -238,9 +238,8 @@ static enum fm_err choose_thread(const struct fm_analysis *a, uint32_t *ret, str
 	if (!err && n > 1) {
 		struct fm_buf name = { 0 };
 		fm_label_thread(&name, a, *ret);
-		fm_say("a cpuprofile holds one thread: %s is in it, with %.0f %% of the time; %zu other%s not "
-		       "(--thread names "
-		       "another)",
+		fm_say("a cpuprofile holds one thread: it has %s, with %.0f %% of the time; %zu other%s left out "
+		       "(--thread names another)",
 		       (const char *)name.data, 100 * (double)threads[chosen].weight_ns / FM_MAX((double)whole_ns, 1.0),
 		       n - 1, n == 2 ? " is" : "s are");
 		fm_buf_deinit(&name);

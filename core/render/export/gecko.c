@@ -332,8 +332,7 @@ static enum fm_err fill(struct gecko *g, struct fm_diag *diag)
 	fm_spool_deinit(&g->spool);
 	wanted = (struct fm_runs_wanted){ FM_NO_ID, UINT64_MAX, true, false };
 	err = fm_runs_fill(&g->spool, g->a, &wanted, diag);
-	fm_say("more than %u samples: those of a thread that follow each other in one place are one in the Firefox "
-	       "profile, "
+	fm_say("more than %u samples: successive samples of a thread in one place are one in the Firefox profile, "
 	       "%" PRIu64 " altogether",
 	       MAX_RUNS, g->spool.n_runs);
 	return err;

@@ -371,7 +371,7 @@ static enum fm_err names_path_of(FILE *out, char *ret, size_t cap, struct fm_dia
 	ssize_t n = fileno(out) < 0 ? -1 : readlink(link, ret, cap - sizeof(".names"));
 	if (n < 0 || n == (ssize_t)(cap - sizeof(".names")) || fstat(fileno(out), &st) || !S_ISREG(st.st_mode))
 		return fm_diag_set(diag, FM_E_UNSUPPORTED,
-				   "perf.data needs a second file for the names; write it to a file with -o");
+				   "perf.data needs a second file for the names; write to a file with -o");
 	memcpy(ret + n, ".names", sizeof(".names"));
 	return FM_OK;
 }
@@ -380,7 +380,7 @@ static enum fm_err write_names(const struct writer *w, const char *path, struct 
 {
 	_cleanup_fclose_ FILE *out = fm_fopen_private(path, false);
 	if (!out)
-		return fm_diag_set(diag, FM_E_IO, "cannot write %s, which the names go to", path);
+		return fm_diag_set(diag, FM_E_IO, "cannot write %s, the file for the names", path);
 	fm_perf_names_write(&w->names, out);
 	return fflush(out) || ferror(out) ? fm_diag_set(diag, FM_E_IO, "cannot write %s: no room", path) : FM_OK;
 }

@@ -173,10 +173,9 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 {
 	const struct fm_trace_stats *calls = a->calls;
 	if (calls->unit.len)
-		return fm_diag_set(
-			diag, FM_E_UNSUPPORTED,
-			"%s counts %.*s, and pstats holds seconds; 'fathom export -f callgrind' has a place for it",
-			a->path, (int)calls->unit.len, calls->unit.p);
+		return fm_diag_set(diag, FM_E_UNSUPPORTED,
+				   "%s counts %.*s, but pstats holds seconds; use 'fathom export -f callgrind'",
+				   a->path, (int)calls->unit.len, calls->unit.p);
 	if (calls->n_events || calls->functions.n) {
 		write_traced(out, calls);
 		return FM_OK;
@@ -192,6 +191,6 @@ enum fm_err fm_write_pstats(FILE *out, struct fm_analysis *a, struct fm_diag *di
 		err = fm_diag_set(diag, FM_E_NOT_FOUND, "%s holds neither calls nor samples", a->path);
 	fm_sampled_calls_deinit(&c);
 	if (!err)
-		fm_say("%s has no trace: samples stand where pstats speaks of calls", a->path);
+		fm_say("%s has no trace: the calls in the pstats file are numbers of samples", a->path);
 	return err;
 }

@@ -60,7 +60,7 @@ static enum fm_err fill(const char *path, struct fm_query_data *data, struct fm_
 	}
 	if (code)
 		err = fm_diag_set(diag, FM_E_IO,
-				  "cannot make the database in a temporary file: %s; TMPDIR names another folder",
+				  "cannot make the database in a temporary file: %s; set TMPDIR to another folder",
 				  of_file.text[0] ? of_file.text
 				  : db            ? sqlite3_errmsg(db)
 						  : "no memory");

@@ -54,7 +54,7 @@ static int authorize(void *ctx, int action, const char *what, const char *detail
 	case SQLITE_PRAGMA:
 		if (is_one_of(what, pragmas))
 			return SQLITE_OK;
-		g->refused = "of PRAGMAs table_info and table_list alone are allowed";
+		g->refused = "only the PRAGMAs table_info and table_list are allowed";
 		return SQLITE_DENY;
 	case SQLITE_ATTACH:
 		g->refused = "ATTACH is not allowed";
@@ -107,8 +107,7 @@ void fm_guard_close_in(struct fm_guard *g)
 
 static void end_late(int signal)
 {
-	static const char line[] =
-		"fathom: the statement took too long; narrow it down, or give it a longer --timeout\n";
+	static const char line[] = "fathom: the statement took too long; narrow it down, or set a longer --timeout\n";
 	ssize_t ignored = write(STDERR_FILENO, line, sizeof(line) - 1);
 	(void)ignored;
 	_exit(1);

@@ -31,15 +31,14 @@ static enum fm_err failed(const struct query *q, int code, double timeout_s, str
 	if (q->guard.refused)
 		return refuse(q, diag);
 	if (q->guard.is_late)
-		return fm_diag_set(diag, FM_E_TOO_LARGE,
-				   "the statement took longer than %g s of CPU time; narrow it down, or give it a "
-				   "longer --timeout",
-				   timeout_s);
-	if (code == SQLITE_NOMEM)
 		return fm_diag_set(
 			diag, FM_E_TOO_LARGE,
-			"the statement wants more memory than it may have; narrow it down, or give it more by "
-			"--max-memory");
+			"the statement took longer than %g s of CPU time; narrow it down, or set a longer --timeout",
+			timeout_s);
+	if (code == SQLITE_NOMEM)
+		return fm_diag_set(diag, FM_E_TOO_LARGE,
+				   "the statement needs more memory than it may use; narrow it down, or allow more "
+				   "with --max-memory");
 	if (q->source.diag->text[0])
 		return fm_diag_set(diag, FM_E_IO, "%s", q->source.diag->text);
 	return fm_query_explain(sqlite3_errmsg(q->guard.db), q->sql, diag);

@@ -271,6 +271,7 @@ const struct fm_query_table fm_query_time_tables[] = {
 	{ "processes", "the program's processes, in the order of their start", FM_COLUMNS(process_columns), 5,
 	  FM_ANALYSIS_STACKS, count_processes, process_row },
 	{ "cpus", "where threads ran; CPUs without a sample have 0", FM_COLUMNS(cpu_columns), 8, FM_ANALYSIS_STACKS,
-	  count_cpus, cpu_row, .lacks = "CPUs are known where it was captured with --sample-cpu" },
+	  count_cpus, cpu_row,
+	  .lacks = "the samples of this capture have no CPU; perf record stores it with --sample-cpu" },
 	{ 0 },
 };

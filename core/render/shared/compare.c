@@ -193,7 +193,7 @@ static void put_commands(const struct fm_style *s, const struct fm_runs *base, c
 	struct fm_buf b = { 0 };
 	if (fm_compare_same_command(base, new))
 		return;
-	fm_buf_str(&b, "The command lines differ, and what they change is in the figures: BASE is ");
+	fm_buf_str(&b, "The command lines differ, and the figures include the effect: BASE is ");
 	fm_label_command(&b, base->command);
 	fm_buf_str(&b, ", NEW is ");
 	fm_label_command(&b, new->command);
@@ -206,11 +206,10 @@ static void put_commands(const struct fm_style *s, const struct fm_runs *base, c
 static void put_closing(const struct fm_style *s, const struct fm_diff *d, const char *more)
 {
 	struct fm_buf b = { 0 };
-	fm_buf_printf(
-		&b,
-		"* is a change that chance does not explain (95%%, with %zu functions and %zu lines compared); %s is "
-		"the 95%% interval of the change.%s",
-		d->functions.n, d->lines.n, sign(s), more);
+	fm_buf_printf(&b,
+		      "* marks a change that chance does not explain (95%%, with %zu functions and %zu lines "
+		      "compared); %s is the 95%% interval of the change.%s",
+		      d->functions.n, d->lines.n, sign(s), more);
 	fputc('\n', s->out);
 	fm_style_wrap(s, (struct fm_str){ (const char *)b.data, (uint32_t)b.len }, 0, 0);
 	fm_buf_deinit(&b);
@@ -254,11 +253,11 @@ void fm_compare_diff_text(FILE *out, const struct fm_diff *d, const struct fm_ru
 	char more[256];
 	if (d->is_sampling_only)
 		snprintf(more, sizeof(more),
-			 " It covers the sampling only, because there %s: how much runs differ by themselves is not "
-			 "known. 'fathom run --repeat 5' on both sides tells.",
+			 " It covers only the sampling, because there %s. To measure how much runs differ, use 'fathom "
+			 "run --repeat 5' on both sides.",
 			 base->n < 2 && new->n < 2 ? "is one run on each side" : "is only one run on one side");
 	else
-		snprintf(more, sizeof(more), " BASE is %u runs, NEW %u.", base->n, new->n);
+		snprintf(more, sizeof(more), " BASE has %u runs, NEW %u.", base->n, new->n);
 	fm_compare_rows_text(out, d, more, options);
 }
 

@@ -103,7 +103,7 @@ static void put_rows(struct page *p, const char *title, const struct fm_diff_row
 		end_piece(p);
 	}
 	if (n && !n_shown && !is_memory)
-		fm_buf_printf(&p->piece, "\n%s: none by more than its interval.\n", title);
+		fm_buf_printf(&p->piece, "\n%s: none changed by more than its interval.\n", title);
 	end_piece(p);
 }
 
@@ -111,7 +111,7 @@ static void put_notes(struct page *p, const struct fm_diff *d, const struct fm_r
 {
 	if (!fm_compare_same_command(base, new)) {
 		struct fm_buf command = { 0 };
-		fm_buf_str(&p->piece, "The command lines differ, and what they change is in the figures. BASE: ");
+		fm_buf_str(&p->piece, "The command lines differ, and the figures include the effect. BASE: ");
 		fm_label_command(&command, base->command);
 		fm_markdown_code(&p->piece, (struct fm_str){ (const char *)command.data, (uint32_t)command.len },
 				 MAX_COMMAND);
@@ -124,14 +124,13 @@ static void put_notes(struct page *p, const struct fm_diff *d, const struct fm_r
 		fm_buf_deinit(&command);
 	}
 	if (d->is_sampling_only)
-		fm_buf_str(&p->piece,
-			   "Bold is what chance does not explain (95%). There is one run on a side: intervals cover "
-			   "the sampling "
-			   "only, not how much runs differ; `fathom run --repeat 5` on both sides tells that.\n\n");
+		fm_buf_str(&p->piece, "Bold marks what chance does not explain (95%). One side has only one run: "
+				      "intervals cover only the sampling, not how much runs differ; use `fathom run "
+				      "--repeat 5` on both sides to measure that.\n\n");
 	else
 		fm_buf_printf(&p->piece,
-			      "Bold is what chance does not explain (95%%); ± is the 95%% interval. BASE is %u runs, "
-			      "NEW %u.\n\n",
+			      "Bold marks what chance does not explain (95%%); ± is the 95%% interval. BASE has %u "
+			      "runs, NEW %u.\n\n",
 			      base->n, new->n);
 	end_piece(p);
 }

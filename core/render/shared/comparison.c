@@ -75,8 +75,7 @@ static void describe(struct fm_buf *b, const struct fm_comparison *c, unsigned w
 	if (f->is_beyond || f->paired.change <= f->limit)
 		fm_buf_printf(b, "), %s the limit of %g%%", f->is_beyond ? "above" : "within", 100 * f->limit);
 	else
-		fm_buf_printf(b,
-			      "), above the limit of %g%%, but chance may explain it: more pairs (--runs) would tell",
+		fm_buf_printf(b, "), above the limit of %g%%, but chance may explain it; run more pairs (--runs)",
 			      100 * f->limit);
 }
 
@@ -156,9 +155,8 @@ void fm_comparison_text(FILE *out, const struct fm_comparison *c, const struct f
 		fprintf(out, "Instructions were not counted: %s.\n", c->no_instructions);
 	char more[200];
 	snprintf(more, sizeof(more),
-		 " Run in %u pairs, in random order within each, after one pair that warmed up; the figures at the top "
-		 "are medians, their "
-		 "changes those of the pairs.",
+		 " Fathom ran %u pairs, in random order within each, after one warm-up pair. The figures at the top "
+		 "are medians; their changes are those of the pairs.",
 		 c->base->n);
 	fm_compare_rows_text(out, c->diff, more, options);
 }

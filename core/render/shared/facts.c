@@ -246,24 +246,23 @@ bool fm_facts_unseen(struct fm_facts_unseen *ret, const struct fm_analysis *a, c
 	if (unseen_s < at_ends_s(p, f)) {
 		ret->where = "before first samples and after last ones";
 		ret->why = "used by threads and processes before their first sample and after their last; a higher "
-			   "--rate sees more of it";
+			   "--rate covers more of it";
 	} else if (fm_facts_meta_u64(p, "n_no_descriptor") || fm_facts_meta_u64(p, "n_unkept_descriptors")) {
-		ret->where = "in threads not polled for want of file descriptors";
-		ret->why = "Fathom had too few file descriptors to poll all threads often; raise 'ulimit -n'. What "
-			   "processes used that were not followed is in it, too";
+		ret->where = "in threads not polled for lack of file descriptors";
+		ret->why = "Fathom had too few file descriptors to poll all threads often; raise 'ulimit -n'. The "
+			   "figure includes processes that were not followed";
 	} else if (fm_facts_meta_u64(p, "n_sandboxed")) {
 		ret->where = "after a seccomp filter or in processes not followed";
 		ret->why = "used after a seccomp filter was installed, or by processes that were not followed";
 	} else if (!may_be_childrens(p, unseen_s - at_ends_s(p, f))) {
 		ret->where = "in the program itself, outside its samples";
-		ret->why =
-			"used by the program itself before its first samples and after its last, as Fathom got no CPU "
-			"in time, or since it became (exec) a program that cannot be followed: statically linked, or "
-			"set-user-id";
+		ret->why = "used by the program itself before its first samples and after its last, because Fathom got "
+			   "no CPU in time, or after it became (exec) a program that Fathom cannot follow: statically "
+			   "linked, or set-user-id";
 	} else if (unseen_s < at_ends_s(p, f) + fm_seconds(fm_facts_meta_u64(p, "waiting_gap_ns"))) {
 		ret->where = "at threads' ends or in processes not followed";
-		ret->why = "used by threads before their first sample and after their last, as Fathom got no CPU in "
-			   "time, or by child processes that were not followed";
+		ret->why = "used by threads before their first sample and after their last, because Fathom got no CPU "
+			   "in time, or by child processes that were not followed";
 	} else {
 		ret->where = "in processes not followed";
 		ret->why = "used by child processes that were not followed (--no-children; without LD_PRELOAD and "
@@ -294,8 +293,8 @@ static void tell_untied(const struct fm_summary *t, void (*each)(void *ctx, stru
 	snprintf(what, sizeof(what), "the line behind %.3f s (%.0f %%) of native threads' CPU time", untied_s,
 		 100 * untied_s / all_s);
 	each(ctx, fm_str_of(what),
-	     FM_STR_LIT("no Python thread, or more than one, was inside a call of their library then; --native-all and "
-			"the list of threads show what they did"));
+	     FM_STR_LIT("no Python thread, or more than one, was inside a call of their library at the time; "
+			"--native-all and the list of threads show what they did"));
 }
 
 void fm_facts_coverage(const struct fm_analysis *a, const struct fm_facts *f, const struct fm_summary *t,

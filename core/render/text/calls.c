@@ -230,7 +230,7 @@ static void print_calls(const struct fm_style *s, const struct fm_trace_stats *s
 		fm_style_count(stats->functions.n, count2));
 	print_extent(s, stats);
 	if (stats->n_lost)
-		fprintf(s->out, "%s events were lost; counts and times are too low by these.\n",
+		fprintf(s->out, "%s events were lost, so counts and times are too low.\n",
 			fm_style_count(stats->n_lost, count));
 	if (!stats->functions.n)
 		return;

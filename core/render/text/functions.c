@@ -441,7 +441,7 @@ void fm_text_own_time(const struct fm_text *t)
 	if (rows.v.n) {
 		qsort(rows.v.items, rows.v.n, sizeof(*rows.v.items), compare_weights);
 		rows.v.n = FM_MIN(rows.v.n, n_wanted(t, OWN_TOP));
-		fm_text_heading(t, "(native code and libraries, too)", "Top %zu Functions by Own Time:", rows.v.n);
+		fm_text_heading(t, "(including native code and libraries)", "Top %zu Functions by Own Time:", rows.v.n);
 		struct columns c = measure(t, &rows);
 		print_rows(t, &rows, &c);
 	}

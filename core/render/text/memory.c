@@ -90,19 +90,17 @@ static void print_doubt(const struct fm_text *t)
 	add_place(&b, t, doubt->place.function_id, doubt->place.line);
 	fm_buf_printf(&b, " held %s at the end and still grew. ", fm_style_bytes(doubt->place.bytes, text));
 	if (doubt->why == FM_HEAP_DOUBT_SHORT)
-		fm_buf_printf(&b, "Whether it leaks takes a run of %.0f s or more to tell; this one took %.1f s.",
+		fm_buf_printf(&b, "A run must take %.0f s or more to show whether it leaks; this one took %.1f s.",
 			      FM_LEAK_MIN_RUN_S, run_s);
 	else if (doubt->why == FM_HEAP_DOUBT_FEW)
-		fm_buf_str(&b, "Whether it leaks cannot be told from so few blocks; a longer run, or "
-			       "--memory=exact, tells.");
+		fm_buf_str(&b, "So few blocks cannot show whether it leaks; use a longer run or --memory=exact.");
 	else if (doubt->why == FM_HEAP_DOUBT_POOL)
 		fm_buf_str(&b,
-			   "These are whole mappings, made by native threads: most often the pool of a library's own "
-			   "allocator, which keeps what it gets back. Whether any of it leaks cannot be told.");
+			   "These are whole mappings that native threads made, most often for the pool of a library's "
+			   "own allocator, which keeps freed memory. Fathom cannot tell whether any of it leaks.");
 	else
-		fm_buf_str(&b,
-			   "It frees much of what it makes, and exact mode's sums do not tell which blocks: whether "
-			   "it leaks, --memory-log tells, or a run without =exact.");
+		fm_buf_str(&b, "It frees much of what it allocates, and the sums of exact mode do not show which "
+			       "blocks. To see whether it leaks, use --memory-log, or run without =exact.");
 	print(t, &b);
 }
 
@@ -120,7 +118,7 @@ static void print_untouched(const struct fm_text *t)
 	for (size_t i = 0; i < t->heap->lines.n; i++)
 		if (!most || t->heap->lines.items[i].f.untouched_bytes > most->f.untouched_bytes)
 			most = &t->heap->lines.items[i];
-	fm_buf_printf(&b, "%s more were asked for and never used, and do not count as memory",
+	fm_buf_printf(&b, "%s more were requested but never used, and do not count as memory",
 		      fm_style_bytes(t->heap->untouched_bytes, text));
 	if (most && most->f.untouched_bytes > t->heap->untouched_bytes / 2) {
 		fm_buf_str(&b, "; most of it in ");
@@ -143,8 +141,8 @@ static void print_coarser(const struct fm_text *t)
 {
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b,
-		      "One byte in %.0f KiB was followed, not in %.0f as --precision asked: the program allocates so "
-		      "fast that more would slow it down. --memory=exact counts every block.",
+		      "Fathom followed one byte in %.0f KiB, not in %.0f as --precision asked: the program allocates "
+		      "so fast that more would slow it down. --memory=exact counts every block.",
 		      (double)t->heap->mean_bytes / 1024,
 		      (double)fm_facts_meta_u64(t->a->profile, "alloc_mean_bytes") / 1024);
 	print(t, &b);

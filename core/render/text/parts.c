@@ -77,7 +77,7 @@ void fm_text_processes(const struct fm_text *t)
 	if (n_processes == n)
 		fm_text_heading(t, "", "%zu Processes:", n);
 	else
-		fm_text_heading(t, "", "%u Processes, by exec %zu Programs:", n_processes, n);
+		fm_text_heading(t, "", "%u Processes, with exec %zu Programs:", n_processes, n);
 	fprintf(s->out, "%8s %8s %11s %6s  %-9s %s\n", "pid", "parent", "CPU", "", "exit", "command");
 	struct fm_process_row *rows = fm_alloc(n * sizeof(*rows));
 	memcpy(rows, t->summary->processes.items, n * sizeof(*rows));

@@ -117,16 +117,17 @@ static void print_method(const struct fm_text *t)
 	if (f->python.len)
 		fm_buf_printf(&b, " of Python %.*s", (int)f->python.len, f->python.p);
 	if (t->cpu_s > 0)
-		fm_buf_printf(&b, ", right to %s%.1f points or better", fm_text_sign(t),
+		fm_buf_printf(&b, ", accurate to %s%.1f points or better", fm_text_sign(t),
 			      FM_MIN(100.0, 100 * widest_s(t->summary) / t->cpu_s));
 	bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
 	if (fm_text_is_attached(t) && f->overhead_s > 0 && f->wall_s > 0) {
-		fm_buf_printf(&b, "; threads were held for %.1f%% of the wall time", 100 * f->overhead_s / f->wall_s);
+		fm_buf_printf(&b, "; threads were stopped for %.1f%% of the wall time",
+			      100 * f->overhead_s / f->wall_s);
 	} else if (f->overhead_s > 0 && f->cpu_s > 0) {
 		fm_buf_printf(&b, "; %s took %.1f%% of the CPU time",
 			      t->heap->is_exact || is_traced ? "sampling" : "Fathom", 100 * f->overhead_s / f->cpu_s);
 		if (t->heap->is_exact || is_traced) // nobody measures that
-			fm_buf_printf(&b, ", and %s%s%s comes on top of it",
+			fm_buf_printf(&b, ", without the cost of %s%s%s",
 				      t->heap->is_exact ? "counting every allocation" : "",
 				      t->heap->is_exact && is_traced ? " and " : "",
 				      is_traced ? "recording every call" : "");
@@ -193,7 +194,7 @@ void fm_text_much_not_seen(const struct fm_text *t)
 	if (!g.n)
 		return;
 	struct fm_buf b = { 0 };
-	fm_buf_printf(&b, "Not seen: %s%s.", g.text, g.n > 1 ? ", and more (fathom report says all)" : "");
+	fm_buf_printf(&b, "Not seen: %s%s.", g.text, g.n > 1 ? ", and more (fathom report lists all)" : "");
 	wrap(t, &b);
 }
 

@@ -83,8 +83,8 @@ static void print_runs(const struct fm_text *t, const struct fm_facts_runs *r)
 {
 	struct fm_buf b = { 0 };
 	fm_buf_printf(&b,
-		      "%llu runs added up. One took %.3f seconds (%s%.3f; runs differ by %.3f) and %.3f s of CPU time "
-		      "(%s%.3f; runs differ by %.3f), using %.3f MB of RAM (runs differ by %.3f).",
+		      "Sum of %llu runs. One run took %.3f seconds (%s%.3f; runs differ by %.3f) and %.3f s of CPU "
+		      "time (%s%.3f; runs differ by %.3f), using %.3f MB of RAM (runs differ by %.3f).",
 		      (unsigned long long)r->n, r->wall_s.mean, fm_text_sign(t), r->wall_s.plus_minus, r->wall_s.spread,
 		      r->cpu_s.mean, fm_text_sign(t), r->cpu_s.plus_minus, r->cpu_s.spread, r->max_rss_bytes.mean / 1e6,
 		      r->max_rss_bytes.spread / 1e6);
@@ -171,25 +171,24 @@ void fm_text_too_little(const struct fm_text *t)
 		return;
 	else if (f->cpu_s < SHORT_CPU_S && t->a->profile->is_truncated)
 		fm_buf_printf(&b,
-			      "The profile was cut off after %.0f ms of CPU time, which is too little to tell where it "
+			      "The profile was cut off after %.0f ms of CPU time, too little to show where the time "
 			      "went: the disk was full, or Fathom was killed.",
 			      1e3 * f->cpu_s);
 	else if (f->cpu_s < SHORT_CPU_S && fm_text_is_attached(t))
-		fm_buf_printf(
-			&b,
-			"The program used %.0f ms of CPU time while it was watched, which is too little to tell where "
-			"it went%s. A longer --duration sees more; 'fathom dump' shows where it waits.",
-			1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
+		fm_buf_printf(&b,
+			      "The program used %.0f ms of CPU time while it was watched, too little to show where the "
+			      "time went%s. Use a longer --duration; 'fathom dump' shows where it waits.",
+			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": it waited nearly all the time" : "");
 	else if (f->cpu_s < SHORT_CPU_S)
 		fm_buf_printf(&b,
-			      "The program used %.0f ms of CPU time, which is too little to tell where it went%s. "
-			      "'fathom run --repeat 20' averages over many runs, --rate 2k samples more often, and "
-			      "'python -m fathom' records every call.",
-			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": nearly all of it was waiting" : "");
+			      "The program used %.0f ms of CPU time, too little to show where the time went%s. 'fathom "
+			      "run --repeat 20' averages over many runs, --rate 2k samples more often, and 'python -m "
+			      "fathom' records every call.",
+			      1e3 * f->cpu_s, f->wall_s > 10 * SHORT_CPU_S ? ": it waited nearly all the time" : "");
 	else if (f->n_samples - f->n_waits < FEW_SAMPLES)
 		fm_buf_printf(&b,
 			      "Only %s samples were taken of %.3f seconds of CPU time: the shares below are rough. A "
-			      "higher --rate, or %s, makes them sharper.",
+			      "higher --rate, or %s, makes them more precise.",
 			      fm_style_count(f->n_samples - f->n_waits, count), f->cpu_s,
 			      fm_text_is_attached(t) ? "a longer --duration" : "--repeat");
 	if (!b.len)
@@ -245,7 +244,7 @@ static void put_whose_waiting(const struct fm_text *t, unsigned class)
 	if (!own_ns)
 		fputs(", none of it in your code", t->style.out);
 	else if (own_ns * 100 < all_ns)
-		fputs(", next to none of it in your code", t->style.out);
+		fputs(", almost none of it in your code", t->style.out);
 	else if (own_ns < all_ns / 100 * 99)
 		fprintf(t->style.out, ", %.3f s of it in your code", fm_seconds(own_ns));
 }
@@ -300,17 +299,17 @@ static void put_cost(const struct fm_text *t, struct fm_buf *line)
 	const struct fm_facts *f = &t->facts;
 	if (fm_text_is_attached(t)) {
 		fm_buf_str(line, " Fathom observed the program from outside.");
-		fm_buf_printf(line, " Threads that ran were held for %.3f s in all while their stacks were read",
+		fm_buf_printf(line, " Running threads were stopped for %.3f s in all while Fathom read their stacks",
 			      f->overhead_s);
 		if (f->wall_s > 0)
 			fm_buf_printf(line, ", %.1f%% of the wall time", 100 * f->overhead_s / f->wall_s);
-		fm_buf_str(line, "; that counts neither as CPU time nor as waiting.");
+		fm_buf_str(line, "; this counts neither as CPU time nor as waiting.");
 		return;
 	}
 	fm_buf_printf(line, " Fathom's own work inside the program took %.3f s", f->overhead_s);
 	if (f->cpu_s > 0)
 		fm_buf_printf(line, ", %.1f%% of its CPU time", 100 * f->overhead_s / f->cpu_s);
-	fm_buf_str(line, ", which is in the figures above, spread like the samples.");
+	fm_buf_str(line, ", which the figures above include, spread like the samples.");
 }
 
 // How the agent came into a program that ran already.
@@ -321,8 +320,8 @@ static void put_way(const struct fm_text *t, struct fm_buf *line)
 		fm_buf_str(line,
 			   " The agent was loaded into the running program by a pending call of its interpreter.");
 	else if (way.len)
-		fm_buf_str(line, " The agent was loaded into the running program by its interpreter's own offer (PEP "
-				 "768).");
+		fm_buf_str(line, " The agent was loaded into the running program through its interpreter's remote "
+				 "execution (PEP 768).");
 }
 
 static void print_method(const struct fm_text *t)
@@ -337,7 +336,7 @@ static void print_method(const struct fm_text *t)
 		fm_buf_bytes(&line, f->python.p, f->python.len);
 	}
 	if (f->rate_hz)
-		fm_buf_printf(&line, ", %s asked for in each second%s", fm_style_count(f->rate_hz, count),
+		fm_buf_printf(&line, ", %s requested per second%s", fm_style_count(f->rate_hz, count),
 			      fm_text_is_attached(t) ? "" : " of CPU time");
 	if (f->engine.len)
 		fm_buf_printf(&line, " (engine %.*s)", (int)f->engine.len, f->engine.p);
@@ -347,17 +346,16 @@ static void print_method(const struct fm_text *t)
 	fm_buf_printf(&line, "; %s dropped,", fm_style_count(f->n_dropped, count));
 	fm_buf_printf(&line, " %s with an incomplete stack.", fm_style_count(t->summary->n_failed_unwinds, count));
 	if (t->summary->functions.n && t->cpu_s > 0)
-		fm_buf_printf(
-			&line,
-			" %s is the 95%% interval in points of percent: the true share is within it 19 times out of "
-			"20.",
-			fm_text_sign(t));
+		fm_buf_printf(&line,
+			      " %s is the 95%% interval in percentage points: the true share is within it 19 times out "
+			      "of 20.",
+			      fm_text_sign(t));
 	put_way(t, &line);
 	if (f->overhead_s > 0) {
 		put_cost(t, &line);
 		bool is_traced = fm_facts_meta_u64(t->a->profile, "trace_events") > 0;
 		if (t->heap->is_exact || is_traced)
-			fm_buf_printf(&line, " What it takes to %s%s%s is not known, and comes on top of that.",
+			fm_buf_printf(&line, " This does not include the time to %s%s%s, which is not measured.",
 				      t->heap->is_exact ? "count every allocation" : "",
 				      t->heap->is_exact && is_traced ? " and to " : "",
 				      is_traced ? "record every call" : "");
@@ -418,10 +416,9 @@ void fm_text_nexts(const struct fm_text *t, const struct fm_text_next *nexts, si
 void fm_text_no_samples(const struct fm_text *t)
 {
 	struct fm_buf b = { 0 };
-	fm_buf_str(&b, is_imported(t) ? "No samples of time are in the file, so there is nothing to add up."
-				      : "No samples, so there is nothing to add up: the program used too little CPU "
-					"time for this rate, or "
-					"could not be sampled (see below). A higher --rate sees shorter programs.");
+	fm_buf_str(&b, is_imported(t) ? "The file has no samples of time, so there is nothing to report."
+				      : "There are no samples: the program used too little CPU time for this rate, or "
+					"could not be sampled (see below). Use a higher --rate for short programs.");
 	fputc('\n', t->style.out);
 	wrap(t, &b, 0);
 }
