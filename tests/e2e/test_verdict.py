@@ -535,3 +535,16 @@ def test_a_shell_that_becomes_the_program_is_not_the_main_thread(fathom, tmp_pat
     assert [v["text"] for v in report["verdict"] if v["rule"] == "waiting"][0].startswith(
         "The main thread waited for 1."
     )
+
+
+def test_compiling_is_no_import(tell, tmp_path):
+    """compileall: py_compile has importlib compile and write files, and nothing is imported by that."""
+    (tmp_path / "long.py").write_text("".join(f"def f{i}(a, b):\n    return a + b * {i}\n" for i in range(3000)))
+    told = tell("""
+        import py_compile, time
+        end = time.process_time() + 0.6
+        while time.process_time() < end:
+            py_compile.compile("long.py", "long.pyc")
+    """)
+    assert not told.of("imports"), told.verdict
+    assert "(imports)" not in told.text and "py_compile" in told.text, told.text

@@ -32,7 +32,9 @@ struct fm_str fm_package_name(const struct fm_function *f);
 // Native code of no package and not of the system: the user's own.
 bool fm_package_is_none(const struct fm_function *f);
 bool fm_package_is_interpreter(const struct fm_function *f);
-// The machinery of the import statement.
+// importlib, which others call, too, for a part of what it does: py_compile has it write a .pyc file.
+bool fm_package_is_importlib(const struct fm_function *f);
+// Where it imports a module: what an import begins with, or looks for or runs a module by.
 bool fm_package_is_import(const struct fm_function *f);
 // Python code that runs before the program's first line.
 bool fm_package_is_first(const struct fm_function *f);

@@ -29,15 +29,15 @@ static bool is_generated(const struct fm_function *f)
 uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolizer *symbolizer, uint32_t function_id)
 {
 	const struct fm_function *f = fm_symbolizer_function(symbolizer, function_id);
-	bool is_python = f->kind == FM_FRAME_PYTHON, is_import = fm_package_is_import(f);
+	bool is_python = f->kind == FM_FRAME_PYTHON, is_importlib = fm_package_is_importlib(f);
 	uint8_t roles = 0;
 	if (is_python ? fm_summary_is_users(summary, function_id) : fm_package_is_none(f))
 		roles |= FM_OWN_IS_USERS | (fm_package_is_comprehension(f) ? FM_OWN_IS_COMPREHENSION : 0);
-	if (is_import)
+	if (fm_package_is_import(f))
 		roles |= FM_OWN_IS_IMPORT;
 	if (!is_python || fm_str_eq(f->name, FM_STR_LIT("<module>")))
 		roles |= FM_OWN_IS_MODULE;
-	if (is_import || fm_package_is_interpreter(f) || fm_package_is_first(f))
+	if (is_importlib || fm_package_is_interpreter(f) || fm_package_is_first(f))
 		roles |= FM_OWN_BEGINS;
 	if (is_generated(f))
 		roles |= FM_OWN_IS_GENERATED;
@@ -46,7 +46,7 @@ uint8_t fm_own_roles(const struct fm_summary *summary, const struct fm_symbolize
 
 struct fm_str fm_own_package_name(const struct fm_function *f, uint8_t roles)
 {
-	return roles & (FM_OWN_IS_USERS | FM_OWN_IS_IMPORT) ? FM_STR_LIT("") : fm_package_name(f);
+	return roles & FM_OWN_IS_USERS || fm_package_is_importlib(f) ? FM_STR_LIT("") : fm_package_name(f);
 }
 
 static uint32_t package_id(struct build *b, struct fm_str name)

@@ -38,7 +38,7 @@ struct fm_own_tree {
 enum fm_own_role {
 	FM_OWN_IS_USERS = 1,         // the user's Python, or native code outside of system and packages
 	FM_OWN_IS_COMPREHENSION = 2, // the same, and part of the function around it
-	FM_OWN_IS_IMPORT = 4,        // the machinery of the import statement
+	FM_OWN_IS_IMPORT = 4,        // an import begins here, or goes on
 	FM_OWN_IS_MODULE = 8,        // the top level of a module, or native: what an import of it runs
 	FM_OWN_BEGINS = 16,          // with nothing of the program's around it, it is Python's own start or end
 	FM_OWN_IS_GENERATED = 32,    // code that a library wrote and executed: part of who calls it, if anybody does

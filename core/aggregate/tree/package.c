@@ -100,10 +100,29 @@ bool fm_package_is_none(const struct fm_function *f)
 	       !is_systems(f->path) && !installed_part(f->path).len;
 }
 
-bool fm_package_is_import(const struct fm_function *f)
+bool fm_package_is_importlib(const struct fm_function *f)
 {
 	return f->kind == FM_FRAME_PYTHON && (fm_str_starts_with(f->file, "<frozen importlib._bootstrap") ||
 					      fm_str_eq(f->module, FM_STR_LIT("importlib"))); // import_module()
+}
+
+bool fm_package_is_import(const struct fm_function *f)
+{
+	// The last part of a name: from 3.11 on methods have their class.
+	static const char *const names[] = {
+		"import_module",    "reload",      "__import__",     "_gcd_import", "_find_and_load",
+		"_handle_fromlist", "_load",       "_load_unlocked", "_find_spec",  "find_spec",
+		"exec_module",      "load_module", "_exec",          "get_code",    "create_module",
+	};
+	if (!fm_package_is_importlib(f))
+		return false;
+	const char *dot = f->name.len ? memrchr(f->name.p, '.', f->name.len) : NULL;
+	const char *start = dot ? dot + 1 : f->name.p;
+	struct fm_str last = { start, (uint32_t)(f->name.p + f->name.len - start) };
+	for (size_t i = 0; i < FM_ARRAY_LEN(names); i++)
+		if (fm_str_eq(last, fm_str_of(names[i])))
+			return true;
+	return false;
 }
 
 bool fm_package_is_first(const struct fm_function *f)
@@ -155,7 +174,7 @@ static enum kind kind_of(const struct fm_function *f)
 			       : WAY;
 	if (!f->is_library && has_file(f))
 		return is_starter(f) ? WAY : USERS;
-	if (f->is_ours || fm_package_is_import(f) || fm_package_is_first(f))
+	if (f->is_ours || fm_package_is_importlib(f) || fm_package_is_first(f))
 		return OTHER;
 	return fm_package_name(f).len ? f->is_library ? PROGRAM : OTHER : WAY;
 }
