@@ -53,11 +53,11 @@ struct fm_import {
 	struct fm_intern said;         // coverage, names of threads, commands: each once
 	struct fm_map sites;           // (stack, domain, process) -> index
 	FM_VEC(struct fm_site) site_items;
-	uint64_t n_events;  // samples, sites, calls: whether anything came of the file
-	uint64_t n_samples; // written
-	uint64_t total_ns;  // of all samples
+	uint64_t n_events;   // samples, sites, calls: whether anything came of the file
+	uint64_t n_samples;  // written
+	uint64_t total_ns;   // of all samples
 	uint64_t name_bytes; // of names since memory was looked at
-	uint64_t wall_ns;   // of the run, where the source says it; 0 = from the first sample to the last
+	uint64_t wall_ns;    // of the run, where the source says it; 0 = from the first sample to the last
 	bool has_merged_samples;
 };
 

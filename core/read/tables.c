@@ -434,9 +434,9 @@ static enum fm_err take_site_history(struct fm_tables *t, struct fm_cursor *c)
 	struct fm_profile *p = &t->profile;
 	struct fm_fact_site_history fact = fm_fact_get_site_history(c);
 	struct fm_site_history history = { .process_id = fact.process_id,
-					  .stack_id = fact.stack_id,
-					  .domain = (uint8_t)fact.domain,
-					  .first = (uint32_t)p->history_points.n };
+					   .stack_id = fact.stack_id,
+					   .domain = (uint8_t)fact.domain,
+					   .first = (uint32_t)p->history_points.n };
 	if (c->err || fact.domain >= FM_N_ALLOC_DOMAINS || fact.n >= UINT32_MAX - p->history_points.n)
 		return c->err ? c->err : FM_E_CORRUPT;
 	if (!need_process(t, history.process_id))

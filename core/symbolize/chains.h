@@ -13,7 +13,7 @@
 #include "base/str.h"
 
 struct fm_link {
-	uint32_t name, file; // of fm_chains.strings; "" = unknown. The name is as the linker knows it
+	uint32_t name, file;     // of fm_chains.strings; "" = unknown. The name is as the linker knows it
 	uint32_t first_line;     // of the function; 0 = unknown
 	uint32_t line : 31;      // of the address, or of the call of the next; 0 = unknown
 	uint32_t is_inlined : 1; // into the one before

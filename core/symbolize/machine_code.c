@@ -91,8 +91,8 @@ static void take_line(void *ctx, size_t i, const struct fm_line_frame *frames, s
 		row->inlined = fm_strdup_n(inner->name, strlen(inner->name));
 }
 
-// What a library says that it was made of ends up in a page that people share. A library can name any file, so it has to
-// be called as sources are, and be one that whoever owns the library could read.
+// What a library says that it was made of ends up in a page that people share. A library can name any file, so it has
+// to be called as sources are, and be one that whoever owns the library could read.
 static bool is_source(const char *path)
 {
 	static const char *const ends[] = { ".c",   ".h",   ".cc",  ".cpp", ".cxx", ".c++", ".C",  ".hh",  ".hpp",

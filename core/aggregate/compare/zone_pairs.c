@@ -31,14 +31,12 @@ static void add(struct fm_zone_pairs *p, struct fm_intern *keys, int side)
 		fm_buf_bytes(&key, file.p, file.len);
 		fm_buf_u8(&key, 0);
 		fm_buf_bytes(&key, f->name.p, f->name.len);
-		uint32_t id =
-			fm_intern_id(keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
+		uint32_t id = fm_intern_id(keys, (struct fm_str){ (const char *)key.data, (uint32_t)key.len }, &is_new);
 		fm_buf_deinit(&key);
 		if (is_new)
-			fm_vec_push(&p->items, (struct fm_zone_pair){ .kind = f->kind,
-								      .name = f->name,
-								      .file = f->file,
-								      .line = f->line });
+			fm_vec_push(&p->items,
+				    (struct fm_zone_pair){
+					    .kind = f->kind, .name = f->name, .file = f->file, .line = f->line });
 		fm_durations_merge(&p->items.items[id].spans[side], &f->spans);
 	}
 }

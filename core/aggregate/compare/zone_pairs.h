@@ -10,7 +10,7 @@
 struct fm_zone_pair {
 	uint8_t kind; // enum fm_trace_kind
 	struct fm_str name, file;
-	uint32_t line;                 // where it begins, in the new capture if it is there; 0 = not known
+	uint32_t line;                // where it begins, in the new capture if it is there; 0 = not known
 	struct fm_durations spans[2]; // 0 is the base, 1 the new capture
 };
 

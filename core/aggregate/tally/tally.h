@@ -54,7 +54,7 @@ struct fm_tally {
 	FM_VEC(struct fm_thread_span) threads;
 	FM_VEC(struct fm_cpu_sum) cpus; // by number: what ran there
 	uint64_t n_samples, n_invalid;
-	double heavy_sq; // sum of the squared weights of samples for a gap (fm_weight_is_gap), s^2
+	double heavy_sq;           // sum of the squared weights of samples for a gap (fm_weight_is_gap), s^2
 	struct fm_heap_log memory; // its events are kept, as peaks need their order
 };
 

@@ -66,8 +66,10 @@ int fm_cmd_mcp(int argc, char **argv)
 	static const struct fm_usage usage = {
 		.command = "mcp",
 		.operands = "",
-		.about = "Serve the Model Context Protocol on standard input and output: run, report, focus, query, diff "
-			 "and check as tools of a coding agent. It runs what the client asks for, with the rights that it was "
+		.about = "Serve the Model Context Protocol on standard input and output: run, report, focus, query, "
+			 "diff "
+			 "and check as tools of a coding agent. It runs what the client asks for, with the rights that "
+			 "it was "
 			 "started "
 			 "with, and nothing else.",
 		.options = options,

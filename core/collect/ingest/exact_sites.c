@@ -178,7 +178,7 @@ static void add_history(struct history_points *all, const struct fm_histories *h
 }
 
 static void write_history(struct fm_recorder *r, const struct fm_histories *histories, const struct fm_site *site,
-			 struct fm_history_point *points)
+			  struct fm_history_point *points)
 {
 	for (uint32_t i = 0; i < histories->n_looks; i++)
 		points[i].time_ns = histories->look_ns[i];

@@ -240,8 +240,8 @@ static void say_line(struct rules *r, const struct fm_line_row *row, const char 
 static bool may_be_first(const struct rules *r, const struct fm_line_row *first, const struct fm_line_row *other)
 {
 	double more_s = fm_seconds(fm_weight_cpu_ns(&first->weight)) - fm_seconds(fm_weight_cpu_ns(&other->weight));
-	return more_s <= hypot(fm_summary_plus_minus_s(r->t, &first->weight),
-			       fm_summary_plus_minus_s(r->t, &other->weight));
+	return more_s <=
+	       hypot(fm_summary_plus_minus_s(r->t, &first->weight), fm_summary_plus_minus_s(r->t, &other->weight));
 }
 
 static void hot_line(struct rules *r)
