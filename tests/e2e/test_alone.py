@@ -266,7 +266,7 @@ def test_disk_full(engine: str, mode: str, start: Callable[..., Capture]) -> Non
     assert capture.finish() == OUTPUT
     assert capture.fathom.wait() == 0
     errors = capture.errors.read_text()
-    assert errors.count("fathom: cannot write more to") == 1 and "the program goes on" in errors
+    assert errors.count("fathom: cannot write more to") == 1 and "the program continues" in errors
     report(capture.profile)  # what was written before can be read
 
 

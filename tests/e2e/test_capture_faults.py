@@ -152,7 +152,7 @@ def test_renamed(tmp_path: Path, what: str) -> None:
         there.parent.mkdir()
         guest.profile.rename(there)
     done = guest.end()
-    one_line(done, str(guest.profile), "was renamed", "whole", str(there))
+    one_line(done, str(guest.profile), "was renamed", "complete", str(there))
     assert done.returncode == 0
     check_whole(there, guest.used_s())
 
