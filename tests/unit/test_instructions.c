@@ -31,6 +31,19 @@ static void run_child(const char *command)
 	waitpid(pid, NULL, 0);
 }
 
+static uint64_t count(const char *command)
+{
+	int fd;
+	struct fm_diag diag;
+	if (fm_instructions_open(&task_clock, &fd, &diag))
+		return 0;
+	burn_ns(20000000);
+	run_child(command);
+	uint64_t n = fm_instructions_read(fd);
+	close(fd);
+	return n;
+}
+
 TEST(a_program_and_its_children_count_and_this_process_does_not)
 {
 	int fd;
@@ -39,20 +52,15 @@ TEST(a_program_and_its_children_count_and_this_process_does_not)
 		CHECK(diag.text[0]); // not permitted here, which it says
 		return;
 	}
-	burn_ns(20000000);
-	run_child(NULL);
-	CHECK_EQ(fm_instructions_read(fd), 0);
+	close(fd);
+	CHECK_EQ(count(NULL), 0);
 	static const char loop[] = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
-	run_child(loop);
-	uint64_t once = fm_instructions_read(fd);
+	uint64_t once = count(loop);
 	CHECK(once > 1000000);
-	// Its own children do the work here, four times as much: without them there would be next to nothing. A clock
-	// is no count of instructions, and the first loop may have been slower.
+	// Its own children do the work here, four times as much: without them there would be next to nothing.
 	char children[200];
 	snprintf(children, sizeof(children), "for k in 1 2 3 4; do sh -c '%s'; done", loop);
-	run_child(children);
-	CHECK(fm_instructions_read(fd) > 2 * once);
-	close(fd);
+	CHECK(count(children) > 2 * once);
 	CHECK_EQ(fm_instructions_read(-1), 0);
 }
 
