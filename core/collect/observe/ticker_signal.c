@@ -155,8 +155,7 @@ void fm_ticker_signal(struct fm_ticker *k, struct tick_process *p, struct tick_t
 		return;
 	// A program that has just set a handler of its own for this signal may send it to itself now, and the kernel
 	// keeps one of a kind: ours would take its place.
-	struct fm_shared_process now;
-	if (fm_shared_read_process(k->shared, p->process_idx, &now) && now.tick_signal != p->signal)
+	if (fm_shared_tick_signal(k->shared, p->process_idx) != p->signal)
 		return;
 	if (slot)
 		atomic_store_explicit(&slot->sent_ns, atomic_load(&slot->due_ns), memory_order_relaxed);

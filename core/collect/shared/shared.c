@@ -208,6 +208,12 @@ bool fm_shared_read_owner(struct fm_shared *shared, uint32_t idx, struct fm_shar
 	return false;
 }
 
+int fm_shared_tick_signal(const struct fm_shared *shared, uint32_t idx)
+{
+	uint32_t signal = atomic_load(&shared->processes[idx].tick_signal);
+	return signal == FM_OTHER_TICK_SIGNAL ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL;
+}
+
 bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_shared_process *ret)
 {
 	const struct fm_wire_process *p = &shared->processes[idx];
@@ -224,8 +230,7 @@ bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_sh
 		.python_pc = atomic_load(&p->python_pc),
 		.is_free_threaded = atomic_load(&p->is_free_threaded) != 0,
 		.is_quiet = atomic_load(&p->is_quiet) != 0,
-		.tick_signal =
-			atomic_load(&p->tick_signal) == FM_OTHER_TICK_SIGNAL ? FM_OTHER_TICK_SIGNAL : FM_TICK_SIGNAL,
+		.tick_signal = fm_shared_tick_signal(shared, idx),
 		.engine_errno = (int)FM_MIN(atomic_load(&p->engine_errno), 4095u),
 		.perf_fd = fd1 && fd1 <= INT32_MAX ? (int)fd1 - 1 : -1,
 	};

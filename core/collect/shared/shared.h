@@ -60,6 +60,8 @@ struct fm_shared_process {
 	int perf_fd; // -1: none
 };
 bool fm_shared_read_process(struct fm_shared *shared, uint32_t idx, struct fm_shared_process *ret);
+// The one of these that a tick asks for again.
+int fm_shared_tick_signal(const struct fm_shared *shared, uint32_t idx);
 // False: blocks of this process end without a word.
 bool fm_shared_tells_ends(struct fm_shared *shared, uint32_t idx);
 
